@@ -1,0 +1,1 @@
+"""The history: the one contract between implementation, specification and checker."""
