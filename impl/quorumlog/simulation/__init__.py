@@ -1,0 +1,1 @@
+"""The protocol cores in virtual time: one seed decides everything."""

@@ -1,0 +1,277 @@
+"""Fault plans: what goes wrong in a simulated run, and when, as data.
+
+A plan is a tuple of `Fault`; each begins at a virtual time and lasts for a while, so that any subset of a
+plan is a plan: that is what makes shrinking (`shrink`, delta debugging) possible. Plans have a JSON form, are
+generated from a random stream and a `FaultMix`, and are carried out by an `Injector` on anything that offers
+`Surroundings`.
+
+Nodes are named by number or by what they are when the fault begins ("leader", "follower", ...): the protocol
+driver resolves such a word, this module does not know what it means.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from quorumlog.simulation.durations import MILLISECOND, format_duration, parse_duration
+from quorumlog.simulation.loop import Simulation
+
+Target = int | str
+"""A node: its number, or a word that the driver resolves at the time of the fault."""
+
+
+@dataclass(frozen=True, slots=True)
+class FaultKind:
+    """What a fault of this name does, the arguments it takes with their defaults, and their range."""
+
+    meaning: str
+    arguments: Mapping[str, tuple[float, float, float]] = field(default_factory=dict)
+
+
+_PROBABILITY = (0.2, 0.0, 1.0)
+
+KINDS: Mapping[str, FaultKind] = {
+    "kill": FaultKind("SIGKILL; the page cache lives; started again at the end"),
+    "power_loss": FaultKind("these nodes lose power together; what is not flushed may be gone"),
+    "pause": FaultKind("SIGSTOP until the end; timers and messages wait"),
+    "clock": FaultKind("the node's clock runs at this rate", {"rate": (2.0, 0.1, 10.0)}),
+    "slow_disk": FaultKind("flushes take this many times longer", {"factor": (20.0, 1.0, 1000.0)}),
+    "fsync_error": FaultKind("the next flush fails, the node stops itself; started again at the end"),
+    "disk_full": FaultKind("appends fail, the node stops itself; space again and started at the end"),
+    "partition": FaultKind("these nodes and the others do not hear each other"),
+    "mute": FaultKind("nobody hears these nodes, but they hear the others"),
+    "deafen": FaultKind("these nodes hear nobody, but the others hear them"),
+    "loss": FaultKind("messages of these nodes are lost", {"probability": _PROBABILITY}),
+    "duplicate": FaultKind("messages of these nodes arrive twice", {"probability": _PROBABILITY}),
+    "reorder": FaultKind("messages of these nodes overtake each other", {"probability": _PROBABILITY}),
+    "delay": FaultKind("messages of these nodes take this long (ms) more", {"ms": (50.0, 0.0, 10_000.0)}),
+}
+"""Every fault the simulator knows. Arguments: (default, least, greatest)."""
+
+
+class FaultPlanError(ValueError):
+    """A fault plan that cannot be read: one line saying which fault, which field, and what would be right."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One fault: begins at ``at`` (ns), ends ``lasting`` ns later, concerns ``nodes`` (empty: all)."""
+
+    at: int
+    name: str
+    nodes: tuple[Target, ...] = ()
+    lasting: int = 300 * MILLISECOND
+    args: Mapping[str, float] = field(default_factory=dict)
+
+    def argument(self, name: str) -> float:
+        """The argument, or its default."""
+        return self.args.get(name, KINDS[self.name].arguments[name][0])
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data; `fault_from_json` reads it back exactly."""
+        plain: dict[str, Any] = {"at": format_duration(self.at), "name": self.name}
+        if self.nodes:
+            plain["nodes"] = list(self.nodes)
+        plain["lasting"] = format_duration(self.lasting)
+        plain.update(self.args)
+        return plain
+
+
+Plan = tuple[Fault, ...]
+
+
+def plan_to_json(plan: Iterable[Fault]) -> list[dict[str, Any]]:
+    """A plan as plain data."""
+    return [fault.to_json() for fault in plan]
+
+
+def plan_from_json(text: str | bytes | Sequence[Any]) -> Plan:
+    """Read a plan from JSON text or plain data, sorted by time; raises `FaultPlanError`."""
+    plain: Any = text
+    if isinstance(text, str | bytes):
+        try:
+            plain = json.loads(text)
+        except ValueError as error:
+            raise FaultPlanError(f"the fault plan is not JSON: {error}") from None
+    if not isinstance(plain, list):
+        raise FaultPlanError(
+            'a fault plan is a list like [{"at": "1s", "name": "kill", "nodes": ["leader"]}]'
+        )
+    faults = [_fault_from_json(item, position) for position, item in enumerate(plain)]
+    return tuple(sorted(faults, key=lambda fault: fault.at))
+
+
+def _fault_from_json(item: object, position: int) -> Fault:
+    def refuse(problem: str) -> FaultPlanError:
+        return FaultPlanError(f"fault {position} of the plan: {problem}")
+
+    if not isinstance(item, dict):
+        raise refuse(
+            'is no object like {"at": "1s", "name": "kill", "nodes": ["leader"], "lasting": "300ms"}'
+        )
+    rest = dict(item)
+    name = rest.pop("name", None)
+    if not isinstance(name, str) or name not in KINDS:
+        raise refuse(f"name {name!r} is unknown; known are {', '.join(KINDS)}")
+    try:
+        at = parse_duration(rest.pop("at", None))
+        lasting = parse_duration(rest.pop("lasting", "300ms"))
+    except ValueError as error:
+        raise refuse(f"at, lasting: {error}") from None
+    nodes = rest.pop("nodes", [])
+    if not isinstance(nodes, list) or not all(
+        isinstance(n, int | str) and not isinstance(n, bool) for n in nodes
+    ):
+        raise refuse(f"nodes {nodes!r} is no list of node numbers or of words like 'leader'")
+    args: dict[str, float] = {}
+    for key, value in rest.items():
+        known = KINDS[name].arguments.get(key)
+        if known is None:
+            allowed = ", ".join(["at", "name", "nodes", "lasting", *KINDS[name].arguments])
+            raise refuse(f"{name} has no field {key!r}; it has {allowed}")
+        _, least, greatest = known
+        if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= greatest:
+            raise refuse(f"{key} {value!r} of {name} is not a number from {least:g} to {greatest:g}")
+        args[key] = value
+    return Fault(at, name, tuple(nodes), lasting, args)
+
+
+class Surroundings(Protocol):
+    """What an `Injector` needs of the thing it disturbs; every pair of calls nests and overlaps freely."""
+
+    def resolve(self, target: Target) -> Sequence[int]:
+        """The nodes that a number or a word means now; empty if there is none."""
+
+    def begin(self, fault: Fault, nodes: Sequence[int], token: int) -> None:
+        """Make it happen to these nodes."""
+
+    def end(self, fault: Fault, nodes: Sequence[int], token: int) -> None:
+        """Make it stop; the same fault, nodes and token as in `begin`."""
+
+
+class Injector:
+    """Carries a plan out: `begin` at each fault's time, `end` when it is over or at `heal`."""
+
+    def __init__(
+        self, simulation: Simulation, surroundings: Surroundings, plan: Plan, nodes: Sequence[int]
+    ) -> None:
+        self._simulation = simulation
+        self._surroundings = surroundings
+        self._all = tuple(nodes)
+        self._open: dict[int, tuple[Fault, tuple[int, ...]]] = {}
+        self._healed = False
+        for token, fault in enumerate(plan):
+            simulation.at(fault.at, self._begin, fault, token)
+
+    def heal(self) -> None:
+        """End every fault that lasts, begin no other."""
+        self._healed = True
+        for token in sorted(self._open):
+            self._end(token)
+
+    def _begin(self, fault: Fault, token: int) -> None:
+        if self._healed:
+            return
+        if fault.nodes:
+            found = {node for target in fault.nodes for node in self._surroundings.resolve(target)}
+            nodes = tuple(node for node in self._all if node in found)
+            if not nodes:
+                return
+        else:
+            nodes = self._all
+        self._open[token] = (fault, nodes)
+        self._surroundings.begin(fault, nodes, token)
+        self._simulation.after(fault.lasting, self._end, token)
+
+    def _end(self, token: int) -> None:
+        fault_and_nodes = self._open.pop(token, None)
+        if fault_and_nodes is not None:
+            self._surroundings.end(*fault_and_nodes, token)
+
+
+_WEIGHTS = {
+    "kill": 3.0,
+    "power_loss": 3.0,
+    "pause": 2.0,
+    "clock": 0.5,
+    "slow_disk": 3.0,
+    "fsync_error": 1.0,
+    "disk_full": 0.5,
+    "partition": 4.0,
+    "mute": 1.0,
+    "deafen": 1.0,
+    "loss": 1.0,
+    "duplicate": 1.0,
+    "reorder": 1.0,
+    "delay": 1.0,
+}
+_TARGETS = {"leader": 4.0, "follower": 2.0, "any": 2.0, "majority": 1.0, "all": 1.0}
+_NEVER_ALL = frozenset({"partition", "mute", "deafen"})
+
+
+@dataclass(frozen=True, slots=True)
+class FaultMix:
+    """How a plan is drawn: relative weights of faults, their number a virtual second, and how long they last.
+
+    ``targets`` are the relative weights of words and of "any" (one node by number) as the target of a fault.
+    """
+
+    weights: Mapping[str, float] = field(default_factory=lambda: dict(_WEIGHTS))
+    per_second: float = 5.0
+    shortest: int = 20 * MILLISECOND
+    longest: int = 700 * MILLISECOND
+    targets: Mapping[str, float] = field(default_factory=lambda: dict(_TARGETS))
+    arguments: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+
+
+def generate(draw: random.Random, mix: FaultMix, nodes: Sequence[int], start: int, end: int) -> Plan:
+    """Draw a plan between two virtual times: exponential gaps, targets and durations as the mix says."""
+    names = sorted(name for name, weight in mix.weights.items() if weight > 0)
+    targets = sorted(name for name, weight in mix.targets.items() if weight > 0)
+    plan: list[Fault] = []
+    if not names or mix.per_second <= 0:
+        return ()
+    time = float(start)
+    while True:
+        time += draw.expovariate(mix.per_second) * 1e9
+        if time >= end:
+            return tuple(plan)
+        name = draw.choices(names, [mix.weights[n] for n in names])[0]
+        word = draw.choices(targets, [mix.targets[t] for t in targets])[0]
+        if word == "all" and name in _NEVER_ALL:
+            word = "leader"  # cutting everybody off from nobody would be no fault
+        target: Target = draw.choice(list(nodes)) if word == "any" else word
+        # Short faults are as interesting as long ones: uniform in the logarithm.
+        lasting = int(mix.shortest * (mix.longest / mix.shortest) ** draw.random())
+        at = int(time) // 1000 * 1000
+        plan.append(Fault(at, name, (target,), lasting // 1000 * 1000, dict(mix.arguments.get(name, {}))))
+
+
+def shrink(plan: Plan, fails: Callable[[Plan], bool], attempts: int = 200) -> Plan:
+    """A smaller plan that still fails: delta debugging (ddmin, Zeller & Hildebrandt 2002).
+
+    ``fails`` says whether a plan still shows the fault; ``plan`` itself is known to. At most ``attempts``
+    calls.
+    """
+    left = attempts
+    chunks = 2
+    while plan and left > 0:
+        size = -(-len(plan) // chunks)
+        for begin in range(0, len(plan), size):
+            candidate = plan[:begin] + plan[begin + size :]
+            left -= 1
+            if fails(candidate):
+                plan = candidate
+                chunks = max(2, chunks - 1)
+                break
+            if left <= 0:
+                return plan
+        else:
+            if size == 1:
+                return plan
+            chunks = min(len(plan), chunks * 2)
+    return plan

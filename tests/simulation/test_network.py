@@ -1,0 +1,82 @@
+"""The simulated network."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from quorumlog.simulation.loop import Simulation
+from quorumlog.simulation.network import UNDISTURBED, Link, Network
+
+Arrival = tuple[int, int, int, object]
+
+
+def make(link: Link, seed: int = 1) -> tuple[Simulation, Network, list[Arrival]]:
+    simulation = Simulation(seed)
+    arrivals: list[Arrival] = []
+
+    def deliver(source: int, target: int, message: object) -> None:
+        arrivals.append((simulation.now, source, target, message))
+
+    return simulation, Network(simulation, deliver, link), arrivals
+
+
+def send_many(simulation: Simulation, network: Network, count: int = 500) -> None:
+    for number in range(count):
+        simulation.at(number * 1000, network.send, 0, 1, number)
+    simulation.run(10**12)
+
+
+def test_an_undisturbed_link_is_a_stream() -> None:
+    simulation, network, arrivals = make(Link(delay=1000, jitter=50_000))
+    send_many(simulation, network)
+    assert [message for *_, message in arrivals] == list(range(500))
+    assert all(time >= 1000 * message + 1000 for time, *_, message in arrivals)
+
+
+def test_stragglers_leave_the_order() -> None:
+    simulation, network, arrivals = make(Link(reorder=0.2))
+    send_many(simulation, network)
+    messages = [message for *_, message in arrivals]
+    assert messages != sorted(messages)
+    assert sorted(messages) == list(range(500))
+
+
+def test_loss_and_duplication() -> None:
+    simulation, network, arrivals = make(Link(loss=0.3, duplicate=0.3))
+    send_many(simulation, network)
+    messages = [message for *_, message in arrivals]
+    assert 250 < len(set(messages)) < 450
+    assert len(messages) > len(set(messages))
+
+
+def test_cuts_are_directed_and_nest() -> None:
+    simulation, network, arrivals = make(Link())
+    for _ in range(2):
+        network.cut([(0, 1)])
+    network.send(0, 1, "lost")
+    network.send(1, 0, "back")
+    network.mend([(0, 1)])
+    network.send(0, 1, "lost too")
+    network.mend([(0, 1)])
+    network.send(0, 1, "there")
+    simulation.run(10**12)
+    assert sorted(message for *_, message in arrivals) == ["back", "there"]
+
+
+def test_a_disturbance_concerns_its_links_until_it_is_calmed() -> None:
+    simulation, network, arrivals = make(Link(delay=10, jitter=0))
+    network.disturb(1, replace(UNDISTURBED, delay=1000), [(0, 1)])
+    network.disturb(2, replace(UNDISTURBED, delay=100))
+    network.send(0, 1, "both")
+    network.send(1, 0, "second")
+    simulation.run(10_000)
+    network.calm(1)
+    network.calm(2)
+    network.calm(3)
+    network.send(0, 1, "none")
+    simulation.run(20_000)
+    assert [(time, message) for time, _, _, message in arrivals] == [
+        (110, "second"),
+        (1110, "both"),
+        (10_010, "none"),
+    ]
