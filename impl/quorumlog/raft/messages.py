@@ -1,0 +1,81 @@
+"""What nodes of one Raft group say to each other. Immutable; the wire form is ``quorumlog.node``'s business.
+
+Every request to a follower carries a ``sequence`` that rises per leader and follower; its reply repeats it, so that a reply
+that was overtaken can be told (rules page, "Heartbeats"). Replies to append_entries and heartbeats carry ``flushed`` and
+``dirty`` (raft-recovery, ``append_entries_reply``) and, if successful, ``match``: the last offset that the request showed to be
+equal on both sides. The document takes the follower's last offset for that, which counts a differing tail.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from quorumlog.storage.batch import RecordBatch
+
+
+class Message(msgspec.Struct, frozen=True, array_like=True, tag=True, gc=False):
+    """Base of all messages; ``term`` is the sender's current term."""
+
+    term: int
+
+
+class VoteRequest(Message, frozen=True):
+    """Ask for a vote (or, with ``pre_vote``, whether one would be given) for a log that ends at (last_term, dirty)."""
+
+    candidate: int
+    last_term: int
+    dirty: int
+    pre_vote: bool
+
+
+class VoteReply(Message, frozen=True):
+    """Answer to a vote request; ``asked`` is the term of the request."""
+
+    asked: int
+    pre_vote: bool
+    granted: bool
+
+
+class AppendEntries(Message, frozen=True):
+    """Batches that follow the entry ``previous`` of term ``previous_term``; ``flush`` asks for durability before the reply."""
+
+    sequence: int
+    previous: int
+    previous_term: int
+    commit: int
+    visible: int
+    flush: bool
+    batches: tuple[RecordBatch, ...]
+
+
+class AppendReply(Message, frozen=True):
+    """Answer to append_entries, with the follower's offsets after it."""
+
+    sequence: int
+    success: bool
+    match: int
+    flushed: int
+    dirty: int
+
+
+class Heartbeat(Message, frozen=True):
+    """The leader lives; its log ends at (previous, previous_term). Never truncates, never flushes."""
+
+    sequence: int
+    previous: int
+    previous_term: int
+    commit: int
+    visible: int
+
+
+class HeartbeatReply(Message, frozen=True):
+    """Answer to a heartbeat: success means that the follower holds (previous, previous_term)."""
+
+    sequence: int
+    success: bool
+    match: int
+    flushed: int
+    dirty: int
+
+
+AnyMessage = VoteRequest | VoteReply | AppendEntries | AppendReply | Heartbeat | HeartbeatReply

@@ -1,0 +1,249 @@
+"""The decisions of Raft with flushed and dirty offsets, each one a pure function, bundled in ``Rules``.
+
+Everything the protocol decides is decided here; ``core`` keeps state and carries the decisions out. A caller
+replaces a rule by ``dataclasses.replace(REFERENCE, may_commit=mine)``: that is how mutants are made and how a
+developer tries a change. The specification has each rule as an operator of the same name (``may_commit`` is
+``MayCommit``), and the proofs run these very functions on symbolic terms; so they use nothing but integers,
+booleans, comparison, ``min``, ``max``, ``if`` and each other.
+
+Offsets are inclusive, -1 means "nothing yet"; a term of -1 means "no such entry"; node -1 means "nobody".
+Sources: raft-recovery, "Flushing strategy"; raft-simplification; where they leave something open, the docstring says
+what was chosen and why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+
+NOBODY = -1
+NOTHING = -1
+
+PENDING = 0
+SUCCESS = 1
+TRUNCATED = 2
+
+ACKS_ALL = -1
+ACKS_LEADER = 1
+ACKS_NONE = 0
+
+
+# -- commit index ------------------------------------------------------------------------------------------------
+
+
+def quorum_match(values: Sequence[int]) -> int:
+    """Return the largest offset that a majority of the voters has reached, given the offset of each voter."""
+    return sorted(values)[(len(values) - 1) // 2]
+
+
+def replicated_flushed(dirty: int, flushed: int, match: int) -> int:
+    """Return up to where a follower is known to hold the leader's entries durably.
+
+    ``flushed`` alone may count a tail that differs from the leader's log, ``match`` alone entries that a power loss
+    takes away (raft-recovery, ``match_committed_index``).
+    """
+    return min(flushed, match)
+
+
+def commit_candidate(own_flushed: int, followers: Sequence[int]) -> int:
+    """Return the offset that is durable on a majority; ``followers`` are their ``replicated_flushed``.
+
+    Never beyond the leader's own flushed offset: a leader that commits what it can itself still lose would hand
+    out a commit index that its restart takes back.
+    """
+    return min(quorum_match([own_flushed, *followers]), own_flushed)
+
+
+def may_commit(candidate: int, commit: int, candidate_term: int, current_term: int) -> bool:
+    """Tell whether a leader moves its commit index to ``candidate``: only by an entry of its own term."""
+    return candidate > commit and candidate_term == current_term
+
+
+def follower_commit(commit: int, leader_commit: int, flushed: int, verified: int) -> int:
+    """Return a follower's commit index after an accepted append_entries or heartbeat.
+
+    ``verified`` is the last offset that this request showed to be equal to the leader's log. Without it, a flushed tail of
+    an older term would be taken for committed.
+    """
+    return max(commit, min(leader_commit, flushed, verified))
+
+
+# -- visibility --------------------------------------------------------------------------------------------------
+
+
+def replicated_dirty(dirty: int, flushed: int, match: int) -> int:
+    """Return up to where a follower is known to hold the leader's entries, durable or not."""
+    return min(dirty, match)
+
+
+def majority_replicated(majority: int, own_dirty: int, followers: Sequence[int]) -> int:
+    """Return the majority replicated index (MRI); ``followers`` are their ``replicated_dirty``."""
+    return max(majority, quorum_match([own_dirty, *followers]))
+
+
+def visibility_on_append(upper_bound: int, commit: int, last_quorum: int, appended: int) -> int:
+    """Return the visibility upper bound after the leader appended up to ``appended``.
+
+    While an append that required a flush waits (``last_quorum`` beyond ``commit``), nothing behind it becomes visible.
+    """
+    return max(upper_bound, appended) if commit >= last_quorum else upper_bound
+
+
+def visibility_on_commit(upper_bound: int, majority: int, commit: int, last_quorum: int) -> int:
+    """Return the visibility upper bound after the leader's commit index moved to ``commit``."""
+    return max(upper_bound, majority if commit >= last_quorum else commit)
+
+
+def follower_visible(leader_visible: int, dirty: int, verified: int) -> int:
+    """Return what a follower raises its visible offset to on an accepted request.
+
+    The rules page names only ``dirty``; without ``verified`` (see ``follower_commit``) a reader would be shown a tail that
+    the leader does not have.
+    """
+    return min(leader_visible, dirty, verified)
+
+
+# -- acknowledgements --------------------------------------------------------------------------------------------
+
+
+def flush_required(acks: int, write_caching: bool, force_flush: bool) -> bool:
+    """Tell whether an item of a round makes the leader and the followers flush before they answer."""
+    return force_flush or (acks == ACKS_ALL and not write_caching)
+
+
+def resolve_quorum_ack(offset: int, term: int, term_at_offset: int, commit: int, term_at_commit: int) -> int:
+    """Return SUCCESS, TRUNCATED or PENDING for an acks=all append at ``offset`` written in ``term``.
+
+    The document's stop conditions (2) and (3), "the term changed and the entry is still there", acknowledge entries that the
+    next leader removes. Instead the entry must be committed, and a loss is reported only once a later term has committed.
+    """
+    if term_at_offset == term and commit >= offset:
+        return SUCCESS
+    if term_at_commit > term and term_at_offset != term:
+        return TRUNCATED
+    return PENDING
+
+
+def resolve_write_cached(
+    offset: int, term: int, term_at_offset: int, majority: int, commit: int, term_at_commit: int
+) -> int:
+    """The same for an acks=all append under write caching: a majority that holds the entry unflushed is enough."""
+    if term_at_offset == term and majority >= offset:
+        return SUCCESS
+    return resolve_quorum_ack(offset, term, term_at_offset, commit, term_at_commit)
+
+
+# -- flush -------------------------------------------------------------------------------------------------------
+
+
+def accept_flush(truncations_at_start: int, truncations_now: int) -> bool:
+    """Tell whether a finished flush counts: not if the log was truncated while it ran.
+
+    Offsets do not show it: what was cut off may have been written again, and that is not durable.
+    """
+    return truncations_at_start == truncations_now
+
+
+def flushed_after(flushed: int, captured: int) -> int:
+    """Return the flushed offset after a flush that began when the dirty offset was ``captured``."""
+    return max(flushed, captured)
+
+
+# -- the log -----------------------------------------------------------------------------------------------------
+
+
+def batch_matches(term_here: int, term_there: int) -> bool:
+    """Tell whether a follower already holds a batch: same offset and term mean the same entry."""
+    return term_here == term_there
+
+
+def reply_is_current(sequence: int, last_processed: int) -> bool:
+    """Tell whether a reply is newer than all processed ones of this follower; older ones must not move anything."""
+    return sequence > last_processed
+
+
+def recovery_flush(last_chunk: bool, last_write_required: bool, unflushed_bytes: int, every_bytes: int) -> bool:
+    """Tell whether a recovery request asks the follower to flush (raft-recovery: not on every request)."""
+    return (last_chunk and last_write_required) or unflushed_bytes >= every_bytes
+
+
+def recovery_commit(chunk_end: int, commit_before_read: int, commit_now: int) -> int:
+    """Return the commit index that a recovery request carries."""
+    return min(chunk_end, commit_before_read)
+
+
+def recovery_waits(last_sent: int, leader_dirty: int) -> bool:
+    """Tell whether recovery has nothing more to send and just waits for replies."""
+    return last_sent >= leader_dirty
+
+
+def may_dispatch(recovering: bool, last_sent: int, previous: int) -> bool:
+    """Tell whether a round goes to a follower: while it recovers, only the request it expects next."""
+    return not recovering or last_sent == previous
+
+
+# -- elections ---------------------------------------------------------------------------------------------------
+
+
+def log_ok(last_term: int, dirty: int, own_last_term: int, own_dirty: int) -> bool:
+    """Tell whether a candidate's log is at least as up to date as ours: by last term, then by *dirty* offset."""
+    return last_term > own_last_term or (last_term == own_last_term and dirty >= own_dirty)
+
+
+def grant_vote(voted_for: int, candidate: int, candidate_log_ok: bool, heard_leader: bool) -> bool:
+    """Tell whether to vote for a candidate of the current term."""
+    return candidate_log_ok and not heard_leader and voted_for in (NOBODY, candidate)
+
+
+def pre_vote_term(term: int) -> int:
+    """Return the term of a node that asks for pre-votes: its own, so that a flapping node disturbs nobody."""
+    return term
+
+
+def vote_after_step_down(voted_for: int, old_term: int, new_term: int) -> int:
+    """Return whom a node has voted for once it follows in ``new_term``."""
+    return voted_for if new_term == old_term else NOBODY
+
+
+def vote_is_durable_first() -> bool:
+    """Tell whether messages wait until term and vote are on disk."""
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """The bundle of rules that a core runs; every field is one of the functions above or a stand-in for it."""
+
+    replicated_flushed: Callable[[int, int, int], int] = replicated_flushed
+    commit_candidate: Callable[[int, Sequence[int]], int] = commit_candidate
+    may_commit: Callable[[int, int, int, int], bool] = may_commit
+    follower_commit: Callable[[int, int, int, int], int] = follower_commit
+    replicated_dirty: Callable[[int, int, int], int] = replicated_dirty
+    majority_replicated: Callable[[int, int, Sequence[int]], int] = majority_replicated
+    visibility_on_append: Callable[[int, int, int, int], int] = visibility_on_append
+    visibility_on_commit: Callable[[int, int, int, int], int] = visibility_on_commit
+    follower_visible: Callable[[int, int, int], int] = follower_visible
+    flush_required: Callable[[int, bool, bool], bool] = flush_required
+    resolve_quorum_ack: Callable[[int, int, int, int, int], int] = resolve_quorum_ack
+    resolve_write_cached: Callable[[int, int, int, int, int, int], int] = resolve_write_cached
+    accept_flush: Callable[[int, int], bool] = accept_flush
+    flushed_after: Callable[[int, int], int] = flushed_after
+    batch_matches: Callable[[int, int], bool] = batch_matches
+    reply_is_current: Callable[[int, int], bool] = reply_is_current
+    recovery_flush: Callable[[bool, bool, int, int], bool] = recovery_flush
+    recovery_commit: Callable[[int, int, int], int] = recovery_commit
+    recovery_waits: Callable[[int, int], bool] = recovery_waits
+    may_dispatch: Callable[[bool, int, int], bool] = may_dispatch
+    log_ok: Callable[[int, int, int, int], bool] = log_ok
+    grant_vote: Callable[[int, int, bool, bool], bool] = grant_vote
+    pre_vote_term: Callable[[int], int] = pre_vote_term
+    vote_after_step_down: Callable[[int, int, int], int] = vote_after_step_down
+    vote_is_durable_first: Callable[[], bool] = vote_is_durable_first
+
+    def changed(self) -> tuple[str, ...]:
+        """Return the names of the rules that are not the reference's, in the order of this class."""
+        return tuple(f.name for f in fields(self) if getattr(self, f.name) is not f.default)
+
+
+REFERENCE = Rules()
+"""The rules as this project believes them to be right."""
