@@ -1,9 +1,10 @@
 """What goes into a Raft core and what comes out: events and effects, both immutable.
 
-The driver (simulated or real) calls ``core.handle(now, event)`` and carries out the returned effects *in order*. ``now`` is the
-node's own monotonic clock in nanoseconds; the core never reads a clock itself. ``Append`` and ``Truncate`` are done on
-the log before the next effect; the others that take time (``StartFlush``, ``SaveVote``, ``ReadLog``) are answered later by an event
-with the same ticket. Any storage error is fail-stop: the driver stops the node, the core need not know.
+The driver (simulated or real) calls ``core.handle(now, event)`` and carries out the returned effects *in order*.
+``now`` is the node's own monotonic clock in nanoseconds; the core never reads a clock itself. ``Append`` and
+``Truncate`` are done on the log before the next effect; the others that take time (``StartFlush``, ``SaveVote``,
+``ReadLog``) are answered later by an event with the same ticket. Any storage error is fail-stop: the driver stops the
+node, the core need not know.
 """
 
 from __future__ import annotations
@@ -59,7 +60,8 @@ class TimerFired(_Event, frozen=True):
 class AppendRequested(_Event, frozen=True):
     """A client asks to append ``batch`` (its offset and term are given by the leader).
 
-    ``expected_term``: -1, or the only term in which it may be written. ``force_flush``: durable on a majority whatever the acks.
+    ``expected_term``: -1, or the only term in which it may be written. ``force_flush``: durable on a majority whatever
+    the acks.
     """
 
     request: int
@@ -93,16 +95,7 @@ class LogRead(_Event, frozen=True):
     batches: tuple[RecordBatch, ...]
 
 
-Event = (
-    Started
-    | Received
-    | TimerFired
-    | AppendRequested
-    | BarrierRequested
-    | Flushed
-    | VoteSaved
-    | LogRead
-)
+Event = Started | Received | TimerFired | AppendRequested | BarrierRequested | Flushed | VoteSaved | LogRead
 
 
 class _Effect(msgspec.Struct, frozen=True, gc=False):
@@ -188,15 +181,5 @@ class Note(_Effect, frozen=True):
 
 
 Effect = (
-    Append
-    | Truncate
-    | StartFlush
-    | SaveVote
-    | ReadLog
-    | Send
-    | SetTimer
-    | CancelTimer
-    | Accepted
-    | Resolved
-    | Note
+    Append | Truncate | StartFlush | SaveVote | ReadLog | Send | SetTimer | CancelTimer | Accepted | Resolved | Note
 )

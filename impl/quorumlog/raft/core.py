@@ -1,0 +1,112 @@
+"""The Raft core: one event in, effects out. No clock, no socket, no disk, no randomness, no await.
+
+    core = RaftCore(Configuration(node=0, voters=(0, 1, 2)), Restored())
+    for effect in core.handle(now, Started()):
+        ...  # the driver carries it out
+
+The layers, each a file and a class on top of the other: ``state`` (offsets, flush, durable vote), ``elections``,
+``follower``, ``leader`` (rounds, commit, visibility, acks, recovery), and this dispatcher. The decisions are in
+``rules``; replace one with ``RaftCore(..., rules=dataclasses.replace(REFERENCE, may_commit=mine))``. Sources:
+raft-recovery, raft-simplification.
+"""
+
+from __future__ import annotations
+
+from quorumlog.raft.events import (
+    AppendRequested,
+    BarrierRequested,
+    Effect,
+    Event,
+    Flushed,
+    LogRead,
+    Received,
+    Started,
+    Timer,
+    TimerFired,
+    VoteSaved,
+)
+from quorumlog.raft.leader import Leader
+from quorumlog.raft.messages import (
+    AppendEntries,
+    AppendReply,
+    Heartbeat,
+    HeartbeatReply,
+    VoteReply,
+    VoteRequest,
+)
+from quorumlog.raft.rules import REFERENCE, Rules
+from quorumlog.raft.state import Configuration, Restored
+
+
+class RaftCore(Leader):
+    """One replica of one group. Readable at any time: term, role, leader, dirty, flushed, commit, visible, serving."""
+
+    def __init__(self, configuration: Configuration, restored: Restored, rules: Rules = REFERENCE) -> None:
+        """Take over what the disk held. Raises ValueError if the node is not one of the voters."""
+        if configuration.node not in configuration.voters:
+            raise ValueError(f"node {configuration.node} is not among the voters {configuration.voters}")
+        super().__init__(configuration, restored, rules)
+
+    def handle(self, now: int, event: Event) -> list[Effect]:
+        """Take one event at the node's monotonic time ``now`` (ns); return the effects, to be carried out in order."""
+        self.now = now
+        effects: list[Effect] = []
+        self._effects = effects
+        if isinstance(event, Received):
+            self._received(event)
+        elif isinstance(event, TimerFired):
+            self._timer_fired(event.name)
+        elif isinstance(event, AppendRequested):
+            self._append_requested(event)
+        elif isinstance(event, Flushed):
+            self._flush_done(event.ticket)
+            self._flushed_as_follower()
+            self._moved()
+        elif isinstance(event, LogRead):
+            self._log_read(event)
+        elif isinstance(event, VoteSaved):
+            if self._vote_saved(event.ticket):
+                self._own_vote_saved()
+        elif isinstance(event, BarrierRequested):
+            self._barrier_requested(event)
+        elif isinstance(event, Started):
+            self._arm_election(self.configuration.election_timeout)
+        return effects
+
+    def _moved(self) -> None:
+        """See what follows from a change of the own offsets."""
+        if self.role == "leader":
+            self._replicated()
+            self._check_barriers()
+        else:
+            self._resolve()
+
+    def _received(self, event: Received) -> None:
+        sender, message = event.sender, event.message
+        if isinstance(message, AppendEntries):
+            self._append_entries(sender, message)
+            self._resolve()
+        elif isinstance(message, AppendReply):
+            self._append_replied(sender, message)
+        elif isinstance(message, Heartbeat):
+            self._heartbeat(sender, message)
+            self._resolve()
+        elif isinstance(message, HeartbeatReply):
+            self._heartbeat_replied(sender, message)
+        elif isinstance(message, VoteRequest):
+            self._vote_requested(sender, message)
+        elif isinstance(message, VoteReply):
+            self._vote_replied(sender, message)
+
+    def _timer_fired(self, timer: Timer) -> None:
+        if timer is Timer.HEARTBEAT:
+            self._heartbeat_timer_fired()
+        elif timer is Timer.ELECTION:
+            self._election_timer_fired()
+        elif timer is Timer.FLUSH:
+            self._flush_timer_fired()
+        elif timer is Timer.DRAIN:
+            self._drain()
+
+
+__all__ = ["Configuration", "RaftCore", "Restored", "Started"]

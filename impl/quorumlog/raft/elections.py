@@ -1,0 +1,138 @@
+"""Elections with pre-vote; term and vote durable before an answer leaves (rules page, "Elections").
+
+A node that misses its leader asks for pre-votes in its own term; only a majority of them lets it begin a term. A node
+that heard from a leader within the election time-out refuses, whatever the candidate's term. Priorities and leadership
+transfer will hook in at ``_vote_requested``.
+"""
+
+from __future__ import annotations
+
+from quorumlog.raft.events import SetTimer, Timer
+from quorumlog.raft.messages import VoteReply, VoteRequest
+from quorumlog.raft.rules import NOBODY, Rules
+from quorumlog.raft.state import Configuration, Replica, Restored
+
+
+class Elections(Replica):
+    """Follower, candidate, and the step to leader."""
+
+    def __init__(self, configuration: Configuration, restored: Restored, rules: Rules) -> None:
+        super().__init__(configuration, restored, rules)
+        self._heard: int | None = None  # when a leader of this term last spoke
+        self._granted: set[int] = set()
+        self._pre_voting = False
+
+    def _become_leader(self) -> None:
+        raise NotImplementedError
+
+    def _stop_leading(self) -> None:
+        raise NotImplementedError
+
+    def _heard_leader(self) -> bool:
+        if self.role == "leader":
+            return True
+        return self._heard is not None and self.now - self._heard < self.configuration.election_timeout
+
+    def _arm_election(self, delay: int) -> None:
+        self._effects.append(SetTimer(Timer.ELECTION, delay, self.configuration.election_jitter))
+
+    def _set_role(self, role: str) -> None:
+        if role != self.role:
+            self.role = role
+            self.note("role")
+
+    def _follow(self, term: int, leader: int = NOBODY) -> None:
+        """Follow in ``term``, which is not before the current one; ``leader`` if it is known."""
+        led = self.role == "leader"
+        voted_for = self.rules.vote_after_step_down(self.voted_for, self.term, term)
+        if term != self.term:
+            self.term = term
+            self.voted_for = voted_for
+            self._heard = None
+            self.note("term")
+            self._save_vote()
+        self.voted_for = voted_for
+        self.leader = leader
+        self._pre_voting = False
+        if led:
+            self._stop_leading()
+            self._arm_election(self.configuration.election_timeout)
+        self._set_role("follower")
+
+    def _election_timer_fired(self) -> None:
+        if self.role == "leader":
+            return
+        if self._heard is not None and self._heard_leader():
+            self._arm_election(self._heard + self.configuration.election_timeout - self.now)
+            return
+        self._arm_election(self.configuration.election_timeout)
+        self._ask_for_votes(pre_vote=True)
+
+    def _ask_for_votes(self, *, pre_vote: bool) -> None:
+        self.leader = NOBODY
+        self._pre_voting = pre_vote
+        self._granted = set()
+        if pre_vote:
+            term = self.rules.pre_vote_term(self.term)
+        else:
+            term = self.term + 1
+            self.voted_for = self.node
+        if term != self.term or not pre_vote:
+            self.term = term
+            self._heard = None
+            self.note("term")
+            self._save_vote()
+        if not pre_vote:
+            self._set_role("candidate")
+            self._note_vote(self.node)
+        request = VoteRequest(self.term, self.node, self.index.last_term, self.index.dirty, pre_vote)
+        for peer in self.configuration.peers:
+            self._send(peer, request)
+        if pre_vote:
+            self._count_vote(self.node)
+
+    def _own_vote_saved(self) -> None:
+        """Count the own vote: only once it is durable."""
+        if self.role == "candidate" and not self._pre_voting:
+            self._count_vote(self.node)
+
+    def _count_vote(self, voter: int) -> None:
+        self._granted.add(voter)
+        if len(self._granted) < self.configuration.majority:
+            return
+        if self._pre_voting:
+            self._ask_for_votes(pre_vote=False)
+        elif self.node in self._granted:
+            self._granted.clear()
+            self.leader = self.node
+            self._set_role("leader")
+            self.note("leader")
+            self._become_leader()
+
+    def _vote_requested(self, sender: int, request: VoteRequest) -> None:
+        rules = self.rules
+        candidate_log_ok = rules.log_ok(request.last_term, request.dirty, self.index.last_term, self.index.dirty)
+        heard = self._heard_leader()
+        granted = False
+        if request.pre_vote:
+            granted = candidate_log_ok and not heard and request.term >= self.term
+        elif request.term >= self.term and not heard:
+            if request.term > self.term:
+                self._follow(request.term)
+            if rules.grant_vote(self.voted_for, request.candidate, candidate_log_ok, heard):
+                granted = True
+                if self.voted_for != request.candidate:
+                    self.voted_for = request.candidate
+                    self._save_vote()
+                    self._note_vote(request.candidate)
+                    self._arm_election(self.configuration.election_timeout)
+        self._send(sender, VoteReply(self.term, request.term, request.pre_vote, granted))
+
+    def _vote_replied(self, sender: int, reply: VoteReply) -> None:
+        if reply.term > self.term:
+            self._follow(reply.term)
+            return
+        expected = reply.pre_vote == self._pre_voting and reply.asked == self.term
+        asking = self.role == "candidate" or (self._pre_voting and self.role == "follower")
+        if reply.granted and expected and asking:
+            self._count_vote(sender)

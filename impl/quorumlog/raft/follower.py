@@ -1,0 +1,114 @@
+"""What a follower does with append_entries and heartbeats (raft-recovery; rules page, "Truncation, crash, restart").
+
+It skips the batches it already holds, truncates only at a real mismatch and never at or below its commit index, and
+answers a request that asks for a flush once the flush is done; all others are answered at once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from quorumlog.raft.elections import Elections
+from quorumlog.raft.messages import AppendEntries, AppendReply, Heartbeat, HeartbeatReply
+from quorumlog.raft.rules import Rules
+from quorumlog.raft.state import Configuration, Restored
+
+
+@dataclass(frozen=True, slots=True)
+class _Waiting:
+    """A request whose reply waits for a flush up to ``verified``."""
+
+    sender: int
+    term: int
+    sequence: int
+    verified: int
+
+
+class Follower(Elections):
+    """The receiving side of replication."""
+
+    def __init__(self, configuration: Configuration, restored: Restored, rules: Rules) -> None:
+        super().__init__(configuration, restored, rules)
+        self._waiting: list[_Waiting] = []
+
+    def _accept_leader(self, sender: int, term: int) -> bool:
+        """Follow the sender if its term allows it; False if its request is to be refused."""
+        if term < self.term or (term == self.term and self.role == "leader"):
+            return False
+        if term > self.term or self.role != "follower" or self.leader != sender:
+            self._follow(term, sender)
+        self._pre_voting = False
+        self._heard = self.now
+        return True
+
+    def _holds(self, offset: int, term: int) -> bool:
+        return offset <= self.index.dirty and self.index.term(offset) == term
+
+    def _learn(self, commit: int, visible: int, verified: int) -> None:
+        """Take over the leader's commit index and visible offset, as far as this log is known to be the leader's."""
+        if commit > self.commit:
+            self._set_commit(self.rules.follower_commit(self.commit, commit, self.flushed, verified))
+        shown = self.rules.follower_visible(visible, self.index.dirty, verified)
+        self.majority = max(self.majority, shown)
+        self.upper_bound = max(self.upper_bound, shown)
+        self._show_visible()
+
+    def _append_entries(self, sender: int, request: AppendEntries) -> None:
+        if not self._accept_leader(sender, request.term) or not self._holds(request.previous, request.previous_term):
+            self._reply_append(sender, request.sequence, success=False, match=-1)
+            return
+        verified = request.batches[-1].last_offset if request.batches else request.previous
+        if not self._take(request):
+            self._reply_append(sender, request.sequence, success=False, match=-1)
+            return
+        self._learn(request.commit, request.visible, verified)
+        if request.flush and self.flushed < verified:
+            self._waiting.append(_Waiting(sender, self.term, request.sequence, verified))
+            self._require_flush(self.index.dirty)
+        else:
+            self._reply_append(sender, request.sequence, success=True, match=verified)
+            self._debounce_flush()
+
+    def _take(self, request: AppendEntries) -> bool:
+        """Append what is new in the request; False if that would remove committed entries."""
+        new = 0
+        for batch in request.batches:
+            if not self.rules.batch_matches(self.index.term(batch.last_offset), batch.term):
+                break
+            new += 1
+        missing = request.batches[new:]
+        if not missing:
+            return True
+        first = missing[0].base_offset
+        if first <= self.commit:
+            return False
+        if first <= self.index.dirty:
+            self._truncate(first)
+            self._waiting = [waiting for waiting in self._waiting if waiting.verified < first]
+        self._append(missing)
+        return True
+
+    def _flushed_as_follower(self) -> None:
+        """Answer the requests whose flush is done; the replies carry the offsets after it."""
+        still = []
+        for waiting in self._waiting:
+            if waiting.term != self.term:
+                continue
+            if waiting.verified <= self.flushed:
+                self._reply_append(waiting.sender, waiting.sequence, success=True, match=waiting.verified)
+            else:
+                still.append(waiting)
+        self._waiting = still
+
+    def _reply_append(self, to: int, sequence: int, *, success: bool, match: int) -> None:
+        self._send(to, AppendReply(self.term, sequence, success, match, self.flushed, self.index.dirty))
+
+    def _heartbeat(self, sender: int, request: Heartbeat) -> None:
+        success = self._accept_leader(sender, request.term) and self._holds(request.previous, request.previous_term)
+        if success:
+            self._learn(request.commit, request.visible, request.previous)
+        match = request.previous if success else -1
+        self._send(
+            sender,
+            HeartbeatReply(self.term, request.sequence, success, match, self.flushed, self.index.dirty),
+        )

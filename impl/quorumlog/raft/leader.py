@@ -1,0 +1,412 @@
+"""The leader: one replication path for acks -1, 1 and 0, commit index, visibility, acknowledgements, recovery.
+
+raft-simplification: a round drains what was enqueued, writes the log once, builds the append_entries requests from the
+same batches and flushes in parallel with them. raft-recovery: a follower that is behind is sent chunks, one at a time,
+without a flush on each. What a request resolves to is decided by ``resolve_quorum_ack`` from the log and the commit
+index, also after this node has stepped down. Memory units and more groups a node will join at ``_drain``; membership
+at ``Progress``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from quorumlog.raft.events import (
+    Accepted,
+    AppendRequested,
+    BarrierRequested,
+    CancelTimer,
+    LogRead,
+    Outcome,
+    ReadLog,
+    Resolved,
+    SetTimer,
+    Timer,
+)
+from quorumlog.raft.follower import Follower
+from quorumlog.raft.messages import AppendEntries, AppendReply, Heartbeat, HeartbeatReply
+from quorumlog.raft.progress import Progress
+from quorumlog.raft.rules import ACKS_ALL, NOTHING, PENDING, Rules
+from quorumlog.raft.rules import SUCCESS as RULE_SUCCESS
+from quorumlog.raft.state import Configuration, Restored
+from quorumlog.storage.batch import BatchKind, RecordBatch
+
+
+@dataclass(frozen=True, slots=True)
+class _Pending:
+    """An acks=all append that waits: its offsets and the term it was written in."""
+
+    request: int
+    offset: int
+    last_offset: int
+    term: int
+    cached: bool
+
+
+@dataclass(slots=True)
+class _Barrier:
+    """A linearizable read of the end: waits for ``target`` to commit and for a majority to confirm the leader after
+    it."""
+
+    request: int
+    target: int
+    asked: dict[int, int] = field(default_factory=dict)  # peer -> its sequence when the barrier came
+
+
+class Leader(Follower):
+    """The sending side of replication."""
+
+    def __init__(self, configuration: Configuration, restored: Restored, rules: Rules) -> None:
+        super().__init__(configuration, restored, rules)
+        self.progress: dict[int, Progress] = {}
+        self.last_quorum = NOTHING  # offset of the last append that required a flush, LQ
+        self._last_required = False
+        self._queue: list[AppendRequested] = []
+        self._draining = False
+        self._pending: list[_Pending] = []
+        self._barriers: list[_Barrier] = []
+
+    # -- taking office and leaving it ------------------------------------------------------------------------------
+
+    def _become_leader(self) -> None:
+        """Begin the term with a configuration batch; nothing is served before an entry of this term is committed."""
+        self.progress = {peer: Progress(self.index.dirty) for peer in self.configuration.peers}
+        self.last_quorum = self.flushed
+        self._effects.append(CancelTimer(Timer.ELECTION))
+        payload = ",".join(str(voter) for voter in self.configuration.voters).encode()
+        configuration = RecordBatch(
+            base_offset=self.index.dirty + 1,
+            term=self.term,
+            kind=BatchKind.CONFIGURATION,
+            record_count=1,
+            acks=ACKS_ALL,
+            payload=payload,
+        )
+        self._round((configuration,), required=True)
+        self._heartbeat_timer_fired()
+
+    def _stop_leading(self) -> None:
+        self._effects.append(CancelTimer(Timer.HEARTBEAT))
+        self.progress = {}
+        for item in self._queue:
+            self._effects.append(Resolved(item.request, Outcome.NOT_LEADER, -1, -1, -1))
+        for barrier in self._barriers:
+            self._effects.append(Resolved(barrier.request, Outcome.NOT_LEADER, -1, -1, -1))
+        self._queue.clear()
+        self._barriers.clear()
+
+    @property
+    def serving(self) -> bool:
+        """Whether this node leads and an entry of its own term is committed."""
+        return self.role == "leader" and self.index.term(self.commit) == self.term
+
+    # -- rounds ----------------------------------------------------------------------------------------------------
+
+    def _append_requested(self, event: AppendRequested) -> None:
+        if not self.serving:
+            self._effects.append(Resolved(event.request, Outcome.NOT_LEADER, -1, -1, -1))
+            return
+        if event.expected_term not in (-1, self.term):
+            self._effects.append(Resolved(event.request, Outcome.TERM_MISMATCH, -1, -1, -1))
+            return
+        self._queue.append(event)
+        if not self._draining:
+            self._draining = True
+            self._effects.append(SetTimer(Timer.DRAIN, 0))
+
+    def _drain(self) -> None:
+        """Make a round of what is enqueued, up to ``round_bytes``; order of enqueueing is order in the log."""
+        self._draining = False
+        if not self._queue:
+            return
+        items, size = 0, 0
+        for item in self._queue:
+            if items and size + item.batch.size_bytes > self.configuration.round_bytes:
+                break
+            items, size = items + 1, size + item.batch.size_bytes
+        taken, self._queue = self._queue[:items], self._queue[items:]
+        caching = self.configuration.write_caching
+        required = False
+        batches, at_once = [], []
+        offset = self.index.dirty + 1
+        for item in taken:
+            batch = item.batch.with_position(offset, self.term)
+            offset = batch.last_offset + 1
+            batches.append(batch)
+            required = required or self.rules.flush_required(batch.acks, caching, item.force_flush)
+            self._effects.append(Accepted(item.request))
+            if batch.acks == ACKS_ALL:
+                self._pending.append(
+                    _Pending(
+                        item.request,
+                        batch.base_offset,
+                        batch.last_offset,
+                        self.term,
+                        caching and not item.force_flush,
+                    )
+                )
+            else:
+                at_once.append((item.request, batch))
+        self._round(tuple(batches), required=required)
+        for request, batch in at_once:
+            self._answer(request, Outcome.SUCCESS, batch.base_offset, batch.last_offset, batch.term, batch.acks)
+        if self._queue:
+            self._draining = True
+            self._effects.append(SetTimer(Timer.DRAIN, 0))
+
+    def _round(self, batches: tuple[RecordBatch, ...], *, required: bool) -> None:
+        """Write the leader's log once, hand the same batches to the followers, flush in parallel if it is required."""
+        previous = self.index.dirty
+        previous_term = self.index.term(previous)
+        self._append(batches)
+        if required:
+            self.last_quorum = self.index.dirty
+        self._last_required = required
+        self.upper_bound = self.rules.visibility_on_append(
+            self.upper_bound, self.commit, self.last_quorum, self.index.dirty
+        )
+        for peer, follower in self.progress.items():
+            if (
+                follower.last_sent == previous
+                and follower.in_flight < self.configuration.max_in_flight
+                and self.rules.may_dispatch(follower.recovering, follower.last_sent, previous)
+            ):
+                self._send_append(peer, follower, previous, previous_term, batches, self.commit, flush=required)
+            elif not follower.recovering:
+                self._recover(peer, follower, follower.last_sent)
+        if required:
+            self._require_flush(self.index.dirty)
+        else:
+            self._debounce_flush()
+        self._replicated()
+
+    def _send_append(
+        self,
+        peer: int,
+        follower: Progress,
+        previous: int,
+        previous_term: int,
+        batches: tuple[RecordBatch, ...],
+        commit: int,
+        *,
+        flush: bool,
+    ) -> None:
+        follower.previous = previous
+        follower.last_append = follower.next_sequence()
+        follower.last_sent = batches[-1].last_offset if batches else previous
+        follower.in_flight += 1
+        request = AppendEntries(
+            self.term, follower.last_append, previous, previous_term, commit, self.visible, flush, batches
+        )
+        self._send(peer, request)
+
+    # -- what is replicated ----------------------------------------------------------------------------------------
+
+    def _replicated(self) -> None:
+        """Recompute MRI, commit index and what is visible; then see which requests are answered by that."""
+        rules, followers = self.rules, self.progress.values()
+        self.majority = rules.majority_replicated(
+            self.majority,
+            self.index.dirty,
+            [rules.replicated_dirty(f.dirty, f.flushed, f.match) for f in followers],
+        )
+        candidate = rules.commit_candidate(
+            self.flushed, [rules.replicated_flushed(f.dirty, f.flushed, f.match) for f in followers]
+        )
+        if rules.may_commit(candidate, self.commit, self.index.term(candidate), self.term):
+            self._set_commit(candidate)
+            self.upper_bound = rules.visibility_on_commit(
+                self.upper_bound, self.majority, self.commit, self.last_quorum
+            )
+            self.majority = max(self.majority, self.commit)
+        self._show_visible()
+        self._resolve()
+
+    def _resolve(self) -> None:
+        """Answer the acks=all requests whose fate is known, as leader or after it."""
+        if not self._pending:
+            return
+        term_at_commit = self.index.term(self.commit)
+        still = []
+        for at, wait in enumerate(self._pending):
+            here = self.index.term(wait.last_offset)
+            if wait.cached:
+                outcome = self.rules.resolve_write_cached(
+                    wait.last_offset, wait.term, here, self.majority, self.commit, term_at_commit
+                )
+            else:
+                outcome = self.rules.resolve_quorum_ack(wait.last_offset, wait.term, here, self.commit, term_at_commit)
+            if outcome == PENDING:
+                still.append(wait)
+                if wait.term == self.term and self.role == "leader":
+                    still.extend(self._pending[at + 1 :])  # later offsets of the same leader wait too
+                    break
+            else:
+                result = Outcome.SUCCESS if outcome == RULE_SUCCESS else Outcome.TRUNCATED
+                self._answer(wait.request, result, wait.offset, wait.last_offset, wait.term, ACKS_ALL)
+        self._pending = still
+
+    def _answer(self, request: int, outcome: Outcome, offset: int, last: int, term: int, acks: int) -> None:
+        self.note("acked", offset=offset, last_offset=last, entry_term=term, acks=acks, reason=outcome.value)
+        self._effects.append(Resolved(request, outcome, offset, last, term))
+
+    # -- replies ---------------------------------------------------------------------------------------------------
+
+    def _current(self, sender: int, reply: AppendReply | HeartbeatReply) -> Progress | None:
+        """Take the offsets out of a reply of this term that was not overtaken; None for all others."""
+        if reply.term > self.term:
+            self._follow(reply.term)
+            return None
+        follower = self.progress.get(sender)
+        if follower is None or reply.term != self.term or self.role != "leader":
+            return None
+        if isinstance(reply, AppendReply):
+            follower.in_flight = max(0, follower.in_flight - 1)
+        if not self.rules.reply_is_current(reply.sequence, follower.last_reply):
+            return None
+        follower.last_reply = reply.sequence
+        follower.dirty = reply.dirty
+        follower.flushed = reply.flushed
+        if reply.success:
+            follower.match = max(follower.match, reply.match)
+        follower.match = min(follower.match, reply.dirty)
+        if reply.success:
+            follower.resume = follower.match
+        return follower
+
+    def _append_replied(self, sender: int, reply: AppendReply) -> None:
+        follower = self._current(sender, reply)
+        if follower is None:
+            return
+        if reply.sequence >= follower.last_append:
+            follower.requested = False
+            follower.in_flight = 0
+            if not reply.success:
+                self._step_back(sender, follower)
+        elif follower.recovering and reply.success:
+            follower.requested = False
+        if follower.recovering:
+            self._continue_recovery(sender, follower)
+        self._replicated()
+        self._check_barriers()
+
+    def _heartbeat_replied(self, sender: int, reply: HeartbeatReply) -> None:
+        follower = self._current(sender, reply)
+        if follower is None:
+            return
+        # A heartbeat sent after the last append has been answered, so that append has arrived or is lost.
+        lost = reply.sequence > follower.last_append and reply.dirty < follower.last_sent
+        differs = not reply.success and reply.sequence > follower.last_append
+        if (lost or differs) and not follower.reading:
+            self._recover(sender, follower, self.index.batch_end_at_most(min(reply.dirty, follower.last_sent)))
+        elif follower.recovering:
+            self._continue_recovery(sender, follower)
+        self._replicated()
+        self._check_barriers()
+
+    # -- recovery --------------------------------------------------------------------------------------------------
+
+    def _step_back(self, peer: int, follower: Progress) -> None:
+        """A consistency check failed: try one batch earlier, or where the follower's log ends if that is earlier
+        still."""
+        if follower.dirty < follower.previous:
+            resume = self.index.batch_end_at_most(follower.dirty)
+        elif follower.previous > self.index.start - 1:
+            resume = self.index.batch_base(follower.previous) - 1
+        else:
+            resume = self.index.start - 1
+        self._recover(peer, follower, max(resume, follower.match))
+
+    def _recover(self, peer: int, follower: Progress, resume: int) -> None:
+        """Begin, or begin again, to send what lies behind ``resume``."""
+        follower.recovering = True
+        follower.requested = False
+        follower.in_flight = 0
+        follower.resume = resume
+        follower.last_sent = resume
+        self._continue_recovery(peer, follower)
+
+    def _continue_recovery(self, peer: int, follower: Progress) -> None:
+        """Do the next step of a recovery; only one read or request is under way at a time."""
+        if follower.reading or follower.requested:
+            return
+        if follower.match == self.index.dirty and follower.dirty >= self.index.dirty:
+            follower.recovering = False
+            follower.last_sent = self.index.dirty
+            return
+        if self.rules.recovery_waits(follower.last_sent, self.index.dirty):
+            return
+        follower.commit_sample = self.commit
+        follower.reading = self._next_ticket()
+        self._effects.append(ReadLog(follower.reading, follower.last_sent + 1, self.configuration.recovery_chunk_bytes))
+
+    def _log_read(self, event: LogRead) -> None:
+        found = next((item for item in self.progress.items() if item[1].reading == event.ticket), None)
+        if found is None or self.role != "leader":
+            return
+        peer, follower = found
+        follower.reading = 0
+        if not event.batches or event.batches[0].base_offset != follower.last_sent + 1:
+            self._continue_recovery(peer, follower)
+            return
+        end = event.batches[-1].last_offset
+        size = sum(batch.size_bytes for batch in event.batches)
+        follower.unflushed_bytes += size
+        flush = self.rules.recovery_flush(
+            end >= self.index.dirty,
+            self._last_required,
+            follower.unflushed_bytes,
+            self.configuration.recovery_flush_bytes,
+        )
+        if flush:
+            follower.unflushed_bytes = 0
+        commit = self.rules.recovery_commit(end, follower.commit_sample, self.commit)
+        previous = follower.last_sent
+        follower.requested = True
+        self._send_append(peer, follower, previous, self.index.term(previous), event.batches, commit, flush=flush)
+
+    # -- heartbeats ------------------------------------------------------------------------------------------------
+
+    def _heartbeat_timer_fired(self) -> None:
+        if self.role != "leader":
+            return
+        self._effects.append(SetTimer(Timer.HEARTBEAT, self.configuration.heartbeat_interval))
+        dirty = self.index.dirty
+        for peer, follower in self.progress.items():
+            sequence = follower.next_sequence()
+            self._send(
+                peer,
+                Heartbeat(self.term, sequence, dirty, self.index.term(dirty), self.commit, self.visible),
+            )
+
+    # -- linearizable barrier ----------------------------------------------------------------------------------------
+
+    def _barrier_requested(self, event: BarrierRequested) -> None:
+        if not self.serving:
+            self._effects.append(Resolved(event.request, Outcome.NOT_LEADER, -1, -1, -1))
+            return
+        dirty = self.index.dirty
+        barrier = _Barrier(event.request, dirty)
+        self._last_required = True
+        self.last_quorum = max(self.last_quorum, dirty) if self.commit < dirty else self.last_quorum
+        for peer, follower in self.progress.items():
+            barrier.asked[peer] = follower.sequence
+            if not follower.recovering and follower.last_sent == dirty:
+                self._send_append(peer, follower, dirty, self.index.term(dirty), (), self.commit, flush=True)
+        self._barriers.append(barrier)
+        self._require_flush(dirty)
+        self._check_barriers()
+
+    def _check_barriers(self) -> None:
+        if not self._barriers or self.role != "leader":
+            return
+        still = []
+        for barrier in self._barriers:
+            confirmed = 1 + sum(self.progress[peer].last_reply > asked for peer, asked in barrier.asked.items())
+            if confirmed >= self.configuration.majority and self.commit >= barrier.target:
+                self._effects.append(
+                    Resolved(barrier.request, Outcome.SUCCESS, barrier.target, barrier.target, self.term)
+                )
+            else:
+                still.append(barrier)
+        self._barriers = still

@@ -1,0 +1,55 @@
+"""What a leader knows of one follower (raft-recovery, ``follower_index_metadata``)."""
+
+from __future__ import annotations
+
+from quorumlog.raft.rules import NOTHING
+
+
+class Progress:
+    """One follower as its leader sees it. Offsets are inclusive, -1 means none.
+
+    ``match``: up to here the logs are known to be equal. ``dirty``, ``flushed``: as the follower last said.
+    ``last_sent``: end of what was sent in order; the next request begins behind it (raft-simplification, "last-sent
+    offset").
+    ``resume``: where to begin again when what was sent is lost.
+    """
+
+    __slots__ = (
+        "commit_sample",
+        "dirty",
+        "flushed",
+        "in_flight",
+        "last_append",
+        "last_reply",
+        "last_sent",
+        "match",
+        "previous",
+        "reading",
+        "recovering",
+        "requested",
+        "resume",
+        "sequence",
+        "unflushed_bytes",
+    )
+
+    def __init__(self, last_sent: int) -> None:
+        self.match = NOTHING
+        self.dirty = NOTHING
+        self.flushed = NOTHING
+        self.last_sent = last_sent
+        self.resume = last_sent
+        self.previous = last_sent
+        self.sequence = 0
+        self.last_append = 0
+        self.last_reply = 0
+        self.in_flight = 0
+        self.recovering = False
+        self.reading = 0  # ticket of the log read that recovery waits for, else 0
+        self.requested = False  # a recovery request is on its way; never two at a time
+        self.commit_sample = NOTHING
+        self.unflushed_bytes = 0  # sent by recovery since the follower was last asked to flush
+
+    def next_sequence(self) -> int:
+        """Number the next request."""
+        self.sequence += 1
+        return self.sequence

@@ -1,0 +1,250 @@
+"""What every replica does whatever its role: its log's offsets, flushes, durable votes, notes for the history.
+
+Implements raft-recovery, "Flushing strategy" and the flush section of the rules page: an append that must be durable
+starts a flush at once, everything else is flushed after 256 KiB or 100 ms. Several flushes may be in flight; what a
+finished one is worth is decided by ``accept_flush`` and ``flushed_after``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from quorumlog.raft.events import (
+    Append,
+    CancelTimer,
+    Effect,
+    Note,
+    SaveVote,
+    Send,
+    SetTimer,
+    StartFlush,
+    Timer,
+    Truncate,
+)
+from quorumlog.raft.index import LogIndex
+from quorumlog.raft.messages import AnyMessage
+from quorumlog.raft.rules import NOBODY, NOTHING, Rules
+from quorumlog.storage.batch import BatchKind, RecordBatch
+
+MILLISECOND = 1_000_000
+
+
+class Configuration(msgspec.Struct, frozen=True):
+    """A replica's place in its group and its limits. Times in nanoseconds, sizes in bytes."""
+
+    node: int
+    voters: tuple[int, ...]
+    election_timeout: int = 1500 * MILLISECOND
+    election_jitter: int = 1500 * MILLISECOND
+    heartbeat_interval: int = 150 * MILLISECOND
+    flush_delay: int = 100 * MILLISECOND
+    flush_bytes: int = 256 << 10
+    recovery_chunk_bytes: int = 32 << 10
+    recovery_flush_bytes: int = 1 << 20
+    max_in_flight: int = 16
+    round_bytes: int = 1 << 20
+    write_caching: bool = False
+
+    @property
+    def majority(self) -> int:
+        """How many voters make a quorum."""
+        return len(self.voters) // 2 + 1
+
+    @property
+    def peers(self) -> tuple[int, ...]:
+        """The voters without this one."""
+        return tuple(voter for voter in self.voters if voter != self.node)
+
+
+@dataclass(slots=True)
+class Restored:
+    """What a replica finds on its disk when it starts; an empty disk is the default."""
+
+    term: int = 0
+    voted_for: int = NOBODY
+    index: LogIndex = field(default_factory=LogIndex)
+
+
+@dataclass(frozen=True, slots=True)
+class _Flush:
+    """A flush in flight: what was dirty when it began, and how often the log had been truncated by then."""
+
+    dirty: int
+    truncations: int
+    required: bool
+
+
+class Replica:
+    """State and mechanics shared by all roles. Not used alone; see ``core.RaftCore``."""
+
+    def __init__(self, configuration: Configuration, restored: Restored, rules: Rules) -> None:
+        self.configuration = configuration
+        self.rules = rules
+        self.node = configuration.node
+        self.now = 0
+        self.index = restored.index
+        self.term = max(restored.term, self.index.last_term)
+        self.voted_for = restored.voted_for if self.term == restored.term else NOBODY
+        self.role = "follower"
+        self.leader = NOBODY
+        self.flushed = self.index.dirty
+        self.commit = NOTHING
+        self.majority = NOTHING  # majority replicated index, MRI
+        self.upper_bound = NOTHING  # visibility upper bound, UB
+        self.visible = NOTHING
+        self.truncations = 0
+        self._effects: list[Effect] = []
+        self._ticket = 0
+        self._flushes: dict[int, _Flush] = {}
+        self._flush_target = NOTHING
+        self._flush_timer = False
+        self._unflushed_bytes = 0
+        self._save = 0  # ticket of the newest SaveVote that is not answered, else 0
+        self._held: list[Send] = []
+        self._votes_held: list[tuple[int, int]] = []
+
+    @property
+    def dirty(self) -> int:
+        """Last appended offset."""
+        return self.index.dirty
+
+    # -- effects -------------------------------------------------------------------------------------------------
+
+    def note(self, kind: str, **columns: Any) -> None:  # noqa: ANN401
+        """Put an event into the history, with this replica's state as it is now."""
+        columns["term"] = self.term
+        columns["role"] = self.role
+        columns["dirty"] = self.index.dirty
+        columns["flushed"] = self.flushed
+        columns["commit"] = self.commit
+        columns["visible"] = self.visible
+        self._effects.append(Note(kind, columns))
+
+    def _next_ticket(self) -> int:
+        self._ticket += 1
+        return self._ticket
+
+    def _send(self, to: int, message: AnyMessage) -> None:
+        """Send, but not before term and vote are durable: what leaves must survive a power loss."""
+        if self._save and self.rules.vote_is_durable_first():
+            self._held.append(Send(to, message))
+        else:
+            self._effects.append(Send(to, message))
+
+    def _save_vote(self) -> None:
+        self._save = self._next_ticket()
+        self._effects.append(SaveVote(self.term, self.voted_for, self._save))
+
+    def _note_vote(self, candidate: int) -> None:
+        """Note a vote at the moment from which its reply may leave."""
+        if self._save and self.rules.vote_is_durable_first():
+            self._votes_held.append((self.term, candidate))
+        else:
+            self.note("vote", peer=candidate)
+
+    def _vote_saved(self, ticket: int) -> bool:
+        """Release what waited for the newest save; what belongs to a term that is over is dropped as if lost."""
+        if ticket != self._save:
+            return False
+        self._save = 0
+        for term, candidate in self._votes_held:
+            if term == self.term:
+                self.note("vote", peer=candidate)
+        self._effects.extend(send for send in self._held if send.message.term == self.term)
+        self._votes_held.clear()
+        self._held.clear()
+        return True
+
+    # -- the log -------------------------------------------------------------------------------------------------
+
+    def _append(self, batches: tuple[RecordBatch, ...]) -> None:
+        self._effects.append(Append(batches))
+        for batch in batches:
+            self.index.append(batch.base_offset, batch.last_offset, batch.term)
+            self._unflushed_bytes += batch.size_bytes
+            named = {"value": batch.value} if batch.kind is BatchKind.DATA else {}
+            self.note(
+                "append",
+                offset=batch.base_offset,
+                last_offset=batch.last_offset,
+                entry_term=batch.term,
+                acks=batch.acks,
+                **named,
+            )
+
+    def _truncate(self, offset: int) -> None:
+        """Cut the log before ``offset``. Flushed, MRI and UB come down with it, or re-appended entries would count."""
+        self._effects.append(Truncate(offset))
+        self.index.truncate(offset)
+        self.truncations += 1
+        last = self.index.dirty
+        self.flushed = min(self.flushed, last)
+        self._flush_target = min(self._flush_target, last)
+        self.majority = min(self.majority, last)
+        self.upper_bound = min(self.upper_bound, last)
+        self.visible = min(self.visible, last)
+        self.note("truncate", offset=offset)
+
+    # -- flush ---------------------------------------------------------------------------------------------------
+
+    def _require_flush(self, upto: int) -> None:
+        """Make everything up to ``upto`` durable as soon as possible; one required flush is in flight at a time."""
+        self._flush_target = max(self._flush_target, upto)
+        if self._flush_target > self.flushed and not any(flush.required for flush in self._flushes.values()):
+            self._start_flush(required=True)
+
+    def _debounce_flush(self) -> None:
+        """Flush soon: at once when enough bytes wait, else when the timer fires."""
+        if self.index.dirty <= self.flushed:
+            return
+        if self._unflushed_bytes >= self.configuration.flush_bytes and not self._flushes:
+            self._start_flush(required=False)
+        elif not self._flush_timer:
+            self._flush_timer = True
+            self._effects.append(SetTimer(Timer.FLUSH, self.configuration.flush_delay))
+
+    def _start_flush(self, *, required: bool) -> None:
+        ticket = self._next_ticket()
+        self._flushes[ticket] = _Flush(self.index.dirty, self.truncations, required)
+        self._unflushed_bytes = 0
+        if self._flush_timer:
+            self._flush_timer = False
+            self._effects.append(CancelTimer(Timer.FLUSH))
+        self._effects.append(StartFlush(ticket))
+
+    def _flush_timer_fired(self) -> None:
+        self._flush_timer = False
+        if self.index.dirty > self.flushed and not self._flushes:
+            self._start_flush(required=False)
+
+    def _flush_done(self, ticket: int) -> None:
+        """Count a finished flush, unless a truncation came between, and start the next one if it is wanted."""
+        flush = self._flushes.pop(ticket, None)
+        if flush is None:
+            return
+        if self.rules.accept_flush(flush.truncations, self.truncations):
+            flushed = self.rules.flushed_after(self.flushed, flush.dirty)
+            if flushed != self.flushed:
+                self.flushed = flushed
+                self.note("flush")
+        self._require_flush(self._flush_target)
+        if not self._flushes:
+            self._debounce_flush()
+
+    # -- offsets that only rise ----------------------------------------------------------------------------------
+
+    def _set_commit(self, commit: int) -> bool:
+        if commit == self.commit:
+            return False
+        self.commit = commit
+        self.note("commit")
+        return True
+
+    def _show_visible(self) -> None:
+        visible = min(self.majority, self.upper_bound)
+        if visible != self.visible:
+            self.visible = visible
+            self.note("visible")
