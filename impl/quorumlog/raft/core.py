@@ -23,6 +23,7 @@ from quorumlog.raft.events import (
     Started,
     Timer,
     TimerFired,
+    TrimRequested,
     VoteSaved,
 )
 from quorumlog.raft.leader import Leader
@@ -31,6 +32,7 @@ from quorumlog.raft.messages import (
     AppendReply,
     Heartbeat,
     HeartbeatReply,
+    StartAt,
     VoteReply,
     VoteRequest,
 )
@@ -69,6 +71,8 @@ class RaftCore(Leader):
                 self._own_vote_saved()
         elif isinstance(event, BarrierRequested):
             self._barrier_requested(event)
+        elif isinstance(event, TrimRequested):
+            self._trim(event.offset)
         elif isinstance(event, Started):
             self._arm_election(self.configuration.election_timeout)
         return effects
@@ -93,6 +97,9 @@ class RaftCore(Leader):
             self._resolve()
         elif isinstance(message, HeartbeatReply):
             self._heartbeat_replied(sender, message)
+        elif isinstance(message, StartAt):
+            self._start_at(sender, message)
+            self._resolve()
         elif isinstance(message, VoteRequest):
             self._vote_requested(sender, message)
         elif isinstance(message, VoteReply):

@@ -76,6 +76,12 @@ class BarrierRequested(_Event, frozen=True):
     request: int
 
 
+class TrimRequested(_Event, frozen=True):
+    """Retention: entries before ``offset`` may go. Never beyond the commit index."""
+
+    offset: int
+
+
 class Flushed(_Event, frozen=True):
     """The flush with this ticket is on disk."""
 
@@ -95,7 +101,9 @@ class LogRead(_Event, frozen=True):
     batches: tuple[RecordBatch, ...]
 
 
-Event = Started | Received | TimerFired | AppendRequested | BarrierRequested | Flushed | VoteSaved | LogRead
+Event = (
+    Started | Received | TimerFired | AppendRequested | BarrierRequested | TrimRequested | Flushed | VoteSaved | LogRead
+)
 
 
 class _Effect(msgspec.Struct, frozen=True, gc=False):
@@ -112,6 +120,19 @@ class Truncate(_Effect, frozen=True):
     """Remove the entries from ``offset`` on."""
 
     offset: int
+
+
+class Trim(_Effect, frozen=True):
+    """Remove the entries before ``offset``."""
+
+    offset: int
+
+
+class Reset(_Effect, frozen=True):
+    """Forget the whole log and begin at ``start``; ``start_term`` is the term of the entry before it."""
+
+    start: int
+    start_term: int
 
 
 class StartFlush(_Effect, frozen=True):
@@ -181,5 +202,17 @@ class Note(_Effect, frozen=True):
 
 
 Effect = (
-    Append | Truncate | StartFlush | SaveVote | ReadLog | Send | SetTimer | CancelTimer | Accepted | Resolved | Note
+    Append
+    | Truncate
+    | Trim
+    | Reset
+    | StartFlush
+    | SaveVote
+    | ReadLog
+    | Send
+    | SetTimer
+    | CancelTimer
+    | Accepted
+    | Resolved
+    | Note
 )

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from quorumlog.raft.elections import Elections
-from quorumlog.raft.messages import AppendEntries, AppendReply, Heartbeat, HeartbeatReply
+from quorumlog.raft.messages import AppendEntries, AppendReply, Heartbeat, HeartbeatReply, StartAt
 from quorumlog.raft.rules import Rules
 from quorumlog.raft.state import Configuration, Restored
 
@@ -42,7 +42,8 @@ class Follower(Elections):
         return True
 
     def _holds(self, offset: int, term: int) -> bool:
-        return offset <= self.index.dirty and self.index.term(offset) == term
+        trimmed = offset < self.index.start - 1  # committed, so it is what every later leader holds
+        return trimmed or (offset <= self.index.dirty and self.index.term(offset) == term)
 
     def _learn(self, commit: int, visible: int, verified: int) -> None:
         """Take over the leader's commit index and visible offset, as far as this log is known to be the leader's."""
@@ -73,7 +74,8 @@ class Follower(Elections):
         """Append what is new in the request; False if that would remove committed entries."""
         new = 0
         for batch in request.batches:
-            if not self.rules.batch_matches(self.index.term(batch.last_offset), batch.term):
+            trimmed = batch.last_offset < self.index.start
+            if not trimmed and not self.rules.batch_matches(self.index.term(batch.last_offset), batch.term):
                 break
             new += 1
         missing = request.batches[new:]
@@ -102,6 +104,14 @@ class Follower(Elections):
 
     def _reply_append(self, to: int, sequence: int, *, success: bool, match: int) -> None:
         self._send(to, AppendReply(self.term, sequence, success, match, self.flushed, self.index.dirty))
+
+    def _start_at(self, sender: int, request: StartAt) -> None:
+        """Begin the log where the leader's begins, unless this log holds the entry before it."""
+        success = self._accept_leader(sender, request.term)
+        if success and not self._holds(request.start - 1, request.start_term):
+            self._waiting.clear()
+            self._reset(request.start, request.start_term)
+        self._reply_append(sender, request.sequence, success=success, match=request.start - 1 if success else -1)
 
     def _heartbeat(self, sender: int, request: Heartbeat) -> None:
         success = self._accept_leader(sender, request.term) and self._holds(request.previous, request.previous_term)

@@ -65,6 +65,20 @@ class LogIndex:
         del self._run_starts[runs:]
         del self._run_terms[runs:]
 
+    def trim(self, offset: int) -> None:
+        """Remove the batches that end before ``offset``; the one that holds it stays."""
+        drop = bisect_right(self._bases, min(offset, self.dirty)) - 1
+        if drop <= 0:
+            return
+        base = self._bases[drop]
+        self.start_term = self.term(base - 1)
+        self.start = base
+        del self._bases[:drop]
+        runs = bisect_right(self._run_starts, base) - 1
+        del self._run_starts[:runs]
+        del self._run_terms[:runs]
+        self._run_starts[0] = base
+
     def term(self, offset: int) -> int:
         """Return the term of the entry at ``offset``; ``NO_TERM`` if the log holds none there."""
         if offset > self.dirty or offset < self.start:

@@ -24,7 +24,7 @@ from quorumlog.raft.events import (
     Timer,
 )
 from quorumlog.raft.follower import Follower
-from quorumlog.raft.messages import AppendEntries, AppendReply, Heartbeat, HeartbeatReply
+from quorumlog.raft.messages import AppendEntries, AppendReply, Heartbeat, HeartbeatReply, StartAt
 from quorumlog.raft.progress import Progress
 from quorumlog.raft.rules import ACKS_ALL, NOTHING, PENDING, Rules
 from quorumlog.raft.rules import SUCCESS as RULE_SUCCESS
@@ -270,8 +270,6 @@ class Leader(Follower):
         if reply.success:
             follower.match = max(follower.match, reply.match)
         follower.match = min(follower.match, reply.dirty)
-        if reply.success:
-            follower.resume = follower.match
         return follower
 
     def _append_replied(self, sender: int, reply: AppendReply) -> None:
@@ -311,10 +309,10 @@ class Leader(Follower):
         still."""
         if follower.dirty < follower.previous:
             resume = self.index.batch_end_at_most(follower.dirty)
-        elif follower.previous > self.index.start - 1:
+        elif follower.previous >= self.index.start:
             resume = self.index.batch_base(follower.previous) - 1
         else:
-            resume = self.index.start - 1
+            resume = self.index.start - 2  # nothing in common: the follower has to begin where this log begins
         self._recover(peer, follower, max(resume, follower.match))
 
     def _recover(self, peer: int, follower: Progress, resume: int) -> None:
@@ -322,7 +320,6 @@ class Leader(Follower):
         follower.recovering = True
         follower.requested = False
         follower.in_flight = 0
-        follower.resume = resume
         follower.last_sent = resume
         self._continue_recovery(peer, follower)
 
@@ -336,9 +333,20 @@ class Leader(Follower):
             return
         if self.rules.recovery_waits(follower.last_sent, self.index.dirty):
             return
+        if follower.last_sent < self.index.start - 1:
+            self._send_start(peer, follower)
+            return
         follower.commit_sample = self.commit
         follower.reading = self._next_ticket()
         self._effects.append(ReadLog(follower.reading, follower.last_sent + 1, self.configuration.recovery_chunk_bytes))
+
+    def _send_start(self, peer: int, follower: Progress) -> None:
+        """What the follower needs next was trimmed: tell it where this log begins."""
+        follower.requested = True
+        follower.last_append = follower.next_sequence()
+        follower.previous = follower.last_sent = self.index.start - 1
+        start = StartAt(self.term, follower.last_append, self.index.start, self.index.start_term)
+        self._send(peer, start)
 
     def _log_read(self, event: LogRead) -> None:
         found = next((item for item in self.progress.items() if item[1].reading == event.ticket), None)
@@ -388,7 +396,6 @@ class Leader(Follower):
         dirty = self.index.dirty
         barrier = _Barrier(event.request, dirty)
         self._last_required = True
-        self.last_quorum = max(self.last_quorum, dirty) if self.commit < dirty else self.last_quorum
         for peer, follower in self.progress.items():
             barrier.asked[peer] = follower.sequence
             if not follower.recovering and follower.last_sent == dirty:

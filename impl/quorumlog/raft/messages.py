@@ -60,6 +60,17 @@ class AppendReply(Message, frozen=True):
     dirty: int
 
 
+class StartAt(Message, frozen=True):
+    """The leader's log begins at ``start`` (what was before it was trimmed, committed); begin yours there too.
+
+    ``start_term`` is the term of the entry before ``start``.
+    """
+
+    sequence: int
+    start: int
+    start_term: int
+
+
 class Heartbeat(Message, frozen=True):
     """The leader lives; its log ends at (previous, previous_term). Never truncates, never flushes."""
 
@@ -80,4 +91,4 @@ class HeartbeatReply(Message, frozen=True):
     dirty: int
 
 
-AnyMessage = VoteRequest | VoteReply | AppendEntries | AppendReply | Heartbeat | HeartbeatReply
+AnyMessage = VoteRequest | VoteReply | AppendEntries | AppendReply | StartAt | Heartbeat | HeartbeatReply

@@ -11,7 +11,6 @@ class Progress:
     ``match``: up to here the logs are known to be equal. ``dirty``, ``flushed``: as the follower last said.
     ``last_sent``: end of what was sent in order; the next request begins behind it (raft-simplification, "last-sent
     offset").
-    ``resume``: where to begin again when what was sent is lost.
     """
 
     __slots__ = (
@@ -27,7 +26,6 @@ class Progress:
         "reading",
         "recovering",
         "requested",
-        "resume",
         "sequence",
         "unflushed_bytes",
     )
@@ -37,7 +35,6 @@ class Progress:
         self.dirty = NOTHING
         self.flushed = NOTHING
         self.last_sent = last_sent
-        self.resume = last_sent
         self.previous = last_sent
         self.sequence = 0
         self.last_append = 0

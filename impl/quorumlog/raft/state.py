@@ -17,11 +17,13 @@ from quorumlog.raft.events import (
     CancelTimer,
     Effect,
     Note,
+    Reset,
     SaveVote,
     Send,
     SetTimer,
     StartFlush,
     Timer,
+    Trim,
     Truncate,
 )
 from quorumlog.raft.index import LogIndex
@@ -91,10 +93,10 @@ class Replica:
         self.role = "follower"
         self.leader = NOBODY
         self.flushed = self.index.dirty
-        self.commit = NOTHING
-        self.majority = NOTHING  # majority replicated index, MRI
-        self.upper_bound = NOTHING  # visibility upper bound, UB
-        self.visible = NOTHING
+        self.commit = self.index.start - 1  # only what is committed is ever trimmed
+        self.majority = self.commit  # majority replicated index, MRI
+        self.upper_bound = self.commit  # visibility upper bound, UB
+        self.visible = self.commit
         self.truncations = 0
         self._effects: list[Effect] = []
         self._ticket = 0
@@ -187,6 +189,27 @@ class Replica:
         self.upper_bound = min(self.upper_bound, last)
         self.visible = min(self.visible, last)
         self.note("truncate", offset=offset)
+
+    def _trim(self, offset: int) -> None:
+        """Give up entries before ``offset``, whole batches and committed ones only."""
+        start = self.index.start
+        self.index.trim(min(offset, self.commit + 1))
+        if self.index.start != start:
+            self._effects.append(Trim(self.index.start))
+            self.note("trim", offset=self.index.start)
+
+    def _reset(self, start: int, start_term: int) -> None:
+        """Begin an empty log at ``start``; everything before it is committed elsewhere."""
+        if self.index.dirty >= start:
+            self._truncate(start)
+        self._effects.append(Reset(start, start_term))
+        self.index = LogIndex(start, start_term)
+        self.truncations += 1
+        self.flushed = self._flush_target = start - 1
+        self.majority = self.upper_bound = start - 1
+        self.commit = max(self.commit, start - 1)
+        self.visible = start - 1
+        self.note("trim", offset=start)
 
     # -- flush ---------------------------------------------------------------------------------------------------
 

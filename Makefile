@@ -1,0 +1,68 @@
+# Two commands: `make demo` and `make test`. Each target sets up what it needs in .venv.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+LOGWITNESS := $(BIN)/logwitness
+WORKERS ?= 2
+export PYTHONHASHSEED := 0
+
+.PHONY: help setup demo test test-long bench lint format clean
+.DELETE_ON_ERROR:
+
+help: ## show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+$(VENV)/.base: requirements/base.lock pyproject.toml
+	@command -v $(PYTHON) >/dev/null || { echo "Python 3.11 or later is needed: install it, or name it with make PYTHON=..."; exit 2; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "Python 3.11 or later is needed, this is $$($(PYTHON) -V): name another one with make PYTHON=..."; exit 2; }
+	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || { echo "This Python has no venv module: install it (Debian: python3-venv)"; exit 2; }
+	@echo "setting up the checker and the implementation in $(VENV)"
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(PIP) install --require-hashes -r requirements/base.lock
+	@$(PIP) install --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(VENV)/.all: $(VENV)/.base requirements/all.lock
+	@echo "setting up all extras in $(VENV)"
+	@$(PIP) install --require-hashes -r requirements/all.lock
+	@touch $@
+
+$(VENV)/.java:
+	@command -v java >/dev/null || { echo "Java 17 or later is needed for TLC and Spark: install it, or put it on the PATH"; exit 2; }
+	@java -version 2>&1 | awk -F '["." ]+' '/version/ {exit !($$3 >= 17)}' || \
+		{ echo "Java 17 or later is needed for TLC and Spark, this is $$(java -version 2>&1 | head -n 1)"; exit 2; }
+	@mkdir -p $(VENV) && touch $@
+
+setup: $(VENV)/.java $(VENV)/.all ## everything: all extras, TLC, the Porcupine worker
+	@$(LOGWITNESS) spec setup
+	@$(BIN)/python -m linearizability_checker.build
+
+demo: $(VENV)/.base ## three real processes, a killed leader, the verdict; then a bad run explained
+	@$(BIN)/python tests/demo.py
+
+lint: $(VENV)/.all ## ruff, mypy --strict, import contracts
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports --no-cache
+
+test: setup lint ## everything that a change must pass
+	@$(BIN)/coverage erase
+	@$(BIN)/coverage run -m pytest -n $(WORKERS) --dist worksteal -m "not long"
+	@$(BIN)/coverage combine --quiet && $(BIN)/coverage report --skip-covered --sort=cover
+
+test-long: setup ## the long campaigns as well
+	@$(BIN)/pytest -m long
+
+bench: setup ## every figure, as a ratio in one run
+	@$(BIN)/python -m bench
+
+format: $(VENV)/.all ## write the code in the house's form
+	@$(BIN)/ruff check --fix --quiet .
+	@$(BIN)/ruff format --quiet .
+
+clean: ## remove what was built and set up
+	rm -rf $(VENV) .cache out .coverage .mypy_cache .ruff_cache .pytest_cache .hypothesis
