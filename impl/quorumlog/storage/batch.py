@@ -1,0 +1,192 @@
+"""Record batches: the unit that is appended, replicated, checked and recovered.
+
+A batch is one contiguous range of offsets written in one term. Its encoded form is the same on disk and on
+the wire, so a follower stores the very bytes that the leader wrote and a checksum made once is checked on
+every read.
+
+Encoding, big-endian, ``HEADER_BYTES`` of header and then the payload::
+
+    crc u32 | size u32 | base_offset i64 | term i64 | record_count u32 | kind u8 | acks i8 | version u16 |
+    payload
+
+``crc`` is CRC-32C (Castagnoli) over every byte after itself; ``size`` counts the whole batch, header
+included. A region of zeros, which is what a lost page often reads as, is not a batch: its size is too
+small.
+
+Sources: raft-recovery.txt (append_entries carries record batches), rules/raft.md ("Replication: one path").
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import NamedTuple
+
+from crc32c import crc32c
+
+Buffer = bytes | bytearray | memoryview
+
+VERSION = 1
+MAX_BATCH_BYTES = 64 << 20
+"""Largest encoded batch; checked before anything of that size is allocated."""
+MAX_RECORDS = 1 << 20
+"""Most offsets in one batch: the history refuses wider ones (``loghistory.schema.MAX_BATCH_OFFSETS``)."""
+
+_CRC = struct.Struct(">I")
+_BODY = struct.Struct(">IqqIBbH")
+_HEADER = struct.Struct(">IIqqIBbH")
+HEADER_BYTES = _HEADER.size
+_VALUE_BYTES = 8
+_LARGEST = (1 << 63) - 1
+_ACKS = frozenset({-1, 0, 1})
+
+
+class BatchKind(IntEnum):
+    """What a batch carries."""
+
+    DATA = 1  # records of clients; the payload begins with the value that names it in histories
+    CONFIGURATION = 2  # a group configuration; also what a new leader appends first
+
+
+_KINDS = frozenset(int(kind) for kind in BatchKind)
+
+
+class BatchDamaged(ValueError):
+    """These bytes are not a batch: cut short, out of limits, or failing their checksum."""
+
+
+class BatchHeader(NamedTuple):
+    """The header fields of an encoded batch. ``size`` is in bytes and includes the header."""
+
+    size: int
+    base_offset: int
+    term: int
+    record_count: int
+    kind: int
+    acks: int
+
+    @property
+    def last_offset(self) -> int:
+        """Last offset that the batch fills, inclusive."""
+        return self.base_offset + self.record_count - 1
+
+
+@dataclass(frozen=True, slots=True)
+class RecordBatch:
+    """One batch. ``acks`` is -1 (all), 1 (leader) or 0 (none), as the appender asked.
+
+    The payload of a data batch begins with a signed 8-byte big-endian value.
+    """
+
+    base_offset: int
+    term: int
+    kind: BatchKind
+    record_count: int
+    acks: int
+    payload: bytes
+    _encoded: bytes | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def last_offset(self) -> int:
+        """Last offset that the batch fills, inclusive."""
+        return self.base_offset + self.record_count - 1
+
+    @property
+    def size_bytes(self) -> int:
+        """Size of the encoded batch, header included."""
+        return HEADER_BYTES + len(self.payload)
+
+    @property
+    def value(self) -> int:
+        """The value that names a data batch in histories; -1 for other kinds."""
+        if self.kind is not BatchKind.DATA:
+            return -1
+        return int.from_bytes(self.payload[:_VALUE_BYTES], "big", signed=True)
+
+    def with_position(self, base_offset: int, term: int) -> RecordBatch:
+        """The same batch at another place in the log. The payload is shared, the encoding is made anew."""
+        return RecordBatch(base_offset, term, self.kind, self.record_count, self.acks, self.payload)
+
+    def encode(self) -> bytes:
+        """The bytes of the batch; made once and kept. Raises `BatchDamaged` if a field is out of its limits."""
+        encoded = self._encoded
+        if encoded is None:
+            size = HEADER_BYTES + len(self.payload)
+            problem = _problem(size, self.base_offset, self.term, self.record_count, self.kind, self.acks)
+            if problem is not None:
+                raise BatchDamaged(f"batch at offset {self.base_offset} cannot be encoded: {problem}")
+            body = _BODY.pack(size, self.base_offset, self.term, self.record_count, self.kind, self.acks, VERSION)
+            crc = crc32c(self.payload, crc32c(body))
+            encoded = b"".join((_CRC.pack(crc), body, self.payload))
+            object.__setattr__(self, "_encoded", encoded)
+        return encoded
+
+
+def decode_header(buffer: Buffer, position: int = 0, limit: int | None = None) -> BatchHeader:
+    """Read the header at `position` and check it against the limits and against `limit`.
+
+    `limit` is the position just behind the last byte that may belong to the batch (default: the end of the
+    buffer); it may lie beyond the buffer when only the header has been read so far. The checksum is not
+    looked at. Raises `BatchDamaged`.
+    """
+    end = len(buffer) if limit is None else limit
+    if min(end, len(buffer)) - position < HEADER_BYTES:
+        raise BatchDamaged(f"cut short: {max(end - position, 0)} bytes left, a header has {HEADER_BYTES}")
+    _, size, base_offset, term, record_count, kind, acks, version = _HEADER.unpack_from(buffer, position)
+    if version != VERSION:
+        raise BatchDamaged(f"version {version}, this reader knows {VERSION}")
+    problem = _problem(size, base_offset, term, record_count, kind, acks)
+    if problem is not None:
+        raise BatchDamaged(problem)
+    if size > end - position:
+        raise BatchDamaged(f"cut short: {end - position} bytes left, its size says {size}")
+    return BatchHeader(size, base_offset, term, record_count, kind, acks)
+
+
+def checksum_holds(buffer: Buffer, position: int, size: int) -> bool:
+    """Whether the `size` bytes at `position` carry their own CRC-32C."""
+    (expected,) = _CRC.unpack_from(buffer, position)
+    with memoryview(buffer) as view, view[position + _CRC.size : position + size] as covered:
+        return crc32c(covered) == int(expected)
+
+
+def decode(buffer: Buffer, position: int = 0, limit: int | None = None) -> RecordBatch:
+    """The batch at `position`; the next one, if any, is at ``position + batch.size_bytes``.
+
+    Raises `BatchDamaged` when the bytes up to `limit` (default: the end of the buffer) hold no whole,
+    undamaged batch.
+    """
+    end = len(buffer) if limit is None else min(limit, len(buffer))
+    header = decode_header(buffer, position, end)
+    encoded = bytes(buffer[position : position + header.size])
+    if not checksum_holds(encoded, 0, header.size):
+        raise BatchDamaged(f"checksum does not match (batch at offset {header.base_offset})")
+    return RecordBatch(
+        header.base_offset,
+        header.term,
+        BatchKind(header.kind),
+        header.record_count,
+        header.acks,
+        encoded[HEADER_BYTES:],
+        encoded,
+    )
+
+
+def _problem(size: int, base_offset: int, term: int, record_count: int, kind: int, acks: int) -> str | None:
+    """What is out of limits, in words, or None."""
+    if not HEADER_BYTES <= size <= MAX_BATCH_BYTES:
+        return f"size {size} is outside {HEADER_BYTES}..{MAX_BATCH_BYTES} bytes"
+    if kind not in _KINDS:
+        return f"unknown kind {kind}"
+    if kind == BatchKind.DATA and size < HEADER_BYTES + _VALUE_BYTES:
+        return f"a data batch carries at least its value of {_VALUE_BYTES} bytes"
+    if not 1 <= record_count <= MAX_RECORDS:
+        return f"record count {record_count} is outside 1..{MAX_RECORDS}"
+    if not 0 <= base_offset <= _LARGEST - record_count:
+        return f"base offset {base_offset} is out of range"
+    if not 0 <= term <= _LARGEST:
+        return f"term {term} is out of range"
+    if acks not in _ACKS:
+        return f"acks {acks} is none of -1, 0, 1"
+    return None

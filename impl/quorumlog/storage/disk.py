@@ -1,0 +1,86 @@
+"""What the log needs of a disk, and the ways in which a disk fails.
+
+Two disks satisfy it: `quorumlog.storage.files.FileDisk` (real files) and
+`quorumlog.storage.simulated.SimulatedDisk`. Paths are relative, with ``/`` between a directory and a name.
+Writes reach the page cache; only a sync makes them durable, and a name needs a sync of its directory
+besides.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+
+class StorageError(Exception):
+    """The disk or what lies on it is not as it should be. A node that sees one stops itself."""
+
+
+class DiskFull(StorageError):
+    """There is no room for what should be written (disk, quota or file size limit)."""
+
+
+class FlushFailed(StorageError):
+    """A sync failed. What was not durable may be lost although it still reads well; trying again proves nothing."""
+
+
+class DiskLocked(StorageError):
+    """Another process has this disk directory open."""
+
+
+class SyncPoint(Protocol):
+    """A sync in two steps: what is to become durable is fixed when it is taken, the waiting is done in `run`."""
+
+    def run(self) -> None:
+        """Make durable what the file held (or the names the directory held) when the point was taken.
+
+        May run in another thread while the file is appended to, truncated or removed. Raises `FlushFailed`.
+        """
+
+
+class Disk(Protocol):
+    """Files that are appended to, and small files that are replaced whole."""
+
+    def make_directory(self, directory: str) -> None:
+        """Create a directory, durably; one that exists is fine."""
+
+    def list(self, directory: str) -> list[str]:
+        """Names of the files in a directory, sorted."""
+
+    def exists(self, path: str) -> bool:
+        """Whether the file exists."""
+
+    def size(self, path: str) -> int:
+        """Length of the file in bytes."""
+
+    def create(self, path: str) -> None:
+        """Create an empty file that does not exist yet. Its name is durable after a sync of the directory."""
+
+    def append(self, path: str, data: bytes) -> None:
+        """Write at the end of the file, into the page cache.
+
+        Raises `DiskFull`; a part of the data may be in the file then.
+        """
+
+    def read(self, path: str, position: int, count: int) -> bytes:
+        """Up to `count` bytes from `position` on; fewer only at the end of the file."""
+
+    def sync_point(self, path: str) -> SyncPoint:
+        """Take a sync of a file's bytes, or of a directory's names."""
+
+    def sync(self, path: str) -> None:
+        """Take a sync point and run it at once. Raises `FlushFailed`."""
+
+    def truncate(self, path: str, size: int) -> None:
+        """Shorten the file to `size` bytes; durable after a sync of the file."""
+
+    def replace(self, path: str, data: bytes) -> None:
+        """Put a whole small file in place of what was there: atomic, and durable when it returns.
+
+        Raises `DiskFull` or `FlushFailed`; the old content is in place then.
+        """
+
+    def remove(self, path: str) -> None:
+        """Remove a file; durable after a sync of the directory."""
+
+    def close(self) -> None:
+        """Let go of files and locks. Nothing is flushed."""

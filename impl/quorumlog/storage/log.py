@@ -1,0 +1,440 @@
+"""The replicated log of one node on one disk: append, flush, truncate, read, term lookup.
+
+`dirty` is the last appended offset, `flushed` the last one known durable; both are inclusive and -1 (or, on
+a log trimmed at its front, ``start_offset - 1``) when there is nothing. An append goes to the page cache
+and moves `dirty`. A flush has three steps, so that a simulator can let time pass between them and a process
+can wait for the disk in a thread::
+
+    ticket = log.flush_begin()
+    log.flush_run(ticket)            # the waiting; may run in a thread
+    fresh = log.flush_finish(ticket) # False: a truncation came between, the result is discarded
+
+What a flush means for the protocol (whether its result counts, what the flushed offset becomes) is decided
+by the rules of the core from the ticket's ``dirty`` and ``truncations``. `Log.flushed` is what the disk
+really holds; it is not theirs to move.
+
+Every error of the disk is fatal for this object: it refuses further changes, the node stops itself, and the
+next `Log.open` finds out what is there. After a failed sync the log writes down how far it was durable
+before, and the next opening cuts what lies behind: it may read well and still not be on the disk.
+
+Sources: raft-recovery.txt (flushed and dirty offsets), rules/raft.md ("Flush", "Truncation, crash, restart").
+"""
+
+from __future__ import annotations
+
+import threading
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from quorumlog.storage.batch import BatchDamaged, RecordBatch
+from quorumlog.storage.disk import Disk, FlushFailed, StorageError, SyncPoint
+from quorumlog.storage.recovery import LogDamaged, RecoveryReport, recover
+from quorumlog.storage.segment import Segment, parse_segment_name, segment_name
+from quorumlog.storage.state import LogState, load_state
+
+SEGMENT_BYTES = 64 << 20
+"""A segment that has reached this size is followed by a new one."""
+_REMEMBER_BYTES = 16 << 20
+
+
+class OffsetOutOfRange(LookupError):
+    """The caller asked for an offset, or appended a batch, that does not fit the log."""
+
+
+class LogFailed(StorageError):
+    """The log saw an error of its disk before; it must be opened anew."""
+
+
+class BatchPlace(NamedTuple):
+    """Where a batch lies in the log. Offsets are inclusive, `kind` is a `BatchKind` number, `size` is in bytes."""
+
+    base_offset: int
+    last_offset: int
+    term: int
+    kind: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class FlushTicket:
+    """What a flush that began makes durable: everything up to `dirty`, unless `truncations` moves on meanwhile.
+
+    `bytes` is how much it has to write, at most.
+    """
+
+    dirty: int
+    truncations: int
+    bytes: int
+    _points: tuple[SyncPoint, ...]
+    _segments: tuple[tuple[Segment, int], ...]
+
+
+class Log:
+    """See the module. Made by `Log.open`; used from one thread, `flush_run` excepted."""
+
+    def __init__(
+        self,
+        disk: Disk,
+        directory: str,
+        segment_bytes: int,
+        state: LogState,
+        segments: list[Segment],
+        recovery: RecoveryReport,
+    ) -> None:
+        self._disk = disk
+        self._directory = directory
+        self._segment_bytes = segment_bytes
+        self._state = state
+        self._segments = segments
+        self._bases = [segment.base_offset for segment in segments]
+        self._dirty = self._flushed = recovery.dirty
+        self._truncations = 0
+        self._recovery = recovery
+        self._failure: str | None = None
+        self._unremembered_bytes = 0
+        # The state file is written by whoever flushes and by whoever truncates.
+        self._state_lock = threading.RLock()
+
+    @classmethod
+    def open(cls, disk: Disk, directory: str, segment_bytes: int = SEGMENT_BYTES) -> Log:
+        """Recover the log in `directory`, or begin one; on return everything in it is durable.
+
+        Raises `LogDamaged` if flushed data is missing or damaged, `FileDamaged` if the state file is, and
+        what the disk raises. `recovery` says what was found and what was cut.
+        """
+        disk.make_directory(directory)
+        state_path = f"{directory}/state"
+        if not disk.exists(state_path):
+            if any(parse_segment_name(name) is not None for name in disk.list(directory)):
+                raise LogDamaged(
+                    f"{state_path}: missing, but there are segments beside it; restore the disk, or replace the "
+                    "node by an empty one under a new id"
+                )
+            LogState().save(disk, state_path)
+        state = load_state(disk, state_path)
+        segments, recovery = recover(disk, directory, state)
+        disk.sync(directory)
+        for segment in segments:
+            if segment.next_offset - 1 > state.known_flushed:
+                disk.sync(segment.path)
+            segment.durable_size, segment.name_durable = segment.size, True
+        known = replace(state, known_flushed=recovery.dirty, suspect=False)
+        if known != state:
+            known.save(disk, state_path)
+        return cls(disk, directory, segment_bytes, known, segments, recovery)
+
+    # -- where the log stands ----------------------------------------------------------------------
+
+    @property
+    def dirty(self) -> int:
+        """Last appended offset."""
+        return self._dirty
+
+    @property
+    def flushed(self) -> int:
+        """Last offset that is durable for certain; never above `dirty`."""
+        return self._flushed
+
+    @property
+    def truncations(self) -> int:
+        """How often something was truncated since the log was opened."""
+        return self._truncations
+
+    @property
+    def start_offset(self) -> int:
+        """First offset that is kept."""
+        return self._state.start_offset
+
+    @property
+    def last_term(self) -> int:
+        """Term of the last offset; -1 in a log that never had one."""
+        return self._segments[-1].term if self._segments else self._state.term_before
+
+    @property
+    def size_bytes(self) -> int:
+        """Length of all segments together."""
+        return sum(segment.size for segment in self._segments)
+
+    @property
+    def unflushed_bytes(self) -> int:
+        """Bytes that no finished flush covers, for the debounce rule."""
+        total = 0
+        for segment in reversed(self._segments):
+            if segment.name_durable and segment.durable_size == segment.size:
+                break
+            total += segment.size - segment.durable_size
+        return total
+
+    @property
+    def recovery(self) -> RecoveryReport:
+        """What the opening found."""
+        return self._recovery
+
+    def term(self, offset: int) -> int:
+        """Term of the entry at `offset`; of the one before `start_offset` too, which is -1 at the beginning of time.
+
+        Raises `OffsetOutOfRange` outside ``start_offset - 1 .. dirty``.
+        """
+        if offset == self._state.start_offset - 1:
+            return self._state.term_before
+        return self._segment_of(offset).term
+
+    def batch_base(self, offset: int) -> int:
+        """Base offset of the batch that fills `offset`. Raises `OffsetOutOfRange` outside the log."""
+        return self._segment_of(offset).batch_base(offset)
+
+    def headers(self) -> Iterator[BatchPlace]:
+        """Every batch of the log, in order, from memory."""
+        for segment in self._segments:
+            for place in map(BatchPlace._make, segment.headers()):
+                if place.last_offset >= self._state.start_offset:
+                    yield place
+
+    def read(self, start: int, max_bytes: int, end: int | None = None) -> list[RecordBatch]:
+        """Batches from the one that fills `start` to the one that fills `end` (default: `dirty`), inclusive.
+
+        At most `max_bytes` together, but at least one batch; none if `start` is ``dirty + 1`` or above
+        `end`. Raises `OffsetOutOfRange`, or `LogDamaged` if a batch fails its checksum.
+        """
+        if not self._state.start_offset <= start <= self._dirty + 1:
+            raise self._outside(start)
+        last = self._dirty if end is None else min(end, self._dirty)
+        batches: list[RecordBatch] = []
+        room = max_bytes
+        while start <= last:
+            segment = self._segment_of(start)
+            try:
+                more = segment.read(self._disk, start, last, room, at_least_one=not batches)
+            except BatchDamaged as problem:
+                raise LogDamaged(
+                    f"{segment.path}: batch near offset {start} cannot be read back: {problem}; restore the disk, or "
+                    "replace the node by an empty one under a new id"
+                ) from problem
+            if not more:
+                break
+            batches += more
+            start = more[-1].last_offset + 1
+            if start != segment.next_offset:
+                break
+            room -= sum(batch.size_bytes for batch in more)
+        return batches
+
+    # -- changes -----------------------------------------------------------------------------------
+
+    def append(self, batches: Sequence[RecordBatch]) -> None:
+        """Write batches, each of which continues the log in offset and does not go back in term, to the page cache.
+
+        Raises `OffsetOutOfRange`, with nothing written, if one does not fit, and `DiskFull` or another
+        `StorageError`, after which the log must be opened anew.
+        """
+        self._check_usable()
+        expected, term = self._dirty + 1, self.last_term
+        for batch in batches:
+            if batch.base_offset != expected or batch.term < term:
+                raise OffsetOutOfRange(
+                    f"{self._directory}: batch at offset {batch.base_offset} in term {batch.term} where offset "
+                    f"{expected} in term {term} or later should follow"
+                )
+            expected, term = batch.last_offset + 1, batch.term
+            batch.encode()  # a batch out of its limits is refused before anything is written
+        begin = 0
+        try:
+            while begin < len(batches):
+                begin += self._append_run(batches, begin)
+        except StorageError as error:
+            self._fail(error)
+            raise
+
+    def truncate(self, offset: int) -> int:
+        """Remove the batch that fills `offset` and everything behind it, durably. Returns the first offset removed.
+
+        A batch is whole: an offset in the middle of one removes all of it. ``dirty + 1`` removes nothing.
+        Raises `OffsetOutOfRange` below `start_offset` or above ``dirty + 1``.
+        """
+        self._check_usable()
+        if offset == self._dirty + 1:
+            return offset
+        first = self.batch_base(offset)
+        with self._state_lock, self._fatal():
+            self._truncations += 1
+            if first <= self._state.known_flushed:
+                self._save_state(replace(self._state, known_flushed=first - 1))
+            self._flushed = min(self._flushed, first - 1)
+            self._dirty = first - 1
+            while self._segments and self._segments[-1].base_offset >= first:
+                self._disk.remove(self._segments.pop().path)
+                self._bases.pop()
+            self._disk.sync(self._directory)
+            if self._segments and self._segments[-1].next_offset > first:
+                last = self._segments[-1]
+                last.cut(first)
+                self._disk.truncate(last.path, last.size)
+                self._disk.sync(last.path)
+        return first
+
+    def trim(self, offset: int, term_before: int | None = None) -> int:
+        """Forget everything before the batch that fills `offset`, durably. Returns the new `start_offset`.
+
+        An offset behind the end empties the log and lets it go on at `offset`; `term_before` must then say
+        the term of ``offset - 1``, as for a follower whose leader no longer has the beginning. A start
+        offset never moves back.
+        """
+        self._check_usable()
+        if offset <= self._state.start_offset:
+            return self._state.start_offset
+        if offset > self._dirty + 1:
+            if term_before is None or term_before < self.last_term:
+                raise OffsetOutOfRange(
+                    f"{self._directory}: the log ends at offset {self._dirty} in term {self.last_term}; to go on at "
+                    f"{offset} the term before it must be given, not {term_before}"
+                )
+            start, term = offset, term_before
+        else:
+            start = offset if offset == self._dirty + 1 else self.batch_base(offset)
+            term = self.term(start - 1)
+        with self._state_lock, self._fatal():
+            known = max(self._state.known_flushed, start - 1)
+            self._save_state(LogState(start, term, known))
+            self._dirty = max(self._dirty, start - 1)
+            self._flushed = max(self._flushed, start - 1)
+            while self._segments and self._segments[0].next_offset <= start:
+                self._disk.remove(self._segments.pop(0).path)
+                self._bases.pop(0)
+            self._disk.sync(self._directory)
+        return start
+
+    # -- flush -------------------------------------------------------------------------------------
+
+    def flush_begin(self) -> FlushTicket:
+        """Take a flush of everything appended so far."""
+        self._check_usable()
+        segments: list[tuple[Segment, int]] = []
+        points: list[SyncPoint] = []
+        size = 0
+        new_names = False
+        for segment in reversed(self._segments):
+            if segment.name_durable and segment.durable_size == segment.size:
+                break
+            segments.append((segment, segment.size))
+            points.append(self._disk.sync_point(segment.path))
+            size += segment.size - segment.durable_size
+            new_names = new_names or not segment.name_durable
+        if new_names:
+            points.append(self._disk.sync_point(self._directory))
+        return FlushTicket(self._dirty, self._truncations, size, tuple(points), tuple(segments))
+
+    def flush_run(self, ticket: FlushTicket) -> None:
+        """Wait for the disk; may run in a thread while the log is used.
+
+        Raises `FlushFailed`; the log is unusable then.
+        """
+        self._check_usable()
+        with self._fatal():
+            for point in ticket._points:
+                point.run()
+        self._unremembered_bytes += ticket.bytes
+        if self._unremembered_bytes >= _REMEMBER_BYTES:
+            self._unremembered_bytes = 0
+            with self._state_lock, self._fatal():
+                if ticket.truncations == self._truncations and ticket.dirty > self._state.known_flushed:
+                    self._save_state(replace(self._state, known_flushed=ticket.dirty))
+
+    def flush_finish(self, ticket: FlushTicket) -> bool:
+        """Take note of a flush that ran. False, and nothing noted, if the log was truncated since it began."""
+        if ticket.truncations != self._truncations:
+            return False
+        self._flushed = max(self._flushed, ticket.dirty)
+        for segment, size in ticket._segments:
+            segment.durable_size = max(segment.durable_size, size)
+            segment.name_durable = True
+        return True
+
+    def flush(self) -> None:
+        """All three steps at once."""
+        ticket = self.flush_begin()
+        self.flush_run(ticket)
+        self.flush_finish(ticket)
+
+    def close(self) -> None:
+        """Flush and note how far; for a graceful stop. A log that failed is left as it is."""
+        if self._failure is not None:
+            return
+        self.flush()
+        with self._state_lock, self._fatal():
+            self._save_state(replace(self._state, known_flushed=self._flushed))
+        self._failure = "closed"
+
+    # -- inside ------------------------------------------------------------------------------------
+
+    def _segment_of(self, offset: int) -> Segment:
+        if not self._state.start_offset <= offset <= self._dirty:
+            raise self._outside(offset)
+        last = self._segments[-1]
+        if offset >= last.base_offset:
+            return last
+        return self._segments[bisect_right(self._bases, offset) - 1]
+
+    def _outside(self, offset: int) -> OffsetOutOfRange:
+        return OffsetOutOfRange(
+            f"{self._directory}: offset {offset} is outside the log, {self._state.start_offset}..{self._dirty}"
+        )
+
+    def _append_run(self, batches: Sequence[RecordBatch], begin: int) -> int:
+        """Write the batches from `begin` on that go into one segment, in one write. Returns how many."""
+        segment = self._segment_for(batches[begin])
+        size = segment.size
+        end = begin
+        while end < len(batches) and batches[end].term == segment.term:
+            if end > begin and size >= self._segment_bytes:
+                break
+            size += batches[end].size_bytes
+            end += 1
+        run = batches[begin:end]
+        data = run[0].encode() if len(run) == 1 else b"".join([batch.encode() for batch in run])
+        self._disk.append(segment.path, data)
+        for batch in run:
+            segment.add(batch.base_offset, batch.record_count, batch.kind, batch.size_bytes)
+        self._dirty = segment.next_offset - 1
+        return end - begin
+
+    def _segment_for(self, batch: RecordBatch) -> Segment:
+        """The segment that the next batch goes into; a new one on a change of term or when the last one is full."""
+        if self._segments:
+            last = self._segments[-1]
+            if last.term == batch.term and last.size < self._segment_bytes:
+                return last
+        name = segment_name(batch.base_offset, batch.term)
+        segment = Segment(f"{self._directory}/{name}", batch.base_offset, batch.term)
+        self._disk.create(segment.path)
+        self._segments.append(segment)
+        self._bases.append(segment.base_offset)
+        return segment
+
+    def _check_usable(self) -> None:
+        if self._failure is not None:
+            raise LogFailed(f"{self._directory}: not usable any more ({self._failure}); open the log anew")
+
+    @contextmanager
+    def _fatal(self) -> Iterator[None]:
+        """After a storage error in here the log refuses to go on."""
+        try:
+            yield
+        except StorageError as error:
+            self._fail(error)
+            raise
+
+    def _fail(self, error: StorageError) -> None:
+        self._failure = str(error)
+        if isinstance(error, FlushFailed):
+            # A best effort: on a dead disk this fails as well, and then nobody can write anything down.
+            with self._state_lock, suppress(StorageError):
+                known = max(self._flushed, self._state.known_flushed)
+                self._save_state(replace(self._state, known_flushed=known, suspect=True))
+
+    def _save_state(self, state: LogState) -> None:
+        if state != self._state:
+            state.save(self._disk, f"{self._directory}/state")
+            self._state = state

@@ -1,0 +1,45 @@
+"""Small files that are replaced whole and carry their own CRC-32C: the vote and the state of a log.
+
+Format: magic (4 bytes), CRC-32C of the rest (u32, big-endian), content. Such a file is written by rename,
+so a power loss leaves the old or the new one; a file that fails its checksum is therefore damage, never an
+ordinary crash.
+"""
+
+from __future__ import annotations
+
+import struct
+
+from crc32c import crc32c
+
+from quorumlog.storage.disk import Disk, StorageError
+
+_PREFIX = struct.Struct(">4sI")
+
+
+class FileDamaged(StorageError):
+    """A file that is written by rename fails its checksum or is none of ours."""
+
+
+def write_sealed(disk: Disk, path: str, magic: bytes, content: bytes) -> None:
+    """Replace the file, durably. Raises `DiskFull` or `FlushFailed`; the old file is in place then."""
+    disk.replace(path, _PREFIX.pack(magic, crc32c(content)) + content)
+
+
+def read_sealed(disk: Disk, path: str, magic: bytes, size: int) -> bytes | None:
+    """The content, which must have `size` bytes; None if there is no such file. Raises `FileDamaged`."""
+    if not disk.exists(path):
+        return None
+    whole = disk.read(path, 0, _PREFIX.size + size + 1)
+    content = whole[_PREFIX.size :]
+    if len(content) != size:
+        raise FileDamaged(_sentence(path, f"it has not the {_PREFIX.size + size} bytes it should have"))
+    found, crc = _PREFIX.unpack_from(whole)
+    if found != magic:
+        raise FileDamaged(_sentence(path, f"it begins with {found!r}, not with {magic!r}"))
+    if crc != crc32c(content):
+        raise FileDamaged(_sentence(path, "its checksum does not match"))
+    return content
+
+
+def _sentence(path: str, problem: str) -> str:
+    return f"{path}: damaged: {problem}; replace the node by an empty one under a new id, or restore the disk"

@@ -1,0 +1,189 @@
+"""One segment file of a log: batches of one term, end to end, and the index of them in memory.
+
+The file name carries the base offset and the term, so the order of the segments and the term of every
+offset are known from a directory listing. The index holds three machine numbers a batch (17 bytes) and no
+objects.
+"""
+
+from __future__ import annotations
+
+import re
+from array import array
+from bisect import bisect_left, bisect_right
+
+from quorumlog.storage.batch import (
+    HEADER_BYTES,
+    MAX_BATCH_BYTES,
+    BatchDamaged,
+    BatchHeader,
+    RecordBatch,
+    checksum_holds,
+    decode,
+    decode_header,
+)
+from quorumlog.storage.disk import Disk
+
+_NAME = re.compile(r"(\d{20})-(\d{1,19})\.log")
+_WINDOW_BYTES = 1 << 20
+_MOST_CANDIDATES = 4096
+
+
+def segment_name(base_offset: int, term: int) -> str:
+    """File name of the segment that begins at `base_offset` in `term`."""
+    return f"{base_offset:020d}-{term}.log"
+
+
+def parse_segment_name(name: str) -> tuple[int, int] | None:
+    """Base offset and term, or None if it is no segment's name."""
+    match = _NAME.fullmatch(name)
+    return None if match is None else (int(match[1]), int(match[2]))
+
+
+class Segment:
+    """A segment and its index. Offsets are those of the log, positions are bytes in the file.
+
+    `next_offset` is the offset behind the last batch, `size` the length in bytes, `durable_size` how much
+    of it a finished flush covers, `name_durable` whether the file's name has been synced too.
+    """
+
+    __slots__ = (
+        "_bases",
+        "_kinds",
+        "_positions",
+        "base_offset",
+        "durable_size",
+        "name_durable",
+        "next_offset",
+        "path",
+        "size",
+        "term",
+    )
+
+    def __init__(self, path: str, base_offset: int, term: int) -> None:
+        self.path = path
+        self.base_offset = base_offset
+        self.term = term
+        self.next_offset = base_offset
+        self.size = 0
+        self.durable_size = 0
+        self.name_durable = False
+        self._bases = array("q")
+        self._positions = array("q")
+        self._kinds = array("b")
+
+    def add(self, base_offset: int, record_count: int, kind: int, size: int) -> None:
+        """Index a batch that lies at the end of the file. The caller has seen that it continues the segment."""
+        self._bases.append(base_offset)
+        self._positions.append(self.size)
+        self._kinds.append(kind)
+        self.next_offset = base_offset + record_count
+        self.size += size
+
+    def batch_base(self, offset: int) -> int:
+        """Base offset of the batch that fills `offset`, which must lie in the segment."""
+        return self._bases[bisect_right(self._bases, offset) - 1]
+
+    def cut(self, base_offset: int) -> None:
+        """Forget the batch that begins at `base_offset` and everything behind it."""
+        index = bisect_left(self._bases, base_offset)
+        self.size = self._positions[index]
+        self.next_offset = base_offset
+        self.durable_size = min(self.durable_size, self.size)
+        del self._bases[index:], self._positions[index:], self._kinds[index:]
+
+    def headers(self) -> list[tuple[int, int, int, int, int]]:
+        """Base offset, last offset, term, kind and size in bytes of every batch."""
+        ends = [*self._bases[1:], self.next_offset]
+        stops = [*self._positions[1:], self.size]
+        return [
+            (base, end - 1, self.term, kind, stop - start)
+            for base, end, kind, start, stop in zip(self._bases, ends, self._kinds, self._positions, stops, strict=True)
+        ]
+
+    def read(self, disk: Disk, start: int, end: int, max_bytes: int, *, at_least_one: bool) -> list[RecordBatch]:
+        """The batches from the one that fills `start` to the one that fills `end`, at most `max_bytes` together.
+
+        With `at_least_one` the first is read however large it is. Raises `BatchDamaged` if the bytes are
+        not, or no longer, what was written.
+        """
+        first = bisect_right(self._bases, start) - 1
+        begin = self._positions[first]
+        behind = bisect_right(self._bases, end)
+        if self._position(behind) - begin > max_bytes:
+            # As many as end at or before the limit: the last position that is not above it ends the one before.
+            behind = bisect_right(self._positions, begin + max_bytes, first, behind) - 1
+            if behind <= first:
+                behind = first + 1 if at_least_one else first
+        count = self._position(behind) - begin
+        data = disk.read(self.path, begin, count) if count else b""
+        batches = []
+        position = 0
+        for index in range(first, behind):
+            batch = decode(data, position)
+            if batch.base_offset != self._bases[index] or batch.term != self.term:
+                raise BatchDamaged(f"offset {batch.base_offset} where {self._bases[index]} was written")
+            batches.append(batch)
+            position += batch.size_bytes
+        return batches
+
+    def _position(self, index: int) -> int:
+        return self._positions[index] if index < len(self._positions) else self.size
+
+
+def scan(disk: Disk, path: str, base_offset: int, term: int) -> tuple[Segment, str | None]:
+    """Read a segment file from its beginning as far as it holds whole, undamaged batches that continue each other.
+
+    Returns the segment with these batches indexed (its `size` is where they end) and, if the file goes on,
+    what is wrong there. Memory: one window of a megabyte or one batch, whichever is larger, whatever the
+    file claims.
+    """
+    segment = Segment(path, base_offset, term)
+    length = disk.size(path)
+    window = b""
+    window_start = 0
+    while segment.size < length:
+        at = segment.size - window_start
+        try:
+            if len(window) - at < HEADER_BYTES:
+                window, window_start, at = disk.read(path, segment.size, _WINDOW_BYTES), segment.size, 0
+            header = decode_header(window, at, length - window_start)
+            _continues(segment, header)
+            if len(window) - at < header.size:
+                count = max(_WINDOW_BYTES, header.size)
+                window, window_start, at = disk.read(path, segment.size, count), segment.size, 0
+            if len(window) - at < header.size or not checksum_holds(window, at, header.size):
+                raise BatchDamaged("checksum does not match")
+        except BatchDamaged as problem:
+            return segment, str(problem)
+        segment.add(header.base_offset, header.record_count, header.kind, header.size)
+    return segment, None
+
+
+def _continues(segment: Segment, header: BatchHeader) -> None:
+    if header.term != segment.term:
+        raise BatchDamaged(f"term {header.term} in a segment of term {segment.term}")
+    if header.base_offset != segment.next_offset:
+        raise BatchDamaged(f"offset {header.base_offset} where {segment.next_offset} should follow")
+
+
+def whole_batch_behind(disk: Disk, segment: Segment) -> bool:
+    """Whether an undamaged batch of this segment lies behind the place where its batches end.
+
+    If so, the damage in between is no simple torn tail: pages were written out of order before a power
+    loss, or bits rotted. Looks for the bytes of the term, which every header holds, in at most
+    `MAX_BATCH_BYTES` of the file and at a limited number of places; so True is certain and False is not.
+    """
+    rest = disk.read(segment.path, segment.size, MAX_BATCH_BYTES)
+    needle = segment.term.to_bytes(8, "big")
+    found = rest.find(needle, 16)
+    for _ in range(_MOST_CANDIDATES):
+        if found < 0:
+            return False
+        try:
+            header = decode_header(rest, found - 16)
+            if header.base_offset > segment.next_offset and checksum_holds(rest, found - 16, header.size):
+                return True
+        except BatchDamaged:
+            pass
+        found = rest.find(needle, found + 1)
+    return False

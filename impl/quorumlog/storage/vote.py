@@ -1,0 +1,38 @@
+"""The current term and the vote of a node, durable before any reply that depends on them leaves.
+
+Source: rules/raft.md, "Elections": term and voted_for are durable before the reply leaves. A damaged file
+is an error and never a silent reset: a node that forgot its vote could vote twice in one term.
+"""
+
+from __future__ import annotations
+
+import struct
+
+from quorumlog.storage.disk import Disk
+from quorumlog.storage.sealed import read_sealed, write_sealed
+
+_MAGIC = b"LWV1"
+_CONTENT = struct.Struct(">qq")
+_NOBODY = -1
+
+
+class VoteStore:
+    """The file `path` on `disk`. Node ids are 0 or larger."""
+
+    def __init__(self, disk: Disk, path: str = "vote") -> None:
+        self._disk = disk
+        self._path = path
+
+    def load(self) -> tuple[int, int | None]:
+        """The term and whom the node voted for in it; (0, None) on a new disk. Raises `FileDamaged`."""
+        content = read_sealed(self._disk, self._path, _MAGIC, _CONTENT.size)
+        if content is None:
+            return 0, None
+        term, voted_for = _CONTENT.unpack(content)
+        return term, None if voted_for == _NOBODY else voted_for
+
+    def save(self, term: int, voted_for: int | None) -> None:
+        """Replace both, durably, before it returns. Raises `DiskFull` or `FlushFailed`; the old vote stands then."""
+        if term < 0 or (voted_for is not None and voted_for < 0):
+            raise ValueError(f"term {term} and node id {voted_for} must not be negative")
+        write_sealed(self._disk, self._path, _MAGIC, _CONTENT.pack(term, _NOBODY if voted_for is None else voted_for))
