@@ -296,7 +296,7 @@ class Leader(Follower):
         lost = reply.sequence > follower.last_append and reply.dirty < follower.last_sent
         differs = not reply.success and reply.sequence > follower.last_append
         if (lost or differs) and not follower.reading:
-            self._recover(sender, follower, self.index.batch_end_at_most(min(reply.dirty, follower.last_sent)))
+            self._recover(sender, follower, self._common_end(min(reply.dirty, follower.last_sent)))
         elif follower.recovering:
             self._continue_recovery(sender, follower)
         self._replicated()
@@ -304,11 +304,15 @@ class Leader(Follower):
 
     # -- recovery --------------------------------------------------------------------------------------------------
 
+    def _common_end(self, dirty: int) -> int:
+        """Where the logs may agree at most, given where the follower's log ends; below ``start - 1`` if it ends before
+        this log begins."""
+        return self.index.batch_end_at_most(dirty) if dirty >= self.index.start - 1 else self.index.start - 2
+
     def _step_back(self, peer: int, follower: Progress) -> None:
-        """A consistency check failed: try one batch earlier, or where the follower's log ends if that is earlier
-        still."""
+        """A consistency check failed: try one batch earlier, or where the follower's log ends if that is earlier."""
         if follower.dirty < follower.previous:
-            resume = self.index.batch_end_at_most(follower.dirty)
+            resume = self._common_end(follower.dirty)
         elif follower.previous >= self.index.start:
             resume = self.index.batch_base(follower.previous) - 1
         else:

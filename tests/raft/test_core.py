@@ -1,0 +1,296 @@
+"""One core, hand-made events: what must leave, what must wait, what must be ignored."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from quorumlog.raft.core import Configuration, RaftCore, Restored
+from quorumlog.raft.events import (
+    AppendRequested,
+    BarrierRequested,
+    Effect,
+    Event,
+    Flushed,
+    Outcome,
+    Received,
+    Reset,
+    Resolved,
+    SaveVote,
+    Send,
+    Started,
+    StartFlush,
+    Timer,
+    TimerFired,
+    TrimRequested,
+    Truncate,
+    VoteSaved,
+)
+from quorumlog.raft.index import LogIndex
+from quorumlog.raft.messages import (
+    AppendEntries,
+    AppendReply,
+    Heartbeat,
+    HeartbeatReply,
+    Message,
+    StartAt,
+    VoteReply,
+    VoteRequest,
+)
+from quorumlog.raft.rules import REFERENCE, Rules
+from quorumlog.storage.batch import BatchKind, RecordBatch
+
+SECOND = 1_000_000_000
+
+
+def batch(offset: int, term: int, acks: int = -1, value: int = 1) -> RecordBatch:
+    return RecordBatch(
+        base_offset=offset,
+        term=term,
+        kind=BatchKind.DATA,
+        record_count=1,
+        acks=acks,
+        payload=value.to_bytes(8, "big"),
+    )
+
+
+class Bench:
+    """Drives one core and remembers its effects; flushes and saves finish when the test says so."""
+
+    def __init__(self, term: int = 0, entries: tuple[int, ...] = (), voters: int = 3, rules: Rules = REFERENCE) -> None:
+        index = LogIndex.of((offset, offset, entry_term) for offset, entry_term in enumerate(entries))
+        self.now = 0
+        self.core = RaftCore(Configuration(0, tuple(range(voters))), Restored(term, index=index), rules)
+        self.give(Started())
+
+    def give(self, event: Event, after: int = 0) -> list[Effect]:
+        self.now += after
+        self.last = self.core.handle(self.now, event)
+        return self.last
+
+    def receive(self, sender: int, message: Any) -> list[Effect]:  # noqa: ANN401
+        return self.give(Received(sender, message))
+
+    def of(self, kind: type[Any]) -> list[Any]:
+        return [effect for effect in self.last if isinstance(effect, kind)]
+
+    def sent(self, kind: type[Message]) -> list[Any]:
+        return [effect.message for effect in self.of(Send) if isinstance(effect.message, kind)]
+
+    def save(self) -> None:
+        for effect in self.of(SaveVote):
+            self.give(VoteSaved(effect.ticket))
+
+    def flush(self) -> None:
+        for effect in self.of(StartFlush):
+            self.give(Flushed(effect.ticket))
+
+    def lead(self) -> Bench:
+        """Win an election: time out, pre-votes, vote, and commit the configuration batch."""
+        self.give(TimerFired(Timer.ELECTION), after=10 * SECOND)
+        self.receive(1, VoteReply(self.core.term, self.core.term, pre_vote=True, granted=True))
+        self.save()
+        self.receive(1, VoteReply(self.core.term, self.core.term, pre_vote=False, granted=True))
+        end = self.core.dirty
+        assert self.core.role == "leader"
+        self.flush()
+        self.receive(1, AppendReply(self.core.term, 1, True, end, end, end))
+        assert self.core.serving
+        return self
+
+    def append(self, request: int, acks: int = -1, value: int = 1, **more: Any) -> None:  # noqa: ANN401
+        self.give(AppendRequested(request, batch(0, 0, acks, value), **more))
+        self.give(TimerFired(Timer.DRAIN))
+
+
+def entries(
+    term: int, previous: int, previous_term: int, *batches: RecordBatch, flush: bool = False, commit: int = -1
+) -> AppendEntries:
+    return AppendEntries(term, 1, previous, previous_term, commit, commit, flush, batches)
+
+
+def test_a_vote_leaves_only_after_it_is_durable() -> None:
+    bench = Bench(term=1)
+    bench.receive(1, VoteRequest(2, 1, 1, 5, pre_vote=False))
+    assert bench.sent(VoteReply) == []
+    bench.save()
+    assert bench.sent(VoteReply) == [VoteReply(2, 2, pre_vote=False, granted=True)]
+
+
+def test_the_mutant_that_does_not_wait_answers_at_once() -> None:
+    bench = Bench(term=1, rules=replace(REFERENCE, vote_is_durable_first=lambda: False))
+    bench.receive(1, VoteRequest(2, 1, 1, 5, pre_vote=False))
+    assert len(bench.sent(VoteReply)) == 1
+
+
+def test_one_vote_a_term() -> None:
+    bench = Bench(term=1)
+    bench.receive(1, VoteRequest(2, 1, 1, 5, pre_vote=False))
+    bench.save()
+    bench.receive(2, VoteRequest(2, 2, 1, 9, pre_vote=False))
+    assert not bench.sent(VoteReply)[0].granted
+
+
+def test_a_node_that_hears_its_leader_refuses_and_keeps_its_term() -> None:
+    bench = Bench(term=2)
+    bench.receive(1, Heartbeat(2, 1, -1, -1, -1, -1))
+    bench.receive(2, VoteRequest(9, 2, 8, 99, pre_vote=False))
+    assert not bench.sent(VoteReply)[0].granted
+    assert bench.core.term == 2
+
+
+def test_pre_vote_does_not_raise_the_term() -> None:
+    bench = Bench(term=4)
+    bench.give(TimerFired(Timer.ELECTION), after=10 * SECOND)
+    assert bench.core.term == 4
+    assert {request.pre_vote for request in bench.sent(VoteRequest)} == {True}
+
+
+def test_a_reply_waits_for_the_flush_that_was_asked_for() -> None:
+    bench = Bench(term=1)
+    bench.receive(1, entries(1, -1, -1, batch(0, 1), flush=True))
+    assert bench.sent(AppendReply) == []
+    bench.flush()
+    (reply,) = bench.sent(AppendReply)
+    assert (reply.success, reply.match, reply.flushed, reply.dirty) == (True, 0, 0, 0)
+
+
+def test_without_it_the_reply_tells_dirty_and_flushed_apart() -> None:
+    bench = Bench(term=1)
+    bench.receive(1, entries(1, -1, -1, batch(0, 1)))
+    (reply,) = bench.sent(AppendReply)
+    assert (reply.match, reply.flushed, reply.dirty) == (0, -1, 0)
+
+
+def test_a_delayed_duplicate_truncates_nothing() -> None:
+    bench = Bench(term=1)
+    first, second = batch(0, 1), batch(1, 1)
+    bench.receive(1, entries(1, -1, -1, first, second))
+    bench.receive(1, entries(1, -1, -1, first))
+    assert bench.of(Truncate) == []
+    assert bench.core.dirty == 1
+
+
+def test_a_flush_that_raced_a_truncation_is_discarded() -> None:
+    bench = Bench(term=2, entries=(1,))
+    bench.receive(1, entries(2, 0, 1, batch(1, 2), batch(2, 2), flush=True))
+    (stale,) = bench.of(StartFlush)
+    bench.receive(2, entries(3, 0, 1, batch(1, 3)))
+    assert len(bench.of(Truncate)) == 1
+    bench.give(Flushed(stale.ticket))
+    assert (bench.core.dirty, bench.core.flushed) == (1, 0)
+
+
+def test_nothing_committed_is_truncated() -> None:
+    bench = Bench(term=1, entries=(1, 1))
+    bench.receive(1, Heartbeat(1, 1, 1, 1, 1, 1))
+    assert bench.core.commit == 1
+    bench.receive(2, entries(2, -1, -1, batch(0, 2)))
+    assert bench.of(Truncate) == []
+    assert [reply.success for reply in bench.sent(AppendReply)] in ([False], [])
+
+
+def test_commit_and_visible_stop_where_the_logs_are_known_to_be_equal() -> None:
+    bench = Bench(term=2, entries=(1, 1, 1, 1))
+    bench.receive(1, AppendEntries(2, 1, 0, 1, 3, 3, False, (batch(1, 1),)))
+    assert (bench.core.commit, bench.core.visible) == (1, 1)
+
+
+def test_acks_one_is_answered_after_the_leaders_append_and_acks_all_after_the_majority_flushed() -> None:
+    bench = Bench().lead()
+    bench.append(7, acks=1)
+    assert [resolved.outcome for resolved in bench.of(Resolved)] == [Outcome.SUCCESS]
+    bench.append(8, acks=-1)
+    assert bench.of(Resolved) == []
+    bench.flush()
+    assert bench.of(Resolved) == []
+    end, term = bench.core.dirty, bench.core.term
+    bench.receive(1, AppendReply(term, 90, True, end, end - 1, end))
+    assert bench.of(Resolved) == []
+    assert bench.core.visible == end - 1
+    bench.receive(1, AppendReply(term, 91, True, end, end, end))
+    assert [(r.request, r.outcome, r.offset) for r in bench.of(Resolved)] == [(8, Outcome.SUCCESS, end)]
+    assert (bench.core.commit, bench.core.visible) == (end, end)
+
+
+def test_an_overtaken_reply_moves_nothing() -> None:
+    bench = Bench().lead()
+    bench.append(1)
+    end, term = bench.core.dirty, bench.core.term
+    bench.receive(1, HeartbeatReply(term, 50, False, -1, 0, 0))
+    bench.receive(1, AppendReply(term, 49, True, end, end, end))
+    assert bench.core.progress[1].match == 0
+
+
+def test_a_deposed_leader_tells_its_caller_only_when_the_new_term_has_committed() -> None:
+    bench = Bench().lead()
+    bench.append(5)
+    old = bench.core.term
+    bench.receive(2, entries(old + 1, 0, old, batch(1, old + 1), flush=True))
+    assert bench.core.role == "follower"
+    assert bench.of(Resolved) == []
+    bench.save()
+    bench.give(TimerFired(Timer.FLUSH))
+    for ticket in range(1, 40):
+        bench.give(Flushed(ticket))
+    bench.receive(2, Heartbeat(old + 1, 2, 1, old + 1, 1, 1))
+    assert [resolved.outcome for resolved in bench.of(Resolved)] == [Outcome.TRUNCATED]
+
+
+def test_an_append_of_a_term_that_is_over_writes_nothing() -> None:
+    bench = Bench().lead()
+    dirty = bench.core.dirty
+    bench.append(3, expected_term=bench.core.term - 1)
+    assert bench.core.dirty == dirty
+    bench.give(AppendRequested(4, batch(0, 0), expected_term=bench.core.term - 1))
+    assert [resolved.outcome for resolved in bench.of(Resolved)] == [Outcome.TERM_MISMATCH]
+
+
+def test_barrier_waits_for_a_majority_that_answered_after_it() -> None:
+    bench = Bench().lead()
+    bench.give(BarrierRequested(9))
+    assert bench.of(Resolved) == []
+    asked = bench.sent(AppendEntries)[0]
+        bench.sent(AppendEntries) if len(bench.sent(AppendEntries)) == 2 else (*bench.sent(AppendEntries), None)
+    )
+    end, term = bench.core.dirty, bench.core.term
+    bench.receive(1, AppendReply(term, asked.sequence, True, end, end, end))
+    assert [(r.request, r.outcome, r.offset) for r in bench.of(Resolved)] == [(9, Outcome.SUCCESS, end)]
+
+
+def test_a_single_node_commits_only_after_a_flush() -> None:
+    bench = Bench(voters=1)
+    bench.give(TimerFired(Timer.ELECTION), after=10 * SECOND)
+    bench.save()
+    assert (bench.core.role, bench.core.commit) == ("leader", -1)
+    bench.flush()
+    assert bench.core.commit == 0
+    bench.append(1, acks=1)
+    assert (bench.core.dirty, bench.core.commit, bench.core.visible) == (1, 0, 1)
+    bench.give(TimerFired(Timer.FLUSH))
+    bench.flush()
+    assert bench.core.commit == 1
+
+
+def test_a_follower_of_a_trimmed_log_begins_where_the_leader_begins() -> None:
+    leader = Bench().lead()
+    for request in range(5):
+        leader.append(request)
+        leader.flush()
+        end, term = leader.core.dirty, leader.core.term
+        leader.receive(1, AppendReply(term, 100 + request, True, end, end, end))
+    leader.give(TrimRequested(4))
+    assert leader.core.index.start == 4
+    leader.receive(2, HeartbeatReply(leader.core.term, 200, False, -1, -1, -1))
+    (start,) = leader.sent(StartAt)
+    follower = Bench(term=start.term, entries=(0, 0))
+    follower.receive(0, start)
+    assert follower.of(Reset) == [Reset(4, leader.core.term)]
+    assert (follower.core.dirty, follower.core.commit, follower.core.flushed) == (3, 3, 3)
+
+
+def test_a_node_outside_the_voters_is_refused() -> None:
+    with pytest.raises(ValueError, match="node 4 is not among the voters"):
+        RaftCore(Configuration(4, (0, 1, 2)), Restored())
