@@ -76,7 +76,10 @@ CLIENT_KINDS = frozenset({Kind.INVOKE, Kind.OBSERVE, Kind.OK, Kind.FAIL, Kind.IN
 
 
 class Operation(StrEnum):
-    """Column ``f`` of client operations. Foreign models may use other short names; checks ignore what they do not know."""
+    """Column ``f`` of client operations.
+
+    Foreign models may use other short names; checks ignore what they do not know.
+    """
 
     APPEND = "append"
     READ = "read"  # from an offset on, up to what is visible

@@ -1,0 +1,69 @@
+"""Hybrid logical clocks: time stamps of real processes that respect causality and stay close to the wall clock.
+
+A time stamp is a pair (time, logical): nanoseconds of a wall clock that never goes back, and a counter for events
+within one nanosecond or while the wall clock lags. Each local event and each message sent takes ``tick()``; a
+message carries that stamp, and its receiver takes ``merge(stamp)``, which is later than both. Pairs then compare like
+causality wherever there is any. Source: Kulkarni, Demirbas, Madappa, Avva, Leone: Logical Physical Clocks (2014).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+
+_MAX_LOGICAL = (1 << 31) - 1
+
+
+class HybridTime(NamedTuple):
+    """A time stamp; later ones compare greater. ``time`` in nanoseconds, ``logical`` fits 31 bits."""
+
+    time: int
+    logical: int
+
+
+class HybridClock:
+    """The clock of one process.
+
+    ``wall`` gives nanoseconds since the epoch. ``max_ahead`` (nanoseconds) bounds how far a stamp received may
+    be ahead of the wall clock: a broken or hostile peer must not drag the clock of everyone along.
+    """
+
+    def __init__(self, wall: Callable[[], int] = time.time_ns, max_ahead: int = 60_000_000_000) -> None:
+        self._wall = wall
+        self._max_ahead = max_ahead
+        self._now = HybridTime(0, 0)
+
+    @property
+    def now(self) -> HybridTime:
+        """The last stamp given."""
+        return self._now
+
+    def tick(self) -> HybridTime:
+        """The stamp of a local event or of a message to be sent; later than every one before."""
+        self._now = self._after(self._now, self._wall())
+        return self._now
+
+    def merge(self, remote: tuple[int, int]) -> HybridTime:
+        """The stamp of receiving a message that carries ``remote``; later than that and than every one before.
+
+        Raises `ValueError`, and changes nothing, if the remote stamp is negative, out of range or too far ahead.
+        """
+        stamp = HybridTime(*remote)
+        wall = self._wall()
+        if stamp.time < 0 or not 0 <= stamp.logical <= _MAX_LOGICAL:
+            raise ValueError(f"{stamp} is no time stamp")
+        if stamp.time - wall > self._max_ahead:
+            ahead = (stamp.time - wall) / 1e9
+            raise ValueError(f"the remote clock is {ahead:.1f} s ahead, {self._max_ahead / 1e9:.1f} s are allowed")
+        self._now = self._after(max(self._now, stamp), wall)
+        return self._now
+
+    @staticmethod
+    def _after(stamp: HybridTime, wall: int) -> HybridTime:
+        """The earliest stamp after another one that is not before the wall clock."""
+        if wall > stamp.time:
+            return HybridTime(wall, 0)
+        if stamp.logical == _MAX_LOGICAL:
+            return HybridTime(stamp.time + 1, 0)
+        return HybridTime(stamp.time, stamp.logical + 1)

@@ -1,0 +1,195 @@
+"""Events as rows and as columns: the conversions between plain tuples, Arrow record batches and slices of them.
+
+A *row* is a tuple with one value for each column of the schema, in its order, None where the event has none. Rows
+exist for as short a time as possible: a recorder collects some thousands and turns them into one record batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from .errors import HistoryError, quote
+from .schema import COLUMNS, SCHEMA
+
+Row: TypeAlias = tuple[Any, ...]
+
+WORDS = tuple(c.name for c in COLUMNS if pa.types.is_dictionary(c.type))
+"""Columns that hold few different words; they are dictionary encoded."""
+
+_LIMITS = {pa.int8(): 7, pa.int32(): 31, pa.int64(): 63}
+_SEQ = 0
+
+
+def integer_range(kind: pa.DataType) -> tuple[int, int]:
+    """Smallest and largest value of an integer column."""
+    bits = _LIMITS[kind]
+    return -(1 << bits), (1 << bits) - 1
+
+
+def expected(kind: pa.DataType) -> str:
+    """What a column of this type holds, in words for a message."""
+    if kind not in _LIMITS:
+        return "a string"
+    low, high = integer_range(kind)
+    return f"an integer from {low} to {high}"
+
+
+def from_rows(rows: Sequence[Row], file: str = "memory") -> pa.RecordBatch:
+    """Rows as one record batch of the schema.
+
+    A value of the wrong type is a `HistoryError` that names the file, the event's ``seq`` and the column.
+    """
+    if not rows:
+        return empty()
+    size = len(rows)
+    arrays = []
+    for column, values in zip(COLUMNS, zip(*rows, strict=True), strict=True):
+        if values.count(None) == size:
+            arrays.append(pa.nulls(size, column.type))
+            continue
+        try:
+            arrays.append(_array(values, column.type))
+        except (pa.ArrowException, TypeError, ValueError, OverflowError):
+            raise _wrong_type(rows, values, column.type, column.name, file) from None
+    return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
+
+
+def _array(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
+    """Values as an array; no float or bool passes for an integer, which a direct conversion would cut off silently."""
+    if kind not in _LIMITS:
+        return pa.array(values, kind)
+    array = pa.array(values)
+    if array.type == kind:
+        return array
+    if not pa.types.is_integer(array.type):
+        raise TypeError("no integer")
+    return array.cast(kind)
+
+
+def _wrong_type(rows: Sequence[Row], values: Sequence[Any], kind: pa.DataType, name: str, file: str) -> HistoryError:
+    for row, value in zip(rows, values, strict=True):
+        if value is None:
+            continue
+        try:
+            _array([value], kind)
+        except (pa.ArrowException, TypeError, ValueError, OverflowError):
+            problem = f"{quote(value)} is not {expected(kind)}"
+            return HistoryError(file, row[_SEQ], name, problem, "correct what records it", place="event")
+    return HistoryError(file, rows[0][_SEQ], name, "mixed types", f"give {expected(kind)}", place="event")
+
+
+def to_rows(batch: pa.RecordBatch) -> Iterator[Row]:
+    """The rows of a record batch of the schema."""
+    columns = []
+    for name, array in zip(batch.schema.names, batch.columns, strict=True):
+        if array.null_count == len(array):
+            columns.append([None] * len(array))
+        elif name in WORDS:
+            columns.append(plain(array).to_pylist())
+        else:
+            columns.append(array.to_pylist())
+    return zip(*columns, strict=True)
+
+
+def empty() -> pa.RecordBatch:
+    """A record batch of the schema without rows."""
+    return pa.RecordBatch.from_arrays([pa.nulls(0, c.type) for c in COLUMNS], schema=SCHEMA)
+
+
+def plain(array: pa.Array) -> pa.Array:
+    """A column of words as plain strings."""
+    if pa.types.is_dictionary(array.type):
+        return pc.take(array.dictionary, array.indices)
+    return array
+
+
+def columns_in_order(columns: Iterable[str] | None) -> list[str]:
+    """The wanted columns (None: all) in the order of the schema; an unknown one is a `ValueError`."""
+    if columns is None:
+        return list(SCHEMA.names)
+    wanted = set(columns)
+    unknown = wanted - set(SCHEMA.names)
+    if unknown:
+        raise ValueError(f"unknown columns: {', '.join(sorted(unknown))}; the columns are {', '.join(SCHEMA.names)}")
+    return [name for name in SCHEMA.names if name in wanted]
+
+
+def schema_of(columns: Iterable[str]) -> pa.Schema:
+    """The part of the schema with these columns, in their order."""
+    return pa.schema([SCHEMA.field(name) for name in columns], metadata=SCHEMA.metadata)
+
+
+def of_kinds(batch: pa.RecordBatch, kinds: frozenset[str]) -> pa.RecordBatch:
+    """The events of these kinds."""
+    column = batch.column("kind")
+    wanted = np.array([word in kinds for word in column.dictionary.to_pylist()] + [False])
+    keep = wanted[column.indices.fill_null(-1).to_numpy(zero_copy_only=False)]
+    return batch if keep.all() else batch.filter(pa.array(keep))
+
+
+def conform(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The batch with every column of the schema in its order and type; columns that it lacks are null.
+
+    Raises `ValueError` for a column that the schema does not know, `pa.ArrowException` for values that do not fit.
+    """
+    if batch.schema.equals(SCHEMA):
+        return batch
+    columns_in_order(batch.schema.names)
+    arrays = []
+    for column in COLUMNS:
+        index = batch.schema.get_field_index(column.name)
+        if index < 0:
+            arrays.append(pa.nulls(batch.num_rows, column.type))
+        else:
+            arrays.append(cast(batch.column(index), column.type))
+    return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
+
+
+def cast(array: pa.Array, kind: pa.DataType) -> pa.Array:
+    """The array in a column's type."""
+    if array.type == kind:
+        return array
+    if pa.types.is_null(array.type):
+        return pa.nulls(len(array), kind)
+    if pa.types.is_dictionary(kind):
+        return plain(array).cast(kind.value_type).dictionary_encode()
+    return plain(array).cast(kind)
+
+
+def rechunk(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
+    """The same events in record batches of exactly ``rows`` rows (the last one may be shorter).
+
+    Words are encoded anew, in order of first appearance, so that the result depends on the events alone and not on
+    how they were cut before.
+    """
+    held: list[pa.RecordBatch] = []
+    size = 0
+    for batch in batches:
+        rest = conform(batch)
+        while size + rest.num_rows >= rows:
+            held.append(rest.slice(0, rows - size))
+            rest = rest.slice(rows - size)
+            yield _joined(held)
+            held, size = [], 0
+        if rest.num_rows:
+            held.append(rest)
+            size += rest.num_rows
+    if held:
+        yield _joined(held)
+
+
+def _joined(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+    arrays = []
+    for position, column in enumerate(COLUMNS):
+        parts = [batch.column(position) for batch in batches]
+        if column.name in WORDS:
+            array = pa.concat_arrays([plain(part) for part in parts]).dictionary_encode()
+        else:
+            array = pa.concat_arrays(parts)
+        arrays.append(array)
+    return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)

@@ -1,0 +1,110 @@
+"""What a reader does with something it must refuse: stop with one line, or set it aside and go on.
+
+`Strict` raises. `Lenient` counts by reason and keeps the refused lines in a quarantine file, which appears by rename
+when the reading ends: one JSON object a line with ``line``, ``reason``, ``field``, ``problem`` and ``raw`` (the line
+as text, cut to `MAX_RAW` bytes; bytes that are no UTF-8 appear as backslash escapes). The file grows to
+`MAX_QUARANTINE` bytes at most, what is refused after that is counted only.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from pathlib import Path
+from typing import BinaryIO, Protocol
+
+import msgspec
+
+from .errors import HistoryError
+from .validity import Reason
+
+MAX_RAW = 4096
+MAX_QUARANTINE = 64 << 20
+
+
+class Intake(Protocol):
+    """Where a reader reports what it refuses."""
+
+    def refuse(self, reason: Reason, error: HistoryError, raw: bytes) -> None:
+        """Take note of one refused line or event; raises the error if reading must stop."""
+
+    def close(self) -> None:
+        """The reading ended."""
+
+    def abandon(self) -> None:
+        """The reading was given up before its end."""
+
+
+class Strict:
+    """The first refusal ends the reading."""
+
+    def refuse(self, reason: Reason, error: HistoryError, raw: bytes) -> None:
+        """Raise the error."""
+        raise error
+
+    def close(self) -> None:
+        """Nothing to do."""
+
+    def abandon(self) -> None:
+        """Nothing to do."""
+
+
+class Lenient:
+    """Reading goes on; refusals are counted in ``counts`` and written to the quarantine file."""
+
+    def __init__(self, quarantine: Path | None) -> None:
+        self.counts: Counter[str] = Counter()
+        self._path = quarantine
+        self._file: BinaryIO | None = None
+        self._written = 0
+
+    def refuse(self, reason: Reason, error: HistoryError, raw: bytes) -> None:
+        """Count the refusal and keep the line."""
+        self.counts[str(reason)] += 1
+        if self._path is None or self._written >= MAX_QUARANTINE:
+            return
+        record = {
+            "line": error.line,
+            "reason": str(reason),
+            "field": error.field,
+            "problem": error.problem,
+            "raw": raw[:MAX_RAW].decode("utf-8", "backslashreplace"),
+        }
+        text = msgspec.json.encode(record) + b"\n"
+        try:
+            if self._file is None:
+                self._file = self._unfinished().open("wb")
+            self._file.write(text)
+        except OSError as problem:
+            raise self._unwritable(problem) from None
+        self._written += len(text)
+
+    def close(self) -> None:
+        """Put the quarantine file in its place; without refusals there is none."""
+        if self._path is None:
+            return
+        try:
+            if self._file is None:
+                self._path.unlink(missing_ok=True)
+                return
+            self._file.close()
+            self._file = None
+            self._unfinished().replace(self._path)
+        except OSError as problem:
+            raise self._unwritable(problem) from None
+
+    def abandon(self) -> None:
+        """Remove what was written so far."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+            self._unfinished().unlink(missing_ok=True)
+
+    def _unfinished(self) -> Path:
+        assert self._path is not None
+        return self._path.with_name(f"{self._path.name}.{os.getpid()}.tmp")
+
+    def _unwritable(self, problem: OSError) -> HistoryError:
+        assert self._path is not None
+        remedy = "name another quarantine file"
+        return HistoryError(self._path, None, None, f"cannot be written ({problem.strerror})", remedy)

@@ -1,0 +1,178 @@
+"""Parquet: the columns as they are, for scanning.
+
+Rows are cut into groups of `GROUP_ROWS`, words are dictionary encoded in order of first appearance, pages carry a
+checksum: the same events are the same bytes for the pinned pyarrow. The reader reads a group's ``kind`` column first
+and the rest of it only where a wanted kind occurs.
+
+A Parquet file is readable only when it is whole (its index is at the end). A recorder therefore streams JSON Lines +
+zstd and converts when it is closed; a killed run leaves the former.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from .columns import WORDS, cast, columns_in_order, expected, of_kinds, rechunk, schema_of
+from .errors import HistoryError, quote
+from .intake import Intake
+from .jsonl import version_check
+from .schema import COLUMNS, SCHEMA, VERSION
+from .validity import Reason, flaws
+
+MAGIC = b"PAR1"
+GROUP_ROWS = 1 << 17
+
+MAX_ROWS_PER_BYTE = 1000
+"""A file that claims more rows for its size is refused as a bomb."""
+MAX_GROUP_BYTES = 2 << 30
+
+_VERSION_KEY = b"loghistory.version"
+_TYPES = {c.name: c.type for c in COLUMNS}
+_DAMAGE = (pa.ArrowException, OSError, ValueError, KeyError, IndexError, MemoryError, OverflowError)
+
+
+def write(batches: Iterable[pa.RecordBatch], file: Any) -> None:  # noqa: ANN401
+    """Write a whole Parquet file to a binary file, or to what pyarrow takes for one."""
+    options: dict[str, Any] = {
+        "compression": "zstd",
+        "compression_level": 3,
+        "use_dictionary": list(WORDS),
+        "write_page_checksum": True,
+        "version": "2.6",
+    }
+    with pq.ParquetWriter(file, SCHEMA, **options) as writer:
+        for batch in rechunk(batches, GROUP_ROWS):
+            writer.write_batch(batch, row_group_size=GROUP_ROWS)
+
+
+def read(
+    path: Path,
+    intake: Intake,
+    columns: Sequence[str] | None = None,
+    kinds: frozenset[str] | None = None,
+    batch_rows: int = 1 << 16,
+) -> Iterator[pa.RecordBatch]:
+    """The events of a file as record batches with the wanted columns, in the order and types of the schema.
+
+    ``columns`` None: all; ``kinds`` None: all. Events are checked as far as the columns read show them; what has to
+    be refused goes to ``intake``, a row group that cannot be read as a whole.
+    """
+    wanted = columns_in_order(columns)
+    with _opened(path) as file:
+        first = 1
+        last_seq: int | None = None
+        for group in range(file.num_row_groups):
+            rows = file.metadata.row_group(group).num_rows
+            done = 0
+            try:
+                for batch in _group(file, group, wanted, kinds, batch_rows):
+                    good, last_seq = _good(batch, first + done, path, intake, last_seq)
+                    done += batch.num_rows
+                    chosen = good if kinds is None else of_kinds(good, kinds)
+                    if chosen.num_rows:
+                        yield _with_columns(chosen, wanted)
+            except _DAMAGE as error:
+                problem = f"row group {group + 1} is damaged, {quote(_first_line(error))[1:-1]}"
+                remedy = "copy or record it again, or leave the group out with --lenient"
+                refused = HistoryError(path, first + done, None, problem, remedy, place="event")
+                intake.refuse(Reason.DAMAGED, refused, b"")
+            first += rows
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0]
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[pq.ParquetFile]:
+    """The file, its index read and found to be of a history that this library can read."""
+    try:
+        file = pq.ParquetFile(path, page_checksum_verification=True, read_dictionary=list(WORDS))
+        schema = file.schema_arrow
+        groups = [file.metadata.row_group(i) for i in range(file.num_row_groups)]
+        rows, largest = file.metadata.num_rows, max((g.total_byte_size for g in groups), default=0)
+    except FileNotFoundError:
+        raise
+    except _DAMAGE as error:
+        problem = f"not a whole Parquet file, {quote(_first_line(error))[1:-1]}"
+        raise HistoryError(path, None, None, problem, "copy or record it again") from None
+    with file:
+        version = (schema.metadata or {}).get(_VERSION_KEY, str(VERSION).encode())
+        version_check(int(version) if version.isdigit() else -1, str(path))
+        for name in schema.names:
+            if name not in _TYPES:
+                known = ", ".join(_TYPES)
+                raise HistoryError(path, None, name, "unknown column", f"the columns are {known}")
+            if not _fits(schema.field(name).type, _TYPES[name]):
+                problem = f"the column holds {quote(str(schema.field(name).type))[1:-1]}"
+                raise HistoryError(path, None, name, problem, f"it must hold {expected(_TYPES[name])}")
+        for name in ("seq", "time", "kind"):
+            if name not in schema.names:
+                raise HistoryError(path, None, name, "the column is missing", f"add {quote(name)}")
+        if rows > MAX_ROWS_PER_BYTE * path.stat().st_size or largest > MAX_GROUP_BYTES:
+            problem = f"the file claims {rows} events in {path.stat().st_size} bytes"
+            raise HistoryError(path, None, None, problem, "no history is that dense; record it again")
+        yield file
+
+
+def _group(
+    file: pq.ParquetFile, group: int, wanted: list[str], kinds: frozenset[str] | None, batch_rows: int
+) -> Iterator[pa.RecordBatch]:
+    """The batches of a row group; if it has no wanted kind, its kinds alone."""
+    names = set(wanted)
+    if kinds is not None:
+        names.add("kind")
+        found = file.read_row_group(group, columns=["kind"]).column("kind")
+        words = set(pc.unique(pc.cast(found, pa.string())).to_pylist())
+        if not words & kinds:
+            names = {"kind"}
+    for batch in file.iter_batches(batch_rows, row_groups=[group], columns=[n for n in _TYPES if n in names]):
+        batch.validate(full=True)
+        yield batch
+
+
+def _good(
+    batch: pa.RecordBatch, first: int, path: Path, intake: Intake, last_seq: int | None
+) -> tuple[pa.RecordBatch, int | None]:
+    """The good events of a batch, in the types of the schema, and the ``seq`` of the last one (if it was read)."""
+    batch = _with_columns(batch, [n for n in _TYPES if n in batch.schema.names])
+    wrong = flaws(batch, last_seq)
+    if wrong:
+        keep = np.ones(batch.num_rows, bool)
+        for flaw in wrong:
+            number = first + flaw.row
+            error = HistoryError(path, number, flaw.field, flaw.problem, flaw.remedy, place="event")
+            intake.refuse(flaw.reason, error, repr(batch.slice(flaw.row, 1).to_pylist()).encode())
+            keep[flaw.row] = False
+        batch = batch.filter(pa.array(keep))
+    if "seq" in batch.schema.names and batch.num_rows:
+        last_seq = batch.column("seq")[-1].as_py()
+    return batch, last_seq
+
+
+def _fits(found: pa.DataType, kind: pa.DataType) -> bool:
+    if pa.types.is_dictionary(found):
+        found = found.value_type
+    if pa.types.is_null(found):
+        return True
+    if pa.types.is_integer(kind):
+        return bool(pa.types.is_integer(found))
+    return bool(pa.types.is_string(found) or pa.types.is_large_string(found))
+
+
+def _with_columns(batch: pa.RecordBatch, names: Sequence[str]) -> pa.RecordBatch:
+    """The columns of these names in the types of the schema; one that the file lacks is null."""
+    arrays = []
+    for name in names:
+        index = batch.schema.get_field_index(name)
+        found = batch.column(index) if index >= 0 else pa.nulls(batch.num_rows)
+        arrays.append(cast(found, _TYPES[name]))
+    return pa.RecordBatch.from_arrays(arrays, schema=schema_of(names))

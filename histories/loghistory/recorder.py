@@ -1,0 +1,241 @@
+"""The recorder: what an implementation calls for each event, and where the events go.
+
+    with Recorder(FileSink("run/node-1.jsonl")) as record:
+        record.event(Kind.FLUSH, time=now, node=1, term=3, dirty=7, flushed=7, commit=5)
+
+An event costs about a microsecond: it becomes a tuple, and some thousands of tuples at a time become one record batch,
+are checked as readers check them, and go to the sink. A mistake of the caller (a required column left out, a float for
+an offset) is therefore a `HistoryError` a little later, which names the event's ``seq``; an unknown kind or column is
+an error at once.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Protocol, Self
+
+import pyarrow as pa
+
+from .columns import Row, from_rows
+from .errors import HistoryError
+from .schema import SCHEMA, Kind
+from .validity import flaws
+from .writers import Digested, Format, LineWriter, line_writer
+
+BUFFER_EVENTS = 8192
+"""Events that a recorder holds back before it hands them to its sink."""
+
+_KINDS = frozenset(str(kind) for kind in Kind)
+
+
+class Sink(Protocol):
+    """Where recorded events go."""
+
+    name: str
+    """What error messages call it."""
+
+    def write(self, rows: Sequence[Row], batch: pa.RecordBatch) -> None:
+        """Take events, given both as rows and as a record batch of the schema, checked."""
+
+    def flush(self) -> None:
+        """Make what was written outlive this process."""
+
+    def close(self) -> None:
+        """No event follows."""
+
+
+class Recorder:
+    """Numbers events and collects them for a sink. One thread at a time may use it."""
+
+    __slots__ = ("_add", "_last", "_next", "_rows", "_sink")
+
+    def __init__(self, sink: Sink) -> None:
+        self._sink = sink
+        self._rows: list[Row] = []
+        self._add = self._rows.append
+        self._next = 0
+        self._last: int | None = None
+
+    def event(
+        self,
+        kind: str,
+        *,
+        time: int,
+        logical: int | None = None,
+        log: str | None = None,
+        node: int | None = None,
+        incarnation: int | None = None,
+        process: int | None = None,
+        op: int | None = None,
+        txn: int | None = None,
+        f: str | None = None,
+        acks: int | None = None,
+        term: int | None = None,
+        role: str | None = None,
+        offset: int | None = None,
+        last_offset: int | None = None,
+        entry_term: int | None = None,
+        value: int | None = None,
+        text: str | None = None,
+        dirty: int | None = None,
+        flushed: int | None = None,
+        commit: int | None = None,
+        visible: int | None = None,
+        peer: int | None = None,
+        message: int | None = None,
+        count: int | None = None,
+        bytes: int | None = None,  # noqa: A002
+        reason: str | None = None,
+    ) -> int:
+        """Record one event and return its ``seq``: 0, 1, 2, ... in the order of the calls.
+
+        ``time`` is in nanoseconds; the columns are those of `loghistory.schema.COLUMNS`. An unknown kind is a
+        `ValueError`, an unknown column a `TypeError`.
+        """
+        if kind not in _KINDS:
+            raise ValueError(f"unknown kind {kind!r}; the kinds are {', '.join(Kind)}")
+        seq = self._next
+        self._next = seq + 1
+        # In the order of the schema; a test holds the two together.
+        self._add(
+            (
+                seq,
+                time,
+                logical,
+                kind,
+                log,
+                node,
+                incarnation,
+                process,
+                op,
+                txn,
+                f,
+                acks,
+                term,
+                role,
+                offset,
+                last_offset,
+                entry_term,
+                value,
+                text,
+                dirty,
+                flushed,
+                commit,
+                visible,
+                peer,
+                message,
+                count,
+                bytes,
+                reason,
+            )
+        )
+        if len(self._rows) >= BUFFER_EVENTS:
+            self._hand_over()
+        return seq
+
+    def flush(self) -> None:
+        """Hand all events so far to the operating system: they outlive a SIGKILL of this process."""
+        self._hand_over()
+        self._sink.flush()
+
+    def close(self) -> None:
+        """Hand over what is left and finish the sink."""
+        self._hand_over()
+        self._sink.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close; after an exception flush only, so that a sink in files stays recognisable as unfinished."""
+        if kind is None:
+            self.close()
+        else:
+            self.flush()
+
+    def _hand_over(self) -> None:
+        if not self._rows:
+            return
+        rows = self._rows.copy()
+        self._rows.clear()
+        batch = from_rows(rows, self._sink.name)
+        for flaw in flaws(batch, self._last):
+            seq = rows[flaw.row][0]
+            raise HistoryError(self._sink.name, seq, flaw.field, flaw.problem, "correct what records it", place="event")
+        self._last = rows[-1][0]
+        self._sink.write(rows, batch)
+
+
+class MemorySink:
+    """Keeps the events as record batches; ``table`` has them once the recorder was flushed or closed."""
+
+    name = "memory"
+
+    def __init__(self) -> None:
+        self.batches: list[pa.RecordBatch] = []
+
+    @property
+    def table(self) -> pa.Table:
+        """All events handed over so far, one chunk a column; the words of a column share one dictionary."""
+        return pa.Table.from_batches(self.batches, SCHEMA).unify_dictionaries()
+
+    def write(self, rows: Sequence[Row], batch: pa.RecordBatch) -> None:
+        """Keep the batch."""
+        self.batches.append(batch)
+
+    def flush(self) -> None:
+        """Nothing to do."""
+
+    def close(self) -> None:
+        """Nothing to do."""
+
+
+UNFINISHED = ".part"
+"""What the name of an events file ends with until its recorder is closed."""
+
+
+class FileSink:
+    """Streams events to one file, for one process of several; the format follows from the name (`Format.of_name`).
+
+    The file is called ``<path>.part`` until it is closed, then ``<path>``: a process that was killed leaves the former,
+    readable up to its last whole event. Parquet is not for this; merge or convert afterwards.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], format: Format | None = None) -> None:  # noqa: A002
+        self.path = Path(path)
+        self.name = str(path)
+        self.format = format or Format.of_name(self.path)
+        if self.format is Format.PARQUET:
+            raise ValueError(f"{path}: Parquet cannot be streamed; record .jsonl or .jsonl.zst and convert")
+        self.unfinished = self.path.with_name(self.path.name + UNFINISHED)
+        self._file = self.unfinished.open("wb")
+        self.digested = Digested(self._file)
+        self._writer: LineWriter = line_writer(self.format, self.digested)
+
+    @property
+    def regular(self) -> bool:
+        """Whether the bytes written are a function of the events alone; see `loghistory.writers`."""
+        return self._writer.regular
+
+    def write(self, rows: Sequence[Row], batch: pa.RecordBatch) -> None:
+        """Write the events."""
+        self._writer.write(rows)
+
+    def flush(self) -> None:
+        """Hand all events so far to the operating system."""
+        self._writer.flush()
+
+    def close(self) -> None:
+        """Finish the file and give it its name."""
+        self.finish()
+        self.unfinished.replace(self.path)
+
+    def finish(self) -> None:
+        """Finish the file and leave it under its unfinished name."""
+        self._writer.close()
+        self._file.close()

@@ -1,0 +1,118 @@
+"""Writing a run: its events and its manifest, in one directory or, without a manifest, in one file.
+
+    run/manifest.json        what the run is, how it was made, the digest and number of its events
+    run/events.jsonl         or events.jsonl.zst or events.parquet
+
+While it is recorded the events are in ``events.jsonl.part`` (or ``.jsonl.zst.part``) and there is no manifest, so a
+killed run shows as one; it is readable up to its last whole event, and `RunSource.notes` says so.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from .columns import Row
+from .errors import HistoryError
+from .manifest import Manifest, Tally, as_manifest
+from .manifest import write as write_manifest
+from .recorder import FileSink
+from .source import checked, open_run
+from .writers import Digested, Format, write_all
+
+_EVENTS = "events"
+
+
+class RunSink:
+    """Records a run directory. Parquet is streamed as JSON Lines + zstd and converted at the end.
+
+    The manifest appears last. A directory that already holds a run is refused with a `HistoryError`.
+    """
+
+    def __init__(
+        self,
+        directory: str | os.PathLike[str],
+        manifest: Manifest | Mapping[str, Any],
+        format: Format | str = Format.JSON_LINES,  # noqa: A002
+    ) -> None:
+        self.directory = Path(directory)
+        self.name = str(directory)
+        self._manifest = as_manifest(manifest)
+        self._format = Format(format)
+        _refuse_existing(self.directory)
+        self.directory.mkdir(parents=True, exist_ok=True)
+        streamed = Format.ZSTD if self._format is Format.PARQUET else self._format
+        self._stream = FileSink(self.directory / (_EVENTS + streamed.suffix))
+        self._tally = Tally()
+
+    def write(self, rows: Sequence[Row], batch: pa.RecordBatch) -> None:
+        """Write the events."""
+        self._tally.add(batch)
+        self._stream.write(rows, batch)
+
+    def flush(self) -> None:
+        """Hand all events so far to the operating system."""
+        self._stream.flush()
+
+    def close(self) -> None:
+        """Finish the events file, then write the manifest."""
+        self._stream.finish()
+        events = self.directory / (_EVENTS + self._format.suffix)
+        digested = self._stream.digested
+        if self._stream.format is self._format and self._stream.regular:
+            self._stream.unfinished.replace(events)
+        else:
+            source = open_run(self._stream.unfinished)
+            unfinished = events.with_name(f"{events.name}.tmp")
+            with unfinished.open("wb") as file:
+                digested = Digested(file)
+                write_all(source.batches(), self._format, digested)
+            unfinished.replace(events)
+            self._stream.unfinished.unlink(missing_ok=True)
+        write_manifest(self.directory, self._tally.complete(self._manifest, events, digested))
+
+
+def _refuse_existing(directory: Path) -> None:
+    if directory.is_dir():
+        if not any(directory.iterdir()):
+            return
+    elif not directory.exists():
+        return
+    raise HistoryError(directory, None, None, "already exists and is not empty", "name another directory")
+
+
+def write_run(
+    directory: str | os.PathLike[str],
+    events: pa.Table | Iterable[pa.RecordBatch],
+    manifest: Manifest | Mapping[str, Any],
+    format: Format | str = Format.JSON_LINES,  # noqa: A002
+) -> Manifest:
+    """Write a run directory; it appears by rename, whole or not at all. Returns the completed manifest.
+
+    ``events`` are checked like everything that is read. A directory that exists and is not empty is refused.
+    """
+    target, format_ = Path(directory), Format(format)
+    _refuse_existing(target)
+    batches = events.to_batches() if isinstance(events, pa.Table) else events
+    unfinished = target.with_name(f"{target.name}.{os.getpid()}.tmp")
+    unfinished.mkdir(parents=True)
+    try:
+        path = unfinished / (_EVENTS + format_.suffix)
+        tally = Tally()
+        with path.open("wb") as file:
+            digested = Digested(file)
+            write_all(tally.through(checked(batches, str(target))), format_, digested)
+        complete = tally.complete(as_manifest(manifest), path, digested)
+        write_manifest(unfinished, complete)
+        if target.is_dir():
+            target.rmdir()
+        unfinished.rename(target)
+    except BaseException:
+        shutil.rmtree(unfinished, ignore_errors=True)
+        raise
+    return complete

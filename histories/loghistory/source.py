@@ -1,0 +1,199 @@
+"""Reading a run: from a run directory or from a single file of events, in any format, as a stream of columns."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator
+from pathlib import Path
+
+import pyarrow as pa
+
+from . import jsonl, manifest, parquet, zstd
+from .columns import columns_in_order, conform, of_kinds, schema_of
+from .errors import HistoryError, quote
+from .intake import Intake, Lenient, Strict
+from .manifest import Manifest
+from .recorder import UNFINISHED
+from .schema import Kind
+from .validity import flaws
+from .writers import Format
+
+BATCH_ROWS = 1 << 16
+_EVENTS = "events"
+
+
+class RunSource:
+    """The events of a run, read as often as wanted, each time as a stream; see `open_run`.
+
+    ``path`` is what was opened, ``events`` the file that holds the events, ``format`` its format, ``manifest`` what
+    the run says of itself (None: it has no manifest). After a reading, ``set_aside`` counts what a lenient reading
+    refused, by reason, and ``notes`` has remarks for people, such as that the run was killed in mid-write.
+    """
+
+    def __init__(
+        self, path: Path, events: Path, found: Manifest | None, *, killed: bool, quarantine: Path | None, lenient: bool
+    ) -> None:
+        self.path = path
+        self.events = events
+        self.manifest = found
+        self.format = format_of(events)
+        self.set_aside: Counter[str] = Counter()
+        self._killed = killed
+        self._torn = False
+        self._lenient = lenient
+        self._quarantine = quarantine
+
+    @property
+    def notes(self) -> list[str]:
+        """Remarks on the run as far as it was read, each a sentence."""
+        found = list(self.manifest.notes) if self.manifest else []
+        if self._killed:
+            found.append("The run has no manifest: its recording was killed, or is still going on.")
+        if self._torn:
+            found.append("The file of events has no proper end; the events are those up to its last whole one.")
+        if self.set_aside:
+            total = sum(self.set_aside.values())
+            reasons = ", ".join(f"{reason} {count}" for reason, count in sorted(self.set_aside.items()))
+            found.append(f"{total} lines or events were set aside: {reasons}.")
+        return found
+
+    def batches(
+        self,
+        columns: Iterable[str] | None = None,
+        kinds: Collection[str] | None = None,
+        batch_rows: int = BATCH_ROWS,
+    ) -> Iterator[pa.RecordBatch]:
+        """The events in order, as record batches of at most ``batch_rows`` rows.
+
+        ``columns`` None: all of the schema, else those, in its order and types; ``kinds`` None: events of all kinds.
+        Memory does not grow with the run. Bad input is a `HistoryError`; events before it were given already.
+        """
+        wanted = columns_in_order(columns)
+        chosen = None if kinds is None else frozenset(str(Kind(kind)) for kind in kinds)
+        intake: Intake = Lenient(self._quarantine) if self._lenient else Strict()
+        self.set_aside = intake.counts if isinstance(intake, Lenient) else Counter()
+        try:
+            if self.format is Format.PARQUET:
+                yield from parquet.read(self.events, intake, wanted, chosen, batch_rows)
+            else:
+                for batch in self._lines(intake):
+                    some = batch if chosen is None else of_kinds(batch, chosen)
+                    for start in range(0, some.num_rows, batch_rows):
+                        yield some.slice(start, batch_rows).select(wanted)
+            intake.close()
+        except FileNotFoundError:
+            raise _no_file(self.events) from None
+        finally:
+            intake.abandon()
+
+    def _lines(self, intake: Intake) -> Iterator[pa.RecordBatch]:
+        ending = jsonl.Ending()
+        if self.format is Format.ZSTD:
+            stream = zstd.Reader(self.events)
+            read: Callable[[int], bytes] = stream.read
+            close: Callable[[], None] = stream.close
+        else:
+            file = self.events.open("rb")
+            read, close = file.read, file.close
+        try:
+            yield from jsonl.read(read, str(self.events), intake, ending, torn_end_allowed=self._killed)
+        finally:
+            self._torn = ending.torn
+            close()
+
+    def table(self, columns: Iterable[str] | None = None, kinds: Collection[str] | None = None) -> pa.Table:
+        """All events at once; for runs that fit into memory."""
+        wanted = columns_in_order(columns)
+        return pa.Table.from_batches(self.batches(wanted, kinds), schema_of(wanted)).unify_dictionaries()
+
+
+def open_run(
+    path: str | os.PathLike[str],
+    *,
+    lenient: bool = False,
+    quarantine: str | os.PathLike[str] | None = None,
+    verify: bool = True,
+) -> RunSource:
+    """Open a run directory or a single file of events; the format is recognised by content.
+
+    With a manifest the size and (``verify``) the digest of the events file are compared first. A directory without
+    manifest, and a file ``*.part``, is a run that was killed: its last line need not be whole. ``lenient`` sets bad
+    events aside instead of stopping at the first one; they are kept in the file ``quarantine`` (None: the events
+    file's name and ``.quarantine.jsonl``). Raises `HistoryError`.
+    """
+    place = Path(path)
+    found: Manifest | None = None
+    killed = False
+    if place.is_dir():
+        events = place / _EVENTS
+        if (place / manifest.FILE).exists():
+            found = manifest.read(place / manifest.FILE)
+            events = place / found.file
+        else:
+            events, killed = _unfinished_events(place), True
+    else:
+        events, killed = place, place.name.endswith(UNFINISHED)
+    if not events.is_file():
+        raise _no_file(events)
+    if found is not None:
+        _compare(events, found, verify)
+    aside = Path(quarantine) if quarantine is not None else events.with_name(f"{events.name}.quarantine.jsonl")
+    return RunSource(place, events, found, killed=killed, lenient=lenient, quarantine=aside if lenient else None)
+
+
+def _unfinished_events(directory: Path) -> Path:
+    for ending in (UNFINISHED, ""):
+        for format_ in Format:
+            path = directory / f"{_EVENTS}{format_.suffix}{ending}"
+            if path.exists():
+                return path
+    raise HistoryError(
+        directory, None, None, "not a run: it has no manifest.json and no events file", "name the directory of a run"
+    )
+
+
+def _no_file(path: Path) -> HistoryError:
+    problem = "not a file" if path.exists() else "no such file"
+    return HistoryError(path, None, None, problem, "name a run directory or a file of events")
+
+
+def _compare(events: Path, found: Manifest, verify: bool) -> None:
+    remedy = "copy the run again, or open the events file alone to read it without its manifest"
+    size = events.stat().st_size
+    if size != found.bytes:
+        what = "cut off" if size < found.bytes else "too long"
+        problem = f"{what}: {size} bytes where the manifest says {found.bytes}"
+        raise HistoryError(events, None, None, problem, remedy)
+    if verify:
+        with events.open("rb") as file:
+            digest = f"sha256:{hashlib.file_digest(file, 'sha256').hexdigest()}"
+        if digest != found.digests[found.file]:
+            raise HistoryError(events, None, None, "the digest is not the one in the manifest", remedy)
+
+
+def format_of(path: Path) -> Format:
+    """The format of a file by its first bytes."""
+    with path.open("rb") as file:
+        start = file.read(4)
+    if start == parquet.MAGIC:
+        return Format.PARQUET
+    return Format.ZSTD if start == zstd.MAGIC else Format.JSON_LINES
+
+
+def checked(batches: Iterable[pa.RecordBatch], name: str) -> Iterator[pa.RecordBatch]:
+    """The batches in the schema, each found valid; a `HistoryError` that calls their source ``name`` otherwise."""
+    last_seq: int | None = None
+    first = 1
+    for batch in batches:
+        try:
+            whole = conform(batch)
+        except (pa.ArrowException, ValueError) as error:
+            raise HistoryError(name, None, None, quote(str(error))[1:-1], "give columns of the schema") from None
+        for flaw in flaws(whole, last_seq):
+            raise HistoryError(name, first + flaw.row, flaw.field, flaw.problem, flaw.remedy, place="event")
+        if whole.num_rows:
+            last_seq = whole.column("seq")[-1].as_py()
+        first += whole.num_rows
+        yield whole
