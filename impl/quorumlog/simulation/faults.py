@@ -17,6 +17,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+import msgspec
+
 from quorumlog.simulation.durations import MILLISECOND, format_duration, parse_duration
 from quorumlog.simulation.loop import Simulation
 
@@ -98,9 +100,7 @@ def plan_from_json(text: str | bytes | Sequence[Any]) -> Plan:
         except ValueError as error:
             raise FaultPlanError(f"the fault plan is not JSON: {error}") from None
     if not isinstance(plain, list):
-        raise FaultPlanError(
-            'a fault plan is a list like [{"at": "1s", "name": "kill", "nodes": ["leader"]}]'
-        )
+        raise FaultPlanError('a fault plan is a list like [{"at": "1s", "name": "kill", "nodes": ["leader"]}]')
     faults = [_fault_from_json(item, position) for position, item in enumerate(plain)]
     return tuple(sorted(faults, key=lambda fault: fault.at))
 
@@ -110,9 +110,7 @@ def _fault_from_json(item: object, position: int) -> Fault:
         return FaultPlanError(f"fault {position} of the plan: {problem}")
 
     if not isinstance(item, dict):
-        raise refuse(
-            'is no object like {"at": "1s", "name": "kill", "nodes": ["leader"], "lasting": "300ms"}'
-        )
+        raise refuse('is no object like {"at": "1s", "name": "kill", "nodes": ["leader"], "lasting": "300ms"}')
     rest = dict(item)
     name = rest.pop("name", None)
     if not isinstance(name, str) or name not in KINDS:
@@ -123,9 +121,7 @@ def _fault_from_json(item: object, position: int) -> Fault:
     except ValueError as error:
         raise refuse(f"at, lasting: {error}") from None
     nodes = rest.pop("nodes", [])
-    if not isinstance(nodes, list) or not all(
-        isinstance(n, int | str) and not isinstance(n, bool) for n in nodes
-    ):
+    if not isinstance(nodes, list) or not all(isinstance(n, int | str) and not isinstance(n, bool) for n in nodes):
         raise refuse(f"nodes {nodes!r} is no list of node numbers or of words like 'leader'")
     args: dict[str, float] = {}
     for key, value in rest.items():
@@ -156,9 +152,7 @@ class Surroundings(Protocol):
 class Injector:
     """Carries a plan out: `begin` at each fault's time, `end` when it is over or at `heal`."""
 
-    def __init__(
-        self, simulation: Simulation, surroundings: Surroundings, plan: Plan, nodes: Sequence[int]
-    ) -> None:
+    def __init__(self, simulation: Simulation, surroundings: Surroundings, plan: Plan, nodes: Sequence[int]) -> None:
         self._simulation = simulation
         self._surroundings = surroundings
         self._all = tuple(nodes)
@@ -213,19 +207,18 @@ _TARGETS = {"leader": 4.0, "follower": 2.0, "any": 2.0, "majority": 1.0, "all": 
 _NEVER_ALL = frozenset({"partition", "mute", "deafen"})
 
 
-@dataclass(frozen=True, slots=True)
-class FaultMix:
+class FaultMix(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How a plan is drawn: relative weights of faults, their number a virtual second, and how long they last.
 
     ``targets`` are the relative weights of words and of "any" (one node by number) as the target of a fault.
     """
 
-    weights: Mapping[str, float] = field(default_factory=lambda: dict(_WEIGHTS))
+    weights: dict[str, float] = msgspec.field(default_factory=lambda: dict(_WEIGHTS))
     per_second: float = 5.0
     shortest: int = 20 * MILLISECOND
     longest: int = 700 * MILLISECOND
-    targets: Mapping[str, float] = field(default_factory=lambda: dict(_TARGETS))
-    arguments: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    targets: dict[str, float] = msgspec.field(default_factory=lambda: dict(_TARGETS))
+    arguments: dict[str, dict[str, float]] = msgspec.field(default_factory=dict)
 
 
 def generate(draw: random.Random, mix: FaultMix, nodes: Sequence[int], start: int, end: int) -> Plan:

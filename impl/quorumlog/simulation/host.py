@@ -1,8 +1,8 @@
 """A simulated machine: its clock runs at its own rate, and its process runs, is paused, or is down.
 
-A paused process (SIGSTOP, a long garbage collection, a virtual machine that migrates) misses nothing: what
-falls due meanwhile, timers and messages alike, happens in order when it goes on. A process that is down loses
-everything that was scheduled for it. Knows no protocol.
+A paused process (SIGSTOP, a long garbage collection, a virtual machine that migrates) misses nothing: what falls
+due meanwhile, timers and messages alike, happens in order when it goes on. A process that is down loses everything
+that was scheduled for it. Knows no protocol.
 """
 
 from __future__ import annotations
@@ -15,15 +15,21 @@ from quorumlog.simulation.loop import Entry, Simulation
 
 
 class Host:
-    """One machine, at most one live process; ``incarnation`` counts how often it had been started before."""
+    """One machine with at most one live process.
+
+    ``incarnation`` counts how often it had been started before; ``generation`` changes with every start and stop, so
+    that a device can tell whether the process it works for is still there.
+    """
 
     __slots__ = (
         "_deferred",
-        "_generation",
+        "_local",
+        "_rate",
+        "_since",
+        "generation",
         "incarnation",
         "number",
         "paused",
-        "rate",
         "running",
         "simulation",
     )
@@ -33,37 +39,42 @@ class Host:
         self.number = number
         self.running = False
         self.paused = False
-        self.rate = 1.0
         self.incarnation = -1
-        self._generation = 0
+        self.generation = 0
+        self._rate = 1.0
+        self._local = 0
+        self._since = 0
         self._deferred: deque[tuple[Callable[..., None], tuple[Any, ...]]] = deque()
+
+    def clock(self) -> int:
+        """The machine's own monotonic clock, in its own nanoseconds."""
+        passed = self.simulation.now - self._since
+        return self._local + (passed if self._rate == 1.0 else int(passed * self._rate))
+
+    def set_rate(self, rate: float) -> None:
+        """Let the clock run ``rate`` times as fast from now on; what is scheduled already stays as it is."""
+        self._local = self.clock()
+        self._since = self.simulation.now
+        self._rate = rate
 
     def start(self) -> None:
         """A new process: the next incarnation."""
         self.running = True
         self.incarnation += 1
-        self._generation += 1
+        self.generation += 1
 
     def stop(self) -> None:
         """The process is gone, with everything that was scheduled for it."""
         self.running = False
         self.paused = False
-        self._generation += 1
+        self.generation += 1
         self._deferred.clear()
 
     def after(self, delay: int, callback: Callable[..., None], *args: Any) -> Entry:  # noqa: ANN401
         """Schedule on this machine's own clock: ``delay`` of its nanoseconds, which may run fast or slow."""
-        if self.rate != 1.0:
-            delay = int(delay / self.rate)
-        return self.simulation.after(delay, self._due, self._generation, callback, args)
-
-    def completion(
-        self,
-        callback: Callable[..., None],
-        *args: Any,  # noqa: ANN401
-    ) -> tuple[Callable[..., None], tuple[Any, ...]]:
-        """What a device calls when it is done: reaches this incarnation of the process, or nobody."""
-        return self._due, (self._generation, callback, args)
+        if self._rate != 1.0:
+            delay = int(delay / self._rate)
+        return self.simulation.after(delay, self._due, self.generation, callback, args)
 
     def deliver(self, callback: Callable[..., None], *args: Any) -> None:  # noqa: ANN401
         """Something arrives from outside: handled now, kept while paused, lost while down."""
@@ -84,14 +95,14 @@ class Host:
         if not self.paused:
             return
         self.paused = False
-        generation = self._generation
+        generation = self.generation
         deferred = self._deferred
-        while deferred and not self.paused and generation == self._generation:
+        while deferred and not self.paused and generation == self.generation:
             callback, args = deferred.popleft()
             callback(*args)
 
     def _due(self, generation: int, callback: Callable[..., None], args: tuple[Any, ...]) -> None:
-        if generation != self._generation:
+        if generation != self.generation:
             return
         if self.paused:
             self._deferred.append((callback, args))

@@ -10,7 +10,8 @@ message is any object.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, fields, replace
+
+import msgspec
 
 from quorumlog.simulation.loop import Simulation
 
@@ -18,8 +19,7 @@ Pair = tuple[int, int]
 """A directed link: (source, target)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Link:
+class Link(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The condition of a directed link: times in nanoseconds, the rest probabilities for each message."""
 
     delay: int = 400_000
@@ -41,8 +41,8 @@ class Link:
         )
 
 
-UNDISTURBED = replace(Link(), **{f.name: 0 for f in fields(Link)})
-"""A link that worsens nothing; disturbances are built from it with ``dataclasses.replace``."""
+UNDISTURBED = Link(delay=0, jitter=0, straggle=0)
+"""A link that worsens nothing; disturbances are built from it with ``msgspec.structs.replace``."""
 
 
 class Network:
