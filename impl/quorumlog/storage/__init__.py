@@ -12,6 +12,7 @@ from quorumlog.storage.batch import (
     decode_header,
 )
 from quorumlog.storage.disk import Disk, DiskFull, DiskLocked, FlushFailed, StorageError
+from quorumlog.storage.files import FileDisk
 from quorumlog.storage.log import BatchPlace, FlushTicket, Log, LogFailed, OffsetOutOfRange
 from quorumlog.storage.recovery import LogDamaged, RecoveryReport
 from quorumlog.storage.sealed import FileDamaged
@@ -30,6 +31,7 @@ __all__ = [
     "DiskFull",
     "DiskLocked",
     "FileDamaged",
+    "FileDisk",
     "FlushFailed",
     "FlushTicket",
     "Log",

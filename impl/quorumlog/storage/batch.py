@@ -52,7 +52,7 @@ class BatchKind(IntEnum):
 _KINDS = frozenset(int(kind) for kind in BatchKind)
 
 
-class BatchDamaged(ValueError):
+class BatchDamaged(ValueError):  # noqa: N818 - named for what happened
     """These bytes are not a batch: cut short, out of limits, or failing their checksum."""
 
 

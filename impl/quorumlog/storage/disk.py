@@ -15,15 +15,15 @@ class StorageError(Exception):
     """The disk or what lies on it is not as it should be. A node that sees one stops itself."""
 
 
-class DiskFull(StorageError):
+class DiskFull(StorageError):  # noqa: N818 - named for what happened
     """There is no room for what should be written (disk, quota or file size limit)."""
 
 
-class FlushFailed(StorageError):
+class FlushFailed(StorageError):  # noqa: N818 - named for what happened
     """A sync failed. What was not durable may be lost although it still reads well; trying again proves nothing."""
 
 
-class DiskLocked(StorageError):
+class DiskLocked(StorageError):  # noqa: N818 - named for what happened
     """Another process has this disk directory open."""
 
 
@@ -76,7 +76,8 @@ class Disk(Protocol):
     def replace(self, path: str, data: bytes) -> None:
         """Put a whole small file in place of what was there: atomic, and durable when it returns.
 
-        Raises `DiskFull` or `FlushFailed`; the old content is in place then.
+        Raises `DiskFull`, and the old content is in place then, or `FlushFailed`, and it is the old or the
+        new.
         """
 
     def remove(self, path: str) -> None:

@@ -30,7 +30,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from quorumlog.storage.batch import BatchDamaged, RecordBatch
-from quorumlog.storage.disk import Disk, FlushFailed, StorageError, SyncPoint
+from quorumlog.storage.disk import Disk, DiskFull, FlushFailed, StorageError, SyncPoint
 from quorumlog.storage.recovery import LogDamaged, RecoveryReport, recover
 from quorumlog.storage.segment import Segment, parse_segment_name, segment_name
 from quorumlog.storage.state import LogState, load_state
@@ -40,11 +40,11 @@ SEGMENT_BYTES = 64 << 20
 _REMEMBER_BYTES = 16 << 20
 
 
-class OffsetOutOfRange(LookupError):
+class OffsetOutOfRange(LookupError):  # noqa: N818 - named for what happened
     """The caller asked for an offset, or appended a batch, that does not fit the log."""
 
 
-class LogFailed(StorageError):
+class LogFailed(StorageError):  # noqa: N818 - named for what happened
     """The log saw an error of its disk before; it must be opened anew."""
 
 
@@ -121,10 +121,12 @@ class Log:
             if segment.next_offset - 1 > state.known_flushed:
                 disk.sync(segment.path)
             segment.durable_size, segment.name_durable = segment.size, True
-        known = replace(state, known_flushed=recovery.dirty, suspect=False)
-        if known != state:
-            known.save(disk, state_path)
-        return cls(disk, directory, segment_bytes, known, segments, recovery)
+        log = cls(disk, directory, segment_bytes, state, segments, recovery)
+        if state.suspect:
+            log._save_state(replace(state, known_flushed=recovery.dirty, suspect=False))
+        else:
+            log._remember(recovery.dirty)
+        return log
 
     # -- where the log stands ----------------------------------------------------------------------
 
@@ -275,36 +277,48 @@ class Log:
                 self._disk.sync(last.path)
         return first
 
-    def trim(self, offset: int, term_before: int | None = None) -> int:
+    def trim(self, offset: int) -> int:
         """Forget everything before the batch that fills `offset`, durably. Returns the new `start_offset`.
 
-        An offset behind the end empties the log and lets it go on at `offset`; `term_before` must then say
-        the term of ``offset - 1``, as for a follower whose leader no longer has the beginning. A start
-        offset never moves back.
+        A start offset never moves back; ``dirty + 1`` empties the log. Raises `OffsetOutOfRange` above that.
         """
         self._check_usable()
         if offset <= self._state.start_offset:
             return self._state.start_offset
-        if offset > self._dirty + 1:
-            if term_before is None or term_before < self.last_term:
-                raise OffsetOutOfRange(
-                    f"{self._directory}: the log ends at offset {self._dirty} in term {self.last_term}; to go on at "
-                    f"{offset} the term before it must be given, not {term_before}"
-                )
-            start, term = offset, term_before
-        else:
-            start = offset if offset == self._dirty + 1 else self.batch_base(offset)
-            term = self.term(start - 1)
+        start = offset if offset == self._dirty + 1 else self.batch_base(offset)
+        term = self.term(start - 1)
         with self._state_lock, self._fatal():
             known = max(self._state.known_flushed, start - 1)
             self._save_state(LogState(start, term, known))
-            self._dirty = max(self._dirty, start - 1)
             self._flushed = max(self._flushed, start - 1)
-            while self._segments and self._segments[0].next_offset <= start:
-                self._disk.remove(self._segments.pop(0).path)
-                self._bases.pop(0)
+            kept = 0
+            while kept < len(self._segments) and self._segments[kept].next_offset <= start:
+                self._disk.remove(self._segments[kept].path)
+                kept += 1
+            del self._segments[:kept], self._bases[:kept]
             self._disk.sync(self._directory)
         return start
+
+    def reset(self, start: int, term_before: int) -> None:
+        """Forget the whole log, durably, and go on at `start`.
+
+        `term_before` is the term of the entry before `start`, -1 if there is none. For a follower whose
+        leader no longer has what comes next. Interrupted, it is finished by the next opening.
+        """
+        self._check_usable()
+        if start < 0 or term_before < -1:
+            raise OffsetOutOfRange(f"{self._directory}: a log cannot begin at offset {start} behind term {term_before}")
+        with self._state_lock, self._fatal():
+            self._truncations += 1
+            emptied = LogState(start, term_before, start - 1)
+            # "Suspect" makes an opening cut everything from the start on; the removal below may happen by halves.
+            self._save_state(replace(emptied, suspect=True))
+            self._dirty = self._flushed = start - 1
+            while self._segments:
+                self._disk.remove(self._segments.pop().path)
+                self._bases.pop()
+            self._disk.sync(self._directory)
+            self._save_state(emptied)
 
     # -- flush -------------------------------------------------------------------------------------
 
@@ -339,8 +353,8 @@ class Log:
         if self._unremembered_bytes >= _REMEMBER_BYTES:
             self._unremembered_bytes = 0
             with self._state_lock, self._fatal():
-                if ticket.truncations == self._truncations and ticket.dirty > self._state.known_flushed:
-                    self._save_state(replace(self._state, known_flushed=ticket.dirty))
+                if ticket.truncations == self._truncations:
+                    self._remember(ticket.dirty)
 
     def flush_finish(self, ticket: FlushTicket) -> bool:
         """Take note of a flush that ran. False, and nothing noted, if the log was truncated since it began."""
@@ -364,7 +378,7 @@ class Log:
             return
         self.flush()
         with self._state_lock, self._fatal():
-            self._save_state(replace(self._state, known_flushed=self._flushed))
+            self._remember(self._flushed)
         self._failure = "closed"
 
     # -- inside ------------------------------------------------------------------------------------
@@ -433,6 +447,11 @@ class Log:
             with self._state_lock, suppress(StorageError):
                 known = max(self._flushed, self._state.known_flushed)
                 self._save_state(replace(self._state, known_flushed=known, suspect=True))
+
+    def _remember(self, flushed: int) -> None:
+        """Write down how far the log is durable. A disk too full for it leaves an older, weaker knowledge in place."""
+        with suppress(DiskFull):
+            self._save_state(replace(self._state, known_flushed=max(flushed, self._state.known_flushed)))
 
     def _save_state(self, state: LogState) -> None:
         if state != self._state:

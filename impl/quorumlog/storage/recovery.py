@@ -20,7 +20,7 @@ from quorumlog.storage.segment import Segment, parse_segment_name, scan, whole_b
 from quorumlog.storage.state import LogState
 
 
-class LogDamaged(StorageError):
+class LogDamaged(StorageError):  # noqa: N818 - named for what happened
     """Data that had been flushed is missing or fails its checksum."""
 
 
@@ -62,7 +62,7 @@ def recover(disk: Disk, directory: str, state: LogState) -> tuple[list[Segment],
     )
     if state.suspect and dirty > state.known_flushed:
         reason = f"a sync had failed when the log was durable up to offset {state.known_flushed}"
-        segments, more = _keep_up_to(segments, state.known_flushed)
+        segments, more = _keep_up_to(segments, state.known_flushed, state.start_offset)
         behind = [*more, *behind]
         dirty = _end(segments, state.start_offset)
     bytes_cut = _cut(disk, directory, segments, behind, found.trimmed)
@@ -120,9 +120,9 @@ def _misfit(segments: list[Segment], start_offset: int, base_offset: int, term: 
     return None if term >= last.term else f"{name} behind term {last.term}"
 
 
-def _keep_up_to(segments: list[Segment], offset: int) -> tuple[list[Segment], list[str]]:
-    """The segments without the batches behind `offset`, and the paths that are left without a batch."""
-    kept = [segment for segment in segments if segment.base_offset <= offset]
+def _keep_up_to(segments: list[Segment], offset: int, start_offset: int) -> tuple[list[Segment], list[str]]:
+    """The segments without the batches behind `offset`, and the paths that are left without a batch of the log."""
+    kept = [segment for segment in segments if segment.base_offset <= offset and offset >= start_offset]
     if kept and kept[-1].next_offset > offset + 1:
         kept[-1].cut(kept[-1].batch_base(offset + 1))
     return kept, [segment.path for segment in segments[len(kept) :]]

@@ -16,12 +16,12 @@ from quorumlog.storage.disk import Disk, StorageError
 _PREFIX = struct.Struct(">4sI")
 
 
-class FileDamaged(StorageError):
+class FileDamaged(StorageError):  # noqa: N818 - named for what happened
     """A file that is written by rename fails its checksum or is none of ours."""
 
 
 def write_sealed(disk: Disk, path: str, magic: bytes, content: bytes) -> None:
-    """Replace the file, durably. Raises `DiskFull` or `FlushFailed`; the old file is in place then."""
+    """Replace the file, durably. Raises `DiskFull` or `FlushFailed`."""
     disk.replace(path, _PREFIX.pack(magic, crc32c(content)) + content)
 
 

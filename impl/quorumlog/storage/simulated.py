@@ -1,10 +1,10 @@
 """A disk in memory that loses what a real one may lose.
 
-Each file knows how much of it is durable. A power loss keeps, file by file, the durable bytes and any
-prefix of the rest: nothing of it, all of it, or a cut in the middle of a batch; so a later segment can
-survive whole while an earlier one lost its tail. Names that were created or removed without a sync of their
-directory may or may not have happened. A truncation that was not synced may be undone. A process that is
-killed loses nothing: the page cache lives, so a new `Log.open` on the same disk is all there is to it.
+Each file knows how much of it is durable. A power loss keeps, file by file, the durable bytes and any prefix of the
+rest: nothing of it, all of it, or a cut in the middle of a batch, now and then with a hole of zeros in it. So a later
+segment can survive whole while an earlier one lost its tail. Names that were created or removed without a sync of their
+directory may or may not have happened. A truncation that was not synced may be undone. A process that is killed loses
+nothing: the page cache lives, so a new `Log.open` on the same disk is all there is to it.
 
 A failing sync loses for good what was not durable: either it disappears at once, or it keeps reading well
 and is gone after the next power loss although later syncs succeed, which is what some file systems do. All
@@ -40,6 +40,11 @@ class _File:
         else:
             most = len(self.content) if self.lost_at is None else min(self.lost_at, len(self.content))
             del self.content[_any_prefix(random, self.durable, most) :]
+            if random.random() < 0.25:
+                # The length reached the disk, some pages did not: they read as zeros.
+                begin = random.randint(self.durable, len(self.content))
+                end = random.randint(begin, len(self.content))
+                self.content[begin:end] = bytes(end - begin)
         self.durable = len(self.content)
         self.lost_at = self.before = None
 

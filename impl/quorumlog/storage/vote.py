@@ -32,7 +32,10 @@ class VoteStore:
         return term, None if voted_for == _NOBODY else voted_for
 
     def save(self, term: int, voted_for: int | None) -> None:
-        """Replace both, durably, before it returns. Raises `DiskFull` or `FlushFailed`; the old vote stands then."""
+        """Replace both, durably, before it returns.
+
+        Raises `DiskFull`, and the old vote stands, or `FlushFailed`, and it is the old or the new.
+        """
         if term < 0 or (voted_for is not None and voted_for < 0):
             raise ValueError(f"term {term} and node id {voted_for} must not be negative")
         write_sealed(self._disk, self._path, _MAGIC, _CONTENT.pack(term, _NOBODY if voted_for is None else voted_for))
