@@ -16,6 +16,8 @@ Real processes record into one file each, with hybrid logical clocks; the files 
     record.event(Kind.CRASH, time=time, logical=logical, node=1)
     record.flush()  # before an effect leaves the process, so that a SIGKILL cannot take back what it caused
 
+    merge_runs(["node-1.jsonl", "node-2.jsonl", "clients.jsonl"], "run")
+
 Reading, streaming and columnar::
 
     from loghistory import open_run
@@ -24,13 +26,15 @@ Reading, streaming and columnar::
     for batch in run.batches(columns=["seq", "node", "commit"], kinds=[Kind.COMMIT]):
         ...
 
-Bad input is a `HistoryError`, whose text is one line: file, line, field, problem, remedy.
+Bad input is a `HistoryError`, whose text is one line: file, line, field, problem, remedy. `open_run(path, lenient=True)`
+reads on and keeps what it set aside in a quarantine file.
 """
 
 from .clock import HybridClock, HybridTime
 from .errors import HistoryError
 from .manifest import Manifest
 from .recorder import FileSink, MemorySink, Recorder, Sink
+from .merge import MergeNotes, merge_runs, merged
 from .run import RunSink, write_run
 from .schema import CLIENT_KINDS, COLUMNS, REQUIRED, SCHEMA, VERSION, Acks, Column, Kind, Operation
 from .source import RunSource, open_run
@@ -52,11 +56,14 @@ __all__ = [
     "Kind",
     "Manifest",
     "MemorySink",
+    "MergeNotes",
     "Operation",
     "Recorder",
     "RunSink",
     "RunSource",
     "Sink",
+    "merge_runs",
+    "merged",
     "open_run",
     "write_run",
 ]

@@ -174,16 +174,17 @@ def rechunk(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.RecordB
         while size + rest.num_rows >= rows:
             held.append(rest.slice(0, rows - size))
             rest = rest.slice(rows - size)
-            yield _joined(held)
+            yield joined(held)
             held, size = [], 0
         if rest.num_rows:
             held.append(rest)
             size += rest.num_rows
     if held:
-        yield _joined(held)
+        yield joined(held)
 
 
-def _joined(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+def joined(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+    """One record batch with the events of several, in order; there must be at least one."""
     arrays = []
     for position, column in enumerate(COLUMNS):
         parts = [batch.column(position) for batch in batches]

@@ -24,16 +24,12 @@ from msgspec.structs import astuple
 
 from .columns import Row, from_rows, integer_range
 from .diagnosis import diagnose, repeated_key
-from .errors import HistoryError, quote
+from .errors import HistoryError
 from .intake import Intake
+from .lines import Block, Lines
 from .schema import COLUMNS, VERSION
 from .validity import Reason, flaws
-
-BLOCK = 1 << 20
-"""Bytes read at once."""
-
-MAX_LINE = BLOCK
-"""Longest line in bytes that a reader takes. No more than a block, so that only a block's first line can be longer."""
+from .versions import Upgrade, upgrade_of
 
 HEADER = msgspec.json.encode({"kind": "history", "version": VERSION}) + b"\n"
 
@@ -63,15 +59,6 @@ def encode(rows: Iterable[Row]) -> bytes:
     return _encoder.encode_lines(starmap(Event, rows))
 
 
-class BrokenStream(Exception):  # noqa: N818
-    """The bytes of a file end before their time; what came before is good."""
-
-    def __init__(self, reason: Reason, error: HistoryError) -> None:
-        self.reason = reason
-        self.error = error
-        super().__init__(str(error))
-
-
 @dataclass(slots=True)
 class Ending:
     """How the file ended; ``torn``: its end is missing, as when a process is killed in mid-write."""
@@ -88,14 +75,14 @@ def read(
     refused goes to ``intake``. With ``torn_end_allowed`` an end that is missing is noted in ``ending`` and all
     whole events before it are given; otherwise it is refused, after them.
     """
-    lines = _Lines(read_bytes, file, intake)
+    lines = Lines(read_bytes, _is_whole, file, intake)
     last_seq: int | None = None
-    header_seen = False
+    upgrade: Upgrade | None = None
     for block in lines:
-        if not header_seen:
-            header_seen = True
-            block = _after_header(block, file, intake)
-        batch = _batch(block, file, intake, last_seq)
+        events = block
+        if upgrade is None:
+            events, upgrade = _after_header(block, file, intake)
+        batch = _batch(events, upgrade, file, intake, last_seq)
         if batch.num_rows:
             last_seq = batch.column(0)[-1].as_py()
             yield batch
@@ -103,83 +90,18 @@ def read(
         ending.torn = True
         if not (torn_end_allowed and lines.broken.reason is Reason.CUT_OFF):
             intake.refuse(lines.broken.reason, lines.broken.error, lines.tail)
-    elif lines.tail or not header_seen:
+    elif lines.tail or upgrade is None:
         ending.torn = True
         if torn_end_allowed:
             return
-        if not header_seen:
-            _after_header(_Block(1, lines.tail), file, intake)
+        if upgrade is None:
+            _after_header(Block(1, lines.tail), file, intake)
         else:
             error = HistoryError(file, lines.number, None, "the last line is cut off", _SKIP_REST)
             intake.refuse(Reason.CUT_OFF, error, lines.tail)
 
 
 _SKIP_REST = "record it again, or read up to the line before with --lenient"
-
-
-@dataclass(frozen=True, slots=True)
-class _Block:
-    """Whole lines, each with its line end; ``number`` is the line number of the first."""
-
-    number: int
-    data: bytes
-
-
-class _Lines:
-    """Cuts a stream of bytes into blocks of whole lines, without the lines that are too long.
-
-    After the iteration ``tail`` holds what is left of an unfinished last line, ``number`` its line number and
-    ``broken`` what ended the stream before its time.
-    """
-
-    def __init__(self, read_bytes: Callable[[int], bytes], file: str, intake: Intake) -> None:
-        self._read = read_bytes
-        self._file = file
-        self._intake = intake
-        self.number = 1
-        self.tail = b""
-        self.broken: BrokenStream | None = None
-
-    def __iter__(self) -> Iterator[_Block]:
-        inside_long_line = False
-        while data := self._more():
-            if inside_long_line:
-                data = data[data.find(b"\n") + 1 :] if b"\n" in data else b""
-                inside_long_line = not data
-                if inside_long_line:
-                    continue
-                self.number += 1
-            whole = data.rfind(b"\n") + 1
-            if whole:
-                first = self.tail + data[: data.find(b"\n") + 1]
-                block = _Block(self.number, self.tail + data[:whole])
-                self.tail = data[whole:]
-                self.number += block.data.count(b"\n")
-                if len(first) > MAX_LINE:
-                    self._too_long(block.number, first)
-                    block = _Block(block.number + 1, block.data[len(first) :])
-                if block.data:
-                    yield block
-            else:
-                self.tail += data
-                if len(self.tail) > MAX_LINE:
-                    self._too_long(self.number, self.tail)
-                    self.tail, inside_long_line = b"", True
-        if self.tail and _is_whole(self.tail):
-            tail, self.tail = self.tail, b""
-            yield _Block(self.number, tail + b"\n")
-
-    def _more(self) -> bytes:
-        try:
-            return self._read(BLOCK)
-        except BrokenStream as broken:
-            self.broken = broken
-            return b""
-
-    def _too_long(self, number: int, line: bytes) -> None:
-        problem = f"the line is longer than {MAX_LINE} bytes"
-        error = HistoryError(self._file, number, None, problem, "split what it holds into several events")
-        self._intake.refuse(Reason.LONG_LINE, error, line)
 
 
 def _is_whole(line: bytes) -> bool:
@@ -195,22 +117,22 @@ class _Header(msgspec.Struct):
     version: int
 
 
-def _after_header(block: _Block, file: str, intake: Intake) -> _Block:
-    """The lines after the header; a block whose first line is no header is given back whole."""
+def _after_header(block: Block, file: str, intake: Intake) -> tuple[Block, Upgrade]:
+    """The lines after the header and how to read their version."""
     end = block.data.find(b"\n") + 1 or len(block.data)
     line = block.data[:end]
+    rest = Block(block.number + 1, block.data[end:])
     try:
         header = msgspec.json.decode(line, type=_Header)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         header = None
-    if header is None or header.kind != "history":
-        problem = "the file is empty" if not block.data.strip() else "the first line is no history header"
-        error = HistoryError(file, block.number, "kind", problem, f"write {HEADER.decode().strip()} first")
-        intake.refuse(Reason.NO_HEADER, error, line)
-        # A file that merely lost its header is read on; other first lines are refused once, as the missing header.
-        return block if header is None and _is_event(line) else _Block(block.number + 1, block.data[end:])
-    version_check(header.version, file)
-    return _Block(block.number + 1, block.data[end:])
+    if header is not None and header.kind == "history":
+        return rest, upgrade_of(header.version, file, block.number)
+    problem = "the first line is no history header" if line else "the file is empty"
+    remedy = f"write {HEADER.decode().strip()} first"
+    intake.refuse(Reason.NO_HEADER, HistoryError(file, block.number, None, problem, remedy), line)
+    # A file may merely have lost its header: then its first line is an event, else it is refused with the header.
+    return block if _is_event(line) else rest, upgrade_of(VERSION, file)
 
 
 def _is_event(line: bytes) -> bool:
@@ -221,18 +143,7 @@ def _is_event(line: bytes) -> bool:
     return True
 
 
-def version_check(version: int, file: str, line: int | None = 1) -> None:
-    """Raises unless this library can read histories of the version."""
-    if version == VERSION:
-        return
-    problem = f"history version {quote(version)} is not known"
-    remedy = (
-        f"this library reads version {VERSION}; install a later one" if version > VERSION else "versions start at 1"
-    )
-    raise HistoryError(file, line, "version", problem, remedy)
-
-
-def _batch(block: _Block, file: str, intake: Intake, last_seq: int | None) -> pa.RecordBatch:
+def _batch(block: Block, upgrade: Upgrade, file: str, intake: Intake, last_seq: int | None) -> pa.RecordBatch:
     """The good events of a block."""
     if not block.data:
         return from_rows([])
@@ -245,6 +156,7 @@ def _batch(block: _Block, file: str, intake: Intake, last_seq: int | None) -> pa
         batch = None
     if batch is None or _repeats_keys(block.data, line_ends, batch):
         batch, numbers = _one_by_one(block, file, intake)
+    batch = upgrade(batch)
     wrong = flaws(batch, last_seq)
     if not wrong:
         return batch
@@ -274,7 +186,7 @@ def _repeats_keys(data: bytes, line_ends: npt.NDArray[np.int64], batch: pa.Recor
     return any(repeated_key(data[starts[row] : line_ends[row]]) is not None for row in np.flatnonzero(suspect).tolist())
 
 
-def _one_by_one(block: _Block, file: str, intake: Intake) -> tuple[pa.RecordBatch, npt.NDArray[np.int64]]:
+def _one_by_one(block: Block, file: str, intake: Intake) -> tuple[pa.RecordBatch, npt.NDArray[np.int64]]:
     """The events of a block that holds a bad line or a doubtful one, each looked at closely, and their line numbers."""
     rows: list[Row] = []
     numbers: list[int] = []

@@ -11,8 +11,8 @@ import msgspec
 import pyarrow as pa
 
 from .errors import HistoryError, quote
-from .jsonl import version_check
 from .schema import VERSION, Kind
+from .versions import upgrade_of
 from .writers import Digested
 
 FILE = "manifest.json"
@@ -105,7 +105,7 @@ def read(path: Path) -> Manifest:
         document = msgspec.json.decode(data)
         version = document.get("version") if isinstance(document, dict) else None
         if type(version) is int:
-            version_check(version, str(path), line=None)
+            upgrade_of(version, str(path))
         manifest = msgspec.convert(document, Manifest)
     except msgspec.ValidationError as error:
         text, _, place = str(error).partition(" - at `$.")

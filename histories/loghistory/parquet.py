@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -23,9 +24,9 @@ import pyarrow.parquet as pq
 from .columns import WORDS, cast, columns_in_order, expected, of_kinds, rechunk, schema_of
 from .errors import HistoryError, quote
 from .intake import Intake
-from .jsonl import version_check
 from .schema import COLUMNS, SCHEMA, VERSION
 from .validity import Reason, flaws
+from .versions import Upgrade, upgrade_of
 
 MAGIC = b"PAR1"
 GROUP_ROWS = 1 << 17
@@ -66,7 +67,7 @@ def read(
     be refused goes to ``intake``, a row group that cannot be read as a whole.
     """
     wanted = columns_in_order(columns)
-    with _opened(path) as file:
+    with _opened(path) as (file, upgrade):
         first = 1
         last_seq: int | None = None
         for group in range(file.num_row_groups):
@@ -74,11 +75,16 @@ def read(
             done = 0
             try:
                 for batch in _group(file, group, wanted, kinds, batch_rows):
-                    good, last_seq = _good(batch, first + done, path, intake, last_seq)
+                    good, last_seq = _good(upgrade(batch), first + done, path, intake, last_seq)
                     done += batch.num_rows
                     chosen = good if kinds is None else of_kinds(good, kinds)
                     if chosen.num_rows:
-                        yield _with_columns(chosen, wanted)
+                        yield chosen.select(wanted)
+            except _Misfit as misfit:
+                problem = f"row group {group + 1} holds a value that does not fit"
+                remedy = f"every value must be {expected(_TYPES[misfit.column])}"
+                refused = HistoryError(path, first + done, misfit.column, problem, remedy, place="event")
+                intake.refuse(Reason.OUT_OF_RANGE, refused, b"")
             except _DAMAGE as error:
                 problem = f"row group {group + 1} is damaged, {quote(_first_line(error))[1:-1]}"
                 remedy = "copy or record it again, or leave the group out with --lenient"
@@ -87,13 +93,21 @@ def read(
             first += rows
 
 
+class _Misfit(Exception):  # noqa: N818
+    """A column of a batch holds a value outside the range of the schema's type."""
+
+    def __init__(self, column: str) -> None:
+        self.column = column
+        super().__init__(column)
+
+
 def _first_line(error: Exception) -> str:
     return (str(error).splitlines() or [type(error).__name__])[0]
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[pq.ParquetFile]:
-    """The file, its index read and found to be of a history that this library can read."""
+def _opened(path: Path) -> Iterator[tuple[pq.ParquetFile, Upgrade]]:
+    """The file, its index read and found to be of a history that this library can read, and how to read it."""
     try:
         file = pq.ParquetFile(path, page_checksum_verification=True, read_dictionary=list(WORDS))
         schema = file.schema_arrow
@@ -106,7 +120,7 @@ def _opened(path: Path) -> Iterator[pq.ParquetFile]:
         raise HistoryError(path, None, None, problem, "copy or record it again") from None
     with file:
         version = (schema.metadata or {}).get(_VERSION_KEY, str(VERSION).encode())
-        version_check(int(version) if version.isdigit() else -1, str(path))
+        upgrade = upgrade_of(int(version) if version.isdigit() else -1, str(path))
         for name in schema.names:
             if name not in _TYPES:
                 known = ", ".join(_TYPES)
@@ -120,7 +134,7 @@ def _opened(path: Path) -> Iterator[pq.ParquetFile]:
         if rows > MAX_ROWS_PER_BYTE * path.stat().st_size or largest > MAX_GROUP_BYTES:
             problem = f"the file claims {rows} events in {path.stat().st_size} bytes"
             raise HistoryError(path, None, None, problem, "no history is that dense; record it again")
-        yield file
+        yield file, upgrade
 
 
 def _group(
@@ -131,31 +145,35 @@ def _group(
     if kinds is not None:
         names.add("kind")
         found = file.read_row_group(group, columns=["kind"]).column("kind")
-        words = set(pc.unique(pc.cast(found, pa.string())).to_pylist())
-        if not words & kinds:
+        if not kinds.intersection(pc.unique(pc.cast(found, pa.string())).to_pylist()):
             names = {"kind"}
-    for batch in file.iter_batches(batch_rows, row_groups=[group], columns=[n for n in _TYPES if n in names]):
+    present = [name for name in file.schema_arrow.names if name in names] or ["seq"]
+    for batch in file.iter_batches(batch_rows, row_groups=[group], columns=present):
         batch.validate(full=True)
-        yield batch
+        yield _with_columns(batch, [name for name in _TYPES if name in names])
 
 
 def _good(
     batch: pa.RecordBatch, first: int, path: Path, intake: Intake, last_seq: int | None
 ) -> tuple[pa.RecordBatch, int | None]:
-    """The good events of a batch, in the types of the schema, and the ``seq`` of the last one (if it was read)."""
-    batch = _with_columns(batch, [n for n in _TYPES if n in batch.schema.names])
+    """The good events of a batch and the ``seq`` of the last one (if it was read)."""
     wrong = flaws(batch, last_seq)
     if wrong:
         keep = np.ones(batch.num_rows, bool)
         for flaw in wrong:
             number = first + flaw.row
             error = HistoryError(path, number, flaw.field, flaw.problem, flaw.remedy, place="event")
-            intake.refuse(flaw.reason, error, repr(batch.slice(flaw.row, 1).to_pylist()).encode())
+            intake.refuse(flaw.reason, error, _as_line(batch, flaw.row))
             keep[flaw.row] = False
         batch = batch.filter(pa.array(keep))
     if "seq" in batch.schema.names and batch.num_rows:
         last_seq = batch.column("seq")[-1].as_py()
     return batch, last_seq
+
+
+def _as_line(batch: pa.RecordBatch, row: int) -> bytes:
+    event = batch.slice(row, 1).to_pylist()[0]
+    return msgspec.json.encode({name: value for name, value in event.items() if value is not None})
 
 
 def _fits(found: pa.DataType, kind: pa.DataType) -> bool:
@@ -174,5 +192,8 @@ def _with_columns(batch: pa.RecordBatch, names: Sequence[str]) -> pa.RecordBatch
     for name in names:
         index = batch.schema.get_field_index(name)
         found = batch.column(index) if index >= 0 else pa.nulls(batch.num_rows)
-        arrays.append(cast(found, _TYPES[name]))
+        try:
+            arrays.append(cast(found, _TYPES[name]))
+        except pa.ArrowInvalid:
+            raise _Misfit(name) from None
     return pa.RecordBatch.from_arrays(arrays, schema=schema_of(names))

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -89,12 +89,13 @@ def _refuse_existing(directory: Path) -> None:
 def write_run(
     directory: str | os.PathLike[str],
     events: pa.Table | Iterable[pa.RecordBatch],
-    manifest: Manifest | Mapping[str, Any],
+    manifest: Manifest | Mapping[str, Any] | Callable[[], Manifest],
     format: Format | str = Format.JSON_LINES,  # noqa: A002
 ) -> Manifest:
     """Write a run directory; it appears by rename, whole or not at all. Returns the completed manifest.
 
-    ``events`` are checked like everything that is read. A directory that exists and is not empty is refused.
+    ``events`` are checked like everything that is read. ``manifest`` may be a function that is called when all
+    events are written, for what is known only then. A directory that exists and is not empty is refused.
     """
     target, format_ = Path(directory), Format(format)
     _refuse_existing(target)
@@ -107,7 +108,8 @@ def write_run(
         with path.open("wb") as file:
             digested = Digested(file)
             write_all(tally.through(checked(batches, str(target))), format_, digested)
-        complete = tally.complete(as_manifest(manifest), path, digested)
+        given = manifest() if callable(manifest) else as_manifest(manifest)
+        complete = tally.complete(given, path, digested)
         write_manifest(unfinished, complete)
         if target.is_dir():
             target.rmdir()

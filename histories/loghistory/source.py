@@ -50,7 +50,7 @@ class RunSource:
         """Remarks on the run as far as it was read, each a sentence."""
         found = list(self.manifest.notes) if self.manifest else []
         if self._killed:
-            found.append("The run has no manifest: its recording was killed, or is still going on.")
+            found.append("There is no manifest: the recording was killed, or is still going on.")
         if self._torn:
             found.append("The file of events has no proper end; the events are those up to its last whole one.")
         if self.set_aside:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from .errors import HistoryError
-from .jsonl import BrokenStream
+from .lines import BrokenStream
 from .validity import Reason
 
 MAGIC = b"\x28\xb5\x2f\xfd"
