@@ -105,6 +105,7 @@ class RaftNode:
         self._replies: dict[int, Reply] = {}
         self._request = 0
         self._votes = VoteStore(self.disk)
+        self._votes_saved_at = 0
         self._perform: dict[type, Callable[[Any], None]] = {
             Append: self._append,
             Truncate: self._truncate,
@@ -128,6 +129,7 @@ class RaftNode:
         if self.host.running:
             return
         self.host.start()
+        self._votes_saved_at = 0
         try:
             self.log = Log.open(self.disk, "log", segment_bytes=self._segment_bytes)
             term, voted_for = self._votes.load()
@@ -221,8 +223,7 @@ class RaftNode:
         self.log.trim(effect.offset)
 
     def _reset(self, effect: Reset) -> None:
-        self.log.truncate(self.log.start_offset)
-        self.log.trim(effect.start, effect.start_term)
+        self.log.reset(effect.start, effect.start_term)
 
     def _disk_time(self) -> int:
         """How long a flush that begins now takes; flushes are not held to the order in which they began."""
@@ -250,7 +251,10 @@ class RaftNode:
         self.handle(Flushed(ticket))
 
     def _save_vote(self, effect: SaveVote) -> None:
-        self._simulation.after(self._disk_time(), self._save, self.host.generation, effect)
+        # One after the other: an older vote must never replace a newer one.
+        now = self._simulation.now
+        self._votes_saved_at = done = max(now, self._votes_saved_at) + self._disk_time()
+        self._simulation.after(done - now, self._save, self.host.generation, effect)
 
     def _save(self, generation: int, effect: SaveVote) -> None:
         if generation == self.host.generation:

@@ -126,11 +126,11 @@ class Client:
             return
 
         def reply(resolved: Resolved | None) -> None:
-            self._answer(self._appended, operation, resolved)
+            self._answer(self._appended, operation, resolved, node.core.leader)
 
         node.host.deliver(node.append, batch, expected_term, reply)
 
-    def _appended(self, operation: int, resolved: Resolved | None) -> None:
+    def _appended(self, operation: int, resolved: Resolved | None, leader: int) -> None:
         if operation != self._open:
             return
         if resolved is None:
@@ -139,7 +139,7 @@ class Client:
             self._leader, self._term = self._node, resolved.term
             self._close("ok", {"offset": resolved.offset, "last_offset": resolved.last_offset, "term": resolved.term})
         else:
-            self._fail(str(resolved.outcome))
+            self._fail(str(resolved.outcome), leader)
 
     # -- reads ---------------------------------------------------------------------------------------------------
 
@@ -213,11 +213,11 @@ class Client:
             return
 
         def reply(resolved: Resolved | None) -> None:
-            self._answer(self._have_tail, operation, resolved)
+            self._answer(self._have_tail, operation, resolved, node.core.leader)
 
         node.host.deliver(node.barrier, reply)
 
-    def _have_tail(self, operation: int, resolved: Resolved | None) -> None:
+    def _have_tail(self, operation: int, resolved: Resolved | None, leader: int) -> None:
         if operation != self._open:
             return
         if resolved is None:
@@ -226,7 +226,7 @@ class Client:
             self._leader = self._node
             self._close("ok", {"offset": resolved.offset + 1})
         else:
-            self._fail(str(resolved.outcome))
+            self._fail(str(resolved.outcome), leader)
 
     # -- operations ----------------------------------------------------------------------------------------------
 
@@ -250,8 +250,9 @@ class Client:
         if operation == self._open:
             self._fail("refused")
 
-    def _fail(self, reason: str) -> None:
-        self._leader = self._random.randrange(len(self._service.nodes))
+    def _fail(self, reason: str, leader: int = -1) -> None:
+        """Nothing was written. ``leader`` is whom the node follows, if it said so."""
+        self._leader = leader if leader >= 0 else self._random.randrange(len(self._service.nodes))
         self._close("fail", {"reason": reason})
 
     def _info(self, reason: str) -> None:

@@ -1,0 +1,335 @@
+"""The commands ``logwitness simulate`` and ``logwitness hunt``.
+
+Exit statuses: 0 done (simulate), the mutant was found out or the reference survived (hunt); 1 the contrary; 2 bad
+usage or unreadable input.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import shlex
+import shutil
+import sys
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import NoReturn
+
+import click
+from msgspec.structs import replace
+from rich.console import Console
+from rich.table import Table
+
+from loghistory import Format, HistoryError
+from quorumlog.hunt import NoJudgeError, Rejection, load_judge, setting_of, shrunk
+from quorumlog.hunt import hunt as run_hunt
+from quorumlog.mutants import MUTANTS, Mutant
+from quorumlog.raft.core import RaftCore
+from quorumlog.simulation.configuration import (
+    ClusterConfiguration,
+    ConfigurationError,
+    configuration_from_json,
+)
+from quorumlog.simulation.durations import format_duration, parse_duration
+from quorumlog.simulation.faults import FaultPlanError, Plan, plan_from_json, plan_to_json
+from quorumlog.simulation.raft_cluster import Outcome
+from quorumlog.simulation.runs import save_run
+from quorumlog.simulation.runs import simulate as play
+from quorumlog.simulation.settings import SETTINGS
+
+DEFAULT_SEEDS = 2000
+
+
+class _Refused(click.ClickException):
+    exit_code = 2
+
+
+def _refuse(problem: str) -> NoReturn:
+    raise _Refused(problem)
+
+
+class _Duration(click.ParamType):  # type: ignore[type-arg,unused-ignore]
+    name = "duration"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        if isinstance(value, int):
+            return value
+        try:
+            return parse_duration(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+def _read(path: str, what: str) -> str:
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is no UTF-8 text"
+        _refuse(f"{path}: cannot read the {what}: {reason}; give a file that can be read")
+
+
+def _plan(faults: str | None) -> Plan | None:
+    """The fault plan given as JSON text or as the name of a file with it."""
+    if faults is None:
+        return None
+    inline = faults.lstrip().startswith(("[", "{"))
+    try:
+        return plan_from_json(faults if inline else _read(faults, "fault plan"))
+    except FaultPlanError as error:
+        _refuse(str(error) if inline else f"{faults}: {error}")
+
+
+def _mutant(name: str | None) -> Mutant | None:
+    if name is None:
+        return None
+    if name not in MUTANTS:
+        _refuse(f"mutant {name!r} is unknown; `logwitness hunt --list` names them all")
+    return MUTANTS[name]
+
+
+def _configuration(path: str | None, setting: str) -> ClusterConfiguration:
+    if path is None:
+        return SETTINGS[setting]
+    text = _read(path, "configuration")
+    try:
+        plain = json.loads(text)
+    except ValueError as error:
+        _refuse(f"{path}: not JSON: {error}; give what stands under made_by.configuration in a manifest")
+    if isinstance(plain, dict) and "made_by" in plain:
+        plain = plain["made_by"].get("configuration") if isinstance(plain["made_by"], dict) else None
+    if not isinstance(plain, dict):
+        _refuse(f"{path}: holds no configuration; give a manifest of a simulated run, or what is in its made_by")
+    try:
+        return configuration_from_json(plain)
+    except (ConfigurationError, FaultPlanError) as error:
+        _refuse(f"{path}: {error}")
+
+
+def _check_room(directory: Path, *, force: bool) -> None:
+    """Refuse to replace anything but a run, and that only if it is wanted."""
+    if not directory.exists() or (directory.is_dir() and not any(directory.iterdir())):
+        return
+    if not force:
+        _refuse(f"{directory}: exists already; name another directory with -o, or replace the run with --force")
+    if not (directory / "manifest.json").is_file():
+        _refuse(f"{directory}: holds no run, so --force does not replace it; name another directory with -o")
+
+
+def _save(directory: Path, write: Callable[[Path], object]) -> None:
+    """Write a run beside an older one, then put it in its place."""
+    if not directory.exists():
+        write(directory)
+        return
+    fresh = directory.with_name(f"{directory.name}.new")
+    shutil.rmtree(fresh, ignore_errors=True)
+    write(fresh)
+    shutil.rmtree(directory)
+    fresh.rename(directory)
+
+
+@click.command()
+@click.option("--seed", type=click.IntRange(0, 2**63 - 1), help="Decides everything; a random one if left out.")
+@click.option("--setting", type=click.Choice(list(SETTINGS)), help="Which kind of trouble.  [default: default]")
+@click.option("--configuration", metavar="FILE", help="Everything but the seed: a manifest, or its configuration.")
+@click.option("--nodes", type=click.IntRange(1, 31), help="How many nodes.")
+@click.option("--duration", type=_Duration(), help="Virtual time of load and faults, like 3s or 500ms.")
+@click.option("--clients", type=click.IntRange(0, 10_000), help="How many clients.")
+@click.option("--faults", metavar="FILE|JSON", help="A fault plan instead of a drawn one; '[]' for none.")
+@click.option("--write-caching/--no-write-caching", default=None, help="acks=all without a flush.")
+@click.option("--messages/--no-messages", default=None, help="Record every message.")
+@click.option("--mutant", metavar="ID", help="Run a known fault of the protocol instead of the reference.")
+@click.option("-o", "--output", metavar="DIR", help="The run directory.  [default: out/simulated-SEED]")
+@click.option("--force", is_flag=True, help="Replace a run that is there.")
+@click.option("--format", "format_", type=click.Choice([f.value for f in Format]), default="jsonl", show_default=True)
+def simulate(
+    seed: int | None,
+    setting: str | None,
+    configuration: str | None,
+    nodes: int | None,
+    duration: int | None,
+    clients: int | None,
+    faults: str | None,
+    write_caching: bool | None,
+    messages: bool | None,
+    mutant: str | None,
+    output: str | None,
+    force: bool,
+    format_: str,
+) -> None:
+    """Simulate a cluster under faults and record what happened.
+
+    Time is virtual and one seed decides everything: the same seed and configuration give the same run, byte for byte.
+    """
+    if setting is not None and configuration is not None:
+        _refuse("--setting and --configuration exclude each other; a configuration says everything but the seed")
+    chosen = _mutant(mutant)
+    setting = setting or (chosen.setting if chosen is not None else "default")
+    given = _configuration(configuration, setting)
+    changes = {
+        "nodes": nodes,
+        "duration": duration,
+        "plan": _plan(faults),
+        "write_caching": write_caching,
+        "messages": messages,
+        "workload": None if clients is None else replace(given.workload, clients=clients),
+    }
+    try:
+        given = replace(given, **{name: value for name, value in changes.items() if value is not None})
+    except ConfigurationError as error:
+        _refuse(str(error))
+    seed = secrets.randbelow(2**32) if seed is None else seed
+    name = f"simulated-{seed}" + (f"-{chosen.id}" if chosen is not None else "")
+    directory = Path(output) if output is not None else Path("out") / name
+    _check_room(directory, force=force)
+    click.echo(f"seed {seed}")
+    began = time.monotonic()
+    try:
+        table, outcome = play(seed, given, RaftCore if chosen is None else chosen.make_core)
+        save = partial(
+            save_run,
+            table=table,
+            seed=seed,
+            configuration=given,
+            mutant=mutant,
+            format=Format(format_),
+            name=directory.name,
+        )
+        _save(directory, save)
+    except HistoryError as error:
+        _refuse(str(error))
+    except OSError as error:
+        _refuse(f"{directory}: cannot write the run: {error.strerror}")
+    except (LookupError, ValueError) as error:
+        click.echo(f"the core contradicted its own log and the run broke off: {error}", err=True)
+        sys.exit(1)
+    _tell(outcome, given, len(table), time.monotonic() - began)
+    click.echo(f"run in {directory}; judge it with: logwitness check {shlex.quote(str(directory))}")
+
+
+_OPERATIONS = {"append": "appends", "read": "reads", "read_committed": "reads of committed", "tail": "tail reads"}
+
+
+def _tell(outcome: Outcome, configuration: ClusterConfiguration, events: int, took: float) -> None:
+    """What happened, as a table."""
+    counts = outcome.counts
+    table = Table(show_header=False, box=None, pad_edge=False)
+    table.add_column(style="bold")
+    table.add_column()
+    faults: dict[str, int] = {}
+    for fault in outcome.plan:
+        faults[fault.name] = faults.get(fault.name, 0) + 1
+    table.add_row("nodes", str(configuration.nodes) + (", write caching" if configuration.write_caching else ""))
+    table.add_row("virtual time", f"{format_duration(outcome.time)}, simulated in {took:.2f} s")
+    table.add_row("faults", _list({name: faults[name] for name in sorted(faults)}) or "none")
+    table.add_row("elections won", str(counts["leader"]))
+    for f, name in _OPERATIONS.items():
+        endings = {
+            "ok": counts[f"{f} ok"],
+            **_endings(counts, f"{f} fail", "failed"),
+            **_endings(counts, f"{f} info", "unknown"),
+        }
+        if any(endings.values()):
+            table.add_row(name, _list(endings))
+    table.add_row("log", _list({k: counts[k] for k in ("append", "flush", "truncate", "commit", "visible")}))
+    table.add_row("after healing", "converged" if outcome.converged else "did NOT converge")
+    table.add_row("history", f"{events} events")
+    Console().print(table)
+
+
+def _endings(counts: dict[str, int], prefix: str, word: str) -> dict[str, int]:
+    found = {k.removeprefix(prefix).strip(): n for k, n in sorted(counts.items()) if k.startswith(prefix + " ")}
+    return {f"{word} ({reason.replace('_', ' ')})": number for reason, number in found.items()}
+
+
+def _list(numbers: dict[str, int]) -> str:
+    return ", ".join(f"{number} {name.replace('_', ' ')}" for name, number in numbers.items() if number)
+
+
+@click.command()
+@click.option("--list", "list_", is_flag=True, help="Print the ids of the mutants, one a line.")
+@click.option("--mutant", metavar="ID", help="Hunt this mutant: find a run that the checker rejects.")
+@click.option("--all", "all_", is_flag=True, help="Hunt every mutant.")
+@click.option("--reference", is_flag=True, help="Run the reference under every setting; no run may be rejected.")
+@click.option("--seeds", type=click.IntRange(1, 10**9), default=DEFAULT_SEEDS, show_default=True, help="The budget.")
+@click.option("--seed", "start", type=click.IntRange(0, 2**62), default=0, show_default=True, help="The first seed.")
+@click.option("--processes", type=click.IntRange(1, 256), default=2, show_default=True, help="How many work at once.")
+def hunt(list_: bool, mutant: str | None, all_: bool, reference: bool, seeds: int, start: int, processes: int) -> None:
+    """Search for a seed whose run the checker rejects, and shrink its faults.
+
+    Exits with 0 if the mutant was found out (or the reference survived), with 1 if not.
+    """
+    if list_ + all_ + reference + (mutant is not None) != 1:
+        _refuse("give one of --mutant ID, --all, --reference, --list")
+    if list_:
+        for name in MUTANTS:
+            click.echo(name)
+        return
+    chosen = _mutant(mutant)
+    try:
+        load_judge()
+    except (NoJudgeError, ImportError) as error:
+        _refuse(str(error))
+    budget = range(start, start + seeds)
+    try:
+        if all_:
+            survivors = [each.id for each in MUTANTS.values() if not _hunt_one(each, budget, processes)]
+            click.echo(f"{len(MUTANTS) - len(survivors)} of {len(MUTANTS)} mutants were found out")
+            good = not survivors
+        else:
+            good = _hunt_one(chosen, budget, processes)
+    except KeyboardInterrupt:
+        click.echo("interrupted", err=True)
+        sys.exit(130)
+    sys.exit(0 if good else 1)
+
+
+def _hunt_one(mutant: Mutant | None, seeds: range, processes: int) -> bool:
+    """Hunt and tell; whether it ended as it should."""
+    began = time.monotonic()
+    found = run_hunt(mutant, seeds, processes=processes, progress=_progress(len(seeds)))
+    took = time.monotonic() - began
+    if found is None:
+        who = "the reference" if mutant is None else mutant.id
+        click.echo(f"{who} survived {len(seeds)} seeds from {seeds.start} on ({took:.1f} s)")
+        return mutant is None
+    small = shrunk(mutant, found)
+    if mutant is None:
+        click.echo(f"the reference: seed {found.seed} is rejected ({took:.1f} s)")
+    else:
+        click.echo(f"{mutant.id}: {mutant.change}")
+        click.echo(
+            f"  found    seed {found.seed}, number {found.seed - seeds.start + 1} of {len(seeds)} ({took:.1f} s)"
+        )
+    click.echo(f"  check    {small.check}")
+    if small.sentence:
+        click.echo(f"  because  {small.sentence}")
+    click.echo(f"  faults   {len(found.plan)}, {len(small.plan)} after shrinking")
+    for line in _show_again(mutant, small):
+        click.echo(f"  {line}")
+    return mutant is not None
+
+
+def _show_again(mutant: Mutant | None, small: Rejection) -> list[str]:
+    """The commands that show a rejection again."""
+    directory = f"out/hunted-{'reference' if mutant is None else mutant.id}-{small.seed}"
+    arguments = ["logwitness", "simulate", "--seed", str(small.seed)]
+    if mutant is not None:
+        arguments += ["--mutant", mutant.id]
+    else:
+        arguments += ["--setting", setting_of(None, small.seed)]
+    arguments += ["--faults", json.dumps(plan_to_json(small.plan)), "--force", "-o", directory]
+    return ["again    " + shlex.join(arguments), f"         logwitness check {directory}"]
+
+
+def _progress(budget: int) -> Callable[[int], None]:
+    """Counts seeds on a terminal; says nothing elsewhere."""
+    if not sys.stderr.isatty():
+        return lambda tried: None
+
+    def tell(tried: int) -> None:
+        sys.stderr.write(f"\r{tried} of {budget} seeds\r")
+        sys.stderr.flush()
+
+    return tell

@@ -1,0 +1,181 @@
+"""The mutants of Raft with flushed and dirty offsets (rules page, "Known faults worth a mutant").
+
+Not here, because they change nothing that a history can show in this core: recovery-late-commit-sample (a follower
+never takes a commit index beyond what the request showed to be equal), recovery-resends and recovery-never-flushes
+(slower, but the debounced flush and the heartbeats catch up). promote-early, reconfigure-uncommitted,
+batcher-no-release and apply-to-visible wait for membership, memory units and state machines.
+"""
+
+from __future__ import annotations
+
+from quorumlog.mutants.mutant import Mutant, with_rules
+from quorumlog.raft.core import RaftCore
+from quorumlog.raft.events import Outcome
+from quorumlog.raft.rules import ACKS_ALL, NOBODY, PENDING, SUCCESS, TRUNCATED
+
+
+class AckOnTermChange(RaftCore):
+    """The document's stop conditions (2) and (3): once the term changed, success if the entry is still there."""
+
+    def _resolve(self) -> None:
+        super()._resolve()
+        still = []
+        for wait in self._pending:
+            if wait.term == self.term:
+                still.append(wait)
+                continue
+            there = self.index.term(wait.last_offset) == wait.term
+            outcome = Outcome.SUCCESS if there else Outcome.TRUNCATED
+            self._answer(wait.request, outcome, wait.offset, wait.last_offset, wait.term, ACKS_ALL)
+        self._pending = still
+
+
+class VisibleUsesDirty(RaftCore):
+    """A leader whose commit index moves takes its own dirty offset for the majority replicated index."""
+
+    def _set_commit(self, commit: int) -> bool:
+        moved = super()._set_commit(commit)
+        if moved and self.role == "leader":
+            self.majority = max(self.majority, self.index.dirty)
+        return moved
+
+
+def _ack_without_term(offset: int, term: int, term_at_offset: int, commit: int, term_at_commit: int) -> int:
+    return SUCCESS if commit >= offset else PENDING
+
+
+def _truncated_at_once(offset: int, term: int, term_at_offset: int, commit: int, term_at_commit: int) -> int:
+    if term_at_offset != term:
+        return TRUNCATED
+    return SUCCESS if commit >= offset else PENDING
+
+
+MUTANTS: tuple[Mutant, ...] = (
+    Mutant(
+        "commit-counts-dirty",
+        "the commit index counts the followers' dirty offsets instead of their flushed ones",
+        (),
+        with_rules(replicated_flushed=lambda dirty, flushed, match: min(dirty, match)),
+        "default",
+    ),
+    Mutant(
+        "commit-ignores-match",
+        "the commit index counts a follower's flushed offset without min(match index)",
+        (),
+        with_rules(replicated_flushed=lambda dirty, flushed, match: flushed),
+        "leaders-fall",
+    ),
+    Mutant(
+        "commit-old-term",
+        "a leader commits by an entry of an older term",
+        (),
+        with_rules(may_commit=lambda candidate, commit, candidate_term, current_term: candidate > commit),
+        "leaders-fall",
+    ),
+    Mutant(
+        "commit-before-own-flush",
+        "the leader's own flushed offset does not bound the commit index",
+        (),
+        with_rules(commit_candidate=lambda own, followers: sorted([own, *followers])[len(followers) // 2]),
+        "lost-power",
+    ),
+    Mutant(
+        "follower-commit-unclamped",
+        "a follower takes over the leader's commit index as it is",
+        (),
+        with_rules(follower_commit=lambda commit, leader_commit, flushed, verified: max(commit, leader_commit)),
+        "default",
+    ),
+    Mutant(
+        "ack-on-term-change",
+        "when the term changes, an acks=all append that is still in the log is a success",
+        (),
+        AckOnTermChange,
+        "leaders-fall",
+    ),
+    Mutant(
+        "ack-without-term",
+        "an acks=all append is a success once its offset is committed, whatever is there",
+        (),
+        with_rules(resolve_quorum_ack=_ack_without_term),
+        "leaders-fall",
+    ),
+    Mutant(
+        "truncated-ignores-committed-term",
+        "a truncated append is reported as failed before the new term has committed",
+        (),
+        with_rules(resolve_quorum_ack=_truncated_at_once),
+        "five-nodes",
+    ),
+    Mutant(
+        "visible-unclamped",
+        "the majority replicated index counts a follower's dirty offset without min(match index)",
+        (),
+        with_rules(replicated_dirty=lambda dirty, flushed, match: dirty),
+        "leaders-fall",
+    ),
+    Mutant(
+        "visible-jumps-pending",
+        "every append of the leader raises the visibility upper bound",
+        (),
+        with_rules(visibility_on_append=lambda bound, commit, last_quorum, appended: max(bound, appended)),
+        "default",
+    ),
+    Mutant(
+        "visible-uses-dirty",
+        "when the commit index moves, the leader's dirty offset is taken for the majority replicated index",
+        (),
+        VisibleUsesDirty,
+        "default",
+    ),
+    Mutant(
+        "flush-ignores-truncation",
+        "a flush that raced a truncation counts",
+        (),
+        with_rules(accept_flush=lambda at_start, now: True),
+        "leaders-fall",
+    ),
+    Mutant(
+        "flush-assigns",
+        "the flushed offset is set to what a flush captured instead of raised to it",
+        (),
+        with_rules(flushed_after=lambda flushed, captured: captured),
+        "default",
+    ),
+    Mutant(
+        "duplicate-truncates",
+        "a follower does not skip batches that it already holds",
+        (),
+        with_rules(batch_matches=lambda here, there: False),
+        "duplicates",
+    ),
+    Mutant(
+        "stale-reply-accepted",
+        "replies that were overtaken move the leader's picture of a follower",
+        (),
+        with_rules(reply_is_current=lambda sequence, last: True),
+        "duplicates",
+    ),
+    Mutant(
+        "vote-twice",
+        "a node forgets whom it voted for when it steps down",
+        (),
+        with_rules(vote_after_step_down=lambda voted_for, old_term, new_term: NOBODY),
+        "stale-votes",
+    ),
+    Mutant(
+        "vote-not-durable",
+        "a vote leaves before it is on disk",
+        (),
+        with_rules(vote_is_durable_first=lambda: False),
+        "stale-votes",
+    ),
+    Mutant(
+        "vote-ignores-log",
+        "a vote is given to a candidate whose log is behind",
+        (),
+        with_rules(log_ok=lambda last_term, dirty, own_last_term, own_dirty: True),
+        "leaders-fall",
+    ),
+)
+"""Every mutant of this protocol, in the order of the rules page."""

@@ -1,0 +1,48 @@
+"""Simulated runs as histories: in memory for a judge, or as a run directory that says how to make it again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from loghistory import Format, Manifest, MemorySink, Recorder, write_run
+from quorumlog.raft.core import RaftCore
+from quorumlog.simulation.configuration import ClusterConfiguration, configuration_to_json
+from quorumlog.simulation.raft_cluster import Outcome, RaftCluster
+from quorumlog.simulation.raft_node import CoreFactory
+
+
+def simulate(
+    seed: int, configuration: ClusterConfiguration, make_core: CoreFactory = RaftCore
+) -> tuple[pa.Table, Outcome]:
+    """Play one run; the same arguments give the same events. Returns its history and what it came to."""
+    sink = MemorySink()
+    recorder = Recorder(sink)
+    outcome = RaftCluster(seed, configuration, recorder, make_core).play()
+    recorder.close()
+    return sink.table, outcome
+
+
+def made_by(seed: int, configuration: ClusterConfiguration, mutant: str | None) -> dict[str, Any]:
+    """What a manifest says about the making of a simulated run."""
+    made: dict[str, Any] = {"seed": seed, "configuration": configuration_to_json(configuration)}
+    if mutant is not None:
+        made["mutant"] = mutant
+    return made
+
+
+def save_run(
+    directory: Path,
+    table: pa.Table,
+    *,
+    seed: int,
+    configuration: ClusterConfiguration,
+    mutant: str | None = None,
+    format: Format = Format.JSON_LINES,  # noqa: A002
+    name: str | None = None,
+) -> Manifest:
+    """Write a run directory, whole or not at all. Raises `loghistory.HistoryError` if it exists and is not empty."""
+    manifest = Manifest(name=name or directory.name, made_by=made_by(seed, configuration, mutant))
+    return write_run(directory, table, manifest, format)
