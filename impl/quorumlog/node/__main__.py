@@ -1,0 +1,35 @@
+"""``python -m quorumlog.node --config FILE``: run one node until SIGTERM, SIGINT or a failing disk."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from quorumlog.node.configuration import ConfigurationError, load
+from quorumlog.node.process import UNUSABLE, Supervisor, run
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--config", required=True, type=click.Path(path_type=Path), help="The node's configuration (JSON).")
+@click.option(
+    "--supervisor", type=(int, int, int), hidden=True, help="The parent's process number and hybrid clock."
+)
+def main(config: Path, supervisor: tuple[int, int, int] | None) -> None:
+    """Run one node of a replicated log.
+
+    Exit status: 0 stopped as asked, 2 configuration, port or disk cannot be used, 4 the disk failed, 70 a fault of this
+    program.
+    """
+    try:
+        configuration = load(config)
+    except ConfigurationError as error:
+        print(error, file=sys.stderr)
+        sys.exit(UNUSABLE)
+    under = None if supervisor is None else Supervisor(supervisor[0], (supervisor[1], supervisor[2]))
+    sys.exit(run(configuration, supervisor=under))
+
+
+if __name__ == "__main__":
+    main()

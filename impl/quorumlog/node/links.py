@@ -1,0 +1,121 @@
+"""The connections that a node makes to its peers: one each, made again with a bounded back-off when it is lost.
+
+A node sends on the connections it made and receives on those it accepted. Messages that cannot go out now (no
+connection, too much waiting, link cut) are dropped: Raft sends what matters again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import socket
+from collections.abc import Callable, Iterable, Iterator
+
+from quorumlog.node.connection import Connection
+from quorumlog.node.framing import FrameError, Hello, Role
+from quorumlog.node.wire import Stamp, encode_messages
+from quorumlog.raft.messages import AnyMessage, AppendEntries
+
+CONNECT_SECONDS = 2.0
+SHORTEST_BACKOFF = 0.02
+LONGEST_BACKOFF = 1.0
+_FRAME_TARGET = 1 << 20
+_UNACKNOWLEDGED_MS = 15_000
+
+
+class Outgoing(Connection):
+    """The connection to one peer; usable once that peer has said who it is."""
+
+    def __init__(self, hello: Hello, node: int) -> None:
+        super().__init__(hello)
+        self.node = node
+        self.ready = False
+        self.gone = asyncio.Event()
+
+    def hello_received(self, hello: Hello) -> None:
+        """Refuse whoever else now listens there."""
+        if hello.role is not Role.NODE or hello.node != self.node or hello.cluster != self._mine.cluster:
+            raise FrameError(f"node {hello.node} answers there, of another cluster or not node {self.node}")
+        self.ready = True
+
+    def frames_received(self, payloads: list[bytes]) -> None:
+        """Nothing is ever sent this way."""
+        raise FrameError("a node that was called must not send")
+
+    def closed(self) -> None:
+        """Let the link try again."""
+        self.ready = False
+        self.gone.set()
+
+
+class Link:
+    """Keeps a connection to one peer and sends messages to it."""
+
+    def __init__(self, hello: Hello, node: int, address: tuple[str, int], backoff: random.Random) -> None:
+        self._hello = hello
+        self._node = node
+        self._address = address
+        self._random = backoff
+        self._connection: Outgoing | None = None
+
+    async def run(self, warn: Callable[[str], None]) -> None:
+        """Connect, and connect again, until cancelled."""
+        wait = SHORTEST_BACKOFF
+        while True:
+            try:
+                outgoing = await asyncio.wait_for(self._connect(), CONNECT_SECONDS)
+            except (OSError, TimeoutError):
+                pass
+            else:
+                self._connection = outgoing
+                try:
+                    await outgoing.gone.wait()
+                finally:
+                    self._connection = None
+                    outgoing.finish()
+                if outgoing.reason is None:
+                    wait = SHORTEST_BACKOFF
+                else:
+                    warn(f"closed the connection to {outgoing.peer_name}: {outgoing.reason}")
+            await asyncio.sleep(wait * (0.5 + self._random.random() / 2))
+            wait = min(wait * 2, LONGEST_BACKOFF)
+
+    async def _connect(self) -> Outgoing:
+        outgoing = Outgoing(self._hello, self._node)
+        transport, _ = await asyncio.get_running_loop().create_connection(lambda: outgoing, *self._address)
+        _give_up_on_the_silent(transport.get_extra_info("socket"))
+        return outgoing
+
+    def send(self, stamp: Callable[[], Stamp], messages: list[AnyMessage]) -> int:
+        """Send what can be sent now; returns how many messages were dropped."""
+        connection = self._connection
+        if connection is None or not connection.ready:
+            return len(messages)
+        dropped = 0
+        for group in _groups(messages):
+            if not connection.send(encode_messages(stamp(), group)):
+                dropped += len(group)
+        return dropped
+
+
+def _groups(messages: Iterable[AnyMessage]) -> Iterator[list[AnyMessage]]:
+    """Messages that go into one frame together: small enough by far, unless a single one is large."""
+    group: list[AnyMessage] = []
+    size = 0
+    for message in messages:
+        if type(message) is AppendEntries:
+            more = sum(batch.size_bytes for batch in message.batches)
+            if group and size + more > _FRAME_TARGET:
+                yield group
+                group, size = [], 0
+            size += more
+        group.append(message)
+    if group:
+        yield group
+
+
+def _give_up_on_the_silent(connected: socket.socket) -> None:
+    """Let the operating system close a connection whose other end has vanished."""
+    connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    if hasattr(socket, "TCP_USER_TIMEOUT"):
+        connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _UNACKNOWLEDGED_MS)

@@ -1,0 +1,238 @@
+"""A node's history: its own file for each incarnation, stamped with the hybrid logical clock, written at every `flush`.
+
+An event is encoded at once and handed to the operating system before anything that follows from it leaves the
+process, so the file of a killed node is complete up to what others can know of. One thing can be missing: a change of
+the log that was on its way when SIGKILL came. It shows after the restart, so `missing_changes` finds it, by comparing
+the log with the file of the incarnation before, and the new incarnation records it first, as the old one's last
+events.
+
+While it is written a file is called ``node-N.I.jsonl.part`` as all histories in progress are (N the node, I the
+incarnation).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any, Protocol
+
+import msgspec
+
+from loghistory import HybridClock
+from loghistory.jsonl import HEADER, Event
+from loghistory.recorder import UNFINISHED
+from loghistory.schema import Kind
+from quorumlog.node.wire import Stamp
+from quorumlog.storage.batch import BatchKind
+from quorumlog.storage.log import Log
+
+_lines = msgspec.json.Encoder()
+_event = msgspec.json.Decoder(Event)
+_ROOM = 1 << 20
+
+
+class History(Protocol):
+    """Where a node's events go; either a `HistoryFile` or `NoHistory`."""
+
+    clock: HybridClock
+
+    def event(self, kind: str, columns: Mapping[str, Any]) -> None:
+        """Record one event of this node, stamped now."""
+
+    def storage_error(self, reason: str) -> None:
+        """Record that the disk failed, if that can still be recorded, and write what there is."""
+
+    def flush(self) -> None:
+        """Write all events so far: they outlive a SIGKILL. Raises OSError."""
+
+    def close(self) -> None:
+        """Write, and give the file its final name. Raises OSError."""
+
+
+class NoHistory:
+    """Records nothing; the clock still runs, for the sake of those who record."""
+
+    def __init__(self, clock: HybridClock) -> None:
+        self.clock = clock
+
+    def event(self, kind: str, columns: Mapping[str, Any]) -> None:
+        """Nothing to do."""
+
+    def storage_error(self, reason: str) -> None:
+        """Nothing to do."""
+
+    def flush(self) -> None:
+        """Nothing to do."""
+
+    def close(self) -> None:
+        """Nothing to do."""
+
+
+class HistoryFile:
+    """Streams the events of one process; each has the columns ``common`` unless it brings its own."""
+
+    def __init__(self, path: Path, clock: HybridClock, common: Mapping[str, Any]) -> None:
+        """Begin the file; raises OSError, also if it exists: a history is never overwritten."""
+        self.clock = clock
+        self._path = path
+        self._common = dict(common)
+        self._seq = 0
+        self._events: list[Any] = []
+        self._unfinished = path.with_name(path.name + UNFINISHED)
+        self._file = os.open(self._unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        self._write(HEADER)
+
+    def event(self, kind: str, columns: Mapping[str, Any]) -> None:
+        """Record one event, stamped now; ``columns`` are those of `loghistory.schema`."""
+        time, logical = self.clock.tick()
+        self.stamped(kind, (time, logical), columns)
+
+    def stamped(self, kind: str, stamp: Stamp, columns: Mapping[str, Any]) -> None:
+        """Record one event with a stamp that was taken before."""
+        time, logical = stamp
+        self._events.append(Event(seq=self._seq, time=time, logical=logical, kind=kind, **{**self._common, **columns}))
+        self._seq += 1
+
+    def storage_error(self, reason: str) -> None:
+        """Record that the disk failed; on a full disk that may be impossible, and then nothing is said here."""
+        self.event(Kind.STORAGE_ERROR, {"reason": reason})
+        try:
+            self.flush()
+        except OSError:
+            return
+
+    def flush(self) -> None:
+        """Write all events so far. Raises OSError."""
+        if self._events:
+            events, self._events = self._events, []
+            self._write(_lines.encode_lines(events))
+
+    def close(self) -> None:
+        """Write, and give the file its final name. Raises OSError."""
+        self.flush()
+        os.close(self._file)
+        self._unfinished.rename(self._path)
+
+    def _write(self, data: bytes) -> None:
+        view = memoryview(data)
+        while view:
+            view = view[os.write(self._file, view) :]
+
+
+def history_path(directory: Path, node: int, incarnation: int) -> Path:
+    """The final name of a node's history file."""
+    return directory / f"node-{node}.{incarnation}.jsonl"
+
+
+def find_history(path: Path) -> Path | None:
+    """The file under its final or its unfinished name, whichever is there."""
+    for candidate in (path, path.with_name(path.name + UNFINISHED)):
+        if candidate.exists():
+            return candidate
+    return None
+
+
+def whole_events(path: Path) -> Iterator[Any]:
+    """The events of a file of this module, up to its last whole line."""
+    with path.open("rb") as file:
+        next(file, None)
+        for line in file:
+            if not line.endswith(b"\n"):
+                return
+            try:
+                yield _event.decode(line)
+            except msgspec.MsgspecError:
+                return
+
+
+def end_stamp(path: Path) -> tuple[Stamp, Stamp]:
+    """The stamp of a file's last whole event, and one that is later than anything that `missing_changes` adds to it."""
+    last = (0, 0)
+    with path.open("rb") as file:
+        file.seek(max(0, path.stat().st_size - (1 << 16)))
+        for line in file.read().split(b"\n")[:-1]:
+            try:
+                event: Any = _event.decode(line)
+            except msgspec.MsgspecError:
+                continue  # the header, or the rest of a line that begins before what was read
+            last = (event.time, event.logical or 0)
+    return last, (last[0], last[1] + _ROOM)
+
+
+class _Told:
+    """The log as a history file tells it: the runs of equal terms, and where it ends."""
+
+    def __init__(self) -> None:
+        self.last: Any = None
+        self.incarnation = 0
+        self.dirty = -1
+        self.runs: list[tuple[int, int]] = []
+
+    def see(self, event: Any) -> None:  # noqa: ANN401
+        """Follow one event."""
+        if event.dirty is None:
+            return
+        self.last = event
+        self.dirty = event.dirty
+        if event.kind == Kind.START:
+            self.incarnation = event.incarnation
+            self.runs = [(start, term) for start, term in msgspec.json.decode(event.text or b"[]")]
+        elif event.kind == Kind.APPEND and (not self.runs or self.runs[-1][1] != event.entry_term):
+            self.runs.append((event.offset, event.entry_term))
+        elif event.kind == Kind.TRUNCATE:
+            self.runs = [run for run in self.runs if run[0] < event.offset]
+
+
+def term_runs(log: Log) -> list[tuple[int, int]]:
+    """Where the term changes in a log: (first offset, term), ascending; the ``text`` of a start event."""
+    runs: list[tuple[int, int]] = []
+    for place in log.headers():
+        if not runs or runs[-1][1] != place.term:
+            runs.append((place.base_offset, place.term))
+    return runs
+
+
+def missing_changes(path: Path, log: Log) -> list[tuple[str, dict[str, Any]]]:
+    """What happened to ``log`` after the last event that this file tells of: events to record, without their stamps.
+
+    ``path`` is the history of the incarnation before. Entries are told apart by offset and term, which is enough (log
+    matching). A flush or a vote that is not recorded does no harm: nobody was told of it.
+    """
+    told = _Told()
+    for event in whole_events(path):
+        told.see(event)
+    if told.last is None:
+        return []
+    state = {name: getattr(told.last, name) for name in ("term", "role", "flushed", "commit", "visible")}
+    state["incarnation"] = told.incarnation
+    changes: list[tuple[str, dict[str, Any]]] = []
+
+    def change(kind: str, dirty: int, **columns: Any) -> None:  # noqa: ANN401
+        for name in ("flushed", "visible"):
+            if state[name] is not None:
+                state[name] = min(state[name], dirty)
+        changes.append((kind, {**state, "dirty": dirty, **columns}))
+
+    first = _first_difference(told.runs, told.dirty, term_runs(log), log.dirty)
+    if first <= told.dirty:
+        change(Kind.TRUNCATE, first - 1, offset=first)
+    while first <= log.dirty:
+        for batch in log.read(first, 1 << 20):
+            state["term"] = max(state["term"], batch.term)
+            named = {"value": batch.value} if batch.kind is BatchKind.DATA else {}
+            columns = {"offset": batch.base_offset, "entry_term": batch.term, "acks": batch.acks, **named}
+            change(Kind.APPEND, batch.last_offset, last_offset=batch.last_offset, **columns)
+            first = batch.last_offset + 1
+    return changes
+
+
+def _first_difference(told: list[tuple[int, int]], told_end: int, found: list[tuple[int, int]], found_end: int) -> int:
+    """The first offset that two logs do not have in common."""
+    first = min(told_end, found_end) + 1
+    nothing = (first, -1)
+    for here, there in zip_longest(told, found, fillvalue=nothing):
+        if here != there:
+            return min(first, here[0], there[0])
+    return first

@@ -1,0 +1,161 @@
+"""The port of a node: nodes and clients come in here, and everybody else is shown out with one line in the log.
+
+Bounded in every way: connections in all, time without a hello, size of a frame, time for a frame, what one client may
+have open. When there are too many connections, those that have not said hello go first, then clients; never nodes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Callable
+
+from quorumlog.node.connection import Connection
+from quorumlog.node.driver import Driver
+from quorumlog.node.framing import FrameError, Hello, Role
+from quorumlog.node.sessions import Session
+from quorumlog.node.wire import decode_calls, decode_messages
+
+MAX_CONNECTIONS = 400
+
+
+class Incoming(Connection):
+    """A connection that somebody else made."""
+
+    def __init__(self, server: Server) -> None:
+        super().__init__(server.hello)
+        self._server = server
+        self._session: Session | None = None
+        self.known = False
+        self.node = -1
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Take it in, if there is room."""
+        super().connection_made(transport)
+        self._server.admit(self)
+
+    def hello_received(self, hello: Hello) -> None:
+        """Find out whether it is a node or a client."""
+        if hello.cluster != self._server.hello.cluster:
+            raise FrameError("it belongs to another cluster")
+        self.known = True
+        if hello.role is Role.NODE:
+            self.node = hello.node
+            self._server.admit_node(self)
+        else:
+            self._session = self._server.open_session(self)
+
+    def frames_received(self, payloads: list[bytes]) -> None:
+        """Pass on what is in the frames."""
+        for payload in payloads:
+            if self._session is None:
+                self._server.messages(self.node, payload)
+            else:
+                self._server.calls(self._session, payload)
+            if self.reason is not None:
+                return
+
+    def closed(self) -> None:
+        """Forget it; say why if it was thrown out."""
+        self._server.forget(self)
+
+
+class Server:
+    """Listens on the node's port and passes on what nodes and clients say."""
+
+    def __init__(
+        self,
+        driver: Driver,
+        hello: Hello,
+        peers: frozenset[int],
+        incarnation: int,
+        warn: Callable[[str], None],
+    ) -> None:
+        self.hello = hello
+        self.stopping = False
+        self._driver = driver
+        self._peers = peers
+        self._incarnation = incarnation
+        self._warn = warn
+        self._server: asyncio.Server | None = None
+        self._connections: dict[Incoming, None] = {}
+        self._nodes: dict[int, Incoming] = {}
+
+    async def listen(self, address: tuple[str, int], *, shared: bool) -> None:
+        """Take the port; nobody is accepted before `serve`. ``shared``: the supervisor holds it for us.
+
+        Raises OSError if the port is taken.
+        """
+        loop = asyncio.get_running_loop()
+        self._server = await loop.create_server(
+            lambda: Incoming(self),
+            *address,
+            family=socket.AF_INET,
+            backlog=128,
+            reuse_port=shared or None,
+            start_serving=False,
+        )
+
+    async def serve(self) -> None:
+        """Begin to accept."""
+        if self._server is not None:
+            await self._server.start_serving()
+
+    async def close(self) -> None:
+        """Accept nothing more and let go of everybody; what is queued for them is still sent."""
+        if self._server is not None:
+            self._server.close()
+        for connection in list(self._connections):
+            connection.finish()
+        await asyncio.sleep(0)
+
+    # -- called by the connections -----------------------------------------------------------------------------------
+
+    def admit(self, connection: Incoming) -> None:
+        """Count a new connection, and make room for it at the cost of a stranger's, or else of the oldest client's."""
+        if len(self._connections) >= MAX_CONNECTIONS:
+            strangers = (other for other in self._connections if not other.known)
+            clients = (other for other in self._connections if other.node < 0)
+            victim = next(strangers, None) or next(clients, connection)
+            self._connections.pop(victim, None)
+            victim.refuse(f"there are more than {MAX_CONNECTIONS} connections")
+        self._connections[connection] = None
+
+    def admit_node(self, connection: Incoming) -> None:
+        """A peer: its new connection replaces the one before. Raises `FrameError` for a stranger."""
+        if connection.node not in self._peers:
+            raise FrameError(f"node {connection.node} is none of the peers {sorted(self._peers)}")
+        before = self._nodes.get(connection.node)
+        self._nodes[connection.node] = connection
+        if before is not None:
+            before.finish()
+
+    def open_session(self, connection: Incoming) -> Session:
+        """A client."""
+        return Session(self._driver, connection, self._incarnation, lambda: self.stopping)
+
+    def messages(self, node: int, payload: bytes) -> None:
+        """A frame of a peer."""
+        stamp, messages = decode_messages(payload)
+        self._merge(stamp)
+        self._driver.received(node, messages)
+
+    def calls(self, session: Session, payload: bytes) -> None:
+        """A frame of a client."""
+        stamp, calls = decode_calls(payload)
+        self._merge(stamp)
+        session.calls(calls)
+
+    def forget(self, connection: Incoming) -> None:
+        """It is closed."""
+        self._connections.pop(connection, None)
+        if self._nodes.get(connection.node) is connection:
+            del self._nodes[connection.node]
+        if connection.reason is not None:
+            self._warn(f"refused {connection.peer_name}: {connection.reason}")
+
+    def _merge(self, stamp: tuple[int, int]) -> None:
+        try:
+            self._driver.history.clock.merge(stamp)
+        except ValueError as error:
+            raise FrameError(str(error)) from None

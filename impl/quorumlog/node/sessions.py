@@ -1,0 +1,185 @@
+"""What a node does for one client: calls in, results out, with limits on what one connection may have open.
+
+A connection that has too much open is not read from until some of it has ended (back-pressure); a node that as a
+whole has too much open refuses calls as ``busy``, which means that nothing was done. Results wait for
+`Driver.deliver`: no client learns of anything that the history could lose.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from quorumlog.node.driver import Driver
+from quorumlog.node.framing import MAX_APPEND_BYTES, FrameError
+from quorumlog.node.wire import (
+    AnyCall,
+    AnyResult,
+    AppendCall,
+    AppendResult,
+    ReadCall,
+    ReadResult,
+    Refusal,
+    StatusCall,
+    StatusResult,
+    TailCall,
+    TailResult,
+    encode_results,
+    pack_batches,
+)
+from quorumlog.raft.events import Resolved
+from quorumlog.storage.batch import MAX_RECORDS, BatchKind, RecordBatch
+
+MAX_OPEN_CALLS = 2048
+MAX_OPEN_BYTES = 8 << 20
+MAX_READ_BYTES = 1 << 20
+_RESULTS_BYTES = 2 << 20
+
+
+class Line(Protocol):
+    """The connection of a session."""
+
+    @property
+    def open(self) -> bool:
+        """Whether it can still send."""
+
+    def send(self, frame: bytes) -> bool:
+        """Queue a frame; False if it was dropped."""
+
+    def pause(self) -> None:
+        """Read no more for now."""
+
+    def resume(self) -> None:
+        """Read again."""
+
+    def refuse(self, reason: str) -> None:
+        """Close it."""
+
+
+class Session:
+    """One client's calls. ``incarnation`` is the node's; ``stopping`` tells whether it takes no more appends."""
+
+    def __init__(self, driver: Driver, line: Line, incarnation: int, stopping: Callable[[], bool]) -> None:
+        self._driver = driver
+        self._line = line
+        self._incarnation = incarnation
+        self._stopping = stopping
+        self._results: list[AnyResult] = []
+        self._open_calls = 0
+        self._open_bytes = 0
+        self._paused = False
+
+    def calls(self, calls: list[AnyCall]) -> None:
+        """Begin to carry out calls, in order. Raises `FrameError` for one that makes no sense."""
+        for call in calls:
+            if isinstance(call, AppendCall):
+                self._append(call)
+            elif isinstance(call, ReadCall):
+                self._read(call)
+            elif isinstance(call, TailCall):
+                self._tail(call)
+            else:
+                self._status(call)
+
+    def hand_out(self) -> None:
+        """Send the results that are ready; a client that does not read its results is cut off."""
+        results, self._results = self._results, []
+        if not self._line.open:
+            return
+        stamp = self._driver.history.clock.tick
+        group: list[AnyResult] = []
+        size = 0
+        for result in results:
+            more = len(result.batches) if isinstance(result, ReadResult) else 0
+            if group and size + more > _RESULTS_BYTES:
+                self._send(encode_results(stamp(), group))
+                group, size = [], 0
+            group.append(result)
+            size += more
+        if group:
+            self._send(encode_results(stamp(), group))
+
+    def _send(self, frame: bytes) -> None:
+        if not self._line.send(frame):
+            self._line.refuse("the client does not read its results")
+
+    def _result(self, result: AnyResult) -> None:
+        self._results.append(result)
+        self._driver.deliver(self)
+
+    def _refuse(self, call: AnyCall, reason: str) -> None:
+        self._result(Refusal(call.id, self._driver.core.leader, reason))
+
+    def _begin(self, size: int) -> None:
+        self._open_calls += 1
+        self._open_bytes += size
+        if not self._paused and (self._open_calls >= MAX_OPEN_CALLS or self._open_bytes >= MAX_OPEN_BYTES):
+            self._paused = True
+            self._line.pause()
+
+    def _end(self, size: int) -> None:
+        self._open_calls -= 1
+        self._open_bytes -= size
+        if self._paused and self._open_calls < MAX_OPEN_CALLS // 2 and self._open_bytes < MAX_OPEN_BYTES // 2:
+            self._paused = False
+            self._line.resume()
+
+    def _append(self, call: AppendCall) -> None:
+        size = len(call.payload)
+        if call.acks not in (-1, 0, 1) or not 1 <= call.records <= MAX_RECORDS or size < 8:
+            raise FrameError("an append with impossible acks, records or payload")
+        if size > MAX_APPEND_BYTES:
+            self._refuse(call, f"too_large: a batch may have {MAX_APPEND_BYTES} bytes")
+            return
+        if self._stopping():
+            self._refuse(call, "stopping")
+            return
+        batch = RecordBatch(0, 0, BatchKind.DATA, call.records, call.acks, call.payload)
+        self._begin(size)
+
+        def done(ended: Resolved) -> None:
+            self._end(size)
+            leader = self._driver.core.leader
+            self._result(
+                AppendResult(call.id, leader, ended.outcome.value, ended.offset, ended.last_offset, ended.term)
+            )
+
+        if not self._driver.append(batch, call.expected_term, call.force_flush, done):
+            self._end(size)
+            self._refuse(call, "busy")
+
+    def _tail(self, call: TailCall) -> None:
+        self._begin(0)
+
+        def done(ended: Resolved) -> None:
+            self._end(0)
+            self._result(TailResult(call.id, self._driver.core.leader, ended.outcome.value, ended.offset))
+
+        if not self._driver.barrier(done):
+            self._end(0)
+            self._refuse(call, "busy")
+
+    def _read(self, call: ReadCall) -> None:
+        start = max(call.offset, self._driver.log.start_offset)
+        room = max(1, min(call.max_bytes, MAX_READ_BYTES))
+        batches, end = self._driver.read(start, room, committed=call.committed)
+        next_offset = batches[-1].last_offset + 1 if batches else call.offset
+        self._result(ReadResult(call.id, self._driver.core.leader, pack_batches(batches), next_offset, end))
+
+    def _status(self, call: StatusCall) -> None:
+        core = self._driver.core
+        self._result(
+            StatusResult(
+                call.id,
+                core.leader,
+                core.node,
+                self._incarnation,
+                core.term,
+                core.role,
+                core.dirty,
+                core.flushed,
+                core.commit,
+                core.visible,
+                self._driver.flushes,
+            )
+        )
