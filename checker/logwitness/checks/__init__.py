@@ -1,0 +1,28 @@
+"""The checks, one module a family. `FAMILIES` is all there is; adding a family is adding it here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from .contract import Check, Family
+from .offsets import FAMILY as OFFSETS
+from .replicas import FAMILY as REPLICAS
+
+FAMILIES: tuple[Family, ...] = (OFFSETS, REPLICAS)
+
+
+def all_checks() -> tuple[Check, ...]:
+    """Every check, family by family."""
+    return tuple(check for family in FAMILIES for check in family.checks)
+
+
+def families_of(only: Iterable[str] | None) -> tuple[Family, ...]:
+    """The families that judge the checks with these ids (None: all). KeyError with the first unknown id."""
+    if only is None:
+        return FAMILIES
+    wanted = list(only)
+    known = {check.id for check in all_checks()}
+    for name in wanted:
+        if name not in known:
+            raise KeyError(name)
+    return tuple(family for family in FAMILIES if any(check.id in wanted for check in family.checks))

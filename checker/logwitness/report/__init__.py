@@ -1,0 +1,1 @@
+"""Reports of verdicts, for people and for machines."""

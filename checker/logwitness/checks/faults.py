@@ -1,0 +1,109 @@
+"""The faults of a run and the loss account: which acknowledged entries are gone, by acks level and by fault.
+
+A loss is put down to the first fault after the acknowledgement, or, if none came after it, to the last one before it: an
+entry acknowledged by an isolated leader is lost to the isolation. Source: architecture, "Verdicts".
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from .codes import ACKS_NAMES, Words
+from .columns import Ints
+from .contract import Loss
+from .hashing import grown
+from .kernel import part
+
+_SLOTS = 64
+_EXAMPLES = 3
+# Numbers of a ledger line: batches, entries, bytes, first time, last time, then the first acknowledgements.
+_FIELDS = 5 + _EXAMPLES
+_LEVELS = (-1, 1, 0)
+
+
+class Faults(NamedTuple):
+    """Faults in order: their ``seq`` and their code in column ``f``; ``used`` is how many."""
+
+    seq: Ints
+    code: Ints
+    used: Ints
+
+
+class Ledger(NamedTuple):
+    """Losses by acks level (all, 1, 0) and fault code."""
+
+    lines: Ints
+
+
+def empty_faults() -> Faults:
+    """No fault yet."""
+    return Faults(np.zeros(16, dtype=np.int64), np.zeros(16, dtype=np.int64), np.zeros(1, dtype=np.int64))
+
+
+def with_fault_room(faults: Faults, more: int) -> Faults:
+    """Room for ``more`` faults."""
+    used = int(faults.used[0])
+    return Faults(grown(faults.seq, used, more, 0), grown(faults.code, used, more, 0), faults.used)
+
+
+def empty_ledger() -> Ledger:
+    """No loss yet."""
+    lines = np.zeros((3, _SLOTS, _FIELDS), dtype=np.int64)
+    lines[:, :, 5:] = -1
+    return Ledger(lines)
+
+
+@part
+def note_fault(faults: Faults, seq: int, code: int) -> None:
+    """A fault happened. Room was made before."""
+    place = faults.used[0]
+    faults.seq[place] = seq
+    faults.code[place] = code
+    faults.used[0] += 1
+
+
+@part
+def fault_of(faults: Faults, acked: int) -> int:
+    """The slot of the fault that an entry acknowledged at ``acked`` was lost to; 0 if there was none at all."""
+    used = faults.used[0]
+    if used == 0:
+        return 0
+    low = 0
+    high = used
+    while low < high:
+        middle = (low + high) // 2
+        if faults.seq[middle] > acked:
+            high = middle
+        else:
+            low = middle + 1
+    code = faults.code[min(low, used - 1)]
+    return min(code, _SLOTS - 1) if code > 0 else _SLOTS - 1
+
+
+@part
+def enter(ledger: Ledger, faults: Faults, acks: int, acked: int, time: int, entries: int, size: int) -> None:
+    """Enter the loss of one batch that was acknowledged by event ``acked`` at ``time``."""
+    level = 0 if acks == -1 else (1 if acks == 1 else 2)
+    line = ledger.lines[level, fault_of(faults, acked)]
+    if line[0] == 0 or time < line[3]:
+        line[3] = time
+    if line[0] == 0 or time > line[4]:
+        line[4] = time
+    if line[0] < _EXAMPLES:
+        line[5 + line[0]] = acked
+    line[0] += 1
+    line[1] += entries
+    line[2] += size
+
+
+def ledger_lines(ledger: Ledger, words: Words) -> tuple[Loss, ...]:
+    """The loss account for people and machines."""
+    found = []
+    for level, slot in np.argwhere(ledger.lines[:, :, 0] > 0).tolist():
+        batches, entries, size, first, last, *examples = ledger.lines[level, slot].tolist()
+        fault = "none recorded" if slot == 0 else "other" if slot == _SLOTS - 1 else words.name(slot)
+        events = tuple(seq for seq in examples if seq >= 0)
+        found.append(Loss(ACKS_NAMES[_LEVELS[level]], fault, batches, entries, size, first, last, events))
+    return tuple(found)

@@ -1,0 +1,73 @@
+"""A hash table from 64-bit keys to small row numbers, in arrays, so that compiled loops can use it.
+
+Sparse 64-bit offsets, values and client ids all go through here: memory is proportional to the keys that occur.
+The table never fills: its owner calls `roomy` before a batch with the number of keys that the batch can add at most.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from .columns import Ints
+from .kernel import Kernel, kernel, part
+
+_FIRST_SIZE = 64
+
+
+class Table(NamedTuple):
+    """Open addressing with linear probing; ``rows`` is -1 where a place is free. The size is a power of two."""
+
+    keys: Ints
+    rows: Ints
+
+
+def empty_table(size: int = _FIRST_SIZE) -> Table:
+    """A table without keys."""
+    return Table(np.zeros(size, dtype=np.int64), np.full(size, -1, dtype=np.int64))
+
+
+@part
+def place_of(table: Table, key: int) -> int:
+    """Where ``key`` is, or where it would go."""
+    mask = len(table.keys) - 1
+    # Two 31-bit halves, multiplied apart: no product leaves 62 bits, in numpy or in Python.
+    low = key & 0x7FFFFFFF
+    high = (key >> 31) & 0x7FFFFFFF
+    mixed = (low * 0x2C1B3C6D) ^ (high * 0x297A2D39)
+    place = (mixed ^ (mixed >> 29)) & mask
+    while table.rows[place] >= 0 and table.keys[place] != key:
+        place = (place + 1) & mask
+    return place
+
+
+@kernel
+def _move(old: Table, new: Table) -> None:
+    for i in range(len(old.keys)):
+        if old.rows[i] >= 0:
+            place = place_of(new, old.keys[i])
+            new.keys[place] = old.keys[i]
+            new.rows[place] = old.rows[i]
+
+
+def roomy(table: Table, used: int, more: int, compiled: bool) -> Table:
+    """The table, or a larger copy, with room for ``more`` keys beside the ``used`` ones at no more than half full."""
+    size = len(table.keys)
+    if 2 * (used + more) <= size:
+        return table
+    while size < 2 * (used + more):
+        size *= 2
+    new = empty_table(size)
+    mover: Kernel[[Table, Table], None] = _move
+    mover.form(compiled)(table, new)
+    return new
+
+
+def grown(array: Ints, used: int, more: int, fill: int) -> Ints:
+    """The array, or a copy at least twice as long, with room for ``more`` values behind the ``used`` ones."""
+    if used + more <= len(array):
+        return array
+    new = np.full(max(2 * len(array), used + more), fill, dtype=array.dtype)
+    new[:used] = array[:used]
+    return new

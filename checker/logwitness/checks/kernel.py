@@ -1,0 +1,120 @@
+"""Loops over columns, written once, run as Python or as machine code.
+
+A loop in which order matters is a function over NumPy arrays in the subset of Python that numba compiles. A short history
+runs it as it stands and pays nothing; for a long one it is compiled, once per machine, if numba (the extra ``fast``)
+is installed. ``@kernel`` marks a loop that is called from Python, ``@part`` a function that loops call.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import importlib.util
+import inspect
+import os
+import platform
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Generic, ParamSpec, TypeVar
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+WORTH_COMPILING = 150_000
+"""Events from which on compiled loops pay, the loading of numba and of cached machine code included."""
+
+_parts: list[Callable[..., Any]] = []
+_kernels: list[Kernel[..., Any]] = []
+_judged_plainly = 0
+
+
+def compiled_pays(events: int | None) -> bool:
+    """Whether a history of so many events (None: unknown) is worth compiled loops.
+
+    What this process judged without them counts as well, so that many small runs get there too.
+    """
+    global _judged_plainly
+    if not available():
+        return False
+    _judged_plainly += events or 0
+    return _judged_plainly >= WORTH_COMPILING
+
+
+@functools.cache
+def available() -> bool:
+    """Whether numba is installed."""
+    return importlib.util.find_spec("numba") is not None
+
+
+def part(function: Callable[P, R]) -> Callable[P, R]:
+    """Mark a function that kernels call. It stays an ordinary function."""
+    _parts.append(function)
+    return function
+
+
+class Kernel(Generic[P, R]):
+    """A loop with two forms of the same source: `plain` and, made on first use, `compiled`."""
+
+    def __init__(self, function: Callable[P, R]) -> None:
+        functools.update_wrapper(self, function)
+        self.plain = function
+        _kernels.append(self)
+
+    @functools.cached_property
+    def compiled(self) -> Callable[P, R]:
+        """The loop as machine code. Needs numba."""
+        return _compile(self.plain)
+
+    def form(self, compiled: bool) -> Callable[P, R]:
+        """One of the two forms."""
+        return self.compiled if compiled else self.plain
+
+
+def kernel(function: Callable[P, R]) -> Kernel[P, R]:
+    """Mark a loop that Python calls with whole columns."""
+    return Kernel(function)
+
+
+@functools.cache
+def _register_parts() -> None:
+    from numba.extending import register_jitable
+
+    for function in _parts:
+        register_jitable(function)
+
+
+def _compile(function: Callable[P, R]) -> Callable[P, R]:
+    import numba
+    from numba import njit
+
+    _register_parts()
+    directory = _cache_directory(numba.__version__)
+    if directory is None:
+        loop: Callable[P, R] = njit(function)
+        return loop
+    # numba looks at the file of the loop only; a cache directory named by all sources also sees a change in a part.
+    before = numba.config.CACHE_DIR
+    numba.config.CACHE_DIR = str(directory)
+    try:
+        cached: Callable[P, R] = njit(cache=True)(function)
+    finally:
+        numba.config.CACHE_DIR = before
+    return cached
+
+
+@functools.cache
+def _cache_directory(version: str) -> Path | None:
+    sources = {inspect.getsourcefile(function) for function in _parts}
+    sources |= {inspect.getsourcefile(each.plain) for each in _kernels}
+    sources.add(inspect.getsourcefile(sys.modules[f"{__package__}.codes"]))
+    digest = hashlib.sha256(f"{version} {platform.python_version()} {platform.machine()}".encode())
+    for source in sorted(source for source in sources if source is not None):
+        digest.update(Path(source).read_bytes())
+    root = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    directory = Path(root) / "logwitness" / "kernels" / digest.hexdigest()[:16]
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return None
+    return directory if os.access(directory, os.W_OK) else None

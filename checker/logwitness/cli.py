@@ -1,0 +1,93 @@
+"""The command ``logwitness``. Other parts add their sub-commands through the entry point group ``logwitness.commands``."""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib import metadata
+from typing import Any, NoReturn
+
+import click
+
+from .commands import check_command, checks_command
+
+COMMANDS = "logwitness.commands"
+_UNUSABLE = 2
+_INTERRUPTED = 130
+_BROKEN_PIPE = 141
+
+
+class Commands(click.Group):
+    """Our own sub-commands and those that installed parts add, each loaded when it is asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """All names, sorted."""
+        return sorted({*super().list_commands(ctx), *metadata.entry_points(group=COMMANDS).names})
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command; one that cannot be loaded becomes a command that says so in one sentence."""
+        own = super().get_command(ctx, cmd_name)
+        if own is not None:
+            return own
+        for point in metadata.entry_points(group=COMMANDS, name=cmd_name):
+            try:
+                loaded = point.load()
+            except (ImportError, AttributeError) as problem:
+                return _missing(cmd_name, _reason(problem))
+            return loaded if isinstance(loaded, click.Command) else _missing(cmd_name, "it is not a command")
+        return None
+
+    def main(self, *args: Any, **kwargs: Any) -> NoReturn:
+        """Run, and end with the project's exit statuses: 1 only ever means that something is violated."""
+        kwargs["standalone_mode"] = False
+        try:
+            status = super().main(*args, **kwargs)
+        except click.Abort:
+            click.echo("logwitness: interrupted", err=True)
+            sys.exit(_INTERRUPTED)
+        except click.ClickException as problem:
+            problem.show()
+            sys.exit(_UNUSABLE)
+        except BrokenPipeError:
+            # The reader of our output has gone; nobody is left to tell. Keep the interpreter from trying at exit.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            sys.exit(_BROKEN_PIPE)
+        sys.exit(status if isinstance(status, int) else 0)
+
+
+def _reason(problem: Exception) -> str:
+    if isinstance(problem, ModuleNotFoundError) and problem.name:
+        return f"the module {problem.name} is not installed"
+    return " ".join(str(problem).split())
+
+
+def _missing(name: str, reason: str) -> click.Command:
+    def refuse(**_: Any) -> None:
+        raise click.UsageError(f"`logwitness {name}` is not available: {reason}.")
+
+    return click.Command(
+        name,
+        callback=refuse,
+        params=[click.Argument(["rest"], nargs=-1, type=click.UNPROCESSED)],
+        context_settings={"ignore_unknown_options": True},
+        add_help_option=False,
+        short_help=f"(not available: {reason})",
+    )
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="logwitness", prog_name="logwitness")
+def main() -> None:
+    """Record, simulate and judge histories of replicated logs.
+
+    \b
+    logwitness check runs/demo     judge a recorded run
+    logwitness checks              what can be judged, and which document says so
+
+    Exit status of every judging command: 0 all hold; 1 violated; 2 bad usage or unreadable input;
+    3 undecided, or something that was required was not exercised.
+    """
+
+
+main.add_command(check_command)
+main.add_command(checks_command)

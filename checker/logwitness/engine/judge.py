@@ -1,0 +1,21 @@
+"""The judge ``history`` of the entry point group ``logwitness.judges``: how other parts ask for a verdict, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from loghistory import RunSource
+
+from .local import check
+
+
+def judge(source: RunSource | pa.Table, only: Sequence[str] | None = None, **settings: Any) -> dict[str, Any]:
+    """Judge one run; the answer is what ``logwitness check --json`` prints for one run.
+
+    ``settings`` are those of `logwitness.engine.local.check`, among them ``configuration`` for a table, which has no manifest.
+    Raises `HistoryError` for bad input and KeyError for an unknown check id.
+    """
+    return check(source, only, **settings).document()

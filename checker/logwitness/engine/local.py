@@ -1,0 +1,149 @@
+"""The engine that works in this process: one scan of the history feeds all checks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from loghistory import Kind, RunSource
+
+from ..checks import all_checks, families_of
+from ..checks.columns import Reader
+from ..checks.contract import Setting, Verdict, worst
+from ..checks.kernel import compiled_pays
+from .logs import Logs
+from .run import RunVerdict, exit_status, together
+
+BATCH_ROWS = 1 << 17
+_INTERNAL = tuple(
+    str(kind)
+    for kind in (
+        Kind.START,
+        Kind.TERM,
+        Kind.VOTE,
+        Kind.LEADER,
+        Kind.ROLE,
+        Kind.APPEND,
+        Kind.FLUSH,
+        Kind.TRUNCATE,
+        Kind.COMMIT,
+        Kind.VISIBLE,
+        Kind.ACKED,
+    )
+)
+
+Progress = Callable[[int], None]
+"""Called with the number of events read so far."""
+
+
+def check(
+    source: RunSource | pa.Table,
+    only: Sequence[str] | None = None,
+    *,
+    required: Sequence[str] = (),
+    configuration: Mapping[str, Any] | None = None,
+    compiled: bool | None = None,
+    progress: Progress | None = None,
+) -> RunVerdict:
+    """Judge one run.
+
+    ``source`` is a run as opened by loghistory, or a table of its schema; ``only`` the ids of the checks wanted (None:
+    all); ``required`` those that must not be unexercised; ``configuration`` what the run was made with (``voters``,
+    ``write_caching``, ``idempotent``; None: as its manifest says); ``compiled`` whether loops run as machine code (None: if it
+    pays). Raises `HistoryError` for bad input and KeyError for an unknown check id.
+    """
+    families = families_of(only)
+    configuration = _configuration(source) if configuration is None else configuration
+    if compiled is None:
+        compiled = compiled_pays(_events(source))
+    setting = Setting(
+        voters=_voters(source, configuration),
+        write_caching=bool(configuration.get("write_caching", False)),
+        idempotent=bool(configuration.get("idempotent", True)),
+        compiled=compiled,
+    )
+    columns = {name for family in families for name in family.columns}
+    reader = Reader(_name(source), columns, setting.words)
+    logs = Logs(lambda: [family.start(setting) for family in families])
+    events = 0
+    for batch in _batches(source, {*columns, "seq", "kind", "log"}):
+        if batch.num_rows:
+            logs.feed(reader.columns(batch), batch.column("log"))
+            events += batch.num_rows
+            if progress is not None:
+                progress(events)
+    wanted = [each for each in all_checks() if only is None or each.id in only]
+    by_log = logs.finish()
+    outcomes, losses = together(wanted, by_log, setting.keep)
+    status = exit_status(outcomes, required)
+    verdict = worst([each.verdict for each in outcomes])
+    if verdict is Verdict.HOLDS and status:
+        verdict = Verdict.UNEXERCISED
+    notes = tuple(source.notes) if isinstance(source, RunSource) else ()
+    return RunVerdict(_name(source), verdict, status, events, len(by_log), outcomes, losses, notes)
+
+
+def events_at(source: RunSource | pa.Table, wanted: Iterable[int]) -> dict[int, dict[str, Any]]:
+    """The events with these ``seq``, each as its columns that are not null."""
+    left = np.array(sorted(set(wanted)), dtype=np.int64)
+    found: dict[int, dict[str, Any]] = {}
+    if not len(left):
+        return found
+    for batch in _batches(source, None):
+        seqs = batch.column("seq")
+        mask = pc.is_in(seqs, value_set=pa.array(left))
+        if pc.any(mask).as_py():
+            for row in batch.filter(mask).to_pylist():
+                found[row["seq"]] = {name: value for name, value in row.items() if value is not None}
+            if len(found) == len(left):
+                break
+    return found
+
+
+def _name(source: RunSource | pa.Table) -> str:
+    return str(source.path) if isinstance(source, RunSource) else "memory"
+
+
+def _batches(source: RunSource | pa.Table, columns: Iterable[str] | None) -> Iterator[pa.RecordBatch]:
+    if isinstance(source, RunSource):
+        return source.batches(columns, batch_rows=BATCH_ROWS)
+    table = source
+    if columns is not None:
+        wanted = set(columns)
+        table = table.select([name for name in table.column_names if name in wanted])
+    return iter(table.to_batches(BATCH_ROWS))
+
+
+def _events(source: RunSource | pa.Table) -> int | None:
+    if isinstance(source, RunSource):
+        return source.manifest.events if source.manifest else None
+    return int(source.num_rows)
+
+
+def _configuration(source: RunSource | pa.Table) -> Mapping[str, Any]:
+    """What the manifest says the run was made with."""
+    if not isinstance(source, RunSource) or source.manifest is None:
+        return {}
+    found = source.manifest.made_by.get("configuration")
+    return found if isinstance(found, Mapping) else {}
+
+
+def _voters(source: RunSource | pa.Table, configuration: Mapping[str, Any]) -> tuple[int, ...]:
+    """The voters: as configured, else the nodes that have internal events."""
+    configured = configuration.get("voters")
+    if isinstance(configured, list) and configured:
+        return tuple(int(node) for node in configured)
+    if isinstance(source, RunSource) and source.manifest is not None and source.manifest.events:
+        seen = source.manifest.counts
+        return tuple(source.manifest.nodes) if any(seen.get(kind) for kind in _INTERNAL) else ()
+    kinds = pa.array(_INTERNAL)
+    nodes: set[int] = set()
+    for batch in _batches(source, ["kind", "node"]):
+        words = batch.column("kind")
+        internal = pc.is_in(words.dictionary, value_set=kinds).take(words.indices)
+        nodes.update(node for node in batch.column("node").filter(internal).unique().to_pylist() if node is not None)
+    return tuple(sorted(nodes))

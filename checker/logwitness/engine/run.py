@@ -1,0 +1,110 @@
+"""The verdict on a whole run: the outcomes of all its logs together, and the exit status that follows."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any
+
+import msgspec
+
+from ..checks.contract import Check, Loss, Outcome, Verdict, Verdicts, worst
+
+HOLDS, VIOLATED, UNUSABLE, UNDECIDED = 0, 1, 2, 3
+"""Exit statuses (architecture, "Verdicts")."""
+
+
+class RunVerdict(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What the checks say about one run; `document` is its JSON form."""
+
+    run: str
+    verdict: Verdict
+    exit_status: int
+    events: int
+    """Events read."""
+    logs: int
+    """Logs judged."""
+    checks: tuple[Outcome, ...]
+    losses: tuple[Loss, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def document(self) -> dict[str, Any]:
+        """Plain dictionaries and lists, every field present."""
+        result: dict[str, Any] = {
+            "run": self.run,
+            "verdict": str(self.verdict),
+            "exit_status": self.exit_status,
+            "events": self.events,
+            "logs": self.logs,
+            "checks": [
+                {
+                    "id": each.id,
+                    "verdict": str(each.verdict),
+                    "judged": each.judged,
+                    "violated": each.violated,
+                    "excused": each.excused,
+                    "unjudged": each.unjudged,
+                    "reason": each.reason,
+                    "violations": [
+                        {"sentence": v.sentence, "events": list(v.events), "log": v.log} for v in each.violations
+                    ],
+                }
+                for each in self.checks
+            ],
+            "losses": msgspec.to_builtins(list(self.losses)),
+            "notes": list(self.notes),
+        }
+        return result
+
+
+def exit_status(checks: Sequence[Outcome], required: Collection[str] = ()) -> int:
+    """0 all hold; 1 violated; 3 undecided, a required check unexercised, or nothing exercised at all."""
+    verdict = worst([each.verdict for each in checks])
+    if verdict is Verdict.VIOLATED:
+        return VIOLATED
+    idle = {each.id for each in checks if each.verdict is Verdict.UNEXERCISED}
+    if verdict is not Verdict.HOLDS or idle & set(required):
+        return UNDECIDED
+    return HOLDS
+
+
+def together(
+    checks: Iterable[Check], by_log: Sequence[tuple[str | None, Verdicts]], keep: int
+) -> tuple[tuple[Outcome, ...], tuple[Loss, ...]]:
+    """The outcomes of a run from those of its logs, in the order of ``checks``, and its loss account."""
+    several = len(by_log) > 1
+    found: dict[str, list[Outcome]] = {check.id: [] for check in checks}
+    losses: list[Loss] = []
+    for log, verdicts in by_log:
+        for each in verdicts.outcomes:
+            if each.id in found:
+                if several:
+                    named = tuple(msgspec.structs.replace(v, log=log) for v in each.violations)
+                    each = msgspec.structs.replace(each, violations=named)
+                found[each.id].append(each)
+        losses += [msgspec.structs.replace(loss, log=log) if several else loss for loss in verdicts.losses]
+    return tuple(_merged(name, outcomes, keep) for name, outcomes in found.items()), tuple(losses)
+
+
+def _merged(name: str, outcomes: Sequence[Outcome], keep: int) -> Outcome:
+    if len(outcomes) == 1:
+        return outcomes[0]
+    verdict = worst([each.verdict for each in outcomes])
+    reasons = [each.reason for each in outcomes if each.verdict is verdict and each.reason]
+    return Outcome(
+        name,
+        verdict,
+        sum(each.judged for each in outcomes),
+        sum(each.violated for each in outcomes),
+        sum(each.excused for each in outcomes),
+        sum(each.unjudged for each in outcomes),
+        tuple(violation for each in outcomes for violation in each.violations)[:keep],
+        reasons[0] if reasons else ("the history has no event" if not outcomes else None),
+    )
+
+
+def worst_status(statuses: Sequence[int]) -> int:
+    """The exit status of several runs: violated, else unusable, else undecided, else all hold."""
+    for status in (VIOLATED, UNUSABLE, UNDECIDED):
+        if status in statuses:
+            return status
+    return HOLDS
