@@ -15,7 +15,7 @@ const exitMemory = 3
 const (
 	watchInterval = 5 * time.Millisecond
 	// How long an aborted search may take to unwind before the whole worker gives up.
-	unwindTime = 2 * time.Second
+	unwindTime = 5 * time.Second
 )
 
 // A guard holds the process to its memory limit and ends it when its parent is gone.
