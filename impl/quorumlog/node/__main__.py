@@ -13,9 +13,7 @@ from quorumlog.node.process import UNUSABLE, Supervisor, run
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("--config", required=True, type=click.Path(path_type=Path), help="The node's configuration (JSON).")
-@click.option(
-    "--supervisor", type=(int, int, int), hidden=True, help="The parent's process number and hybrid clock."
-)
+@click.option("--supervisor", type=(int, int, int), hidden=True, help="The parent's process number and hybrid clock.")
 def main(config: Path, supervisor: tuple[int, int, int] | None) -> None:
     """Run one node of a replicated log.
 

@@ -1,0 +1,233 @@
+"""The command ``logwitness cluster``.
+
+Exit statuses: 0 the run is recorded; 2 bad usage, or the cluster or its history could not be made; 3 the run is
+recorded, but its nodes did not agree in time after everything was healed; 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import secrets
+import shlex
+import shutil
+import signal
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from loghistory import HistoryError, Kind, open_run
+from quorumlog.node.disturbance import CHOICES
+from quorumlog.node.supervisor import ClusterError
+from quorumlog.node.trial import Ending, Setting, play
+from quorumlog.node.workload import Load
+from quorumlog.simulation.durations import parse_duration
+
+_ACKS = {-1: "all", 1: "leader", 0: "none"}
+_OPERATIONS = {
+    "read": "reads",
+    "read_committed": "reads of committed",
+    "tail": "tail reads",
+    "final_read": "final reads",
+}
+
+
+class _Seconds(click.ParamType):  # type: ignore[type-arg,unused-ignore]
+    name = "seconds"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        text = str(value)
+        with contextlib.suppress(ValueError):
+            seconds = float(text) if text.replace(".", "", 1).isdecimal() else parse_duration(text) / 1e9
+            if 1 <= seconds <= 3600:
+                return seconds
+        return self.fail(f"{text!r} is no time from 1 s to 1 h; write one like 10 or 10s", param, ctx)
+
+
+class _Faults(click.ParamType):  # type: ignore[type-arg,unused-ignore]
+    name = "faults"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, ...]:
+        if isinstance(value, tuple):
+            return value
+        words = tuple(word.strip() for word in str(value).split(",") if word.strip())
+        if words == ("none",):
+            return ()
+        for word in words:
+            if word not in CHOICES:
+                self.fail(f"{word!r} is unknown; give none, or some of {', '.join(CHOICES)}", param, ctx)
+        if not words:
+            self.fail(f"give none, or some of {', '.join(CHOICES)}", param, ctx)
+        return words
+
+
+@click.command()
+@click.option("--nodes", type=click.IntRange(1, 15), default=3, show_default=True, help="How many nodes.")
+@click.option("--duration", type=_Seconds(), default="10", show_default=True, help="Seconds of load and faults.")
+@click.option("--seed", type=click.IntRange(0, 2**63 - 1), help="Decides faults and load; a random one if left out.")
+@click.option("--clients", type=click.IntRange(0, 500), default=6, show_default=True, help="How many clients.")
+@click.option(
+    "--faults",
+    type=_Faults(),
+    default="kill,stop,cut",
+    show_default=True,
+    help=f"Some of {', '.join(CHOICES)}, with commas; or none.",
+)
+@click.option("--write-caching", is_flag=True, help="acks=all without a flush.")
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="The run directory.  [default: out/cluster-SEED]")
+@click.option("--force", is_flag=True, help="Replace a run that is there.")
+def cluster(
+    nodes: int,
+    duration: float,
+    seed: int | None,
+    clients: int,
+    faults: tuple[str, ...],
+    write_caching: bool,
+    output: Path | None,
+    force: bool,
+) -> None:
+    """Run real nodes on this machine under load and faults, and record what happened.
+
+    Each node is a process that replicates over TCP on the loopback and writes to real files. The seed decides which
+    faults happen when, and what the clients ask; the rest is up to the machine, so no two runs are the same.
+    """
+    seed = secrets.randbelow(2**32) if seed is None else seed
+    setting = Setting(
+        seed=seed,
+        nodes=nodes,
+        duration=duration,
+        faults=faults,
+        write_caching=write_caching,
+        load=Load(clients=clients),
+    )
+    directory = output if output is not None else Path("out") / f"cluster-{seed}"
+    click.echo(f"seed {seed}")
+    began = time.monotonic()
+    try:
+        with _room(directory, force=force) as (work, fresh), _progress() as tell:
+            ending = asyncio.run(_interruptible(setting, work, fresh, directory.name, tell))
+    except (ClusterError, HistoryError) as error:
+        _refuse(str(error))
+    except OSError as error:
+        _refuse(f"{error.filename or directory}: {error.strerror or error}")
+    except (KeyboardInterrupt, asyncio.CancelledError):
+        click.echo("interrupted; all nodes are stopped and nothing was written", err=True)
+        sys.exit(130)
+    _tell(ending, setting, directory, time.monotonic() - began)
+    for problem in ending.problems:
+        click.echo(problem, err=True)
+    click.echo(f"run in {directory}; judge it with: logwitness check {shlex.quote(str(directory))}")
+    if not ending.agreed:
+        sys.exit(3)
+
+
+async def _interruptible(setting: Setting, work: Path, output: Path, name: str, tell: Callable[[str], None]) -> Ending:
+    """Play the run; SIGINT, SIGTERM and SIGHUP cancel it, which stops all nodes."""
+    command = ["logwitness", *sys.argv[1:]]
+    task = asyncio.create_task(play(setting, work, output, name, command, tell))
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        loop.add_signal_handler(number, task.cancel)
+    return await task
+
+
+@contextmanager
+def _room(directory: Path, *, force: bool) -> Iterator[tuple[Path, Path]]:
+    """A place to work in and a place to write the run to, both beside ``directory``; the run gets its name at the end.
+
+    Raises `ClusterError` if there is something else already, or if another process is making the same run.
+    """
+    if directory.exists() and not (directory.is_dir() and not any(directory.iterdir())):
+        if not force:
+            raise ClusterError(
+                f"{directory}: exists already; name another directory with -o, or replace it with --force"
+            )
+        if not (directory / "manifest.json").is_file():
+            raise ClusterError(f"{directory}: holds no run, so --force does not replace it; name another one with -o")
+    directory.parent.mkdir(parents=True, exist_ok=True)
+    work = directory.with_name(f".{directory.name}.work")
+    if work.exists() and not force:
+        raise ClusterError(
+            f"{work}: left by a run that was killed, or is still going on; remove it, or replace it with --force"
+        )
+    work.mkdir(exist_ok=True)
+    with (work / "lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ClusterError(f"{work}: another process is making this run; name another directory with -o") from None
+        for left in work.iterdir():
+            if left.is_dir():
+                shutil.rmtree(left)
+            elif left.name != "lock":
+                left.unlink()
+        try:
+            yield work, work / "run"
+            if directory.exists():
+                shutil.rmtree(directory)
+            (work / "run").rename(directory)
+        finally:
+            shutil.rmtree(work, ignore_errors=True)
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[str], None]]:
+    """A line that tells what goes on, if standard error is a terminal."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield lambda _: None
+        return
+    with console.status("") as status:
+        yield status.update
+
+
+def _tell(ending: Ending, setting: Setting, directory: Path, took: float) -> None:
+    """What happened, as a table."""
+    table = Table(show_header=False, box=None, pad_edge=False)
+    table.add_column(style="bold")
+    table.add_column()
+    kinds: Counter[str] = Counter()
+    leaders = []
+    faults: Counter[str] = Counter()
+    for batch in open_run(directory).batches(columns=["kind", "node", "term", "f"]):
+        columns = (batch.column(name).to_pylist() for name in ("kind", "node", "term", "f"))
+        for kind, node, term, f in zip(*columns, strict=True):
+            kinds[kind] += 1
+            if kind == Kind.LEADER:
+                leaders.append(f"node {node} in term {term}")
+            elif kind == Kind.FAULT:
+                faults[f] += 1
+    table.add_row("nodes", f"{setting.nodes} processes" + (", write caching" if setting.write_caching else ""))
+    table.add_row("time", f"{setting.duration:g} s of load, {took:.1f} s in all")
+    table.add_row("faults", ", ".join(f"{n} {name.replace('_', ' ')}" for name, n in sorted(faults.items())) or "none")
+    table.add_row("elections", f"{len(leaders)} won: {', '.join(leaders)}")
+    for acks, word in _ACKS.items():
+        _row(table, f"appends, acks {word}", ending.counts, "append", acks)
+    for f, word in _OPERATIONS.items():
+        _row(table, word, ending.counts, f, None)
+    names = ("append", "flush", "truncate", "commit", "visible", "crash", "start")
+    table.add_row("events", f"{ending.events}: " + ", ".join(f"{kinds[name]} {name}" for name in names if kinds[name]))
+    table.add_row("after healing", "all nodes agree" if ending.agreed else "the nodes did NOT agree")
+    Console().print(table)
+
+
+def _row(table: Table, title: str, counts: Counter[tuple[str, int | None, str]], f: str, acks: int | None) -> None:
+    """One kind of operation, by how it ended."""
+    endings = {how: n for (name, level, how), n in sorted(counts.items(), key=str) if (name, level) == (f, acks)}
+    words = {how: how.replace("fail", "failed:").replace("info", "unknown:").replace("_", " ") for how in endings}
+    if endings:
+        first = [f"{endings['ok']} ok"] if "ok" in endings else []
+        table.add_row(title, ", ".join(first + [f"{n} {words[how]}" for how, n in endings.items() if how != "ok"]))
+
+
+def _refuse(problem: str) -> None:
+    click.echo(problem, err=True)
+    sys.exit(2)
