@@ -118,7 +118,8 @@ class Log:
         segments, recovery = recover(disk, directory, state)
         disk.sync(directory)
         for segment in segments:
-            if segment.next_offset - 1 > state.known_flushed:
+            # The last one always: a truncation whose sync failed or never came could still be undone.
+            if segment is segments[-1] or segment.next_offset - 1 > state.known_flushed:
                 disk.sync(segment.path)
             segment.durable_size, segment.name_durable = segment.size, True
         log = cls(disk, directory, segment_bytes, state, segments, recovery)

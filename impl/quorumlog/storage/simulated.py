@@ -111,6 +111,11 @@ class SimulatedDisk:
         self._durable_names: dict[str, _File] = {}
         self._used = 0
 
+    @property
+    def used_bytes(self) -> int:
+        """Sum of all file lengths, which `capacity_bytes` limits."""
+        return self._used
+
     # -- faults ----------------------------------------------------------------------------------
 
     def power_loss(self) -> None:
