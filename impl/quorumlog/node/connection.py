@@ -51,6 +51,11 @@ class Connection(asyncio.Protocol):
         """Whether bytes can still be sent."""
         return self._transport is not None and not self._transport.is_closing()
 
+    @property
+    def held(self) -> int:
+        """Bytes of a frame that has begun to arrive."""
+        return self._reader.held
+
     def send(self, frame: bytes) -> bool:
         """Queue a frame; False if it was dropped since the connection is closed or too much is waiting already."""
         transport = self._transport

@@ -73,6 +73,11 @@ class FrameReader:
         """Whether it waits for the rest of something that has begun, or for the hello."""
         return self.hello is None or bool(self._buffer)
 
+    @property
+    def held(self) -> int:
+        """How many bytes it keeps."""
+        return len(self._buffer)
+
     def feed(self, data: bytes) -> list[bytes]:
         """Take bytes; return the payloads of the frames that are whole now, in order. Raises `FrameError`."""
         buffer = self._buffer

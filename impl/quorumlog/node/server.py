@@ -1,7 +1,8 @@
 """The port of a node: nodes and clients come in here, and everybody else is shown out with one line in the log.
 
 Bounded in every way: connections in all, time without a hello, size of a frame, time for a frame, what one client may
-have open. When there are too many connections, those that have not said hello go first, then clients; never nodes.
+have open, bytes of frames that have begun. When there are too many connections, those that have not said hello go
+first, then clients; never nodes.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from quorumlog.node.sessions import Session
 from quorumlog.node.wire import decode_calls, decode_messages
 
 MAX_CONNECTIONS = 400
+MAX_HELD_BYTES = 64 << 20
+"""Frames of all clients that have begun to arrive, together."""
 
 
 class Incoming(Connection):
@@ -33,6 +36,11 @@ class Incoming(Connection):
         """Take it in, if there is room."""
         super().connection_made(transport)
         self._server.admit(self)
+
+    def data_received(self, data: bytes) -> None:
+        """Take bytes, and keep account of those that are kept."""
+        super().data_received(data)
+        self._server.holds(self, self.held)
 
     def hello_received(self, hello: Hello) -> None:
         """Find out whether it is a node or a client."""
@@ -80,6 +88,8 @@ class Server:
         self._server: asyncio.Server | None = None
         self._connections: dict[Incoming, None] = {}
         self._nodes: dict[int, Incoming] = {}
+        self._held: dict[Incoming, int] = {}
+        self._held_bytes = 0
 
     async def listen(self, address: tuple[str, int], *, shared: bool) -> None:
         """Take the port; nobody is accepted before `serve`. ``shared``: the supervisor holds it for us.
@@ -121,6 +131,15 @@ class Server:
             victim.refuse(f"there are more than {MAX_CONNECTIONS} connections")
         self._connections[connection] = None
 
+    def holds(self, connection: Incoming, count: int) -> None:
+        """A client's connection keeps so many bytes now; refused if all together keep too many."""
+        if connection.node >= 0:
+            return
+        self._held_bytes += count - self._held.get(connection, 0)
+        self._held[connection] = count
+        if self._held_bytes > MAX_HELD_BYTES:
+            connection.refuse(f"the frames that are arriving have more than {MAX_HELD_BYTES} bytes together")
+
     def admit_node(self, connection: Incoming) -> None:
         """A peer: its new connection replaces the one before. Raises `FrameError` for a stranger."""
         if connection.node not in self._peers:
@@ -149,6 +168,7 @@ class Server:
     def forget(self, connection: Incoming) -> None:
         """It is closed."""
         self._connections.pop(connection, None)
+        self._held_bytes -= self._held.pop(connection, 0)
         if self._nodes.get(connection.node) is connection:
             del self._nodes[connection.node]
         if connection.reason is not None:

@@ -35,6 +35,7 @@ Stamp = tuple[int, int]
 
 _STAMP = struct.Struct(">qI")
 STAMP_BYTES = _STAMP.size
+_UNREADABLE = (msgspec.MsgspecError, ValueError, RecursionError)
 _LARGEST = 1 << 60
 """No offset, term or sequence of a sane node comes near it; above it is garbage that happens to parse."""
 
@@ -175,7 +176,7 @@ def decode_messages(payload: bytes) -> tuple[Stamp, list[AnyMessage]]:
     stamp = _stamp(payload)
     try:
         messages = _messages.decode(memoryview(payload)[STAMP_BYTES:])
-    except msgspec.MsgspecError as error:
+    except _UNREADABLE as error:
         raise FrameError(f"not a message of this protocol: {error}") from None
     return stamp, [_unpack(message) for message in messages]
 
@@ -190,7 +191,7 @@ def decode_calls(payload: bytes) -> tuple[Stamp, list[AnyCall]]:
     stamp = _stamp(payload)
     try:
         calls = _calls.decode(memoryview(payload)[STAMP_BYTES:])
-    except msgspec.MsgspecError as error:
+    except _UNREADABLE as error:
         raise FrameError(f"not a call of this protocol: {error}") from None
     return stamp, calls
 
@@ -205,7 +206,7 @@ def decode_results(payload: bytes) -> tuple[Stamp, list[AnyResult]]:
     stamp = _stamp(payload)
     try:
         results = _results.decode(memoryview(payload)[STAMP_BYTES:])
-    except msgspec.MsgspecError as error:
+    except _UNREADABLE as error:
         raise FrameError(f"not a result of this protocol: {error}") from None
     return stamp, results
 

@@ -1,0 +1,104 @@
+"""Clusters of real processes for the tests."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+
+from quorumlog.node.client import NodeClient
+from quorumlog.node.supervisor import Cluster
+from quorumlog.node.wire import ReadResult, StatusResult, unpack_batches
+from quorumlog.storage.batch import BatchKind
+
+_T = TypeVar("_T")
+TIMING = {"election_timeout": 300, "election_jitter": 300, "heartbeat_interval": 50}
+
+
+class Bench:
+    """A cluster and what tests do with it; every wait is bounded."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+
+    async def leader(self, among: list[int] | None = None) -> int:
+        """A node that leads and has committed in its term."""
+        for _ in range(200):
+            for node in among if among is not None else self.cluster.nodes:
+                state = await self.state(node)
+                if state is not None and state.role == "leader" and state.commit >= 0:
+                    return node
+            await asyncio.sleep(0.05)
+        raise AssertionError("no leader within 10 s")
+
+    async def state(self, node: int) -> StatusResult | None:
+        """What a node says of itself; None if it does not answer."""
+        try:
+            client = await self.cluster.client(node)
+        except OSError:
+            return None
+        try:
+            answer = await asyncio.wait_for(client.status(), 2)
+        except (OSError, TimeoutError):
+            return None
+        finally:
+            client.close()
+        assert isinstance(answer, StatusResult)
+        return answer
+
+    async def until(self, holds: Callable[[], Awaitable[bool]], what: str, seconds: float = 10) -> None:
+        """Wait until something holds."""
+        for _ in range(int(seconds / 0.05)):
+            if await holds():
+                return
+            await asyncio.sleep(0.05)
+        raise AssertionError(f"not within {seconds} s: {what}")
+
+    async def values(self, node: int) -> list[int]:
+        """The values that a node shows as committed, in order."""
+        client = await self.cluster.client(node)
+        found: list[int] = []
+        position = 0
+        while True:
+            answer = await asyncio.wait_for(client.read(position, committed=True), 5)
+            assert isinstance(answer, ReadResult)
+            found += [b.value for b in unpack_batches(answer.batches) if b.kind is BatchKind.DATA]
+            if answer.next_offset == position:
+                client.close()
+                return found
+            position = answer.next_offset
+
+
+async def append(client: NodeClient, value: int, size: int = 20, **options: Any) -> Any:  # noqa: ANN401
+    """Append one value."""
+    return await asyncio.wait_for(client.append(value.to_bytes(8, "big") + bytes(size), **options), 5)
+
+
+def with_cluster(
+    directory: Path,
+    body: Callable[[Bench], Awaitable[_T]],
+    nodes: int = 3,
+    **options: Any,  # noqa: ANN401
+) -> _T:
+    """Run ``body`` on a fresh cluster and stop it."""
+
+    async def run() -> _T:
+        async with Cluster(directory, nodes=nodes, seed=1, timing=TIMING, **options) as cluster:
+            return await asyncio.wait_for(body(Bench(cluster)), 60)
+
+    return asyncio.run(run())
+
+
+@pytest.fixture
+def arena() -> Callable[..., Any]:
+    """`with_cluster`, for tests that are not in a package."""
+    return with_cluster
+
+
+@pytest.fixture
+def put() -> Callable[..., Any]:
+    """`append`, likewise."""
+    return append

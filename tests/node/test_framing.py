@@ -1,0 +1,125 @@
+"""Frames and messages: what goes in comes out however it is cut, and garbage is refused and costs nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from quorumlog.node import wire
+from quorumlog.node.framing import (
+    HELLO_BYTES,
+    MAX_FRAME_BYTES,
+    FrameError,
+    FrameReader,
+    Hello,
+    Role,
+    frame,
+)
+from quorumlog.raft import messages
+from quorumlog.storage.batch import BatchKind, RecordBatch
+
+HELLO = Hello(Role.CLIENT, -1, b"12345678")
+OFFSETS = st.integers(-1, 2**40)
+BATCHES = st.builds(
+    RecordBatch,
+    st.integers(0, 2**40),
+    st.integers(0, 2**40),
+    st.sampled_from(list(BatchKind)),
+    st.integers(1, 1000),
+    st.sampled_from([-1, 0, 1]),
+    st.binary(min_size=8, max_size=100),
+)
+FIELDS: dict[str, st.SearchStrategy[Any]] = {
+    "pre_vote": st.booleans(),
+    "granted": st.booleans(),
+    "success": st.booleans(),
+    "flush": st.booleans(),
+    "batches": st.lists(BATCHES, max_size=4).map(tuple),
+}
+MESSAGES = st.one_of(
+    *(
+        st.builds(kind, **{name: FIELDS.get(name, OFFSETS) for name in kind.__struct_fields__})
+        for kind in messages.AnyMessage.__args__
+    )
+)
+STAMPS = st.tuples(st.integers(0, 2**62), st.integers(0, 2**31 - 1))
+
+
+@given(payloads=st.lists(st.binary(max_size=300), max_size=8), data=st.data())
+def test_frames_come_out_however_the_stream_is_cut(payloads: list[bytes], data: st.DataObject) -> None:
+    stream = HELLO.encode() + b"".join(map(frame, payloads))
+    reader = FrameReader()
+    found = []
+    while stream:
+        cut = data.draw(st.integers(1, len(stream)))
+        found += reader.feed(stream[:cut])
+        stream = stream[cut:]
+    assert reader.hello == HELLO
+    assert found == payloads
+    assert not reader.partial
+
+
+@given(garbage=st.binary(min_size=1, max_size=400))
+def test_what_is_no_hello_is_refused_and_not_kept(garbage: bytes) -> None:
+    reader = FrameReader()
+    try:
+        reader.feed(garbage)
+    except FrameError:
+        return
+    # Only a beginning of the magic, or by rare luck a hello, is not refused.
+    assert reader.held < HELLO_BYTES or reader.hello is not None
+
+
+@pytest.mark.parametrize("length", [MAX_FRAME_BYTES + 1, 2**32 - 1])
+def test_too_long_a_frame_is_refused_before_any_of_it_comes(length: int) -> None:
+    reader = FrameReader()
+    reader.feed(HELLO.encode())
+    with pytest.raises(FrameError, match="limit"):
+        reader.feed(length.to_bytes(4, "big"))
+    with pytest.raises(FrameError, match="limit"):
+        frame(bytes(MAX_FRAME_BYTES + 1))
+
+
+@given(stamp=STAMPS, sent=st.lists(MESSAGES, max_size=5))
+def test_messages_survive_the_wire(stamp: wire.Stamp, sent: list[messages.AnyMessage]) -> None:
+    framed = wire.encode_messages(stamp, sent)
+    assert wire.decode_messages(framed[4:]) == (stamp, sent)
+
+
+@given(stamp=STAMPS, message=MESSAGES, where=st.integers(0, 10_000), flip=st.integers(1, 255))
+def test_a_damaged_message_is_refused_or_still_a_message(
+    stamp: wire.Stamp, message: messages.AnyMessage, where: int, flip: int
+) -> None:
+    payload = bytearray(wire.encode_messages(stamp, [message])[4:])
+    payload[where % len(payload)] ^= flip
+    try:
+        _, found = wire.decode_messages(bytes(payload))
+    except FrameError:
+        return
+    assert all(isinstance(each, messages.Message) for each in found)
+    # A batch carries its own checksum: what comes through is what was sent.
+    for each in found:
+        if isinstance(each, messages.AppendEntries) and isinstance(message, messages.AppendEntries):
+            assert set(each.batches) <= set(message.batches)
+
+
+@given(st.binary(max_size=300))
+def test_random_payloads_are_refused(payload: bytes) -> None:
+    for decode in (wire.decode_messages, wire.decode_calls, wire.decode_results):
+        try:
+            _, found = decode(payload)
+        except FrameError:
+            continue
+        assert found == []
+
+
+@pytest.mark.parametrize("field", ["term", "previous", "commit"])
+@pytest.mark.parametrize("number", [-2, 2**60])
+def test_numbers_out_of_range_are_refused(field: str, number: int) -> None:
+    fields = {"term": 1, "sequence": 1, "previous": 0, "previous_term": 0, "commit": 0, "visible": 0}
+    message = messages.AppendEntries(**{**fields, field: number}, flush=False, batches=())
+    with pytest.raises(FrameError, match="out of range"):
+        wire.decode_messages(wire.encode_messages((1, 0), [message])[4:])
