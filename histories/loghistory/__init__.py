@@ -26,15 +26,15 @@ Reading, streaming and columnar::
     for batch in run.batches(columns=["seq", "node", "commit"], kinds=[Kind.COMMIT]):
         ...
 
-Bad input is a `HistoryError`, whose text is one line: file, line, field, problem, remedy. `open_run(path, lenient=True)`
-reads on and keeps what it set aside in a quarantine file.
+Bad input is a `HistoryError`, whose text is one line: file, line, field, problem, remedy.
+`open_run(path, lenient=True)` reads on and keeps what it set aside in a quarantine file.
 """
 
 from .clock import HybridClock, HybridTime
 from .errors import HistoryError
 from .manifest import Manifest
-from .recorder import FileSink, MemorySink, Recorder, Sink
 from .merge import MergeNotes, merge_runs, merged
+from .recorder import FileSink, MemorySink, Recorder, Sink
 from .run import RunSink, write_run
 from .schema import CLIENT_KINDS, COLUMNS, REQUIRED, SCHEMA, VERSION, Acks, Column, Kind, Operation
 from .source import RunSource, open_run

@@ -60,15 +60,16 @@ def from_rows(rows: Sequence[Row], file: str = "memory") -> pa.RecordBatch:
 
 
 def _array(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
-    """Values as an array; no float or bool passes for an integer, which a direct conversion would cut off silently."""
-    if kind not in _LIMITS:
-        return pa.array(values, kind)
-    array = pa.array(values)
-    if array.type == kind:
-        return array
-    if not pa.types.is_integer(array.type):
-        raise TypeError("no integer")
-    return array.cast(kind)
+    """Values as an array. A conversion alone would cut floats off to integers and take bytes for text."""
+    plain_type = int if kind in _LIMITS else str
+    for found in set(map(type, values)):
+        if (
+            found is not plain_type
+            and found is not type(None)
+            and not (issubclass(found, plain_type) and found is not bool)
+        ):
+            raise TypeError(f"{found} for {plain_type}")
+    return pa.array(values, kind)
 
 
 def _wrong_type(rows: Sequence[Row], values: Sequence[Any], kind: pa.DataType, name: str, file: str) -> HistoryError:

@@ -21,12 +21,18 @@ from .validity import Reason
 MAX_RAW = 4096
 MAX_QUARANTINE = 64 << 20
 
+MAX_BAD = 1 << 20
+"""A lenient reading is given up after so many refusals if they are more than the good events."""
+
 
 class Intake(Protocol):
     """Where a reader reports what it refuses."""
 
     def refuse(self, reason: Reason, error: HistoryError, raw: bytes) -> None:
         """Take note of one refused line or event; raises the error if reading must stop."""
+
+    def take(self, events: int) -> None:
+        """Take note of so many good events."""
 
     def close(self) -> None:
         """The reading ended."""
@@ -41,6 +47,9 @@ class Strict:
     def refuse(self, reason: Reason, error: HistoryError, raw: bytes) -> None:
         """Raise the error."""
         raise error
+
+    def take(self, events: int) -> None:
+        """Nothing to do."""
 
     def close(self) -> None:
         """Nothing to do."""
@@ -57,10 +66,22 @@ class Lenient:
         self._path = quarantine
         self._file: BinaryIO | None = None
         self._written = 0
+        self._bad = 0
+        self._good = 0
+
+    def take(self, events: int) -> None:
+        """Count good events."""
+        self._good += events
 
     def refuse(self, reason: Reason, error: HistoryError, raw: bytes) -> None:
-        """Count the refusal and keep the line."""
+        """Count the refusal and keep the line; raises if there are more than `MAX_BAD` and more bad than good ones."""
         self.counts[str(reason)] += 1
+        self._bad += 1
+        if self._bad > max(MAX_BAD, self._good):
+            problem = f"more than {self._bad - 1} lines or events are bad, more than are good"
+            raise HistoryError(
+                error.file, error.line, None, problem, "name a file that is a history", place=error.place
+            )
         if self._path is None or self._written >= MAX_QUARANTINE:
             return
         record = {

@@ -83,6 +83,7 @@ def read(
         if upgrade is None:
             events, upgrade = _after_header(block, file, intake)
         batch = _batch(events, upgrade, file, intake, last_seq)
+        intake.take(batch.num_rows)
         if batch.num_rows:
             last_seq = batch.column(0)[-1].as_py()
             yield batch

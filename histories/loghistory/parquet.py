@@ -31,7 +31,7 @@ from .versions import Upgrade, upgrade_of
 MAGIC = b"PAR1"
 GROUP_ROWS = 1 << 17
 
-MAX_ROWS_PER_BYTE = 1000
+MAX_ROWS_PER_BYTE = 50
 """A file that claims more rows for its size is refused as a bomb."""
 MAX_GROUP_BYTES = 2 << 30
 
@@ -109,7 +109,9 @@ def _first_line(error: Exception) -> str:
 def _opened(path: Path) -> Iterator[tuple[pq.ParquetFile, Upgrade]]:
     """The file, its index read and found to be of a history that this library can read, and how to read it."""
     try:
-        file = pq.ParquetFile(path, page_checksum_verification=True, read_dictionary=list(WORDS))
+        metadata = pq.read_metadata(path)
+        words = [name for name in WORDS if name in metadata.schema.names]
+        file = pq.ParquetFile(path, metadata=metadata, page_checksum_verification=True, read_dictionary=words)
         schema = file.schema_arrow
         groups = [file.metadata.row_group(i) for i in range(file.num_row_groups)]
         rows, largest = file.metadata.num_rows, max((g.total_byte_size for g in groups), default=0)
@@ -166,6 +168,7 @@ def _good(
             intake.refuse(flaw.reason, error, _as_line(batch, flaw.row))
             keep[flaw.row] = False
         batch = batch.filter(pa.array(keep))
+    intake.take(batch.num_rows)
     if "seq" in batch.schema.names and batch.num_rows:
         last_seq = batch.column("seq")[-1].as_py()
     return batch, last_seq

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -101,11 +102,12 @@ def write_run(
     _refuse_existing(target)
     batches = events.to_batches() if isinstance(events, pa.Table) else events
     unfinished = target.with_name(f"{target.name}.{os.getpid()}.tmp")
-    unfinished.mkdir(parents=True)
+    with _writing(target):
+        unfinished.mkdir(parents=True)
     try:
         path = unfinished / (_EVENTS + format_.suffix)
         tally = Tally()
-        with path.open("wb") as file:
+        with _writing(target), path.open("wb") as file:
             digested = Digested(file)
             write_all(tally.through(checked(batches, str(target))), format_, digested)
         given = manifest() if callable(manifest) else as_manifest(manifest)
@@ -118,3 +120,39 @@ def write_run(
         shutil.rmtree(unfinished, ignore_errors=True)
         raise
     return complete
+
+
+def write_file(
+    path: str | os.PathLike[str],
+    events: pa.Table | Iterable[pa.RecordBatch],
+    format: Format | str | None = None,  # noqa: A002
+) -> int:
+    """Write a single file of events, which appears by rename; returns their number.
+
+    ``format`` None: as the name says (`Format.of_name`). A file that exists is refused.
+    """
+    target = Path(path)
+    format_ = Format(format) if format else Format.of_name(target)
+    if target.exists():
+        raise HistoryError(target, None, None, "already exists", "name another file")
+    batches = events.to_batches() if isinstance(events, pa.Table) else events
+    unfinished = target.with_name(f"{target.name}.{os.getpid()}.tmp")
+    tally = Tally()
+    try:
+        with _writing(target), unfinished.open("wb") as file:
+            write_all(tally.through(checked(batches, str(target))), format_, Digested(file))
+        unfinished.rename(target)
+    except BaseException:
+        unfinished.unlink(missing_ok=True)
+        raise
+    return tally.events
+
+
+@contextmanager
+def _writing(target: Path) -> Iterator[None]:
+    """A disk that cannot take the output is a `HistoryError` about it."""
+    try:
+        yield
+    except OSError as error:
+        problem = f"cannot be written ({error.strerror or error})"
+        raise HistoryError(target, None, None, problem, "make room or name another place") from None

@@ -95,7 +95,7 @@ class RunSource:
             read: Callable[[int], bytes] = stream.read
             close: Callable[[], None] = stream.close
         else:
-            file = self.events.open("rb")
+            file = self.events.open("rb", buffering=0)
             read, close = file.read, file.close
         try:
             yield from jsonl.read(read, str(self.events), intake, ending, torn_end_allowed=self._killed)
@@ -174,9 +174,12 @@ def _compare(events: Path, found: Manifest, verify: bool) -> None:
 
 
 def format_of(path: Path) -> Format:
-    """The format of a file by its first bytes."""
-    with path.open("rb") as file:
-        start = file.read(4)
+    """The format of a file by its first bytes; a `HistoryError` if it cannot be read."""
+    try:
+        with path.open("rb") as file:
+            start = file.read(4)
+    except OSError as error:
+        raise HistoryError(path, None, None, f"cannot be read ({error.strerror})", "see its permissions") from None
     if start == parquet.MAGIC:
         return Format.PARQUET
     return Format.ZSTD if start == zstd.MAGIC else Format.JSON_LINES

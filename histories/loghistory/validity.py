@@ -106,11 +106,10 @@ def _rules(batch: pa.RecordBatch, last_seq: int | None) -> Iterator[_Rule]:
         unknown = codes < 0
         if unknown.any():
             yield _Rule(unknown, lambda row: _unknown_kind(row, batch.column("kind")[row].as_py()))
-    for name, needed in _NEEDED.items():
+    for name in _needed_by(codes):
         if name not in names or batch.column(name).null_count == 0:
             continue
-        if codes is None and name not in _ALWAYS:
-            continue
+        needed = _NEEDED[name]
         absent = batch.column(name).is_null().to_numpy(zero_copy_only=False)
         missing = absent if codes is None else absent & needed[codes]
         if missing.any():
@@ -118,6 +117,15 @@ def _rules(batch: pa.RecordBatch, last_seq: int | None) -> Iterator[_Rule]:
     yield from _ranges(batch, names, codes)
     if "seq" in names:
         yield from _order(batch.column("seq"), last_seq)
+
+
+def _needed_by(codes: npt.NDArray[np.int64] | None) -> list[str]:
+    """The columns that some event of these kinds must carry; without kinds, those of every event."""
+    names = dict.fromkeys(_ALWAYS)
+    if codes is not None:
+        for code in np.flatnonzero(np.bincount(codes + 1, minlength=1)[1:]):
+            names.update(dict.fromkeys(REQUIRED[KINDS[code]]))
+    return list(names)
 
 
 def _unknown_kind(row: int, word: Any) -> Flaw:  # noqa: ANN401

@@ -21,7 +21,7 @@ LEVEL = 3
 
 MAX_RATIO = 1000
 """A stream that expands to more than this times its size, beyond `FREE` bytes, is refused as a bomb."""
-FREE = 64 << 20
+FREE = 16 << 20
 
 
 def compress(data: bytes) -> bytes:
