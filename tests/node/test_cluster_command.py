@@ -1,0 +1,179 @@
+"""``logwitness cluster`` as a person uses it: a leader killed under load, judged; and ended in every way."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from loghistory import RunSource, open_run
+
+COMMAND = [sys.executable, "-c", "from quorumlog.node.cli import cluster; cluster(prog_name='logwitness cluster')"]
+
+
+def judge() -> Callable[[RunSource], dict[str, Any]]:
+    """The checker, by name."""
+    (found,) = entry_points(group="logwitness.judges", name="history")
+    loaded: Callable[[RunSource], dict[str, Any]] = found.load()
+    return loaded
+
+
+def run(directory: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run the command to its end."""
+    return subprocess.run(
+        [*COMMAND, "-o", str(directory), *arguments], capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+def rows(source: RunSource, *kinds: str) -> list[dict[str, Any]]:
+    return [row for batch in source.batches(kinds=list(kinds)) for row in batch.to_pylist()]
+
+
+def test_a_killed_leader_loses_nothing(tmp_path: Path) -> None:
+    directory = tmp_path / "run"
+    done = run(directory, "--faults", "kill-leader", "--duration", "4", "--seed", "3", "--clients", "8")
+    assert done.returncode == 0, done
+    assert done.stdout.startswith("seed 3\n")
+    assert "all nodes agree" in done.stdout
+    assert f"logwitness check {directory}" in done.stdout
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
+
+    source = open_run(directory)
+    manifest = source.manifest
+    assert manifest is not None
+    assert manifest.made_by["seed"] == 3
+    assert manifest.made_by["configuration"]["plan"]
+    leaders = rows(source, "leader")
+    crashes = rows(source, "crash")
+    assert crashes
+    assert crashes[0]["node"] in {leader["node"] for leader in leaders if leader["seq"] < crashes[0]["seq"]}
+    assert len({leader["term"] for leader in leaders}) == len(leaders) >= 2
+    assert {start["incarnation"] for start in rows(source, "start")} >= {0, 1}
+
+    # All acks=all appends that were acknowledged are in the final read of every node.
+    appended = {row["op"]: row["value"] for row in rows(source, "invoke") if row["f"] == "append" and row["acks"] == -1}
+    acknowledged = {appended[row["op"]] for row in rows(source, "ok") if row["op"] in appended}
+    assert len(acknowledged) > 50
+    final: dict[int, set[int]] = {}
+    for row in rows(source, "observe"):
+        if row["f"] == "final_read":
+            final.setdefault(row["node"], set()).add(row["value"])
+    assert sorted(final) == [0, 1, 2]
+    for values in final.values():
+        assert acknowledged <= values
+
+    verdict = judge()(source)
+    assert verdict["verdict"] == "holds", verdict
+    assert verdict["exit_status"] == 0
+
+
+def test_every_fault_at_once_and_write_caching(tmp_path: Path) -> None:
+    directory = tmp_path / "run"
+    done = run(directory, "--duration", "5", "--seed", "4", "--write-caching", "--faults", "kill,stop,cut")
+    assert done.returncode == 0, done
+    source = open_run(directory)
+    happened = {row["f"] for row in rows(source, "fault")}
+    assert "kill" in happened
+    assert "pause" in happened
+    assert happened & {"partition", "mute", "deafen"}
+    assert judge()(source)["verdict"] == "holds"
+
+
+def children(process: int) -> list[int]:
+    """The processes that a process started."""
+    return [int(word) for word in Path(f"/proc/{process}/task/{process}/children").read_text().split()]
+
+
+def alive(process: int) -> bool:
+    """Whether a process is there and no zombie."""
+    try:
+        return ") Z " not in Path(f"/proc/{process}/stat").read_text()
+    except FileNotFoundError:
+        return False
+
+
+def wait(holds: Callable[[], bool], what: str, seconds: float = 10) -> None:
+    deadline = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.05)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="finds the processes in /proc")
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
+def test_no_process_is_left_behind(how: signal.Signals, tmp_path: Path) -> None:
+    directory = tmp_path / "run"
+    command = subprocess.Popen(
+        [*COMMAND, "-o", str(directory), "--duration", "60", "--faults", "none"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        wait(lambda: len(children(command.pid)) == 3, "three nodes")
+        work = tmp_path / ".run.work"
+        wait(lambda: len(list(work.glob("histories/*.part"))) == 3, "the nodes are up")
+        time.sleep(1)
+        nodes = children(command.pid)
+        assert all(map(alive, nodes))
+        os.kill(nodes[0], signal.SIGSTOP)  # one that cannot even notice
+        command.send_signal(how)
+        _, errors = command.communicate(timeout=15)
+        wait(lambda: not any(map(alive, nodes)), f"nodes left behind: {nodes}")
+    finally:
+        command.kill()
+        command.wait()
+    assert not directory.exists()
+    if how == signal.SIGKILL:
+        # What was recorded so far is there, readable.
+        recorded = open_run(work / "clients.jsonl.part")
+        assert rows(recorded, "invoke")
+        again = run(directory, "--duration", "1", "--faults", "none")
+        assert again.returncode == 2
+        assert "left by a run that was killed" in again.stderr
+    else:
+        assert command.returncode == 130
+        assert errors == "interrupted; all nodes are stopped and nothing was written\n"
+        assert not work.exists()
+
+
+USAGE: dict[str, tuple[list[str], str]] = {
+    "an unknown fault": (["--faults", "kill,rain"], "'rain' is unknown"),
+    "no fault": (["--faults", ","], "give none"),
+    "no node": (["--nodes", "0"], "--nodes"),
+    "no time": (["--duration", "never"], "'never' is no time"),
+    "too long": (["--duration", "2h"], "is no time"),
+}
+
+
+def test_bad_usage_is_refused(tmp_path: Path) -> None:
+    from click.testing import CliRunner
+
+    from quorumlog.node.cli import cluster
+
+    for name, (arguments, expected) in USAGE.items():
+        done = CliRunner().invoke(cluster, ["-o", str(tmp_path / "run"), *arguments])
+        assert done.exit_code == 2, name
+        assert expected in done.output, name
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "letter.txt").write_text("dear")
+    for options, expected in (([], "exists already"), (["--force"], "holds no run")):
+        done = CliRunner().invoke(cluster, ["-o", str(tmp_path / "mine"), *options])
+        assert done.exit_code == 2
+        assert expected in done.output
+    assert (tmp_path / "mine" / "letter.txt").read_text() == "dear"
+    file = tmp_path / "file"
+    file.write_text("")
+    done = CliRunner().invoke(cluster, ["-o", str(file / "run"), "--duration", "1"])
+    assert done.exit_code == 2
+    assert len(done.output.splitlines()) == 2  # the seed, and what is wrong
+    assert json.dumps(str(file))[1:-1] in done.output

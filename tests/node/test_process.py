@@ -1,0 +1,224 @@
+"""One node's life: graceful stop, SIGKILL and restart, a full disk, and what it says when it cannot start."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from loghistory import open_run
+from quorumlog.node.process import DISK_FAILED, UNUSABLE
+
+LIMITED = (
+    "import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[1]),) * 2); del sys.argv[1]; "
+    "from quorumlog.node.__main__ import main; main()"
+)
+"""A node none of whose files may become larger than its first argument says: to it, the disk is full."""
+
+
+def events(path: Path) -> list[dict[str, Any]]:
+    """The events of a history file, without what is null."""
+    rows = [row for batch in open_run(path).batches() for row in batch.to_pylist()]
+    return [{name: value for name, value in row.items() if value is not None} for row in rows]
+
+
+def test_graceful_stop_and_restart(tmp_path: Path, arena: Callable[..., Any], put: Callable[..., Any]) -> None:
+    async def body(bench: Any) -> None:  # noqa: ANN401
+        cluster = bench.cluster
+        leader = await bench.leader()
+        client = await cluster.client(leader)
+        for value, acks in enumerate([-1, 1, 0, -1, 1]):
+            assert (await put(client, value, acks=acks)).outcome == "success"
+        os.kill(cluster.process_id(leader), signal.SIGTERM)
+        await bench.until(lambda: gone(cluster, leader), "the leader stops")
+        first = events(tmp_path / "histories" / f"node-{leader}.0.jsonl")
+        assert first[-1]["kind"] == "stop"
+        dirty = max(event["dirty"] for event in first if "dirty" in event)
+
+        await cluster.start(leader)
+        await cluster.wait_for(leader)
+        again = events(tmp_path / "histories" / f"node-{leader}.1.jsonl.part")[0]
+        assert (again["kind"], again["incarnation"]) == ("start", 1)
+        assert again["dirty"] == again["flushed"] == dirty
+        assert again["commit"] == -1
+        await bench.leader()
+
+    arena(tmp_path, body)
+    # The other nodes were stopped by the end of the cluster, all with a stop event and a finished file.
+    finished = sorted(path.name for path in (tmp_path / "histories").iterdir())
+    assert len(finished) == 4
+    assert all(name.endswith(".jsonl") for name in finished)
+    assert all((tmp_path / f"node-{node}.stderr").read_text() == "" for node in range(3))
+
+
+async def gone(cluster: Any, node: int) -> bool:  # noqa: ANN401
+    return not cluster.running(node)
+
+
+def test_killed_again_and_again_it_keeps_what_was_acknowledged(
+    tmp_path: Path, arena: Callable[..., Any], put: Callable[..., Any]
+) -> None:
+    async def body(bench: Any) -> None:  # noqa: ANN401
+        cluster = bench.cluster
+        acknowledged = []
+        value = 0
+        for _ in range(3):
+            leader = await bench.leader()
+            client = await cluster.client(leader)
+            waiting = []
+            for _ in range(200):
+                value += 1
+                waiting.append((value, asyncio.ensure_future(put(client, value))))
+            await asyncio.sleep(0.02)
+            await cluster.kill(leader)
+            for name, answer in waiting:
+                try:
+                    if (await answer).outcome == "success":
+                        acknowledged.append(name)
+                except ConnectionError:
+                    continue
+            await cluster.start(leader)
+            await cluster.wait_for(leader)
+        leader = await bench.leader()
+        assert (await put(await cluster.client(leader), value + 1)).outcome == "success"
+
+        async def equal() -> bool:
+            return len({tuple(await bench.values(node)) for node in cluster.nodes}) == 1
+
+        await bench.until(equal, "all nodes show the same")
+        shown = await bench.values(leader)
+        assert len(shown) == len(set(shown))
+        assert set(acknowledged) <= set(shown)
+        assert shown[-1] == value + 1
+
+    arena(tmp_path, body)
+    for path in (tmp_path / "histories").glob("*.1.*"):
+        kinds = [event["kind"] for event in events(path)]
+        assert kinds.count("start") == 1
+
+
+def test_a_full_disk_stops_the_node_with_one_line(
+    tmp_path: Path, arena: Callable[..., Any], put: Callable[..., Any]
+) -> None:
+    limit = 300_000
+
+    async def body(bench: Any) -> None:  # noqa: ANN401
+        client = await bench.cluster.client(await bench.leader())
+        outcomes = []
+        for value in range(100):
+            try:
+                outcomes.append((await put(client, value, size=10_000)).outcome)
+            except ConnectionError:
+                break
+        assert 20 < outcomes.count("success") < 40  # as much as fits
+        await bench.until(lambda: gone(bench.cluster, 0), "the node stops")
+
+    ended: list[tuple[int, int]] = []
+    arena(
+        tmp_path,
+        body,
+        nodes=1,
+        command=(sys.executable, "-c", LIMITED, str(limit)),
+        ended=lambda node, status: ended.append((node, status)),
+    )
+    assert ended == [(0, DISK_FAILED)]
+    lines = (tmp_path / "node-0.stderr").read_text().splitlines()
+    assert len(lines) == 1
+    assert lines[0].startswith("node 0: stopped, the disk failed: log/")
+    assert "File too large" in lines[0]
+    history = events(tmp_path / "histories" / "node-0.0.jsonl.part")
+    assert history[-1]["kind"] == "storage_error"
+    assert "File too large" in history[-1]["reason"]
+
+
+def test_a_full_disk_under_the_history_stops_the_node_too(
+    tmp_path: Path, arena: Callable[..., Any], put: Callable[..., Any]
+) -> None:
+    async def body(bench: Any) -> None:  # noqa: ANN401
+        client = await bench.cluster.client(await bench.leader())
+        with pytest.raises((ConnectionError, TimeoutError)):  # noqa: PT012
+            for value in range(1000):
+                await put(client, value, size=0)
+        await bench.until(lambda: gone(bench.cluster, 0), "the node stops")
+
+    arena(tmp_path, body, nodes=1, command=(sys.executable, "-c", LIMITED, "60000"))
+    (line,) = (tmp_path / "node-0.stderr").read_text().splitlines()
+    assert "the disk failed" in line
+    assert len(events(tmp_path / "histories" / "node-0.0.jsonl.part")) > 100  # readable up to its last whole event
+
+
+GOOD = {"node": 0, "addresses": {"0": "127.0.0.1:1"}, "data": "disk"}
+BAD_CONFIGURATIONS: dict[str, tuple[str, str]] = {
+    "no JSON": ("{", "truncated"),
+    "no object": ("[1]", "Expected `object`"),
+    "a missing field": (json.dumps({"node": 0, "data": "d"}), "addresses"),
+    "an unknown field": (json.dumps({**GOOD, "nodes": 3}), "nodes"),
+    "a node that is not among them": (json.dumps({**GOOD, "node": 4}), "4 is not in addresses"),
+    "a wrong address": (json.dumps({**GOOD, "addresses": {"0": "here"}}), "'here' of node 0 is not host:port"),
+    "a wrong port": (json.dumps({**GOOD, "addresses": {"0": "h:70000"}}), "is not host:port"),
+    "a negative node": (json.dumps({**GOOD, "node": -1, "addresses": {"-1": "h:1"}}), "from 0 to"),
+    "a wrong type": (json.dumps({**GOOD, "seed": "x"}), "$.seed"),
+    "a wrong time": (json.dumps({**GOOD, "timing": {"heartbeat_interval": 2000}}), "election_timeout"),
+}
+
+
+def start(config: Path) -> subprocess.CompletedProcess[str]:
+    """Run a node that should not get far."""
+    return subprocess.run(
+        [sys.executable, "-m", "quorumlog.node", "--config", str(config)],
+        capture_output=True,
+        text=True,
+        timeout=20,
+        check=False,
+    )
+
+
+def test_bad_configurations_are_told_in_one_line(tmp_path: Path) -> None:
+    # In this process for speed; once below as a command.
+    from quorumlog.node.configuration import ConfigurationError, load
+
+    for name, (text, expected) in BAD_CONFIGURATIONS.items():
+        path = tmp_path / "node.json"
+        path.write_text(text)
+        with pytest.raises(ConfigurationError) as error:
+            load(path)
+        assert str(error.value).startswith(f"{path}: "), name
+        assert expected in str(error.value), name
+        assert "\n" not in str(error.value), name
+
+
+def test_what_a_node_cannot_use_ends_it_with_one_line(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        for name in ("missing", "port", "vote", "vanished segment"):
+            directory = tmp_path / name
+            directory.mkdir()
+            config = directory / "node.json"
+            if name == "missing":
+                expected = "cannot be read"
+            else:
+                config.write_text(json.dumps({**GOOD, "addresses": {"0": f"127.0.0.1:{port}"}}))
+                expected = "address already in use"
+            if name == "vote":
+                (directory / "disk").mkdir()
+                (directory / "disk" / "vote").write_bytes(b"not a vote at all, but some other file")
+                expected = "vote"
+            if name == "vanished segment":
+                (directory / "disk" / "log").mkdir(parents=True)
+                (directory / "disk" / "log" / "state").write_bytes(b"")
+                expected = "log/state"
+            done = start(config)
+            assert done.returncode == UNUSABLE, (name, done)
+            (line,) = done.stderr.splitlines()
+            assert expected in line, (name, line)

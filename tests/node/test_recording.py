@@ -1,0 +1,121 @@
+"""What SIGKILL kept a node from recording is found again by comparing its log with its history."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from loghistory import HybridClock, Kind
+from quorumlog.node.recording import HistoryFile, end_stamp, find_history, missing_changes, term_runs, whole_events
+from quorumlog.storage.batch import BatchKind, RecordBatch
+from quorumlog.storage.log import Log
+from quorumlog.storage.simulated import SimulatedDisk
+
+STATE = {"term": 9, "role": "follower", "flushed": -1, "commit": -1, "visible": -1}
+
+
+def log_of(terms: list[int]) -> Log:
+    """A log with one batch a term, at offsets 0, 1, 2, ..; the value is the offset."""
+    log = Log.open(SimulatedDisk(random.Random(1)), "log")
+    append(log, list(enumerate(terms)))
+    return log
+
+
+def append(log: Log, entries: list[tuple[int, int]]) -> None:
+    for offset, term in entries:
+        log.append([RecordBatch(offset, term, BatchKind.DATA, 1, -1, offset.to_bytes(8, "big"))])
+
+
+def told(directory: Path, start: list[int], steps: list[tuple[str, int, int]]) -> Path:
+    """A history: a start with a log of these terms, then appends (offset, term) and truncations (offset, dirty)."""
+    clock = HybridClock()
+    path = directory / "node-0.3.jsonl"
+    history = HistoryFile(path, clock, {"node": 0, "incarnation": 3})
+    runs = [[at, term] for at, term in enumerate(start) if at == 0 or start[at - 1] != term]
+    history.event(Kind.START, {**STATE, "dirty": len(start) - 1, "text": str(runs)})
+    for kind, offset, number in steps:
+        if kind == "append":
+            history.event(Kind.APPEND, {**STATE, "dirty": offset, "offset": offset, "entry_term": number})
+        else:
+            history.event(Kind.TRUNCATE, {**STATE, "dirty": number, "offset": offset})
+    history.flush()
+    found = find_history(path)
+    assert found is not None
+    return found
+
+
+CASES: dict[str, tuple[list[int], list[tuple[str, int, int]], list[int], list[tuple[Any, ...]]]] = {
+    "nothing is missing": ([1, 1], [("append", 2, 1)], [1, 1, 1], []),
+    "an append": ([1], [("append", 1, 1)], [1, 1, 2], [("append", 2, 2)]),
+    "two appends on an empty log": ([], [], [1, 1], [("append", 0, 1), ("append", 1, 1)]),
+    "a truncation": ([1, 1, 1], [], [1], [("truncate", 1)]),
+    "a truncation of everything": ([1, 1], [], [], [("truncate", 0)]),
+    "a truncation of what was appended": ([1], [("append", 1, 1), ("append", 2, 2)], [1, 1], [("truncate", 2)]),
+    "a truncation, then appends": ([1, 2, 2], [], [1, 1, 3], [("truncate", 1), ("append", 1, 1), ("append", 2, 3)]),
+    "appends after one that was told": ([1, 2], [("truncate", 1, 0)], [1, 3], [("append", 1, 3)]),
+    "the same length, another term": ([1], [("append", 1, 2)], [1, 3], [("truncate", 1), ("append", 1, 3)]),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_missing_changes(name: str, tmp_path: Path) -> None:
+    start, steps, now, expected = CASES[name]
+    changes = missing_changes(told(tmp_path, start, steps), log_of(now))
+    found = [
+        (kind, columns["offset"], columns["entry_term"]) if kind == "append" else (kind, columns["offset"])
+        for kind, columns in changes
+    ]
+    assert found == expected
+    for kind, columns in changes:
+        assert columns["incarnation"] == 3
+        assert columns["dirty"] == (columns["offset"] - 1 if kind == "truncate" else columns["offset"])
+        if kind == "append":
+            assert columns["value"] == columns["offset"]
+
+
+@given(
+    start=st.lists(st.integers(1, 3), max_size=6).map(sorted),
+    kept=st.integers(0, 6),
+    added=st.lists(st.integers(4, 5), max_size=3).map(sorted),
+)
+def test_told_and_missing_together_are_the_log(start: list[int], kept: int, added: list[int]) -> None:
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as directory:
+        path = told(Path(directory), start, [])
+        model = list(start)
+        for kind, columns in missing_changes(path, log_of(start[:kept] + added)):
+            if kind == "truncate":
+                del model[columns["offset"] :]
+            else:
+                assert columns["offset"] == len(model)
+                model.append(columns["entry_term"])
+    assert model == start[:kept] + added
+
+
+def test_a_torn_last_line_is_no_event(tmp_path: Path) -> None:
+    path = told(tmp_path, [1], [("append", 1, 1)])
+    last, end = end_stamp(path)
+    whole = path.read_bytes()
+    assert len(list(whole_events(path))) == 2
+    for cut in range(1, 40, 7):
+        path.write_bytes(whole[:-cut])
+        assert len(list(whole_events(path))) == 1
+        assert end_stamp(path)[0] < last < end
+    assert missing_changes(path, log_of([1, 1])) != []
+
+
+def test_a_history_is_never_overwritten(tmp_path: Path) -> None:
+    told(tmp_path, [], [])
+    with pytest.raises(FileExistsError):
+        told(tmp_path, [], [])
+
+
+def test_term_runs() -> None:
+    assert term_runs(log_of([])) == []
+    assert term_runs(log_of([1, 1, 4, 4, 6])) == [(0, 1), (2, 4), (4, 6)]
