@@ -130,13 +130,19 @@ def cluster(
 
 
 async def _interruptible(setting: Setting, work: Path, output: Path, name: str, tell: Callable[[str], None]) -> Ending:
-    """Play the run; SIGINT, SIGTERM and SIGHUP cancel it, which stops all nodes."""
+    """Play the run; SIGINT, SIGTERM and SIGHUP cancel it, which stops all nodes. Raises what `play` raises."""
     command = ["logwitness", *sys.argv[1:]]
     task = asyncio.create_task(play(setting, work, output, name, command, tell))
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         loop.add_signal_handler(number, task.cancel)
-    return await task
+    try:
+        return await task
+    except ExceptionGroup as group:  # several clients may fail at once, all for one reason
+        first: Exception = group
+        while isinstance(first, ExceptionGroup):
+            first = first.exceptions[0]
+        raise first from None
 
 
 @contextmanager

@@ -150,7 +150,8 @@ class Disturber:
             await self._cluster.start(node)
             await self._cluster.wait_for(node)
         except (ClusterError, OSError) as error:
-            self.problems.append(str(error))
+            if not self._down[node]:  # else it was killed again before it answered
+                self.problems.append(str(error))
 
     def _pairs(self, name: str, node: int) -> list[Pair]:
         others = [other for other in self._cluster.nodes if other != node]

@@ -113,7 +113,7 @@ class Cluster:
         if node in self._processes:
             return
         configuration = self.directory / f"node-{node}.json"
-        if not configuration.exists():
+        if not self._starts[node]:
             self._write_configuration(node, configuration)
         after = self.clock.tick()
         with (self.directory / f"node-{node}.stderr").open("ab") as errors:

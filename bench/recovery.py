@@ -1,0 +1,148 @@
+"""Recovery of a follower that is far behind, with and without a flush on every append_entries, on a real disk.
+
+The reason for raft-recovery.txt: a follower that flushes before each of its replies makes recovery wait for the disk
+once a chunk of 32 KiB. Three real processes: two hold the log, the third starts empty. The same log is recovered under
+the reference rule (flush on the last chunk and at every 1 MiB) and under ``recovery_flush = always``; the time is from
+the follower's first entry until it holds everything durably. Done in turn; the faster time of each counts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import dataclasses
+import json
+import shutil
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from quorumlog.node.supervisor import Cluster
+from quorumlog.node.wire import StatusResult
+from quorumlog.raft.rules import REFERENCE
+
+PAYLOAD = 8000  # four batches a chunk of 32 KiB
+FOLLOWER = 2
+VARIANTS = {
+    "reference": REFERENCE,
+    "flush always": dataclasses.replace(REFERENCE, recovery_flush=lambda *_: True),
+}
+
+
+def node(variant: str) -> None:
+    """Be a node that runs a variant of the rules."""
+    from quorumlog.node import __main__ as program
+    from quorumlog.node import process
+
+    plain = process.run
+    program.run = lambda configuration, supervisor: plain(configuration, VARIANTS[variant], supervisor)
+    program.main()
+
+
+def cluster(directory: Path, variant: str) -> Cluster:
+    """Three nodes on the directory's disks, none started; they record nothing."""
+    command = (sys.executable, str(Path(__file__).resolve()), "--node", variant)
+    return Cluster(directory, nodes=3, seed=1, record=False, command=command, timing={"election_timeout": 1000})
+
+
+async def state(nodes: Cluster, number: int) -> StatusResult:
+    """What a node says of itself."""
+    client = await nodes.client(number)
+    answer = await asyncio.wait_for(client.status(), 10)
+    client.close()
+    assert isinstance(answer, StatusResult)
+    return answer
+
+
+async def leader(nodes: Cluster) -> int:
+    """Start the two nodes that hold the log, and wait for one to lead."""
+    for number in range(FOLLOWER):
+        await nodes.start(number)
+        await nodes.wait_for(number)
+    for _ in range(400):
+        for number in range(FOLLOWER):
+            found = await state(nodes, number)
+            if found.role == "leader" and found.commit == found.dirty >= 0:
+                return number
+        await asyncio.sleep(0.05)
+    raise SystemExit("no leader within 20 s")
+
+
+async def fill(directory: Path, size: int) -> int:
+    """Write a log of ``size`` bytes on two nodes; returns how many batches."""
+    nodes = cluster(directory, "reference")
+    try:
+        client = await nodes.client(await leader(nodes))
+        count = size // PAYLOAD
+        for begin in range(0, count, 200):
+            group = range(begin, min(begin + 200, count))
+            answers = [client.append(value.to_bytes(8, "big") + bytes(PAYLOAD - 8), acks=-1) for value in group]
+            for answer in await asyncio.gather(*answers):
+                assert getattr(answer, "outcome", "") == "success", answer
+        await nodes.stop()
+    finally:
+        nodes.abandon()
+    return count
+
+
+async def recover(directory: Path, variant: str) -> float:
+    """Start the third node on an empty disk; returns the seconds until it holds everything durably."""
+    shutil.rmtree(directory / f"node-{FOLLOWER}", ignore_errors=True)
+    nodes = cluster(directory, variant)
+    try:
+        goal = (await state(nodes, await leader(nodes))).dirty
+        await nodes.start(FOLLOWER)
+        await nodes.wait_for(FOLLOWER)
+        deadline = time.perf_counter() + 300
+        first: float | None = None
+        while (found := await state(nodes, FOLLOWER)).flushed < goal:
+            now = time.perf_counter()
+            if now > deadline:
+                raise SystemExit(f"{variant}: recovered {found.flushed} of {goal} within 300 s")
+            first = now if first is None and found.dirty >= 0 else first
+            await asyncio.sleep(0.02)
+        assert first is not None, "it was over at once; the log is too small to measure"
+        took = time.perf_counter() - first
+        await nodes.stop()
+    finally:
+        nodes.abandon()
+    return took
+
+
+def main() -> None:
+    """Measure, print a table and one line of JSON."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="8 MB, once")
+    parser.add_argument("--directory", type=Path, default=Path("out"), help="on the disk to measure")
+    arguments = parser.parse_args()
+    megabytes, rounds = (8, 1) if arguments.quick else (256, 2)
+    arguments.directory.mkdir(parents=True, exist_ok=True)
+    seconds: dict[str, list[float]] = {variant: [] for variant in VARIANTS}
+    with tempfile.TemporaryDirectory(dir=arguments.directory, prefix="bench-recovery-") as name:
+        asyncio.run(fill(Path(name), megabytes * 1_000_000))
+        for _ in range(rounds):
+            for variant in VARIANTS:
+                seconds[variant].append(asyncio.run(recover(Path(name), variant)))
+    best = {variant: min(times) for variant, times in seconds.items()}
+    result: dict[str, Any] = {
+        "bench": "recovery",
+        "megabytes": megabytes,
+        "seconds": {variant: round(time, 3) for variant, time in best.items()},
+        "ratio": round(best["flush always"] / best["reference"], 2),
+    }
+    print(f"recovery of a follower {megabytes} MB behind")
+    for variant, taken in best.items():
+        print(f"  {variant:14} {taken:8.2f} s  {megabytes / taken:8.1f} MB/s")
+    print(f"  without a flush on every append_entries it is {result['ratio']:.2f} times as fast")
+    print(json.dumps(result))
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--node"]:
+        chosen = sys.argv[2]
+        del sys.argv[1:3]
+        node(chosen)
+    else:
+        main()
