@@ -54,9 +54,8 @@ class RunSource:
         if self._torn:
             found.append("The file of events has no proper end; the events are those up to its last whole one.")
         if self.set_aside:
-            total = sum(self.set_aside.values())
-            reasons = ", ".join(f"{reason} {count}" for reason, count in sorted(self.set_aside.items()))
-            found.append(f"{total} lines or events were set aside: {reasons}.")
+            counts = ", ".join(f"{count} {reason}" for reason, count in sorted(self.set_aside.items()))
+            found.append(f"Set aside: {counts}.")
         return found
 
     def batches(

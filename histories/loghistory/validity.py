@@ -7,7 +7,7 @@ Source: `loghistory.schema`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, TypeAlias
@@ -92,14 +92,22 @@ def flaws(batch: pa.RecordBatch, last_seq: int | None) -> list[Flaw]:
     ``last_seq`` is the ``seq`` of the event before the batch (None: there is none).
     """
     found: dict[int, Flaw] = {}
-    for rule in _rules(batch, last_seq):
-        for row in np.flatnonzero(rule.broken).tolist():
-            if row not in found:
-                found[row] = rule.flaw(row)
+    for rule in _rules(batch):
+        _add(rule, found)
+    if "seq" in batch.schema.names and batch.num_rows:
+        # An event that is refused for another reason does not count in the order of the rest.
+        for rule in _order(batch.column("seq"), list(found), last_seq):
+            _add(rule, found)
     return [found[row] for row in sorted(found)]
 
 
-def _rules(batch: pa.RecordBatch, last_seq: int | None) -> Iterator[_Rule]:
+def _add(rule: _Rule, found: dict[int, Flaw]) -> None:
+    for row in np.flatnonzero(rule.broken).tolist():
+        if row not in found:
+            found[row] = rule.flaw(row)
+
+
+def _rules(batch: pa.RecordBatch) -> Iterator[_Rule]:
     names = set(batch.schema.names)
     codes = kind_codes(batch.column("kind")) if "kind" in names else None
     if codes is not None:
@@ -115,8 +123,6 @@ def _rules(batch: pa.RecordBatch, last_seq: int | None) -> Iterator[_Rule]:
         if missing.any():
             yield _Rule(missing, _missing(name, batch))
     yield from _ranges(batch, names, codes)
-    if "seq" in names:
-        yield from _order(batch.column("seq"), last_seq)
 
 
 def _needed_by(codes: npt.NDArray[np.int64] | None) -> list[str]:
@@ -196,21 +202,19 @@ def _ranges(batch: pa.RecordBatch, names: set[str], codes: npt.NDArray[np.int64]
         )
 
 
-def _order(column: pa.Array, last_seq: int | None) -> Iterator[_Rule]:
-    size = len(column)
-    if size == 0:
-        return
-    known = ~column.is_null().to_numpy(zero_copy_only=False)
+def _order(column: pa.Array, refused: Sequence[int], last_seq: int | None) -> Iterator[_Rule]:
     lowest = np.iinfo(np.int64).min
-    seq = column.fill_null(lowest).to_numpy(zero_copy_only=False)
-    highest = np.empty(size, np.int64)
+    counted = np.ones(len(column), bool)
+    counted[refused] = False
+    seq = np.where(counted, column.fill_null(lowest).to_numpy(zero_copy_only=False), lowest)
+    highest = np.empty(len(seq), np.int64)
     highest[0] = lowest if last_seq is None else last_seq
     highest[1:] = seq[:-1]
     np.maximum.accumulate(highest, out=highest)
-    back = known & (seq <= highest)
+    back = counted & (seq <= highest)
     if last_seq is None:
         # Nothing is before the first event, not even the smallest integer.
-        back[: int(np.argmax(known)) + 1] = False
+        back[: int(np.argmax(counted)) + 1] = False
     if back.any():
         yield _Rule(
             back,

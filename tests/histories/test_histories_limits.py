@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -81,7 +82,7 @@ BOMBS: dict[str, tuple[Callable[[], Iterator[bytes]], str, str]] = {
         repeated_event,
         ", line 3, field seq: 1 does not come after 1: "
         "seq increases strictly; merge the files of several processes with `history merge`",
-        "1 {'sequence': 424462, 'bomb': 1}",
+        "1 {'sequence': N, 'bomb': 1}",
     ),
 }
 
@@ -96,7 +97,8 @@ def test_a_zstd_bomb(tmp_path: Path, name: str) -> None:
     assert bomb.stat().st_size < 1 << 20
     assert read(bomb) == (2, f"bomb.jsonl.zst{strict}")
     status, said = read(bomb, "lenient")
-    assert said == lenient
+    # How far a bomb is read before it is given up depends on the zstd library.
+    assert re.sub(r"'sequence': \d+", "'sequence': N", said) == lenient
     assert status == (2 if said.startswith("bomb") else 0)
 
 
@@ -135,7 +137,7 @@ def test_a_parquet_file_that_claims_too_much(tmp_path: Path) -> None:
     kinds = pa.DictionaryArray.from_arrays(pa.array([0] * 60_000_000, pa.int8()), pa.array(["stop"]))
     table = pa.table({"seq": same, "time": same, "kind": kinds})
     pq.write_table(table, path, compression="zstd", row_group_size=60_000_000)
-        status, said = read(path)
+    status, said = read(path)
     assert status == 2
     assert said == (
         f"events.parquet: the file claims 60000000 events in {path.stat().st_size} bytes: "
