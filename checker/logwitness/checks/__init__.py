@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from .contract import Check, Family
+from .elections import FAMILY as ELECTIONS
 from .offsets import FAMILY as OFFSETS
 from .replicas import FAMILY as REPLICAS
 
-FAMILIES: tuple[Family, ...] = (OFFSETS, REPLICAS)
+FAMILIES: tuple[Family, ...] = (OFFSETS, ELECTIONS, REPLICAS)
 
 
 def all_checks() -> tuple[Check, ...]:

@@ -91,8 +91,8 @@ class Words:
 SUCCESS, TRUNCATED = range(2)
 REASONS = {"success": SUCCESS, "truncated": TRUNCATED}
 
-ROLE_LEADER = 0
-ROLES = {"leader": ROLE_LEADER, "follower": 1, "candidate": 2, "learner": 3}
+ROLE_LEADER, ROLE_CANDIDATE = 0, 2
+ROLES = {"leader": ROLE_LEADER, "follower": 1, "candidate": ROLE_CANDIDATE, "learner": 3}
 
 ACKS_ALL, ACKS_LEADER, ACKS_NONE = -1, 1, 0
 ACKS_NAMES = {ACKS_ALL: "all", ACKS_LEADER: "1", ACKS_NONE: "0"}
