@@ -91,7 +91,7 @@ def merge(files: tuple[Path, ...], output: Path, format_: str, lenient: bool) ->
     \b
     Examples:
       logwitness history merge node-*.jsonl clients.jsonl -o run
-      logwitness history merge node-1.0.jsonl.part node-1.1.jsonl -o run --format parquet
+      logwitness history merge n1.jsonl.part n2.jsonl -o run --format parquet
     """
     manifest = merge_runs(files, output, format=format_, lenient=lenient)
     for note in manifest.notes:

@@ -62,11 +62,11 @@ class MergeNotes:
         """The remarks, one sentence each."""
         found = list(self.sources)
         if self.backwards:
-            found.append(f"{self.backwards} events are stamped earlier than an event before them in their file.")
+            found.append(f"Events stamped earlier than an event before them in their file: {self.backwards}.")
         if self.moved:
-            found.append(f"{self.moved} receives were stamped before their send and moved behind it.")
+            found.append(f"Receives stamped before their send, moved behind it: {self.moved}.")
         if self.without_send:
-            found.append(f"{self.without_send} messages were received whose send is not recorded.")
+            found.append(f"Messages received whose send is not recorded: {self.without_send}.")
         return found
 
 
