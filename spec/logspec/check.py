@@ -1,0 +1,109 @@
+"""Checking a model: run TLC and compare what came out with what the model declares.
+
+A model that must hold fails on anything but a clean end, the pinned number of distinct states and every action
+reached; a model that must fail fails on anything but the violation of the promise it names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from logspec.models import Model
+from logspec.tlc import EXIT_ACTION_VIOLATED, EXIT_OK, EXIT_VIOLATED, Outcome, Progress, run_tlc
+from logspec.toolchain import Toolchain
+
+_NEVER_AN_ACTION = frozenset({"Init", "Initial", "Small"})
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """One model checked: what TLC found and, if it is not what was expected, why (one sentence each)."""
+
+    model: Model
+    outcome: Outcome
+    problems: tuple[str, ...]
+
+    @property
+    def as_expected(self) -> bool:
+        """Whether everything came out as the model declares."""
+        return not self.problems
+
+    def to_json(self) -> dict[str, object]:
+        """Return the result as plain data."""
+        return {
+            "model": self.model.name,
+            "expected": "holds" if self.model.holds else f"violates {self.model.breaks}",
+            "as_expected": self.as_expected,
+            "problems": list(self.problems),
+            "violated": self.outcome.violated,
+            "distinct": self.outcome.distinct,
+            "generated": self.outcome.generated,
+            "depth": self.outcome.depth or len(self.outcome.behaviour),
+            "seconds": round(self.outcome.seconds, 2),
+            "actions": self.outcome.actions,
+        }
+
+
+def check_model(
+    model: Model,
+    tools: Toolchain,
+    *,
+    workers: int = 2,
+    seconds: float | None = None,
+    on_progress: Callable[[Progress], None] | None = None,
+) -> Checked:
+    """Run TLC on one model. ``seconds`` limits the wall clock time."""
+    outcome = run_tlc(
+        tools,
+        model.module,
+        model.configuration,
+        workers=workers if model.holds else 1,  # one worker finds the same shortest behaviour every time
+        coverage=model.holds,
+        seconds=seconds,
+        on_progress=on_progress,
+    )
+    return Checked(model, outcome, tuple(_problems(model, outcome, seconds)))
+
+
+def _problems(model: Model, outcome: Outcome, seconds: float | None) -> list[str]:
+    if outcome.timed_out:
+        return [f"TLC was stopped after {seconds:g} s"]
+    if outcome.errors:
+        return ["TLC says: " + " ".join(outcome.errors[0].split())]
+    return _problems_of_holding(model, outcome) if model.holds else _problems_of_failing(model, outcome)
+
+
+def _problems_of_failing(model: Model, outcome: Outcome) -> list[str]:
+    if outcome.violated is None:
+        return [f"{model.breaks} should be violated and is not ({outcome.distinct} states, TLC {_exit(outcome)})"]
+    if outcome.violated != model.breaks:
+        return [f"{outcome.violated} is violated; it should be {model.breaks}"]
+    if outcome.status not in (EXIT_VIOLATED, EXIT_ACTION_VIOLATED):
+        return [f"{outcome.violated} is violated, but TLC {_exit(outcome)}"]
+    return []
+
+
+def _problems_of_holding(model: Model, outcome: Outcome) -> list[str]:
+    if outcome.violated:
+        return [f"{outcome.violated} is violated"]
+    problems = []
+    if outcome.status != EXIT_OK:
+        problems.append(f"TLC {_exit(outcome)}")
+    if outcome.left:
+        problems.append(f"{outcome.left} states were not explored")
+    if model.distinct is None:
+        problems.append(f"{outcome.distinct} distinct states, and the model pins no number")
+    elif outcome.distinct != model.distinct:
+        problems.append(f"{outcome.distinct} distinct states, {model.distinct} are pinned")
+    idle = {name for name, count in outcome.actions.items() if count == 0} - _NEVER_AN_ACTION
+    if idle - model.unreached:
+        problems.append(f"never taken: {', '.join(sorted(idle - model.unreached))}")
+    taken = {name for name, count in outcome.actions.items() if count > 0} & model.unreached
+    if taken:
+        problems.append(f"declared as unreached, but taken: {', '.join(sorted(taken))}")
+    return problems
+
+
+def _exit(outcome: Outcome) -> str:
+    return f"ended with status {outcome.status}"

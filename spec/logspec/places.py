@@ -1,0 +1,25 @@
+"""Where the specifications lie and where fetched and temporary files go."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from logspec.errors import SpecError
+
+
+def spec_directory() -> Path:
+    """Return the directory with ``models.yaml`` and the TLA+ modules."""
+    here = Path(__file__).resolve().parent
+    for candidate in (here.parent, here / "modules"):
+        if (candidate / "models.yaml").is_file():
+            return candidate
+    raise SpecError(f"{here.parent}: no models.yaml here; run this from a checkout of the source")
+
+
+def cache_directory() -> Path:
+    """Return the directory for what is fetched once: the checkout's ``.cache``, else the user's cache."""
+    checkout = spec_directory().parent
+    if (checkout / "pyproject.toml").is_file() and os.access(checkout, os.W_OK):
+        return checkout / ".cache" / "logspec"
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "logwitness" / "logspec"

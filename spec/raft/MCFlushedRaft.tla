@@ -1,0 +1,169 @@
+---------------------------------- MODULE MCFlushedRaft ----------------------------------
+(* FlushedRaft made finite: bounds, states to begin with that are more interesting than the empty cluster,   *)
+(* and the mutants. spec/models.yaml says which model is made of which.                                       *)
+EXTENDS FlushedRaft
+
+CONSTANTS
+    MaxTerm, MaxLog, MaxCrashes, MaxPowerLosses
+
+Small ==
+    /\ \A n \in Node : term[n] <= MaxTerm /\ Len(log[n]) <= MaxLog
+    /\ crashes <= MaxCrashes
+    /\ powerLosses <= MaxPowerLosses
+
+Symmetric == Permutations(Node)
+
+(* Next with fewer choices: a flush covers everything and a follower hears the newest it can; what is older    *)
+(* could have been heard when it was new.                                                                     *)
+NextNewest ==
+    \E n \in Node :
+        \/ \E t \in TermsHeard : UpdateTerm(n, t)
+        \/ StandForElection(n)
+        \/ \E a \in asked : GiveVote(n, a)
+        \/ StepDown(n)
+        \/ BecomeLeader(n)
+        \/ AppendConfiguration(n, Entry(term[n], AcksAll))
+        \/ \E acks \in {AcksAll, AcksLeader} : ClientAppend(n, Entry(term[n], acks))
+        \/ \E c \in 1..Len(log[n]) : AdvanceCommit(n, c)
+        \/ role[n] = "leader" /\ LearnReplicated(n, MajorityReplicated(mri[n], Len(log[n]), FollowersDirty(n)))
+        \/ FollowerAppend(n)
+        \/ \E k \in 0..Len(log[n]) : FollowerTruncate(n, k)
+        \/ Hears(n) /\ LET e == MatchEnd(log[n], Leads(n).log) IN
+                FollowerHearsCommit(n, RecoveryCommit(e, Leads(n).commit, Leads(n).commit), e)
+        \/ Hears(n) /\ FollowerHearsVisible(n, Leads(n).visible, MatchEnd(log[n], Leads(n).log))
+        \/ Flush(n, Len(log[n]))
+        \/ Crash(n)
+        \/ \E k \in 0..Len(log[n]) : PowerLoss(n, k)
+
+-------------------------------------------------------------------------------------------
+(* States to begin with. Each can be reached from the empty cluster; the models reach-... show it.           *)
+
+All(x) == [n \in Node |-> x]
+Log(terms, acks) == [i \in DOMAIN terms |-> Entry(terms[i], acks[i])]
+Equal(e) == {[match |-> e, flushed |-> e, dirty |-> e]}    \* the reply of a follower that has 1..e, flushed
+First == Log(<<1>>, <<AcksAll>>)
+
+Start(terms, voted, roles, logs, asks, requests, answers, waits) ==
+    /\ term = terms
+    /\ vote = voted
+    /\ saved = [n \in Node |-> [term |-> terms[n], vote |-> voted[n]]]
+    /\ role = roles
+    /\ votes = All({})
+    /\ log = logs
+    /\ flushed = [n \in Node |-> Len(logs[n])]
+    /\ commit = All(1)
+    /\ mri = All(1)
+    /\ ub = All(1)
+    /\ asked = asks
+    /\ sent = requests
+    /\ replies = answers
+    /\ committed = <<[term |-> 1, at |-> 1]>>
+    /\ shown = <<1>>
+    /\ waiting = waits
+    /\ answered = {}
+    /\ crashes = 0
+    /\ powerLosses = 0
+
+Request(entries) == [log |-> entries, commit |-> 1, visible |-> 1]
+
+(* Just after an election: the configuration entry of term 1 is committed and visible on all nodes.           *)
+InitElected ==
+    \E l \in Node :
+        /\ lq = [n \in Node |-> IF n = l THEN 1 ELSE 0]
+        /\ Start(All(1), All(l), [n \in Node |-> IF n = l THEN "leader" ELSE "follower"], All(First), {},
+                 <<Request(First)>>, [m \in {l} |-> [f \in Others(l) |-> Equal(1)]], All({}))
+
+(* A leader of term 1 was cut off with two entries of its own, flushed, and still leads; another node was     *)
+(* just elected in term 2 by the third.                                                                       *)
+InitReelected ==
+    \E old, l, v \in Node :
+    LET tail == Log(<<1, 1, 1>>, <<AcksAll, AcksAll, AcksLeader>>) IN
+        /\ Cardinality({old, l, v}) = 3
+        /\ lq = [n \in Node |-> IF n = old THEN 2 ELSE IF n = l THEN 1 ELSE 0]
+        /\ Start([n \in Node |-> IF n = old THEN 1 ELSE 2],
+                 [n \in Node |-> IF n = old THEN old ELSE l],
+                 [n \in Node |-> IF n = v THEN "follower" ELSE "leader"],
+                 [n \in Node |-> IF n = old THEN tail ELSE First],
+                 {[term |-> 2, node |-> l, lastTerm |-> 1, dirty |-> 1]},
+                 <<Request(tail), Request(First)>>,
+                 [m \in {old, l} |-> [f \in Others(m) |-> IF m = l /\ f = old THEN {} ELSE Equal(1)]],
+                 [n \in Node |-> IF n = old THEN {[index |-> 2, term |-> 1]} ELSE {}])
+
+(* The old-term case of Raft: l leads again, in term 3, and still has its entry of term 1; d led term 2 and    *)
+(* has one of its own in its place; v has neither.                                                            *)
+InitOldTerm ==
+    \E l, d, v \in Node :
+    LET mine == Log(<<1, 1>>, <<AcksAll, AcksAll>>)
+        other == Log(<<1, 2>>, <<AcksAll, AcksAll>>)
+    IN  /\ Cardinality({l, d, v}) = 3
+        /\ lq = [n \in Node |-> IF n = v THEN 0 ELSE 2]
+        /\ Start([n \in Node |-> IF n = d THEN 2 ELSE 3],
+                 [n \in Node |-> IF n = d THEN d ELSE l],
+                 [n \in Node |-> IF n = v THEN "follower" ELSE "leader"],
+                 [n \in Node |-> IF n = l THEN mine ELSE IF n = d THEN other ELSE First],
+                 {[term |-> 2, node |-> d, lastTerm |-> 1, dirty |-> 1],
+                  [term |-> 3, node |-> l, lastTerm |-> 1, dirty |-> 2]},
+                 [t \in {2, 3} |-> Request(IF t = 2 THEN other ELSE mine)],
+                 [m \in {l, d} |-> [f \in Others(m) |-> IF f = v THEN Equal(1) ELSE {}]],
+                 [n \in Node |-> IF n = l THEN {[index |-> 2, term |-> 1]} ELSE {}])
+
+(* Five nodes: `old' waits for its entry of term 1, which e has as well. l leads term 2 and has told `old' so;  *)
+(* then e was elected in term 3 and has given its whole log to v and w.                                       *)
+InitSplit ==
+    \E old, e, l, v, w \in Node :
+    LET relic == Log(<<1, 1>>, <<AcksAll, AcksAll>>)
+        other == Log(<<1, 2>>, <<AcksAll, AcksAll>>)
+        full == Log(<<1, 1, 3>>, <<AcksAll, AcksAll, AcksAll>>)
+    IN  /\ Cardinality({old, e, l, v, w}) = 5
+        /\ lq = [n \in Node |-> IF n = old \/ n = l THEN 2 ELSE IF n = e THEN 3 ELSE 0]
+        /\ Start([n \in Node |-> IF n \in {old, l} THEN 2 ELSE 3],
+                 [n \in Node |-> IF n = old THEN Nobody ELSE IF n = l THEN l ELSE e],
+                 [n \in Node |-> IF n \in {e, l} THEN "leader" ELSE "follower"],
+                 [n \in Node |-> IF n = old THEN relic ELSE IF n = l THEN other ELSE full],
+                 {[term |-> 2, node |-> l, lastTerm |-> 1, dirty |-> 1],
+                  [term |-> 3, node |-> e, lastTerm |-> 1, dirty |-> 2]},
+                 [t \in {2, 3} |-> Request(IF t = 2 THEN other ELSE full)],
+                 [m \in {l, e} |-> [f \in Others(m) |->
+                    IF m = e THEN (IF f \in {v, w} THEN Equal(3) ELSE {})
+                    ELSE IF f = old THEN {[match |-> 1, flushed |-> 2, dirty |-> 2]}
+                    ELSE IF f \in {v, w} THEN Equal(1) ELSE {}]],
+                 [n \in Node |-> IF n = old THEN {[index |-> 2, term |-> 1]} ELSE {}])
+
+-------------------------------------------------------------------------------------------
+(* Mutants: the one-line changes of the rules page, each the stand-in for the rule that it is named after.    *)
+
+CommitCountsDirty(dirty, flushedThere, match) == Min(dirty, match)           \* ReplicatedFlushed
+CommitIgnoresMatch(dirty, flushedThere, match) == flushedThere               \* ReplicatedFlushed
+CommitOldTerm(candidate, own, candidateTerm, currentTerm) == candidate > own \* MayCommit
+CommitBeforeOwnFlush(ownFlushed, followers) == QuorumMatch(ownFlushed, followers)   \* CommitCandidate
+FollowerCommitUnclamped(own, leaderCommit, flushedHere, verified) == Max(own, leaderCommit)
+FollowerCommitUnverified(own, leaderCommit, flushedHere, verified) == Max(own, Min(leaderCommit, flushedHere))
+RecoveryLateCommitSample(chunkEnd, commitBeforeRead, commitNow) == commitNow
+
+AckOnTermChange(w, currentTerm, ownLog, ownCommit, ownMajority) ==           \* Outcome: stop conditions (2), (3)
+    IF currentTerm # w.term THEN (IF TermAt(ownLog, w.index) = w.term THEN Success ELSE Truncated)
+    ELSE ResolveQuorumAck(w.index, w.term, TermAt(ownLog, w.index), ownCommit, TermAt(ownLog, ownCommit))
+AckWithoutTerm(offset, t, termAtOffset, own, termAtCommit) ==                \* ResolveQuorumAck
+    IF own >= offset THEN Success ELSE Pending
+TruncatedAtOnce(offset, t, termAtOffset, own, termAtCommit) ==               \* ResolveQuorumAck
+    IF termAtOffset # t THEN Truncated ELSE IF own >= offset THEN Success ELSE Pending
+
+VisibleUnclamped(dirty, flushedThere, match) == dirty                        \* ReplicatedDirty
+VisibleJumpsPending(upperBound, own, lastQuorum, appended) == Max(upperBound, appended)  \* VisibilityOnAppend
+VisibleUsesDirty(majority, newCommit, ownDirty) == Max(majority, ownDirty)   \* MajorityOnCommit
+FollowerVisibleUnverified(leaderVisible, dirty, verified) == Min(leaderVisible, dirty)
+
+TruncationKeepsFlushed(flushedHere, k) == flushedHere                        \* FlushedAfterTruncation
+DuplicateTruncates(termHere, termThere) == FALSE                             \* BatchMatches
+StaleReplyAccepted(sequence, lastProcessed) == TRUE                          \* ReplyIsCurrent
+
+VoteTwice(votedFor, oldTerm, newTerm) == Nobody                              \* VoteAfterStepDown
+VoteNotDurable == FALSE                                                      \* VoteIsDurableFirst
+VoteIgnoresLog(lastTerm, dirty, ownLastTerm, ownDirty) == TRUE               \* LogOk
+PreVoteBumpsTerm(t) == t + 1                                                 \* PreVoteTerm
+
+-------------------------------------------------------------------------------------------
+(* Must be violated: the states above are reached from others.                                               *)
+NeverReelected == ~InitReelected
+NeverOldTerm == ~InitOldTerm
+===========================================================================================

@@ -1,0 +1,100 @@
+--------------------------------------- MODULE Rules ---------------------------------------
+(* The decisions of Raft with flushed and dirty offsets. Each operator has the name and the arguments of the *)
+(* function in quorumlog.raft.rules that the implementation runs (MayCommit is may_commit), so that the two  *)
+(* can be read side by side; a mutant model replaces one of them.                                             *)
+(* `own' is the leader's own offset, `followers' a function from each follower to its offset.                *)
+(* Source: rules page; the section stands at each group.                                                      *)
+EXTENDS Integers, FiniteSets, FlushedLog
+
+CONSTANT Nobody                    \* voted for nobody yet
+
+AcksAll == -1                      \* quorum_ack
+AcksLeader == 1                    \* leader_ack
+AcksNone == 0                      \* no_ack
+
+Success == "success"
+Truncated == "truncated"
+Pending == "pending"
+
+-------------------------------------------------------------------------------------------
+(* Commit index (raft-recovery, "Flushing strategy" and match_committed_index)                               *)
+
+(* The largest offset that a majority of the voters has reached.                                             *)
+QuorumMatch(own, followers) ==
+    LET voters == Cardinality(DOMAIN followers) + 1
+        values == {own} \union {followers[f] : f \in DOMAIN followers}
+        reached(v) == Cardinality({f \in DOMAIN followers : followers[f] >= v}) + (IF own >= v THEN 1 ELSE 0)
+    IN  Largest({v \in values : 2 * reached(v) > voters})
+
+ReplicatedFlushed(dirty, flushed, match) == Min(flushed, match)
+
+CommitCandidate(ownFlushed, followers) == Min(QuorumMatch(ownFlushed, followers), ownFlushed)
+
+MayCommit(candidate, commit, candidateTerm, currentTerm) ==
+    candidate > commit /\ candidateTerm = currentTerm
+
+(* `verified' is the last offset that the request proved equal to the leader's log.                          *)
+FollowerCommit(commit, leaderCommit, flushed, verified) ==
+    Max(commit, Min(leaderCommit, Min(flushed, verified)))
+
+(* What a recovery request carries: the commit index from before its read, and not beyond the chunk.         *)
+RecoveryCommit(chunkEnd, commitBeforeRead, commitNow) == Min(chunkEnd, commitBeforeRead)
+
+-------------------------------------------------------------------------------------------
+(* Visibility (raft-simplification, "Kafka ACKS in Redpanda")                                                *)
+
+ReplicatedDirty(dirty, flushed, match) == Min(dirty, match)
+
+(* MRI, the majority replicated index.                                                                       *)
+MajorityReplicated(majority, ownDirty, followers) == Max(majority, QuorumMatch(ownDirty, followers))
+
+(* UB, the visibility upper bound, when the leader appends and when its commit index moves.                  *)
+VisibilityOnAppend(upperBound, commit, lastQuorum, appended) ==
+    IF commit >= lastQuorum THEN Max(upperBound, appended) ELSE upperBound
+
+VisibilityOnCommit(upperBound, majority, commit, lastQuorum) ==
+    Max(upperBound, IF commit >= lastQuorum THEN majority ELSE commit)
+
+FollowerVisible(leaderVisible, dirty, verified) == Min(leaderVisible, Min(dirty, verified))
+
+-------------------------------------------------------------------------------------------
+(* Acknowledgements (raft-recovery, "consistency_level::quorum_ack", stop conditions)                        *)
+
+FlushRequired(acks, writeCaching) == acks = AcksAll /\ ~writeCaching
+
+ResolveQuorumAck(offset, term, termAtOffset, commit, termAtCommit) ==
+    CASE termAtOffset = term /\ commit >= offset       -> Success
+      [] termAtCommit > term /\ termAtOffset # term    -> Truncated
+      [] OTHER                                         -> Pending
+
+ResolveWriteCached(offset, term, termAtOffset, majority, commit, termAtCommit) ==
+    IF termAtOffset = term /\ majority >= offset
+    THEN Success
+    ELSE ResolveQuorumAck(offset, term, termAtOffset, commit, termAtCommit)
+
+-------------------------------------------------------------------------------------------
+(* Flush and replication (rules page, "Flush", "Heartbeats", "Truncation, crash, restart")                   *)
+
+AcceptFlush(truncationsAtStart, truncationsNow) == truncationsAtStart = truncationsNow
+
+FlushedAfter(flushed, captured) == Max(flushed, captured)
+
+BatchMatches(termHere, termThere) == termHere = termThere
+
+ReplyIsCurrent(sequence, lastProcessed) == sequence > lastProcessed
+
+-------------------------------------------------------------------------------------------
+(* Elections (rules page, "Elections")                                                                       *)
+
+LogOk(lastTerm, dirty, ownLastTerm, ownDirty) ==
+    lastTerm > ownLastTerm \/ (lastTerm = ownLastTerm /\ dirty >= ownDirty)
+
+GrantVote(votedFor, candidate, candidateLogOk, heardLeader) ==
+    candidateLogOk /\ ~heardLeader /\ votedFor \in {Nobody, candidate}
+
+PreVoteTerm(term) == term
+
+VoteAfterStepDown(votedFor, oldTerm, newTerm) == IF newTerm = oldTerm THEN votedFor ELSE Nobody
+
+VoteIsDurableFirst == TRUE
+===========================================================================================
