@@ -184,22 +184,23 @@ class LogMachine(RuleBasedStateMachine):
     @rule(which=st.integers(0, 3))
     def flush_finish(self, which: int) -> None:
         ran = [flush for flush in self.flushes if flush.ran]
-        self.finish(ran[which % len(ran)])
-
-    def finish(self, flush: OpenFlush) -> None:
+        flush = ran[which % len(ran)]
         self.flushes.remove(flush)
         fresh = flush.ticket.truncations == self.truncations
         assert self.log.flush_finish(flush.ticket) is fresh
         if fresh:
             self.promised = max(self.promised, flush.ticket.dirty)
 
-    @precondition(lambda self: self.flushes)
-    @rule()
-    def the_newest_flush_ends_first(self) -> None:
-        while self.flushes:
-            if not self.flushes[-1].ran:
-                self.log.flush_run(self.flushes[-1].ticket)
-            self.finish(self.flushes[-1])
+    @rule(shapes=shapes)
+    def a_flush_overtakes_another(self, shapes: list[tuple[int, int, int]]) -> None:
+        older = self.log.flush_begin()
+        self.append(shapes)
+        newer = self.log.flush_begin()
+        self.log.flush_run(newer)
+        self.log.flush_run(older)
+        for ticket in (newer, older):
+            assert self.log.flush_finish(ticket)
+        self.promised = self.dirty
 
     @rule()
     def flush(self) -> None:
@@ -388,7 +389,10 @@ class SimulatedLogMachine(LogMachine):
                     outcomes = [self.unchanged(batches, least=outcomes[0].least)]
                     self.log.append(batches)
                 case "flush":
+                    outcomes = [self.unchanged(batches, least=outcomes[0].least)]
+                    self.log.append(batches)
                     self.log.flush()
+                    self.batches += batches
                     outcomes = [self.unchanged(least=self.dirty)]
                 case "truncate":
                     outcomes = [self.unchanged(least=min(outcomes[0].least, first - 1))]

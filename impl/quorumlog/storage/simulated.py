@@ -154,7 +154,12 @@ class SimulatedDisk:
 
     def settle_names(self, directory: str, names: dict[str, _File]) -> None:
         """Make the names durable that the directory held when a sync began. For this module's sync points."""
-        for path in [p for p in self._durable_names if _directory_of(p) == directory and p not in names]:
+        gone = [
+            path
+            for path, file in self._durable_names.items()
+            if _directory_of(path) == directory and path not in names and self._files.get(path) is not file
+        ]
+        for path in gone:
             del self._durable_names[path]
         # A name that was removed or given to another file meanwhile is not this sync's to bring back.
         self._durable_names.update((p, f) for p, f in names.items() if self._files.get(p) is f)
