@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from .clients import FAMILY as CLIENTS
 from .contract import Check, Family
 from .elections import FAMILY as ELECTIONS
 from .offsets import FAMILY as OFFSETS
 from .replicas import FAMILY as REPLICAS
 
-FAMILIES: tuple[Family, ...] = (OFFSETS, ELECTIONS, REPLICAS)
+FAMILIES: tuple[Family, ...] = (OFFSETS, ELECTIONS, REPLICAS, CLIENTS)
 
 
 def all_checks() -> tuple[Check, ...]:

@@ -25,8 +25,11 @@ _NULLS: dict[str, int] = {
     "incarnation": -1,
     "acks": codes.NO_ACKS,
     "bytes": 0,
-    "count": 0,
+    "records": 0,
 }
+
+# Named tuples have a method ``count``.
+_SOURCE = {"records": "count"}
 
 _WORDS: dict[str, Mapping[str, int]] = {
     "kind": {str(kind): code for code, kind in enumerate(codes.KINDS)},
@@ -38,7 +41,7 @@ _WORDS: dict[str, Mapping[str, int]] = {
 class Columns(NamedTuple):
     """The columns of some events of one log, without nulls, all of the same length.
 
-    Null is `codes.NULL` (64-bit columns), `codes.NO_NODE`, `codes.NO_ACKS` or 0 (``bytes``, ``count``); ``kind``, ``f``,
+    Null is `codes.NULL` (64-bit columns), `codes.NO_NODE`, `codes.NO_ACKS` or 0 (``bytes``, ``records``); ``kind``, ``f``,
     ``reason`` and ``role`` hold the numbers of `codes`; ``last_offset`` is never null where ``offset`` is not. A column that
     nobody asked for is all null.
     """
@@ -62,6 +65,7 @@ class Columns(NamedTuple):
     visible: Array
     peer: Array
     bytes: Array
+    records: Array  # column ``count``
     reason: Array
     role: Array
 
@@ -84,6 +88,8 @@ class Reader:
     def __init__(self, name: str, wanted: Collection[str], words: codes.Words) -> None:
         self._name = name
         self._wanted = frozenset(wanted) | {"seq", "kind"}
+        if "count" in self._wanted:
+            self._wanted |= {"records"}
         if "last_offset" in self._wanted:
             self._wanted |= {"offset"}
         self._words = words
@@ -116,7 +122,7 @@ class Reader:
         dtype = np.dtype(_SMALL.get(name, np.int64))
         if name not in self._wanted:
             return self._blanks(name, batch.num_rows, dtype)
-        column = batch.column(name)
+        column = batch.column(_SOURCE.get(name, name))
         if column.null_count == len(column):
             return self._blanks(name, batch.num_rows, dtype)
         if name == "f":

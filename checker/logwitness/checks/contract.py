@@ -141,10 +141,11 @@ class Fold(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Verdicts:
-    """What a fold answers: one outcome a check, and its part of the loss account."""
+    """What a fold answers: one outcome a check, and the loss account as it sees it."""
 
     outcomes: tuple[Outcome, ...]
-    losses: tuple[Loss, ...] = ()
+    losses: tuple[Loss, ...] | None = None
+    """None: it cannot tell. The first family that can is believed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
+
 from loghistory.schema import Kind
 
 from .codes import FAULT, FAULT_WIPE, LEADER, NULL, ROLE, ROLE_CANDIDATE, TERM, VOTE
@@ -145,7 +146,9 @@ class ElectionsFold:
             return
         known.begun = seq
         for early, moved in known.early.items():
-            told = f"Node {early} moved to term {term} before any node was a candidate in it; node {node} was the first."
+            told = (
+                f"Node {early} moved to term {term} before any node was a candidate in it; node {node} was the first."
+            )
             self._violation(CANDIDATE, told, moved, seq)
 
     def _violation(self, check: int, sentence: str, *events: int) -> None:

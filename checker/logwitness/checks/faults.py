@@ -10,11 +10,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .codes import ACKS_NAMES, Words
+from .codes import ACKS_NAMES, CRASH, FAULT_CRASH, FAULT_POWER, FAULT_STORAGE, POWER_LOSS, Words
 from .columns import Ints
 from .contract import Loss
 from .hashing import grown
-from .kernel import part
+from .kernel import kernel, part
 
 _SLOTS = 64
 _EXAMPLES = 3
@@ -65,6 +65,14 @@ def note_fault(faults: Faults, seq: int, code: int) -> None:
 
 
 @part
+def fault_code(kind: int) -> int:
+    """The fault that an event of the kind crash, power_loss or storage_error is."""
+    if kind == CRASH:
+        return FAULT_CRASH
+    return FAULT_POWER if kind == POWER_LOSS else FAULT_STORAGE
+
+
+@part
 def fault_of(faults: Faults, acked: int) -> int:
     """The slot of the fault that an entry acknowledged at ``acked`` was lost to; 0 if there was none at all."""
     used = faults.used[0]
@@ -96,6 +104,13 @@ def enter(ledger: Ledger, faults: Faults, acks: int, acked: int, time: int, entr
     line[0] += 1
     line[1] += entries
     line[2] += size
+
+
+@kernel
+def enter_all(ledger: Ledger, faults: Faults, acks: Ints, acked: Ints, time: Ints, entries: Ints, size: Ints) -> None:
+    """Enter many losses."""
+    for i in range(len(acks)):
+        enter(ledger, faults, acks[i], acked[i], time[i], entries[i], size[i])
 
 
 def ledger_lines(ledger: Ledger, words: Words) -> tuple[Loss, ...]:

@@ -142,9 +142,9 @@ class KernelFold:
         """Run the kernel over the events, whose nodes are indices."""
         raise NotImplementedError
 
-    def losses(self) -> tuple[Loss, ...]:
-        """The fold's part of the loss account."""
-        return ()
+    def losses(self) -> tuple[Loss, ...] | None:
+        """The loss account as this fold sees it; None: it cannot tell."""
+        return None
 
     def undecided(self) -> str | None:
         """Why nothing can be said, if so."""

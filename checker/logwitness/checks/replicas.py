@@ -23,9 +23,7 @@ from .codes import (
     F_READ,
     F_READ_COMMITTED,
     FAULT,
-    FAULT_CRASH,
     FAULT_POWER,
-    FAULT_STORAGE,
     FAULT_WIPE,
     INVOKE,
     LEADER,
@@ -44,7 +42,17 @@ from .codes import (
 )
 from .columns import Columns, Ints
 from .contract import Family, Loss, Setting, Verdicts
-from .faults import Faults, Ledger, empty_faults, empty_ledger, enter, ledger_lines, note_fault, with_fault_room
+from .faults import (
+    Faults,
+    Ledger,
+    empty_faults,
+    empty_ledger,
+    enter,
+    fault_code,
+    ledger_lines,
+    note_fault,
+    with_fault_room,
+)
 from .findings import MAX_NODES, Findings, KernelFold, report
 from .hashing import Table, empty_table, grown, place_of, roomy
 from .kernel import kernel, part
@@ -536,13 +544,6 @@ def _acked(
 
 
 @part
-def _fault_code(kind: int) -> int:
-    if kind == CRASH:
-        return FAULT_CRASH
-    return FAULT_POWER if kind == POWER_LOSS else FAULT_STORAGE
-
-
-@part
 def _observed(
     tree: Tree, cluster: _Cluster, found: Findings, f: int, base: int, value: int, invoked: int, seq: int
 ) -> None:
@@ -619,7 +620,7 @@ def _scan(
         if kind in (STOP, CRASH, POWER_LOSS, STORAGE_ERROR):
             replicas.leader_term[node] = NULL
             if kind != STOP:
-                note_fault(faults, seq, _fault_code(kind))
+                note_fault(faults, seq, fault_code(kind))
             if kind in (POWER_LOSS, STORAGE_ERROR):
                 cluster.power_seq[0] = seq
             continue
@@ -793,8 +794,10 @@ class ReplicasFold(KernelFold):
             self.found,
         )
 
-    def losses(self) -> tuple[Loss, ...]:
-        """Acknowledged entries that ended beside the committed log."""
+    def losses(self) -> tuple[Loss, ...] | None:
+        """Acknowledged entries that ended beside the committed log; None if no acknowledgement was recorded."""
+        if not self.found.judged[ACK_RULE] + self.found.unjudged[ACK_RULE]:
+            return None
         return ledger_lines(self._ledger, self.setting.words)
 
     def finish(self) -> Verdicts:

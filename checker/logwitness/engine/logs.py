@@ -78,6 +78,7 @@ class Logs:
         for name, folds in self._folds.items():
             answers = [fold.finish() for fold in folds]
             outcomes = tuple(each for answer in answers for each in answer.outcomes)
-            losses = tuple(each for answer in answers for each in answer.losses)
+            # What clients were told comes first, as far as the history shows it (families are in that order).
+            losses = next((answer.losses for answer in reversed(answers) if answer.losses is not None), ())
             result.append((name, Verdicts(outcomes, losses)))
         return result

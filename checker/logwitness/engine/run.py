@@ -81,7 +81,7 @@ def together(
                     named = tuple(msgspec.structs.replace(v, log=log) for v in each.violations)
                     each = msgspec.structs.replace(each, violations=named)
                 found[each.id].append(each)
-        losses += [msgspec.structs.replace(loss, log=log) if several else loss for loss in verdicts.losses]
+        losses += [msgspec.structs.replace(loss, log=log) if several else loss for loss in verdicts.losses or ()]
     return tuple(_merged(name, outcomes, keep) for name, outcomes in found.items()), tuple(losses)
 
 

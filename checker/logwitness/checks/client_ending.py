@@ -1,0 +1,232 @@
+"""What only the end of a history shows about its clients: losses, values of failed appends that were read, gaps.
+
+Works on whole columns of the values, sorted by offset; nothing here runs once an event. Excuses: offsets below a trim and
+inside a compacted range, values that their acks level lets go when power was lost, wiped disks; each is counted.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from .client_checks import ABORTED_READ, INCONSISTENT_OFFSET, LOST_WRITE, SKIP, UNSEEN
+from .codes import ACKS_ALL, NULL, Words
+from .columns import Array, Columns, Ints
+from .contract import Loss
+from .faults import Faults, empty_ledger, enter_all, ledger_lines
+from .findings import Findings, report
+
+if TYPE_CHECKING:
+    from .clients import Gaps, Known, Values
+
+_GAP_FIELDS = 6
+LOW, HIGH, SEQ, BEFORE, ROW, INVOKED = range(_GAP_FIELDS)
+
+
+class Ending:
+    """Collects gaps while the history is read, and judges once it has ended."""
+
+    def __init__(self) -> None:
+        self._gaps: dict[tuple[int, int, bool], list[int]] = {}
+        self._compacted: list[Ints] = []
+        self._ledger = empty_ledger()
+        self._has_final = False
+
+    def compacted(self, columns: Columns, mask: Array) -> None:
+        """Remember the ranges that compaction touched."""
+        pair = [np.asarray(columns.offset)[mask], np.asarray(columns.last_offset)[mask]]
+        self._compacted.append(np.stack(pair, axis=1))
+
+    def take_gaps(self, gaps: Gaps, count: int) -> None:
+        """Keep each gap once: the first reader's, for a gap at the end of a read the latest."""
+        if not count:
+            return
+        for row in np.stack([column[:count] for column in gaps[:_GAP_FIELDS]], axis=1).tolist():
+            key = (row[LOW], row[HIGH], row[ROW] < 0)
+            if row[ROW] < 0 or key not in self._gaps:
+                self._gaps[key] = row
+
+    def losses(self, words: Words) -> tuple[Loss, ...] | None:
+        """The loss account, if there was a final read."""
+        return ledger_lines(self._ledger, words) if self._has_final else None
+
+    def judge(self, values: Values, known: Known, faults: Faults, found: Findings, compiled: bool) -> None:
+        """Judge and enter into ``found``."""
+        used = int(known.values[0])
+        ended = _Ended(values, used, known, self._excused_ranges(int(known.trimmed[0])))
+        self._has_final = bool(known.final_reads[0])
+        if known.observed[0]:
+            _aborted(ended, found)
+        gaps = np.array(list(self._gaps.values()), dtype=np.int64).reshape(-1, _GAP_FIELDS)
+        if self._has_final:
+            missing = ended.acked & (ended.final == 0)
+            past = ended.last <= int(known.final_high[0])
+            self._missing(
+                ended, missing, missing & ~ended.read & past, ended.acked, ended.acked & past, faults, found, compiled
+            )
+        elif known.observed[0]:
+            passed = ended.acked & ~ended.read & (ended.replaced | _inside(ended.offset, ended.last, gaps))
+            seen = ended.acked & (ended.read | passed)
+            self._missing(ended, passed, passed, np.zeros_like(passed), seen, faults, found, compiled)
+        _skips(ended, gaps, self._has_final, found)
+        _overlaps(ended, self._has_final, found)
+
+    def _excused_ranges(self, trimmed: int) -> Ints:
+        ranges = [np.array([[0, trimmed - 1]], dtype=np.int64)] if trimmed > 0 else []
+        return np.concatenate([*ranges, *self._compacted, np.zeros((0, 2), dtype=np.int64)])
+
+    def _missing(
+        self,
+        ended: _Ended,
+        missing: Array,
+        passed: Array,
+        judged_unseen: Array,
+        judged_lost: Array,
+        faults: Faults,
+        found: Findings,
+        compiled: bool,
+    ) -> None:
+        """Acknowledged values that are gone: violations, excuses, or lines of the loss account."""
+        strong = ended.acks == ACKS_ALL
+        found.judged[LOST_WRITE] += int(np.count_nonzero(judged_lost & strong))
+        found.judged[UNSEEN] += int(np.count_nonzero(judged_unseen & strong))
+        removed = missing & ended.excused
+        missing = missing & ~removed
+        found.excused[UNSEEN] += int(np.count_nonzero(removed & strong))
+        permitted = missing & ended.may_be_gone
+        found.excused[LOST_WRITE] += int(np.count_nonzero(permitted & strong))
+        for row in np.flatnonzero(missing & ~permitted & passed).tolist():
+            ended.report(found, LOST_WRITE, row, row_read=ended.read_there(row))
+        for row in np.flatnonzero(missing & ~permitted & ~passed).tolist():
+            ended.report(found, UNSEEN, row, row_read=-1)
+        rows = np.flatnonzero(permitted)
+        entries = ended.last[rows] - ended.offset[rows] + 1
+        columns = (ended.acks[rows], ended.ok_seq[rows], ended.ok_time[rows], entries, ended.size[rows])
+        enter_all.form(compiled)(self._ledger, faults, *columns)
+
+
+class _Ended:
+    """The values of a history that is over, as columns."""
+
+    def __init__(self, values: Values, used: int, known: Known, excused: Ints) -> None:
+        self.value = values.value[:used]
+        self.acks = values.acks[:used]
+        self.invokes, self.fails = values.invokes[:used], values.fails[:used]
+        self.invoke_seq, self.fail_seq = values.invoke_seq[:used], values.fail_seq[:used]
+        self.ok_seq, self.ok_time = values.ok_seq[:used], values.ok_time[:used]
+        self.offset, self.last = values.offset[:used], values.last[:used]
+        self.read_offset, self.read_last = values.read_offset[:used], values.read_last[:used]
+        self.read_seq, self.final = values.read_seq[:used], values.final[:used]
+        self.size = values.size[:used]
+        self.acked = self.ok_seq >= 0
+        self.read = self.read_seq >= 0
+        weak = (self.acks != ACKS_ALL) | bool(known.write_caching[0])
+        strong_loss = np.full(used, int(known.wipe_seq[0])) > self.ok_seq
+        power = int(known.power_seq[0]) > self.ok_seq
+        # acks 0 and 1 promise nothing; acks=all with write caching promises what no power loss takes.
+        self.may_be_gone = (self.acks != ACKS_ALL) | (weak & power) | strong_loss
+        self.power_seq = int(known.power_seq[0])
+        self.excused = _inside(self.offset, self.last, excused) if len(excused) else np.zeros(used, dtype=bool)
+        self.excused_ranges = excused
+        # Offsets at which some other value was read.
+        order = np.argsort(self.read_offset, kind="stable")
+        self._read_at = order[self.read[order]]
+        self._read_offsets = self.read_offset[self._read_at]
+        place = np.searchsorted(self._read_offsets, self.offset)
+        inside = place < len(self._read_at)
+        self.replaced = np.zeros(used, dtype=bool)
+        self.replaced[inside] = self._read_offsets[place[inside]] == self.offset[inside]
+
+    def read_there(self, row: int) -> int:
+        """The event that read something else at the row's offset; -1."""
+        place = int(np.searchsorted(self._read_offsets, self.offset[row]))
+        if place < len(self._read_at) and self._read_offsets[place] == self.offset[row]:
+            return int(self.read_seq[self._read_at[place]])
+        return -1
+
+    def report(self, found: Findings, check: int, row: int, row_read: int) -> None:
+        """A violation about one acknowledged value."""
+        n0, n1 = int(self.value[row]), int(self.offset[row])
+        report(found, check, int(self.invoke_seq[row]), int(self.ok_seq[row]), row_read, -1, n0, n1, -1, -1, -1)
+
+
+def _aborted(ended: _Ended, found: Findings) -> None:
+    failed = (ended.invokes > 0) & (ended.fails == ended.invokes)
+    found.judged[ABORTED_READ] += int(np.count_nonzero(failed))
+    for row in np.flatnonzero(failed & ended.read).tolist():
+        events = [int(seq[row]) for seq in (ended.invoke_seq, ended.fail_seq, ended.read_seq)]
+        n0, n1 = int(ended.value[row]), int(ended.read_offset[row])
+        report(found, ABORTED_READ, *events, -1, n0, n1, -1, -1, -1)
+
+
+def _inside(first: Ints, last: Ints, ranges: Ints) -> Array:
+    """Which of the intervals ``first..last`` lie within the union of ``ranges`` (rows: low, high, ...)."""
+    if not len(ranges):
+        return np.zeros(len(first), dtype=bool)
+    ranges = ranges[np.argsort(ranges[:, LOW], kind="stable")]
+    highest = np.maximum.accumulate(ranges[:, HIGH])
+    # Ranges that overlap or touch are one.
+    begins = np.concatenate([[True], ranges[1:, LOW] > highest[:-1] + 1])
+    lows = ranges[begins, LOW]
+    highs = highest[np.concatenate([np.flatnonzero(begins)[1:] - 1, [len(ranges) - 1]])]
+    place = np.searchsorted(lows, first, side="right") - 1
+    result: Array = (place >= 0) & (first != NULL) & (last <= highs[np.maximum(place, 0)])
+    return result
+
+
+def _skips(ended: _Ended, gaps: Ints, has_final: bool, found: Findings) -> None:
+    """Gaps of readers that hold something in the log as it ended up.
+
+    A gap that ends at a value is judged only if that value is in the final log: then, by log matching, what is before it
+    there was before it for the reader too. A gap at the end of a read is judged by what had been acknowledged with
+    acks=all before that read began.
+    """
+    if not len(gaps):
+        return
+    strong = ended.acked & (ended.acks == ACKS_ALL) & ~ended.may_be_gone
+    if has_final:
+        there = (ended.final > 0) & ended.read
+    else:
+        # Without a final read what was read counts, unless it may have been lost since.
+        there = ended.read & ((ended.acks == ACKS_ALL) | (ended.power_seq < ended.read_seq))
+        there |= strong
+    offset = np.where(ended.read, ended.read_offset, ended.offset)
+    last = np.where(ended.read, ended.read_last, ended.last)
+    rows = np.flatnonzero(there)
+    rows = rows[np.argsort(offset[rows], kind="stable")]
+    excused = _inside(gaps[:, LOW], gaps[:, HIGH], ended.excused_ranges)
+    first = np.searchsorted(offset[rows], gaps[:, LOW])
+    beyond = np.searchsorted(offset[rows], gaps[:, HIGH], side="right")
+    for gap, start, end, is_excused in zip(
+        gaps.tolist(), first.tolist(), beyond.tolist(), excused.tolist(), strict=True
+    ):
+        ending_row = gap[ROW]
+        if ending_row >= 0 and not there[ending_row]:
+            continue
+        passed = [row for row in rows[start : min(end, start + 1000)].tolist() if last[row] <= gap[HIGH]]
+        if ending_row < 0:
+            passed = [row for row in passed if strong[row] and ended.ok_seq[row] < gap[INVOKED]]
+        if not passed:
+            continue
+        if is_excused:
+            found.excused[SKIP] += 1
+            continue
+        row = passed[0]
+        shown = int(ended.ok_seq[row] if ended.ok_seq[row] >= 0 else ended.read_seq[row])
+        n2, n3 = int(ended.value[row]), int(offset[row])
+        report(found, SKIP, gap[BEFORE], gap[SEQ], shown, -1, gap[LOW], gap[HIGH] + 1, n2, n3, -1)
+
+
+def _overlaps(ended: _Ended, has_final: bool, found: Findings) -> None:
+    """Batches of several offsets that reach into one another: an offset with two values, though no base is the same."""
+    there = ended.read & (ended.final > 0 if has_final else ended.acks == ACKS_ALL)
+    rows = np.flatnonzero(there)
+    rows = rows[np.argsort(ended.read_offset[rows], kind="stable")]
+    reach = np.maximum.accumulate(ended.read_last[rows]) if len(rows) else ended.read_last[rows]
+    for place in np.flatnonzero(reach[:-1] >= ended.read_offset[rows][1:]).tolist():
+        a, b = int(rows[place]), int(rows[place + 1])
+        if ended.read_offset[a] == ended.read_offset[b]:
+            continue
+        at, n1, n2 = int(ended.read_offset[b]), int(ended.value[a]), int(ended.value[b])
+        report(found, INCONSISTENT_OFFSET, int(ended.read_seq[a]), int(ended.read_seq[b]), -1, -1, at, n1, n2, -1, -1)
