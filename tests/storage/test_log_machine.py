@@ -202,6 +202,18 @@ class LogMachine(RuleBasedStateMachine):
             assert self.log.flush_finish(ticket)
         self.promised = self.dirty
 
+    @rule(where=st.integers(1, 20), shapes=shapes)
+    def a_truncation_races_a_flush(self, where: int, shapes: list[tuple[int, int, int]]) -> None:
+        before = self.truncations
+        ticket = self.log.flush_begin()
+        self.truncate(where)
+        self.append(shapes)
+        self.log.flush_run(ticket)
+        fresh = self.truncations == before
+        assert self.log.flush_finish(ticket) is fresh
+        if fresh:
+            self.promised = max(self.promised, ticket.dirty)
+
     @rule()
     def flush(self) -> None:
         self.log.flush()
