@@ -1,4 +1,4 @@
-"""The command ``logwitness``. Other parts add their sub-commands through the entry point group ``logwitness.commands``."""
+"""The command ``logwitness``; other parts add sub-commands through the entry point group ``logwitness.commands``."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Commands(click.Group):
             return loaded if isinstance(loaded, click.Command) else _missing(cmd_name, "it is not a command")
         return None
 
-    def main(self, *args: Any, **kwargs: Any) -> NoReturn:
+    def main(self, *args: Any, **kwargs: Any) -> NoReturn:  # noqa: ANN401
         """Run, and end with the project's exit statuses: 1 only ever means that something is violated."""
         kwargs["standalone_mode"] = False
         try:
@@ -62,7 +62,7 @@ def _reason(problem: Exception) -> str:
 
 
 def _missing(name: str, reason: str) -> click.Command:
-    def refuse(**_: Any) -> None:
+    def refuse(**_: object) -> None:
         raise click.UsageError(f"`logwitness {name}` is not available: {reason}.")
 
     return click.Command(

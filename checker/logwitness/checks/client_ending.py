@@ -1,7 +1,8 @@
 """What only the end of a history shows about its clients: losses, values of failed appends that were read, gaps.
 
-Works on whole columns of the values, sorted by offset; nothing here runs once an event. Excuses: offsets below a trim and
-inside a compacted range, values that their acks level lets go when power was lost, wiped disks; each is counted.
+Works on whole columns of the values, sorted by offset; nothing here runs once an event. Excuses: offsets below a
+trim and inside a compacted range, values that their acks level lets go when power was lost, wiped disks; each is
+counted.
 """
 
 from __future__ import annotations
@@ -155,9 +156,9 @@ def _aborted(ended: _Ended, found: Findings) -> None:
     failed = (ended.invokes > 0) & (ended.fails == ended.invokes)
     found.judged[ABORTED_READ] += int(np.count_nonzero(failed))
     for row in np.flatnonzero(failed & ended.read).tolist():
-        events = [int(seq[row]) for seq in (ended.invoke_seq, ended.fail_seq, ended.read_seq)]
+        e0, e1, e2 = int(ended.invoke_seq[row]), int(ended.fail_seq[row]), int(ended.read_seq[row])
         n0, n1 = int(ended.value[row]), int(ended.read_offset[row])
-        report(found, ABORTED_READ, *events, -1, n0, n1, -1, -1, -1)
+        report(found, ABORTED_READ, e0, e1, e2, -1, n0, n1, -1, -1, -1)
 
 
 def _inside(first: Ints, last: Ints, ranges: Ints) -> Array:
@@ -178,8 +179,8 @@ def _inside(first: Ints, last: Ints, ranges: Ints) -> Array:
 def _skips(ended: _Ended, gaps: Ints, has_final: bool, found: Findings) -> None:
     """Gaps of readers that hold something in the log as it ended up.
 
-    A gap that ends at a value is judged only if that value is in the final log: then, by log matching, what is before it
-    there was before it for the reader too. A gap at the end of a read is judged by what had been acknowledged with
+    A gap that ends at a value is judged only if that value is in the final log: then, by log matching, what is before
+    it there was before it for the reader too. A gap at the end of a read is judged by what had been acknowledged with
     acks=all before that read began.
     """
     if not len(gaps):

@@ -1,11 +1,12 @@
 """What clients were told: one value an offset, nothing lost, nothing invented, nothing out of order.
 
-Needs client operations alone, so black-box histories are judged in full. Anomalies and what each acks level forbids are those
-of history-checks.md ("Anomalies, by name"); losses that an acks level permits go to the loss account.
+Needs client operations alone, so black-box histories are judged in full. Anomalies and what each acks level
+forbids are those of history-checks.md ("Anomalies, by name"); losses that an acks level permits go to the loss
+account.
 
-One pass binds offsets and values from acknowledgements and reads (step 1 of "Linearizable log") in hash tables; what needs
-the end of the history, such as losses, is judged there over whole columns. Memory: the values that were named, and the
-gaps that readers passed over, each once.
+One pass binds offsets and values from acknowledgements and reads (step 1 of "Linearizable log") in hash tables;
+what needs the end of the history, such as losses, is judged there over whole columns. Memory: the values that
+were named, and the gaps that readers passed over, each once.
 """
 
 from __future__ import annotations
@@ -159,7 +160,7 @@ class Tables(NamedTuple):
 @part
 def _value_row(tables: Tables, values: Values, known: Known, value: int) -> int:
     place = place_of(tables.values, value)
-    row = tables.values.rows[place]
+    row: int = tables.values.rows[place]
     if row == _NONE:
         row = known.values[0]
         known.values[0] += 1
@@ -172,7 +173,7 @@ def _value_row(tables: Tables, values: Values, known: Known, value: int) -> int:
 @part
 def _offset_row(tables: Tables, known: Known, offset: int) -> int:
     place = place_of(tables.offsets, offset)
-    row = tables.offsets.rows[place]
+    row: int = tables.offsets.rows[place]
     if row == _NONE:
         row = known.offsets[0]
         known.offsets[0] += 1
@@ -184,7 +185,7 @@ def _offset_row(tables: Tables, known: Known, offset: int) -> int:
 @part
 def _client_row(tables: Tables, known: Known, process: int) -> int:
     place = place_of(tables.clients, process)
-    row = tables.clients.rows[place]
+    row: int = tables.clients.rows[place]
     if row == _NONE:
         row = known.clients[0]
         known.clients[0] += 1
@@ -198,8 +199,9 @@ def _may_be_gone(values: Values, known: Known, row: int, since: int) -> bool:
     """Whether what was there at event ``since`` may be lost by now without breaking a promise."""
     if known.wipe_seq[0] > since:
         return True
-    weak = values.acks[row] != ACKS_ALL or known.write_caching[0] != 0
-    return weak and known.power_seq[0] > since
+    weak: bool = values.acks[row] != ACKS_ALL or known.write_caching[0] != 0
+    late: bool = known.power_seq[0] > since
+    return weak and late
 
 
 @part
@@ -545,6 +547,11 @@ def _blank(names: tuple[str, ...]) -> dict[str, Ints]:
     return {name: np.full(16, _fill(name), dtype=np.int64) for name in names}
 
 
+def _gap_room(rows: int, seen_low: Ints, seen_high: Ints) -> Gaps:
+    room = {name: np.zeros(rows, dtype=np.int64) for name in Gaps._fields if not name.startswith("seen")}
+    return Gaps(**room, seen_low=seen_low, seen_high=seen_high)
+
+
 class ClientsFold(KernelFold):
     """Judges what the clients of one log were told."""
 
@@ -564,7 +571,7 @@ class ClientsFold(KernelFold):
         start |= {"write_caching": int(setting.write_caching), "idempotent": int(setting.idempotent)}
         self._known = Known(**{name: np.array([number], dtype=np.int64) for name, number in start.items()})
         seen = [np.full(_KNOWN_GAPS, NULL, dtype=np.int64) for _ in range(2)]
-        self._gaps = Gaps(*(np.zeros(0, dtype=np.int64) for _ in range(6)), *seen)
+        self._gaps = _gap_room(0, *seen)
         self._ending = Ending()
 
     def run(self, columns: Columns) -> None:
@@ -601,8 +608,7 @@ class ClientsFold(KernelFold):
         self._bound = Bound(*(grown(a, offsets, rows, _fill(n)) for n, a in self._bound._asdict().items()))
         self._faults = with_fault_room(self._faults, others)
         if len(self._gaps.low) < rows:
-            room = [np.zeros(rows, dtype=np.int64) for _ in range(6)]
-            self._gaps = Gaps(*room, self._gaps.seen_low, self._gaps.seen_high)
+            self._gaps = _gap_room(rows, self._gaps.seen_low, self._gaps.seen_high)
 
     def finish(self) -> Verdicts:
         """What the whole history shows: losses, gaps, failed appends that were read; then the outcomes."""

@@ -41,9 +41,9 @@ _WORDS: dict[str, Mapping[str, int]] = {
 class Columns(NamedTuple):
     """The columns of some events of one log, without nulls, all of the same length.
 
-    Null is `codes.NULL` (64-bit columns), `codes.NO_NODE`, `codes.NO_ACKS` or 0 (``bytes``, ``records``); ``kind``, ``f``,
-    ``reason`` and ``role`` hold the numbers of `codes`; ``last_offset`` is never null where ``offset`` is not. A column that
-    nobody asked for is all null.
+    Null is `codes.NULL` (64-bit columns), `codes.NO_NODE`, `codes.NO_ACKS` or 0 (``bytes``, ``records``);
+    ``kind``, ``f``, ``reason`` and ``role`` hold the numbers of `codes`; ``last_offset`` is never null where
+    ``offset`` is not. A column that nobody asked for is all null.
     """
 
     seq: Array

@@ -1,12 +1,13 @@
 """What a check is, and what it answers.
 
-A *check* is one rule with an id. Checks that read the same columns and keep the same state are judged together by one
-*fold*: ``start(setting) -> feed(columns) ... -> finish() -> outcomes``. A fold sees the events of one log of one run, in
-order, in pieces of any size, and its answer does not depend on where the pieces were cut; that is what lets the same
-code run in process and on a cluster. Its memory is bounded by live state: the logs of the nodes and the values that
-clients named, never the events.
+A *check* is one rule with an id. Checks that read the same columns and keep the same state are judged together by
+one *fold*: ``start(setting) -> feed(columns) ... -> finish() -> outcomes``. A fold sees the events of one log of one
+run, in order, in pieces of any size, and its answer does not depend on where the pieces were cut; that is what lets
+the same code run in process and on a cluster. Its memory is bounded by live state: the logs of the nodes and the
+values that clients named, never the events.
 
-Verdicts as in the architecture page: ``holds``, ``violated``, ``undecided``, ``unexercised``, with the number of facts judged.
+Verdicts as in the architecture page: ``holds``, ``violated``, ``undecided``, ``unexercised``, with the number of
+facts judged.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ class Verdict(StrEnum):
 
 
 def worst(verdicts: list[Verdict]) -> Verdict:
-    """The verdict of several: violated, else undecided, else holds, and unexercised only if all are (or none is given)."""
+    """The verdict of several: violated, else undecided, else holds; unexercised only if all are or none is given."""
     for verdict in (Verdict.VIOLATED, Verdict.UNDECIDED, Verdict.HOLDS):
         if verdict in verdicts:
             return verdict

@@ -1,7 +1,7 @@
 """Elections: one leader a term, one vote a term and node, a leader has a majority, a term begins with a candidate.
 
-Elections are rare beside appends, so this fold takes their events out of the columns and keeps plain dictionaries. Sources:
-rules/raft.md (Elections, Known faults).
+Elections are rare beside appends, so this fold takes their events out of the columns and keeps plain
+dictionaries. Sources: rules/raft.md (Elections, Known faults).
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """The faults of a run and the loss account: which acknowledged entries are gone, by acks level and by fault.
 
-A loss is put down to the first fault after the acknowledgement, or, if none came after it, to the last one before it: an
-entry acknowledged by an isolated leader is lost to the isolation. Source: architecture, "Verdicts".
+A loss is put down to the first fault after the acknowledgement, or, if none came after it, to the last one
+before it: an entry acknowledged by an isolated leader is lost to the isolation. Source: architecture,
+"Verdicts".
 """
 
 from __future__ import annotations

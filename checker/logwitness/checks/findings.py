@@ -33,8 +33,8 @@ class Findings(NamedTuple):
 
 def empty_findings(checks: int, keep: int) -> Findings:
     """Nothing found yet for so many checks, with room for ``keep`` violations of each."""
-    counts = [np.zeros(checks, dtype=np.int64) for _ in range(4)]
-    return Findings(*counts, np.full((checks, keep, EVENTS + NUMBERS), -1, dtype=np.int64))
+    counts = {name: np.zeros(checks, dtype=np.int64) for name in Findings._fields if name != "rows"}
+    return Findings(**counts, rows=np.full((checks, keep, EVENTS + NUMBERS), -1, dtype=np.int64))
 
 
 @part
@@ -121,8 +121,8 @@ class Nodes:
 class KernelFold:
     """A fold whose work is one kernel: keeps the findings and words them.
 
-    ``sentences`` are format strings, one a check, over ``n0..n4`` (the numbers of a finding) and ``node0..node4`` (the same
-    numbers read as node indices).
+    ``sentences`` are format strings, one a check, over ``n0..n4`` (the numbers of a finding) and
+    ``node0..node4`` (the same numbers read as node indices).
     """
 
     checks: tuple[Check, ...]

@@ -1,8 +1,9 @@
 """Loops over columns, written once, run as Python or as machine code.
 
-A loop in which order matters is a function over NumPy arrays in the subset of Python that numba compiles. A short history
-runs it as it stands and pays nothing; for a long one it is compiled, once per machine, if numba (the extra ``fast``)
-is installed. ``@kernel`` marks a loop that is called from Python, ``@part`` a function that loops call.
+A loop in which order matters is a function over NumPy arrays in the subset of Python that numba compiles. A
+short history runs it as it stands and pays nothing; for a long one it is compiled, once per machine, if numba
+(the extra ``fast``) is installed. ``@kernel`` marks a loop that is called from Python, ``@part`` a function
+that loops call.
 """
 
 from __future__ import annotations
@@ -15,14 +16,18 @@ import os
 import platform
 import sys
 from collections.abc import Callable
+from importlib import metadata
 from pathlib import Path
-from typing import Any, Generic, ParamSpec, TypeVar
+from typing import Any, Generic, ParamSpec, TypeVar, cast
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
-WORTH_COMPILING = 150_000
-"""Events from which on compiled loops pay, the loading of numba and of cached machine code included."""
+WORTH_LOADING = 100_000
+"""Events from which on it pays to load numba and machine code made earlier (half a second)."""
+
+WORTH_COMPILING = 3_000_000
+"""Events from which on it pays to make the machine code (half a minute)."""
 
 _parts: list[Callable[..., Any]] = []
 _kernels: list[Kernel[..., Any]] = []
@@ -38,7 +43,9 @@ def compiled_pays(events: int | None) -> bool:
     if not available():
         return False
     _judged_plainly += events or 0
-    return _judged_plainly >= WORTH_COMPILING
+    if _judged_plainly < WORTH_LOADING:
+        return False
+    return _judged_plainly >= WORTH_COMPILING or _made()
 
 
 @functools.cache
@@ -57,7 +64,7 @@ class Kernel(Generic[P, R]):
     """A loop with two forms of the same source: `plain` and, made on first use, `compiled`."""
 
     def __init__(self, function: Callable[P, R]) -> None:
-        functools.update_wrapper(self, function)
+        self.__doc__ = function.__doc__
         self.plain = function
         _kernels.append(self)
 
@@ -85,30 +92,27 @@ def _register_parts() -> None:
 
 
 def _compile(function: Callable[P, R]) -> Callable[P, R]:
-    import numba
-    from numba import njit
-
+    numba: Any = importlib.import_module("numba")
     _register_parts()
-    directory = _cache_directory(numba.__version__)
+    directory = _cache_directory()
     if directory is None:
-        loop: Callable[P, R] = njit(function)
-        return loop
+        return cast("Callable[P, R]", numba.njit(function))
     # numba looks at the file of the loop only; a cache directory named by all sources also sees a change in a part.
     before = numba.config.CACHE_DIR
     numba.config.CACHE_DIR = str(directory)
     try:
-        cached: Callable[P, R] = njit(cache=True)(function)
+        return cast("Callable[P, R]", numba.njit(cache=True)(function))
     finally:
         numba.config.CACHE_DIR = before
-    return cached
 
 
 @functools.cache
-def _cache_directory(version: str) -> Path | None:
+def _cache_directory() -> Path | None:
+    """Where machine code is kept, by the sources it was made from; None if nowhere."""
     sources = {inspect.getsourcefile(function) for function in _parts}
     sources |= {inspect.getsourcefile(each.plain) for each in _kernels}
     sources.add(inspect.getsourcefile(sys.modules[f"{__package__}.codes"]))
-    digest = hashlib.sha256(f"{version} {platform.python_version()} {platform.machine()}".encode())
+    digest = hashlib.sha256(f"{metadata.version('numba')} {platform.python_version()} {platform.machine()}".encode())
     for source in sorted(source for source in sources if source is not None):
         digest.update(Path(source).read_bytes())
     root = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
@@ -118,3 +122,9 @@ def _cache_directory(version: str) -> Path | None:
     except OSError:
         return None
     return directory if os.access(directory, os.W_OK) else None
+
+
+def _made() -> bool:
+    """Whether machine code for these sources is in the cache already."""
+    directory = _cache_directory()
+    return directory is not None and any(directory.rglob("*.nbi"))

@@ -1,9 +1,9 @@
 """The four offsets of a node, by themselves: dirty, flushed, commit, visible, and its term.
 
 Every internal event carries the node's state after it, so these rules need no log: commit index monotonic and within
-flushed, flushed within dirty and never back without truncation, visible likewise, what was flushed (after a crash: what
-was dirty) still there at the next start, term never back. Sources: rules/raft.md (Commit index, Visibility, Flush,
-Truncation crash restart); raft-recovery.txt (dirty and committed offsets).
+flushed, flushed within dirty and never back without truncation, visible likewise, what was flushed (after a
+crash: what was dirty) still there at the next start, term never back. Sources: rules/raft.md (Commit index,
+Visibility, Flush, Truncation crash restart); raft-recovery.txt (dirty and committed offsets).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The nodes' logs against each other: log matching, commitment, leader completeness, visibility, acknowledgements.
 
 One pass keeps the tree of all logs (`tree`) and judges every event against it. Sources: rules/raft.md (Commit index,
-Visibility, Acks, Truncation); raft-recovery.txt (committed = flushed on a majority); raft-simplification.txt (an entry is
-replicated "if the majority of the nodes persisted that entry with the same term at the same place").
+Visibility, Acks, Truncation); raft-recovery.txt (committed = flushed on a majority); raft-simplification.txt (an entry
+is replicated "if the majority of the nodes persisted that entry with the same term at the same place").
 """
 
 from __future__ import annotations

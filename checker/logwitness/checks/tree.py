@@ -1,16 +1,16 @@
 """All logs of all nodes as one tree.
 
-Raft's log matching means that two logs that agree on one entry (offset and term) agree on everything before it. So the
-logs of all nodes, with all their divergent tails, form a tree whose root is the empty log: a node's log is one tree
-vertex, its tip. An append moves the tip to a child, a truncation back to an ancestor; "the same entry" is "the same
-vertex", and whether a log holds an entry is whether that vertex is an ancestor of the tip.
+Raft's log matching means that two logs that agree on one entry (offset and term) agree on everything before it.
+So the logs of all nodes, with all their divergent tails, form a tree whose root is the empty log: a node's log
+is one tree vertex, its tip. An append moves the tip to a child, a truncation back to an ancestor; "the same
+entry" is "the same vertex", and whether a log holds an entry is whether that vertex is an ancestor of the tip.
 
-Every vertex is one batch. A second pointer per vertex (`jump`, Myers 1983, "An applicative random-access stack") makes
-the search for the ancestor at an offset logarithmic. Memory: about a hundred bytes for each distinct batch, however many
-nodes hold it and however long the history is.
+Every vertex is one batch. A second pointer per vertex (`jump`, Myers 1983, "An applicative random-access
+stack") makes the search for the ancestor at an offset logarithmic. Memory: about a hundred bytes for each
+distinct batch, however many nodes hold it and however long the history is.
 
-A part of a log that the history does not show (a run recorded from the middle, a log that starts after a trim) is a vertex
-marked `UNKNOWN`; nothing is concluded from it.
+A part of a log that the history does not show (a run recorded from the middle, a log that starts after a trim)
+is a vertex marked `UNKNOWN`; nothing is concluded from it.
 """
 
 from __future__ import annotations
@@ -78,13 +78,13 @@ def _fill(name: str) -> int:
     return 0 if name in _ZERO else _FILL.get(name, -1)
 
 
+def _column(name: str) -> Array:
+    return np.full(_FIRST_SIZE, _fill(name), dtype=np.int32 if name in _NARROW else np.int64)
+
+
 def empty_tree() -> Tree:
     """The tree of empty logs."""
-    arrays = {
-        name: np.full(_FIRST_SIZE, _fill(name), dtype=np.int32 if name in _NARROW else np.int64)
-        for name in Tree._fields
-        if name not in ("by_base", "used")
-    }
+    arrays = {name: _column(name) for name in Tree._fields if name not in ("by_base", "used")}
     tree = Tree(**arrays, by_base=empty_table(), used=np.array([1, 0], dtype=np.int64))
     tree.flags[ROOT] = COMMITTED | VISIBLE
     return tree
@@ -130,7 +130,7 @@ def before(tree: Tree, tip: int, offset: int) -> int:
 def find(tree: Tree, base: int, term: int) -> int:
     """The youngest known vertex with this base offset and term; NONE."""
     place = place_of(tree.by_base, base)
-    vertex = tree.by_base.rows[place]
+    vertex: int = tree.by_base.rows[place]
     while vertex != NONE and (tree.term[vertex] != term or tree.flags[vertex] & UNKNOWN):
         vertex = tree.same[vertex]
     return vertex
@@ -150,7 +150,7 @@ def grow(
     flags: int,
 ) -> int:
     """Add a child of ``parent``; returns its id. Room was made before."""
-    vertex = tree.used[0]
+    vertex: int = tree.used[0]
     tree.used[0] += 1
     tree.base[vertex] = base
     tree.last[vertex] = last
@@ -189,7 +189,7 @@ def grow(
 def unknown(tree: Tree, parent: int, last: int, seq: int) -> int:
     """The log ``parent`` and behind it a part up to ``last`` that the history does not show."""
     base = tree.last[parent] + 1
-    other = tree.child[parent]
+    other: int = tree.child[parent]
     while other != NONE:
         if tree.flags[other] & UNKNOWN and tree.last[other] == last:
             return other

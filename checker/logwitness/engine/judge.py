@@ -1,8 +1,8 @@
-"""The judge ``history`` of the entry point group ``logwitness.judges``: how other parts ask for a verdict, by name."""
+"""The judge ``history`` of the entry point group ``logwitness.judges``: how others ask for a verdict, by name."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -12,10 +12,15 @@ from loghistory import RunSource
 from .local import check
 
 
-def judge(source: RunSource | pa.Table, only: Sequence[str] | None = None, **settings: Any) -> dict[str, Any]:
+def judge(
+    source: RunSource | pa.Table,
+    only: Sequence[str] | None = None,
+    *,
+    configuration: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
     """Judge one run; the answer is what ``logwitness check --json`` prints for one run.
 
-    ``settings`` are those of `logwitness.engine.local.check`, among them ``configuration`` for a table, which has no manifest.
-    Raises `HistoryError` for bad input and KeyError for an unknown check id.
+    ``configuration`` is what the run was made with, for a table, which has no manifest. Raises `HistoryError` for bad
+    input and KeyError for an unknown check id.
     """
-    return check(source, only, **settings).document()
+    return check(source, only, configuration=configuration).document()

@@ -51,10 +51,11 @@ def check(
 ) -> RunVerdict:
     """Judge one run.
 
-    ``source`` is a run as opened by loghistory, or a table of its schema; ``only`` the ids of the checks wanted (None:
-    all); ``required`` those that must not be unexercised; ``configuration`` what the run was made with (``voters``,
-    ``write_caching``, ``idempotent``; None: as its manifest says); ``compiled`` whether loops run as machine code (None: if it
-    pays). Raises `HistoryError` for bad input and KeyError for an unknown check id.
+    ``source`` is a run as opened by loghistory, or a table of its schema; ``only`` the ids of the checks wanted
+    (None: all); ``required`` those that must not be unexercised; ``configuration`` what the run was made with
+    (``voters``, ``write_caching``, ``idempotent``; None: as its manifest says); ``compiled`` whether loops run
+    as machine code (None: if it pays). Raises `HistoryError` for bad input and KeyError for an unknown check
+    id.
     """
     families = families_of(only)
     configuration = _configuration(source) if configuration is None else configuration
