@@ -296,7 +296,11 @@ class Leader(Follower):
         lost = reply.sequence > follower.last_append and reply.dirty < follower.last_sent
         differs = not reply.success and reply.sequence > follower.last_append
         if (lost or differs) and not follower.reading:
-            self._recover(sender, follower, self._common_end(min(reply.dirty, follower.last_sent)))
+            resume = self._common_end(min(reply.dirty, follower.last_sent))
+            if resume == self.index.dirty >= self.index.start:
+                # The logs end at one offset in different terms: there would be nothing behind it to send.
+                resume = self.index.batch_base(resume) - 1
+            self._recover(sender, follower, resume)
         elif follower.recovering:
             self._continue_recovery(sender, follower)
         self._replicated()
