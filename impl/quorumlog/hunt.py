@@ -25,7 +25,7 @@ from quorumlog.simulation.runs import simulate
 from quorumlog.simulation.settings import SETTINGS
 
 Judge = Callable[..., dict[str, Any]]
-"""``judge(table, only)`` as described by the entry point group ``logwitness.judges``."""
+"""``judge(table, only, configuration=...)``, the entry point ``history`` of the group ``logwitness.judges``."""
 
 _IN_PROCESS = 8
 """So many seeds are tried before helpers are started: most hunts end sooner than a process begins."""
@@ -76,7 +76,7 @@ def try_run(mutant: Mutant | None, seed: int, setting: str, configuration: Clust
         if mutant is not None:
             return None
         return Rejection(seed, setting, "breakdown", f"{type(error).__name__}: {error}", (), configuration.plan or ())
-    found = first_violation(table, None if mutant is None else mutant.checks)
+    found = first_violation(table, configuration, None if mutant is None else mutant.checks)
     if found is not None:
         return Rejection(seed, setting, *found, outcome.plan)
     if mutant is None and not outcome.converged:
@@ -85,14 +85,24 @@ def try_run(mutant: Mutant | None, seed: int, setting: str, configuration: Clust
     return None
 
 
-def first_violation(table: pa.Table, only: Sequence[str] | None) -> tuple[str, str, tuple[int, ...]] | None:
+def first_violation(
+    table: pa.Table, configuration: ClusterConfiguration, only: Sequence[str] | None = None
+) -> tuple[str, str, tuple[int, ...]] | None:
     """The first violated check of a history, one of its sentences and the events that show it; None if all hold."""
-    answer = load_judge()(table, only)
+    answer = judge_table(table, configuration, only)
     for check in answer["checks"]:
         if check["verdict"] == "violated":
             shown: dict[str, Any] = next(iter(check["violations"]), {"sentence": "", "events": []})
             return check["id"], shown["sentence"], tuple(shown["events"])
     return None
+
+
+def judge_table(
+    table: pa.Table, configuration: ClusterConfiguration, only: Sequence[str] | None = None
+) -> dict[str, Any]:
+    """What the judge says about a simulated run that is not in files; ``only``: the ids of the checks wanted."""
+    made_with = {"voters": list(range(configuration.nodes)), "write_caching": configuration.write_caching}
+    return load_judge()(table, only, configuration=made_with)
 
 
 def hunt(
@@ -156,6 +166,7 @@ __all__ = [
     "Rejection",
     "first_violation",
     "hunt",
+    "judge_table",
     "load_judge",
     "setting_of",
     "shrunk",

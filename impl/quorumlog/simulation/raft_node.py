@@ -59,6 +59,7 @@ Reply = Callable[[Resolved | None], None]
 """How a client's request ends: what the core said, or None when the process died with it."""
 
 READ_BYTES = 1 << 20
+"""An ordinary read returns about so much."""
 
 
 class Surroundings(Protocol):
@@ -90,7 +91,7 @@ class RaftNode:
         simulation = cluster.simulation
         self.number = configuration.node
         self.host = Host(simulation, self.number)
-        self.disk = SimulatedDisk(simulation.random(f"disk {self.number}"))
+        self._disk_random = simulation.random(f"disk {self.number}")
         self.slowness = 1.0
         self.core: RaftCore
         self.log: Log
@@ -104,7 +105,7 @@ class RaftNode:
         self._timers: dict[Timer, Entry] = {}
         self._replies: dict[int, Reply] = {}
         self._request = 0
-        self._votes = VoteStore(self.disk)
+        self.new_disk()
         self._votes_saved_at = 0
         self._perform: dict[type, Callable[[Any], None]] = {
             Append: self._append,
@@ -121,6 +122,11 @@ class RaftNode:
             Resolved: self._resolved,
             Note: self._note,
         }
+
+    def new_disk(self) -> None:
+        """An empty disk in place of the old one; the node must be down."""
+        self.disk = SimulatedDisk(self._disk_random)
+        self._votes = VoteStore(self.disk)
 
     # -- life ----------------------------------------------------------------------------------------------------
 
@@ -193,14 +199,14 @@ class RaftNode:
         """Retention: entries before ``offset`` may go."""
         self.handle(TrimRequested(offset))
 
-    def read(self, start: int, *, committed: bool) -> list[RecordBatch]:
-        """Whole batches from ``start`` on, up to what is committed or visible here and now."""
+    def read(self, start: int, *, committed: bool, max_bytes: int = READ_BYTES) -> list[RecordBatch]:
+        """Whole batches from ``start`` on, at least one, up to what is committed or visible here and now."""
         end = self.core.commit if committed else self.core.visible
         start = max(start, self.log.start_offset)
         if start > end:
             return []
         try:
-            batches = self.log.read(start, READ_BYTES, end)
+            batches = self.log.read(start, max_bytes, end)
         except StorageError as error:
             self._fail(error)
             return []
@@ -323,4 +329,4 @@ def data_batch(value: int, records: int, acks: int, padding: int) -> RecordBatch
     return RecordBatch(0, 0, BatchKind.DATA, records, acks, value.to_bytes(8, "big", signed=True) + bytes(padding))
 
 
-__all__ = ["CoreFactory", "Outcome", "RaftNode", "Reply", "data_batch"]
+__all__ = ["READ_BYTES", "CoreFactory", "Outcome", "RaftNode", "Reply", "data_batch"]

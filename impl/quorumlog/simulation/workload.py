@@ -14,9 +14,10 @@ from typing import Any, Protocol
 from quorumlog.raft.events import Outcome, Resolved
 from quorumlog.simulation.configuration import WorkloadMix
 from quorumlog.simulation.loop import Entry, Simulation
-from quorumlog.simulation.raft_node import RaftNode, data_batch
+from quorumlog.simulation.raft_node import READ_BYTES, RaftNode, data_batch
 from quorumlog.storage.batch import BatchKind, RecordBatch
 
+EVERYTHING = 1 << 62
 ACKS_ALL, ACKS_LEADER, ACKS_NONE = -1, 1, 0
 
 
@@ -42,7 +43,8 @@ class Service(Protocol):
 class Client:
     """One client. It goes from one operation to the next until `stop`.
 
-    ``last_outcome`` is "ok", "fail" or "info" once an operation has ended.
+    ``last_outcome`` is "ok", "fail" or "info" once an operation has ended, ``last_reason`` why it did not succeed,
+    ``last_offset`` the offset it was answered with.
     """
 
     def __init__(self, service: Service, number: int, mix: WorkloadMix, delay: int) -> None:
@@ -61,6 +63,8 @@ class Client:
         self._node = 0
         self._working = False
         self.last_outcome = ""
+        self.last_reason = ""
+        self.last_offset = -1
         weights = [
             (self._invoke_append, mix.append),
             (self._invoke_read, mix.read),
@@ -168,7 +172,8 @@ class Client:
             node.host.deliver(self._serve_read, operation, node, f, start)
 
     def _serve_read(self, operation: int, node: RaftNode, f: str, start: int) -> None:
-        batches = node.read(start, committed=f == "read_committed")
+        max_bytes = EVERYTHING if f == "final_read" else READ_BYTES
+        batches = node.read(start, committed=f == "read_committed", max_bytes=max_bytes)
         self._answer(self._have_read, operation, start, batches)
 
     def _have_read(self, operation: int, start: int, batches: list[RecordBatch]) -> None:
@@ -263,6 +268,8 @@ class Client:
     def _close(self, kind: str, columns: dict[str, Any]) -> None:
         operation, self._open = self._open, None
         self.last_outcome = kind
+        self.last_reason = columns.get("reason", "")
+        self.last_offset = columns.get("offset", -1)
         if self._deadline is not None:
             self._simulation.cancel(self._deadline)
         self._service.record(

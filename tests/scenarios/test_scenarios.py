@@ -1,0 +1,334 @@
+"""The scenarios in *.toml beside this file, played on a simulated cluster; every one ends with all history checks.
+
+Steps, one a line. NODE is a number, ``leader``, ``old_leader`` (the last one isolated), ``follower`` (the node after
+the leader), ``last`` (the other end of that ring), ``all``, or a name given by ``let``; VALUE is a number, a name given
+by ``let``, or NODE.commit, .dirty, .flushed, .visible, .term, .start, each with ``+ N`` if wanted.
+
+    append COUNT acks=all|1|0 to=NODE [records=N] [bytes=N] [term=NAME|now] -> ok|info|fail REASON    one after another
+    submit NAME COUNT acks=..,.. to=NODE ...        all at once, from as many clients; the acks levels in turn
+    outcome NAME -> ok|info|fail REASON             wait until all of them ended so
+    tail NAME NODE                                  ask for the linearizable number of entries
+    kill|power_loss|wipe|start|restart NODE...      a wiped node is down and finds an empty disk when it starts
+    isolate NODE, heal                              cut a node off; end all cuts
+    delay MESSAGE DURATION                          how much longer messages of this name take
+    trim NODE VALUE                                 retention: entries before it may go
+    let NAME = NODE|VALUE
+    wait DURATION, wait until A op B within DURATION
+    converge                                        everything started, written once more, all nodes agree
+    expect A op B                                   for every node that A or B names
+    expect equal logs, expect values N on NODE, expect ascending values on NODE, expect [no] losses acks=LEVEL
+"""
+
+from __future__ import annotations
+
+import operator
+import re
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from loghistory import MemorySink, Recorder
+from quorumlog.hunt import judge_table
+from quorumlog.raft.messages import AnyMessage
+from quorumlog.simulation.configuration import ClusterConfiguration, DiskTiming, NodeTiming, WorkloadMix
+from quorumlog.simulation.durations import MILLISECOND, SECOND, parse_duration
+from quorumlog.simulation.raft_cluster import RaftCluster
+from quorumlog.simulation.workload import Client
+from quorumlog.storage.batch import BatchKind
+from quorumlog.storage.log import Log
+
+Scenario = dict[str, Any]
+SCENARIOS: list[Scenario] = [
+    scenario
+    for path in sorted(Path(__file__).parent.glob("*.toml"))
+    for scenario in tomllib.loads(path.read_text(encoding="utf-8"))["scenario"]
+]
+OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+ACKS = {"all": -1, "1": 1, "0": 0}
+
+
+class Stage(RaftCluster):
+    """A cluster on which messages of a kind can be made slow."""
+
+    def __init__(self, configuration: ClusterConfiguration, recorder: Recorder) -> None:
+        super().__init__(1, configuration, recorder)
+        self.slower: dict[str, int] = {}
+
+    def transmit(self, source: int, target: int, message: AnyMessage) -> None:
+        delay = self.slower.get(type(message).__name__, 0)
+        self.simulation.after(delay, super().transmit, source, target, message)
+
+
+class Play:
+    """One scenario under way."""
+
+    def __init__(self, scenario: Scenario) -> None:
+        self.configuration = ClusterConfiguration(
+            nodes=scenario.get("nodes", 3),
+            write_caching=scenario.get("write_caching", False),
+            timing=NodeTiming(flush=parse_duration(scenario.get("flush", "60ms"))),
+            disk=DiskTiming(least=MILLISECOND, most=4 * MILLISECOND),
+            workload=WorkloadMix(timeout=parse_duration(scenario.get("timeout", "5s"))),
+        )
+        self.sink = MemorySink()
+        self.recorder = Recorder(self.sink)
+        self.stage = Stage(self.configuration, self.recorder)
+        self.names: dict[str, int] = {}
+        self.submitted: dict[str, list[Client]] = {}
+        self.cut: list[list[tuple[int, int]]] = []
+        self.old_leader = -1
+        self.stage.start()
+        self.until("leader.commit == leader.dirty", SECOND)
+
+    # -- what names mean -----------------------------------------------------------------------------------------
+
+    def nodes(self, word: str) -> list[int]:
+        count = self.configuration.nodes
+        if word.isdigit():
+            return [int(word)]
+        if word == "all":
+            return list(range(count))
+        if word == "old_leader":
+            return [self.old_leader]
+        if word in self.names:
+            return [self.names[word]]
+        leader = self.stage.leader()
+        if word not in {"leader", "follower", "last"}:
+            raise ValueError(f"{word!r} is no node")
+        if leader is None:
+            return []
+        step = {"leader": 0, "follower": 1, "last": count - 1}[word]
+        return [(leader.number + step) % count]
+
+    def values(self, text: str) -> list[int]:
+        match = re.fullmatch(r"(-?[\w.]+)(?: \+ (\d+))?", text.strip())
+        assert match is not None, f"{text!r} is no value"
+        word, more = match[1], int(match[2] or 0)
+        name, _, field = word.partition(".")
+        if field:
+            return [self.field(node, field) + more for node in self.nodes(name)]
+        if re.fullmatch(r"-?\d+", word):
+            return [int(word) + more]
+        if word in self.names:
+            return [self.names[word] + more]
+        return [node + more for node in self.nodes(word)]
+
+    def field(self, number: int, field: str) -> int:
+        node = self.stage.nodes[number]
+        if field == "start":
+            return node.log.start_offset
+        assert field in {"commit", "dirty", "flushed", "visible", "term"}, f"a node has no {field!r}"
+        return int(getattr(node.core, field))
+
+    def holds(self, expression: str) -> bool:
+        match = re.fullmatch(r"(.+?) (==|!=|<=|>=|<|>) (.+)", expression)
+        assert match is not None, f"{expression!r} is no comparison"
+        left, right = self.values(match[1]), self.values(match[3])
+        return bool(left and right) and all(OPERATORS[match[2]](a, b) for a in left for b in right)
+
+    def until(self, expression: str, limit: int) -> None:
+        deadline = self.stage.simulation.now + limit
+        while not self.holds(expression):
+            assert self.stage.simulation.now < deadline, f"{expression} did not come true: {self.state()}"
+            self.stage.advance(MILLISECOND)
+
+    def state(self) -> list[str]:
+        return [
+            f"node {n.number} {n.core.role if n.host.running else 'down'} term={n.core.term} dirty={n.core.dirty} "
+            f"flushed={n.core.flushed} commit={n.core.commit} visible={n.core.visible}"
+            for n in self.stage.nodes
+        ]
+
+    # -- steps ---------------------------------------------------------------------------------------------------
+
+    def step(self, line: str) -> None:
+        verb, _, rest = line.partition(" ")
+        getattr(self, f"do_{verb}")(rest)
+
+    def ask(self, rest: str, clients: list[Client] | None = None) -> tuple[list[Client], str]:
+        """Begin the appends of a step one after another, or all at once by these clients."""
+        request, _, expected = rest.partition(" -> ")
+        count, *options = request.split()
+        given = dict(option.split("=") for option in options)
+        levels = [ACKS[level] for level in given["acks"].split(",")]
+        (node,) = self.nodes(given["to"])
+        term = given.get("term")
+        expected_term = -1
+        if term is not None:
+            expected_term = self.field(node, "term") if term == "now" else self.names[term]
+        asked = []
+        for number in range(int(count)):
+            client = self.stage.new_client()
+            client.append(
+                node,
+                acks=levels[number % len(levels)],
+                records=int(given.get("records", 1)),
+                padding=int(given.get("bytes", 0)),
+                expected_term=expected_term,
+            )
+            asked.append(client)
+            if clients is None:
+                self.ended([client], expected)
+        return asked, expected
+
+    def ended(self, clients: list[Client], expected: str) -> None:
+        while not all(client.idle for client in clients):
+            self.stage.advance(MILLISECOND)
+        kind, _, reason = expected.partition(" ")
+        assert {client.last_outcome for client in clients} == {kind}
+        if reason:
+            assert {client.last_reason for client in clients} == {reason}
+
+    def do_append(self, rest: str) -> None:
+        self.ask(rest)
+
+    def do_submit(self, rest: str) -> None:
+        name, _, request = rest.partition(" ")
+        self.submitted[name], _ = self.ask(request, [])
+
+    def do_outcome(self, rest: str) -> None:
+        name, _, expected = rest.partition(" -> ")
+        self.ended(self.submitted[name], expected)
+
+    def do_tail(self, rest: str) -> None:
+        name, node = rest.split()
+        client = self.stage.new_client()
+        client.tail(self.nodes(node)[0])
+        self.ended([client], "ok")
+        self.names[name] = client.last_offset
+
+    def do_kill(self, rest: str, kind: str = "crash") -> None:
+        for number in [number for word in rest.split() for number in self.nodes(word)]:
+            node = self.stage.nodes[number]
+            if node.host.running:
+                self.stage.record(kind, {"node": number, "incarnation": node.host.incarnation})
+                node.kill()
+
+    def do_power_loss(self, rest: str) -> None:
+        numbers = [number for word in rest.split() for number in self.nodes(word)]
+        self.do_kill(" ".join(map(str, numbers)), "power_loss")
+        for number in numbers:
+            self.stage.nodes[number].disk.power_loss()
+
+    def do_wipe(self, rest: str) -> None:
+        for number in [number for word in rest.split() for number in self.nodes(word)]:
+            self.stage.record("fault", {"f": "wipe", "node": number})
+            self.stage.nodes[number].new_disk()
+
+    def do_start(self, rest: str) -> None:
+        for number in [number for word in rest.split() for number in self.nodes(word)]:
+            self.stage.nodes[number].start()
+
+    def do_restart(self, rest: str) -> None:
+        (number,) = self.nodes(rest)
+        self.do_kill(str(number))
+        self.stage.advance(600 * MILLISECOND)
+        self.do_start(str(number))
+
+    def do_isolate(self, rest: str) -> None:
+        (number,) = self.nodes(rest)
+        self.old_leader = number
+        others = [other for other in range(self.configuration.nodes) if other != number]
+        pairs = [pair for other in others for pair in ((number, other), (other, number))]
+        self.cut.append(pairs)
+        self.stage.network.cut(pairs)
+        self.stage.record("fault", {"f": "partition", "node": number})
+
+    def do_heal(self, rest: str) -> None:
+        assert not rest
+        for pairs in self.cut:
+            self.stage.network.mend(pairs)
+        self.cut.clear()
+        self.stage.record("heal", {"f": "partition"})
+
+    def do_delay(self, rest: str) -> None:
+        name, duration = rest.split()
+        self.stage.slower[name] = parse_duration(duration)
+
+    def do_trim(self, rest: str) -> None:
+        word, _, value = rest.partition(" ")
+        (offset,) = self.values(value)
+        for number in self.nodes(word):
+            self.stage.nodes[number].trim(offset)
+
+    def do_let(self, rest: str) -> None:
+        name, _, value = rest.partition(" = ")
+        (self.names[name],) = self.values(value)
+
+    def do_wait(self, rest: str) -> None:
+        if rest.startswith("until "):
+            expression, _, limit = rest.removeprefix("until ").partition(" within ")
+            self.until(expression, parse_duration(limit))
+        else:
+            self.stage.advance(parse_duration(rest))
+
+    def do_converge(self, rest: str) -> None:
+        assert not rest
+        self.stage.start()
+        assert self.stage.converge(20 * SECOND), self.state()
+
+    def do_expect(self, rest: str) -> None:
+        if rest == "equal logs":
+            logs = [contents(node.log) for node in self.stage.nodes]
+            assert all(log == logs[0] for log in logs)
+        elif match := re.fullmatch(r"values (\d+) on (\w+)", rest):
+            (number,) = self.nodes(match[2])
+            values = [value for _, _, value in contents(self.stage.nodes[number].log) if value >= 0]
+            assert len(values) >= int(match[1]), values
+        elif match := re.fullmatch(r"ascending values on (\w+)", rest):
+            (number,) = self.nodes(match[1])
+            values = [value for _, _, value in contents(self.stage.nodes[number].log) if value >= 0]
+            assert len(values) > 1
+            assert values == sorted(values)
+        elif match := re.fullmatch(r"(no )?losses acks=(\w+)", rest):
+            self.wanted_losses = (match[2], not match[1])
+        else:
+            assert self.holds(rest), f"{rest}: {self.state()}"
+
+    wanted_losses: tuple[str, bool] | None = None
+
+    def finish(self) -> None:
+        """Read everything and let every check judge it."""
+        for node in self.stage.nodes:
+            node.start()
+        self.do_heal("")
+        self.stage.slower.clear()
+        self.do_converge("")
+        self.stage.final_read()
+        self.recorder.close()
+        answer = judge_table(self.sink.table, replace(self.configuration))
+        violated = {c["id"]: c["violations"] for c in answer["checks"] if c["verdict"] == "violated"}
+        assert not violated
+        if self.wanted_losses is not None:
+            level, wanted = self.wanted_losses
+            losses = [loss for loss in answer["losses"] if loss["acks"] == level]
+            assert bool(losses) == wanted, answer["losses"]
+            assert all(0 < loss["first_time"] <= loss["last_time"] for loss in losses)
+
+
+def contents(log: Log) -> list[tuple[int, int, int]]:
+    """Every batch of a log as (offset, term, value), -1 for the value of a configuration."""
+    batches = log.read(log.start_offset, 1 << 40) if log.dirty >= log.start_offset else []
+    return [(b.base_offset, b.term, b.value if b.kind is BatchKind.DATA else -1) for b in batches]
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=[f"{s['number']}: {s['title']}" for s in SCENARIOS])
+def test_scenario(scenario: Scenario) -> None:
+    play = Play(scenario)
+    for step in scenario["steps"]:
+        try:
+            play.step(step)
+        except AssertionError as error:
+            raise AssertionError(f"step {step!r}: {error}") from error
+    play.finish()
