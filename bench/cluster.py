@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import statistics
 import tempfile
 import time
 from pathlib import Path
@@ -105,21 +104,20 @@ def main() -> None:
             # The disk's own rate right before each row, so that both see the same machine.
             rates.append(fsync_rate(Path(name), seconds / 2))
             rows.append(asyncio.run(load(Path(name), clients, seconds, record=record)))
-    rate = statistics.median(rates)
+    # Disks have moods: a ratio to the fastest of the measurements flatters nobody.
+    rate = max(rates)
     for row in rows:
         row["ratio"] = round(row["appends_per_second"] / rate, 2)
-    print(f"committed appends a second, acks=all, 3 processes; the disk does {rate:.0f} fsyncs a second")
-    print("  clients  appends/s  to the fsync rate  appends a flush")
+    print("committed appends a second, acks=all, 3 processes")
+    print(f"  the disk does {min(rates):.0f} to {rate:.0f} fsyncs a second")
+    print("  clients  appends/s  to the best rate   appends a flush")
     for row in rows:
         note = "  (history recorded)" if row["recorded"] else ""
         figures = f"{row['appends_per_second']:10} {row['ratio']:18.2f} {row['appends_per_flush']:16}"
         print(f"  {row['clients']:7} {figures}{note}")
     ratio = max(row["ratio"] for row in rows)
-    print(
-        json.dumps(
-            {"bench": "cluster", "fsyncs_per_second": [round(each) for each in rates], "rows": rows, "ratio": ratio}
-        )
-    )
+    result = {"bench": "cluster", "fsyncs_per_second": [round(each) for each in rates], "rows": rows, "ratio": ratio}
+    print(json.dumps(result))
 
 
 if __name__ == "__main__":
