@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Protocol, Self
@@ -155,7 +156,9 @@ class Recorder:
         """Close; after an exception flush only, so that a sink in files stays recognisable as unfinished."""
         if kind is None:
             self.close()
-        else:
+            return
+        # The exception under way says more than that the last events could not be kept.
+        with suppress(HistoryError, OSError):
             self.flush()
 
     def _hand_over(self) -> None:
@@ -203,7 +206,8 @@ class FileSink:
     """Streams events to one file, for one process of several; the format follows from the name (`Format.of_name`).
 
     The file is called ``<path>.part`` until it is closed, then ``<path>``: a process that was killed leaves the former,
-    readable up to its last whole event. Parquet is not for this; merge or convert afterwards.
+    readable up to its last whole event. Parquet is not for this; merge or convert afterwards. A file that exists is
+    refused with a `HistoryError`: a recording is never overwritten.
     """
 
     def __init__(self, path: str | os.PathLike[str], format: Format | None = None) -> None:  # noqa: A002
@@ -213,7 +217,10 @@ class FileSink:
         if self.format is Format.PARQUET:
             raise ValueError(f"{path}: Parquet cannot be streamed; record .jsonl or .jsonl.zst and convert")
         self.unfinished = self.path.with_name(self.path.name + UNFINISHED)
-        self._file = self.unfinished.open("wb")
+        for existing in (self.path, self.unfinished):
+            if existing.exists():
+                raise HistoryError(existing, None, None, "already exists", "name another file")
+        self._file = self.unfinished.open("xb")
         self.digested = Digested(self._file)
         self._writer: LineWriter = line_writer(self.format, self.digested)
 

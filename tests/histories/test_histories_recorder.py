@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -148,3 +149,22 @@ def test_a_file_has_its_name_when_it_is_closed(tmp_path: Path, name: str) -> Non
 def test_parquet_is_not_streamed(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="Parquet cannot be streamed"):
         FileSink(tmp_path / "node.parquet")
+
+
+def test_a_recording_is_never_overwritten(tmp_path: Path) -> None:
+    record = Recorder(FileSink(tmp_path / "node.jsonl"))
+    with pytest.raises(HistoryError, match=r"node.jsonl.part: already exists: name another file"):
+        FileSink(tmp_path / "node.jsonl")
+    record.close()
+    with pytest.raises(HistoryError, match=r"node.jsonl: already exists: name another file"):
+        FileSink(tmp_path / "node.jsonl")
+
+
+def test_the_exception_of_the_implementation_is_the_one_that_is_seen() -> None:
+    with pytest.raises(ZeroDivisionError), Recorder(MemorySink()) as record:
+        record.event(Kind.STOP, time=record.event(Kind.STOP, time=0) // 0)
+
+
+def test_an_error_travels_between_processes() -> None:
+    error = HistoryError("file", 3, "field", "problem", "remedy", place="event")
+    assert str(pickle.loads(pickle.dumps(error))) == str(error) == "file, event 3, field field: problem: remedy"
