@@ -209,7 +209,10 @@ def open_files(root: Path) -> int:
     return count
 
 
-@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="counts descriptors in /proc")
+NEEDS_PROC = pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="looks at descriptors in /proc")
+
+
+@NEEDS_PROC
 def test_the_number_of_open_files_is_bounded(tmp_path: Path) -> None:
     disk = FileDisk(tmp_path, max_open_files=4)
     log = Log.open(disk, DIRECTORY, segment_bytes=64)
@@ -218,14 +221,43 @@ def test_the_number_of_open_files_is_bounded(tmp_path: Path) -> None:
     ticket = log.flush_begin()
     log.flush_run(ticket)
     assert log.flush_finish(ticket)
-    del ticket
+    assert open_files(tmp_path) <= 5
     assert len(log.read(0, 1 << 20)) == 200
+    assert open_files(tmp_path) <= 9  # the ticket has its own
+    del ticket
     assert open_files(tmp_path) <= 5
     log = Log.open(disk, DIRECTORY, segment_bytes=64)
     assert log.dirty == 199
     assert open_files(tmp_path) <= 5
     disk.close()
     assert open_files(tmp_path) == 0
+
+
+@NEEDS_PROC
+def test_a_file_closed_to_make_room_is_synced_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    disk = FileDisk(tmp_path, max_open_files=2)
+    synced: list[str] = []
+    sync = files_module._sync_data
+
+    def noting(descriptor: int) -> None:
+        synced.append(Path(f"/proc/self/fd/{descriptor}").readlink().name)
+        sync(descriptor)
+
+    monkeypatch.setattr(files_module, "_sync_data", noting)
+    for name in "abcd":
+        disk.create(name)
+        disk.append(name, b"x")
+    assert synced == ["a", "b"]
+    for name in "abcd":
+        disk.sync(name)
+    assert synced == ["a", "b", "c", "d"]
+    disk.append("a", b"y")
+    disk.sync("a")
+    # A file that this process has not written may still hold what a killed one left unsynced.
+    disk.close()
+    disk = FileDisk(tmp_path, max_open_files=2)
+    disk.sync("a")
+    assert synced[4:] == ["a", "a"]
 
 
 def test_a_flush_in_a_thread_while_the_log_is_appended_to_and_cut(tmp_path: Path) -> None:

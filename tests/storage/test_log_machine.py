@@ -459,7 +459,7 @@ class FileLogMachine(LogMachine):
 
 def hunt(machine: type[LogMachine], examples: int, steps: int, *, find_only: bool = False) -> None:
     phases = [Phase.generate] if find_only else [Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink]
-    run_state_machine_as_test(  # type: ignore[no-untyped-call]
+    run_state_machine_as_test(
         machine,
         settings=settings(
             max_examples=examples,

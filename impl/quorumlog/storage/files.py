@@ -67,6 +67,15 @@ class _FilePoint:
         self._file.sync(self._changes)
 
 
+class _NothingToDo:
+    """A sync of a file that was synced when it was closed to make room."""
+
+    __slots__ = ()
+
+    def run(self) -> None:
+        pass
+
+
 class _DirectoryPoint:
     """A sync of the names of a directory."""
 
@@ -90,6 +99,7 @@ class FileDisk:
         self._root = root
         self._max_open_files = max_open_files
         self._open_files: OrderedDict[str, _OpenFile] = OrderedDict()
+        self._closed_clean: set[str] = set()  # closed after a sync, not changed since
         with _naming(str(root)):
             root.mkdir(parents=True, exist_ok=True)
             self._lock: int | None = os.open(root / _LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
@@ -136,6 +146,7 @@ class FileDisk:
         """See `quorumlog.storage.disk.Disk`."""
         file = self._opened(path)
         file.changes += 1
+        self._closed_clean.discard(path)
         with _naming(path), memoryview(data) as view:
             written = 0
             while written < len(data):
@@ -158,7 +169,10 @@ class FileDisk:
     def sync_point(self, path: str) -> SyncPoint:
         """See `quorumlog.storage.disk.Disk`."""
         whole = self._root / path
-        return _DirectoryPoint(whole) if whole.is_dir() else _FilePoint(self._opened(path))
+        if whole.is_dir():
+            return _DirectoryPoint(whole)
+        # A flush of many files must not hold them all open.
+        return _NothingToDo() if path in self._closed_clean else _FilePoint(self._opened(path))
 
     def sync(self, path: str) -> None:
         """See `quorumlog.storage.disk.Disk`."""
@@ -170,6 +184,7 @@ class FileDisk:
         if size >= file.size:
             return
         file.changes += 1
+        self._closed_clean.discard(path)
         with _naming(path):
             os.ftruncate(file.descriptor, size)
         file.size = size
@@ -202,6 +217,7 @@ class FileDisk:
     def remove(self, path: str) -> None:
         """See `quorumlog.storage.disk.Disk`."""
         self._open_files.pop(path, None)
+        self._closed_clean.discard(path)
         with _naming(path):
             (self._root / path).unlink()
 
@@ -228,6 +244,8 @@ class FileDisk:
             oldest = next(iter(self._open_files.values()))
             if not oldest.clean:
                 oldest.sync(oldest.changes)
+            if oldest.changes:
+                self._closed_clean.add(oldest.path)
             del self._open_files[oldest.path]
 
 
