@@ -28,7 +28,7 @@ CHECKS = (
         "An offset binds one value: no two reads, and no read and acknowledgement, differ on what is there.",
         f"{_PAGE}; rules/raft.md, Known faults (one value per offset)",
         "a batch that a read returned, or an acknowledged acks=all append",
-        (Kind.OBSERVE,),
+        (),
         _READ,
     ),
     Check(
@@ -60,7 +60,7 @@ CHECKS = (
         "An append acknowledged with acks=all is read by those who read past its offset.",
         f"{_PAGE}; rules/raft.md, Known faults (acknowledged acks=all entries survive)",
         "an acknowledged acks=all append whose offset was read or passed over",
-        (Kind.OBSERVE, Kind.OK),
+        (Kind.OK,),
         _ACKED,
     ),
     Check(
@@ -68,7 +68,7 @@ CHECKS = (
         "A final read of everything returns every append that was acknowledged with acks=all.",
         _PAGE,
         "an acknowledged acks=all append, in a history with a final read",
-        (Kind.OBSERVE, Kind.OK),
+        (Kind.OK,),
         _ACKED,
     ),
     Check(

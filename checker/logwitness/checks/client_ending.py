@@ -63,9 +63,8 @@ class Ending:
         if self._has_final:
             missing = ended.acked & (ended.final == 0)
             past = ended.last <= int(known.final_high[0])
-            self._missing(
-                ended, missing, missing & ~ended.read & past, ended.acked, ended.acked & past, faults, found, compiled
-            )
+            lost = missing & ~ended.read & past
+            self._missing(ended, missing, lost, ended.acked & ~lost, ended.acked & past, faults, found, compiled)
         elif known.observed[0]:
             passed = ended.acked & ~ended.read & (ended.replaced | _inside(ended.offset, ended.last, gaps))
             seen = ended.acked & (ended.read | passed)

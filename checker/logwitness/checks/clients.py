@@ -251,7 +251,8 @@ def _observe(
             report(found, NON_MONOTONIC_READ, before, seq, -1, -1, position, offset, -1, -1, -1)
         elif offset > position:
             _gap(known, gaps, position, offset - 1, seq, before, row, clients.seq[client])
-    clients.position[client] = last + 1
+    # Where a reader stands that went back by itself is not clear until it was given something more.
+    clients.position[client] = last + 1 if position == NULL or last >= position else NULL
     clients.position_seq[client] = seq
     if row == _NONE:
         return

@@ -56,7 +56,7 @@ class Check:
     fact: str
     """What counts as one judged fact."""
     kinds: tuple[Kind, ...]
-    """Event kinds without which there is nothing to judge."""
+    """Event kinds without any one of which there is nothing to judge; what a node states comes with all its events."""
     columns: tuple[str, ...]
     """Columns that these events must carry for it."""
 

@@ -46,7 +46,7 @@ CHECKS = (
         "A term begins with a candidate: nobody else moves to it earlier, and a pre-vote moves nobody.",
         "rules/raft.md, Elections (pre-vote: the vote RPC without a term bump)",
         "a node that moves to a later term",
-        (Kind.TERM, Kind.ROLE),
+        (Kind.TERM,),
         ("node", "term", "peer"),
     ),
 )

@@ -64,8 +64,8 @@ CHECKS = (
         "commit-monotonic",
         "A node's commit index never moves back between two starts of the node.",
         "rules/raft.md, Commit index",
-        "an event of a node that states its commit index, after an earlier one of the same incarnation",
-        (Kind.COMMIT,),
+        "an event of a node that states a commit index (not -1), after an earlier one of the same incarnation",
+        (),
         ("commit",),
     ),
     Check(
@@ -73,7 +73,7 @@ CHECKS = (
         "No node's commit index is above what it has flushed itself.",
         "rules/raft.md, Commit index (leader: min with own flushed; follower: min(leader commit, own flushed))",
         "an event of a node that states its commit index and its flushed offset",
-        (Kind.COMMIT,),
+        (),
         ("commit", "flushed"),
     ),
     Check(
@@ -81,7 +81,7 @@ CHECKS = (
         "A node's flushed offset is never above its dirty offset.",
         "raft-recovery.txt, dirty and committed offsets; rules/raft.md, Flush",
         "an event of a node that states both offsets",
-        (Kind.FLUSH,),
+        (),
         ("flushed", "dirty"),
     ),
     Check(
@@ -89,14 +89,14 @@ CHECKS = (
         "A node's flushed offset moves back only by truncation, and then no further than the truncation point.",
         "rules/raft.md, Flush (flushed = max(flushed, dirty captured at the start))",
         "an event of a node that states its flushed offset, after an earlier one of the same incarnation",
-        (Kind.FLUSH,),
+        (),
         ("flushed",),
     ),
     Check(
         "flushed-durable",
         "What a node had flushed is in its log when it starts again, whatever stopped it.",
         "rules/raft.md, Truncation, crash, restart (power loss keeps any prefix at or above flushed)",
-        "a start of a node that was seen before",
+        "a start of a node that had flushed something",
         (Kind.START,),
         ("flushed", "dirty"),
     ),
@@ -105,7 +105,7 @@ CHECKS = (
         "A process that dies without power loss keeps all it had appended: the page cache lives.",
         "rules/raft.md, Truncation, crash, restart (SIGKILL keeps the page cache)",
         "a start of a node after a crash or stop without power loss or storage error",
-        (Kind.CRASH, Kind.START),
+        (Kind.START,),
         ("dirty",),
     ),
     Check(
@@ -121,7 +121,7 @@ CHECKS = (
         "A node never shows readers more than it has appended.",
         "rules/raft.md, Visibility; scenario 5",
         "an event of a node that states its visible and its dirty offset",
-        (Kind.VISIBLE,),
+        (),
         ("visible", "dirty"),
     ),
     Check(
@@ -129,7 +129,7 @@ CHECKS = (
         "A node's visible offset moves back only by truncation, and then no further than the truncation point.",
         "rules/raft.md, Visibility (MRI and UB are maxima; truncation clamps)",
         "an event of a node that states its visible offset, after an earlier one of the same incarnation",
-        (Kind.VISIBLE,),
+        (),
         ("visible",),
     ),
     Check(
@@ -137,7 +137,7 @@ CHECKS = (
         "A node's term never decreases, and a restart keeps at least the term of its last durable vote.",
         "rules/raft.md, Elections (term and voted_for are durable before the reply leaves)",
         "an event of a node that states its term, after an earlier one",
-        (Kind.TERM,),
+        (),
         ("term",),
     ),
 )
@@ -207,12 +207,12 @@ def _scan(columns: Columns, state: _State, found: Findings) -> None:
         if kind == START:
             down = state.down[node]
             if down != 3 and dirty != NULL:
-                if state.flushed[node] != NULL:
+                if state.flushed[node] >= 0:
                     found.judged[FLUSHED_DURABLE] += 1
                     if dirty < state.flushed[node]:
                         e0, e1 = state.flushed_seq[node], state.down_seq[node]
                         report(found, FLUSHED_DURABLE, e0, e1, seq, -1, node, state.flushed[node], dirty, -1, -1)
-                if down == 1 and state.dirty[node] != NULL:
+                if down == 1 and state.dirty[node] >= 0:
                     found.judged[DIRTY_SURVIVES_CRASH] += 1
                     if dirty < state.dirty[node]:
                         e0, e1 = state.dirty_seq[node], state.down_seq[node]
@@ -252,12 +252,12 @@ def _scan(columns: Columns, state: _State, found: Findings) -> None:
 
         if flushed != NULL:
             before = state.flushed[node]
-            if before != NULL:
+            if before != NULL and max(before, flushed) >= 0:
                 found.judged[FLUSHED_MONOTONIC] += 1
                 if flushed < min(before, floor):
                     e0 = state.flushed_seq[node]
                     report(found, FLUSHED_MONOTONIC, e0, seq, -1, -1, node, before, flushed, -1, -1)
-            if dirty != NULL:
+            if dirty != NULL and flushed >= 0:
                 found.judged[FLUSHED_WITHIN_DIRTY] += 1
                 if flushed > dirty and (flushed != before or dirty != state.dirty[node]):
                     report(found, FLUSHED_WITHIN_DIRTY, seq, -1, -1, -1, node, flushed, dirty, -1, -1)
@@ -267,12 +267,12 @@ def _scan(columns: Columns, state: _State, found: Findings) -> None:
 
         if commit != NULL:
             before = state.commit[node]
-            if before != NULL:
+            if before != NULL and max(before, commit) >= 0:
                 found.judged[COMMIT_MONOTONIC] += 1
                 if commit < before:
                     e0 = state.commit_seq[node]
                     report(found, COMMIT_MONOTONIC, e0, seq, -1, -1, node, before, commit, -1, -1)
-            if flushed != NULL:
+            if flushed != NULL and commit >= 0:
                 found.judged[COMMIT_WITHIN_FLUSHED] += 1
                 if commit > flushed and (commit != before or kind == COMMIT):
                     report(found, COMMIT_WITHIN_FLUSHED, seq, -1, -1, -1, node, commit, flushed, -1, -1)
@@ -282,12 +282,12 @@ def _scan(columns: Columns, state: _State, found: Findings) -> None:
 
         if visible != NULL:
             before = state.visible[node]
-            if before != NULL:
+            if before != NULL and max(before, visible) >= 0:
                 found.judged[VISIBLE_MONOTONIC] += 1
                 if visible < min(before, floor):
                     e0 = state.visible_seq[node]
                     report(found, VISIBLE_MONOTONIC, e0, seq, -1, -1, node, before, visible, -1, -1)
-            if dirty != NULL:
+            if dirty != NULL and visible >= 0:
                 found.judged[VISIBLE_WITHIN_DIRTY] += 1
                 if visible > dirty and (visible != before or dirty != state.dirty[node]):
                     report(found, VISIBLE_WITHIN_DIRTY, seq, -1, -1, -1, node, visible, dirty, -1, -1)

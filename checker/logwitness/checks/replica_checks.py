@@ -72,7 +72,7 @@ CHECKS = (
         "When a leader commits, a majority has flushed that very entry, offset and term.",
         "rules/raft.md, Commit index; raft-recovery.txt (committed: flushed on the majority of nodes)",
         "a leader's move of its commit index",
-        (Kind.COMMIT, Kind.LEADER, Kind.APPEND),
+        (Kind.LEADER, Kind.APPEND),
         (*_ENTRY, "commit", "flushed"),
     ),
     Check(
@@ -80,7 +80,7 @@ CHECKS = (
         "A leader moves its commit index only to an entry of its own term.",
         "rules/raft.md, Commit index (term(q) = current term)",
         "a leader's move of its commit index",
-        (Kind.COMMIT, Kind.LEADER, Kind.APPEND),
+        (Kind.LEADER, Kind.APPEND),
         (*_ENTRY, "commit", "term"),
     ),
     Check(
@@ -88,7 +88,7 @@ CHECKS = (
         "At one offset all nodes commit the same entry.",
         "rules/raft.md, Recovery and Known faults (no divergence); raft-simplification.txt, Introduction",
         "a move of a node's commit index",
-        (Kind.COMMIT, Kind.APPEND),
+        (Kind.APPEND,),
         (*_ENTRY, "commit"),
     ),
     Check(
@@ -104,7 +104,7 @@ CHECKS = (
         "A new leader's log holds every entry committed in an earlier term.",
         "rules/raft.md, Elections (log_ok) and Known faults (committed entries are never lost)",
         "an election won after something was committed, and a late commit of an older leader",
-        (Kind.LEADER, Kind.COMMIT, Kind.APPEND),
+        (Kind.LEADER, Kind.APPEND),
         ("node", "term", "commit"),
     ),
     Check(
@@ -112,7 +112,7 @@ CHECKS = (
         "An entry that readers may see is, or has been, in the log of each node of a majority.",
         "rules/raft.md, Visibility (MRI, clamped to match_index)",
         "a move of a node's visible offset",
-        (Kind.VISIBLE, Kind.APPEND),
+        (Kind.APPEND,),
         (*_ENTRY, "visible"),
     ),
     Check(
@@ -120,7 +120,7 @@ CHECKS = (
         "An entry written with acks=all is not visible before it is committed, whatever lies around it.",
         "rules/raft.md, Visibility (meaning)",
         "a move of a node's visible offset, write caching off",
-        (Kind.VISIBLE, Kind.APPEND),
+        (Kind.APPEND,),
         (*_ENTRY, "visible", "acks"),
     ),
     Check(
@@ -145,7 +145,7 @@ CHECKS = (
         "An entry acknowledged with acks=all is in the log for good.",
         "rules/raft.md, Acks; raft-simplification.txt, Kafka ACKS in Redpanda",
         "an acknowledged acks=all entry whose fate the history shows",
-        (Kind.ACKED, Kind.COMMIT),
+        (Kind.ACKED, Kind.APPEND),
         (*_ENTRY, "acks", "reason"),
     ),
     Check(

@@ -18,6 +18,7 @@ from .codes import (
     ACKS_ALL,
     ACKS_LEADER,
     APPEND,
+    COMMIT,
     CRASH,
     F_FINAL_READ,
     F_READ,
@@ -39,6 +40,9 @@ from .codes import (
     SUCCESS,
     TRUNCATE,
     TRUNCATED,
+)
+from .codes import (
+    VISIBLE as SHOWN,
 )
 from .columns import Columns, Ints
 from .contract import Family, Loss, Setting, Verdicts
@@ -133,7 +137,8 @@ class _Cluster(NamedTuple):
     wipe_seq: Ints
     power_seq: Ints  # the last event that may have cost unflushed data
     has_unknown: Ints
-    has_visible: Ints
+    shows_visible: Ints  # the run records moves of the visible offset, and of the commit index
+    shows_commit: Ints
 
 
 class _Readers(NamedTuple):
@@ -205,8 +210,9 @@ def _commit(
         hidden |= tree.flags[top] & UNKNOWN
         below = top
         top = tree.parent[top]
+    counts = found.unjudged if tree.flags[vertex] & UNKNOWN else found.judged
     if below == NONE:
-        found.judged[COMMITTED_AGREE] += 1
+        counts[COMMITTED_AGREE] += 1
         return
     if top != cluster.committed[0]:
         rival = at(tree, cluster.committed[0], tree.last[top] + 1)
@@ -221,7 +227,7 @@ def _commit(
         offset, ours, theirs = tree.base[below], tree.term[below], tree.term[rival]
         report(found, COMMITTED_AGREE, e0, e1, e2, seq, node, offset, ours, theirs, -1)
         return
-    found.judged[COMMITTED_AGREE] += 1
+    counts[COMMITTED_AGREE] += 1
     cluster.committed[0] = vertex
     walk = vertex
     while walk != top:
@@ -451,7 +457,6 @@ def _truncate(
 @part
 def _show(tree: Tree, cluster: _Cluster, found: Findings, node: int, visible: int, vertex: int, seq: int) -> None:
     """``node`` lets readers see everything up to ``vertex``."""
-    cluster.has_visible[0] = 1
     if tree.flags[vertex] & UNKNOWN:
         found.unjudged[VISIBLE_ON_MAJORITY] += 1
     else:
@@ -461,7 +466,7 @@ def _show(tree: Tree, cluster: _Cluster, found: Findings, node: int, visible: in
             e0, needed = tree.seq[vertex], cluster.majority[0]
             term = tree.term[vertex]
             report(found, VISIBLE_ON_MAJORITY, e0, seq, -1, -1, node, visible, term, holders, needed)
-    if not cluster.write_caching[0]:
+    if not cluster.write_caching[0] and not tree.flags[vertex] & UNKNOWN:
         found.judged[PENDING_NOT_VISIBLE] += 1
         pending = tree.pending[vertex]
         if pending != NONE and not tree.flags[pending] & COMMITTED:
@@ -548,9 +553,9 @@ def _observed(
     tree: Tree, cluster: _Cluster, found: Findings, f: int, base: int, value: int, invoked: int, seq: int
 ) -> None:
     """A client was given ``value`` at ``base`` by a read of kind ``f``."""
-    if f == F_READ_COMMITTED:
+    if f == F_READ_COMMITTED and cluster.shows_commit[0]:
         allowed = COMMITTED
-    elif f in (F_READ, F_FINAL_READ) and cluster.has_visible[0]:
+    elif f in (F_READ, F_FINAL_READ) and cluster.shows_visible[0]:
         allowed = COMMITTED | VISIBLE
     else:
         return
@@ -691,6 +696,10 @@ def _scan(
                 if cluster.committed[0] != ROOT:
                     _complete(tree, cluster, found, cluster.committed[0], seq)
 
+        if kind == SHOWN:
+            cluster.shows_visible[0] = 1
+        elif kind == COMMIT:
+            cluster.shows_commit[0] = 1
         visible = columns.visible[i]
         if visible != NULL:
             old = replicas.visible[node]

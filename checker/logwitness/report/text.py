@@ -147,7 +147,7 @@ def print_checks(families: Sequence[Family]) -> None:
             for line in (
                 check.rule,
                 f"source: {check.section}",
-                f"needs: {', '.join(check.kinds)} with {', '.join(check.columns)}",
+                f"needs: {', '.join(check.kinds) or 'any events'} with {', '.join(check.columns)}",
                 f"a fact: {check.fact}",
             ):
                 console.print(Padding(Text(line), (0, 0, 0, 2)))

@@ -1,0 +1,221 @@
+"""Small histories as text: one event a line, grouped into cases.
+
+    == CHECK VERDICT [also OTHER ...] [excused N]     begins a case; blank lines and # lines are skipped
+    config write_caching=true voters=1,2,3
+    n1 start                                          node 1; its state is carried from event to event
+    n1 append 0-2 t1 v10 all                          offsets, term, value, acks (all, 1 or 0)
+    n1 commit 2 flushed=1                             name=value sets any column
+    c7 append v11 1                                   client 7 invokes
+    c7 sees 0-2 v10                                   a batch that its read returned
+    c7 ok 3 t1
+    - fault wipe n2                                   the surroundings
+    * n1 flush 5                                      a star: this event belongs to what the violation shows
+
+A violated case gives the count after the verdict if it is not 1.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from loghistory import SCHEMA
+
+HISTORIES = Path(__file__).parent / "histories"
+_STATE = ("term", "dirty", "flushed", "commit", "visible")
+_OPERATIONS = {"append", "read", "read_committed", "tail", "final_read"}
+
+
+@dataclass
+class Case:
+    """One history and what is expected of it."""
+
+    place: str
+    check: str
+    verdict: str
+    count: int = 1
+    also: frozenset[str] = frozenset()
+    excused: int = 0
+    configuration: dict[str, Any] = field(default_factory=dict)
+    rows: list[dict[str, Any]] = field(default_factory=list)
+    shown: list[int] = field(default_factory=list)
+
+    @property
+    def table(self) -> pa.Table:
+        """The history, in the schema of the run."""
+        return pa.Table.from_pylist(self.rows, schema=SCHEMA)
+
+
+class _Writer:
+    """Makes events of lines, and carries the state of nodes and clients."""
+
+    def __init__(self, case: Case) -> None:
+        self.case = case
+        self.nodes: dict[int, dict[str, int]] = {}
+        self.incarnations: dict[int, int] = {}
+        self.open: dict[int, tuple[int, str]] = {}
+        self.operations = 0
+
+    def line(self, text: str) -> None:
+        who, kind, *words = text.split()
+        row: dict[str, Any] = {"seq": len(self.case.rows), "time": 1000 * len(self.case.rows), "kind": kind}
+        given = {}
+        for word in words[:]:
+            if match := re.fullmatch(r"(\w+)=(.*)", word):
+                name, value = match.groups()
+                given[name] = int(value) if re.fullmatch(r"-?\d+", value) else value
+                words.remove(word)
+        if who == "-":
+            row["f"] = words[0]
+            if len(words) > 1:
+                row["node"] = int(words[1][1:])
+        elif who[0] == "n":
+            self._node(int(who[1:]), row, words, given)
+        else:
+            self._client(int(who[1:]), row, words)
+        row.update(given)
+        self.case.rows.append({name: value for name, value in row.items() if value is not None})
+
+    def _node(self, node: int, row: dict[str, Any], words: list[str], given: dict[str, Any]) -> None:
+        row["node"] = node
+        row["incarnation"] = self.incarnations.setdefault(node, -1)
+        state = self.nodes.setdefault(node, {"term": 0, "dirty": -1, "flushed": -1, "commit": -1, "visible": -1})
+        kind = row["kind"]
+        first = words[0] if words else ""
+        if kind in ("stop", "crash", "power_loss", "storage_error"):
+            return
+        if kind in ("trim", "compact"):
+            row["offset"], row["last_offset"] = _range(first)
+            return
+        if kind == "start":
+            self.incarnations[node] += 1
+            row["incarnation"] = self.incarnations[node]
+            state.update(commit=-1, visible=-1)
+            state["dirty"] = given.get("dirty", state["dirty"])
+            state["flushed"] = state["dirty"]
+        elif kind == "term":
+            state["term"] = int(first)
+        elif kind == "vote":
+            row["peer"] = int(first)
+        elif kind == "role":
+            row["role"] = first
+        elif kind in ("append", "acked"):
+            _batch(row, words)
+            if kind == "append":
+                state["dirty"] = row["last_offset"]
+            else:
+                row["reason"] = words[-1]
+        elif kind == "flush":
+            state["flushed"] = int(first) if first else state["dirty"]
+        elif kind == "truncate":
+            row["offset"] = int(first)
+            for name in ("dirty", "flushed", "visible"):
+                state[name] = min(state[name], row["offset"] - 1)
+        elif kind in ("commit", "visible"):
+            state[kind] = int(first)
+        elif kind != "leader":
+            raise ValueError(f"unknown kind {kind}")
+        state.update({name: given[name] for name in _STATE if name in given})
+        row.update({name: state[name] for name in _STATE})
+        if kind in ("commit", "visible") or state["visible"] >= 0:
+            return
+        del row["visible"]
+
+    def _client(self, client: int, row: dict[str, Any], words: list[str]) -> None:
+        row["process"] = client
+        kind = row["kind"]
+        if kind in _OPERATIONS:
+            row["kind"], row["f"] = "invoke", kind
+            row["op"] = self.operations
+            self.open[client] = (self.operations, kind)
+            self.operations += 1
+            if kind == "append":
+                _batch(row, words)
+            elif words:
+                row["offset"] = int(words[0])
+            return
+        row["op"], row["f"] = self.open[client]
+        if kind == "sees":
+            row["kind"] = "observe"
+            _batch(row, words)
+        elif kind == "ok":
+            _batch(row, words)
+            if "entry_term" in row:
+                row["term"] = row.pop("entry_term")
+        elif words:
+            row["reason"] = words[0]
+
+
+def _range(word: str) -> tuple[int, int]:
+    first, _, last = word.partition("-")
+    return int(first), int(last or first)
+
+
+def _batch(row: dict[str, Any], words: list[str]) -> None:
+    for word in words:
+        if re.fullmatch(r"\d+(-\d+)?", word) and "offset" not in row and row["kind"] != "invoke":
+            row["offset"], row["last_offset"] = _range(word)
+        elif re.fullmatch(r"t\d+", word):
+            row["entry_term"] = int(word[1:])
+        elif re.fullmatch(r"v-?\d+", word):
+            row["value"] = int(word[1:])
+        elif word in ("all", "1", "0"):
+            row["acks"] = -1 if word == "all" else int(word)
+
+
+def cases(file: Path) -> Iterator[Case]:
+    """The cases of a file."""
+    case: Case | None = None
+    writer: _Writer | None = None
+    for number, line in enumerate(file.read_text().splitlines(), 1):
+        text = line.strip()
+        if not text or text.startswith("#"):
+            continue
+        if text.startswith("=="):
+            if case is not None:
+                yield case
+            case = _header(f"{file.stem}:{number}", text[2:].split())
+            writer = _Writer(case)
+        elif case is None or writer is None:
+            raise ValueError(f"{file}:{number}: before the first case")
+        elif text.startswith("config"):
+            case.configuration |= dict(_setting(word) for word in text.split()[1:])
+        else:
+            if text.startswith("*"):
+                case.shown.append(len(case.rows))
+                text = text[1:].strip()
+            writer.line(text)
+    if case is not None:
+        yield case
+
+
+def _header(place: str, words: list[str]) -> Case:
+    case = Case(place, words[0], words[1])
+    rest = words[2:]
+    if rest and rest[0].isdigit():
+        case.count = int(rest.pop(0))
+    if "excused" in rest:
+        at = rest.index("excused")
+        case.excused = int(rest[at + 1])
+        del rest[at : at + 2]
+    if rest:
+        assert rest[0] == "also", f"{place}: {rest}"
+        case.also = frozenset(rest[1:])
+    return case
+
+
+def _setting(word: str) -> tuple[str, Any]:
+    name, value = word.split("=")
+    if name == "voters":
+        return name, [int(node) for node in value.split(",")]
+    return name, value == "true"
+
+
+def all_cases() -> list[Case]:
+    """The cases of every file."""
+    return [case for file in sorted(HISTORIES.glob("*.txt")) for case in cases(file)]

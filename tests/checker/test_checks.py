@@ -1,0 +1,89 @@
+"""Every check on small histories: what holds, what is violated and by which events, what is unexercised."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from notation import HISTORIES, Case, all_cases, cases
+
+from logwitness import Verdict, check
+from logwitness.checks import FAMILIES, all_checks
+from logwitness.checks.kernel import available
+
+CASES = [case for case in all_cases() if case.check != "-"]
+(HEALTHY,) = cases(HISTORIES / "healthy.txt")
+IDS = [each.id for each in all_checks()]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.place}-{case.check}-{case.verdict}")
+def test_case(case: Case) -> None:
+    outcomes = {each.id: each for each in check(case.table, configuration=case.configuration).checks}
+    outcome = outcomes[case.check]
+    broken = {each.id for each in outcomes.values() if each.violated}
+    assert broken == case.also | ({case.check} if case.verdict == "violated" else set())
+    assert str(outcome.verdict) == case.verdict
+    assert outcome.excused == case.excused
+    if case.verdict == "violated":
+        assert outcome.violated == case.count
+        assert list(outcome.violations[0].events) == case.shown
+        assert "{" not in outcome.violations[0].sentence
+
+
+@pytest.mark.parametrize("name", IDS)
+def test_a_healthy_history_exercises_the_check(name: str) -> None:
+    outcomes = {each.id: each for each in check(HEALTHY.table, [name]).checks}
+    assert list(outcomes) == [name]
+    assert outcomes[name].verdict is Verdict.HOLDS
+    assert outcomes[name].judged > 0
+    assert not outcomes[name].excused + outcomes[name].unjudged
+
+
+@pytest.mark.parametrize("name", IDS)
+def test_every_check_has_a_case_that_violates_it(name: str) -> None:
+    assert any(case.check == name and case.verdict == "violated" for case in CASES)
+
+
+@pytest.mark.parametrize("name", IDS)
+def test_without_its_kinds_it_is_unexercised(name: str) -> None:
+    """A check never holds for want of the events that it says it needs."""
+    (needs,) = (each.kinds for each in all_checks() if each.id == name)
+    for kind in needs:
+        rows = [row for row in HEALTHY.rows if row["kind"] != kind]
+        assert len(rows) < len(HEALTHY.rows)
+        (outcome,) = check(_table(rows), [name]).checks
+        assert outcome.verdict in (Verdict.UNEXERCISED, Verdict.VIOLATED), kind
+
+
+def test_nothing_at_all_is_never_green() -> None:
+    verdict = check(HEALTHY.table.slice(0, 0))
+    assert verdict.verdict is Verdict.UNEXERCISED
+    assert verdict.exit_status == 3
+    assert {each.verdict for each in verdict.checks} == {Verdict.UNEXERCISED}
+
+
+def test_a_required_check_must_be_exercised() -> None:
+    rows = [row for row in HEALTHY.rows if row.get("f") != "tail"]
+    assert check(_table(rows)).exit_status == 0
+    assert check(_table(rows), required=["stale-tail"]).exit_status == 3
+
+
+def test_ids_are_unique_and_described() -> None:
+    assert len(set(IDS)) == len(IDS)
+    for family in FAMILIES:
+        for each in family.checks:
+            assert each.rule.endswith(".")
+            assert each.section
+            assert set(each.kinds) <= family.kinds
+            assert set(each.columns) <= set(family.columns) | {"op"}
+
+
+@pytest.mark.skipif(not available(), reason="numba is not installed")
+@pytest.mark.parametrize("case", [HEALTHY, *CASES], ids=lambda case: f"{case.place}-{case.check}")
+def test_compiled_loops_agree(case: Case) -> None:
+    plain = check(case.table, configuration=case.configuration, compiled=False)
+    compiled = check(case.table, configuration=case.configuration, compiled=True)
+    assert msgspec.to_builtins(plain) == msgspec.to_builtins(compiled)
+
+
+def _table(rows: list[dict[str, object]]):  # noqa: ANN202
+    return Case("", "", "", rows=rows).table
