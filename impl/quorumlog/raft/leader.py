@@ -297,6 +297,9 @@ class Leader(Follower):
         differs = not reply.success and reply.sequence > follower.last_append
         if (lost or differs) and not follower.reading:
             resume = self._common_end(min(reply.dirty, follower.last_sent))
+            if follower.recovering:
+                # Ask again where the last request asked; what was found to differ before that need not be tried twice.
+                resume = min(resume, max(follower.previous, follower.match))
             if resume == self.index.dirty >= self.index.start:
                 # The logs end at one offset in different terms: there would be nothing behind it to send.
                 resume = self.index.batch_base(resume) - 1
