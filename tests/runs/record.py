@@ -1,0 +1,142 @@
+"""Makes the recorded runs of `histories/runs` that do not exist yet: good ones and one of every mutant.
+
+    python tests/runs/record.py [NAME...]
+
+A run that is there is never made again: whatever was recorded once must stay readable by every later version. To
+replace one on purpose, remove its directory first. The manifest holds how the run was made and the verdict expected of
+every check; what is written there is what the checker says today, so read it before it is committed.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from msgspec.structs import replace
+
+from loghistory import Format, Manifest, open_run, write_run
+from loghistory.schema import CLIENT_KINDS
+from quorumlog.hunt import Rejection, hunt, load_judge, shrunk, try_run
+from quorumlog.mutants import MUTANTS
+from quorumlog.mutants.mutant import Mutant
+from quorumlog.simulation.configuration import ClusterConfiguration
+from quorumlog.simulation.durations import MILLISECOND, SECOND
+from quorumlog.simulation.runs import made_by, simulate
+from quorumlog.simulation.settings import SETTINGS
+
+RUNS = Path(__file__).resolve().parents[2] / "histories" / "runs" / "raft"
+SEEDS = 2000
+
+
+def keep(name: str, table: Any, made: dict[str, Any], notes: list[str], format: Format = Format.ZSTD) -> None:  # noqa: A002, ANN401
+    """Write a run with the verdicts that the checker gives it now."""
+    with tempfile.TemporaryDirectory() as scratch:
+        draft = Path(scratch) / name
+        manifest = Manifest(name=name, made_by=made, notes=notes)
+        write_run(draft, table, manifest, format)
+        answer = load_judge()(open_run(draft))
+        manifest.expected = {check["id"]: check["verdict"] for check in answer["checks"]}
+    write_run(RUNS / name, table, manifest, format)
+    violated = [check for check, verdict in manifest.expected.items() if verdict == "violated"]
+    print(f"{name}: {len(table):,} events; violated: {', '.join(violated) or 'none'}")
+
+
+def reference(seed: int, setting: str, format: Format = Format.ZSTD, **changes: Any) -> Callable[[str], None]:  # noqa: A002, ANN401
+    """A run of the reference under a setting, shortened."""
+
+    def make(name: str) -> None:
+        configuration = replace(SETTINGS[setting], **({"duration": SECOND} | changes))
+        table, outcome = simulate(seed, configuration)
+        assert outcome.converged
+        keep(name, table, made_by(seed, configuration, None), [f"The reference under the setting {setting}."], format)
+
+    return make
+
+
+def clients_only(seed: int) -> Callable[[str], None]:
+    """The same run as an outsider would have seen it: what clients asked and were told, nothing else."""
+
+    def make(name: str) -> None:
+        configuration = replace(SETTINGS["leaders-fall"], duration=SECOND)
+        table, _ = simulate(seed, configuration)
+        seen = table.filter([kind in CLIENT_KINDS for kind in table["kind"].to_pylist()])
+        keep(name, seen, made_by(seed, configuration, None), ["Client operations only: a black-box run."])
+
+    return make
+
+
+def shortened(mutant: Mutant, found: Rejection) -> tuple[Rejection, ClusterConfiguration]:
+    """The rejection with as little load as still shows it."""
+    configuration = replace(SETTINGS[found.setting], plan=found.plan)
+    for duration in (300 * MILLISECOND, 600 * MILLISECOND, 1000 * MILLISECOND, 1500 * MILLISECOND, 2 * SECOND):
+        if duration < configuration.duration:
+            shorter = replace(configuration, duration=duration)
+            rejection = try_run(mutant, found.seed, found.setting, shorter)
+            if rejection is not None:
+                return rejection, shorter
+    return found, configuration
+
+
+def mutant_run(mutant: Mutant) -> Callable[[str], None]:
+    """The first seed at which a mutant is caught, with as few faults and as little load as still show it."""
+
+    def make(name: str) -> None:
+        found = hunt(mutant, range(SEEDS))
+        if found is None:
+            raise SystemExit(f"{mutant.id} survived {SEEDS} seeds")
+        found, configuration = shortened(mutant, shrunk(mutant, found))
+        table, _ = simulate(found.seed, configuration, mutant.make_core)
+        keep(name, table, made_by(found.seed, configuration, mutant.id), [f"Mutant: {mutant.change}.", found.sentence])
+
+    return make
+
+
+def cluster(*arguments: str) -> Callable[[str], None]:
+    """A run of real processes."""
+
+    def make(name: str) -> None:
+        scratch = Path(tempfile.mkdtemp())
+        command = ["cluster", *arguments]
+        program = Path(sys.executable).with_name("logwitness")
+        subprocess.run([program, *command, "-o", scratch / name], check=True, stdout=subprocess.DEVNULL)
+        source = open_run(scratch / name)
+        made = dict(source.manifest.made_by) if source.manifest else {"command": ["logwitness", *command]}
+        keep(name, source.table(), made, ["Real processes on one machine."])
+        shutil.rmtree(scratch)
+
+    return make
+
+
+RECORDINGS: dict[str, Callable[[str], None]] = {
+    "reference-default": reference(1, "default"),
+    "reference-leaders-fall": reference(2, "leaders-fall"),
+    "reference-five-nodes": reference(3, "five-nodes"),
+    "reference-lost-power": reference(4, "lost-power"),
+    "reference-write-caching": reference(5, "lost-power", write_caching=True),
+    "reference-jsonl": reference(6, "default", Format.JSON_LINES, duration=200 * MILLISECOND),
+    "reference-parquet": reference(7, "default", Format.PARQUET, duration=200 * MILLISECOND),
+    "reference-messages": reference(8, "default", messages=True, duration=400 * MILLISECOND),
+    "clients-only": clients_only(9),
+    "cluster-kill-leader": cluster("--duration", "3", "--seed", "11", "--faults", "kill-leader"),
+    "cluster-all-faults": cluster("--duration", "4", "--seed", "12"),
+    **{f"mutant-{mutant.id}": mutant_run(mutant) for mutant in MUTANTS.values()},
+}
+
+
+def main(names: list[str]) -> None:
+    """Make the runs named, or all that are missing."""
+    for name in names or RECORDINGS:
+        if (RUNS / name).exists():
+            if names:
+                print(f"{name} is there already", file=sys.stderr)
+            continue
+        RECORDINGS[name](name)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

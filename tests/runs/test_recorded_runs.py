@@ -1,0 +1,46 @@
+"""Every recorded run is readable by this version and gets the verdicts that its manifest expects."""
+
+from __future__ import annotations
+
+from collections import Counter
+from importlib.metadata import entry_points
+from pathlib import Path
+
+import pytest
+
+from loghistory import open_run
+
+RUNS = Path(__file__).resolve().parents[2] / "histories" / "runs"
+RECORDED = sorted(manifest.parent for manifest in RUNS.glob("*/*/manifest.json"))
+
+judge = next(iter(entry_points(group="logwitness.judges", name="history"))).load()
+
+
+@pytest.mark.parametrize("run", RECORDED, ids=lambda run: run.relative_to(RUNS).as_posix())
+def test_recorded_run_gets_the_verdicts_expected(run: Path) -> None:
+    source = open_run(run)
+    assert source.manifest is not None
+    expected = source.manifest.expected
+    assert expected, "a recorded run states the verdicts expected of it"
+    found = {check["id"]: check["verdict"] for check in judge(source)["checks"]}
+    # A check that is younger than the run has no expectation there; one that is gone would hide a violation.
+    assert {check: found.get(check) for check in expected} == expected
+    assert [check for check in found.keys() - expected.keys() if found[check] == "violated"] == []
+
+
+def test_the_set_has_good_and_bad_runs_and_shows_most_checks() -> None:
+    verdicts: dict[str, Counter[str]] = {}
+    for run in RECORDED:
+        manifest = open_run(run).manifest
+        assert manifest is not None
+        for check, verdict in (manifest.expected or {}).items():
+            verdicts.setdefault(check, Counter())[verdict] += 1
+    assert len(RECORDED) >= 20
+    never_held = [check for check, seen in verdicts.items() if not seen["holds"]]
+    assert never_held == [], "some run shows every check at work"
+    violated = [check for check, seen in verdicts.items() if seen["violated"]]
+    assert len(violated) >= 12
+
+
+def test_what_the_runs_take_is_small_enough_to_keep() -> None:
+    assert sum(file.stat().st_size for file in RUNS.rglob("*") if file.is_file()) < 8 << 20
