@@ -216,6 +216,15 @@ def _setting(word: str) -> tuple[str, Any]:
     return name, value == "true"
 
 
+def history(lines: str) -> Case:
+    """A case without expectations, of lines separated by ``|``."""
+    case = Case("", "", "")
+    writer = _Writer(case)
+    for line in lines.split("|"):
+        writer.line(line)
+    return case
+
+
 def all_cases() -> list[Case]:
     """The cases of every file."""
     return [case for file in sorted(HISTORIES.glob("*.txt")) for case in cases(file)]

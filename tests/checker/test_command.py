@@ -1,0 +1,166 @@
+"""``logwitness check`` and ``logwitness checks`` as people and CI use them, as processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from notation import HISTORIES, Case, cases
+
+from loghistory import write_run
+from logwitness.checks import all_checks
+
+COMMAND = [sys.executable, "-c", "from logwitness.cli import main; main()"]
+(HEALTHY,) = cases(HISTORIES / "healthy.txt")
+BROKEN = next(case for case in cases(HISTORIES / "replicas.txt") if case.check == "committed-never-truncated")
+
+
+def _run(*arguments: str | Path, **options: object) -> subprocess.CompletedProcess[str]:
+    words = [*COMMAND, *map(str, arguments)]
+    return subprocess.run(words, capture_output=True, text=True, timeout=120, check=False, **options)  # type: ignore[call-overload,no-any-return]
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Path:
+    for name, case in (("good", HEALTHY), ("bad", BROKEN)):
+        write_run(tmp_path / name, case.table, {"name": name})
+    idle = Case("", "", "", rows=[{"seq": 0, "time": 0, "kind": "phase", "f": "load"}])
+    write_run(tmp_path / "idle", idle.table, {"name": "idle"})
+    (tmp_path / "broken.jsonl").write_text('{"kind":"history","version":1}\n{"seq":0,"time":0,"kind":"nonsense"}\n')
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("names", "status"),
+    [
+        (["good"], 0),
+        (["bad"], 1),
+        (["idle"], 3),
+        (["broken.jsonl"], 2),
+        (["missing"], 2),
+        (["good", "idle"], 3),
+        (["good", "broken.jsonl", "bad"], 1),
+        (["idle", "broken.jsonl"], 2),
+    ],
+)
+def test_exit_status(runs: Path, names: list[str], status: int) -> None:
+    assert _run("check", *(runs / name for name in names)).returncode == status
+
+
+def test_the_report_explains_a_violation_within_80_columns(runs: Path) -> None:
+    done = _run("check", runs / "bad")
+    assert max(map(len, done.stdout.splitlines())) <= 80
+    text = " ".join(done.stdout.split())
+    assert "committed-never-truncated: Node 2 truncated from offset 0 on and so removed the committed entry" in text
+    for event in ("append offset=0 entry_term=1", "commit term=1 dirty=0", "truncate offset=0"):
+        assert event in text
+
+
+def test_json_is_one_object_a_run(runs: Path) -> None:
+    done = _run("check", "--json", runs / "good", runs / "bad")
+    good, bad = map(json.loads, done.stdout.splitlines())
+    assert (good["verdict"], good["exit_status"], bad["verdict"], bad["exit_status"]) == ("holds", 0, "violated", 1)
+    assert {each["id"] for each in good["checks"]} == {each.id for each in all_checks()}
+    (broken,) = (each for each in bad["checks"] if each["verdict"] == "violated")
+    assert broken["violations"][0]["events"] == BROKEN.shown
+
+
+def test_only_and_require(runs: Path) -> None:
+    done = _run("check", "--json", "--only", "phantom", "--only", "skip", runs / "bad")
+    assert [each["id"] for each in json.loads(done.stdout)["checks"]] == ["phantom", "skip"]
+    assert done.returncode == 3
+    assert _run("check", "--require", "phantom", runs / "good").returncode == 0
+    unknown = _run("check", "--only", "phantoms", runs / "good")
+    assert unknown.returncode == 2
+    assert "no check is called 'phantoms'" in unknown.stderr
+
+
+def test_bad_input_is_one_line_that_names_file_and_line(runs: Path) -> None:
+    done = _run("check", runs / "broken.jsonl")
+    assert re.fullmatch(rf"logwitness: {runs}/broken\.jsonl, line 2, .*nonsense.*\n", done.stderr), done.stderr
+
+
+def test_lenient_judges_the_rest_and_says_so(runs: Path) -> None:
+    path = runs / "torn.jsonl"
+    good = (runs / "good" / "events.jsonl").read_text().splitlines()
+    path.write_text("\n".join([*good[:20], "not json", *good[20:]]) + "\n")
+    assert _run("check", path).returncode == 2
+    done = _run("check", "--lenient", path)
+    assert done.returncode == 0
+    assert "Set aside: 1 not_json" in " ".join(done.stdout.split())
+
+
+def test_checks_lists_every_check_with_its_source() -> None:
+    listed = json.loads(_run("checks", "--json").stdout)
+    assert [each["id"] for each in listed] == [each.id for each in all_checks()]
+    assert all(each["rule"] and each["section"] and each["fact"] for each in listed)
+    text = _run("checks").stdout
+    assert all(each.id in text for each in all_checks())
+
+
+def test_help_and_version() -> None:
+    assert "logwitness check runs/demo" in _run("--help").stdout
+    assert "Exit 3 if this check had nothing to judge" in _run("check", "--help").stdout
+    assert re.fullmatch(r"logwitness, version \d+\.\d+\.\d+\n", _run("--version").stdout)
+
+
+def test_a_part_that_is_missing_is_one_sentence(tmp_path: Path) -> None:
+    """An extra that is not installed, or a broken plug-in, shows in the list and fails by name."""
+    info = tmp_path / "broken_plugin-1.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: broken-plugin\nVersion: 1\n")
+    (info / "entry_points.txt").write_text("[logwitness.commands]\nfly = no_such_wings:fly\n")
+    environment = os.environ | {"PYTHONPATH": str(tmp_path)}
+    assert "not available" in _run("--help", env=environment).stdout
+    done = _run("fly", "--high", env=environment)
+    assert done.returncode == 2
+    assert "`logwitness fly` is not available: the module no_such_wings is not installed." in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_closed_pipe_is_no_traceback(runs: Path) -> None:
+    words = " ".join([f"'{word}'" for word in [*COMMAND, "checks"]])
+    done = subprocess.run(["bash", "-c", f"{words} | head -1"], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stderr == ""
+
+
+def test_control_c_is_no_verdict(runs: Path) -> None:
+    """Interrupted is 130, not 1, which would say that something is violated."""
+    fifo = runs / "slow.jsonl"
+    os.mkfifo(fifo)
+    code = "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+    code += "import time, logwitness.engine.local as e\ne.check = lambda *a, **k: time.sleep(60)\n"
+    code += "from logwitness.cli import main; main()"
+    words = [sys.executable, "-c", code, "check", str(runs / "good")]
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    time.sleep(2)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert errors.strip() == "logwitness: interrupted"
+
+
+def test_colours_only_on_a_terminal(runs: Path) -> None:
+    assert "\x1b[" not in _run("check", runs / "bad").stdout
+    master, slave = pty.openpty()
+    process = subprocess.Popen([*COMMAND, "check", str(runs / "bad")], stdout=slave, env=os.environ | {"TERM": "xterm"})
+    os.close(slave)
+    shown = b""
+    while True:
+        try:
+            piece = os.read(master, 4096)
+        except OSError:
+            break
+        if not piece:
+            break
+        shown += piece
+    assert process.wait(timeout=60) == 1
+    assert b"\x1b[" in shown

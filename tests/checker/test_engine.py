@@ -1,0 +1,156 @@
+"""The engine on runs and tables: voters, several logs, foreign values, sparse offsets, losses, events."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from notation import HISTORIES, Case, cases, history
+
+from loghistory import HistoryError, open_run, write_run
+from logwitness import Verdict, check, judge
+from logwitness.engine.local import events_at
+
+(HEALTHY,) = cases(HISTORIES / "healthy.txt")
+
+
+def _case(name: str, place: int = 0) -> Case:
+    file = next(file for file in HISTORIES.glob("*.txt") if f"== {name} violated" in file.read_text())
+    return [case for case in cases(file) if case.check == name and case.verdict == "violated"][place]
+
+
+@pytest.mark.parametrize("format_", ["jsonl", "zst", "parquet"])
+def test_a_run_on_disk_is_judged_like_its_table(tmp_path: Path, format_: str) -> None:
+    write_run(tmp_path / "run", HEALTHY.table, {"name": "healthy"}, format=format_)
+    on_disk = check(open_run(tmp_path / "run"))
+    in_memory = check(HEALTHY.table)
+    assert on_disk.checks == in_memory.checks
+    assert on_disk.losses == in_memory.losses
+    assert on_disk.exit_status == 0
+    assert on_disk.run == str(tmp_path / "run")
+
+
+def test_the_configuration_comes_from_the_manifest(tmp_path: Path) -> None:
+    case = next(each for each in cases(HISTORIES / "replicas.txt") if each.configuration.get("write_caching"))
+    made_by = {"seed": 1, "configuration": {"write_caching": True, "voters": [1, 2, 3]}}
+    write_run(tmp_path / "run", case.table, {"name": "caching", "made_by": made_by})
+    outcomes = {each.id: each for each in check(open_run(tmp_path / "run")).checks}
+    assert outcomes["pending-not-visible"].verdict is Verdict.UNEXERCISED
+    assert {each.id: each for each in check(case.table).checks}["pending-not-visible"].violated
+
+
+def test_voters_are_those_who_act_unless_told() -> None:
+    """Two of two have flushed; of five that is no majority."""
+    lines = "n1 start|n2 start|n1 term 1|n1 leader|n1 append 0 t1 v1 all|n2 append 0 t1 v1 all term=1|n1 flush|n2 flush"
+    case = history(f"{lines}|n1 commit 0|c1 read 0 node=7|c1 ok 0")
+    name = "committed-flushed-on-majority"
+    assert check(case.table, [name]).verdict is Verdict.HOLDS
+    assert check(case.table, [name], configuration={"voters": [1, 2, 3, 4, 5]}).verdict is Verdict.VIOLATED
+
+
+def test_losses_by_acks_level_and_fault() -> None:
+    case = history(
+        "c1 append v1 1 bytes=100|c1 ok 0-1 t1|c1 append v2 0 bytes=10|c1 ok 2 t1|- fault partition n1|"
+        "c1 append v3 1 bytes=7|c1 ok 3 t1|- fault power_loss n1|c2 append v4 all|c2 ok 4 t2|"
+        "c3 final_read 0|c3 sees 4 v4|c3 ok 5"
+    )
+    verdict = check(case.table)
+    assert verdict.exit_status == 0
+    lines = {(loss.acks, loss.fault): (loss.batches, loss.entries, loss.bytes) for loss in verdict.losses}
+    assert lines == {("1", "partition"): (1, 2, 100), ("0", "partition"): (1, 1, 10), ("1", "power_loss"): (1, 1, 7)}
+    (first,) = (loss for loss in verdict.losses if loss.acks == "0")
+    assert (first.first_time, first.last_time, first.events) == (3000, 3000, (3,))
+
+
+def test_losses_without_clients_come_from_the_nodes() -> None:
+    case = history(
+        "n1 start|n2 start|n3 start|n1 term 1|n1 leader|n1 append 0 t1 v1 1 bytes=5|n1 acked 0 t1 1 success|"
+        "n1 crash|n2 term 2|n2 leader|n2 append 0 t2 v2 all|n3 append 0 t2 v2 all term=2|n2 flush|n3 flush|n2 commit 0"
+    )
+    (loss,) = check(case.table).losses
+    assert (loss.acks, loss.fault, loss.batches, loss.bytes) == ("1", "crash", 1, 5)
+
+
+def test_faults_without_a_log_concern_every_log() -> None:
+    """The excuse of a power loss reaches logs that are named before and after it."""
+    excused = next(c for c in cases(HISTORIES / "clients.txt") if c.check == "inconsistent-offset" and c.excused)
+    rows = []
+    for log in ("first", "second"):
+        for row in excused.rows:
+            if row["kind"] == "fault":
+                continue
+            rows.append((row["seq"], row | {"log": log}))
+    fault = next(row for row in excused.rows if row["kind"] == "fault")
+    rows.append((fault["seq"], fault))
+    ordered = [row | {"seq": seq} for seq, (_, row) in enumerate(sorted(rows, key=lambda pair: pair[0]))]
+    verdict = check(Case("", "", "", rows=ordered).table, ["inconsistent-offset"])
+    assert verdict.logs == 2
+    assert (verdict.checks[0].violated, verdict.checks[0].excused) == (0, 2)
+
+
+def test_a_violation_names_its_log_when_there_are_several() -> None:
+    case = _case("phantom")
+    rows = [row | {"log": "orders"} for row in case.rows]
+    rows.append({"seq": len(rows), "time": 0, "kind": "invoke", "process": 9, "op": 99, "f": "tail", "log": "other"})
+    verdict = check(Case("", "", "", rows=rows).table, ["phantom"])
+    assert [violation.log for violation in verdict.checks[0].violations] == ["orders"]
+
+
+def test_values_that_are_texts_are_told_apart() -> None:
+    case = _case("inconsistent-offset")
+    rows = [{**row, "text": f'{{"v":{row["value"]}}}', "value": None} if "value" in row else row for row in case.rows]
+    verdict = check(Case("", "", "", rows=rows).table, ["inconsistent-offset", "phantom", "duplicate"])
+    assert {each.id: each.violated for each in verdict.checks} == {
+        "inconsistent-offset": 1,
+        "phantom": 0,
+        "duplicate": 0,
+    }
+
+
+def test_sparse_64_bit_offsets_cost_no_more_than_dense_ones() -> None:
+    far = 1 << 60
+    lines = [f"c1 append v{i} all|c1 ok {far + i * 1_000_000_007}" for i in range(200)]
+    case = history("|".join(lines) + f"|c2 final_read {far}|c2 ok {far + 1}")
+    outcomes = {each.id: each for each in check(case.table).checks}
+    assert outcomes["unseen"].violated + outcomes["lost-write"].violated == 200
+
+
+def test_an_offset_too_large_to_judge_is_one_clear_line() -> None:
+    case = history(f"c1 append v1 all|c1 ok {1 << 62}")
+    with pytest.raises(HistoryError, match=r"seq 1, field (last_)?offset: \d+ is too large to judge"):
+        check(case.table)
+
+
+def test_too_many_nodes_are_undecided_not_green() -> None:
+    case = history("|".join(f"n{node} start" for node in range(100)))
+    verdict = check(case.table, ["log-matching"])
+    assert (verdict.verdict, verdict.exit_status) == (Verdict.UNDECIDED, 3)
+
+
+def test_node_ids_may_be_large() -> None:
+    case = _case("flushed-durable")
+    rows = [row | {"node": 1_000_000 + row["node"]} for row in case.rows]
+    (outcome,) = check(Case("", "", "", rows=rows).table, ["flushed-durable"]).checks
+    assert "Node 1000001" in outcome.violations[0].sentence
+
+
+def test_first_violations_are_kept_and_all_are_counted() -> None:
+    lines = "n1 start|n1 append 0 t0 v1 1|n1 append 1 t0 v2 1"
+    case = history(lines + "|n1 visible 1|n1 visible 0" * 25)
+    (outcome,) = check(case.table, ["visible-monotonic"]).checks
+    assert outcome.violated == 25
+    assert len(outcome.violations) == 10
+
+
+def test_events_of_a_violation_can_be_fetched() -> None:
+    found = events_at(HEALTHY.table, [3, 1, 3, 10_000])
+    assert {seq: row["kind"] for seq, row in found.items()} == {1: "start", 3: "start"}
+
+
+def test_judge_answers_with_plain_data() -> None:
+    document = judge(_case("commit-monotonic").table, ["commit-monotonic"])
+    (outcome,) = document["checks"]
+    assert (document["verdict"], document["exit_status"], outcome["verdict"]) == ("violated", 1, "violated")
+    assert outcome["violations"][0]["events"] == [4, 5]
+    with pytest.raises(KeyError):
+        judge(HEALTHY.table, ["no-such-check"])
