@@ -1,6 +1,6 @@
 """``logwitness history``: convert, merge and show recorded histories.
 
-A `loghistory.HistoryError` is left to the main command, which prints its one line and exits with status 2.
+Exit statuses: 0, or 2 for bad usage and bad histories.
 """
 
 from __future__ import annotations
@@ -8,10 +8,12 @@ from __future__ import annotations
 import shutil
 import sys
 from pathlib import Path
+from typing import Any
 
 import click
 import msgspec
 
+from .errors import HistoryError
 from .manifest import Manifest
 from .merge import merge_runs
 from .run import write_file, write_run
@@ -24,7 +26,21 @@ _PATH = click.Path(path_type=Path)
 _FORMATS = click.Choice([str(f) for f in Format])
 
 
-@click.group()
+class _BadHistory(click.ClickException):
+    exit_code = 2
+
+
+class _Commands(click.Group):
+    """Ends with status 2 and the error's one line where a history is bad."""
+
+    def invoke(self, ctx: click.Context) -> Any:  # noqa: ANN401
+        try:
+            return super().invoke(ctx)
+        except HistoryError as error:
+            raise _BadHistory(str(error)) from error
+
+
+@click.group(cls=_Commands)
 def history() -> None:
     """Convert, merge and show recorded histories.
 

@@ -133,6 +133,17 @@ def of_kinds(batch: pa.RecordBatch, kinds: frozenset[str]) -> pa.RecordBatch:
     return batch if keep.all() else batch.filter(pa.array(keep))
 
 
+def fits(found: pa.DataType, kind: pa.DataType) -> bool:
+    """Whether a column found elsewhere can hold what a column of the schema holds: integers or text, not either."""
+    if pa.types.is_dictionary(found):
+        found = found.value_type
+    if pa.types.is_null(found):
+        return True
+    if pa.types.is_integer(kind):
+        return bool(pa.types.is_integer(found))
+    return bool(pa.types.is_string(found) or pa.types.is_large_string(found))
+
+
 def conform(batch: pa.RecordBatch) -> pa.RecordBatch:
     """The batch with every column of the schema in its order and type; columns that it lacks are null.
 
@@ -147,7 +158,10 @@ def conform(batch: pa.RecordBatch) -> pa.RecordBatch:
         if index < 0:
             arrays.append(pa.nulls(batch.num_rows, column.type))
         else:
-            arrays.append(cast(batch.column(index), column.type))
+            found = batch.column(index)
+            if not fits(found.type, column.type):
+                raise ValueError(f"column {column.name} holds {found.type} instead of {expected(column.type)}")
+            arrays.append(cast(found, column.type))
     return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
 
 

@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from .columns import WORDS, cast, columns_in_order, expected, of_kinds, rechunk, schema_of
+from .columns import WORDS, cast, columns_in_order, expected, fits, of_kinds, rechunk, schema_of
 from .errors import HistoryError, quote
 from .intake import Intake
 from .schema import COLUMNS, SCHEMA, VERSION
@@ -127,7 +127,7 @@ def _opened(path: Path) -> Iterator[tuple[pq.ParquetFile, Upgrade]]:
             if name not in _TYPES:
                 known = ", ".join(_TYPES)
                 raise HistoryError(path, None, name, "unknown column", f"the columns are {known}")
-            if not _fits(schema.field(name).type, _TYPES[name]):
+            if not fits(schema.field(name).type, _TYPES[name]):
                 problem = f"the column holds {quote(str(schema.field(name).type))[1:-1]}"
                 raise HistoryError(path, None, name, problem, f"it must hold {expected(_TYPES[name])}")
         for name in ("seq", "time", "kind"):
@@ -177,16 +177,6 @@ def _good(
 def _as_line(batch: pa.RecordBatch, row: int) -> bytes:
     event = batch.slice(row, 1).to_pylist()[0]
     return msgspec.json.encode({name: value for name, value in event.items() if value is not None})
-
-
-def _fits(found: pa.DataType, kind: pa.DataType) -> bool:
-    if pa.types.is_dictionary(found):
-        found = found.value_type
-    if pa.types.is_null(found):
-        return True
-    if pa.types.is_integer(kind):
-        return bool(pa.types.is_integer(found))
-    return bool(pa.types.is_string(found) or pa.types.is_large_string(found))
 
 
 def _with_columns(batch: pa.RecordBatch, names: Sequence[str]) -> pa.RecordBatch:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from loghistory import FileSink, HistoryError, Kind, Recorder, RunSink, open_run
+from loghistory import FileSink, Kind, Recorder, RunSink, open_run
 from loghistory.cli import history
 
 
@@ -94,14 +94,15 @@ def test_convert_there_and_back(recorded: Path, tmp_path: Path) -> None:
 def test_convert_refuses(recorded: Path, tmp_path: Path) -> None:
     for target in (recorded, recorded / "manifest.json"):
         result = run("convert", recorded, target)
-        assert isinstance(result.exception, HistoryError)
-        assert "already exists" in str(result.exception)
+        assert result.exit_code == 2
+        assert "already exists" in result.output
     result = run("convert", recorded, tmp_path / "x.jsonl", "--format", "zst")
     assert result.exit_code == 2
     assert "is called a jsonl file, not zst; leave --format out" in result.output
     result = run("convert", recorded, tmp_path / "no" / "where.jsonl")
-    assert str(result.exception) == (
-        f"{tmp_path}/no/where.jsonl: cannot be written (No such file or directory): make room or name another place"
+    assert result.output == (
+        f"Error: {tmp_path}/no/where.jsonl: cannot be written (No such file or directory): "
+        "make room or name another place\n"
     )
 
 
@@ -110,7 +111,8 @@ def test_convert_a_damaged_file(recorded: Path, tmp_path: Path) -> None:
     damaged.write_bytes((recorded / "events.jsonl").read_bytes()[:-9] + b"\nnonsense\n")
     good = tmp_path / "good.jsonl"
     result = run("convert", damaged, good)
-    assert str(result.exception).startswith(f"{damaged}, line 6: not valid JSON")
+    assert result.output.startswith(f"Error: {damaged}, line 6: not valid JSON")
+    assert (result.output.count("\n"), result.exit_code) == (1, 2)
     assert not good.exists()
     result = run("convert", "--lenient", "--quarantine", tmp_path / "aside", damaged, good)
     assert result.output == f"Set aside: 2 not_json.\n{good}: 4 events\n"

@@ -201,6 +201,34 @@ def test_written_batches_are_checked(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_tables_of_others_are_written(tmp_path: Path) -> None:
+    """Some columns, in any order, as plain strings or nulls."""
+    table = pa.table({"node": [1, 2], "kind": ["stop", "crash"], "seq": [0, 4], "time": [8, 9], "role": pa.nulls(2)})
+    write_file(tmp_path / "events.parquet", table)
+    read = open_run(tmp_path / "events.parquet").table()
+    assert read.schema == SCHEMA
+    nothing = dict.fromkeys(SCHEMA.names)
+    assert read.to_pylist() == [nothing | row for row in table.to_pylist()]
+
+
+@pytest.mark.parametrize(
+    ("columns", "problem"),
+    [
+        ({"ofset": [1]}, "unknown columns: ofset; the columns are seq, time, logical, kind, log, …"),
+        ({"node": ["1"]}, "column node holds string instead of an integer from -2147483648 to 2…"),
+        ({"term": [1.5]}, "column term holds double instead of an integer from -92233720368547…"),
+        ({"node": [1 << 40]}, "Integer value 1099511627776 not in range: -2147483648 to 2147483647"),
+    ],
+)
+def test_tables_that_do_not_fit_are_refused(tmp_path: Path, columns: dict[str, list[Any]], problem: str) -> None:
+    table = pa.table({"seq": [0], "time": [8], "kind": ["stop"], "node": [1]} | columns)
+    with pytest.raises(HistoryError) as error:
+        write_file(tmp_path / "events.jsonl", table)
+    found = str(error.value).removeprefix(f"{tmp_path}/events.jsonl: ").removesuffix(": give columns of the schema")
+    assert found[:50] == problem[:50]
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_rechunk_keeps_the_events() -> None:
     table = recorded(
         [{"kind": k, "time": i, "node": 1, "offset": 1, "last_offset": 2} for i, k in enumerate(["stop", "trim"] * 5)]
