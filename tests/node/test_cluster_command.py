@@ -113,7 +113,7 @@ def wait(holds: Callable[[], bool], what: str, seconds: float = 10) -> None:
 def test_no_process_is_left_behind(how: signal.Signals, tmp_path: Path) -> None:
     directory = tmp_path / "run"
     command = subprocess.Popen(
-        [*COMMAND, "-o", str(directory), "--duration", "60", "--faults", "none"],
+        [*COMMAND, "-o", str(directory), "--duration", "60", "--faults", "none", "--clients", "100"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -4,7 +4,8 @@
     result = await client.append(payload, acks=-1)
 
 Calls made in one turn of the event loop share a frame. When the connection is lost, every open future ends with
-`ConnectionError`: whether those calls were carried out is unknown. Time-outs are the caller's business.
+`ConnectionError`, as does a call on one that is lost already: whether those calls were carried out is unknown. Time-outs
+are the caller's business.
 """
 
 from __future__ import annotations
@@ -92,12 +93,16 @@ class NodeClient(Connection):
         self.finish()
 
     def _begin(self) -> tuple[int, asyncio.Future[Any]]:
-        if not self.open:
-            raise ConnectionError(f"the connection to {self.peer_name} is closed")
         self._next += 1
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self._open[self._next] = future
+        if self.open:
+            self._open[self._next] = future
+        else:
+            _fail(future, self._lost())
         return self._next, future
+
+    def _lost(self) -> ConnectionError:
+        return ConnectionError(f"connection to {self.peer_name} lost: {self.reason or 'closed by the node'}")
 
     def _send_soon(self, call: AnyCall, size: int) -> None:
         if not self._outgoing:
@@ -111,7 +116,7 @@ class NodeClient(Connection):
     def _send_calls(self) -> None:
         calls, self._outgoing = self._outgoing, []
         self._outgoing_bytes = 0
-        if calls and not self.send(encode_calls(self._clock.tick(), calls)):
+        if calls and self.open and not self.send(encode_calls(self._clock.tick(), calls)):
             self.refuse("too much is waiting to be sent")
 
     # -- Connection --------------------------------------------------------------------------------------------------
@@ -138,11 +143,14 @@ class NodeClient(Connection):
 
     def closed(self) -> None:
         """End what is open."""
-        error = ConnectionError(f"connection to {self.peer_name} lost: {self.reason or 'closed by the node'}")
-        if not self._ready.done():
-            self._ready.set_exception(error)
+        error = self._lost()
+        _fail(self._ready, error)
         waiting, self._open = self._open, {}
         for future in waiting.values():
-            if not future.done():
-                future.set_exception(error)
-                future.exception()  # nobody need look at it
+            _fail(future, error)
+
+
+def _fail(future: asyncio.Future[Any], error: Exception) -> None:
+    if not future.done():
+        future.set_exception(error)
+        future.exception()  # nobody need look at it

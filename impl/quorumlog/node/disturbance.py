@@ -103,7 +103,8 @@ class Disturber:
         if not self._cluster.running(node):
             return None
         try:
-            return await asyncio.wait_for(ask(), _ANSWER_SECONDS)
+            async with asyncio.timeout(_ANSWER_SECONDS):
+                return await ask()
         except (OSError, TimeoutError):
             return None
 
@@ -168,6 +169,7 @@ async def _sleep(seconds: float, healed: asyncio.Event) -> None:
     """Sleep, but not beyond the end of all faults."""
     if seconds > 0:
         try:
-            await asyncio.wait_for(healed.wait(), seconds)
+            async with asyncio.timeout(seconds):
+                await healed.wait()
         except TimeoutError:
             return

@@ -63,7 +63,8 @@ class Link:
         wait = SHORTEST_BACKOFF
         while True:
             try:
-                outgoing = await asyncio.wait_for(self._connect(), CONNECT_SECONDS)
+                async with asyncio.timeout(CONNECT_SECONDS):
+                    outgoing = await self._connect()
             except (OSError, TimeoutError):
                 pass
             else:

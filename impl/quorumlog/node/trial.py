@@ -127,14 +127,16 @@ class _Trial:
         over, healed = asyncio.Event(), asyncio.Event()
         async with asyncio.TaskGroup() as group:
             disturbing = group.create_task(self._disturber.run(healed))
-            working = [group.create_task(client.work(over)) for client in clients]
-            await self._let_pass(setting.duration)
-            register.record(Kind.PHASE, {"f": "heal"})
-            self._tell("healing")
-            healed.set()
-            await disturbing
-            over.set()
-            await asyncio.gather(*working)
+            for client in clients:
+                group.create_task(client.work(over))
+            try:
+                await self._let_pass(setting.duration)
+                register.record(Kind.PHASE, {"f": "heal"})
+                self._tell("healing")
+                healed.set()
+                await disturbing
+            finally:
+                over.set()
         for node in self._cluster.nodes:
             await self._disturber.revive(node)
         self._tell("waiting for agreement")

@@ -187,7 +187,8 @@ class Client:
         if connection is not None and connection.open:
             return connection
         try:
-            connection = await asyncio.wait_for(self._cluster.client(node), self._load.timeout)
+            async with asyncio.timeout(self._load.timeout):
+                connection = await self._cluster.client(node)
         except (OSError, TimeoutError):
             self._close(Kind.FAIL, "refused")  # nothing was sent
             self._look_elsewhere()
@@ -198,7 +199,8 @@ class Client:
     async def _answered(self, waiting: Awaitable[_Answer]) -> _Answer | str:
         """The answer, or why there is none."""
         try:
-            return await asyncio.wait_for(waiting, self._load.timeout)
+            async with asyncio.timeout(self._load.timeout):
+                return await waiting
         except TimeoutError:
             self._connections.pop(self._node).close()
             return "timeout"
