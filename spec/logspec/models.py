@@ -16,8 +16,10 @@ from logspec.errors import SpecError
 from logspec.places import spec_directory
 
 _KEYS = frozenset(
-    ("of", "about", "module", "next", "init", "constraint", "symmetry", "constants", "invariants", "properties")
-    + ("overrides", "expect", "distinct", "breaks", "unreached", "tier")
+    [
+        *("of", "about", "module", "next", "init", "constraint", "symmetry", "constants", "invariants"),
+        *("properties", "overrides", "expect", "distinct", "breaks", "unreached", "tier"),
+    ]
 )
 
 

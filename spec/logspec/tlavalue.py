@@ -22,6 +22,22 @@ def parse_value(text: str) -> Any:  # noqa: ANN401
     return value
 
 
+def parse_values(text: str) -> list[Any]:
+    """Return all values printed one after another, each perhaps over several lines; other text is left out."""
+    values = []
+    open_at, depth = 0, 0
+    for match in re.finditer(r"<<|>>", text):
+        if match[0] == "<<":
+            if depth == 0:
+                open_at = match.start()
+            depth += 1
+        elif depth:
+            depth -= 1
+            if depth == 0:
+                values.append(parse_value(text[open_at : match.end()]))
+    return values
+
+
 def parse_state(text: str) -> dict[str, Any]:
     """Return the variables of one printed state: conjuncts of the form ``/\\ name = value``."""
     state: dict[str, Any] = {}

@@ -14,7 +14,7 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
@@ -36,6 +36,7 @@ _PROGRESS = re.compile(
 _TOTAL = re.compile(rf"{_NUMBER} states generated, {_NUMBER} distinct states found, {_NUMBER} states left")
 _LOCATION = re.compile(r"line (\d+), col (\d+) to line (\d+), col (\d+) of module (\w+)")
 _ACTION = re.compile(r"<(\w+) (line .* of module \w+)(?: \((\d+) (\d+) (\d+) (\d+)\))?>: ([\d,]+):([\d,]+)")
+_COMBINES = re.compile(r"(Trace)?Next|Spec$")
 _VIOLATED = re.compile(r"(?:Invariant|Action property|Property|Temporal property) (\S+) (?:is|was) violated")
 
 
@@ -70,6 +71,7 @@ class Outcome:
     violated: str | None = None
     behaviour: list[Step] = field(default_factory=list)
     actions: dict[str, int] = field(default_factory=dict)
+    unvisited: list[str] = field(default_factory=list)
     printed: list[str] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
     timed_out: bool = False
@@ -200,6 +202,10 @@ class _Reader:
             if match and code == 2772:
                 name = self.names.of(text)
                 outcome.actions[name] = outcome.actions.get(name, 0) + _integer(match[8])
+        elif code == 2221:
+            match = re.search(r"(line .*): ([\d,]+)", text)
+            if match and _integer(match[2]) == 0:
+                outcome.unvisited.append(self.names.source(match[1]))
         elif (match := _VIOLATED.search(text)) is not None and severity == 1:
             outcome.violated = match[1]
         elif severity == 1 and code not in (2121, 2264):
@@ -234,7 +240,18 @@ class ActionNames:
 
     def __init__(self, directory: Path) -> None:
         self._texts = {file.stem: file.read_text(encoding="utf-8").splitlines() for file in directory.glob("*.tla")}
-        self._actions = {name for lines in self._texts.values() for name in _definitions_of_actions(lines)}
+        self._actions = frozenset(_actions(self._texts.values()))
+
+    def source(self, place: str) -> str:
+        """Return where a place is and the text that stands there, for a person."""
+        found = _LOCATION.search(place)
+        if found is None:
+            return place
+        first, left, last, right = (int(x) for x in found.groups()[:4])
+        lines = self._texts.get(found[5], [""] * last)[first - 1 : last]
+        lines[-1] = lines[-1][:right]
+        lines[0] = lines[0][left - 1 :]
+        return f"line {first} of {found[5]}: {' '.join(' '.join(lines).split())}"
 
     def of(self, text: str) -> str:
         """Return the name of the action in a line such as ``<Next line 80, col 8 to ... of module M>``."""
@@ -244,7 +261,7 @@ class ActionNames:
         place = _LOCATION.search(text)
         if named is None or place is None:
             return text.strip()
-        if not named[1].startswith(("Next", "TraceNext")):
+        if not _COMBINES.match(named[1]):
             return named[1]
         inner = re.search(r"\((\d+) (\d+) (\d+) (\d+)\)", text)
         first, left, last, right = (int(x) for x in (inner.groups() if inner else place.groups()[:4]))
@@ -259,15 +276,29 @@ class ActionNames:
         return named[1]
 
 
-def _definitions_of_actions(lines: list[str]) -> Iterator[str]:
-    """Yield the operators whose definition primes a variable, other than the formulas that combine them."""
+def _actions(modules: Iterable[Sequence[str]]) -> set[str]:
+    """Return the operators that are steps: their definition primes a variable, or is made of one that does."""
+    bodies = {name: body for lines in modules for name, body in _definitions(lines) if not _COMBINES.match(name)}
+    found = {name for name, body in bodies.items() if "UNCHANGED" in body or re.search(r"\w'", body)}
+    more = found
+    while more:
+        more = {
+            name
+            for name, body in bodies.items()
+            if name not in found and not found.isdisjoint(re.findall(r"\w+", body))
+        }
+        found |= more
+    return found
+
+
+def _definitions(lines: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yield each operator of a module with the text of its definition, without comments."""
     name, body = "", list[str]()
-    for line in [*lines, "====="]:
+    for line in [*lines, "===="]:
         head = re.match(r"(\w+)(?:\([^)]*\))? ==", line)
         if head or line.startswith(("----", "====")):
-            text = re.sub(r"\\\*.*|\(\*.*?\*\)", "", "\n".join(body))
-            if name and ("UNCHANGED" in text or re.search(r"\w'", text)) and not name.startswith("Next"):
-                yield name
+            if name:
+                yield name, re.sub(r"\\\*[^\n]*|\(\*.*?\*\)", "", "\n".join(body))
             name, body = (head[1], [line[head.end() :]]) if head else ("", [])
         else:
             body.append(line)

@@ -66,7 +66,7 @@ Visible(n) == Min(mri[n], ub[n])
 RequestsFollow ==
     LET leaders == {n \in Node : role'[n] = "leader"}
         led == {term'[n] : n \in leaders}
-        oldest == CHOOSE t \in {term'[n] : n \in Node} : \A n \in Node : t <= term'[n]
+        oldest == CHOOSE t \in {saved'[n].term : n \in Node} : \A n \in Node : t <= saved'[n].term
         now(t) == LET n == CHOOSE n \in leaders : term'[n] = t
                   IN  [log |-> log'[n], commit |-> commit'[n], visible |-> Min(mri'[n], ub'[n])]
     IN  sent' = [t \in {u \in DOMAIN sent \union led : u >= oldest} |-> IF t \in led THEN now(t) ELSE sent[t]]
@@ -157,12 +157,13 @@ BecomeCandidate(n) ==
 StandForElection(n) == PreVoteGranted(n) /\ BecomeCandidate(n)
 
 (* One vote a term, for a log that is not behind, by dirty offset; the vote is durable before it leaves.      *)
-GiveVote(n, a) ==
+GiveVoteWith(n, a, ownLastTerm, ownDirty) ==
     /\ a \in asked
     /\ a.node # n
     /\ a.term = term[n]
+    /\ a.node # vote[n]
     /\ role[n] = "follower"
-    /\ GrantVote(vote[n], a.node, LogOk(a.lastTerm, a.dirty, LastTerm(log[n]), Len(log[n])), FALSE)
+    /\ GrantVote(vote[n], a.node, LogOk(a.lastTerm, a.dirty, ownLastTerm, ownDirty), FALSE)
     /\ vote' = [vote EXCEPT ![n] = a.node]
     /\ SaveVote(n, a.term, a.node)
     /\ votes' = IF role[a.node] = "candidate" /\ term[a.node] = a.term
@@ -170,13 +171,17 @@ GiveVote(n, a) ==
     /\ UNCHANGED <<term, role, asked, logVars, commit, visibilityVars, faultVars>>
     /\ Follow
 
+GiveVote(n, a) == GiveVoteWith(n, a, LastTerm(log[n]), Len(log[n]))
+
 (* A candidate that hears the leader of its own term follows it; its vote stays given.                       *)
 StepDown(n) ==
+    LET v == VoteAfterStepDown(vote[n], term[n], term[n]) IN
     /\ role[n] # "leader"
     /\ term[n] \in DOMAIN sent
+    /\ <<role[n], vote[n]>> # <<"follower", v>>
     /\ role' = [role EXCEPT ![n] = "follower"]
     /\ votes' = [votes EXCEPT ![n] = {}]
-    /\ vote' = [vote EXCEPT ![n] = VoteAfterStepDown(vote[n], term[n], term[n])]
+    /\ vote' = [vote EXCEPT ![n] = v]
     /\ UNCHANGED <<term, saved, asked, logVars, commit, visibilityVars, faultVars>>
     /\ Follow
 
@@ -215,14 +220,17 @@ AppendConfiguration(n, entry) ==
     /\ Follow
 
 (* It serves once an entry of its term is committed. acks 0 and 1 are answered at once; acks=all waits.       *)
-ClientAppend(n, entry) ==
+Serve(n, entry) ==
     /\ TermAt(log[n], commit[n]) = term[n]
     /\ entry.term = term[n]
     /\ LeaderAppend(n, entry)
+    /\ UNCHANGED <<electionVars, flushed, commit, mri, crashes, powerLosses>>
+
+ClientAppend(n, entry) ==
+    /\ Serve(n, entry)
     /\ waiting' = IF entry.acks = AcksAll
                   THEN [waiting EXCEPT ![n] = @ \union {[index |-> Len(log[n]) + 1, term |-> term[n]]}]
                   ELSE waiting
-    /\ UNCHANGED <<electionVars, flushed, commit, mri, crashes, powerLosses>>
     /\ Follow
 
 (* What the leader knows of a follower: one of its replies, whole. A leader that let an older reply in after   *)
@@ -333,9 +341,10 @@ Flush(n, f) ==
 
 (* The node stops and starts again with the first k entries of its log; a node that is down is one that does  *)
 (* nothing for a while. Commit index and visible offset are learned anew.                                     *)
-Restart(n, k) ==
-    /\ term' = [term EXCEPT ![n] = saved[n].term]
-    /\ vote' = [vote EXCEPT ![n] = saved[n].vote]
+RestartWith(n, k, kept) ==
+    /\ term' = [term EXCEPT ![n] = kept.term]
+    /\ vote' = [vote EXCEPT ![n] = kept.vote]
+    /\ saved' = [saved EXCEPT ![n] = kept]
     /\ role' = [role EXCEPT ![n] = "follower"]
     /\ votes' = [votes EXCEPT ![n] = {}]
     /\ log' = [log EXCEPT ![n] = Keep(@, k)]
@@ -345,7 +354,9 @@ Restart(n, k) ==
     /\ ub' = [ub EXCEPT ![n] = 0]
     /\ lq' = [lq EXCEPT ![n] = 0]
     /\ waiting' = [waiting EXCEPT ![n] = {}]
-    /\ UNCHANGED <<saved, asked>>
+    /\ UNCHANGED asked
+
+Restart(n, k) == RestartWith(n, k, saved[n])
 
 Crash(n) ==
     /\ \E k \in SurvivesCrash(log[n], flushed[n]) : Restart(n, k)

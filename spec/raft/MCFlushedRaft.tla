@@ -13,17 +13,17 @@ Small ==
 
 Symmetric == Permutations(Node)
 
-(* Next with fewer choices: a flush covers everything and a follower hears the newest it can; what is older    *)
-(* could have been heard when it was new.                                                                     *)
+(* Next within the bounds and with fewer choices: a flush covers everything and a follower hears the newest    *)
+(* it can; what is older could have been heard when it was new. The models of the long tier use Next.          *)
 NextNewest ==
     \E n \in Node :
         \/ \E t \in TermsHeard : UpdateTerm(n, t)
-        \/ StandForElection(n)
+        \/ term[n] < MaxTerm /\ StandForElection(n)
         \/ \E a \in asked : GiveVote(n, a)
         \/ StepDown(n)
         \/ BecomeLeader(n)
-        \/ AppendConfiguration(n, Entry(term[n], AcksAll))
-        \/ \E acks \in {AcksAll, AcksLeader} : ClientAppend(n, Entry(term[n], acks))
+        \/ Len(log[n]) < MaxLog /\ AppendConfiguration(n, Entry(term[n], AcksAll))
+        \/ Len(log[n]) < MaxLog /\ \E acks \in {AcksAll, AcksLeader} : ClientAppend(n, Entry(term[n], acks))
         \/ \E c \in 1..Len(log[n]) : AdvanceCommit(n, c)
         \/ role[n] = "leader" /\ LearnReplicated(n, MajorityReplicated(mri[n], Len(log[n]), FollowersDirty(n)))
         \/ FollowerAppend(n)
@@ -32,8 +32,8 @@ NextNewest ==
                 FollowerHearsCommit(n, RecoveryCommit(e, Leads(n).commit, Leads(n).commit), e)
         \/ Hears(n) /\ FollowerHearsVisible(n, Leads(n).visible, MatchEnd(log[n], Leads(n).log))
         \/ Flush(n, Len(log[n]))
-        \/ Crash(n)
-        \/ \E k \in 0..Len(log[n]) : PowerLoss(n, k)
+        \/ crashes < MaxCrashes /\ Crash(n)
+        \/ powerLosses < MaxPowerLosses /\ \E k \in 0..Len(log[n]) : PowerLoss(n, k)
 
 -------------------------------------------------------------------------------------------
 (* States to begin with. Each can be reached from the empty cluster; the models reach-... show it.           *)

@@ -1,0 +1,154 @@
+"""``logwitness spec check``: models against what is expected of them."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from loghistory import Format, HistoryError, Manifest, write_run
+from logspec.console import HOLDS, VIOLATED, Status, print_actions, tool_options
+from logspec.counterexample import Change, changes, to_history
+from logspec.errors import SpecError
+from logspec.toolchain import Toolchain, find_toolchain
+
+if TYPE_CHECKING:
+    from logspec.models import Model
+
+
+@click.command("check")
+@click.argument("names", nargs=-1, metavar="[MODEL]...")
+@click.option("--list", "show_list", is_flag=True, help="List the models and what is expected of them.")
+@click.option("--tier", type=click.Choice(["small", "long", "all"]), default="small", show_default=True)
+@click.option("--json", "as_json", is_flag=True, help="One JSON object a model.")
+@click.option("--history", "history", type=click.Path(path_type=Path), help="Write what was violated as a run here.")
+@click.option("--models", "file", type=click.Path(path_type=Path, exists=True), help="Another models.yaml.")
+@tool_options
+def check_command(
+    names: Sequence[str],
+    show_list: bool,
+    tier: str,
+    as_json: bool,
+    history: Path | None,
+    file: Path | None,
+    jar: str | None,
+    version: str | None,
+    workers: int,
+    seconds: float,
+) -> int:
+    """Check models with TLC: what must hold holds, and every mutant breaks the promise it should.
+
+    Without MODEL all models of the tier are checked. Anything but the expected end, the pinned number of distinct
+    states and every action taken fails.
+    """
+    try:
+        from logspec.models import load_models
+
+        models = load_models(file)
+        unknown = [name for name in names if name not in models]
+        if unknown:
+            raise SpecError(f"there is no model {unknown[0]}; `logwitness spec check --list` shows them")
+        chosen = [models[name] for name in names] or [m for m in models.values() if tier in ("all", m.tier)]
+        if show_list:
+            _list_models(models.values() if not names else chosen, as_json)
+            return HOLDS
+        if history is not None and len(chosen) != 1:
+            raise SpecError("--history writes one run; name one model")
+        return _check(chosen, find_toolchain(jar, version), workers, seconds, as_json, history)
+    except ModuleNotFoundError as problem:
+        raise click.ClickException(f"the module {problem.name} is missing; install the extra `tla`") from None
+    except (SpecError, HistoryError) as problem:
+        raise click.ClickException(str(problem)) from None
+
+
+def _list_models(models: Iterable[Model], as_json: bool) -> None:
+    rows = [
+        {
+            "model": m.name,
+            "tier": m.tier,
+            "expected": f"holds, {m.distinct} states" if m.holds else f"violates {m.breaks}",
+            "about": m.about,
+        }
+        for m in models
+    ]
+    if as_json:
+        for row in rows:
+            click.echo(json.dumps(row))
+        return
+    table = Table(box=None, pad_edge=False)
+    for column in ("model", "tier", "expected", "about"):
+        table.add_column(column, overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(str(value)) for value in row.values()))
+    Console().print(table)
+
+
+def _check(
+    models: Sequence[Model],
+    tools: Toolchain,
+    workers: int,
+    seconds: float,
+    as_json: bool,
+    history: Path | None,
+) -> int:
+    from logspec.check import check_model
+
+    console = Console(highlight=False, markup=False)
+    failed = 0
+    for model in models:
+        with Status(model.name, enabled=sys.stderr.isatty() and not as_json) as status:
+            checked = check_model(model, tools, workers=workers, seconds=seconds, on_progress=status.show)
+        failed += not checked.as_expected
+        outcome = checked.outcome
+        if as_json:
+            result = checked.to_json()
+            result["tlc"] = tools.version
+            click.echo(json.dumps(result))
+        else:
+            found = f"violates {outcome.violated}" if outcome.violated else "holds"
+            mark = "ok  " if checked.as_expected else "FAIL"
+            depth = outcome.depth or len(outcome.behaviour)
+            console.print(
+                f"{mark} {model.name}: {found}; {outcome.distinct} distinct states of {outcome.generated}, "
+                f"depth {depth}, {outcome.seconds:.1f} s",
+                soft_wrap=True,
+            )
+            for problem in checked.problems:
+                console.print(f"     {problem}", soft_wrap=True)
+            if len(models) == 1:
+                if outcome.actions:
+                    print_actions(console, outcome.actions)
+                if outcome.behaviour:
+                    _print_changes(console, changes(outcome.behaviour))
+        if history is not None:
+            if not outcome.behaviour:
+                raise SpecError(f"{model.name} was not violated, so there is no history to write")
+            manifest = Manifest(
+                name=f"spec {model.name}",
+                made_by={"command": ["logwitness", "spec", "check", model.name]},
+                notes=[f"A behaviour of the specification, found by TLC: {outcome.violated} is violated."],
+            )
+            write_run(history, to_history(outcome.behaviour), manifest, Format.JSON_LINES)
+            if not as_json:
+                console.print(f"history in {history}; judge it with: logwitness check {history}", soft_wrap=True)
+    return VIOLATED if failed else HOLDS
+
+
+def _print_changes(console: Console, rows: Iterable[Change]) -> None:
+    table = Table(box=None, pad_edge=False)
+    table.add_column("step", justify="right")
+    table.add_column("action")
+    table.add_column("what changes", overflow="fold")
+    last = 0
+    for change in rows:
+        first = change.step != last
+        table.add_row(str(change.step) if first else "", change.action if first else "", Text(change.what))
+        last = change.step
+    console.print(table)

@@ -1,0 +1,57 @@
+"""The command group ``logwitness spec``: check models with TLC, follow recorded runs, prove, fetch the tools."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+import click
+
+from logspec.check_command import check_command
+from logspec.errors import SpecError
+from logspec.toolchain import find_toolchain
+from logspec.trace_command import trace_command
+
+_LATER = {"prove": "logspec.proofs.cli:prove"}
+
+
+class _Group(click.Group):
+    """Sub-commands that need an extra are loaded when they are asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """All names, sorted."""
+        return sorted({*super().list_commands(ctx), *_LATER})
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command, or one that says in a sentence why it is missing."""
+        if cmd_name not in _LATER:
+            return super().get_command(ctx, cmd_name)
+        module, _, name = _LATER[cmd_name].partition(":")
+        try:
+            command = getattr(import_module(module), name)
+        except (ImportError, AttributeError) as problem:
+            reason = f"`logwitness spec {cmd_name}` is not available: {problem}; install the extra `proofs`"
+
+            def refuse(**_: object) -> None:
+                raise click.UsageError(reason)
+
+            return click.Command(cmd_name, callback=refuse, short_help="(not available)")
+        return command if isinstance(command, click.Command) else None
+
+
+@click.group(cls=_Group)
+def spec() -> None:
+    """Check the specifications, and recorded runs against them."""
+
+
+@spec.command("setup")
+def setup_command() -> None:
+    """Fetch TLC, once; says where it lies."""
+    try:
+        tools = find_toolchain()
+    except SpecError as problem:
+        raise click.ClickException(str(problem)) from None
+    click.echo(f"TLC {tools.version}: {tools.jar}")
+
+
+spec.add_command(check_command)
+spec.add_command(trace_command)

@@ -1,0 +1,116 @@
+"""``logwitness spec trace``: recorded runs against the specification."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+
+from loghistory import HistoryError, open_run
+from logspec.console import HOLDS, UNEXERCISED, VIOLATED, Status, print_actions, tool_options
+from logspec.errors import SpecError
+from logspec.recording import read_traces
+from logspec.toolchain import find_toolchain
+from logspec.traces import Campaign, Followed, follow_traces
+
+
+@click.command("trace")
+@click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="RUN...")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object a log, then one for the campaign.")
+@click.option("--coverage/--no-coverage", help="Say which actions and branches of the spec were taken; slower.")
+@click.option(
+    "--write-caching/--no-write-caching", "caching", default=None, help="The option of the run; else the manifest says."
+)
+@tool_options
+def trace_command(
+    runs: Sequence[Path],
+    as_json: bool,
+    coverage: bool,
+    caching: bool | None,
+    jar: str | None,
+    version: str | None,
+    workers: int,
+    seconds: float,
+) -> int:
+    """Follow recorded runs in the specification; name the first event that it does not allow.
+
+    RUN is a run directory or a file of events, with the internal events of the nodes. Exit status 0: the spec allows
+    all; 1: it does not; 3: a run had nothing to follow.
+    """
+    try:
+        traces, empty = [], []
+        for run in runs:
+            found = read_traces(open_run(run), caching)
+            for trace in found:
+                trace.name = str(run)
+            traces += found
+            if not any(trace.events for trace in found):
+                empty.append(run)
+        traces = [trace for trace in traces if trace.events]
+        campaign = None
+        if traces:
+            tools = find_toolchain(jar, version)
+            with Status("trace", enabled=sys.stderr.isatty() and not as_json) as status:
+                campaign = follow_traces(
+                    traces,
+                    tools,
+                    workers=workers,
+                    coverage=coverage,
+                    seconds=seconds,
+                    on_batch=lambda done, of: status.say(f"{done} of {of} runs followed"),
+                )
+    except (SpecError, HistoryError) as problem:
+        raise click.ClickException(str(problem)) from None
+    rejected = 0
+    if campaign:
+        for followed in campaign.followed:
+            rejected += not followed.accepted
+            _show_followed(followed, as_json)
+    for run in empty:
+        click.echo(json.dumps({"run": str(run), "verdict": "unexercised"}) if as_json else f"{run}: no events of nodes")
+    if campaign:
+        _show_campaign(campaign, as_json, coverage)
+    return VIOLATED if rejected else UNEXERCISED if empty else HOLDS
+
+
+def _show_followed(followed: Followed, as_json: bool) -> None:
+    trace, stuck = followed.trace, followed.stuck
+    name = trace.name if trace.log is None else f"{trace.name} log {trace.log}"
+    if as_json:
+        result: dict[str, Any] = {"run": trace.name, "log": trace.log, "events": len(trace.events)}
+        result["verdict"] = "accepted" if stuck is None else "rejected"
+        if stuck:
+            result |= {"seq": stuck.place.seq, "line": stuck.place.row + 2, "sentence": stuck.sentence}
+            result["followed"] = stuck.index
+        click.echo(json.dumps(result))
+    elif stuck is None:
+        click.echo(f"{name}: allowed, {len(trace.events)} events")
+    else:
+        click.echo(f"{name}: event {stuck.place.seq} (line {stuck.place.row + 2}) is not allowed: {stuck.sentence}")
+
+
+def _show_campaign(campaign: Campaign, as_json: bool, coverage: bool) -> None:
+    rate = campaign.events / campaign.seconds if campaign.seconds else 0
+    if as_json:
+        click.echo(
+            json.dumps(
+                {
+                    "runs": len(campaign.followed),
+                    "events": campaign.events,
+                    "seconds": round(campaign.seconds, 2),
+                    "actions": campaign.actions,
+                    "unvisited": campaign.unvisited,
+                }
+            )
+        )
+        return
+    click.echo(f"{campaign.events} events in {campaign.seconds:.1f} s, {rate:.0f} a second")
+    if coverage:
+        print_actions(Console(highlight=False), campaign.actions)
+        for place in campaign.unvisited:
+            click.echo(f"never evaluated: {place}")

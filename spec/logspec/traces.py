@@ -1,0 +1,252 @@
+"""Trace validation: is a recorded run one that the spec allows, and if not, from which event on.
+
+Many runs are followed in one run of TLC (``TraceFlushedRaft``). Those that were not followed to their end are followed
+again alone, to find the first event that has no step in the spec and what the spec would have allowed in its place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import Any
+
+from logspec.errors import SpecError
+from logspec.places import spec_directory
+from logspec.recording import MISPLACED, Place, Trace, TraceEvent, offset_of
+from logspec.tlavalue import parse_values
+from logspec.tlc import EXIT_OK, Outcome, run_tlc
+from logspec.toolchain import Toolchain
+
+MODULE = "raft/TraceFlushedRaft.tla"
+SPEC = "FlushedRaft"
+BATCH_EVENTS = 40_000
+"""Events that are followed in one run of TLC; more make the generated module slow to read."""
+
+_OVERRIDES = {
+    "CommittedFollows": "CommittedStays",
+    "ShownFollows": "ShownStays",
+    "AnswersFollow": "AnsweredStays",
+    "SaveVote": "SaveVoteWhenRecorded",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Stuck:
+    """The first event that the spec does not allow: where it stands, what the spec's node was, what was allowed."""
+
+    place: Place
+    index: int
+    state: dict[str, Any]
+    sentence: str
+
+
+@dataclass(slots=True)
+class Followed:
+    """One trace and whether it was followed to its end; ``stuck`` is None if it was."""
+
+    trace: Trace
+    stuck: Stuck | None = None
+
+    @property
+    def accepted(self) -> bool:
+        """Whether the spec allows the whole trace."""
+        return self.stuck is None
+
+
+@dataclass(slots=True)
+class Campaign:
+    """Many traces: each one's answer, which actions of the spec they took and how often, and the time TLC needed."""
+
+    followed: list[Followed] = field(default_factory=list)
+    actions: dict[str, int] = field(default_factory=dict)
+    unvisited: list[str] = field(default_factory=list)
+    seconds: float = 0.0
+
+    @property
+    def events(self) -> int:
+        """How many events there were to follow."""
+        return sum(len(one.trace.events) for one in self.followed)
+
+
+def follow_traces(
+    traces: Sequence[Trace],
+    tools: Toolchain,
+    *,
+    workers: int = 2,
+    coverage: bool = True,
+    seconds: float | None = None,
+    on_batch: Callable[[int, int], None] | None = None,
+) -> Campaign:
+    """Follow every trace; ``seconds`` limits each run of TLC. ``on_batch`` is told (traces done, all traces)."""
+    campaign = Campaign()
+    unvisited: set[str] | None = None
+    done = 0
+    for batch in _batches(traces):
+        outcome = _run(batch, tools, "ReportAccepted", workers, coverage, seconds)
+        accepted = {value[1] for value in parse_values("\n".join(outcome.printed)) if value[0] == "accepted"}
+        campaign.seconds += outcome.seconds
+        for name, count in outcome.actions.items():
+            name = name.removeprefix("Trace")
+            campaign.actions[name] = campaign.actions.get(name, 0) + count
+        here = {place for place in outcome.unvisited if f"of {SPEC}:" in place or "of Rules:" in place}
+        unvisited = here if unvisited is None else unvisited & here
+        for number, trace in enumerate(batch, 1):
+            followed = Followed(trace)
+            if number not in accepted:
+                followed.stuck, took = _find_stuck(trace, tools, seconds)
+                campaign.seconds += took
+            campaign.followed.append(followed)
+        done += len(batch)
+        if on_batch:
+            on_batch(done, len(traces))
+    campaign.unvisited = sorted(unvisited or ()) if coverage else []
+    return campaign
+
+
+def _batches(traces: Iterable[Trace]) -> Iterator[list[Trace]]:
+    """Group what one run of TLC can follow: the same nodes, the same options, not too many events."""
+
+    def alike(trace: Trace) -> tuple[tuple[int, ...], bool]:
+        return trace.nodes, trace.write_caching
+
+    for _, group in groupby(sorted(traces, key=alike), key=alike):
+        batch: list[Trace] = []
+        size = 0
+        for trace in group:
+            if batch and size + len(trace.events) > BATCH_EVENTS:
+                yield batch
+                batch, size = [], 0
+            batch.append(trace)
+            size += len(trace.events)
+        yield batch
+
+
+def _run(
+    batch: Sequence[Trace], tools: Toolchain, report: str, workers: int, coverage: bool, seconds: float | None
+) -> Outcome:
+    nodes, caching = batch[0].nodes, batch[0].write_caching
+    lines = ["INIT TraceInit", "NEXT TraceNext", f"INVARIANT {report}", "CONSTANT Nobody = Nobody"]
+    lines.append(f"CONSTANT Node = {{{', '.join(map(str, nodes))}}}")
+    lines.append(f"CONSTANT WriteCaching = {'TRUE' if caching else 'FALSE'}")
+    lines += [f"CONSTANT {name} <- {stand_in}" for name, stand_in in _OVERRIDES.items()]
+    outcome = run_tlc(
+        tools,
+        spec_directory() / MODULE,
+        "\n".join(lines) + "\n",
+        extra_modules={"TraceData": trace_data(trace.events for trace in batch)},
+        workers=workers,
+        coverage=coverage,
+        seconds=seconds,
+    )
+    if outcome.timed_out:
+        raise SpecError(f"TLC did not follow {len(batch)} traces within {seconds:g} s; give it more, or fewer runs")
+    if outcome.errors or outcome.status != EXIT_OK:
+        said = " ".join(" ".join(outcome.errors[:2] or outcome.printed[:4] or [f"status {outcome.status}"]).split())
+        raise SpecError(f"TLC could not follow {batch[0].name}: {said[:600]}")
+    return outcome
+
+
+def trace_data(traces: Iterable[Sequence[TraceEvent]]) -> str:
+    """Return the module that holds traces as a constant: a sequence of sequences of tuples."""
+    bodies = []
+    for events in traces:
+        rows = ",\n".join(f"<<{', '.join(map(_literal, event))}>>" for event in events)
+        bodies.append(f"<<\n{rows}\n>>")
+    return "---- MODULE TraceData ----\nEXTENDS Integers\nTraces == <<\n" + ",\n".join(bodies) + "\n>>\n====\n"
+
+
+def _literal(value: str | int) -> str:
+    return f'"{value}"' if isinstance(value, str) else str(value)
+
+
+def _find_stuck(trace: Trace, tools: Toolchain, seconds: float | None) -> tuple[Stuck, float]:
+    outcome = _run([trace], tools, "ReportStuck", 1, False, seconds)
+    reports = [value for value in parse_values("\n".join(outcome.printed)) if value[0] == "stuck"]
+    if not reports:
+        raise SpecError(f"{trace.name}: not followed to its end, and no event found at which it stops")
+    _, _, line, state, allowed = max(reports, key=lambda report: int(report[2]))
+    index = line - 1
+    place = trace.places[index]
+    return Stuck(place, index, state, _sentence(trace, index, state, allowed)), outcome.seconds
+
+
+def _sentence(trace: Trace, index: int, state: Mapping[str, Any], allowed: Mapping[str, Any]) -> str:
+    """Say what the event claims, and what the spec would have allowed, in offsets of the node's own log."""
+    event, recorded = trace.places[index].event, trace.events[index]
+    kind, node = str(recorded[0]), int(event["node"])
+
+    def offset(position: int) -> str:
+        return str(offset_of([*trace.places], index, node, position)) if position else "none"
+
+    head = f"node {node} ({state['role']}, term {state['term']})"
+    if MISPLACED in recorded:
+        return f"{head} records {kind} with an offset that ends no batch of its log"
+    if kind == "commit":
+        body = f"moves its commit index to {event['commit']}; the spec allows at most {offset(allowed['most'])}"
+        first = allowed.get("currentTermFrom")
+        if first is not None:
+            body += (
+                f", from the first entry of its own term on, {offset(first)}" if first else ", and no entry of its term"
+            )
+    elif kind == "visible":
+        body = f"shows up to {event['visible']}; the spec allows at most {offset(allowed['most'])}"
+    elif kind == "acked":
+        body = (
+            f"answers the append at {event['offset']} (term {event['entry_term']}, acks {event['acks']}) with "
+            f"{event['reason']}; the spec says {allowed['outcome']}"
+        )
+    elif kind == "append" and "next" in allowed:
+        next_entry = allowed["next"]
+        body = f"appends at {event['offset']} an entry of term {event['entry_term']} with value {event['value']}; "
+        body += (
+            f"its leader sends an entry of term {next_entry[0]['term']} with value {next_entry[0].get('value')} there"
+            if next_entry
+            else "no leader of its term has sent it that"
+        )
+    elif kind == "append":
+        body = f"appends at {event['offset']} as leader; "
+        body += "the spec allows its own term only" if allowed["serves"] else "no entry of its term is committed yet"
+    elif kind == "truncate":
+        to = allowed["to"]
+        body = f"truncates from {event['offset']} on; the spec allows "
+        body += f"to keep up to {offset(to[0])} and no less" if to else "no truncation: nothing differs"
+    elif kind == "start":
+        body = (
+            f"starts with dirty {event['dirty']} and term {event['term']}; the spec allows an end from "
+            f"{offset(allowed['from'])} to {offset(allowed['upTo'])} and a term from {allowed['termFrom']} to "
+            f"{allowed['termTo']}"
+        )
+    elif kind == "leader":
+        body = f"becomes leader; it has the votes of {sorted(allowed['votes'])} besides those it may not count"
+    elif kind == "vote":
+        body = _vote_sentence(event, allowed)
+    else:
+        body = f"records {kind}, for which the spec has no step here"
+    return f"{head} {body}{_differences(trace, index, state)}"
+
+
+def _vote_sentence(event: Mapping[str, Any], allowed: Mapping[str, Any]) -> str:
+    body = f"votes for {event['peer']}; "
+    if not allowed["asked"]:
+        return body + "that node did not ask for votes in this term"
+    if allowed["voted"] not in ("Nobody", event["peer"]):
+        return body + f"it has voted for {allowed['voted']} in this term"
+    return body + "the candidate's log is behind its own"
+
+
+def _differences(trace: Trace, index: int, state: Mapping[str, Any]) -> str:
+    """Name the columns that the event claims to have left alone and in which it differs from the spec."""
+    kind, _, term, dirty, flushed, commit, visible = trace.events[index][:7]
+    moved = {
+        "append": {"dirty"},
+        "flush": {"flushed"},
+        "commit": {"commit"},
+        "visible": {"visible"},
+        "term": {"term"},
+        "truncate": {"dirty", "flushed", "visible"},
+        "start": {"term", "dirty", "flushed", "commit", "visible"},
+    }.get(str(kind), set())
+    claimed = {"term": term, "dirty": dirty, "flushed": flushed, "commit": commit, "visible": visible}
+    off = [name for name, value in claimed.items() if name not in moved and value != state[name]]
+    return f" (besides, its {', '.join(off)} changed without an event)" if off else ""

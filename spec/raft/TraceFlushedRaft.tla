@@ -1,0 +1,293 @@
+--------------------------------- MODULE TraceFlushedRaft ---------------------------------
+(* Is a recorded run one that FlushedRaft allows? TraceData, which is generated, holds the events of many     *)
+(* runs; `line' counts the events that were followed. Every event is one step of the spec, with the node's     *)
+(* state after it as recorded; what is not recorded - messages, what a leader knows of its followers, when     *)
+(* exactly a vote was decided - is taken as favourably as the spec allows. A run is accepted if some behaviour *)
+(* gets to its end. Invariants are not checked here.                                                          *)
+(*                                                                                                            *)
+(* Two things are known less precisely than in the spec. Term and vote are known to be durable only once a     *)
+(* vote is recorded (the event says so), so `saved' lags behind. MRI and UB are upper bounds: a leader shows    *)
+(* `seen', which may be less than it could.                                                                   *)
+EXTENDS FlushedRaft, TraceData
+
+VARIABLES
+    run,                           \* which run
+    line,                          \* its next event
+    seen,                          \* the visible offset that each node last recorded
+    entered                        \* the end of each node's log when it came into its term
+
+traceVars == <<run, line, seen, entered>>
+
+Events == Traces[run]
+Event == Events[line]
+
+(* An event: kind, node, the node's state after it, and up to four values that depend on the kind.           *)
+Kind == Event[1]
+At == Event[2]
+TermThen == Event[3]
+DirtyThen == Event[4]
+FlushedThen == Event[5]
+CommitThen == Event[6]
+VisibleThen == Event[7]
+First == Event[8]
+Second == Event[9]
+Third == Event[10]
+Fourth == Event[11]
+
+LogEnd(n) == [lastTerm |-> LastTerm(log[n]), dirty |-> Len(log[n])]
+
+Begins(kind) ==
+    /\ line <= Len(Events)
+    /\ Kind = kind
+
+(* What every event says of its node.                                                                        *)
+Agrees ==
+    /\ term'[At] = TermThen
+    /\ Len(log'[At]) = DirtyThen
+    /\ flushed'[At] = FlushedThen
+    /\ commit'[At] = CommitThen
+    /\ seen'[At] = VisibleThen
+    /\ line' = line + 1
+    /\ UNCHANGED run
+
+Shows(v) == seen' = [seen EXCEPT ![At] = v]
+StaysInTerm == UNCHANGED entered
+Nothing == UNCHANGED vars
+
+(* Stand-ins: history that only the promises need is not kept, and `saved' follows the votes recorded.       *)
+CommittedStays == UNCHANGED committed
+ShownStays == UNCHANGED shown
+AnsweredStays == UNCHANGED answered
+SaveVoteWhenRecorded(n, t, v) ==
+    saved' = IF Kind = "vote" THEN [saved EXCEPT ![n] = [term |-> t, vote |-> v]] ELSE saved
+
+-------------------------------------------------------------------------------------------
+(* Elections                                                                                                 *)
+
+TraceUpdateTerm ==
+    /\ Begins("term") /\ First = 0
+    /\ \E m \in Node : TermThen <= term[m]
+    /\ UpdateTerm(At, TermThen)
+    /\ entered' = [entered EXCEPT ![At] = LogEnd(At)]
+    /\ Shows(seen[At])
+    /\ Agrees
+
+TraceStandForElection ==           \* the term of a node that stands, as its next role shows
+    /\ Begins("term") /\ First = 1
+    /\ BecomeCandidate(At)
+    /\ entered' = [entered EXCEPT ![At] = LogEnd(At)]
+    /\ Shows(seen[At])
+    /\ Agrees
+
+TraceRole ==
+    /\ Begins("role")
+    /\ role[At] = First
+    /\ Nothing /\ StaysInTerm /\ Shows(seen[At])
+    /\ Agrees
+
+TraceStepDown ==
+    /\ Begins("role") /\ First = "follower"
+    /\ role[At] = "candidate"
+    /\ StepDown(At)
+    /\ StaysInTerm /\ Shows(seen[At])
+    /\ Agrees
+
+TraceOwnVote ==
+    /\ Begins("vote") /\ First = At
+    /\ vote[At] = At
+    /\ saved' = [saved EXCEPT ![At] = [term |-> term[At], vote |-> At]]
+    /\ UNCHANGED <<term, vote, role, votes, asked, logVars, commit, visibilityVars, faultVars>>
+    /\ Follow
+    /\ StaysInTerm /\ Shows(seen[At])
+    /\ Agrees
+
+(* Recorded once it is durable; decided then, or any time since the node came into the term.                 *)
+TraceGiveVote ==
+    /\ Begins("vote") /\ First # At
+    /\ \E a \in asked :
+        /\ a.node = First
+        /\ LET then == IF LogOk(a.lastTerm, a.dirty, entered[At].lastTerm, entered[At].dirty)
+                       THEN entered[At] ELSE LogEnd(At)
+           IN  GiveVoteWith(At, a, then.lastTerm, then.dirty)
+    /\ StaysInTerm /\ Shows(seen[At])
+    /\ Agrees
+
+TraceBecomeLeader ==
+    /\ Begins("leader")
+    /\ BecomeLeader(At)
+    /\ StaysInTerm /\ Shows(seen[At])
+    /\ Agrees
+
+-------------------------------------------------------------------------------------------
+(* The log                                                                                                   *)
+
+Written == [term |-> Second, acks |-> Third, value |-> Fourth]
+IsAppend(leads) == Begins("append") /\ First = Len(log[At]) + 1 /\ (role[At] = "leader") = leads
+
+TraceAppendConfiguration ==
+    /\ IsAppend(TRUE)
+    /\ AppendConfiguration(At, Written)
+    /\ StaysInTerm /\ Shows(seen[At])
+    /\ Agrees
+
+TraceClientAppend ==
+    /\ IsAppend(TRUE)
+    /\ Serve(At, Written)
+    /\ UNCHANGED waiting
+    /\ Follow
+    /\ StaysInTerm /\ Shows(seen[At])
+    /\ Agrees
+
+TraceFollowerAppend ==
+    /\ IsAppend(FALSE)
+    /\ FollowerAppend(At)
+    /\ log'[At][First] = Written
+    /\ StaysInTerm /\ Shows(seen[At])
+    /\ Agrees
+
+TraceFollowerTruncate ==
+    /\ Begins("truncate")
+    /\ FollowerTruncate(At, First)
+    /\ StaysInTerm /\ Shows(Min(seen[At], First))
+    /\ Agrees
+
+TraceFlush ==
+    /\ Begins("flush")
+    /\ Flush(At, FlushedThen)
+    /\ StaysInTerm /\ Shows(seen[At])
+    /\ Agrees
+
+-------------------------------------------------------------------------------------------
+(* Commit index, visibility, callers                                                                         *)
+
+MostReplicated(l) == MajorityReplicated(mri[l], Len(log[l]), FollowersDirty(l))
+
+TraceAdvanceCommit ==
+    /\ Begins("commit") /\ role[At] = "leader"
+    /\ AdvanceCommitKnowing(At, CommitThen, MostReplicated(At))
+    /\ StaysInTerm /\ Shows(seen[At])
+    /\ Agrees
+
+TraceFollowerHearsCommit ==
+    /\ Begins("commit") /\ role[At] # "leader"
+    /\ FollowerHearsCommit(At, CommitThen, CommitThen)
+    /\ StaysInTerm /\ Shows(seen[At])
+    /\ Agrees
+
+MayShow(l) == Min(MostReplicated(l), ub[l])
+
+TraceLeaderShows ==
+    /\ Begins("visible") /\ role[At] = "leader"
+    /\ VisibleThen > seen[At]
+    /\ VisibleThen <= MayShow(At)
+    /\ mri' = [mri EXCEPT ![At] = MostReplicated(At)]
+    /\ UNCHANGED <<electionVars, logVars, commit, ub, lq, faultVars>>
+    /\ Follow
+    /\ StaysInTerm /\ Shows(VisibleThen)
+    /\ Agrees
+
+TraceFollowerHearsVisible ==
+    /\ Begins("visible") /\ role[At] # "leader"
+    /\ Hears(At)
+    /\ VisibleThen > seen[At]
+    /\ VisibleThen <= Leads(At).visible
+    /\ Matches(log[At], Leads(At).log, VisibleThen)
+    /\ mri' = [mri EXCEPT ![At] = Max(@, VisibleThen)]
+    /\ ub' = [ub EXCEPT ![At] = Max(@, VisibleThen)]
+    /\ UNCHANGED <<electionVars, logVars, commit, lq, faultVars>>
+    /\ Follow
+    /\ StaysInTerm /\ Shows(VisibleThen)
+    /\ Agrees
+
+(* acks=all: the rule says so, here and now. acks 0 and 1: the entry is in the log that it was written to.    *)
+Caller == [index |-> First, term |-> Second]
+KnownReplicated(n) == IF role[n] = "leader" THEN MostReplicated(n) ELSE mri[n]
+MayAnswer(n) == IF Third = AcksAll THEN Outcome(Caller, term[n], log[n], commit[n], KnownReplicated(n))
+                ELSE IF TermAt(log[n], First) = Second THEN Success ELSE Pending
+
+TraceAnswer ==
+    /\ Begins("acked")
+    /\ MayAnswer(At) = Fourth
+    /\ Nothing /\ StaysInTerm /\ Shows(seen[At])
+    /\ Agrees
+
+-------------------------------------------------------------------------------------------
+(* A node starts. What it found of its term may be anything from what is known to be durable on.             *)
+IsStart(afterPowerLoss) ==
+    /\ Begins("start") /\ First = afterPowerLoss
+    /\ TermThen >= saved[At].term
+    /\ TermThen <= term[At]
+    /\ RestartWith(At, DirtyThen, [term |-> TermThen,
+                                   vote |-> IF TermThen = saved[At].term THEN saved[At].vote ELSE Nobody])
+    /\ entered' = [entered EXCEPT ![At] = [lastTerm |-> LastTerm(log'[At]), dirty |-> Len(log'[At])]]
+    /\ Shows(0)
+
+TraceCrash ==
+    /\ IsStart(0)
+    /\ DirtyThen \in SurvivesCrash(log[At], flushed[At])
+    /\ UNCHANGED <<crashes, powerLosses>>
+    /\ Follow
+    /\ Agrees
+
+TracePowerLoss ==
+    /\ IsStart(1)
+    /\ DirtyThen \in SurvivesPowerLoss(log[At], flushed[At])
+    /\ UNCHANGED <<crashes, powerLosses>>
+    /\ Follow
+    /\ Agrees
+
+TraceInit ==
+    /\ Init
+    /\ run \in 1..Len(Traces)
+    /\ line = 1
+    /\ seen = [n \in Node |-> 0]
+    /\ entered = [n \in Node |-> [lastTerm |-> NoTerm, dirty |-> 0]]
+
+TraceNext ==
+    \/ TraceUpdateTerm \/ TraceStandForElection \/ TraceRole \/ TraceStepDown
+    \/ TraceOwnVote \/ TraceGiveVote \/ TraceBecomeLeader
+    \/ TraceAppendConfiguration \/ TraceClientAppend \/ TraceFollowerAppend
+    \/ TraceFollowerTruncate \/ TraceFlush
+    \/ TraceAdvanceCommit \/ TraceFollowerHearsCommit
+    \/ TraceLeaderShows \/ TraceFollowerHearsVisible
+    \/ TraceAnswer
+    \/ TraceCrash \/ TracePowerLoss
+
+-------------------------------------------------------------------------------------------
+(* "Invariants" that report instead of promising.                                                            *)
+
+ReportAccepted == line > Len(Events) => PrintT(<<"accepted", run>>)
+
+(* What the spec would have allowed where a run cannot be followed.                                          *)
+HeardEnd(n) == IF Hears(n) THEN MatchEnd(log[n], Leads(n).log) ELSE 0
+Allowed ==
+    CASE Kind = "commit" /\ role[At] = "leader" ->
+            [most |-> CommitCandidate(flushed[At], FollowersFlushed(At)),
+             currentTermFrom |-> LET own == {i \in 1..Len(log[At]) : log[At][i].term = term[At]}
+                                 IN  IF own = {} THEN 0 ELSE CHOOSE i \in own : \A j \in own : i <= j]
+      [] Kind = "commit" /\ role[At] # "leader" ->
+            [most |-> IF Hears(At) THEN Min(Min(Leads(At).commit, flushed[At]), HeardEnd(At)) ELSE 0]
+      [] Kind = "visible" /\ role[At] = "leader" -> [most |-> MayShow(At)]
+      [] Kind = "visible" /\ role[At] # "leader" ->
+            [most |-> IF Hears(At) THEN Min(Leads(At).visible, HeardEnd(At)) ELSE 0]
+      [] Kind = "acked" -> [outcome |-> MayAnswer(At)]
+      [] Kind = "append" /\ role[At] # "leader" ->
+            [next |-> IF Hears(At) /\ HeardEnd(At) = Len(log[At]) /\ HeardEnd(At) < Len(Leads(At).log)
+                      THEN <<Leads(At).log[HeardEnd(At) + 1]>> ELSE <<>>]
+      [] Kind = "append" /\ role[At] = "leader" ->
+            [serves |-> TermAt(log[At], commit[At]) = term[At], expected |-> Len(log[At]) + 1]
+      [] Kind = "truncate" ->
+            [to |-> IF Hears(At) /\ HeardEnd(At) < Min(Len(log[At]), Len(Leads(At).log)) THEN <<HeardEnd(At)>> ELSE <<>>]
+      [] Kind = "start" -> [from |-> IF First = 1 THEN flushed[At] ELSE Len(log[At]), upTo |-> Len(log[At]),
+                            termFrom |-> saved[At].term, termTo |-> term[At]]
+      [] Kind = "leader" -> [votes |-> votes[At]]
+      [] Kind = "vote" -> [asked |-> {a \in asked : a.term = TermThen /\ a.node = First},
+                           ownEnd |-> LogEnd(At), voted |-> vote[At]]
+      [] OTHER -> [term |-> term[At]]
+
+ReportStuck ==
+    IF line > Len(Events) THEN TRUE
+    ELSE IF ENABLED TraceNext THEN TRUE
+    ELSE PrintT(<<"stuck", run, line, [role |-> role[At], term |-> term[At], dirty |-> Len(log[At]),
+                                       flushed |-> flushed[At], commit |-> commit[At], visible |-> seen[At]], Allowed>>)
+===========================================================================================
