@@ -157,21 +157,6 @@ class Log:
         return self._segments[-1].term if self._segments else self._state.term_before
 
     @property
-    def size_bytes(self) -> int:
-        """Length of all segments together."""
-        return sum(segment.size for segment in self._segments)
-
-    @property
-    def unflushed_bytes(self) -> int:
-        """Bytes that no finished flush covers, for the debounce rule."""
-        total = 0
-        for segment in reversed(self._segments):
-            if segment.name_durable and segment.durable_size == segment.size:
-                break
-            total += segment.size - segment.durable_size
-        return total
-
-    @property
     def recovery(self) -> RecoveryReport:
         """What the opening found."""
         return self._recovery
