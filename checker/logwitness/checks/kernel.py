@@ -14,6 +14,7 @@ import importlib.util
 import inspect
 import os
 import platform
+import shutil
 import sys
 from collections.abc import Callable
 from importlib import metadata
@@ -28,6 +29,8 @@ WORTH_LOADING = 100_000
 
 WORTH_COMPILING = 3_000_000
 """Events from which on it pays to make the machine code (half a minute)."""
+
+_VERSIONS_KEPT = 3
 
 _parts: list[Callable[..., Any]] = []
 _kernels: list[Kernel[..., Any]] = []
@@ -118,10 +121,19 @@ def _cache_directory() -> Path | None:
     root = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
     directory = Path(root) / "logwitness" / "kernels" / digest.hexdigest()[:16]
     try:
+        if not directory.exists():
+            _discard_old(directory.parent)
         directory.mkdir(parents=True, exist_ok=True)
     except OSError:
         return None
     return directory if os.access(directory, os.W_OK) else None
+
+
+def _discard_old(root: Path) -> None:
+    """Leave the machine code of the last few versions; several may be in use at once."""
+    found = [each for each in root.iterdir() if each.is_dir()] if root.exists() else []
+    for each in sorted(found, key=lambda each: each.stat().st_mtime)[:-_VERSIONS_KEPT]:
+        shutil.rmtree(each, ignore_errors=True)
 
 
 def _made() -> bool:

@@ -18,9 +18,11 @@ from . import codes
 from .codes import (
     COMMIT,
     CRASH,
+    F_FINAL_READ,
     FAULT,
     FAULT_WIPE,
     NULL,
+    PHASE,
     POWER_LOSS,
     SEND,
     START,
@@ -30,7 +32,7 @@ from .codes import (
     VOTE,
 )
 from .columns import Columns, Ints
-from .contract import Check, Family, Setting
+from .contract import Check, Family, Setting, Verdicts
 from .findings import MAX_NODES, Findings, KernelFold, report
 from .kernel import kernel
 
@@ -58,6 +60,7 @@ RESTART_IS_FLUSHED = 6
 VISIBLE_WITHIN_DIRTY = 7
 VISIBLE_MONOTONIC = 8
 TERM_MONOTONIC = 9
+CONVERGES = 10
 
 CHECKS = (
     Check(
@@ -140,6 +143,15 @@ CHECKS = (
         (),
         ("term",),
     ),
+    Check(
+        "converges",
+        "When all faults are healed and the run has come to its final read, every running voter ends with all of the "
+        "log, and all of it committed.",
+        "rules/raft.md, Scenarios (commits converge, logs equal) and Known faults (liveness: commit catches up)",
+        "a voter that is running at the end of a run with a final_read phase",
+        (Kind.PHASE,),
+        ("dirty", "commit"),
+    ),
 )
 
 _SENTENCES = (
@@ -153,6 +165,7 @@ _SENTENCES = (
     "Node {node0} shows readers everything up to {n1} but its log ends at {n2}.",
     "Node {node0} moved its visible offset back from {n1} to {n2} without a truncation that far.",
     "Node {node0} went back from term {n1} to term {n2}.",
+    "Node {node0} ends with commit index {n1} and dirty offset {n2} although the log reaches to {n3}.",
 )
 
 
@@ -173,6 +186,7 @@ class _State(NamedTuple):
     vote_seq: Ints
     down: Ints  # 0 running, 1 the process died, 2 the page cache may be gone, 3 the disk was emptied
     down_seq: Ints
+    final: Ints  # [0]: whether the run has come to its final read
 
 
 @kernel
@@ -180,6 +194,8 @@ def _scan(columns: Columns, state: _State, found: Findings) -> None:
     for i in range(len(columns.seq)):
         kind = columns.kind[i]
         node = columns.node[i]
+        if kind == PHASE and columns.f[i] == F_FINAL_READ:
+            state.final[0] = 1
         if node < 0 or kind < START:
             continue
         seq = columns.seq[i]
@@ -313,17 +329,34 @@ class OffsetsFold(KernelFold):
             if name.endswith("_seq"):
                 fields[name][:] = -1
         fields["down"][:] = 0
+        fields["final"] = np.zeros(1, dtype=np.int64)
         self.state = _State(**fields)
 
     def run(self, columns: Columns) -> None:
         """Judge the events."""
         _scan.form(self.setting.compiled)(columns, self.state, self.found)
 
+    def finish(self) -> Verdicts:
+        """Judge where the nodes ended up, and answer."""
+        state = self.state
+        voters = range(min(len(self.setting.voters), MAX_NODES))
+        running = [node for node in voters if not state.down[node] and state.dirty[node] != NULL]
+        if state.final[0] and running:
+            first = max(running, key=lambda node: int(state.dirty[node]))
+            end = int(state.dirty[first])
+            for node in running:
+                self.found.judged[CONVERGES] += 1
+                commit, dirty = int(state.commit[node]), int(state.dirty[node])
+                if commit < end or dirty < end:
+                    e0, e1 = int(state.dirty_seq[first]), int(state.commit_seq[node])
+                    report(self.found, CONVERGES, e0, e1, -1, -1, node, commit, dirty, end, -1)
+        return super().finish()
+
 
 FAMILY = Family(
     "offsets",
     CHECKS,
-    frozenset(_STATE_KINDS) | {Kind.STOP, Kind.CRASH, Kind.POWER_LOSS, Kind.STORAGE_ERROR, Kind.FAULT},
+    frozenset(_STATE_KINDS) | {Kind.STOP, Kind.CRASH, Kind.POWER_LOSS, Kind.STORAGE_ERROR, Kind.FAULT, Kind.PHASE},
     ("node", "f", "term", "offset", "dirty", "flushed", "commit", "visible"),
     OffsetsFold,
 )
