@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import resource
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from loghistory import HybridClock, Kind
-from quorumlog.node.recording import HistoryFile, end_stamp, find_history, missing_changes, term_runs, whole_events
+from quorumlog.node.recording import (
+    HistoryFile,
+    end_stamp,
+    files_before,
+    find_history,
+    missing_changes,
+    term_runs,
+    whole_events,
+)
 from quorumlog.storage.batch import BatchKind, RecordBatch
 from quorumlog.storage.log import Log
 from quorumlog.storage.simulated import SimulatedDisk
@@ -65,7 +75,7 @@ CASES: dict[str, tuple[list[int], list[tuple[str, int, int]], list[int], list[tu
 @pytest.mark.parametrize("name", CASES)
 def test_missing_changes(name: str, tmp_path: Path) -> None:
     start, steps, now, expected = CASES[name]
-    changes = missing_changes(told(tmp_path, start, steps), log_of(now))
+    changes = missing_changes([told(tmp_path, start, steps)], log_of(now))
     found = [
         (kind, columns["offset"], columns["entry_term"]) if kind == "append" else (kind, columns["offset"])
         for kind, columns in changes
@@ -84,12 +94,10 @@ def test_missing_changes(name: str, tmp_path: Path) -> None:
     added=st.lists(st.integers(4, 5), max_size=3).map(sorted),
 )
 def test_told_and_missing_together_are_the_log(start: list[int], kept: int, added: list[int]) -> None:
-    import tempfile
-
     with tempfile.TemporaryDirectory() as directory:
         path = told(Path(directory), start, [])
         model = list(start)
-        for kind, columns in missing_changes(path, log_of(start[:kept] + added)):
+        for kind, columns in missing_changes([path], log_of(start[:kept] + added)):
             if kind == "truncate":
                 del model[columns["offset"] :]
             else:
@@ -107,7 +115,41 @@ def test_a_torn_last_line_is_no_event(tmp_path: Path) -> None:
         path.write_bytes(whole[:-cut])
         assert len(list(whole_events(path))) == 1
         assert end_stamp(path)[0] < last < end
-    assert missing_changes(path, log_of([1, 1])) != []
+    assert missing_changes([path], log_of([1, 1])) != []
+
+
+def test_incarnations_that_did_not_live_to_record_their_start(tmp_path: Path) -> None:
+    told(tmp_path, [1], [("append", 1, 1)])  # incarnation 3
+    early = HistoryFile(tmp_path / "node-0.4.jsonl", HybridClock(), {"node": 0, "incarnation": 4})
+    early.event(Kind.APPEND, {**STATE, "dirty": 2, "offset": 2, "entry_term": 2})  # what it found missing, no more
+    early.flush()
+    HistoryFile(tmp_path / "node-0.5.jsonl", HybridClock(), {"node": 0, "incarnation": 5})
+    files = files_before(tmp_path, 0, 6)
+    assert [path.name for path in files] == [f"node-0.{number}.jsonl.part" for number in (3, 4, 5)]
+    ((kind, columns),) = missing_changes(files, log_of([1, 1, 2, 4]))
+    assert (kind, columns["offset"], columns["entry_term"], columns["incarnation"]) == ("append", 3, 4, 3)
+    assert files_before(tmp_path, 0, 0) == files_before(tmp_path, 1, 6) == []
+
+
+def test_what_could_not_be_written_leaves_no_half_line(tmp_path: Path) -> None:
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    history = HistoryFile(tmp_path / "node-0.0.jsonl", HybridClock(), {"node": 0})
+    for _ in range(3):
+        history.event(Kind.STOP, {})
+    history.flush()
+    path = find_history(tmp_path / "node-0.0.jsonl")
+    assert path is not None
+    whole = path.read_bytes()
+    resource.setrlimit(resource.RLIMIT_FSIZE, (len(whole) + 150, before[1]))
+    try:
+        history.event(Kind.CRASH, {"reason": "x" * 400})
+        with pytest.raises(OSError, match="too large"):
+            history.flush()
+        assert path.read_bytes() == whole
+        history.storage_error("no room")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert [event.kind for event in whole_events(path)] == ["stop"] * 3 + ["storage_error"]
 
 
 def test_a_history_is_never_overwritten(tmp_path: Path) -> None:

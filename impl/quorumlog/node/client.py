@@ -4,8 +4,8 @@
     result = await client.append(payload, acks=-1)
 
 Calls made in one turn of the event loop share a frame. When the connection is lost, every open future ends with
-`ConnectionError`, as does a call on one that is lost already: whether those calls were carried out is unknown. Time-outs
-are the caller's business.
+`ConnectionError`, as does a call on one that is lost already: whether those calls were carried out is unknown.
+Time-outs are the caller's business.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ class Timing(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 class NodeConfiguration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One node's place and files.
 
-    ``addresses`` names every voter, this node included, as ``host:port``. ``data`` is the directory of its disk,
+    ``addresses`` names every voter, this node included, as ``host:port`` (IPv4). ``data`` is the directory of its disk,
     ``history`` the directory of history files or null for none. Relative paths are taken from the file's directory.
     ``seed`` decides the jitter of its timers. ``cluster`` is any name; nodes of other clusters are refused.
     """

@@ -4,7 +4,7 @@ Exit statuses: 0 stopped as asked (SIGTERM, SIGINT, end of the supervisor); 2 th
 on the disk cannot be used; 4 the disk failed while it ran (full, failing sync); 70 a fault of this program.
 
 On a graceful stop the node refuses new appends, gives those that are open ``DRAIN_SECONDS``, flushes its log, records
-a stop event and goes. Under a supervisor (`Supervision`) it also goes when that dies, and takes orders: one JSON
+a stop event and goes. Under a supervisor (`Supervisor`) it also goes when that dies, and takes orders: one JSON
 object a line on its standard input.
 """
 
@@ -35,7 +35,7 @@ from quorumlog.node.recording import (
     HistoryFile,
     NoHistory,
     end_stamp,
-    find_history,
+    files_before,
     history_path,
     missing_changes,
     term_runs,
@@ -131,6 +131,7 @@ class Node:
         state = {name: getattr(core, name) for name in ("term", "role", "dirty", "flushed", "commit", "visible")}
         text = msgspec.json.encode(term_runs(self._driver.log)).decode()
         self._history.event(Kind.START, {**state, "text": text})
+        self._history.flush()
         await self._server.serve()
         tasks = [asyncio.create_task(link.run(self._warn)) for link in self._links.values()]
         if self._supervisor is not None:
@@ -267,12 +268,14 @@ def _open_history(configuration: NodeConfiguration, incarnation: int, log: Log) 
     node = configuration.node
     common = {"node": node, "incarnation": incarnation}
     history = HistoryFile(history_path(directory, node, incarnation), clock, common)
-    before = find_history(history_path(directory, node, incarnation - 1)) if incarnation else None
-    if before is not None:
-        last, end = end_stamp(before)
-        for step, (kind, columns) in enumerate(missing_changes(before, log), start=1):
-            history.stamped(kind, (last[0], last[1] + step), columns)
+    before = files_before(directory, node, incarnation)
+    last, end = max(map(end_stamp, before), default=((0, 0), (0, 0)))
+    for step, (kind, columns) in enumerate(missing_changes(before, log), start=1):
+        history.stamped(kind, (last[0], last[1] + step), columns)
+    try:
         clock.merge(end)
+    except ValueError as error:
+        raise StorageError(f"{before[-1]}: {error}; set this machine's clock right") from None
     return history
 
 

@@ -13,7 +13,7 @@ incarnation).
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any, Protocol
@@ -80,6 +80,7 @@ class HistoryFile:
         self._common = dict(common)
         self._seq = 0
         self._events: list[Any] = []
+        self._size = 0
         self._unfinished = path.with_name(path.name + UNFINISHED)
         self._file = os.open(self._unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o644)
         self._write(HEADER)
@@ -116,9 +117,15 @@ class HistoryFile:
         self._unfinished.rename(self._path)
 
     def _write(self, data: bytes) -> None:
+        """Write all of it or nothing, so that what may still follow begins on a new line. Raises OSError."""
         view = memoryview(data)
-        while view:
-            view = view[os.write(self._file, view) :]
+        try:
+            while view:
+                view = view[os.write(self._file, view) :]
+        except OSError:
+            os.ftruncate(self._file, self._size)
+            raise
+        self._size += len(data)
 
 
 def history_path(directory: Path, node: int, incarnation: int) -> Path:
@@ -162,7 +169,7 @@ def end_stamp(path: Path) -> tuple[Stamp, Stamp]:
 
 
 class _Told:
-    """The log as a history file tells it: the runs of equal terms, and where it ends."""
+    """The log as history files tell it: the runs of equal terms, and where it ends."""
 
     def __init__(self) -> None:
         self.last: Any = None
@@ -194,15 +201,28 @@ def term_runs(log: Log) -> list[tuple[int, int]]:
     return runs
 
 
-def missing_changes(path: Path, log: Log) -> list[tuple[str, dict[str, Any]]]:
-    """What happened to ``log`` after the last event that this file tells of: events to record, without their stamps.
+def files_before(directory: Path, node: int, incarnation: int) -> list[Path]:
+    """The histories of the incarnations before, from the last one on that lived to record its start."""
+    files: list[Path] = []
+    for number in reversed(range(incarnation)):
+        path = find_history(history_path(directory, node, number))
+        if path is not None:
+            files.insert(0, path)
+            if any(event.kind == Kind.START for event in whole_events(path)):
+                break
+    return files
 
-    ``path`` is the history of the incarnation before. Entries are told apart by offset and term, which is enough (log
-    matching). A flush or a vote that is not recorded does no harm: nobody was told of it.
+
+def missing_changes(files: Iterable[Path], log: Log) -> list[tuple[str, dict[str, Any]]]:
+    """What happened to ``log`` after the last event that `files_before` tell of: events, without their stamps.
+
+    Entries are told apart by offset and term, which is enough (log matching). A flush or a vote that is not recorded
+    does no harm: nobody was told of it.
     """
     told = _Told()
-    for event in whole_events(path):
-        told.see(event)
+    for path in files:
+        for event in whole_events(path):
+            told.see(event)
     if told.last is None:
         return []
     state = {name: getattr(told.last, name) for name in ("term", "role", "flushed", "commit", "visible")}
