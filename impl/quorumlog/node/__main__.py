@@ -17,6 +17,15 @@ from quorumlog.node.process import UNUSABLE, Supervisor, run
 def main(config: Path, supervisor: tuple[int, int, int] | None) -> None:
     """Run one node of a replicated log.
 
+    \b
+    The configuration, as node-0.json (times in milliseconds; all but the first three may be left out):
+      {"node": 0,
+       "addresses": {"0": "127.0.0.1:7000", "1": "127.0.0.1:7001", "2": "127.0.0.1:7002"},
+       "data": "node-0",
+       "cluster": "quorumlog", "history": "histories", "seed": 0, "write_caching": false,
+       "timing": {"election_timeout": 1500, "election_jitter": 1500,
+                  "heartbeat_interval": 150, "flush_delay": 100}}
+
     Exit status: 0 stopped as asked, 2 configuration, port or disk cannot be used, 4 the disk failed, 70 a fault of this
     program.
     """
