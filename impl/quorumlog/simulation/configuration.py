@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from quorumlog.simulation.durations import MICROSECOND, MILLISECOND, SECOND
-from quorumlog.simulation.faults import FaultMix, Plan, plan_from_json, plan_to_json
+from quorumlog.simulation.faults import KINDS, FaultMix, Plan, plan_from_json, plan_to_json
 from quorumlog.simulation.network import Link
 
 
@@ -85,6 +85,9 @@ class ClusterConfiguration(msgspec.Struct, frozen=True, kw_only=True, forbid_unk
                 raise ConfigurationError(f"{name} {value} is out of range; it may be {least} to {most}")
         if not 0 <= self.workload.clients <= 10_000:
             raise ConfigurationError(f"workload.clients {self.workload.clients} is out of range; 0 to 10000")
+        for name in (*self.faults.weights, *self.faults.arguments):
+            if name not in KINDS:
+                raise ConfigurationError(f"faults: {name!r} is unknown; known are {', '.join(KINDS)}")
 
 
 def configuration_to_json(configuration: ClusterConfiguration) -> dict[str, Any]:

@@ -11,8 +11,9 @@ from collections.abc import Mapping
 from msgspec.structs import replace
 
 from quorumlog.simulation.configuration import ClusterConfiguration, DiskTiming, NodeTiming, WorkloadMix
-from quorumlog.simulation.durations import MILLISECOND
+from quorumlog.simulation.durations import MILLISECOND, SECOND
 from quorumlog.simulation.faults import FaultMix
+from quorumlog.simulation.network import Link
 
 _DEFAULT = ClusterConfiguration()
 
@@ -44,30 +45,41 @@ SETTINGS: Mapping[str, ClusterConfiguration] = {
             longest=300 * MILLISECOND,
         ),
     ),
-    # Elections that run into each other, their messages late and doubled.
+    # Elections that run into each other, all messages late and doubled, under little load.
     "stale-votes": replace(
         _DEFAULT,
         nodes=5,
+        link=Link(reorder=0.3, duplicate=0.3, straggle=150 * MILLISECOND),
         timing=NodeTiming(heartbeat=20 * MILLISECOND, election=40 * MILLISECOND),
+        disk=DiskTiming(most=20 * MILLISECOND),
+        workload=WorkloadMix(clients=2, think=40 * MILLISECOND),
         faults=FaultMix(
-            weights={
-                "power_loss": 3.0,
-                "reorder": 3.0,
-                "duplicate": 3.0,
-                "delay": 2.0,
-                "partition": 2.0,
-                "kill": 2.0,
-            },
-            targets={"leader": 4.0, "all": 3.0, "any": 2.0},
+            weights={"kill": 4.0, "partition": 3.0, "power_loss": 3.0, "loss": 1.0},
+            targets={"leader": 5.0, "any": 1.0, "minority": 2.0},
             per_second=15.0,
-            longest=300 * MILLISECOND,
-            arguments={"reorder": {"probability": 0.5}, "duplicate": {"probability": 0.5}},
+            longest=150 * MILLISECOND,
+            arguments={"loss": {"probability": 0.3}},
+        ),
+    ),
+    # Isolated leaders grow and flush long tails with acks=1; what they say afterwards is late and doubled.
+    "long-tails": replace(
+        _DEFAULT,
+        link=Link(reorder=0.3, duplicate=0.4, straggle=150 * MILLISECOND),
+        disk=DiskTiming(least=5 * MILLISECOND, most=150 * MILLISECOND),
+        workload=WorkloadMix(think=20 * MILLISECOND, acks_all=1.0, acks_leader=5.0, stray=0.2),
+        faults=FaultMix(
+            weights={"partition": 5.0, "kill": 3.0, "slow_disk": 2.0, "delay": 1.0},
+            targets={"leader": 5.0, "follower": 4.0},
+            per_second=8.0,
+            shortest=50 * MILLISECOND,
+            longest=600 * MILLISECOND,
         ),
     ),
     # Requests and replies late and doubled under dense load.
     "duplicates": replace(
         _DEFAULT,
-        workload=WorkloadMix(think=5 * MILLISECOND, clients=8),
+        workload=WorkloadMix(think=10 * MILLISECOND),
+        duration=2 * SECOND,
         faults=FaultMix(
             weights={"duplicate": 4.0, "reorder": 2.0, "kill": 2.0, "partition": 2.0, "power_loss": 2.0},
             targets={"leader": 3.0, "all": 2.0},

@@ -1,0 +1,161 @@
+"""Whole simulated runs: reproducible to the byte, and what each fault does to a cluster."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from quorumlog.simulation.configuration import (
+    ClusterConfiguration,
+    ConfigurationError,
+    configuration_from_json,
+    configuration_to_json,
+)
+from quorumlog.simulation.durations import MILLISECOND, SECOND
+from quorumlog.simulation.faults import KINDS, Fault
+from quorumlog.simulation.runs import simulate
+from quorumlog.simulation.settings import SETTINGS
+
+QUIET = ClusterConfiguration(duration=SECOND, plan=())
+
+PROGRAM = """
+import hashlib, sys
+from pathlib import Path
+from quorumlog.simulation.runs import simulate, save_run
+from quorumlog.simulation.settings import SETTINGS
+table, _ = simulate(5, SETTINGS[sys.argv[1]])
+save_run(Path(sys.argv[2]), table, seed=5, configuration=SETTINGS[sys.argv[1]])
+"""
+
+
+def rows(configuration: ClusterConfiguration, seed: int = 1) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = simulate(seed, configuration)[0].to_pylist()
+    return found
+
+
+@pytest.mark.parametrize("setting", ["default", "stale-votes"])
+def test_the_same_seed_and_configuration_give_the_same_bytes_in_every_process(setting: str, tmp_path: Path) -> None:
+    digests = set()
+    for hash_seed in ("0", "1", "4242"):
+        directory = tmp_path / hash_seed / "run"
+        directory.parent.mkdir()
+        subprocess.run(
+            [sys.executable, "-c", PROGRAM, setting, str(directory)],
+            env={"PYTHONHASHSEED": hash_seed},
+            check=True,
+            timeout=120,
+        )
+        digests.add(
+            tuple(
+                hashlib.sha256((directory / name).read_bytes()).hexdigest()
+                for name in ("events.jsonl", "manifest.json")
+            )
+        )
+    assert len(digests) == 1
+
+
+def test_another_seed_gives_another_run() -> None:
+    assert rows(SETTINGS["default"], 1) != rows(SETTINGS["default"], 2)
+
+
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_a_configuration_survives_json(setting: str) -> None:
+    configuration = replace(SETTINGS[setting], plan=(Fault(1, "loss", ("leader", 2), 7, {"probability": 0.25}),))
+    assert configuration_from_json(json.loads(json.dumps(configuration_to_json(configuration)))) == configuration
+
+
+@pytest.mark.parametrize(
+    ("plain", "said"),
+    [
+        ({"nodes": 0}, "nodes 0 is out of range"),
+        ({"nodes": "3"}, "Expected `int`, got `str`"),
+        ({"nodse": 3}, "unknown field `nodse`"),
+        ({"duration": -1}, "duration -1 is out of range"),
+        ({"workload": {"clients": 10**9}}, "workload.clients"),
+        ({"faults": {"weights": {"flood": 1}}}, "flood"),
+    ],
+)
+def test_a_bad_configuration_is_refused_in_one_line(plain: dict[str, Any], said: str) -> None:
+    with pytest.raises(ConfigurationError, match=said) as caught:
+        configuration_from_json(plain)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_quiet_run_has_one_leader_and_hardly_a_failure() -> None:
+    _, outcome = simulate(3, QUIET)
+    counts = outcome.counts
+    assert outcome.converged
+    assert counts["leader"] == 1
+    assert counts["crash"] == counts["truncate"] == counts["storage_error"] == 0
+    assert counts["append ok"] > 50
+    assert counts["append info"] == 0
+    assert counts["final_read ok"] == 3
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_every_fault_is_recorded_ended_and_survived(name: str) -> None:
+    plan = (Fault(300 * MILLISECOND, name, ("leader",), 400 * MILLISECOND),)
+    table, outcome = simulate(4, replace(QUIET, plan=plan))
+    events = table.to_pylist()
+    assert outcome.converged
+    seen = Counter((event["kind"], event["f"]) for event in events)
+    assert seen["fault", name] == seen["heal", name] == 1
+    leader = next(event["node"] for event in events if event["kind"] == "fault")
+    kinds = Counter(event["kind"] for event in events if event["node"] == leader)
+    ends_process = {
+        "kill": "crash",
+        "power_loss": "power_loss",
+        "fsync_error": "storage_error",
+        "disk_full": "storage_error",
+    }
+    if name in ends_process:
+        assert kinds[ends_process[name]] == 1
+        assert kinds["start"] == 2
+    else:
+        assert kinds["start"] == 1
+    if name in {"kill", "power_loss", "pause", "partition", "mute"}:
+        assert outcome.counts["leader"] >= 2
+
+
+def test_a_paused_leader_learns_afterwards_that_it_is_over() -> None:
+    plan = (Fault(300 * MILLISECOND, "pause", ("leader",), 600 * MILLISECOND),)
+    events = rows(replace(QUIET, plan=plan), 4)
+    paused = next(event for event in events if event["kind"] == "fault")
+    resumed = next(event for event in events if event["kind"] == "heal")
+    node = paused["node"]
+    of_node = [e for e in events if e["node"] == node and e["dirty"] is not None]
+    assert not [e for e in of_node if paused["seq"] < e["seq"] and e["time"] < resumed["time"]]
+    later = [e for e in of_node if e["time"] >= resumed["time"]]
+    assert {"kind": "term", "term": 2} in [{"kind": e["kind"], "term": e["term"]} for e in later]
+
+
+def test_power_loss_takes_only_what_was_not_flushed() -> None:
+    lost = 0
+    for seed in range(12):
+        configuration = replace(SETTINGS["lost-power"], duration=SECOND)
+        last: dict[int, dict[str, Any]] = {}
+        for event in rows(configuration, seed):
+            node = event["node"]
+            if event["kind"] == "start" and node in last:
+                assert event["dirty"] >= last[node]["flushed"]
+                lost += last[node]["dirty"] - event["dirty"]
+            if event["dirty"] is not None:
+                last[node] = event
+    assert lost > 0
+
+
+def test_messages_are_recorded_on_demand() -> None:
+    events = rows(replace(QUIET, duration=300 * MILLISECOND, messages=True))
+    sent = {e["message"]: e for e in events if e["kind"] == "send"}
+    received = [e for e in events if e["kind"] == "receive"]
+    assert received
+    assert all(sent[e["message"]]["seq"] < e["seq"] and sent[e["message"]]["node"] == e["peer"] for e in received)
+    assert "AppendEntries" in {e["f"] for e in received}
