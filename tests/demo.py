@@ -1,4 +1,5 @@
-"""`make demo`: three real processes under load, their leader killed; the run judged; then a recorded bad run explained."""
+"""`make demo`: three real processes under load, their leader killed; the run judged; then a recorded bad run
+explained."""
 
 from __future__ import annotations
 
@@ -15,7 +16,20 @@ BAD = "histories/runs/raft/mutant-commit-counts-dirty"
 STEPS: tuple[tuple[str, list[str], int], ...] = (
     (
         "1. Three real processes replicate a log; their leader is killed under load and comes back",
-        ["cluster", "--nodes", "3", "--duration", "10", "--seed", "7", "--faults", "kill-leader", "--force", "-o", GOOD],
+        [
+            "cluster",
+            "--nodes",
+            "3",
+            "--duration",
+            "10",
+            "--seed",
+            "7",
+            "--faults",
+            "kill-leader",
+            "--force",
+            "-o",
+            GOOD,
+        ],
         0,
     ),
     ("2. The checker judges what was recorded", ["check", GOOD], 0),
