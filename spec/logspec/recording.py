@@ -172,17 +172,23 @@ def follow(places: list[Place]) -> Iterator[tuple[Place, TraceEvent | None, Mapp
 
 
 def _standing(places: list[Place]) -> frozenset[int]:
-    """The ``term`` events of nodes that stand for election: the node's next role in that term is candidate."""
-    last_term: dict[int, tuple[int, int]] = {}
+    """The ``term`` events of nodes that stand for election: what the node records next, it records as a candidate."""
+    open_terms: dict[int, int] = {}
     stands = set()
     for place in places:
-        node, kind = place.event["node"], place.event["kind"]
-        if kind == Kind.TERM:
-            last_term[node] = (place.seq, place.event["term"])
-        elif kind == Kind.ROLE and node in last_term:
-            seq, term = last_term.pop(node)
-            if place.event["role"] == "candidate" and place.event["term"] == term:
+        node, kind, role = place.event["node"], place.event["kind"], place.event["role"]
+        if kind in _STOPS or kind == Kind.START:
+            open_terms.pop(node, None)
+        elif node in open_terms and role is not None:
+            seq = open_terms.pop(node)
+            if role == "candidate":
                 stands.add(seq)
+            else:
+                stands.discard(seq)
+        if kind == Kind.TERM:
+            open_terms[node] = place.seq
+            if role == "candidate":  # unless it is seen to follow next
+                stands.add(place.seq)
     return frozenset(stands)
 
 

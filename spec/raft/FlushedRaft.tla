@@ -262,10 +262,13 @@ AdvanceCommitKnowing(l, c, majority) ==
 AdvanceCommit(l, c) == AdvanceCommitKnowing(l, c, mri[l])
 
 (* Visibility: the leader learns that a majority has more, flushed or not.                                    *)
+MostReplicated(l) == MajorityReplicated(mri[l], Len(log[l]), FollowersDirty(l))
+
 LearnReplicated(l, m) ==
     /\ role[l] = "leader"
     /\ m > mri[l]
-    /\ m <= MajorityReplicated(mri[l], Len(log[l]), FollowersDirty(l))
+    /\ m <= MostReplicated(l)
+    /\ MayCountReplicated(TermAt(log[l], m), term[l])
     /\ mri' = [mri EXCEPT ![l] = m]
     /\ UNCHANGED <<electionVars, logVars, commit, ub, lq, faultVars>>
     /\ Follow
@@ -407,7 +410,7 @@ Next ==
         \/ AppendConfiguration(n, Entry(term[n], AcksAll))
         \/ \E acks \in {AcksAll, AcksLeader} : ClientAppend(n, Entry(term[n], acks))
         \/ \E c \in 1..Len(log[n]) : AdvanceCommit(n, c)
-        \/ LearnReplicated(n, MajorityReplicated(mri[n], Len(log[n]), FollowersDirty(n)))
+        \/ role[n] = "leader" /\ LearnReplicated(n, MostReplicated(n))
         \/ FollowerAppend(n)
         \/ \E k \in 0..Len(log[n]) : FollowerTruncate(n, k)
         \/ Hears(n) /\ \E e \in 1..Len(log[n]), c \in 1..Leads(n).commit : FollowerHearsCommit(n, c, e)

@@ -25,7 +25,7 @@ NextNewest ==
         \/ Len(log[n]) < MaxLog /\ AppendConfiguration(n, Entry(term[n], AcksAll))
         \/ Len(log[n]) < MaxLog /\ \E acks \in {AcksAll, AcksLeader} : ClientAppend(n, Entry(term[n], acks))
         \/ \E c \in 1..Len(log[n]) : AdvanceCommit(n, c)
-        \/ role[n] = "leader" /\ LearnReplicated(n, MajorityReplicated(mri[n], Len(log[n]), FollowersDirty(n)))
+        \/ role[n] = "leader" /\ LearnReplicated(n, MostReplicated(n))
         \/ FollowerAppend(n)
         \/ \E k \in 0..Len(log[n]) : FollowerTruncate(n, k)
         \/ Hears(n) /\ LET e == MatchEnd(log[n], Leads(n).log) IN
@@ -43,17 +43,17 @@ Log(terms, acks) == [i \in DOMAIN terms |-> Entry(terms[i], acks[i])]
 Equal(e) == {[match |-> e, flushed |-> e, dirty |-> e]}    \* the reply of a follower that has 1..e, flushed
 First == Log(<<1>>, <<AcksAll>>)
 
-Start(terms, voted, roles, logs, asks, requests, answers, waits) ==
+StartWith(terms, voted, roles, counted, logs, bounds, asks, requests, answers, waits) ==
     /\ term = terms
     /\ vote = voted
     /\ saved = [n \in Node |-> [term |-> terms[n], vote |-> voted[n]]]
     /\ role = roles
-    /\ votes = All({})
+    /\ votes = counted
     /\ log = logs
     /\ flushed = [n \in Node |-> Len(logs[n])]
     /\ commit = All(1)
     /\ mri = All(1)
-    /\ ub = All(1)
+    /\ ub = bounds
     /\ asked = asks
     /\ sent = requests
     /\ replies = answers
@@ -63,6 +63,9 @@ Start(terms, voted, roles, logs, asks, requests, answers, waits) ==
     /\ answered = {}
     /\ crashes = 0
     /\ powerLosses = 0
+
+Start(terms, voted, roles, logs, asks, requests, answers, waits) ==
+    StartWith(terms, voted, roles, All({}), logs, All(1), asks, requests, answers, waits)
 
 Request(entries) == [log |-> entries, commit |-> 1, visible |-> 1]
 
@@ -89,23 +92,26 @@ InitReelected ==
                  [m \in {old, l} |-> [f \in Others(m) |-> IF m = l /\ f = old THEN {} ELSE Equal(1)]],
                  [n \in Node |-> IF n = old THEN {[index |-> 2, term |-> 1]} ELSE {}])
 
-(* The old-term case of Raft: l leads again, in term 3, and still has its entry of term 1; d led term 2 and    *)
-(* has one of its own in its place; v has neither.                                                            *)
+(* The old-term case of Raft: l led term 1 and has an entry of it that it alone has; d leads term 2 and has   *)
+(* one of its own in its place; v has neither and has just voted for l in term 3. The entry is a relaxed one,  *)
+(* or under write caching an acks=all one, so that it raised the visibility bound of l.                       *)
 InitOldTerm ==
     \E l, d, v \in Node :
-    LET mine == Log(<<1, 1>>, <<AcksAll, AcksAll>>)
+    LET mine == Log(<<1, 1>>, <<AcksAll, IF WriteCaching THEN AcksAll ELSE AcksLeader>>)
         other == Log(<<1, 2>>, <<AcksAll, AcksAll>>)
     IN  /\ Cardinality({l, d, v}) = 3
-        /\ lq = [n \in Node |-> IF n = v THEN 0 ELSE 2]
-        /\ Start([n \in Node |-> IF n = d THEN 2 ELSE 3],
-                 [n \in Node |-> IF n = d THEN d ELSE l],
-                 [n \in Node |-> IF n = v THEN "follower" ELSE "leader"],
-                 [n \in Node |-> IF n = l THEN mine ELSE IF n = d THEN other ELSE First],
-                 {[term |-> 2, node |-> d, lastTerm |-> 1, dirty |-> 1],
-                  [term |-> 3, node |-> l, lastTerm |-> 1, dirty |-> 2]},
-                 [t \in {2, 3} |-> Request(IF t = 2 THEN other ELSE mine)],
-                 [m \in {l, d} |-> [f \in Others(m) |-> IF f = v THEN Equal(1) ELSE {}]],
-                 [n \in Node |-> IF n = l THEN {[index |-> 2, term |-> 1]} ELSE {}])
+        /\ lq = [n \in Node |-> IF n = v THEN 0 ELSE IF n = l THEN 1 ELSE 2]
+        /\ StartWith([n \in Node |-> IF n = d THEN 2 ELSE 3],
+                     [n \in Node |-> IF n = d THEN d ELSE l],
+                     [n \in Node |-> IF n = v THEN "follower" ELSE IF n = d THEN "leader" ELSE "candidate"],
+                     [n \in Node |-> IF n = l THEN {l, v} ELSE {}],
+                     [n \in Node |-> IF n = l THEN mine ELSE IF n = d THEN other ELSE First],
+                     [n \in Node |-> IF n = l THEN 2 ELSE 1],
+                     {[term |-> 2, node |-> d, lastTerm |-> 1, dirty |-> 1],
+                      [term |-> 3, node |-> l, lastTerm |-> 1, dirty |-> 2]},
+                     [t \in {2} |-> Request(other)],
+                     [m \in {d} |-> [f \in Others(d) |-> IF f = v THEN Equal(1) ELSE {}]],
+                     [n \in Node |-> IF n = l /\ WriteCaching THEN {[index |-> 2, term |-> 1]} ELSE {}])
 
 (* Five nodes: `old' waits for its entry of term 1, which e has as well. l leads term 2 and has told `old' so;  *)
 (* then e was elected in term 3 and has given its whole log to v and w.                                       *)
@@ -150,6 +156,7 @@ TruncatedAtOnce(offset, t, termAtOffset, own, termAtCommit) ==               \* 
 
 VisibleUnclamped(dirty, flushedThere, match) == dirty                        \* ReplicatedDirty
 VisibleJumpsPending(upperBound, own, lastQuorum, appended) == Max(upperBound, appended)  \* VisibilityOnAppend
+ReplicatedOldTerm(candidateTerm, currentTerm) == TRUE                        \* MayCountReplicated
 VisibleUsesDirty(majority, newCommit, ownDirty) == Max(majority, ownDirty)   \* MajorityOnCommit
 FollowerVisibleUnverified(leaderVisible, dirty, verified) == Min(leaderVisible, dirty)
 

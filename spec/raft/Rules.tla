@@ -48,6 +48,11 @@ ReplicatedDirty(dirty, flushed, match) == Min(dirty, match)
 (* MRI, the majority replicated index.                                                                       *)
 MajorityReplicated(majority, ownDirty, followers) == Max(majority, QuorumMatch(ownDirty, followers))
 
+(* A leader counts what is replicated only by an entry of its own term. The rules page does not ask for it,     *)
+(* but an entry of an old term that a majority has can still be replaced, as with the commit index: it would    *)
+(* be shown (by a bound left over from an earlier leadership) or, under write caching, acknowledged, and lost.  *)
+MayCountReplicated(candidateTerm, currentTerm) == candidateTerm = currentTerm
+
 (* UB, the visibility upper bound, when the leader appends and when its commit index moves.                  *)
 VisibilityOnAppend(upperBound, commit, lastQuorum, appended) ==
     IF commit >= lastQuorum THEN Max(upperBound, appended) ELSE upperBound

@@ -160,11 +160,12 @@ TraceFlush ==
 -------------------------------------------------------------------------------------------
 (* Commit index, visibility, callers                                                                         *)
 
-MostReplicated(l) == MajorityReplicated(mri[l], Len(log[l]), FollowersDirty(l))
+(* The MRI that the leader has if it has heard everything.                                                   *)
+MostKnown(l) == IF MayCountReplicated(TermAt(log[l], MostReplicated(l)), term[l]) THEN MostReplicated(l) ELSE mri[l]
 
 TraceAdvanceCommit ==
     /\ Begins("commit") /\ role[At] = "leader"
-    /\ AdvanceCommitKnowing(At, CommitThen, MostReplicated(At))
+    /\ AdvanceCommitKnowing(At, CommitThen, MostKnown(At))
     /\ StaysInTerm /\ Shows(seen[At])
     /\ Agrees
 
@@ -174,13 +175,13 @@ TraceFollowerHearsCommit ==
     /\ StaysInTerm /\ Shows(seen[At])
     /\ Agrees
 
-MayShow(l) == Min(MostReplicated(l), ub[l])
+MayShow(l) == Min(MostKnown(l), ub[l])
 
 TraceLeaderShows ==
     /\ Begins("visible") /\ role[At] = "leader"
     /\ VisibleThen > seen[At]
     /\ VisibleThen <= MayShow(At)
-    /\ mri' = [mri EXCEPT ![At] = MostReplicated(At)]
+    /\ mri' = [mri EXCEPT ![At] = MostKnown(At)]
     /\ UNCHANGED <<electionVars, logVars, commit, ub, lq, faultVars>>
     /\ Follow
     /\ StaysInTerm /\ Shows(VisibleThen)
@@ -201,7 +202,7 @@ TraceFollowerHearsVisible ==
 
 (* acks=all: the rule says so, here and now. acks 0 and 1: the entry is in the log that it was written to.    *)
 Caller == [index |-> First, term |-> Second]
-KnownReplicated(n) == IF role[n] = "leader" THEN MostReplicated(n) ELSE mri[n]
+KnownReplicated(n) == IF role[n] = "leader" THEN MostKnown(n) ELSE mri[n]
 MayAnswer(n) == IF Third = AcksAll THEN Outcome(Caller, term[n], log[n], commit[n], KnownReplicated(n))
                 ELSE IF TermAt(log[n], First) = Second THEN Success ELSE Pending
 
