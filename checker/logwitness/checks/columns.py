@@ -96,6 +96,12 @@ class Reader:
         self._texts: dict[str, int] = {}
         self._blank: dict[str, Array] = {}
 
+    @property
+    def reads(self) -> frozenset[str]:
+        """The columns of the schema that a batch must have for what is wanted."""
+        texts = {"text"} if "value" in self._wanted else set()
+        return frozenset({_SOURCE.get(name, name) for name in self._wanted} | texts | {"log"})
+
     def columns(self, batch: pa.RecordBatch) -> Columns:
         """The columns of a batch; `HistoryError` if an offset is too large to judge."""
         found = {name: self._column(batch, name) for name in Columns._fields}

@@ -71,7 +71,7 @@ def check(
     reader = Reader(_name(source), columns, setting.words)
     logs = Logs(lambda: [family.start(setting) for family in families])
     events = 0
-    for batch in _batches(source, {*columns, "seq", "kind", "log"}):
+    for batch in _batches(source, reader.reads):
         if batch.num_rows:
             logs.feed(reader.columns(batch), batch.column("log"))
             events += batch.num_rows
