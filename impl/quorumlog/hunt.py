@@ -7,6 +7,7 @@ is caught when any check is, when a run does not converge, or when a core or a d
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -131,15 +132,22 @@ def _tries(mutant: Mutant | None, seeds: Sequence[int], processes: int) -> Itera
         return
     name = None if mutant is None else mutant.id
     # Leaving the pool, by whatever way, ends its processes.
-    with get_context("spawn").Pool(processes, _begin_helper) as pool:
+    with get_context("spawn").Pool(processes, _begin_helper, (os.getpid(),)) as pool:
         yield from pool.imap(_try, ((name, seed) for seed in rest), chunksize=4)
 
 
-def _begin_helper() -> None:
+_hunter = 0
+
+
+def _begin_helper(hunter: int) -> None:
+    global _hunter
+    _hunter = hunter
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the hunter is interrupted, and ends its helpers
 
 
 def _try(task: tuple[str | None, int]) -> Rejection | None:
+    if os.getppid() != _hunter:
+        os._exit(1)  # the hunter was killed
     name, seed = task
     return try_seed(None if name is None else MUTANTS[name], seed)
 

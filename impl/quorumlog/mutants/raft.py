@@ -171,6 +171,13 @@ MUTANTS: tuple[Mutant, ...] = (
         "stale-votes",
     ),
     Mutant(
+        "prevote-bumps-term",
+        "a node that asks for pre-votes raises its term",
+        ("term-needs-candidate",),
+        with_rules(pre_vote_term=lambda term: term + 1),
+        "leaders-fall",
+    ),
+    Mutant(
         "vote-ignores-log",
         "a vote is given to a candidate whose log is behind",
         ("leader-completeness",),
