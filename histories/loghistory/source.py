@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from . import jsonl, manifest, parquet, zstd
+from . import importers, jsonl, manifest, parquet, zstd
 from .columns import columns_in_order, conform, of_kinds, schema_of
 from .errors import HistoryError, quote
+from .importers import ForeignFormat
 from .intake import Intake, Lenient, Strict
 from .manifest import Manifest
 from .recorder import UNFINISHED
@@ -33,12 +34,20 @@ class RunSource:
     """
 
     def __init__(
-        self, path: Path, events: Path, found: Manifest | None, *, killed: bool, quarantine: Path | None, lenient: bool
+        self,
+        path: Path,
+        events: Path,
+        found: Manifest | None,
+        *,
+        killed: bool,
+        quarantine: Path | None,
+        lenient: bool,
+        format_: Format | ForeignFormat | None = None,
     ) -> None:
         self.path = path
         self.events = events
         self.manifest = found
-        self.format = format_of(events)
+        self.format = format_ or format_of(events)
         self.set_aside: Counter[str] = Counter()
         self._killed = killed
         self._torn = False
@@ -89,6 +98,10 @@ class RunSource:
 
     def _lines(self, intake: Intake) -> Iterator[pa.RecordBatch]:
         ending = jsonl.Ending()
+        if isinstance(self.format, ForeignFormat):
+            with self.events.open("rb", buffering=0) as foreign:
+                yield from importers.read(foreign.read, str(self.events), intake, self.format)
+            return
         if self.format is Format.ZSTD:
             stream = zstd.Reader(self.events)
             read: Callable[[int], bytes] = stream.read
@@ -114,8 +127,11 @@ def open_run(
     lenient: bool = False,
     quarantine: str | os.PathLike[str] | None = None,
     verify: bool = True,
+    format: Format | ForeignFormat | None = None,  # noqa: A002
 ) -> RunSource:
-    """Open a run directory or a single file of events; the format is recognised by content.
+    """Open a run directory or a single file of events; the format is recognised by content, unless ``format`` says it.
+
+    A file may also be a history of another tool (`loghistory.importers`).
 
     With a manifest the size and (``verify``) the digest of the events file are compared first. A directory without
     manifest, and a file ``*.part``, is a run that was killed: its last line need not be whole. ``lenient`` sets bad
@@ -139,7 +155,15 @@ def open_run(
     if found is not None:
         _compare(events, found, verify)
     aside = Path(quarantine) if quarantine is not None else events.with_name(f"{events.name}.quarantine.jsonl")
-    return RunSource(place, events, found, killed=killed, lenient=lenient, quarantine=aside if lenient else None)
+    return RunSource(
+        place,
+        events,
+        found,
+        killed=killed,
+        lenient=lenient,
+        quarantine=aside if lenient else None,
+        format_=format,
+    )
 
 
 def _unfinished_events(directory: Path) -> Path:
@@ -172,16 +196,18 @@ def _compare(events: Path, found: Manifest, verify: bool) -> None:
             raise HistoryError(events, None, None, "the digest is not the one in the manifest", remedy)
 
 
-def format_of(path: Path) -> Format:
+def format_of(path: Path) -> Format | ForeignFormat:
     """The format of a file by its first bytes; a `HistoryError` if it cannot be read."""
     try:
         with path.open("rb") as file:
-            start = file.read(4)
+            start = file.read(importers.SNIFFED)
     except OSError as error:
         raise HistoryError(path, None, None, f"cannot be read ({error.strerror})", "see its permissions") from None
-    if start == parquet.MAGIC:
+    if start.startswith(parquet.MAGIC):
         return Format.PARQUET
-    return Format.ZSTD if start == zstd.MAGIC else Format.JSON_LINES
+    if start.startswith(zstd.MAGIC):
+        return Format.ZSTD
+    return importers.foreign_format(start) or Format.JSON_LINES
 
 
 def checked(batches: Iterable[pa.RecordBatch], name: str) -> Iterator[pa.RecordBatch]:

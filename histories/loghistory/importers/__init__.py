@@ -1,0 +1,10 @@
+"""Histories of other tools as histories of ours: Jepsen's EDN, JSON and logs, Porcupine's key-value logs.
+
+`foreign_format` tells the format from the first bytes of a file, `read` gives its events. An imported history is
+a history like any other. Hostile files are expected: forms have limits of length, depth and size, nothing recurses.
+"""
+
+from .formats import SNIFFED, ForeignFormat, foreign_format
+from .reading import read
+
+__all__ = ["SNIFFED", "ForeignFormat", "foreign_format", "read"]

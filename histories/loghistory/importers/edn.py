@@ -1,0 +1,190 @@
+"""EDN, as Clojure programs print it, read without recursion.
+
+Meant for files that anybody may have made. A form has a limited length and depth, an integer 64 bits. Tags and
+metadata are dropped (``#jepsen.history.Op{...}`` reads as the map), so are comments and ``#_`` forms. Source: the EDN
+specification, github.com/edn-format/edn.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+MAX_DEPTH = 64
+"""How deep forms may nest."""
+
+_SMALLEST, _LARGEST = -(1 << 63), (1 << 63) - 1
+_LONGEST_NUMBER = 40
+
+_TOKEN = re.compile(
+    r'"(?:[^"\\]+|\\.)*"'
+    r"|;[^\n]*"
+    r"|\#\{|\#_|\#\#[A-Za-z]+|\#[^\s,;\"\[\](){}\\^]*"
+    r"|[\[\](){}^]"
+    r"|\\(?:[A-Za-z0-9]+|.)"
+    r"|[^\s,;\"\[\](){}\\^#][^\s,;\"\[\](){}\\^]*",
+    re.DOTALL,
+)
+_INTEGER = re.compile(r"[+-]?[0-9]+N?")
+_DECIMAL = re.compile(r"[+-]?[0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?M?")
+_RATIO = re.compile(r"[+-]?[0-9]+/[0-9]+")
+_ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
+_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", '"': '"', "\\": "\\", "/": "/"}
+_CHARACTERS = {"newline": "\n", "space": " ", "tab": "\t", "return": "\r", "backspace": "\b", "formfeed": "\f"}
+_CLOSING = {"[": "]", "(": ")", "{": "}", "#{": "}"}
+_WORDS: dict[str, Any] = {"nil": None, "true": True, "false": False}
+
+
+class EdnError(ValueError):
+    """The text is no EDN, or exceeds a limit; the text of the error says what is wrong."""
+
+
+class Keyword(str):
+    """A keyword without its colon; it equals the plain word, so that ``form["type"] == "invoke"`` can be asked."""
+
+    __slots__ = ()
+
+
+class Members(list[Any]):
+    """The members of a set, in the order they were written."""
+
+
+_DROPPED = object()
+
+
+class _Open:
+    """A collection that is not closed yet."""
+
+    __slots__ = ("closing", "items", "opening", "prefix")
+
+    def __init__(self, opening: str, closing: str, prefix: list[str]) -> None:
+        self.opening = opening
+        self.closing = closing
+        self.items: list[Any] = []
+        self.prefix = prefix
+
+
+def forms(text: str) -> list[Any]:
+    """The forms in a text: None, bool, int, float, str, `Keyword`, list, `Members` or dict each.
+
+    Keys of a map that are no strings or keywords stay what they are if they are scalars; collections are refused as
+    keys. Symbols are strings. Raises `EdnError`.
+    """
+    top = _Open("", "", [])
+    stack = [top]
+    # What stands before the next form: `#_` and `^` each take one form away.
+    prefix: list[str] = []
+    for token in _TOKEN.findall(text):
+        first = token[0]
+        if first == ";":
+            continue
+        if token in _CLOSING:
+            if len(stack) > MAX_DEPTH:
+                raise EdnError(f"the forms nest deeper than {MAX_DEPTH}")
+            stack.append(_Open(token, _CLOSING[token], prefix))
+            prefix = []
+            continue
+        if first in "])}":
+            closed = stack.pop() if len(stack) > 1 else top
+            if closed.closing != token or prefix:
+                raise EdnError(f'"{token}" closes nothing')
+            value = _collection(closed)
+            prefix = closed.prefix
+        elif first == "^" or token == "#_":
+            prefix.append(token)
+            continue
+        elif first == "#" and not token.startswith("##"):
+            if len(token) == 1:
+                raise EdnError('a "#" stands alone')
+            continue  # a tag: what follows is the form
+        else:
+            value = _atom(token, first)
+        if prefix:
+            prefix.pop()
+            continue
+        stack[-1].items.append(value)
+    if len(stack) > 1:
+        raise EdnError(f'"{stack[-1].opening}" is not closed')
+    if prefix:
+        raise EdnError(f'nothing follows "{prefix[-1]}"')
+    return top.items
+
+
+def _collection(closed: _Open) -> Any:  # noqa: ANN401
+    if closed.opening == "#{":
+        return Members(closed.items)
+    if closed.opening != "{":
+        return closed.items
+    if len(closed.items) % 2:
+        raise EdnError("a map has a key without a value")
+    keys = closed.items[::2]
+    try:
+        found = dict(zip(keys, closed.items[1::2], strict=True))
+    except TypeError:
+        raise EdnError("a key of a map is a collection") from None
+    if len(found) < len(keys):
+        raise EdnError("a key of a map is repeated")
+    return found
+
+
+def _atom(token: str, first: str) -> Any:  # noqa: ANN401
+    if first == ":":
+        if len(token) == 1:
+            raise EdnError('a ":" stands alone')
+        return Keyword(token[1:])
+    if first.isdigit() or (first in "+-" and token[1:2].isdigit()):
+        return _number(token)
+    if first == '"':
+        return _string(token[1:-1])
+    if first == "\\":
+        return _character(token[1:])
+    if token.startswith("##"):
+        return token
+    return _WORDS.get(token, token)
+
+
+def _number(token: str) -> int | float | str:
+    if _INTEGER.fullmatch(token):
+        number = int(token.removesuffix("N")) if len(token) <= _LONGEST_NUMBER else _LARGEST + 1
+        if not _SMALLEST <= number <= _LARGEST:
+            raise EdnError("an integer does not fit in 64 bits")
+        return number
+    if len(token) <= _LONGEST_NUMBER:
+        if _DECIMAL.fullmatch(token):
+            return float(token.removesuffix("M"))
+        if _RATIO.fullmatch(token):
+            return token
+    raise EdnError("a number is malformed or too long")
+
+
+def _string(text: str) -> str:
+    if "\\" not in text:
+        return text
+    return _ESCAPE.sub(_unescaped, text)
+
+
+def _unescaped(match: re.Match[str]) -> str:
+    name = match[1]
+    if len(name) > 1:
+        return chr(int(name[1:], 16))
+    if name not in _ESCAPES:
+        raise EdnError("a string has an unknown escape")
+    return _ESCAPES[name]
+
+
+def _character(name: str) -> str:
+    if len(name) == 1:
+        return name
+    if len(name) == 5 and name[0] == "u":
+        with_code = name[1:]
+        if all(c in "0123456789abcdefABCDEF" for c in with_code):
+            return chr(int(with_code, 16))
+    if name in _CHARACTERS:
+        return _CHARACTERS[name]
+    raise EdnError("a character is unknown")
+
+
+def words(text: str) -> Iterator[str]:
+    """The tokens of a text, without comments."""
+    return (token for token in _TOKEN.findall(text) if token[0] != ";")

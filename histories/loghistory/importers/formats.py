@@ -1,0 +1,53 @@
+"""The formats of other tools, and how each is told from its first bytes."""
+
+from __future__ import annotations
+
+import codecs
+import re
+from enum import StrEnum
+
+SNIFFED = 1 << 16
+"""Bytes of a file that its format is told from."""
+
+
+class ForeignFormat(StrEnum):
+    """A format of histories that other tools write; the value is what a command line calls it."""
+
+    JEPSEN_EDN = "jepsen-edn"
+    """Operation maps, one after the other or in one vector."""
+    JEPSEN_JSON = "jepsen-json"
+    """The same as JSON objects, one after the other or in one array."""
+    JEPSEN_LOG = "jepsen-log"
+    """Lines of a log or of history.txt: ``... 0 :invoke :read nil``."""
+    PORCUPINE_KV = "porcupine-kv"
+    """Operation maps of a key-value store, with their key in ``:key``."""
+
+
+LOG_LINE = re.compile(
+    r"(?:^|[\s:])(\d+|:[A-Za-z][\w.-]*)[ \t]+:(invoke|ok|fail|info)[ \t]+:([^\s\"\[\](){};,]+)[ \t]*(.*)"
+)
+"""Process, type, f and the rest of a line that tells an operation."""
+
+_EDN_START = re.compile(r"(?:[\s,]|;[^\n]*(?:\n|$)|#_\S*|#[\w./:-]+|\^:[\w.-]+|\^\{[^{}]*\}|[\[(])*\{\s*:")
+_EDN_EMPTY = re.compile(r"(?:[\s,]|;[^\n]*\n)*[\[(][\s,]*[\])][\s,]*")
+_EDN_MAP = re.compile(r"[\[(\s,]*\{\s*[:}#]")
+_JSON_START = re.compile(r"\s*\[?\s*\{\s*\"")
+_JSON_OPERATION = re.compile(r'"(?:type|process|f)"\s*:')
+_OURS = re.compile(r'\s*\{\s*"kind"|[^\n]{0,4096}"kind"\s*:')
+_WITH_KEY = re.compile(r":key\s")
+
+
+def foreign_format(start: bytes) -> ForeignFormat | None:
+    """The format of a file that begins with these bytes; None if it is none of these."""
+    text = start.removeprefix(codecs.BOM_UTF8).decode("utf-8", "replace")
+    if _JSON_START.match(text):
+        if _JSON_OPERATION.search(text[:4096]) and not _OURS.match(text):
+            return ForeignFormat.JEPSEN_JSON
+        return None
+    if _EDN_START.match(text) or _EDN_MAP.match(text) or _EDN_EMPTY.fullmatch(text):
+        with_key = _WITH_KEY.search(text[:4096]) and re.search(r":f\s+:(?:get|put|append)\b", text)
+        return ForeignFormat.PORCUPINE_KV if with_key else ForeignFormat.JEPSEN_EDN
+    lines = text.split("\n")
+    if any(LOG_LINE.search(line) for line in lines if len(line) < 4096):
+        return ForeignFormat.JEPSEN_LOG
+    return None

@@ -1,0 +1,371 @@
+"""Operations of other tools as events: what Jepsen's maps mean, whatever syntax they were written in.
+
+An operation map has ``type`` (invoke, ok, fail, info), ``process``, ``f``, ``value`` and maybe ``time``, ``key``,
+``error``. One process has at most one open operation, which the next map of that process completes. Processes that
+are no integers, such as ``nemesis``, inject faults.
+
+Registers, key-value stores, sets and queues have their values in ``text``, as JSON. A history with ``append`` and
+reads that answer lists is a log. In Kafka-like workloads an operation has several parts, ``[:send k v]`` and
+``[:poll]``: every part is an operation of its own, joined to the enclosing one by ``txn``.
+Source: history-checks.md, "Kafka-like histories of Jepsen".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..columns import Row
+from ..errors import quote
+from ..schema import COLUMNS, Kind
+from .values import Malformed, Value, as_json, is_integer, log_name
+
+_WIDTH = len(COLUMNS)
+_PLACE = {column.name: place for place, column in enumerate(COLUMNS)}
+_TYPES = {"invoke": Kind.INVOKE, "ok": Kind.OK, "fail": Kind.FAIL, "info": Kind.INFO}
+_REGISTER = frozenset({"read", "write", "cas"})
+_POSITIONS = frozenset({"assign", "subscribe"})
+_HEALING = ("stop", "heal", "resume", "recover", "end", "restart")
+_LONGEST_WORD = 1 << 10
+_TELL = "correct what records it, or set it aside with --lenient"
+
+
+@dataclass(slots=True)
+class _Part:
+    """One part of an operation: an operation of its own."""
+
+    op: int
+    f: str
+    log: str | None = None
+    value: Value = None
+
+
+@dataclass(slots=True)
+class _Open:
+    """An operation that is not completed yet."""
+
+    op: int
+    f: str
+    log: str | None
+    keyed: bool
+    """The value is a pair of a key and the value proper."""
+    pairs: bool
+    """A read of a log that answers pairs of offset and value."""
+    value: Value
+    parts: list[_Part] | None = field(default=None)
+
+
+class Operations:
+    """Turns operation maps into rows, in order: ``take`` each map, then take the ``rows``."""
+
+    def __init__(self) -> None:
+        self.rows: list[Row] = []
+        self._open: dict[int, _Open] = {}
+        self._seq = 0
+        self._op = 0
+        self._time = 0
+        self._timed: bool | None = None
+        self._is_log = False
+        self._now: list[Row] = []
+
+    def take(self, operation: Mapping[str, Value]) -> None:
+        """Add the events of one map. `Malformed` if it makes no sense; then nothing is added."""
+        word = operation.get("type")
+        kind = _TYPES.get(word) if isinstance(word, str) else None
+        if kind is None:
+            raise Malformed("type", f"{_named(word)} is no type of an operation", "invoke, ok, fail or info")
+        f = operation.get("f")
+        if not isinstance(f, str) or not 0 < len(f) <= _LONGEST_WORD:
+            raise Malformed("f", f"{_named(f)} is no name of an operation", "give a keyword such as :read")
+        f = str(f)
+        time = self._time_of(operation)
+        process: Value = operation.get("process")
+        seq, op = self._seq, self._op
+        self._now = []
+        try:
+            if isinstance(process, str):
+                self._fault(kind, f, operation.get("value"), time)
+            elif not is_integer(process):
+                raise Malformed("process", f"{_named(process)} is no process", "an integer, or the word nemesis")
+            elif kind is Kind.INVOKE:
+                self._invoke(operation, process, f, time)
+            else:
+                self._complete(kind, operation, process, f, time)
+        except Malformed:
+            self._seq, self._op = seq, op
+            raise
+        self._time = time
+        self.rows += self._now
+
+    def _time_of(self, operation: Mapping[str, Value]) -> int:
+        time = operation.get("time")
+        if time is None:
+            if self._timed:
+                return self._time
+            self._timed = False
+            return 0  # a clock that stands still: the order alone counts
+        if not is_integer(time):
+            raise Malformed("time", f"{_named(time)} is no time", "nanoseconds as an integer of 64 bits")
+        if self._timed is None:
+            self._timed = True
+        return int(time) if self._timed else 0
+
+    def _row(self, kind: Kind, time: int, **columns: Any) -> None:  # noqa: ANN401
+        values: list[Any] = [None] * _WIDTH
+        values[0], values[1], values[3] = self._seq, time, str(kind)
+        for name, value in columns.items():
+            values[_PLACE[name]] = value
+        self._seq += 1
+        self._now.append(tuple(values))
+
+    def _next_op(self) -> int:
+        self._op += 1
+        return self._op - 1
+
+    def _fault(self, kind: Kind, f: str, value: Value, time: int) -> None:
+        if kind is Kind.INVOKE:
+            return  # Jepsen's fault injectors tell both the wish and the deed as info
+        healed = f.startswith(_HEALING)
+        self._row(Kind.HEAL if healed else Kind.FAULT, time, f=f, text=None if value is None else as_json(value))
+
+    # invocations
+
+    def _invoke(self, operation: Mapping[str, Value], process: int, f: str, time: int) -> None:
+        if process in self._open:
+            problem = f"process {process} still has an open operation ({quote(self._open[process].f)})"
+            raise Malformed("process", problem, _TELL)
+        value = operation.get("value")
+        opened = _Open(self._next_op(), f, None, keyed=False, pairs=False, value=value)
+        columns: dict[str, Any] = {"process": process, "op": opened.op, "f": f}
+        if "key" in operation:
+            opened.log = log_name(operation["key"])
+            columns["log"] = opened.log
+        if _has_parts(f, value):
+            opened.parts = [_part(self._next_op(), micro) for micro in value or ()]
+        elif f in _POSITIONS:
+            columns["text"] = as_json([log_name(key) for key in _keys(value)])
+            if operation.get("seek-to-beginning?"):
+                columns["offset"] = 0
+        else:
+            self._plain_invocation(operation, opened, columns)
+        acks = operation.get("acks")
+        if acks is not None:
+            columns["acks"] = _acks(acks)
+        self._row(Kind.INVOKE, time, **columns)
+        for part in opened.parts or ():
+            named = _valued(part.value) if part.f == "send" else _texted(part.value)
+            self._row(Kind.INVOKE, time, process=process, op=part.op, txn=opened.op, f=part.f, log=part.log, **named)
+        self._open[process] = opened
+
+    def _plain_invocation(self, operation: Mapping[str, Value], opened: _Open, columns: dict[str, Any]) -> None:
+        f, value = opened.f, opened.value
+        if opened.log is None:
+            if f in _REGISTER and _is_keyed(f, value):
+                opened.keyed = True
+                opened.log = columns["log"] = log_name(value[0])
+                opened.value = value = value[1]
+            elif f == "append":
+                self._is_log = True
+                columns |= _valued(value)
+                return
+            elif f in ("read", "read_committed", "final_read") and (self._is_log or "offset" in operation):
+                opened.pairs = "offset" in operation
+                columns["offset"] = operation.get("offset") if opened.pairs else 0
+                _require_offset(columns["offset"], optional=True)
+                return
+        if value is not None:
+            columns["text"] = as_json(value)
+
+    # completions
+
+    def _complete(self, kind: Kind, operation: Mapping[str, Value], process: int, f: str, time: int) -> None:
+        opened = self._open.get(process)
+        if opened is None:
+            raise Malformed("process", f"process {process} completes an operation that it did not invoke", _TELL)
+        if opened.f != f:
+            problem = f"process {process} completes {quote(f)} while {quote(opened.f)} is open"
+            raise Malformed("f", problem, _TELL)
+        value = operation.get("value")
+        columns: dict[str, Any] = {"process": process, "op": opened.op, "f": f}
+        if opened.log is not None:
+            columns["log"] = opened.log
+        if kind is not Kind.OK:
+            columns["reason"] = _reason(operation.get("error"), value, opened)
+        if opened.parts is not None:
+            self._complete_parts(kind, opened, value, process, time)
+        elif kind is Kind.OK:
+            self._answer(opened, value, columns, time)
+        self._row(kind, time, **columns)
+        del self._open[process]
+
+    def _answer(self, opened: _Open, value: Value, columns: dict[str, Any], time: int) -> None:
+        """What an operation of one part answered."""
+        f = opened.f
+        if opened.keyed:
+            if not _is_pair(value) or log_name(value[0]) != opened.log:
+                raise Malformed("value", f"{_named(value)} does not answer for key {opened.log}", "[key value]")
+            value = value[1]
+        if f == "append" and opened.log is None:
+            offset = value[0] if _is_pair(value) and not _is_pair(opened.value) else None
+            _require_offset(offset, optional=True)
+            columns["offset"] = offset
+        elif f == "tail":
+            _require_offset(value, optional=False)
+            columns["offset"] = value
+        elif f in _POSITIONS:
+            columns["text"] = as_json([log_name(key) for key in _keys(opened.value if value is None else value)])
+        elif opened.pairs or (f == "read" and self._is_log and opened.log is None and type(value) is list):
+            batches = value if opened.pairs else list(enumerate(value))
+            count = self._observe(opened.op, columns["process"], None, None, batches, time)
+            columns["count"] = count
+            if not opened.pairs:
+                columns["offset"] = count
+            elif count:
+                columns["offset"] = batches[-1][0] + 1
+        elif f not in ("write", "cas", "put", "append"):
+            columns["text"] = as_json(value)
+
+    def _complete_parts(self, kind: Kind, opened: _Open, value: Value, process: int, time: int) -> None:
+        parts = opened.parts or []
+        answers: Sequence[Value] = [None] * len(parts)
+        if kind is not Kind.FAIL and type(value) is list:
+            answers = value
+            if len(answers) != len(parts) and kind is Kind.OK:
+                problem = f"{len(answers)} parts complete the {len(parts)} that were invoked"
+                raise Malformed("value", problem, "answer every part, in order")
+        if kind is Kind.OK and type(value) is not list:
+            raise Malformed("value", f"{_named(value)} does not answer the parts", "a list, one entry for every part")
+        for part, answer in zip(parts, list(answers) + [None] * len(parts), strict=False):
+            columns: dict[str, Any] = {"process": process, "op": part.op, "txn": opened.op, "f": part.f}
+            if part.log is not None:
+                columns["log"] = part.log
+            if part.f == "send":
+                columns["offset"] = _sent(part, answer, kind)
+            elif part.f == "poll":
+                columns["count"] = self._polled(part, opened.op, answer, process, time, kind)
+            elif answer is not None and type(answer) is list and len(answer) == 3:
+                columns["text"] = as_json(answer[2])
+            self._row(kind, time, **columns)
+
+    def _polled(self, part: _Part, txn: int, answer: Value, process: int, time: int, kind: Kind) -> int | None:
+        if answer is None or kind is Kind.FAIL:
+            return None
+        if type(answer) is not list or not answer or answer[0] != "poll" or len(answer) > 2:
+            raise Malformed("value", f"{_named(answer)} does not answer a poll", "[:poll {key [[offset value] ...]}]")
+        given = answer[1] if len(answer) == 2 else None
+        if given is None:
+            return 0
+        if type(given) is not dict:
+            raise Malformed("value", f"{_named(given)} is no result of a poll", "{key [[offset value] ...]}")
+        count = 0
+        for key, batches in given.items():
+            count += self._observe(part.op, process, txn, log_name(key), batches, time)
+        return count
+
+    def _observe(self, op: int, process: int, txn: int | None, log: str | None, batches: Value, time: int) -> int:
+        if type(batches) is not list:
+            raise Malformed("value", f"{_named(batches)} is no list of what was read", "[[offset value] ...]")
+        for pair in batches:
+            if (type(pair) is not list and type(pair) is not tuple) or len(pair) != 2:
+                raise Malformed("value", f"{_named(pair)} is nothing that was read", "[offset value]")
+            _require_offset(pair[0], optional=False)
+            self._row(Kind.OBSERVE, time, process=process, op=op, txn=txn, log=log, offset=pair[0], **_valued(pair[1]))
+        return len(batches)
+
+
+def _has_parts(f: str, value: Value) -> bool:
+    """Whether the value is a list of parts such as ``[:send k v]``."""
+    return (
+        f in ("send", "poll", "txn")
+        and type(value) is list
+        and (bool(value) or f != "send")
+        and all(type(micro) is list and micro and isinstance(micro[0], str) for micro in value)
+    )
+
+
+def _part(op: int, micro: Sequence[Value]) -> _Part:
+    name = str(micro[0])
+    if name == "send":
+        if len(micro) != 3:
+            raise Malformed("value", f"{_named(micro)} is no send", "[:send key value]")
+        return _Part(op, name, log_name(micro[1]), micro[2])
+    if name == "poll":
+        return _Part(op, name)
+    return _Part(op, name, log_name(micro[1]) if len(micro) > 1 else None, micro[2] if len(micro) > 2 else None)
+
+
+def _sent(part: _Part, answer: Value, kind: Kind) -> int | None:
+    """The offset that a send answered; None if it did not say."""
+    if answer is None or kind is Kind.FAIL:
+        return None
+    fits = type(answer) is list and len(answer) == 3 and answer[0] == "send" and log_name(answer[1]) == part.log
+    if fits and _is_pair(answer[2]) and answer[2][1] == part.value:
+        offset = answer[2][0]
+        _require_offset(offset, optional=True)
+        return None if offset is None else int(offset)
+    if fits and answer[2] == part.value:
+        return None
+    problem = f"{_named(answer)} does not answer the send of {_named(part.value)} to {part.log}"
+    raise Malformed("value", problem, "[:send key [offset value]]")
+
+
+def _is_pair(value: Value) -> bool:
+    return type(value) is list and len(value) == 2
+
+
+def _is_keyed(f: str, value: Value) -> bool:
+    """Whether the invocation of a register's operation names a key: ``[k nil]``, ``[k v]`` or ``[k [old new]]``."""
+    if not _is_pair(value):
+        return False
+    if f == "cas":
+        return _is_pair(value[1])
+    return f == "write" or value[1] is None
+
+
+def _keys(value: Value) -> Sequence[Value]:
+    if not isinstance(value, list):
+        raise Malformed("value", f"{_named(value)} is no list of keys", "[key ...]")
+    return value
+
+
+def _valued(value: Value) -> dict[str, Any]:
+    """A value that names a record: an integer, or something else as text."""
+    return {"value": value} if is_integer(value) else {"text": as_json(value)}
+
+
+def _texted(value: Value) -> dict[str, Any]:
+    return {} if value is None else {"text": as_json(value)}
+
+
+def _require_offset(offset: Value, *, optional: bool) -> None:
+    if (offset is None and optional) or (is_integer(offset) and offset >= 0):
+        return
+    raise Malformed("value", f"{_named(offset)} is no offset", "offsets are integers from 0 on")
+
+
+def _acks(acks: Value) -> int:
+    level = {"all": -1, -1: -1, "-1": -1, 1: 1, "1": 1, "leader": 1, 0: 0, "0": 0, "none": 0}.get(
+        acks if isinstance(acks, str) or type(acks) is int else None
+    )
+    if level is None:
+        raise Malformed("acks", f"{_named(acks)} is no acks level", "all, 1 or 0")
+    return level
+
+
+def _reason(error: Value, value: Value, opened: _Open) -> str | None:
+    """Why an operation failed: its error, or the word in place of its value (``:timed-out``)."""
+    if error is None and isinstance(value, str) and value != opened.value:
+        error = value
+    if error is None:
+        return None
+    text = str(error) if isinstance(error, str) else as_json(error)
+    return text[:_LONGEST_WORD]
+
+
+def _named(value: Value) -> str:
+    if value is None:
+        return "nothing"
+    if isinstance(value, str):
+        return quote(str(value))
+    return quote(as_json(value))[1:-1] if not isinstance(value, tuple) else quote(value)

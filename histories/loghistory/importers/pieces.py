@@ -1,0 +1,191 @@
+"""Cutting a stream of EDN or JSON into the maps at its top, within limits, without reading them.
+
+A history is many maps one after the other, or one vector of them. Only brackets, strings and comments are looked at,
+so that a file of any size is cut with no more than one map in memory.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from ..errors import HistoryError, quote
+from ..intake import Intake
+from ..lines import BLOCK, MAX_LINE
+from ..validity import Reason
+from .edn import MAX_DEPTH, words
+
+_EDN = re.compile(r'"(?:[^"\\]+|\\.)*"|"|;[^\n]*\n|;|\\.|\\|[\[\](){}]', re.DOTALL)
+_JSON = re.compile(r'"(?:[^"\\]+|\\.)*"|"|[\[\]{}]', re.DOTALL)
+_CLOSING = {"[": "]", "(": ")", "{": "}"}
+_REMEDY = "give one map an operation, or one vector of them"
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """The text of one map and the number of the line where it begins."""
+
+    line: int
+    text: str
+
+
+class _Text:
+    """The text of a stream of UTF-8, block by block."""
+
+    def __init__(self, read_bytes: Callable[[int], bytes], file: str) -> None:
+        self._read = read_bytes
+        self._decoder = codecs.getincrementaldecoder("utf-8")()
+        self._file = file
+        self._line = 1
+        self._first = True
+
+    def more(self) -> str | None:
+        """The next text; None at the end."""
+        data = self._read(BLOCK)
+        try:
+            text = self._decoder.decode(data, final=not data)
+        except UnicodeDecodeError as error:
+            # A block may begin with the last bytes of the one before, none of which ends a line.
+            line = self._line + error.object[: error.start].count(b"\n")
+            remedy = "save the file as UTF-8"
+            raise HistoryError(self._file, line, None, "the text is not valid UTF-8", remedy) from None
+        self._line += data.count(b"\n")
+        if self._first and text:
+            text = text.removeprefix("\ufeff")
+            self._first = False
+        return text if data or text else None
+
+
+class Pieces:
+    """The maps of a stream; ``json`` says which of the two syntaxes it is in.
+
+    What cannot be cut is refused; a reading that goes on does so at the next line.
+    """
+
+    def __init__(self, read_bytes: Callable[[int], bytes], file: str, intake: Intake, *, json: bool) -> None:
+        self._source = _Text(read_bytes, file)
+        self._file = file
+        self._intake = intake
+        self._significant = _JSON if json else _EDN
+        self._json = json
+        self._text = ""
+        self._line = 1
+        self._counted = 0
+        self._ended = False
+
+    def __iter__(self) -> Iterator[Piece]:
+        stack: list[str] = []
+        outer = 0  # vectors around the maps: 0 or 1
+        start = 0  # of the map that is open, or of what stands between maps
+        place = 0
+        dropped = False
+        while True:
+            match = self._significant.search(self._text, place)
+            if match is None or (len(match[0]) == 1 and match[0] in '";\\'):
+                if self._ended:
+                    break
+                place = len(self._text) if match is None else match.start()
+                if place - start > MAX_LINE or len(self._text) - place > MAX_LINE:
+                    self._refuse(start, Reason.LONG_LINE, f"a form is longer than {MAX_LINE} bytes", "split it")
+                    start = place = len(self._text) if match is None else self._next_line(place)
+                    stack.clear()
+                if not stack and not any(words(self._text[start:place])):
+                    start = place  # comments and white space
+                place -= start
+                self._read_on(start)
+                start = 0
+                continue
+            place = match.end()
+            token = match[0]
+            if token in _CLOSING:
+                if not stack:
+                    kind = self._between(start, match.start())
+                    start = match.start()
+                    if kind is None or (token != "{" and (outer or kind)):
+                        if kind is not None:
+                            self._refuse(start, Reason.WRONG_TYPE, f"a {token!r} instead of a map", _REMEDY)
+                        start = place = self._next_line(start)
+                        continue
+                    if token != "{":
+                        outer += 1
+                        start = place
+                        continue
+                    dropped = bool(kind)
+                stack.append(token)
+                if len(stack) > MAX_DEPTH:
+                    problem, remedy = f"the forms nest deeper than {MAX_DEPTH}", "name a history of operations"
+                    self._refuse(start, Reason.OUT_OF_RANGE, problem, remedy)
+                    stack.clear()
+                    start = place = self._next_line(place)
+            elif token in ("]", ")", "}"):
+                if not stack and outer and token != "}":
+                    self._between(start, match.start())
+                    outer -= 1
+                    start = place
+                elif not stack or _CLOSING[stack.pop()] != token:
+                    self._refuse(match.start(), Reason.NOT_JSON, f'"{token}" closes nothing', _REMEDY)
+                    stack.clear()
+                    start = place = self._next_line(place)
+                elif not stack:
+                    if not dropped:
+                        yield Piece(self._line_of(start), self._text[start:place])
+                    start = place
+        if stack or outer or (match is not None and match[0] == '"'):
+            remedy = "record it again, or read what is before with --lenient"
+            where = start if stack else len(self._text)
+            self._refuse(where, Reason.CUT_OFF, "the file ends inside a form that begins here", remedy)
+        else:
+            self._between(start, len(self._text))
+
+    def _read_on(self, start: int) -> None:
+        """Forget the text before ``start`` and add more."""
+        self._line_of(start)
+        self._text = self._text[start:]
+        self._counted = 0
+        more = self._source.more()
+        if more is None:
+            self._ended = True
+        else:
+            self._text += more
+
+    def _line_of(self, place: int) -> int:
+        if place >= self._counted:
+            self._line += self._text.count("\n", self._counted, place)
+            self._counted = place
+            return self._line
+        return self._line - self._text.count("\n", place, self._counted)
+
+    def _next_line(self, place: int) -> int:
+        end = self._text.find("\n", place)
+        return len(self._text) if end < 0 else end + 1
+
+    def _between(self, start: int, end: int) -> str | None:
+        """What stands between two maps: "" for nothing of weight, "drop" if it takes the next form away.
+
+        None if it does not belong there; it was refused then.
+        """
+        text = self._text[start:end]
+        if not text.strip(" \t\r\n,"):
+            return ""
+        if self._json:
+            tokens = text.split()
+        else:
+            tokens = list(words(text))
+        kind = ""
+        for position, token in enumerate(tokens):
+            if token.startswith("^") or token == "#_":
+                following = tokens[position + 1 : position + 2]
+                kind = "" if following and following[0][0] not in "^#" else "drop"
+            elif position and (tokens[position - 1].startswith("^") or tokens[position - 1] == "#_"):
+                continue
+            elif token[0] != "#" or self._json:
+                problem = f"{quote(token)} where an operation should begin"
+                self._refuse(start + text.find(token), Reason.NOT_JSON, problem, _REMEDY)
+                return None
+        return kind
+
+    def _refuse(self, place: int, reason: Reason, problem: str, remedy: str) -> None:
+        error = HistoryError(self._file, self._line_of(place), None, problem, remedy)
+        self._intake.refuse(reason, error, self._text[place : place + 4096].encode("utf-8", "surrogatepass"))

@@ -1,0 +1,150 @@
+"""Reading a file of another tool as events: one stream of record batches, whatever the format."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+
+from ..columns import from_rows
+from ..errors import HistoryError, quote
+from ..intake import Intake
+from ..lines import Lines
+from ..validity import Reason, flaws
+from .edn import EdnError, forms
+from .formats import LOG_LINE, ForeignFormat
+from .operations import Operations
+from .pieces import Piece, Pieces
+from .values import Malformed, Value
+
+_ROWS = 1 << 13
+_NO_OPERATION = "no operation in it"
+_KEYED = frozenset({"send", "poll", "txn", "assign", "subscribe"})
+
+
+def read(
+    read_bytes: Callable[[int], bytes], file: str, intake: Intake, format_: ForeignFormat
+) -> Iterator[pa.RecordBatch]:
+    """The events of a file as record batches of the schema.
+
+    ``read_bytes(n)`` gives up to n further bytes and none at the end. What has to be refused goes to ``intake``.
+    Memory is bounded by one operation and by the operations that are open.
+    """
+    operations = Operations()
+    taken = 0
+    for line, found, raw in _maps(read_bytes, file, intake, format_):
+        try:
+            operations.take(found)
+        except Malformed as error:
+            problem = HistoryError(file, line, error.field, error.problem, error.remedy)
+            intake.refuse(Reason.WRONG_TYPE, problem, raw)
+            continue
+        taken += 1
+        if len(operations.rows) >= _ROWS:
+            yield _batch(operations, file, line)
+            intake.take(_ROWS)
+    if operations.rows:
+        yield _batch(operations, file, None)
+    if not taken:
+        remedy = f"name a history of operations, or say its format (one of {', '.join(ForeignFormat)})"
+        intake.refuse(Reason.NO_HEADER, HistoryError(file, None, None, _NO_OPERATION, remedy), b"")
+
+
+def _batch(operations: Operations, file: str, line: int | None) -> pa.RecordBatch:
+    rows, operations.rows = operations.rows, []
+    batch = from_rows(rows, file)
+    for flaw in flaws(batch, rows[0][0] - 1):  # pragma: no cover - the rows are made here
+        raise HistoryError(file, line, flaw.field, flaw.problem, flaw.remedy)
+    return batch
+
+
+def _maps(
+    read_bytes: Callable[[int], bytes], file: str, intake: Intake, format_: ForeignFormat
+) -> Iterator[tuple[int, Mapping[str, Value], bytes]]:
+    """Line, operation map and text of every operation."""
+    if format_ is ForeignFormat.JEPSEN_LOG:
+        yield from _log_lines(read_bytes, file, intake)
+        return
+    is_json = format_ is ForeignFormat.JEPSEN_JSON
+    for piece in Pieces(read_bytes, file, intake, json=is_json):
+        raw = piece.text.encode("utf-8", "surrogatepass")
+        try:
+            found = _json_map(raw) if is_json else _edn_map(piece)
+        except (EdnError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            what = "JSON" if is_json else "EDN"
+            problem = HistoryError(
+                file, piece.line, None, f"not valid {what}, {quote(str(error))[1:-1]}", "correct what wrote it"
+            )
+            intake.refuse(Reason.NOT_JSON, problem, raw)
+            continue
+        yield piece.line, found, raw
+
+
+def _edn_map(piece: Piece) -> Mapping[str, Value]:
+    (found,) = forms(piece.text)
+    return found  # type: ignore[no-any-return]
+
+
+def _json_map(raw: bytes) -> Mapping[str, Value]:
+    found: dict[str, Any] = msgspec.json.decode(raw)
+    if found.get("f") in _KEYED if isinstance(found.get("f"), str) else False:
+        found["value"] = _with_keys(found.get("value"))
+    return found
+
+
+def _with_keys(value: Value) -> Value:
+    """The value of a Kafka-like operation; keys of objects can only be texts, so 11 and "11" are one key in JSON."""
+    if not isinstance(value, list):
+        return value
+    result: list[Value] = []
+    for micro in value:
+        if isinstance(micro, list) and micro and isinstance(micro[0], str):
+            micro = [micro[0], *map(_poll_keys, micro[1:2]), *micro[2:]]
+        result.append(_poll_keys(micro))
+    return result
+
+
+def _poll_keys(value: Value) -> Value:
+    if isinstance(value, dict):
+        return {_poll_keys(key): batches for key, batches in value.items()}
+    if isinstance(value, str) and len(value) < 20 and value.isascii() and value.removeprefix("-").isdigit():
+        number = int(value)
+        return number if str(number) == value else value
+    return value
+
+
+def _log_lines(
+    read_bytes: Callable[[int], bytes], file: str, intake: Intake
+) -> Iterator[tuple[int, Mapping[str, Value], bytes]]:
+    """The operations that a log tells; its other lines say nothing."""
+    for block in Lines(read_bytes, lambda _: True, file, intake):
+        for number, raw in enumerate(block.data.split(b"\n")[:-1], block.number):
+            try:
+                match = LOG_LINE.search(raw.decode())
+                if match is None:
+                    continue
+                process, kind, f, rest = match.groups()
+                given = forms(rest)
+            except UnicodeDecodeError:
+                remedy = "save the file as UTF-8"
+                error = HistoryError(file, number, None, "the text is not valid UTF-8", remedy)
+                intake.refuse(Reason.NOT_UTF8, error, raw)
+                continue
+            except EdnError as problem:
+                error = HistoryError(file, number, "value", str(problem), "correct what wrote it")
+                intake.refuse(Reason.NOT_JSON, error, raw)
+                continue
+            found: dict[str, Value] = {"type": kind, "f": f, "value": given[0] if given else None}
+            found["process"] = _process(process)
+            if len(given) > 1:
+                found["error"] = given[1]
+            yield number, found, raw
+
+
+def _process(text: str) -> Value:
+    """An integer, if it is one of reasonable length, or the name of something that injects faults."""
+    if text.startswith(":"):
+        return text[1:]
+    return int(text) if len(text) < 20 else text

@@ -1,0 +1,78 @@
+"""Foreign values as columns: compact JSON, names of logs, integers."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, TypeAlias
+
+import msgspec
+
+from .edn import Keyword, Members
+
+Value: TypeAlias = Any
+"""What a form is: None, bool, int, float, str, `Keyword`, list, `Members` or dict."""
+
+_SMALLEST, _LARGEST = -(1 << 63), (1 << 63) - 1
+_encode = msgspec.json.Encoder().encode
+_LOOKS_LIKE_JSON = re.compile(r'(?:-?[0-9]|[\[{"]|(?:true|false|null)$)')
+
+
+class Malformed(ValueError):  # noqa: N818 - the name says what is wrong
+    """An operation is not what its format promises."""
+
+    def __init__(self, field: str | None, problem: str, remedy: str) -> None:
+        self.field = field
+        self.problem = problem
+        self.remedy = remedy
+        super().__init__(problem)
+
+
+def is_integer(value: Value) -> bool:
+    """Whether it fits into a column of 64 bits."""
+    return type(value) is int and _SMALLEST <= value <= _LARGEST
+
+
+def as_json(value: Value) -> str:
+    """A value as compact JSON: a keyword as the string with its colon, a set as the array of its members in order.
+
+    Raises `Malformed` for integers beyond 64 bits, the only values that a reader of JSON can give and EDN cannot.
+    """
+    return _encode(_plain(value)).decode()
+
+
+def _plain(value: Value) -> Value:
+    kind = type(value)
+    if kind is int:
+        if not _SMALLEST <= value <= _LARGEST:
+            raise Malformed("value", "an integer does not fit in 64 bits", "give it as a string")
+        return value
+    if kind is Keyword:
+        return f":{value}"
+    # The nesting is limited by the reader of the forms.
+    if kind is list:
+        return [_plain(item) for item in value]
+    if kind is Members:
+        return sorted((_plain(item) for item in value), key=_encode)
+    if kind is dict:
+        return {key if type(key) is str else as_json(key): _plain(item) for key, item in value.items()}
+    return value
+
+
+def log_name(key: Value) -> str:
+    """The name of the log that a key stands for: the text itself, JSON for everything that is no text.
+
+    A text that looks like JSON is quoted, so that the keys 11 and "11" are two logs.
+    """
+    if type(key) is str and not _LOOKS_LIKE_JSON.match(key):
+        return key
+    return as_json(key)
+
+
+def key_of(log: str) -> Value:
+    """The key that `log_name` turned into this name; a keyword comes back as its text with the colon."""
+    if _LOOKS_LIKE_JSON.match(log):
+        try:
+            return msgspec.json.decode(log)
+        except msgspec.DecodeError:
+            return log
+    return log
