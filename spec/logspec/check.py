@@ -6,11 +6,13 @@ reached; a model that must fail fails on anything but the violation of the promi
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from logspec.errors import SpecError
 from logspec.models import Model
-from logspec.tlc import EXIT_ACTION_VIOLATED, EXIT_OK, EXIT_VIOLATED, Outcome, Progress, run_tlc
+from logspec.tlavalue import renamed, same_but_for_names
+from logspec.tlc import EXIT_ACTION_VIOLATED, EXIT_OK, EXIT_VIOLATED, Outcome, Progress, Step, run_tlc
 from logspec.toolchain import Toolchain
 
 _NEVER_AN_ACTION = frozenset({"Init", "Initial", "Small"})
@@ -64,6 +66,26 @@ def check_model(
         on_progress=on_progress,
     )
     return Checked(model, outcome, tuple(_problems(model, outcome, seconds)))
+
+
+def prelude(model: Model, models: Mapping[str, Model], first: Step, tools: Toolchain) -> list[Step]:
+    """Return how the state ``first`` is reached from an empty cluster, without that state itself.
+
+    Empty for a model that begins with nothing, and for one whose start no model reaches. The states that TLC finds
+    differ by the names of the nodes, which are interchangeable; they are renamed.
+    """
+    if model.reached_by is None:
+        return []
+    way = models[model.reached_by]
+    found = check_model(way, tools)
+    if not found.as_expected:
+        raise SpecError(f"model {way.name}, which shows how {model.name} begins: {found.problems[0]}")
+    behaviour = found.outcome.behaviour
+    renaming = same_but_for_names(behaviour[-1].variables, first.variables)
+    if renaming is None:
+        raise SpecError(f"model {way.name} ends in another state than {model.name} begins with")
+    behaviour = [Step(step.action, renamed(step.variables, renaming)) for step in behaviour]
+    return [*prelude(way, models, behaviour[0], tools), *behaviour[:-1]]
 
 
 def _problems(model: Model, outcome: Outcome, seconds: float | None) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -61,7 +61,7 @@ def check_command(
             return HOLDS
         if history is not None and len(chosen) != 1:
             raise SpecError("--history writes one run; name one model")
-        return _check(chosen, find_toolchain(jar, version), workers, seconds, as_json, history)
+        return _check(chosen, models, find_toolchain(jar, version), workers, seconds, as_json, history)
     except ModuleNotFoundError as problem:
         raise click.ClickException(f"the module {problem.name} is missing; install the extra `tla`") from None
     except (SpecError, HistoryError) as problem:
@@ -91,18 +91,19 @@ def _list_models(models: Iterable[Model], as_json: bool) -> None:
 
 
 def _check(
-    models: Sequence[Model],
+    chosen: Sequence[Model],
+    models: Mapping[str, Model],
     tools: Toolchain,
     workers: int,
     seconds: float,
     as_json: bool,
     history: Path | None,
 ) -> int:
-    from logspec.check import check_model
+    from logspec.check import check_model, prelude
 
     console = Console(highlight=False, markup=False)
     failed = 0
-    for model in models:
+    for model in chosen:
         with Status(model.name, enabled=sys.stderr.isatty() and not as_json) as status:
             checked = check_model(model, tools, workers=workers, seconds=seconds, on_progress=status.show)
         failed += not checked.as_expected
@@ -122,7 +123,7 @@ def _check(
             )
             for problem in checked.problems:
                 console.print(f"     {problem}", soft_wrap=True)
-            if len(models) == 1:
+            if len(chosen) == 1:
                 if outcome.actions:
                     print_actions(console, outcome.actions)
                 if outcome.behaviour:
@@ -135,7 +136,8 @@ def _check(
                 made_by={"command": ["logwitness", "spec", "check", model.name]},
                 notes=[f"A behaviour of the specification, found by TLC: {outcome.violated} is violated."],
             )
-            write_run(history, to_history(outcome.behaviour), manifest, Format.JSON_LINES)
+            before = prelude(model, models, outcome.behaviour[0], tools)
+            write_run(history, to_history([*before, *outcome.behaviour]), manifest, Format.JSON_LINES)
             if not as_json:
                 console.print(f"history in {history}; judge it with: logwitness check {history}", soft_wrap=True)
     return VIOLATED if failed else HOLDS

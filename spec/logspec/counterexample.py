@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from loghistory import Acks, Kind, MemorySink, Operation, Recorder
+from logspec.tlavalue import Record
 from logspec.tlc import Step
 
 STEP_NANOSECONDS = 1_000_000
@@ -210,15 +211,13 @@ class _Writer:
 
     def _answers(self, old: Mapping[str, Any], new: Mapping[str, Any], nodes: Mapping[int, _Node]) -> None:
         """``answered`` grew: the node at which the caller waits answers."""
-        given = {tuple(answer.items()) for answer in old.get("answered", ())}
-        for answer in new.get("answered", ()):
-            if tuple(answer.items()) in given:
-                continue
-            caller = {"index": answer["index"], "term": answer["term"]}
+        for answer in sorted(new.get("answered", frozenset()) - old.get("answered", frozenset()), key=repr):
+            caller = Record(index=answer["index"], term=answer["term"])
             for name, waiting in new["waiting"].items():
-                if caller in list(waiting):
+                if caller in waiting:
                     node = _number(name)
-                    self._answer(node, nodes[node], answer["index"] - 1, answer["term"], Acks.ALL, answer["outcome"])
+                    outcome = answer["outcome"]
+                    self._answer(node, nodes[node], caller["index"] - 1, caller["term"], Acks.ALL, outcome)
 
     def _answer(self, node: int, state: _Node, offset: int, term: int, acks: int, outcome: str) -> None:
         self._event(Kind.ACKED, node, state, offset=offset, entry_term=term, acks=acks, reason=outcome)

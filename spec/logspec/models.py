@@ -25,7 +25,10 @@ _KEYS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """One model. ``distinct`` is the pinned number of distinct states, ``breaks`` what a mutant must violate."""
+    """One model. ``distinct`` is the pinned number of distinct states, ``breaks`` what a mutant must violate.
+
+    ``reached_by`` names the model whose violation shows how the states are reached that this model begins with.
+    """
 
     name: str
     about: str
@@ -37,6 +40,7 @@ class Model:
     overrides: tuple[tuple[str, str], ...]
     unreached: frozenset[str]
     tier: str
+    reached_by: str | None
 
 
 def load_models(path: Path | None = None) -> dict[str, Model]:
@@ -49,10 +53,13 @@ def load_models(path: Path | None = None) -> dict[str, Model]:
     if not isinstance(document, dict) or not isinstance(document.get("models"), dict):
         raise SpecError(f"{path}: no mapping `models`; see the head of spec/models.yaml for the form")
     defaults = document.get("defaults") or {}
-    return {name: _model(path, name, body or {}, defaults) for name, body in document["models"].items()}
+    starts = document.get("starts") or {}
+    return {name: _model(path, name, body or {}, defaults, starts) for name, body in document["models"].items()}
 
 
-def _model(path: Path, name: str, body: Mapping[str, Any], defaults: Mapping[str, Any]) -> Model:
+def _model(
+    path: Path, name: str, body: Mapping[str, Any], defaults: Mapping[str, Any], starts: Mapping[str, str]
+) -> Model:
     where = f"{path}: model {name}"
     unknown = sorted(set(body) - _KEYS)
     if unknown:
@@ -83,6 +90,7 @@ def _model(path: Path, name: str, body: Mapping[str, Any], defaults: Mapping[str
         overrides=tuple(overrides.items()),
         unreached=frozenset(merged.get("unreached", ())),
         tier=merged.get("tier", "small"),
+        reached_by=starts.get(merged["init"]),
     )
 
 

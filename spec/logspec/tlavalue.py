@@ -1,16 +1,24 @@
 """TLA+ values as TLC prints them, as Python values.
 
-Integers, booleans and strings are themselves, model values are strings, sets are frozensets (or tuples in the order
-printed where an element cannot be hashed), sequences are tuples, records and functions are dictionaries.
+Integers, booleans and strings are themselves, model values are strings, sets are frozensets, sequences are tuples,
+records and functions are a ``Record``.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from itertools import permutations
 from typing import Any
 
 _TOKEN = re.compile(r'\s*("(?:[^"\\]|\\.)*"|<<|>>|\|->|:>|@@|\.\.|-?\d+|\w+|[{}\[\](),])')
+
+
+class Record(dict[Any, Any]):
+    """A TLA+ record or function: a dictionary that is not changed, so that it can be an element of a set."""
+
+    def __hash__(self) -> int:  # type: ignore[override]
+        return hash(frozenset(self.items()))
 
 
 def parse_value(text: str) -> Any:  # noqa: ANN401
@@ -48,6 +56,27 @@ def parse_state(text: str) -> dict[str, Any]:
     return state
 
 
+def renamed(value: Any, names: Mapping[str, str]) -> Any:  # noqa: ANN401
+    """Return a value with model values renamed, as keys too."""
+    if isinstance(value, dict):
+        return Record((renamed(key, names), renamed(inner, names)) for key, inner in value.items())
+    if isinstance(value, tuple):
+        return tuple(renamed(inner, names) for inner in value)
+    if isinstance(value, frozenset):
+        return frozenset(renamed(inner, names) for inner in value)
+    return names.get(value, value) if isinstance(value, str) else value
+
+
+def same_but_for_names(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, str] | None:
+    """Return the renaming of nodes (``n1`` and so on) that makes one state the other; None if there is none."""
+    nodes = sorted(other["role"])
+    for order in permutations(nodes):
+        names = dict(zip(nodes, order, strict=True))
+        if renamed(one, names) == other:
+            return names
+    return None
+
+
 def _tokens(text: str) -> Iterator[str]:
     position, end = 0, len(text.rstrip())
     while position < end:
@@ -67,10 +96,7 @@ def _expression(tokens: list[str], at: int) -> tuple[Any, int]:
         return tuple(items), at
     if token == "{":
         items, at = _list(tokens, at + 1, "}")
-        try:
-            return frozenset(items), at
-        except TypeError:
-            return tuple(items), at
+        return frozenset(items), at
     if token == "[":
         return _record(tokens, at + 1)
     if token == "(":
@@ -94,8 +120,8 @@ def _list(tokens: list[str], at: int, end: str) -> tuple[list[Any], int]:
     return items, at + 1
 
 
-def _record(tokens: list[str], at: int) -> tuple[dict[str, Any], int]:
-    fields: dict[str, Any] = {}
+def _record(tokens: list[str], at: int) -> tuple[Record, int]:
+    fields = Record()
     while tokens[at] != "]":
         name = tokens[at]
         fields[name], at = _expression(tokens, at + 2)
@@ -104,8 +130,8 @@ def _record(tokens: list[str], at: int) -> tuple[dict[str, Any], int]:
     return fields, at + 1
 
 
-def _function(tokens: list[str], at: int) -> tuple[dict[Any, Any], int]:
-    pairs: dict[Any, Any] = {}
+def _function(tokens: list[str], at: int) -> tuple[Record, int]:
+    pairs = Record()
     while tokens[at] != ")":
         key, at = _expression(tokens, at)
         pairs[key], at = _expression(tokens, at + 1)

@@ -68,12 +68,13 @@ Start(terms, voted, roles, logs, asks, requests, answers, waits) ==
     StartWith(terms, voted, roles, All({}), logs, All(1), asks, requests, answers, waits)
 
 Request(entries) == [log |-> entries, commit |-> 1, visible |-> 1]
+Ask(t, n, lastTerm, dirty) == [term |-> t, node |-> n, lastTerm |-> lastTerm, dirty |-> dirty]
 
 (* Just after an election: the configuration entry of term 1 is committed and visible on all nodes.           *)
 InitElected ==
     \E l \in Node :
         /\ lq = [n \in Node |-> IF n = l THEN 1 ELSE 0]
-        /\ Start(All(1), All(l), [n \in Node |-> IF n = l THEN "leader" ELSE "follower"], All(First), {},
+        /\ Start(All(1), All(l), [n \in Node |-> IF n = l THEN "leader" ELSE "follower"], All(First), {Ask(1, l, NoTerm, 0)},
                  <<Request(First)>>, [m \in {l} |-> [f \in Others(l) |-> Equal(1)]], All({}))
 
 (* A leader of term 1 was cut off with two entries of its own, flushed, and still leads; another node was     *)
@@ -87,7 +88,7 @@ InitReelected ==
                  [n \in Node |-> IF n = old THEN old ELSE l],
                  [n \in Node |-> IF n = v THEN "follower" ELSE "leader"],
                  [n \in Node |-> IF n = old THEN tail ELSE First],
-                 {[term |-> 2, node |-> l, lastTerm |-> 1, dirty |-> 1]},
+                 {Ask(1, old, NoTerm, 0), Ask(2, l, 1, 1)},
                  <<Request(tail), Request(First)>>,
                  [m \in {old, l} |-> [f \in Others(m) |-> IF m = l /\ f = old THEN {} ELSE Equal(1)]],
                  [n \in Node |-> IF n = old THEN {[index |-> 2, term |-> 1]} ELSE {}])
@@ -107,10 +108,10 @@ InitOldTerm ==
                      [n \in Node |-> IF n = l THEN {l, v} ELSE {}],
                      [n \in Node |-> IF n = l THEN mine ELSE IF n = d THEN other ELSE First],
                      [n \in Node |-> IF n = l THEN 2 ELSE 1],
-                     {[term |-> 2, node |-> d, lastTerm |-> 1, dirty |-> 1],
-                      [term |-> 3, node |-> l, lastTerm |-> 1, dirty |-> 2]},
+                     {Ask(2, d, 1, 1), Ask(3, l, 1, 2)},
                      [t \in {2} |-> Request(other)],
-                     [m \in {d} |-> [f \in Others(d) |-> IF f = v THEN Equal(1) ELSE {}]],
+                     [m \in {d} |-> [f \in Others(d) |->
+                        IF f = v THEN Equal(1) ELSE {[match |-> 1, flushed |-> 2, dirty |-> 2]}]],
                      [n \in Node |-> IF n = l /\ WriteCaching THEN {[index |-> 2, term |-> 1]} ELSE {}])
 
 (* Five nodes: `old' waits for its entry of term 1, which e has as well. l leads term 2 and has told `old' so;  *)
@@ -126,8 +127,7 @@ InitSplit ==
                  [n \in Node |-> IF n = old THEN Nobody ELSE IF n = l THEN l ELSE e],
                  [n \in Node |-> IF n \in {e, l} THEN "leader" ELSE "follower"],
                  [n \in Node |-> IF n = old THEN relic ELSE IF n = l THEN other ELSE full],
-                 {[term |-> 2, node |-> l, lastTerm |-> 1, dirty |-> 1],
-                  [term |-> 3, node |-> e, lastTerm |-> 1, dirty |-> 2]},
+                 {Ask(2, l, 1, 1), Ask(3, e, 1, 2)},
                  [t \in {2, 3} |-> Request(IF t = 2 THEN other ELSE full)],
                  [m \in {l, e} |-> [f \in Others(m) |->
                     IF m = e THEN (IF f \in {v, w} THEN Equal(3) ELSE {})
@@ -170,7 +170,12 @@ VoteIgnoresLog(lastTerm, dirty, ownLastTerm, ownDirty) == TRUE               \* 
 PreVoteBumpsTerm(t) == t + 1                                                 \* PreVoteTerm
 
 -------------------------------------------------------------------------------------------
-(* Must be violated: the states above are reached from others.                                               *)
+(* Must be violated: the states above are reached from others. OnTheWay keeps the search short.               *)
+NeverElected == ~InitElected
 NeverReelected == ~InitReelected
 NeverOldTerm == ~InitOldTerm
+
+Terms(n) == [i \in DOMAIN log[n] |-> log[n][i].term]
+OnTheWayToElected == Small /\ \A n \in Node : lq[n] <= 1
+OnTheWayToOldTerm == Small /\ \A n \in Node : Terms(n) \in {<<1>>, <<1, 1>>, <<1, 2>>} /\ mri[n] = 1
 ===========================================================================================

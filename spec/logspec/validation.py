@@ -1,0 +1,140 @@
+"""What the specification says about a set of rules: the stages ``traces`` and ``proofs`` of ``logwitness validate``.
+
+The runs to follow are made by whoever is installed under ``logwitness.runs``, the rules to prove are loaded by
+``logwitness.rules``, both by name: nothing of the implementation is imported.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from loghistory import open_run
+from logspec.errors import SpecError
+from logspec.recording import Trace, read_traces
+from logspec.toolchain import find_toolchain
+from logspec.traces import Followed, follow_traces
+
+Say = Callable[[str], None]
+Result = dict[str, Any]
+"""stage, item, verdict (holds, violated, undecided), sentence, again (commands), shows (text; may be empty)."""
+
+RUNS_PER_TRACE = 15
+"""One in so many simulated runs is followed in the specification: that takes so much longer."""
+LEAST_TRACES = 7
+SECONDS = 600.0
+"""Limit of one run of TLC."""
+SHOWN = 3
+"""So many rejected traces are shown with their event."""
+
+
+def traces(rules: Path | None, seeds: int, say: Say) -> Iterator[Result]:
+    """Simulate a few runs and follow them in the specification; yield one result a rejected run, or one that all hold.
+
+    A run that the rules break off has no trace; the simulation says so.
+    """
+    record = _installed("logwitness.runs", "simulate")
+    if record is None:
+        yield _result("traces", "stage", "undecided", "nothing is installed that makes runs (logwitness.runs)")
+        return
+    try:
+        tools = find_toolchain()
+    except SpecError as problem:
+        yield _result("traces", "stage", "undecided", str(problem))
+        return
+    number = max(LEAST_TRACES, seeds // RUNS_PER_TRACE)
+    read: list[Trace] = []
+    made: dict[str, list[str]] = {}
+    with tempfile.TemporaryDirectory(prefix="logwitness-") as directory:
+        for seed in range(number):
+            say(f"{seed} of {number} runs recorded")
+            run = Path(directory) / f"seed-{seed}"
+            try:
+                made[run.name] = list(record(rules, seed, run))
+            except RuntimeError as problem:
+                yield _result("traces", run.name, "undecided", str(problem))
+                continue
+            for trace in read_traces(open_run(run)):
+                trace.name = run.name
+                read.append(trace)
+    say(f"following {sum(len(trace.events) for trace in read)} events of {len(read)} runs")
+    try:
+        campaign = follow_traces(read, tools, coverage=False, seconds=SECONDS) if read else None
+    except SpecError as problem:
+        yield _result("traces", "stage", "undecided", str(problem))
+        return
+    rejected = [followed for followed in campaign.followed if not followed.accepted] if campaign else []
+    rejected.sort(key=lambda followed: int(followed.trace.name.rpartition("-")[2]))
+    for followed in rejected[:SHOWN]:
+        yield _rejected(followed, made[followed.trace.name])
+    if len(rejected) > SHOWN:
+        names = ", ".join(followed.trace.name for followed in rejected[SHOWN:])
+        yield _result("traces", f"{len(rejected) - SHOWN} more runs", "violated", f"rejected as well: {names}")
+    if campaign and not rejected:
+        sentence = f"{len(read)} runs, {campaign.events} events: the specification allows each"
+        yield _result("traces", "runs", "holds", sentence)
+
+
+def _rejected(followed: Followed, made: list[str]) -> Result:
+    stuck = followed.stuck
+    assert stuck is not None
+    sentence = f"event {stuck.place.seq} is not allowed: {stuck.sentence}"
+    simulate = made[0]
+    directory = simulate.rpartition(" ")[2]
+    again = [simulate, f"logwitness spec trace {directory}"]
+    return _result("traces", followed.trace.name, "violated", sentence, again)
+
+
+def proofs(rules: Path | None, seeds: int, say: Say) -> Iterator[Result]:
+    """Prove what is claimed of the rules; yield one result a claim. ``seeds`` is not used: a proof is of all runs."""
+    try:
+        from logspec.proofs import ProofResult, prove
+    except ModuleNotFoundError as problem:
+        sentence = f"the module {problem.name} is not installed; install the extra `proofs`"
+        yield _result("proofs", "stage", "undecided", sentence)
+        return
+    load = _installed("logwitness.rules", "load")
+    if load is None:
+        yield _result("proofs", "stage", "undecided", "nothing is installed that has rules (logwitness.rules)")
+        return
+
+    def tell(result: ProofResult) -> None:
+        say(f"{result.name} {result.seconds:.1f} s")
+
+    for answer in prove(None, None if rules is None else load(rules), progress=tell):
+        if answer.ok:
+            verdict, sentence = "holds", f"as expected, {answer.seconds:.1f} s"
+        elif answer.answer in ("sat", "unsat"):
+            verdict = "violated"
+            sentence = (
+                "there is a counterexample" if answer.answer == "sat" else "its assumptions contradict each other"
+            )
+            if "/twin/" in answer.name:
+                sentence = "this twin must fail and does not"
+        else:
+            verdict, sentence = "undecided", f"the solver says {answer.answer}"
+        command = f"logwitness spec prove {answer.name}" + ("" if rules is None else f" --rules {rules}")
+        yield _result("proofs", answer.name, verdict, sentence, [command], answer.counterexample)
+
+
+def _installed(group: str, name: str) -> Callable[..., Any] | None:
+    for entry in importlib.metadata.entry_points(group=group, name=name):
+        found: Callable[..., Any] = entry.load()
+        return found
+    return None
+
+
+def _result(
+    stage: str, item: str, verdict: str, sentence: str, again: list[str] | None = None, shows: str = ""
+) -> Result:
+    return {
+        "stage": stage,
+        "item": item,
+        "verdict": verdict,
+        "sentence": sentence,
+        "again": again or [],
+        "shows": shows,
+    }
