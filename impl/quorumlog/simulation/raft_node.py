@@ -174,10 +174,14 @@ class RaftNode:
     def handle(self, event: Event) -> None:
         """Give the core an event and carry out what it answers."""
         perform = self._perform
+        effects = self.core.handle(self.host.clock(), event)
         try:
-            for effect in self.core.handle(self.host.clock(), event):
+            for effect in effects:
                 perform[type(effect)](effect)
         except StorageError as error:
+            if isinstance(effect, Truncate) and self.log.dirty < effect.offset:
+                # The disk failed when the log had been cut already: the history has to know that it was.
+                self._note(next(e for e in effects if isinstance(e, Note) and e.kind == "truncate"))
             self._fail(error)
 
     def _fail(self, error: StorageError) -> None:
