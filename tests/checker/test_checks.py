@@ -6,6 +6,7 @@ import msgspec
 import pytest
 from notation import HISTORIES, Case, all_cases, cases
 
+from loghistory import SCHEMA
 from logwitness import Verdict, check
 from logwitness.checks import FAMILIES, all_checks
 from logwitness.checks.kernel import available
@@ -13,13 +14,15 @@ from logwitness.checks.kernel import available
 CASES = [case for case in all_cases() if case.check != "-"]
 (HEALTHY,) = cases(HISTORIES / "healthy.txt")
 IDS = [each.id for each in all_checks()]
+OVERALL = {"linearizable-log"}
+"""Says of the history as a whole what several others say one by one; has tests of its own beside Porcupine's."""
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.place}-{case.check}-{case.verdict}")
 def test_case(case: Case) -> None:
     outcomes = {each.id: each for each in check(case.table, configuration=case.configuration).checks}
     outcome = outcomes[case.check]
-    broken = {each.id for each in outcomes.values() if each.violated}
+    broken = {each.id for each in outcomes.values() if each.violated} - (OVERALL - {case.check} - case.also)
     assert broken == case.also | ({case.check} if case.verdict == "violated" else set())
     assert str(outcome.verdict) == case.verdict
     assert outcome.excused == case.excused
@@ -35,7 +38,7 @@ def test_a_healthy_history_exercises_the_check(name: str) -> None:
     assert list(outcomes) == [name]
     assert outcomes[name].verdict is Verdict.HOLDS
     assert outcomes[name].judged > 0
-    assert not outcomes[name].excused + outcomes[name].unjudged
+    assert name in OVERALL or not outcomes[name].excused + outcomes[name].unjudged
 
 
 @pytest.mark.parametrize("name", IDS)
@@ -74,7 +77,7 @@ def test_ids_are_unique_and_described() -> None:
             assert each.rule.endswith(".")
             assert each.section
             assert set(each.kinds) <= family.kinds
-            assert set(each.columns) <= set(family.columns) | {"op"}
+            assert set(each.columns) <= set(SCHEMA.names)
 
 
 @pytest.mark.skipif(not available(), reason="numba is not installed")

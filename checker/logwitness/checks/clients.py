@@ -214,10 +214,13 @@ def _two_offsets(values: Values, known: Known, found: Findings, row: int, e0: in
 
 
 @part
-def _inversion(values: Values, found: Findings, first: int, row: int, offset: int, seq: int) -> None:
+def _inversion(values: Values, known: Known, found: Findings, first: int, row: int, offset: int, seq: int) -> None:
     """``first`` was acknowledged before ``row`` was invoked: is it before it in the log?"""
     found.judged[REAL_TIME_INVERSION] += 1
     if offset <= values.offset[first]:
+        if values.acks[first] == ACKS_ALL and _may_be_gone(values, known, first, values.ok_seq[first]):
+            found.excused[REAL_TIME_INVERSION] += 1
+            return
         e0, e1 = values.ok_seq[first], values.invoke_seq[row]
         n0, n1, n2 = values.value[first], values.offset[first], values.value[row]
         report(found, REAL_TIME_INVERSION, e0, e1, seq, -1, n0, n1, n2, offset, -1)
@@ -271,8 +274,9 @@ def _observe(
         if values.ok_seq[row] >= 0:
             if values.offset[row] != offset:
                 _two_offsets(values, known, found, row, values.ok_seq[row], seq, values.offset[row], offset)
-        elif values.after[row] != _NONE:
-            _inversion(values, found, values.after[row], row, offset, seq)
+        # acks 0 and 1 may be acknowledged by a leader that is one no more; that the entry is read shows where it is.
+        if values.after[row] != _NONE and (values.ok_seq[row] < 0 or values.acks[row] != ACKS_ALL):
+            _inversion(values, known, found, values.after[row], row, offset, seq)
     elif values.read_offset[row] != offset:
         _two_offsets(values, known, found, row, values.read_seq[row], seq, values.read_offset[row], offset)
     if clients.f[client] == F_FINAL_READ:
@@ -348,10 +352,10 @@ def _acknowledged(
         values.last[row] = max(last, offset + values.width[row] - 1)
         if values.read_seq[row] >= 0 and values.read_offset[row] != offset:
             _two_offsets(values, known, found, row, values.read_seq[row], seq, values.read_offset[row], offset)
-    if values.after[row] != _NONE:
-        _inversion(values, found, values.after[row], row, offset, seq)
+    if values.after[row] != _NONE and acks == ACKS_ALL:
+        _inversion(values, known, found, values.after[row], row, offset, seq)
     elif acks != ACKS_NONE and term != NULL and clients.term[client] == term and clients.term_row[client] != _NONE:
-        _inversion(values, found, clients.term_row[client], row, offset, seq)
+        _inversion(values, known, found, clients.term_row[client], row, offset, seq)
 
     former = clients.last_row[client]
     if former != _NONE:
@@ -360,7 +364,8 @@ def _acknowledged(
         if both_all or same_term:
             found.judged[NON_MONOTONIC_APPEND] += 1
             if offset <= values.offset[former]:
-                if acks == ACKS_NONE or values.acks[former] == ACKS_NONE:
+                gone = not same_term and _may_be_gone(values, known, former, values.ok_seq[former])
+                if gone or acks == ACKS_NONE or values.acks[former] == ACKS_NONE:
                     found.excused[NON_MONOTONIC_APPEND] += 1
                 else:
                     n1, n2, n3 = values.value[former], values.offset[former], values.value[row]

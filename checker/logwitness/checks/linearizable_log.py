@@ -58,7 +58,7 @@ CHECK = Check(
     "history-checks.md, Linearizable log, near linear time",
     "an offset whose entry is known, or a tail",
     (Kind.INVOKE, Kind.OK),
-    ("process", "op", "f", "offset", "value"),
+    ("op", "f", "offset", "value"),
 )
 
 NEVER = np.int64((1 << 63) - 1)
