@@ -1,7 +1,7 @@
 """A long, healthy history of three nodes and some clients, made column by column: for figures and for limits.
 
-One round is one append of one client: appended on three nodes, flushed, committed, visible, acknowledged, read by another
-client. Rounds differ in offset, value and time alone.
+One round is one append of one client: appended on three nodes, flushed, committed, visible, acknowledged, read by
+another client. Rounds differ in offset, value and time alone.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from loghistory import SCHEMA, write_run
 _FIRST = "n1 start|n2 start|n3 start|n1 term 1|n1 role candidate|n1 vote 1|n2 term 1|n2 vote 1|n1 leader|n3 term 1"
 _ROUND = (
     "c1 append v0 all|n1 append 0 t1 v0 all|n2 append 0 t1 v0 all|n2 flush|n1 flush|n1 commit 0|n1 visible 0|"
-    "n1 acked 0 t1 all success|c1 ok 0 t1|n3 append 0 t1 v0 all|n3 flush|n2 commit 0|n2 visible 0|n3 commit 0|n3 visible 0|"
-    "c2 read 0|c2 sees 0 v0|c2 ok 1"
+    "n1 acked 0 t1 all success|c1 ok 0 t1|n3 append 0 t1 v0 all|n3 flush|"
+    "n2 commit 0|n2 visible 0|n3 commit 0|n3 visible 0|c2 read 0|c2 sees 0 v0|c2 ok 1"
 )
 _MOVING = ("offset", "last_offset", "value", "dirty", "flushed", "commit", "visible")
 OPERATIONS = 2

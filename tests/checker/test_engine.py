@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
+from long_history import batches
 from notation import HISTORIES, Case, cases, history
 
 from loghistory import HistoryError, open_run, write_run
 from logwitness import Verdict, check, judge
+from logwitness.checks.kernel import available
 from logwitness.engine.local import events_at
 
 (HEALTHY,) = cases(HISTORIES / "healthy.txt")
@@ -154,3 +157,15 @@ def test_judge_answers_with_plain_data() -> None:
     assert outcome["violations"][0]["events"] == [4, 5]
     with pytest.raises(KeyError):
         judge(HEALTHY.table, ["no-such-check"])
+
+
+def test_a_long_history_compiled_and_plain(tmp_path: Path) -> None:
+    """Enough events that every table of every fold has to grow several times."""
+    table = pa.Table.from_batches(batches(40_000, rounds_at_once=500))
+    plain = check(table, compiled=False)
+    judged = {each.id: each.judged for each in plain.checks}
+    assert plain.exit_status == 0
+    assert judged["committed-flushed-on-majority"] == judged["ack-rule"] == judged["lost-write"] > 2000
+    if available():
+        compiled = check(table, compiled=True)
+        assert compiled.checks == plain.checks

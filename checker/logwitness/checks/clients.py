@@ -271,9 +271,8 @@ def _observe(
             found.judged[PHANTOM] += 1
             if values.invokes[row] == 0:
                 report(found, PHANTOM, seq, -1, -1, -1, value, offset, -1, -1, -1)
-        if values.ok_seq[row] >= 0:
-            if values.offset[row] != offset:
-                _two_offsets(values, known, found, row, values.ok_seq[row], seq, values.offset[row], offset)
+        if values.ok_seq[row] >= 0 and values.offset[row] != offset:
+            _two_offsets(values, known, found, row, values.ok_seq[row], seq, values.offset[row], offset)
         # acks 0 and 1 may be acknowledged by a leader that is one no more; that the entry is read shows where it is.
         if values.after[row] != _NONE and (values.ok_seq[row] < 0 or values.acks[row] != ACKS_ALL):
             _inversion(values, known, found, values.after[row], row, offset, seq)
