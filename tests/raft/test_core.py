@@ -220,8 +220,19 @@ def test_an_overtaken_reply_moves_nothing() -> None:
     bench.append(1)
     end, term = bench.core.dirty, bench.core.term
     bench.receive(1, HeartbeatReply(term, 50, False, -1, 0, 0))
+    bench.receive(1, AppendReply(term, 49, True, end, end - 1, end))
+    assert (bench.core.progress[1].match, bench.core.progress[1].dirty) == (0, 0)
+
+
+def test_of_an_overtaken_reply_only_what_is_durable_counts() -> None:
+    bench = Bench().lead()
+    bench.append(1)
+    bench.flush()
+    end, term = bench.core.dirty, bench.core.term
+    bench.receive(1, HeartbeatReply(term, 50, True, end, 0, end))
+    assert bench.core.commit == end - 1
     bench.receive(1, AppendReply(term, 49, True, end, end, end))
-    assert bench.core.progress[1].match == 0
+    assert bench.core.commit == end
 
 
 def test_a_deposed_leader_tells_its_caller_only_when_the_new_term_has_committed() -> None:

@@ -35,6 +35,8 @@ replicated_dirty        10, 4, 7            7
 replicated_dirty        6, 4, 7             6
 majority_replicated     2, 9, [5, 7]        7
 majority_replicated     8, 9, [5, 7]        8
+may_count_replicated    2, 2                True
+may_count_replicated    1, 2                False
 visibility_on_append    3, 5, 5, 9          9
 visibility_on_append    3, 4, 5, 9          3
 visibility_on_commit    3, 9, 5, 5          9

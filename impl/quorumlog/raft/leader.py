@@ -205,11 +205,13 @@ class Leader(Follower):
     def _replicated(self) -> None:
         """Recompute MRI, commit index and what is visible; then see which requests are answered by that."""
         rules, followers = self.rules, self.progress.values()
-        self.majority = rules.majority_replicated(
+        majority = rules.majority_replicated(
             self.majority,
             self.index.dirty,
             [rules.replicated_dirty(f.dirty, f.flushed, f.match) for f in followers],
         )
+        if rules.may_count_replicated(self.index.term(majority), self.term):
+            self.majority = majority
         candidate = rules.commit_candidate(
             self.flushed, [rules.replicated_flushed(f.dirty, f.flushed, f.match) for f in followers]
         )
@@ -263,6 +265,8 @@ class Leader(Follower):
         if isinstance(reply, AppendReply):
             follower.in_flight = max(0, follower.in_flight - 1)
         if not self.rules.reply_is_current(reply.sequence, follower.last_reply):
+            if reply.success:
+                self._count_durable(follower, min(reply.flushed, reply.match))
             return None
         follower.last_reply = reply.sequence
         follower.dirty = reply.dirty
@@ -271,6 +275,18 @@ class Leader(Follower):
             follower.match = max(follower.match, reply.match)
         follower.match = min(follower.match, reply.dirty)
         return follower
+
+    def _count_durable(self, follower: Progress, durable: int) -> None:
+        """Take from an overtaken reply what stays true for the whole term: equal to this log and on the follower's
+        disk.
+
+        A reply that waited for its flush is overtaken by those of heartbeats, which do not wait.
+        """
+        if durable > min(follower.flushed, follower.match):
+            follower.flushed = max(follower.flushed, durable)
+            follower.dirty = max(follower.dirty, durable)
+            follower.match = max(follower.match, durable)
+            self._replicated()
 
     def _append_replied(self, sender: int, reply: AppendReply) -> None:
         follower = self._current(sender, reply)

@@ -82,6 +82,16 @@ def majority_replicated(majority: int, own_dirty: int, followers: Sequence[int])
     return max(majority, quorum_match([own_dirty, *followers]))
 
 
+def may_count_replicated(candidate_term: int, current_term: int) -> bool:
+    """Tell whether a leader raises its MRI to an offset: only by an entry of its own term.
+
+    The rules page does not ask for it; model checking does. An entry of an older term that a majority holds can be
+    replaced, as with the commit index: a visibility bound left from an earlier leadership would show it to readers, and
+    write caching would acknowledge it, before it is lost without any power loss.
+    """
+    return candidate_term == current_term
+
+
 def visibility_on_append(upper_bound: int, commit: int, last_quorum: int, appended: int) -> int:
     """Return the visibility upper bound after the leader appended up to ``appended``.
 
@@ -224,6 +234,7 @@ class Rules:
     follower_commit: Callable[[int, int, int, int], int] = follower_commit
     replicated_dirty: Callable[[int, int, int], int] = replicated_dirty
     majority_replicated: Callable[[int, int, Sequence[int]], int] = majority_replicated
+    may_count_replicated: Callable[[int, int], bool] = may_count_replicated
     visibility_on_append: Callable[[int, int, int, int], int] = visibility_on_append
     visibility_on_commit: Callable[[int, int, int, int], int] = visibility_on_commit
     follower_visible: Callable[[int, int, int], int] = follower_visible
