@@ -27,6 +27,7 @@ from quorumlog.hunt import NoJudgeError, Rejection, load_judge, setting_of, shru
 from quorumlog.hunt import hunt as run_hunt
 from quorumlog.mutants import MUTANTS, Mutant
 from quorumlog.raft.core import RaftCore
+from quorumlog.rules_file import RulesFileError, core_of
 from quorumlog.simulation.configuration import (
     ClusterConfiguration,
     ConfigurationError,
@@ -140,6 +141,7 @@ def _save(directory: Path, write: Callable[[Path], object]) -> None:
 @click.option("--write-caching/--no-write-caching", default=None, help="acks=all without a flush.")
 @click.option("--messages/--no-messages", default=None, help="Record every message.")
 @click.option("--mutant", metavar="ID", help="Run a known fault of the protocol instead of the reference.")
+@click.option("--rules", metavar="FILE", help="Run your own rules: Python that defines some anew. It is executed.")
 @click.option("-o", "--output", metavar="DIR", help="The run directory.  [default: out/simulated-SEED]")
 @click.option("--force", is_flag=True, help="Replace a run that is there.")
 @click.option("--format", "format_", type=click.Choice([f.value for f in Format]), default="jsonl", show_default=True)
@@ -154,6 +156,7 @@ def simulate(
     write_caching: bool | None,
     messages: bool | None,
     mutant: str | None,
+    rules: str | None,
     output: str | None,
     force: bool,
     format_: str,
@@ -164,7 +167,13 @@ def simulate(
     """
     if setting is not None and configuration is not None:
         _refuse("--setting and --configuration exclude each other; a configuration says everything but the seed")
+    if mutant is not None and rules is not None:
+        _refuse("--mutant and --rules exclude each other; both say which rules are run")
     chosen = _mutant(mutant)
+    try:
+        make_core = core_of(rules) if rules is not None else RaftCore if chosen is None else chosen.make_core
+    except RulesFileError as error:
+        _refuse(str(error))
     setting = setting or (chosen.setting if chosen is not None else "default")
     given = _configuration(configuration, setting)
     changes = {
@@ -186,13 +195,14 @@ def simulate(
     click.echo(f"seed {seed}")
     began = time.monotonic()
     try:
-        table, outcome = play(seed, given, RaftCore if chosen is None else chosen.make_core)
+        table, outcome = play(seed, given, make_core)
         save = partial(
             save_run,
             table=table,
             seed=seed,
             configuration=given,
             mutant=mutant,
+            rules=None if rules is None else Path(rules),
             format=Format(format_),
             name=directory.name,
         )
@@ -203,6 +213,11 @@ def simulate(
         _refuse(f"{directory}: cannot write the run: {error.strerror}")
     except (LookupError, ValueError) as error:
         click.echo(f"the core contradicted its own log and the run broke off: {error}", err=True)
+        sys.exit(1)
+    except Exception as error:
+        if rules is None:
+            raise
+        click.echo(f"{rules}: the rules broke the run off: {type(error).__name__}: {error}", err=True)
         sys.exit(1)
     _tell(outcome, given, len(table), time.monotonic() - began)
     click.echo(f"run in {directory}; judge it with: logwitness check {shlex.quote(str(directory))}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -25,11 +26,15 @@ def simulate(
     return sink.table, outcome
 
 
-def made_by(seed: int, configuration: ClusterConfiguration, mutant: str | None) -> dict[str, Any]:
-    """What a manifest says about the making of a simulated run."""
+def made_by(
+    seed: int, configuration: ClusterConfiguration, mutant: str | None, rules: Path | None = None
+) -> dict[str, Any]:
+    """What a manifest says about the making of a simulated run; ``rules`` is the file of a developer's own."""
     made: dict[str, Any] = {"seed": seed, "configuration": configuration_to_json(configuration)}
     if mutant is not None:
         made["mutant"] = mutant
+    if rules is not None:
+        made["rules"] = {"file": str(rules), "sha256": sha256(rules.read_bytes()).hexdigest()}
     return made
 
 
@@ -40,9 +45,10 @@ def save_run(
     seed: int,
     configuration: ClusterConfiguration,
     mutant: str | None = None,
+    rules: Path | None = None,
     format: Format = Format.JSON_LINES,  # noqa: A002
     name: str | None = None,
 ) -> Manifest:
     """Write a run directory, whole or not at all. Raises `loghistory.HistoryError` if it exists and is not empty."""
-    manifest = Manifest(name=name or directory.name, made_by=made_by(seed, configuration, mutant))
+    manifest = Manifest(name=name or directory.name, made_by=made_by(seed, configuration, mutant, rules))
     return write_run(directory, table, manifest, format)

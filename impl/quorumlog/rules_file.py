@@ -1,0 +1,143 @@
+"""A developer's own rules: a Python file that defines some of the functions of ``quorumlog.raft.rules`` anew.
+
+    # my_rules.py
+    def may_commit(candidate, commit, candidate_term, current_term):
+        return candidate > commit
+
+Every function whose name does not begin with ``_`` takes the place of the rule of that name; or the name ``RULES`` is
+bound to a whole bundle. The file is run as it is: it is trusted like any program of the developer's own.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+import sys
+from collections.abc import Callable
+from dataclasses import fields, replace
+from difflib import get_close_matches
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from quorumlog.raft.core import RaftCore
+from quorumlog.raft.rules import REFERENCE, Rules
+from quorumlog.raft.state import Configuration, Restored
+from quorumlog.simulation.raft_node import CoreFactory
+
+_MODULE = "logwitness_rules_file"
+_LINE_LIMIT = 300
+
+
+class RulesFileError(ValueError):
+    """The file gives no rules: ``str()`` is one line naming the file, the place and the remedy."""
+
+
+def load_rules(path: str | Path) -> Rules:
+    """Return the reference with the rules of a file in their places.
+
+    Raises RulesFileError if the file cannot be run, names a rule that does not exist, takes other arguments than the
+    rule does, or defines none.
+    """
+    path = Path(path)
+    module = _run(path)
+    bundle = getattr(module, "RULES", None)
+    if bundle is not None and not isinstance(bundle, Rules):
+        raise RulesFileError(f"{path}: RULES is {_article(bundle)}; make it dataclasses.replace(REFERENCE, ...)")
+    base: Rules = REFERENCE if bundle is None else bundle
+    found = {
+        name: value
+        for name, value in vars(module).items()
+        if not name.startswith("_")
+        and callable(value)
+        and not isinstance(value, type)
+        and getattr(value, "__module__", None) == module.__name__
+        and getattr(value, "__name__", name) in (name, "<lambda>")
+    }
+    reference: dict[str, Any] = {field.name: field.default for field in fields(Rules)}
+    for name, function in found.items():
+        if name not in reference:
+            near = get_close_matches(name, reference, 1)
+            meant = f"is {near[0]} meant?" if near else "the rules are the fields of quorumlog.raft.rules.Rules;"
+            raise RulesFileError(
+                f"{path}:{_line(function)}: {name} is not a rule; {meant} A helper's name begins with _"
+            )
+    rules = replace(base, **found)
+    for name in rules.changed():
+        _check_arguments(path, name, getattr(rules, name), reference[name])
+    if bundle is None and not found:
+        raise RulesFileError(f"{path}: defines no rule; define a function named like one, such as may_commit, or RULES")
+    return rules
+
+
+def core_of(path: str | Path) -> CoreFactory:
+    """Return a factory of cores that run the rules of a file. Raises RulesFileError."""
+    rules = load_rules(path)
+
+    def make(configuration: Configuration, restored: Restored) -> RaftCore:
+        return RaftCore(configuration, restored, rules)
+
+    return make
+
+
+def _run(path: Path) -> ModuleType:
+    if not path.is_file():
+        raise RulesFileError(f"{path}: no such file; name a Python file that defines rules")
+    spec = importlib.util.spec_from_file_location(_MODULE, path)
+    if spec is None or spec.loader is None:
+        raise RulesFileError(f"{path}: not a Python file; its name must end in .py")
+    module = importlib.util.module_from_spec(spec)
+    before, quiet = sys.modules.get(_MODULE), sys.dont_write_bytecode
+    sys.modules[_MODULE] = module
+    sys.dont_write_bytecode = True  # nothing is left beside the developer's file
+    try:
+        spec.loader.exec_module(module)
+    except KeyboardInterrupt:
+        raise
+    except SyntaxError as error:
+        raise RulesFileError(f"{path}:{error.lineno}: not Python: {error.msg}; correct it") from None
+    except (Exception, SystemExit) as error:
+        where = _place(error, path)
+        raise RulesFileError(f"{where}: running the file fails: {type(error).__name__}: {_brief(error)}") from None
+    finally:
+        sys.dont_write_bytecode = quiet
+        if before is None:
+            sys.modules.pop(_MODULE, None)
+        else:
+            sys.modules[_MODULE] = before
+    return module
+
+
+def _check_arguments(path: Path, name: str, function: Any, rule: Callable[..., Any]) -> None:  # noqa: ANN401
+    if not callable(function):
+        raise RulesFileError(f"{path}: {name} is {_article(function)}; a rule is a function")
+    wanted = inspect.signature(rule)
+    try:
+        inspect.signature(function).bind(*wanted.parameters)
+    except (TypeError, ValueError):
+        names = ", ".join(wanted.parameters)
+        raise RulesFileError(
+            f"{path}:{_line(function)}: {name} is called with ({names}); give it these arguments"
+        ) from None
+
+
+def _line(function: object) -> int:
+    code = getattr(function, "__code__", None)
+    return code.co_firstlineno if code is not None else 1
+
+
+def _place(error: BaseException, path: Path) -> str:
+    trace, line = error.__traceback__, 0
+    while trace is not None:
+        if Path(trace.tb_frame.f_code.co_filename) == path:
+            line = trace.tb_lineno
+        trace = trace.tb_next
+    return f"{path}:{line}" if line else str(path)
+
+
+def _brief(error: BaseException) -> str:
+    return " ".join(str(error).split())[:_LINE_LIMIT] or "without a message"
+
+
+def _article(value: object) -> str:
+    return f"of type {type(value).__name__}"
