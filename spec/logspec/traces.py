@@ -91,12 +91,10 @@ def follow_traces(
             campaign.actions[name] = campaign.actions.get(name, 0) + count
         here = {place for place in outcome.unvisited if f"of {SPEC}:" in place or "of Rules:" in place}
         unvisited = here if unvisited is None else unvisited & here
-        for number, trace in enumerate(batch, 1):
-            followed = Followed(trace)
-            if number not in accepted:
-                followed.stuck, took = _find_stuck(trace, tools, seconds)
-                campaign.seconds += took
-            campaign.followed.append(followed)
+        rejected = [trace for number, trace in enumerate(batch, 1) if number not in accepted]
+        found, took = _find_stuck(rejected, tools, seconds) if rejected else ({}, 0.0)
+        campaign.seconds += took
+        campaign.followed += [Followed(trace, found.get(id(trace))) for trace in batch]
         done += len(batch)
         if on_batch:
             on_batch(done, len(traces))
@@ -160,15 +158,24 @@ def _literal(value: str | int) -> str:
     return f'"{value}"' if isinstance(value, str) else str(value)
 
 
-def _find_stuck(trace: Trace, tools: Toolchain, seconds: float | None) -> tuple[Stuck, float]:
-    outcome = _run([trace], tools, "ReportStuck", 1, False, seconds)
-    reports = [value for value in parse_values("\n".join(outcome.printed)) if value[0] == "stuck"]
-    if not reports:
-        raise SpecError(f"{trace.name}: not followed to its end, and no event found at which it stops")
-    _, _, line, state, allowed = max(reports, key=lambda report: int(report[2]))
-    index = line - 1
-    place = trace.places[index]
-    return Stuck(place, index, state, _sentence(trace, index, state, allowed)), outcome.seconds
+def _find_stuck(traces: Sequence[Trace], tools: Toolchain, seconds: float | None) -> tuple[dict[int, Stuck], float]:
+    """Return, by ``id`` of the trace, where each of these traces cannot be followed any further, and the time it took.
+
+    A trace may be followed in several ways as long as an event leaves the choice; the one that gets furthest counts.
+    """
+    outcome = _run(traces, tools, "ReportStuck", 1, False, seconds)
+    furthest: dict[int, tuple[int, Mapping[str, Any], Mapping[str, Any]]] = {}
+    for word, number, line, state, allowed in parse_values("\n".join(outcome.printed)):
+        if word == "stuck" and line > furthest.get(number, (0,))[0]:
+            furthest[number] = line, state, allowed
+    found = {}
+    for number, trace in enumerate(traces, 1):
+        if number not in furthest:
+            raise SpecError(f"{trace.name}: not followed to its end, and no event found at which it stops")
+        line, state, allowed = furthest[number]
+        sentence = _sentence(trace, line - 1, state, allowed)
+        found[id(trace)] = Stuck(trace.places[line - 1], line - 1, dict(state), sentence)
+    return found, outcome.seconds
 
 
 def _sentence(trace: Trace, index: int, state: Mapping[str, Any], allowed: Mapping[str, Any]) -> str:
