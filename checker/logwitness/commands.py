@@ -4,17 +4,26 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
+
+if TYPE_CHECKING:
+    from .models import Limits
 
 EXAMPLES = 3
 """Violations of a check that the report for people explains."""
 
 
+MODELS = ("log", "register", "cas-register", "kv", "set", "queue", "kafka")
+FORMATS = ("jepsen-edn", "jepsen-json", "jepsen-log", "porcupine-kv", "jsonl", "zst", "parquet")
+
+
 def _known_ids(ctx: click.Context, parameter: click.Parameter, names: tuple[str, ...]) -> tuple[str, ...]:
     from .checks import all_checks
+    from .models.linearizable import LINEARIZABLE
 
-    known = {check.id for check in all_checks()}
+    known = {check.id for check in (*all_checks(), LINEARIZABLE)}
     for name in names:
         if name not in known:
             raise click.BadParameter(f"no check is called {name!r}; `logwitness checks` lists them")
@@ -23,12 +32,31 @@ def _known_ids(ctx: click.Context, parameter: click.Parameter, names: tuple[str,
 
 @click.command("check")
 @click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="RUN...")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object a run, one a line, for machines.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object a run or file, one a line, for machines.")
 @click.option("--only", multiple=True, metavar="ID", callback=_known_ids, help="Judge this check only (repeatable).")
 @click.option(
     "--require", multiple=True, metavar="ID", callback=_known_ids, help="Exit 3 if this check had nothing to judge."
 )
 @click.option("--lenient", is_flag=True, help="Set bad lines aside in a quarantine file and judge the rest.")
+@click.option("--format", "format_", type=click.Choice(FORMATS), help="Format of the files; default: by content.")
+@click.option("--model", type=click.Choice(MODELS), help="What is judged; default: by the operations seen.")
+@click.option("--initial", metavar="JSON", help="Initial value of a register or key; default: null, 0 or as read.")
+@click.option(
+    "--timeout",
+    type=click.FloatRange(0, 1e8, min_open=True),
+    default=60.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="Give up a search (registers, key-value stores, sets, queues) after this time: undecided.",
+)
+@click.option(
+    "--memory-limit",
+    type=click.IntRange(64, 1 << 30),
+    default=2048,
+    show_default=True,
+    metavar="MIB",
+    help="Give up a search that takes more memory than this: undecided.",
+)
 @click.pass_context
 def check_command(
     ctx: click.Context,
@@ -37,40 +65,107 @@ def check_command(
     only: tuple[str, ...],
     require: tuple[str, ...],
     lenient: bool,
+    format_: str | None,
+    model: str | None,
+    initial: str | None,
+    timeout: float,
+    memory_limit: int,
 ) -> None:
-    """Judge recorded runs: run directories or single files of events.
+    """Judge recorded runs: run directories, single files of events, or directories of them.
+
+    Files may be of other tools: Jepsen's EDN, JSON and logs, Porcupine's key-value logs.
 
     \b
     logwitness check runs/demo
     logwitness check --only acked-survives --json runs/*
     logwitness check --require committed-flushed-on-majority runs/nightly
+    logwitness check --model cas-register --initial 0 history.edn
+    logwitness check --json store/
 
     The exit status is that of the worst run: 1 violated, else 2 unreadable, else 3 undecided or nothing
     judged, else 0.
     """
-    from loghistory import HistoryError, open_run
+    from loghistory import HistoryError
 
-    from .engine.local import check, events_at
+    from .directories import histories_in
     from .engine.run import UNUSABLE, worst_status
+
+    limits = _limits(initial, timeout, memory_limit)
+    statuses = []
+
+    def unusable(path: Path, problem: HistoryError) -> None:
+        click.echo(f"logwitness: {problem}", err=True)
+        if as_json:
+            click.echo(_json_of(path, "unreadable", [], {"exit_status": UNUSABLE, "error": str(problem)}))
+        statuses.append(UNUSABLE)
+
+    def skipped(path: Path) -> None:
+        click.echo(f"logwitness: {path} is no history and was skipped", err=True)
+
+    for named in runs:
+        try:
+            for path in histories_in(named, skipped):
+                try:
+                    statuses.append(_judge(path, as_json, only, require, lenient, format_, model, limits))
+                except HistoryError as problem:
+                    unusable(path, problem)
+        except HistoryError as problem:
+            unusable(named, problem)
+    ctx.exit(worst_status(statuses))
+
+
+def _judge(
+    path: Path,
+    as_json: bool,
+    only: tuple[str, ...],
+    require: tuple[str, ...],
+    lenient: bool,
+    format_: str | None,
+    model: str | None,
+    limits: Limits,
+) -> int:
+    """Judge one history, print the verdict and return its exit status."""
+    from loghistory import Format, open_run
+    from loghistory.importers import ForeignFormat
+
+    from .engine.local import events_at
+    from .models import Model, check_model, model_of
+    from .models.anomalies import anomalies
     from .report.progress import progress_of
     from .report.text import print_run
 
-    statuses = []
-    for path in runs:
+    forced: Format | ForeignFormat | None = None
+    if format_ is not None:
+        forced = ForeignFormat(format_) if format_ in set(ForeignFormat) else Format(format_)
+    source = open_run(path, lenient=lenient, format=forced)
+    chosen = Model(model) if model else model_of(source)
+    with progress_of(source) as progress:
+        verdict = check_model(source, chosen, only or None, required=require, limits=limits, progress=progress)
+    if as_json:
+        click.echo(_json_of(path, str(verdict.verdict), anomalies(verdict.checks), verdict.document()))
+    else:
+        shown = [seq for each in verdict.checks for v in each.violations[:EXAMPLES] for seq in v.events]
+        print_run(verdict, events_at(source, shown), EXAMPLES)
+    return verdict.exit_status
+
+
+def _json_of(path: Path, verdict: str, names: list[str], rest: dict[str, Any]) -> str:
+    document = {"file": str(path), "verdict": verdict, "anomalies": names} | rest
+    return json.dumps(document, ensure_ascii=False)
+
+
+def _limits(initial: str | None, timeout: float, memory_limit: int) -> Limits:
+    from .models import Limits
+
+    value = None
+    if initial is not None:
         try:
-            source = open_run(path, lenient=lenient)
-            with progress_of(source) as progress:
-                verdict = check(source, only or None, required=require, progress=progress)
-            if as_json:
-                click.echo(json.dumps(verdict.document(), ensure_ascii=False))
-            else:
-                shown = [seq for each in verdict.checks for v in each.violations[:EXAMPLES] for seq in v.events]
-                print_run(verdict, events_at(source, shown), EXAMPLES)
-            statuses.append(verdict.exit_status)
-        except HistoryError as problem:
-            click.echo(f"logwitness: {problem}", err=True)
-            statuses.append(UNUSABLE)
-    ctx.exit(worst_status(statuses))
+            value = json.loads(initial)
+        except (ValueError, RecursionError):
+            value = initial  # a word may stand for itself
+        if isinstance(value, (float, list, dict)):
+            raise click.BadParameter("null, true, false, an integer or a text", param_hint="--initial")
+    return Limits(timeout, memory_limit << 20, value, initial is not None)
 
 
 @click.command("checks")

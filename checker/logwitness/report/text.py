@@ -27,7 +27,7 @@ _COMMON = ("seq", "time", "kind", "node", "log")
 _SHOWN = {
     Kind.INVOKE: ("process", "op", "f", "value", "text", "acks", "offset"),
     Kind.OBSERVE: ("process", "op", "offset", "value", "text"),
-    Kind.OK: ("process", "op", "f", "offset", "term"),
+    Kind.OK: ("process", "op", "f", "offset", "term", "text"),
     Kind.FAIL: ("process", "op", "f", "reason"),
     Kind.INFO: ("process", "op", "f", "reason"),
     Kind.APPEND: ("offset", "entry_term", "value", "acks", "dirty", "flushed", "commit"),

@@ -1,0 +1,11 @@
+"""Histories of other systems: which model they are judged by, and the models that are no log of ours.
+
+A log is judged by the checks (`logwitness.checks`). Registers, key-value stores, sets and queues are judged by
+Porcupine (`linearizable`), Kafka-like workloads by the anomalies of history-checks.md (`kafka`).
+"""
+
+from .choice import Model, model_of
+from .judge import check_model
+from .linearizable import Limits
+
+__all__ = ["Limits", "Model", "check_model", "model_of"]

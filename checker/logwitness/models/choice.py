@@ -1,0 +1,59 @@
+"""Which model a history asks for: told from the operations in it."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+import pyarrow.compute as pc
+
+from loghistory import CLIENT_KINDS, RunSource
+from loghistory.schema import Kind
+
+
+class Model(StrEnum):
+    """What a history is about; the value is what a command line calls it."""
+
+    LOG = "log"
+    REGISTER = "register"
+    CAS_REGISTER = "cas-register"
+    KEY_VALUE = "kv"
+    SET = "set"
+    QUEUE = "queue"
+    KAFKA = "kafka"
+    UNKNOWN = "unknown"
+    """Operations that no model knows, such as transactions over registers."""
+
+
+_CLIENT = frozenset(map(str, CLIENT_KINDS))
+_WITNESSES: tuple[tuple[Model, frozenset[str]], ...] = (
+    (Model.KAFKA, frozenset({"send", "poll", "assign", "subscribe"})),
+    (Model.KEY_VALUE, frozenset({"get", "put"})),
+    (Model.CAS_REGISTER, frozenset({"write", "cas"})),
+    (Model.QUEUE, frozenset({"enqueue", "dequeue", "drain"})),
+    (Model.SET, frozenset({"add", "remove", "contains"})),
+    (Model.LOG, frozenset({"append", "tail", "read_committed", "final_read"})),
+)
+"""The first model of which an operation occurs is the one."""
+
+
+def model_of(source: RunSource) -> Model:
+    """The model for a history, by its first events (those of a batch) that have operations of clients.
+
+    A history without any is a log, for then nothing but a node's own events can be judged. Raises `HistoryError`.
+    """
+    counts = source.manifest.counts if source.manifest is not None else {}
+    if any(kind not in _CLIENT for kind in counts if kind not in (Kind.FAULT, Kind.HEAL, Kind.PHASE)):
+        return Model.LOG  # a node's own events: a run of ours
+    for batch in source.batches(["kind", "f"]):
+        kinds = set(batch.column("kind").unique().to_pylist())
+        if not kinds & _CLIENT:
+            continue
+        mask = pc.equal(batch.column("kind").cast("string"), str(Kind.INVOKE))
+        names = set(batch.column("f").filter(mask).unique().to_pylist())
+        for model, words in _WITNESSES:
+            if names & words:
+                return model
+        if Kind.OBSERVE in kinds or not names:
+            return Model.LOG
+        return Model.REGISTER if names == {"read"} else Model.UNKNOWN
+    return Model.LOG

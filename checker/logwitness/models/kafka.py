@@ -1,0 +1,452 @@
+"""Kafka-like histories: send, poll, assign, subscribe and transactions of them, judged by the anomalies by name.
+
+Offsets need not be dense: one that nobody wrote or read (a control record, an aborted transaction) is nothing. A
+transaction, and any operation with several parts, counts as a whole: if its outcome is unknown it is committed only if
+one of its values was read, and then all its offsets bind; if it failed none of its values may be read, what it polled
+was not consumed, and its reader is where it was. Polls of one operation are ordered.
+
+A reader keeps its position on a key until it is given a list of keys without it, asks to go to the beginning, or an
+operation of unknown outcome leaves open where it is. A *final read* of a key is one that began after the last send to
+it was over, either as its reader had asked for the beginning, or at the lowest offset known and on until a poll was
+empty; a poll may well return less than there is.
+Source: history-checks.md, "Kafka-like histories of Jepsen" and "Anomalies, by name".
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+import msgspec
+import pyarrow as pa
+
+from loghistory import HistoryError, Kind
+from loghistory.errors import quote
+
+from ..checks.client_checks import (
+    ABORTED_READ,
+    CHECKS,
+    DUPLICATE,
+    INCONSISTENT_OFFSET,
+    LOST_WRITE,
+    NON_MONOTONIC_APPEND,
+    NON_MONOTONIC_READ,
+    PHANTOM,
+    REAL_TIME_INVERSION,
+    SKIP,
+    STALE_TAIL,
+    UNSEEN,
+)
+from ..checks.contract import Outcome, Violation, outcome
+
+_KEPT = 10
+_JUDGED = tuple(place for place in range(len(CHECKS)) if place != STALE_TAIL)
+
+Name: TypeAlias = int | str
+"""What names a value: an integer, or JSON."""
+
+
+@dataclass(slots=True)
+class _Sent:
+    """A value of a key: its sends and what was seen of it."""
+
+    value: Name
+    invokes: int = 0
+    fails: int = 0
+    invoked: int = -1
+    failed: int = -1
+    acked: int = -1
+    """Event of its acknowledgement."""
+    offset: int | None = None
+    """Where it is, by the acknowledgement or by a committed operation of unknown outcome."""
+    bound: int = -1
+    """The event that says so."""
+    read: int = -1
+    """Event that read it first."""
+    read_offset: int = -1
+    elsewhere: bool = False
+    far: tuple[int, int, Name] | None = None
+    """When it was invoked: offset, event and value of the farthest acknowledged send."""
+
+
+@dataclass(slots=True)
+class _Session:
+    """A reader's way through a key since it was put there."""
+
+    began: int
+    """The event that invoked its first poll."""
+    first: int
+    asked: bool
+    """It had asked to go to the beginning."""
+    last: int
+    last_seq: int
+    ended: bool = False
+    """An empty poll followed."""
+
+
+@dataclass(slots=True)
+class _Key:
+    """One key: a log."""
+
+    name: str
+    values: dict[Name, _Sent] = field(default_factory=dict)
+    at: dict[int, tuple[Name, int]] = field(default_factory=dict)
+    """By offset: the value first seen there, and the event."""
+    far: tuple[int, int, Name] | None = None
+    gaps: dict[tuple[int, int], tuple[int, int]] = field(default_factory=dict)
+    """From and to which offset a reader went, and the events that gave it both."""
+    last_send: int = -1
+    open_sends: int = 0
+    sessions: dict[int, _Session] = field(default_factory=dict)
+    highest: tuple[int, int] = (-1, -1)
+    """The highest offset read, and the event."""
+
+
+@dataclass(slots=True)
+class _Send:
+    """One send that is part of an open operation."""
+
+    key: _Key
+    sent: _Sent
+    offset: int | None = None
+    seq: int = -1
+
+
+@dataclass(slots=True)
+class _Open:
+    """An operation, with its parts."""
+
+    f: str
+    process: int
+    seq: int
+    sends: dict[int, _Send] = field(default_factory=dict)
+    polled: list[tuple[_Key, int, Name, int]] = field(default_factory=list)
+    keys: str | None = None
+    to_beginning: bool = False
+
+
+@dataclass(slots=True)
+class _Reader:
+    """Where a client stands: by key the last offset it was given and the event."""
+
+    positions: dict[str, tuple[int, int]] = field(default_factory=dict)
+    fresh: set[str] = field(default_factory=set)
+    """Keys of which it asked for the beginning."""
+    appended: dict[str, tuple[int, int, Name]] = field(default_factory=dict)
+
+
+class KafkaHistory:
+    """The operations of a history: ``feed`` its events, then ``finish``."""
+
+    def __init__(self, name: str) -> None:
+        self.notes: list[str] = []
+        self._name = name
+        self._keys: dict[str, _Key] = {}
+        self._open: dict[int, _Open] = {}
+        self._readers: dict[int, _Reader] = {}
+        self._unknown: list[tuple[int, list[_Send]]] = []
+        self._strangers: list[tuple[_Key, _Sent]] = []
+        self._any_send = False
+        self._judged = [0] * len(CHECKS)
+        self._violated = [0] * len(CHECKS)
+        self._excused = [0] * len(CHECKS)
+        self._violations: list[list[Violation]] = [[] for _ in CHECKS]
+
+    @property
+    def logs(self) -> int:
+        """Keys."""
+        return max(1, len(self._keys))
+
+    def feed(self, batch: pa.RecordBatch) -> None:
+        """Take the next events, with columns seq, kind, log, process, op, txn, f, offset, value and text."""
+        names = ("seq", "kind", "log", "process", "op", "txn", "f", "offset", "value", "text")
+        columns = [batch.column(name).to_pylist() for name in names]
+        for seq, kind, log, process, op, txn, f, offset, value, text in zip(*columns, strict=True):
+            if op is None or process is None:
+                continue
+            if kind == Kind.INVOKE and txn is None:
+                self._open[op] = _Open(f, process, seq, keys=text, to_beginning=offset is not None)
+                continue
+            whole = self._open.get(op if txn is None else txn)
+            if whole is None:
+                continue
+            if txn is None:
+                if kind != Kind.OBSERVE:
+                    self._close(whole, kind, seq, text)
+                    del self._open[op]
+            elif kind == Kind.OBSERVE:
+                whole.polled.append((self._key(log), offset, text if value is None else value, seq))
+            elif f == "send" and kind == Kind.INVOKE:
+                whole.sends[op] = self._invoke_send(self._key(log), text if value is None else value, seq)
+            elif f == "send" and op in whole.sends:
+                whole.sends[op].offset = offset
+                whole.sends[op].seq = seq
+
+    def _key(self, log: str | None) -> _Key:
+        name = log or ""
+        if name not in self._keys:
+            self._keys[name] = _Key(name)
+        return self._keys[name]
+
+    def _invoke_send(self, key: _Key, value: Name, seq: int) -> _Send:
+        self._any_send = True
+        sent = key.values.get(value)
+        if sent is None:
+            sent = key.values[value] = _Sent(value)
+        if not sent.invokes:
+            sent.invoked = seq
+            sent.far = key.far
+        sent.invokes += 1
+        key.open_sends += 1
+        return _Send(key, sent)
+
+    def _report(self, check: int, key: _Key | None, sentence: str, *events: int) -> None:
+        self._violated[check] += 1
+        if len(self._violations[check]) < _KEPT:
+            shown = tuple(sorted({seq for seq in events if seq >= 0}))
+            self._violations[check].append(Violation(sentence, shown, None if key is None else key.name))
+
+    # completions
+
+    def _close(self, whole: _Open, kind: str, seq: int, text: str | None) -> None:
+        reader = self._readers.setdefault(whole.process, _Reader())
+        for send in whole.sends.values():
+            send.key.open_sends -= 1
+            send.key.last_send = seq
+            if kind == Kind.OK:
+                self._acknowledged(send, reader, seq)
+            elif kind == Kind.FAIL:
+                send.sent.fails += 1
+                send.sent.failed = seq
+        if kind == Kind.INFO and whole.sends:
+            self._unknown.append((seq, list(whole.sends.values())))
+        if kind != Kind.FAIL:
+            self._polled(whole, reader)
+        if kind == Kind.OK and whole.f in ("assign", "subscribe"):
+            self._assigned(whole, reader, text if text is not None else whole.keys, seq)
+        if kind == Kind.INFO and whole.f != "send":
+            # Where the reader is now nobody knows.
+            reader.positions.clear()
+            reader.fresh.clear()
+
+    def _assigned(self, whole: _Open, reader: _Reader, text: str | None, seq: int) -> None:
+        try:
+            keys = set(msgspec.json.decode(text or "[]", type=list[str]))
+        except (msgspec.DecodeError, RecursionError):
+            problem = f"{quote(text)} is no list of keys"
+            raise HistoryError(self._name, seq, "text", problem, "a JSON list of strings", place="seq") from None
+        if whole.to_beginning:
+            reader.positions = {}
+            reader.fresh = keys
+        else:
+            reader.positions = {name: place for name, place in reader.positions.items() if name in keys}
+            reader.fresh &= keys
+
+    def _acknowledged(self, send: _Send, reader: _Reader, seq: int) -> None:
+        key, sent, offset = send.key, send.sent, send.offset
+        shown = send.seq if send.seq >= 0 else seq
+        if sent.acked < 0:
+            sent.acked = shown
+        if offset is None:
+            return
+        self._place(key, sent, offset, shown)
+        former = reader.appended.get(key.name)
+        if former is not None:
+            self._judged[NON_MONOTONIC_APPEND] += 1
+            if offset < former[0]:
+                sentence = (
+                    f"One client appended value {former[2]} at offset {former[0]} and then "
+                    f"value {sent.value} at offset {offset}."
+                )
+                self._report(NON_MONOTONIC_APPEND, key, sentence, former[1], shown)
+        reader.appended[key.name] = (offset, shown, sent.value)
+        if key.far is None or offset > key.far[0]:
+            key.far = (offset, shown, sent.value)
+
+    def _place(self, key: _Key, sent: _Sent, offset: int, seq: int) -> None:
+        """The log has the value at the offset, as the one who sent it was told."""
+        if sent.offset is None:
+            sent.offset, sent.bound = offset, seq
+            if sent.read >= 0 and sent.read_offset != offset:
+                self._twice(key, sent, sent.read_offset, sent.read, offset, seq)
+        elif sent.offset != offset:
+            self._twice(key, sent, sent.offset, sent.bound, offset, seq)
+        self._bind(key, sent.value, offset, seq)
+
+    def _twice(self, key: _Key, sent: _Sent, one: int, one_seq: int, other: int, seq: int) -> None:
+        if sent.elsewhere:
+            return
+        sent.elsewhere = True
+        if sent.invokes > 1:
+            self._excused[DUPLICATE] += 1
+            return
+        sentence = f"Value {sent.value} was sent once but is at offset {one} and at offset {other}."
+        self._report(DUPLICATE, key, sentence, sent.invoked, one_seq, seq)
+
+    def _bind(self, key: _Key, value: Name, offset: int, seq: int) -> None:
+        self._judged[INCONSISTENT_OFFSET] += 1
+        there = key.at.setdefault(offset, (value, seq))
+        if there[0] != value:
+            sentence = f"At offset {offset} there is value {there[0]} for one client and value {value} for another."
+            self._report(INCONSISTENT_OFFSET, key, sentence, there[1], seq)
+
+    def _polled(self, whole: _Open, reader: _Reader) -> None:
+        """What the operation's polls gave its reader."""
+        if not whole.polled and whole.f == "poll":
+            for name in reader.positions:
+                self._keys[name].sessions[whole.process].ended = True
+        for key, offset, value, seq in whole.polled:
+            self._seen(key, offset, value, seq)
+            position = reader.positions.get(key.name)
+            session = key.sessions.get(whole.process)
+            if position is None or session is None or session.last != position[0]:
+                asked = key.name in reader.fresh
+                key.sessions[whole.process] = _Session(whole.seq, offset, asked, offset, seq)
+            else:
+                session.last, session.last_seq, session.ended = offset, seq, False
+            if position is not None:
+                self._judged[NON_MONOTONIC_READ] += 1
+                self._judged[SKIP] += 1
+                if offset <= position[0]:
+                    sentence = f"A reader that was given offset {position[0]} was given offset {offset} after it."
+                    self._report(NON_MONOTONIC_READ, key, sentence, position[1], seq)
+                elif offset > position[0] + 1:
+                    key.gaps.setdefault((position[0], offset), (position[1], seq))
+            reader.positions[key.name] = (offset, seq)
+            reader.fresh.discard(key.name)
+
+    def _seen(self, key: _Key, offset: int, value: Name, seq: int) -> None:
+        sent = key.values.get(value)
+        if sent is None:
+            sent = key.values[value] = _Sent(value)
+        if sent.read < 0:
+            sent.read, sent.read_offset = seq, offset
+            self._judged[DUPLICATE] += 1
+            if not sent.invokes:
+                self._strangers.append((key, sent))
+            if sent.offset is not None and sent.offset != offset:
+                self._twice(key, sent, sent.offset, sent.bound, offset, seq)
+        elif sent.read_offset != offset:
+            self._twice(key, sent, sent.read_offset, sent.read, offset, seq)
+        self._bind(key, value, offset, seq)
+        if offset > key.highest[0]:
+            key.highest = (offset, seq)
+
+    # the end
+
+    def finish(self) -> tuple[Outcome, ...]:
+        """Judge what the end decides, and answer."""
+        for whole in self._open.values():
+            # Never completed: an unknown outcome that says no offsets.
+            if whole.sends:
+                self._unknown.append((whole.seq, list(whole.sends.values())))
+        self._open.clear()
+        for seq, sends in self._unknown:
+            if any(send.sent.read >= 0 for send in sends):
+                for send in sends:
+                    if send.offset is not None:
+                        self._place(send.key, send.sent, send.offset, send.seq if send.seq >= 0 else seq)
+        self._phantoms()
+        for key in self._keys.values():
+            self._aborted(key)
+            self._missing(key)
+            self._skipped(key)
+            self._inverted(key)
+        return tuple(
+            outcome(
+                CHECKS[place],
+                self._judged[place],
+                self._violated[place],
+                tuple(self._violations[place]),
+                excused=self._excused[place],
+            )
+            for place in _JUDGED
+        )
+
+    def _phantoms(self) -> None:
+        if not self._any_send:
+            return
+        self._judged[PHANTOM] += sum(1 for key in self._keys.values() for sent in key.values.values() if sent.read >= 0)
+        for key, sent in self._strangers:
+            when = "nobody had sent it" if sent.invokes else "nobody sent it"
+            sentence = f"Value {sent.value} was read at offset {sent.read_offset} although {when}."
+            self._report(PHANTOM, key, sentence, sent.read, sent.invoked)
+
+    def _aborted(self, key: _Key) -> None:
+        for sent in key.values.values():
+            if sent.fails and sent.fails == sent.invokes:
+                self._judged[ABORTED_READ] += 1
+                if sent.read >= 0:
+                    sentence = f"Value {sent.value} was read at offset {sent.read_offset} although its send failed."
+                    self._report(ABORTED_READ, key, sentence, sent.invoked, sent.failed, sent.read)
+
+    def _missing(self, key: _Key) -> None:
+        """Values that are in the log, as their senders were told, and were not read."""
+        highest, highest_seq = key.highest
+        final, final_end, final_seq = self._final(key)
+        for sent in key.values.values():
+            if sent.acked < 0 and sent.offset is None:
+                continue
+            lost = sent.offset is not None and sent.offset < highest and sent.read < 0
+            if sent.offset is not None and sent.offset < highest:
+                self._judged[LOST_WRITE] += 1
+            if lost:
+                sentence = (
+                    f"Value {sent.value} was acknowledged at offset {sent.offset} and is lost: "
+                    f"offset {highest} was read, and this value never was."
+                )
+                self._report(LOST_WRITE, key, sentence, sent.invoked, sent.bound, highest_seq)
+            elif final:
+                self._judged[UNSEEN] += 1
+                # What another value took the place of is an inconsistent offset.
+                if sent.offset > final_end if sent.offset is not None else sent.read < 0:
+                    where = "" if sent.offset is None else f" at offset {sent.offset}"
+                    sentence = f"Value {sent.value} was acknowledged{where}, but the final read does not return it."
+                    self._report(UNSEEN, key, sentence, sent.invoked, max(sent.acked, sent.bound), final_seq)
+
+    @staticmethod
+    def _final(key: _Key) -> tuple[bool, int, int]:
+        """Whether the key was read to its end, and where that was: offset and event."""
+        if key.open_sends:
+            return False, -1, -1
+        lowest = min(key.at, default=0)
+        final = [
+            session
+            for session in key.sessions.values()
+            if session.began > key.last_send and (session.asked or (session.ended and session.first <= lowest))
+        ]
+        if not final:
+            return False, -1, -1
+        farthest = max(final, key=lambda session: session.last)
+        if any(session.asked for session in final):
+            return True, farthest.last, farthest.last_seq
+        # Nobody said that it was to be final: what others read is not missed.
+        return True, max(farthest.last, key.highest[0]), farthest.last_seq
+
+    def _skipped(self, key: _Key) -> None:
+        known: Sequence[int] = sorted(key.at)
+        for (low, high), (before, seq) in key.gaps.items():
+            place = bisect_right(known, low)
+            if place < len(known) and known[place] < high:
+                value, shown = key.at[known[place]]
+                sentence = (
+                    f"A reader went from offset {low} to offset {high} "
+                    f"and passed over value {value} at offset {known[place]}."
+                )
+                self._report(SKIP, key, sentence, before, seq, shown)
+
+    def _inverted(self, key: _Key) -> None:
+        for sent in key.values.values():
+            offset = sent.offset if sent.offset is not None else sent.read_offset if sent.read >= 0 else None
+            if sent.far is None or offset is None or sent.invokes != 1:
+                continue
+            self._judged[REAL_TIME_INVERSION] += 1
+            if offset < sent.far[0]:
+                sentence = (
+                    f"Value {sent.far[2]} was acknowledged at offset {sent.far[0]} before the send of value "
+                    f"{sent.value} began, which is at offset {offset}."
+                )
+                shown = sent.bound if sent.bound >= 0 else sent.read
+                self._report(REAL_TIME_INVERSION, key, sentence, sent.far[1], sent.invoked, shown)

@@ -1,0 +1,361 @@
+"""Registers, key-value stores, sets and queues: one check, `LINEARIZABLE`, answered by Porcupine.
+
+Every log (key) is a register, a set or a queue of its own; a key-value store is partitioned by Porcupine. What one
+client was told is ordered by the order of events. An operation of unknown outcome stays open to the end.
+Source: history-checks.md, "Porcupine as the search engine".
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+
+from linearizability_checker import (
+    CAS_REGISTER,
+    FAILED,
+    KEY_VALUE,
+    QUEUE,
+    SET,
+    UNKNOWN,
+    Checker,
+    Operation,
+    Result,
+    WorkerMissing,
+)
+from linearizability_checker import Model as Specification
+from linearizability_checker.history import Input, Output, Value
+from loghistory import HistoryError, Kind
+from loghistory.errors import quote
+
+from ..checks.contract import Check, Outcome, Violation, outcome
+from .choice import Model
+
+LINEARIZABLE = Check(
+    "linearizable",
+    "Operations on registers, key-value stores, sets and queues take effect one after the other, each between its "
+    "invocation and its completion, and answer accordingly.",
+    "history-checks.md, Porcupine as the search engine",
+    "an operation of a client",
+    (Kind.INVOKE, Kind.OK),
+    ("process", "op", "f", "text"),
+)
+
+_KEPT = 10
+_SPECIFICATIONS = {
+    Model.REGISTER: CAS_REGISTER,
+    Model.CAS_REGISTER: CAS_REGISTER,
+    Model.KEY_VALUE: KEY_VALUE,
+    Model.SET: SET,
+    Model.QUEUE: QUEUE,
+}
+_KNOWN: dict[Model, Mapping[str, str]] = {
+    Model.REGISTER: {"read": "read", "write": "write"},
+    Model.CAS_REGISTER: {"read": "read", "write": "write", "cas": "cas"},
+    Model.KEY_VALUE: {"get": "get", "read": "get", "put": "put", "write": "put", "append": "append"},
+    Model.SET: {"add": "add", "remove": "remove", "contains": "contains", "read": "read"},
+    Model.QUEUE: {"enqueue": "enqueue", "dequeue": "dequeue", "drain": "drain"},
+    Model.UNKNOWN: {},
+}
+_ASKS = frozenset({"read", "get", "contains", "dequeue", "drain"})
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a search may cost, and what it starts from."""
+
+    timeout: float | None = 60.0
+    """Seconds for the whole history."""
+    memory: int | None = 2 << 30
+    """Bytes of the process that searches."""
+    initial: Value = None
+    given: bool = False
+    """Whether ``initial`` was said. If not, it is nothing, or 0 or "" where the answers ask for that."""
+
+
+@dataclass(slots=True)
+class _Done:
+    """One operation: as Porcupine takes it, and the events that tell it."""
+
+    operation: Operation
+    events: tuple[int, ...]
+
+
+@dataclass(slots=True)
+class _Asked:
+    process: int
+    seq: int
+    f: str
+    log: str | None
+    text: str | None
+
+
+@dataclass(slots=True)
+class _Part:
+    """The operations on one log."""
+
+    done: list[_Done] = field(default_factory=list)
+
+
+class LinearizableHistory:
+    """The operations of a history: ``feed`` its events, then ``finish``."""
+
+    def __init__(self, name: str, model: Model, limits: Limits) -> None:
+        self._name = name
+        self._model = model
+        self._limits = limits
+        self._known = _KNOWN[model]
+        self._open: dict[int, _Asked] = {}
+        self._parts: dict[str | None, _Part] = {}
+        self._foreign: Counter[str] = Counter()
+        self._count = 0
+        self.notes: list[str] = []
+
+    @property
+    def logs(self) -> int:
+        """Registers, stores, sets or queues."""
+        return max(1, len(self._parts))
+
+    def feed(self, batch: pa.RecordBatch) -> None:
+        """Take the next events, with columns seq, kind, log, process, op, f, value and text."""
+        names = ("seq", "kind", "log", "process", "op", "f", "value", "text")
+        for seq, kind, log, process, op, f, value, text in zip(
+            *(batch.column(n).to_pylist() for n in names), strict=True
+        ):
+            if kind == Kind.INVOKE:
+                shown = text if value is None else str(value)
+                self._open[op] = _Asked(process, seq, f, log, shown)
+            elif kind in (Kind.OK, Kind.FAIL, Kind.INFO):
+                asked = self._open.pop(op, None)
+                if asked is not None:
+                    self._close(asked, seq, kind, text if value is None else str(value))
+
+    def _close(self, asked: _Asked, seq: int | None, kind: str, text: str | None) -> None:
+        name = self._known.get(asked.f)
+        if name is None:
+            self._foreign[asked.f] += 1
+            return
+        self._count += 1
+        key = None if self._model is Model.KEY_VALUE else asked.log
+        part = self._parts.setdefault(key, _Part())
+        for input_, output in self._terms(name, asked, seq, kind, text):
+            returned = seq if kind != Kind.INFO else None
+            operation = Operation(asked.process, asked.seq, returned, input_, output)
+            part.done.append(_Done(operation, (asked.seq,) if seq is None else (asked.seq, seq)))
+
+    def _terms(
+        self, name: str, asked: _Asked, seq: int | None, kind: str, text: str | None
+    ) -> Iterator[tuple[Input, Output]]:
+        """Input and output of an operation; a drain is several."""
+        ended: Output = UNKNOWN if kind == Kind.INFO else FAILED if kind == Kind.FAIL else None
+        argument: Any = None
+        if name not in _ASKS or name == "contains":
+            argument = self._decoded(asked.text, asked.seq)
+        answer: Any = None
+        if kind == Kind.OK and name in _ASKS:
+            answer = self._decoded(text, seq)
+        if name == "cas":
+            if not isinstance(argument, list) or len(argument) != 2:
+                raise self._unfit(asked.seq, f"{quote(asked.text)} is no compare-and-set", "[expected, new]")
+            yield ("cas", _value(argument[0]), _value(argument[1])), True if ended is None else ended
+        elif name == "drain":
+            if kind == Kind.OK and not isinstance(answer, list):
+                raise self._unfit(asked.seq, f"{quote(text)} is no answer of a drain", "a list of values")
+            # In which order is not told, so they are concurrent.
+            for each in answer or ():
+                yield ("dequeue",), _value(each)
+            if kind == Kind.INFO:
+                self._foreign["drain of unknown outcome"] += 1
+        elif self._model is Model.KEY_VALUE:
+            key = asked.log if asked.log is not None else ""
+            if name == "get":
+                yield ("get", key), _value(answer) if ended is None else ended
+            elif name == "append":
+                yield ("append", key, argument if isinstance(argument, str) else _json(argument)), ended
+            else:
+                yield ("put", key, _value(argument)), ended
+        elif name == "read" and self._model is Model.SET:
+            if kind == Kind.OK and not isinstance(answer, list):
+                raise self._unfit(asked.seq, f"{quote(text)} is no set", "a list of members")
+            yield ("read",), [_value(each) for each in answer] if ended is None else ended
+        elif name in ("read", "dequeue"):
+            yield (name,), _value(answer) if ended is None else ended
+        elif name == "contains":
+            yield (name, _value(argument)), bool(answer) if ended is None else ended
+        else:
+            yield (name, _value(argument)), ended
+
+    def _decoded(self, text: str | None, seq: int | None) -> Any:  # noqa: ANN401
+        if text is None:
+            return None
+        try:
+            return msgspec.json.decode(text)
+        except (msgspec.DecodeError, RecursionError):
+            raise self._unfit(seq, f"{quote(text)} is no JSON", "values are compact JSON") from None
+
+    def _unfit(self, seq: int | None, problem: str, remedy: str) -> HistoryError:
+        return HistoryError(self._name, seq, "text", problem, remedy, place="seq")
+
+    def finish(self) -> tuple[Outcome, ...]:
+        """Judge."""
+        for asked in self._open.values():
+            self._close(asked, None, Kind.INFO, None)
+        self._open.clear()
+        return (self._outcome(),)
+
+    def _outcome(self) -> Outcome:
+        if self._foreign:
+            found = ", ".join(f"{name} ({count})" for name, count in sorted(self._foreign.items())[:5])
+            reason = f"no rule for operations of other models: {found}"
+            return outcome(LINEARIZABLE, self._count, undecided=reason)
+        if not self._count:
+            return outcome(LINEARIZABLE, 0)
+        try:
+            return self._searched()
+        except WorkerMissing as problem:
+            return outcome(LINEARIZABLE, self._count, undecided=str(problem))
+        except ValueError as problem:
+            raise HistoryError(self._name, None, None, str(problem), "name a history of this model") from None
+
+    def _searched(self) -> Outcome:
+        violations: list[Violation] = []
+        violated = 0
+        undecided: str | None = None
+        several = len(self._parts) > 1
+        began = time.monotonic()
+        with Checker(timeout=self._limits.timeout, memory_limit=self._limits.memory) as checker:
+            for log, part in self._parts.items():
+                if self._limits.timeout is not None and time.monotonic() - began > self._limits.timeout:
+                    undecided = f"the search took more than {self._limits.timeout:g} s (--timeout)"
+                    break
+                operations = [each.operation for each in part.done]
+                specification, result = self._ask(checker, operations)
+                if result.verdict == "illegal":
+                    violated += 1
+                    if len(violations) < _KEPT:
+                        violations.append(_explained(part.done, specification, result, log if several else None))
+                elif result.verdict == "unknown":
+                    undecided = self._gave_up(str(result.reason))
+        return outcome(LINEARIZABLE, self._count, violated, tuple(violations), undecided=undecided)
+
+    def _ask(self, checker: Checker, operations: Sequence[Operation]) -> tuple[Specification, Result]:
+        """The answer from each initial value that may be meant, until one is not illegal."""
+        base = _SPECIFICATIONS[self._model]
+        first: tuple[Specification, Result] | None = None
+        for initial in self._initials(operations):
+            specification = replace(base, initial=initial)
+            result = checker.check_operations(specification, operations)
+            if result.verdict != "illegal":
+                if initial is not None and not self._limits.given:
+                    self._note(f"It holds for the initial value {_json(initial)}; --initial says another one.")
+                return specification, result
+            first = first or (specification, result)
+        assert first is not None
+        return first
+
+    def _initials(self, operations: Sequence[Operation]) -> list[Value]:
+        """Initial values to try: a history does not say it, but its answers may."""
+        if self._limits.given:
+            return [self._limits.initial]
+        if self._model not in (Model.REGISTER, Model.CAS_REGISTER, Model.KEY_VALUE):
+            return [None]
+        reads = [each.output for each in operations if each.input[0] in ("read", "get")]
+        if None in reads:
+            return [None]
+        if self._model is Model.KEY_VALUE:
+            put = any(each.input[0] == "put" and each.input[2] == "" for each in operations)
+            return [""] if "" in reads and not put else [None, ""]
+        return [None, 0]
+
+    def _note(self, text: str) -> None:
+        if text not in self.notes:
+            self.notes.append(text)
+
+    def _gave_up(self, reason: str) -> str:
+        if reason == "timeout":
+            return f"the search took more than {self._limits.timeout:g} s (--timeout)"
+        if reason == "memory":
+            return f"the search took more than {(self._limits.memory or 0) >> 20} MiB (--memory-limit)"
+        return "the process that searches was ended from outside"
+
+
+def _json(value: Any) -> str:  # noqa: ANN401
+    return msgspec.json.encode(value).decode()
+
+
+def _value(value: Any) -> Value:  # noqa: ANN401
+    """A value as Porcupine takes it; what is no scalar is named by its JSON."""
+    if value is None or isinstance(value, (bool, str)):
+        return value
+    if isinstance(value, int) and -(1 << 63) <= value < 1 << 63:
+        return value
+    return f"json {_json(value)}"
+
+
+def _explained(done: Sequence[_Done], specification: Specification, result: Result, log: str | None) -> Violation:
+    """The violation: where the longest order that explains some operations stops, and at what."""
+    broken = next((each for each in result.partitions if not each.complete), None)
+    if broken is None:
+        return Violation("No order of the operations explains every answer.", done[0].events, log)
+    order = broken.linearizations[0] if broken.linearizations else ()
+    stuck = [place for place in broken.unplaced if done[place].operation.return_ is not None]
+    stuck.sort(key=lambda place: done[place].operation.return_ or 0)
+    key = None
+    if specification.name == "key-value":
+        key = str(done[broken.operations[0]].operation.input[1])
+    total = len(broken.operations)
+    words = f"No order of the {total} operations{'' if key is None else f' on key {key}'} explains every answer: "
+    words += f"the longest one found places {len(order)}"
+    events: list[int] = []
+    if order:
+        words += f", ends with {_told(done[order[-1]])}"
+        events += done[order[-1]].events
+    holds = _held(specification, [done[place].operation for place in order])
+    if holds is not None:
+        words += f" (then it holds {holds})"
+    if stuck:
+        words += f" and has no place for {_told(done[stuck[0]])}"
+        events += done[stuck[0]].events
+    return Violation(words + ".", tuple(sorted(set(events))), key if key is not None else log)
+
+
+def _told(done: _Done) -> str:
+    operation = done.operation
+    name, *arguments = operation.input
+    if name in ("get", "put", "append") and len(arguments) and name != "enqueue":
+        arguments = arguments[1:]
+    text = " ".join([str(name), *map(_short, arguments)])
+    if operation.output is UNKNOWN:
+        text += " of unknown outcome"
+    elif name in ("read", "get", "dequeue", "contains"):
+        text += f" that answered {_short(operation.output)}"
+    return f"client {operation.process}'s {text}"
+
+
+def _short(value: object) -> str:
+    plain = list(value) if isinstance(value, (set, frozenset, tuple)) else value
+    text = _json(plain)
+    return text if len(text) <= 40 else f"{text[:20]}…{text[-19:]}"
+
+
+def _held(specification: Specification, operations: Sequence[Operation]) -> str | None:
+    """The value after some operations, for models that have one."""
+    if specification.name not in ("cas-register", "register", "key-value"):
+        return None
+    value: Any = specification.initial
+    for each in operations:
+        name, *arguments = each.input
+        if name == "write":
+            value = arguments[0]
+        elif name == "put":
+            value = arguments[1]
+        elif name == "append" and (value is None or isinstance(value, str)):
+            value = (value or "") + str(arguments[1])
+        elif name == "cas" and value == arguments[0]:
+            value = arguments[1]
+    return _short(value)
