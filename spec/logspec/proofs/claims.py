@@ -1,0 +1,187 @@
+"""What a proof is made of: claims for the solver, the answer expected of each, and twins that must fail.
+
+A *claim* is a set of assumptions and of goals; it holds if no model satisfies the assumptions and breaks a goal. A
+claim without goals is a vacuity check: its assumptions must have a model, or everything would follow from them. A
+*twin* is the proof with one rule changed or one premise dropped; the claims that it names must then fail, which shows
+that the proof notices. Anything but the expected answer fails, ``unknown`` included.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+import z3
+
+from logspec.proofs.vocabulary import scope, scope_axioms
+from logspec.symbolic import UnsupportedRuleError
+
+Rules = Any
+"""An object whose attributes are the decision rules, such as ``quorumlog.raft.rules.REFERENCE``."""
+
+Expected = Literal["unsat", "sat"]
+
+SEED = 7
+"""The solver's random seed: same formulas, same answers, same counterexamples."""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """``assume`` implies every goal; without goals: ``assume`` has a model. ``show`` prints a model for a person.
+
+    ``tidy`` narrows the search for a counterexample that a person reads: a proof never assumes it.
+    """
+
+    assume: Sequence[z3.BoolRef]
+    goals: Mapping[str, z3.BoolRef] = field(default_factory=dict)
+    show: Callable[[z3.ModelRef], str] | None = None
+    tidy: Sequence[z3.BoolRef] = ()
+
+    @property
+    def expected(self) -> Expected:
+        """``unsat`` for a claim that must hold, ``sat`` for a vacuity check."""
+        return "unsat" if self.goals else "sat"
+
+
+@dataclass(frozen=True)
+class Twin:
+    """A proof that must fail: ``change`` replaces rules, ``without`` drops premises, ``breaks`` and ``goal`` name the
+    claim and the goal in it that must fail.
+
+    ``name`` is the mutant's id in the catalogue where there is one. That goal must have a counterexample.
+    """
+
+    name: str
+    why: str
+    breaks: str
+    goal: str
+    change: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
+    without: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class Proof:
+    """A statement with its section in the documents, its claims for given rules, and its twins.
+
+    ``claims`` takes the rules and the names of dropped premises and says how each claim is made, by name, in order.
+    ``sizes``: so many elements of each sort does a counterexample have if it can; empty where there are no such
+    sorts.
+    """
+
+    name: str
+    section: str
+    statement: str
+    claims: Callable[[Rules, frozenset[str]], Mapping[str, Callable[[], Claim]]]
+    twins: tuple[Twin, ...] = ()
+    sizes: Mapping[z3.SortRef, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class ProofResult:
+    """One answer. ``counterexample`` is text for a person, empty if there is none or none was asked for."""
+
+    name: str
+    expected: Expected
+    answer: str
+    seconds: float
+    section: str
+    counterexample: str = ""
+
+    @property
+    def ok(self) -> bool:
+        """Whether the solver answered what was expected."""
+        return self.answer == self.expected
+
+
+class ChangedRules:
+    """The given rules with some of them replaced."""
+
+    def __init__(self, rules: Rules, change: Mapping[str, Callable[..., Any]]) -> None:
+        self._rules = rules
+        self._change = change
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401
+        if name in self._change:
+            return self._change[name]
+        return getattr(self._rules, name)
+
+
+def check(claim: Claim, timeout: float) -> tuple[str, str, str]:
+    """Ask the solver about one claim; return its answer, the goal that is not proved, and the counterexample to it.
+
+    Goals are asked one by one, so that a failure names the goal. ``timeout`` is in seconds for each of them.
+    """
+    solver = _solver(timeout, claim.assume)
+    if not claim.goals:
+        return str(solver.check()), "", ""
+    for name, goal in claim.goals.items():
+        solver.push()
+        solver.add(z3.Not(goal))
+        answer = solver.check()
+        if answer == z3.sat:
+            return "sat", name, _picture(claim, name, solver.model())
+        if answer != z3.unsat:
+            return "unknown", name, f"{name}: {solver.reason_unknown()}"
+        solver.pop()
+    return "unsat", "", ""
+
+
+def refute(proof: Proof, wanted: str, goal: str, rules: Rules, without: frozenset[str], timeout: float) -> str | None:
+    """Look for a small, tidy counterexample to one goal of one claim; None if there is none of that size."""
+    if not proof.sizes:
+        return None
+    with scope(proof.sizes):
+        claim = proof.claims(rules, without)[wanted]()
+        formulas = [*claim.assume, *claim.tidy, z3.Not(claim.goals[goal])]
+        solver = _solver(timeout, [*formulas, *scope_axioms(formulas)])
+        return _picture(claim, goal, solver.model()) if solver.check() == z3.sat else None
+
+
+def _solver(timeout: float, assume: Sequence[z3.BoolRef]) -> z3.Solver:
+    solver = z3.Solver()
+    solver.set("random_seed", SEED)
+    solver.set("timeout", max(1, int(timeout * 1000)))
+    solver.add(*assume)
+    return solver
+
+
+def _picture(claim: Claim, goal: str, model: z3.ModelRef) -> str:
+    head = f"breaks {goal}"
+    return head if claim.show is None else f"{head}\n{claim.show(model)}"
+
+
+def run(proof: Proof, rules: Rules, *, timeout: float, only: str = "", twins: bool = True) -> Iterator[ProofResult]:
+    """Yield the result of each claim of a proof, then of each twin; ``only``: those whose name begins so."""
+    try:
+        for wanted, make in proof.claims(rules, frozenset()).items():
+            name = f"{proof.name}/{wanted}"
+            if not name.startswith(only):
+                continue
+            start = time.perf_counter()
+            claim = make()
+            answer, goal, counterexample = check(claim, timeout)
+            if goal:
+                smaller = refute(proof, wanted, goal, rules, frozenset(), timeout)
+                answer, counterexample = ("sat", smaller) if smaller else (answer, counterexample)
+            seconds = time.perf_counter() - start
+            yield ProofResult(name, claim.expected, answer, seconds, proof.section, counterexample)
+    except UnsupportedRuleError as error:
+        yield ProofResult(f"{proof.name}/rules", "unsat", "unsupported", 0.0, proof.section, str(error))
+    for twin in proof.twins if twins else ():
+        if f"{proof.name}/twin/{twin.name}".startswith(only):
+            yield _run_twin(proof, twin, rules, timeout)
+
+
+def _run_twin(proof: Proof, twin: Twin, rules: Rules, timeout: float) -> ProofResult:
+    """Look for a counterexample to the goal that the twin breaks: first a small one, then any."""
+    start = time.perf_counter()
+    changed = ChangedRules(rules, twin.change)
+    counterexample = refute(proof, twin.breaks, twin.goal, changed, twin.without, timeout)
+    answer = "sat"
+    if counterexample is None:
+        claim = proof.claims(changed, twin.without)[twin.breaks]()
+        answer, _, counterexample = check(replace(claim, goals={twin.goal: claim.goals[twin.goal]}), timeout)
+    name = f"{proof.name}/twin/{twin.name}"
+    return ProofResult(name, "sat", answer, time.perf_counter() - start, proof.section, counterexample)

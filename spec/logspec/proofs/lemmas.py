@@ -1,0 +1,367 @@
+"""What each rule promises by itself, in integers: the small facts that the large proofs and the core rely on.
+
+A rule over a list of nodes is proved for clusters of one to seven voters; ``commit_candidate`` and
+``majority_replicated`` both rest on ``quorum_match``. Source: the section that stands at each lemma.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import z3
+
+from logspec.proofs.claims import Claim, Proof, Rules, Twin
+from logspec.proofs.vocabulary import Formula
+from logspec.symbolic import Executor
+
+_RUN = Executor()
+_SIZES = range(1, 8)
+_NOBODY = -1
+_ACKS_ALL = -1
+
+a, b, c, d, e = z3.Ints("a b c d e")
+p, q = z3.Bools("p q")
+
+
+def _formula(value: Any) -> Formula:  # noqa: ANN401
+    return z3.BoolVal(value) if isinstance(value, bool) else value
+
+
+@dataclass(frozen=True)
+class _Lemma:
+    """``goals`` and ``assume`` get a function that runs a rule by its name."""
+
+    goals: Callable[[Callable[..., Any]], dict[str, Formula]]
+    assume: Callable[[Callable[..., Any]], Sequence[Formula]] = field(default=lambda run: ())
+
+
+def _majority_has(values: Sequence[Any], least: Any) -> Formula:  # noqa: ANN401
+    """More than half of the values are at least ``least``."""
+    return 2 * z3.Sum([z3.If(value >= least, 1, 0) for value in values]) > len(values)
+
+
+def _commit_candidate(voters: int) -> _Lemma:
+    own, *followers = z3.Ints([f"flushed_{number}" for number in range(voters)])
+    larger = z3.Int("larger")
+
+    def goals(run: Callable[..., Any]) -> dict[str, Formula]:
+        candidate = run("commit_candidate", own, followers)
+        return {
+            "a-majority-has-reached-it": _majority_has([own, *followers], candidate),
+            "the-leader-has-flushed-it": candidate <= own,
+            "no-larger-one-would-do": z3.Implies(
+                z3.And(larger > candidate, larger <= own), z3.Not(_majority_has([own, *followers], larger))
+            ),
+        }
+
+    return _Lemma(goals)
+
+
+def _majority_replicated(voters: int) -> _Lemma:
+    own, *followers = z3.Ints([f"dirty_{number}" for number in range(voters)])
+    larger = z3.Int("larger")
+
+    def goals(run: Callable[..., Any]) -> dict[str, Formula]:
+        majority = run("majority_replicated", a, own, followers)
+        return {
+            "never-moves-back": majority >= a,
+            "a-majority-has-reached-it": z3.Implies(majority > a, _majority_has([own, *followers], majority)),
+            "no-larger-one-would-do": z3.Implies(larger > majority, z3.Not(_majority_has([own, *followers], larger))),
+        }
+
+    return _Lemma(goals)
+
+
+LEMMAS: dict[str, _Lemma] = {
+    # rules: Commit index
+    **{f"commit-candidate/{n}-voters": _commit_candidate(n) for n in _SIZES},
+    "replicated-flushed": _Lemma(
+        lambda run: {
+            "at-most-flushed": run("replicated_flushed", a, b, c) <= b,
+            "at-most-match": run("replicated_flushed", a, b, c) <= c,
+        }
+    ),
+    "may-commit": _Lemma(
+        lambda run: {"moves-forward": a > b, "by-an-entry-of-its-term": c == d},
+        lambda run: [run("may_commit", a, b, c, d)],
+    ),
+    "follower-commit": _Lemma(
+        lambda run: {
+            "at-most-flushed": run("follower_commit", a, b, c, d) <= c,
+            "never-moves-back": run("follower_commit", a, b, c, d) >= a,
+            "at-most-what-was-told-and-verified": z3.Implies(
+                run("follower_commit", a, b, c, d) > a,
+                z3.And(run("follower_commit", a, b, c, d) <= b, run("follower_commit", a, b, c, d) <= d),
+            ),
+        },
+        lambda run: [a <= c],
+    ),
+    # rules: Visibility
+    **{f"majority-replicated/{n}-voters": _majority_replicated(n) for n in _SIZES},
+    "replicated-dirty": _Lemma(
+        lambda run: {
+            "at-most-dirty": run("replicated_dirty", a, b, c) <= a,
+            "at-most-match": run("replicated_dirty", a, b, c) <= c,
+        }
+    ),
+    "may-count-replicated": _Lemma(
+        lambda run: {"an-entry-of-its-term": a == b}, lambda run: [_formula(run("may_count_replicated", a, b))]
+    ),
+    "visibility-on-append": _Lemma(
+        lambda run: {
+            "never-moves-back": run("visibility_on_append", a, b, c, d) >= a,
+            "stays-while-an-append-waits": z3.Implies(b < c, run("visibility_on_append", a, b, c, d) == a),
+        }
+    ),
+    "visibility-on-commit": _Lemma(
+        lambda run: {
+            "never-moves-back": run("visibility_on_commit", a, b, c, d) >= a,
+            "at-most-commit-while-an-append-waits": run("visibility_on_commit", a, b, c, d) <= z3.If(a > c, a, c),
+        },
+        lambda run: [c < d],
+    ),
+    "follower-visible": _Lemma(
+        lambda run: {
+            "at-most-dirty": run("follower_visible", a, b, c) <= b,
+            "at-most-verified": run("follower_visible", a, b, c) <= c,
+            "at-most-the-leaders": run("follower_visible", a, b, c) <= a,
+        }
+    ),
+    # rules: Acks, Flush
+    "flush-required": _Lemma(
+        lambda run: {
+            "acks-all-unless-cached": z3.Implies(z3.Not(p), _formula(run("flush_required", _ACKS_ALL, p, q))),
+            "whatever-is-forced": _formula(run("flush_required", a, p, True)),
+            "nothing-else": z3.Implies(a != _ACKS_ALL, _formula(run("flush_required", a, p, q)) == q),
+        }
+    ),
+    "resolve-write-cached": _Lemma(
+        lambda run: {
+            "a-majority-is-enough": z3.Implies(
+                z3.And(c == b, d >= a), run("resolve_write_cached", a, b, c, d, e, z3.Int("f")) == 1
+            ),
+            "else-as-without-caching": z3.Implies(
+                z3.Not(z3.And(c == b, d >= a)),
+                run("resolve_write_cached", a, b, c, d, e, z3.Int("f"))
+                == run("resolve_quorum_ack", a, b, c, e, z3.Int("f")),
+            ),
+        }
+    ),
+    "accept-flush": _Lemma(
+        lambda run: {"no-truncation-came-between": a == b}, lambda run: [_formula(run("accept_flush", a, b))]
+    ),
+    "flushed-after": _Lemma(
+        lambda run: {
+            "never-moves-back": run("flushed_after", a, b) >= a,
+            "covers-the-flush": run("flushed_after", a, b) >= b,
+            "at-most-dirty": run("flushed_after", a, b) <= c,
+        },
+        lambda run: [a <= c, b <= c],
+    ),
+    # rules: Heartbeats, Recovery, Truncation
+    "batch-matches": _Lemma(lambda run: {"same-term-same-entry": _formula(run("batch_matches", a, b)) == (a == b)}),
+    "reply-is-current": _Lemma(
+        lambda run: {
+            "only-newer": z3.Implies(_formula(run("reply_is_current", a, b)), a > b),
+            "never-twice": z3.Not(_formula(run("reply_is_current", a, a))),
+            "every-newer-one": z3.Implies(a > b, _formula(run("reply_is_current", a, b))),
+        }
+    ),
+    "recovery-flush": _Lemma(
+        lambda run: {
+            "at-the-end-if-the-last-write-required-it": z3.Implies(
+                z3.And(p, q), _formula(run("recovery_flush", p, q, a, b))
+            ),
+            "every-so-many-bytes": z3.Implies(a >= b, _formula(run("recovery_flush", p, q, a, b))),
+        }
+    ),
+    "recovery-commit": _Lemma(
+        lambda run: {
+            "at-most-chunk-end": run("recovery_commit", a, b, c) <= a,
+            "at-most-what-was-committed-before-the-read": run("recovery_commit", a, b, c) <= b,
+        }
+    ),
+    "recovery-waits": _Lemma(lambda run: {"once-all-is-sent": _formula(run("recovery_waits", a, b)) == (a >= b)}),
+    "may-dispatch": _Lemma(
+        lambda run: {
+            "in-order-while-it-recovers": z3.Implies(z3.And(p, _formula(run("may_dispatch", p, a, b))), a == b),
+            "always-otherwise": z3.Implies(z3.Not(p), _formula(run("may_dispatch", p, a, b))),
+        }
+    ),
+    # rules: Elections
+    "log-ok": _Lemma(
+        lambda run: {
+            "any-two-logs-compare": z3.Or(_formula(run("log_ok", a, b, c, d)), _formula(run("log_ok", c, d, a, b))),
+            "a-log-is-as-good-as-itself": _formula(run("log_ok", a, b, a, b)),
+            "transitive": z3.Implies(
+                z3.And(_formula(run("log_ok", a, b, c, d)), _formula(run("log_ok", c, d, e, z3.Int("f")))),
+                _formula(run("log_ok", a, b, e, z3.Int("f"))),
+            ),
+            "never-an-older-term": z3.Implies(a < c, z3.Not(_formula(run("log_ok", a, b, c, d)))),
+            "never-shorter-in-one-term": z3.Implies(z3.And(a == c, b < d), z3.Not(_formula(run("log_ok", a, b, c, d)))),
+        }
+    ),
+    "grant-vote": _Lemma(
+        lambda run: {
+            "only-for-an-up-to-date-log": p,
+            "not-while-a-leader-is-heard": z3.Not(q),
+            "one-candidate-per-term": z3.Or(a == _NOBODY, a == b),
+        },
+        lambda run: [b != _NOBODY, _formula(run("grant_vote", a, b, p, q))],
+    ),
+    "vote-after-step-down": _Lemma(
+        lambda run: {
+            "kept-within-the-term": z3.Implies(b == c, run("vote_after_step_down", a, b, c) == a),
+            "free-in-a-later-term": z3.Implies(c > b, run("vote_after_step_down", a, b, c) == _NOBODY),
+        }
+    ),
+    "pre-vote-term": _Lemma(lambda run: {"raises-nothing": run("pre_vote_term", a) == a}),
+    "vote-is-durable-first": _Lemma(lambda run: {"always": _formula(run("vote_is_durable_first"))}),
+}
+
+
+def claims(rules: Rules, without: frozenset[str]) -> dict[str, Callable[[], Claim]]:
+    """Each lemma, and for those with assumptions that these can hold."""
+    made: dict[str, Callable[[], Claim]] = {}
+    for name, lemma in LEMMAS.items():
+        run = partial(_call, rules)
+        if lemma.assume(run):
+            made[f"{name}/possible"] = partial(_possible, lemma, run)
+        made[name] = partial(_claim, name, lemma, run)
+    return made
+
+
+def _call(rules: Rules, rule: str, *arguments: Any) -> Any:  # noqa: ANN401
+    return _RUN.call(getattr(rules, rule), *arguments)
+
+
+def _possible(lemma: _Lemma, run: Callable[..., Any]) -> Claim:
+    return Claim(lemma.assume(run))
+
+
+def _claim(name: str, lemma: _Lemma, run: Callable[..., Any]) -> Claim:
+    return Claim(lemma.assume(run), lemma.goals(run), _picture)
+
+
+def _picture(model: z3.ModelRef) -> str:
+    values = sorted((str(declared), str(model[declared])) for declared in model.decls() if declared.arity() == 0)
+    return ", ".join(f"{name} = {value}" for name, value in values)
+
+
+PROOF = Proof(
+    "rules",
+    "rules: Commit index, Visibility, Acks, Flush, Heartbeats, Recovery, Elections",
+    "Each decision rule keeps what the core relies on, whatever its arguments; quorums for one to seven voters.",
+    claims,
+    (
+        Twin(
+            "commit-counts-dirty",
+            "the largest offset that any voter has reached",
+            "commit-candidate/3-voters",
+            "a-majority-has-reached-it",
+            {"commit_candidate": lambda own_flushed, followers: max([own_flushed, *followers])},
+        ),
+        Twin(
+            "commit-before-own-flush",
+            "the leader's own flushed offset does not bound the candidate",
+            "commit-candidate/3-voters",
+            "the-leader-has-flushed-it",
+            {"commit_candidate": lambda own_flushed, followers: sorted([own_flushed, *followers])[len(followers) // 2]},
+        ),
+        Twin(
+            "quorum-one-off",
+            "of an even number of voters one half is taken for a majority",
+            "majority-replicated/4-voters",
+            "a-majority-has-reached-it",
+            {
+                "majority_replicated": lambda majority, own_dirty, followers: max(
+                    majority, sorted([own_dirty, *followers])[(len(followers) + 1) // 2]
+                )
+            },
+        ),
+        Twin(
+            "follower-commit-unclamped",
+            "a follower takes over the leader's commit index",
+            "follower-commit",
+            "at-most-flushed",
+            {"follower_commit": lambda commit, leader_commit, flushed, verified: max(commit, leader_commit)},
+        ),
+        Twin(
+            "flush-assigns",
+            "the flushed offset is set, not raised",
+            "flushed-after",
+            "never-moves-back",
+            {"flushed_after": lambda flushed, captured: captured},
+        ),
+        Twin(
+            "flush-ignores-truncation",
+            "every flush counts",
+            "accept-flush",
+            "no-truncation-came-between",
+            {"accept_flush": lambda truncations_at_start, truncations_now: True},
+        ),
+        Twin(
+            "stale-reply-accepted",
+            "no guard on replies that were overtaken",
+            "reply-is-current",
+            "only-newer",
+            {"reply_is_current": lambda sequence, last_processed: True},
+        ),
+        Twin(
+            "recovery-late-commit-sample",
+            "the commit index is sampled after the read",
+            "recovery-commit",
+            "at-most-what-was-committed-before-the-read",
+            {"recovery_commit": lambda chunk_end, commit_before_read, commit_now: min(chunk_end, commit_now)},
+        ),
+        Twin(
+            "recovery-never-flushes",
+            "the last chunk asks for no flush",
+            "recovery-flush",
+            "at-the-end-if-the-last-write-required-it",
+            {"recovery_flush": lambda last_chunk, last_write_required, unflushed_bytes, every_bytes: False},
+        ),
+        Twin(
+            "recovery-resends",
+            "what was sent is forgotten",
+            "recovery-waits",
+            "once-all-is-sent",
+            {"recovery_waits": lambda last_sent, leader_dirty: False},
+        ),
+        Twin(
+            "vote-for-all",
+            "a node votes for whoever asks",
+            "grant-vote",
+            "one-candidate-per-term",
+            {
+                "grant_vote": lambda voted_for, candidate, candidate_log_ok, heard_leader: (
+                    candidate_log_ok and not heard_leader
+                )
+            },
+        ),
+        Twin(
+            "vote-twice",
+            "a node that steps down forgets its vote",
+            "vote-after-step-down",
+            "kept-within-the-term",
+            {"vote_after_step_down": lambda voted_for, old_term, new_term: -1},
+        ),
+        Twin(
+            "vote-not-durable",
+            "messages do not wait for the disk",
+            "vote-is-durable-first",
+            "always",
+            {"vote_is_durable_first": lambda: False},
+        ),
+        Twin(
+            "prevote-bumps-term",
+            "asking for pre-votes raises the term",
+            "pre-vote-term",
+            "raises-nothing",
+            {"pre_vote_term": lambda term: term + 1},
+        ),
+    ),
+)

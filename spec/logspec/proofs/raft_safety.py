@@ -1,0 +1,354 @@
+"""Safety of Raft with flush and crash, for all numbers of nodes, terms and offsets, as an inductive invariant.
+
+Two layers. The first knows quorums and proves *leader completeness*: what was committed is in the log of every later
+leader. The second takes that as a fact, forgets quorums, and proves what a user cares about: committed entries are
+flushed, no two nodes commit different entries, no node ever cuts off what it committed. The key conjunct is
+``replied-is-durable``: while an entry of some term can still be committed (``choosable``), every node that was
+counted for it has it on disk; a power loss cannot undo what a leader counts on.
+"""
+
+# A short formula reads best as a named lambda; z3 has no type hints.
+# ruff: noqa: E731
+# mypy: disable-error-code="no-untyped-call"
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
+
+import z3
+
+from logspec.proofs.claims import Claim, Proof, Rules, Twin
+from logspec.proofs.pictures import picture
+from logspec.proofs.raft_invariants import commit_invariants, facts, gaplessness, invariants
+from logspec.proofs.raft_state import (
+    BEFORE,
+    NOBODY,
+    STEPS,
+    Choice,
+    Commit,
+    Name,
+    State,
+    Step,
+    append_entries,
+    ask_for_votes,
+    axioms,
+    become_leader,
+    begin_flush,
+    count_own,
+    end_flush,
+    follow_commit,
+    grant_vote,
+    leader_append,
+    leader_commit,
+    reply,
+    restart,
+    save_vote,
+    send_vote,
+    start,
+    step_down,
+    tell_commit,
+    time_out,
+    truncate_and_append,
+)
+from logspec.proofs.vocabulary import (
+    Count,
+    Epoch,
+    Formula,
+    Index,
+    Node,
+    Offset,
+    Quorum,
+    TermSort,
+    exists,
+    forall,
+    implies,
+    is_scoped,
+    member,
+    quorums_intersect,
+)
+
+
+def _quorums(without: frozenset[str]) -> list[Formula]:
+    return [] if "quorums-intersect" in without else [quorums_intersect()]
+
+
+def _without(formulas: Mapping[str, Formula], without: frozenset[str]) -> list[Formula]:
+    return [formula for key, formula in formulas.items() if key not in without]
+
+
+SIZES = {Node: 3, Index: 3, TermSort: 4, Count.sort: 2, Commit: 2, Quorum: 3, Name: 4}
+"""Counterexamples are looked for with three nodes, two entries, three terms beside the first."""
+
+
+@dataclass(frozen=True)
+class Known:
+    """What is known before a step, by layer."""
+
+    first: Mapping[str, Formula]
+    gaps: Mapping[str, Formula]
+    second: Mapping[str, Formula]
+    axioms: list[Formula]
+
+    def tidy(self) -> list[Formula]:
+        """All that holds in a state that can be reached, as far as it is known."""
+        return [
+            *self.first.values(),
+            *self.gaps.values(),
+            *self.second.values(),
+            forall(Node, lambda n: exists(TermSort, lambda t: BEFORE.at(n, t))),
+            forall(Node, lambda n: exists(TermSort, lambda t: BEFORE.disk_at(n, t))),
+            forall(Node, lambda n: exists(Quorum, lambda q: z3.Not(member(n, q)))),
+            z3.Not(BEFORE.elected(Epoch.least)),
+        ]
+
+
+@dataclass(frozen=True)
+class World:
+    """What a state is taken for: ``see`` may identify variables, so that one proof serves two statements."""
+
+    see: Callable[[State], State]
+
+    def before(self) -> State:
+        """The state before a step."""
+        return self.see(BEFORE)
+
+
+def _as_it_is(s: State) -> State:
+    return s
+
+
+POWER_LOSS = World(_as_it_is)
+"""What is dirty may be lost."""
+
+
+@lru_cache(maxsize=4)
+def known_before(scoped: bool, world: World = POWER_LOSS) -> Known:
+    """Built once for each world, with quantifiers and, for counterexamples, without."""
+    s = world.before()
+    return Known(invariants(s), gaplessness(s), commit_invariants(s), axioms())
+
+
+def claims(
+    rules: Rules, without: frozenset[str] = frozenset(), world: World = POWER_LOSS
+) -> dict[str, Callable[[], Claim]]:
+    """Runs in which every step happens (vacuity), the initial state, and for each step what it must keep."""
+    made: dict[str, Callable[[], Claim]] = {run: partial(_reachable, run, rules, world) for run in RUNS}
+    made["start"] = partial(_start, without, world)
+    for make in STEPS:
+        name_of_step = make.__name__.replace("_", "-")
+        made[f"{name_of_step}/logs"] = partial(_keeps_logs, make, rules, without, world)
+        made[f"{name_of_step}/gaps"] = partial(_keeps_gapless, make, rules, world)
+        made[f"{name_of_step}/commits"] = partial(_keeps_commits, make, rules, without, world)
+    return made
+
+
+def _start(without: frozenset[str], world: World) -> Claim:
+    s = world.see(start())
+    return Claim([*axioms(), *_quorums(without)], {**invariants(s), **gaplessness(s), **commit_invariants(s)})
+
+
+def _take(make: MakeStep, rules: Rules, without: frozenset[str], world: World) -> Step:
+    step = make(world.before(), rules, Choice())
+    if "truncation-lowers-flushed" in without:
+        return replace(step, after=replace(step.after, flushed=BEFORE.flushed))
+    return replace(step, after=world.see(step.after))
+
+
+def _keeps_logs(make: MakeStep, rules: Rules, without: frozenset[str], world: World) -> Claim:
+    """The first layer is inductive."""
+    step, known = _take(make, rules, without, world), known_before(is_scoped(), world)
+    assume = [*known.axioms, *_quorums(without), *_without(known.first, without), step.guard]
+    tidy = [] if without else known.tidy()
+    goals = {**invariants(step.after), **_permanent(step.after)}
+    return Claim(assume, goals, picture(world.before(), step.after), tidy)
+
+
+def _permanent(after: State) -> dict[str, Formula]:
+    """A leader's log is only appended to, and what was committed stays so: other proofs may look back."""
+    s, T, I = BEFORE, TermSort, Index  # noqa: E741, N806
+    kept = lambda e: z3.And(
+        after.happened(e),
+        after.commit_term(e) == s.commit_term(e),
+        after.commit_offset(e) == s.commit_offset(e),
+    )
+    return {
+        "leaders-logs-only-grow": forall(
+            T, I, T, lambda t, i, u: implies(s.term_log(t, i, u), after.term_log(t, i, u))
+        ),
+        "commits-stay": forall(Commit, lambda e: implies(s.happened(e), kept(e))),
+    }
+
+
+def _keeps_gapless(make: MakeStep, rules: Rules, world: World) -> Claim:
+    step, known = _take(make, rules, frozenset(), world), known_before(is_scoped(), world)
+    assume = [*known.axioms, *facts(known.first), *known.gaps.values(), step.guard]
+    return Claim(assume, gaplessness(step.after), picture(world.before(), step.after), known.tidy())
+
+
+def _keeps_commits(make: MakeStep, rules: Rules, without: frozenset[str], world: World) -> Claim:
+    """The second layer is inductive, given what the first says before and after the step."""
+    step, known = _take(make, rules, without, world), known_before(is_scoped(), world)
+    assume = [*known.axioms, *facts(known.first), *facts(invariants(step.after))]
+    assume += [*_without(known.second, without), step.guard]
+    return Claim(assume, commit_invariants(step.after), picture(world.before(), step.after), known.tidy())
+
+
+MakeStep = Callable[[State, Rules, Choice], Step]
+Run = Sequence[tuple[MakeStep, str]]
+
+_ELECTS_FIRST: Run = (
+    (time_out, "n1"), (save_vote, "n1"), (ask_for_votes, "n1"), (grant_vote, "n2"), (save_vote, "n2"), (send_vote,
+    "n2"),
+    (become_leader, "n1"), (leader_append, "n1"),
+)  # fmt: skip
+
+RUNS: Mapping[str, Run] = {
+    "a-run-that-commits": (
+        *_ELECTS_FIRST,
+        (begin_flush, "n1"), (end_flush, "n1"), (append_entries, "n2"), (begin_flush, "n2"), (end_flush, "n2"),
+        (reply, "n2"), (count_own, "n1"), (leader_commit, "n1"), (tell_commit, "n1"), (follow_commit, "n2"),
+    ),
+    "a-run-that-truncates": (
+        *_ELECTS_FIRST,
+        (time_out, "n2"), (save_vote, "n2"), (ask_for_votes, "n2"), (grant_vote, "n3"), (save_vote, "n3"),
+        (send_vote, "n3"), (become_leader, "n2"), (leader_append, "n2"), (truncate_and_append, "n1"), (step_down, "n2"),
+        (restart, "n2"),
+    ),
+}  # fmt: skip
+"""Runs from the empty state that take every step at least once: the steps are possible, and so are the invariants."""
+
+
+def _reachable(run_name: str, rules: Rules, world: World) -> Claim:
+    """Every step of a run is possible after those before it."""
+    nodes = {label: z3.Const(label, Node) for label in ("n1", "n2", "n3")}
+    state, run = world.see(start()), RUNS[run_name]
+    assume = [*axioms(), quorums_intersect(), z3.Distinct(*nodes.values())]
+    for number, (make, label) in enumerate(run):
+        choice = Choice(f"_{number}")
+        step = make(state, rules, choice)
+        assume += [choice.n == nodes[label], step.guard]
+        state = world.see(step.after)
+    if run[-1][0] is follow_commit:
+        assume.append(state.commit(nodes["n2"]) != Offset.least)
+    return Claim(assume)
+
+
+TWINS = (
+    Twin(
+        "commit-counts-dirty",
+        "an offset that is only dirty is counted as durable",
+        "reply/logs",
+        "replied-is-durable",
+        {"replicated_flushed": lambda dirty, flushed, match: min(dirty, match)},
+    ),
+    Twin(
+        "commit-ignores-match",
+        "a flushed tail of another log is counted",
+        "reply/logs",
+        "replied-is-durable",
+        {"replicated_flushed": lambda dirty, flushed, match: flushed},
+    ),
+    Twin(
+        "commit-old-term",
+        "a leader commits by an entry of an older term",
+        "leader-commit/logs",
+        "commit-is-of-its-term",
+        {"may_commit": lambda candidate, commit, candidate_term, current_term: candidate > commit},
+    ),
+    Twin(
+        "follower-commit-unclamped",
+        "a follower takes over the leader's commit index",
+        "follow-commit/commits",
+        "commit-at-most-flushed",
+        {"follower_commit": lambda commit, leader_commit, flushed, verified: max(commit, leader_commit)},
+    ),
+    Twin(
+        "follower-commit-unverified",
+        "a follower commits a flushed tail that its leader does not have",
+        "follow-commit/commits",
+        "committed-entries-are-the-committed-ones",
+        {"follower_commit": lambda commit, leader_commit, flushed, verified: max(commit, min(leader_commit, flushed))},
+    ),
+    Twin(
+        "flush-ignores-truncation",
+        "a flush that a truncation overtook counts for what was appended since",
+        "end-flush/logs",
+        "flushed-at-most-durable",
+        {"accept_flush": lambda truncations_at_start, truncations_now: True},
+    ),
+    Twin(
+        "flush-assigns",
+        "an older flush that ends later takes the flushed offset back",
+        "end-flush/commits",
+        "commit-at-most-flushed",
+        {"flushed_after": lambda flushed, captured: captured},
+    ),
+    Twin(
+        "duplicate-truncates",
+        "a delayed duplicate cuts off what matches",
+        "truncate-and-append/commits",
+        "commit-at-most-flushed",
+        {"batch_matches": lambda term_here, term_there: False},
+    ),
+    Twin(
+        "vote-twice",
+        "a node that steps down forgets its vote",
+        "step-down/logs",
+        "vote-on-disk-is-the-vote",
+        {"vote_after_step_down": lambda voted_for, old_term, new_term: NOBODY},
+    ),
+    Twin(
+        "vote-for-all",
+        "a node votes for whoever asks",
+        "grant-vote/logs",
+        "vote-on-disk-is-the-vote",
+        {"grant_vote": lambda voted_for, candidate, candidate_log_ok, heard_leader: candidate_log_ok},
+    ),
+    Twin(
+        "vote-for-a-shorter-log",
+        "the up-to-date check looks at the offset alone",
+        "grant-vote/logs",
+        "vote-in-memory-is-for-a-complete-log",
+        {"log_ok": lambda last_term, dirty, own_last_term, own_dirty: dirty >= own_dirty},
+    ),
+    Twin(
+        "vote-not-durable",
+        "a vote leaves before it is on disk",
+        "send-vote/logs",
+        "sent-vote-is-durable",
+        {"vote_is_durable_first": lambda: False},
+    ),
+    Twin(
+        "truncation-keeps-flushed",
+        "truncation does not lower the flushed offset, so that what is appended again counts as flushed",
+        "truncate-and-append/logs",
+        "flushed-at-most-durable",
+        without=frozenset({"truncation-lowers-flushed"}),
+    ),
+    Twin(
+        "quorums-need-not-intersect",
+        "two majorities without a common member",
+        "become-leader/logs",
+        "one-leader-per-term",
+        without=frozenset({"quorums-intersect"}),
+    ),
+    Twin(
+        "without-the-key-conjunct",
+        "nothing says that what was counted is durable",
+        "grant-vote/logs",
+        "vote-in-memory-is-for-a-complete-log",
+        without=frozenset({"replied-is-durable"}),
+    ),
+)
+
+PROOF = Proof(
+    "raft-safety",
+    "raft-recovery: Flushing strategy; rules: Commit index, Flush, Elections, Truncation, crash, restart",
+    "With any number of nodes, terms and offsets, through crashes and power losses, no two nodes commit"
+    " different entries, and what was committed is in every later leader's log and on the disks of a quorum.",
+    claims,
+    TWINS,
+    SIZES,
+)
