@@ -61,7 +61,7 @@ from .hashing import Table, empty_table, grown, place_of, roomy
 from .kernel import kernel, part
 
 _NONE = -1
-_KNOWN_GAPS = 1024
+_KNOWN_GAPS = 256
 
 
 class Values(NamedTuple):

@@ -160,6 +160,8 @@ class Family:
     columns: tuple[str, ...]
     """The columns that the fold reads, besides ``seq`` and ``kind``."""
     start: Callable[[Setting], Fold]
+    of_nodes: bool = False
+    """A history without internal events leaves it nothing to judge."""
 
 
 def outcome(

@@ -181,4 +181,5 @@ FAMILY = Family(
     frozenset({Kind.VOTE, Kind.LEADER, Kind.TERM, Kind.ROLE, Kind.FAULT}),
     ("node", "term", "peer", "f", "role"),
     ElectionsFold,
+    of_nodes=True,
 )

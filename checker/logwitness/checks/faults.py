@@ -17,7 +17,7 @@ from .contract import Loss
 from .hashing import grown
 from .kernel import kernel, part
 
-_SLOTS = 64
+_SLOTS = 48
 _EXAMPLES = 3
 # Numbers of a ledger line: batches, entries, bytes, first time, last time, then the first acknowledgements.
 _FIELDS = 5 + _EXAMPLES

@@ -359,4 +359,5 @@ FAMILY = Family(
     frozenset(_STATE_KINDS) | {Kind.STOP, Kind.CRASH, Kind.POWER_LOSS, Kind.STORAGE_ERROR, Kind.FAULT, Kind.PHASE},
     ("node", "f", "term", "offset", "dirty", "flushed", "commit", "visible"),
     OffsetsFold,
+    of_nodes=True,
 )

@@ -843,4 +843,5 @@ FAMILY = Family(
         "role",
     ),
     ReplicasFold,
+    of_nodes=True,
 )

@@ -67,6 +67,8 @@ def check(
         idempotent=bool(configuration.get("idempotent", True)),
         compiled=compiled,
     )
+    if not setting.voters:
+        families = tuple(family for family in families if not family.of_nodes)
     columns = {name for family in families for name in family.columns}
     reader = Reader(_name(source), columns, setting.words)
     logs = Logs(lambda: [family.start(setting) for family in families])

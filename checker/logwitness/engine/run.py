@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import msgspec
 
-from ..checks.contract import Check, Loss, Outcome, Verdict, Verdicts, worst
+from ..checks.contract import Check, Loss, Outcome, Verdict, Verdicts, outcome, worst
 
 HOLDS, VIOLATED, UNUSABLE, UNDECIDED = 0, 1, 2, 3
 """Exit statuses (architecture, "Verdicts")."""
@@ -68,7 +68,7 @@ def exit_status(checks: Sequence[Outcome], required: Collection[str] = ()) -> in
 
 
 def together(
-    checks: Iterable[Check], by_log: Sequence[tuple[str | None, Verdicts]], keep: int
+    checks: Sequence[Check], by_log: Sequence[tuple[str | None, Verdicts]], keep: int
 ) -> tuple[tuple[Outcome, ...], tuple[Loss, ...]]:
     """The outcomes of a run from those of its logs, in the order of ``checks``, and its loss account."""
     several = len(by_log) > 1
@@ -82,23 +82,25 @@ def together(
                     each = msgspec.structs.replace(each, violations=named)
                 found[each.id].append(each)
         losses += [msgspec.structs.replace(loss, log=log) if several else loss for loss in verdicts.losses or ()]
-    return tuple(_merged(name, outcomes, keep) for name, outcomes in found.items()), tuple(losses)
+    return tuple(_merged(check, found[check.id], keep) for check in checks), tuple(losses)
 
 
-def _merged(name: str, outcomes: Sequence[Outcome], keep: int) -> Outcome:
+def _merged(check: Check, outcomes: Sequence[Outcome], keep: int) -> Outcome:
+    if not outcomes:
+        return outcome(check, 0)
     if len(outcomes) == 1:
         return outcomes[0]
     verdict = worst([each.verdict for each in outcomes])
     reasons = [each.reason for each in outcomes if each.verdict is verdict and each.reason]
     return Outcome(
-        name,
+        check.id,
         verdict,
         sum(each.judged for each in outcomes),
         sum(each.violated for each in outcomes),
         sum(each.excused for each in outcomes),
         sum(each.unjudged for each in outcomes),
         tuple(violation for each in outcomes for violation in each.violations)[:keep],
-        reasons[0] if reasons else ("the history has no event" if not outcomes else None),
+        reasons[0] if reasons else None,
     )
 
 
