@@ -122,8 +122,9 @@ class _Ended:
         self.acked = self.ok_seq >= 0
         self.read = self.read_seq >= 0
         weak = (self.acks != ACKS_ALL) | bool(known.write_caching[0])
-        strong_loss = np.full(used, int(known.wipe_seq[0])) > self.ok_seq
-        power = int(known.power_seq[0]) > self.ok_seq
+        # What is lost may have been lost before its client heard of the acknowledgement.
+        strong_loss = np.full(used, int(known.wipe_seq[0])) > self.invoke_seq
+        power = int(known.power_seq[0]) > self.invoke_seq
         # acks 0 and 1 promise nothing; acks=all with write caching promises what no power loss takes.
         self.may_be_gone = (self.acks != ACKS_ALL) | (weak & power) | strong_loss
         self.power_seq = int(known.power_seq[0])

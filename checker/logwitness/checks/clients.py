@@ -218,7 +218,7 @@ def _inversion(values: Values, known: Known, found: Findings, first: int, row: i
     """``first`` was acknowledged before ``row`` was invoked: is it before it in the log?"""
     found.judged[REAL_TIME_INVERSION] += 1
     if offset <= values.offset[first]:
-        if values.acks[first] == ACKS_ALL and _may_be_gone(values, known, first, values.ok_seq[first]):
+        if values.acks[first] == ACKS_ALL and _may_be_gone(values, known, first, values.invoke_seq[first]):
             found.excused[REAL_TIME_INVERSION] += 1
             return
         e0, e1 = values.ok_seq[first], values.invoke_seq[row]
@@ -363,7 +363,7 @@ def _acknowledged(
         if both_all or same_term:
             found.judged[NON_MONOTONIC_APPEND] += 1
             if offset <= values.offset[former]:
-                gone = not same_term and _may_be_gone(values, known, former, values.ok_seq[former])
+                gone = not same_term and _may_be_gone(values, known, former, values.invoke_seq[former])
                 if gone or acks == ACKS_NONE or values.acks[former] == ACKS_NONE:
                     found.excused[NON_MONOTONIC_APPEND] += 1
                 else:
@@ -514,7 +514,11 @@ def _scan(
                 )
             elif f == F_TAIL and offset != NULL:
                 found.judged[STALE_TAIL] += 1
-                if offset < clients.tail[client]:
+                # Under write caching a power loss takes acknowledged entries, and with them the end of the log.
+                lost = known.write_caching[0] != 0 and known.power_seq[0] != _NONE
+                if offset < clients.tail[client] and (lost or known.wipe_seq[0] > clients.tail_seq[client]):
+                    found.excused[STALE_TAIL] += 1
+                elif offset < clients.tail[client]:
                     e0, e1 = clients.tail_seq[client], clients.seq[client]
                     report(found, STALE_TAIL, e0, e1, seq, -1, offset, clients.tail[client], -1, -1, -1)
                 if offset > known.tail[0]:

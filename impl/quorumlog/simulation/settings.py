@@ -27,6 +27,17 @@ _LEADERS_FALL = replace(
     ),
 )
 
+_LOST_POWER = replace(
+    _DEFAULT,
+    disk=DiskTiming(least=5 * MILLISECOND, most=60 * MILLISECOND),
+    faults=FaultMix(
+        weights={"power_loss": 6.0, "slow_disk": 3.0, "partition": 1.0},
+        targets={"leader": 2.0, "follower": 3.0, "majority": 2.0, "all": 1.0, "any": 2.0},
+        per_second=8.0,
+        longest=300 * MILLISECOND,
+    ),
+)
+
 SETTINGS: Mapping[str, ClusterConfiguration] = {
     # A bit of everything on three nodes.
     "default": _DEFAULT,
@@ -35,16 +46,9 @@ SETTINGS: Mapping[str, ClusterConfiguration] = {
     # The same on five nodes: a minority can hold what the others never saw.
     "five-nodes": replace(_LEADERS_FALL, nodes=5),
     # Power lost together, disks slow: dirty and flushed differ for long.
-    "lost-power": replace(
-        _DEFAULT,
-        disk=DiskTiming(least=5 * MILLISECOND, most=60 * MILLISECOND),
-        faults=FaultMix(
-            weights={"power_loss": 6.0, "slow_disk": 3.0, "partition": 1.0},
-            targets={"leader": 2.0, "follower": 3.0, "majority": 2.0, "all": 1.0, "any": 2.0},
-            per_second=8.0,
-            longest=300 * MILLISECOND,
-        ),
-    ),
+    "lost-power": _LOST_POWER,
+    # The same with acks=all that does not wait for a flush: losses are expected, and accounted for.
+    "write-caching": replace(_LOST_POWER, write_caching=True),
     # Elections that run into each other, all messages late and doubled, under little load.
     "stale-votes": replace(
         _DEFAULT,
