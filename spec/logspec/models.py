@@ -73,8 +73,9 @@ def _model(
         raise SpecError(f"{where}: expect is {expect!r}; it is `holds` or `violated`")
     if expect == "violated" and not merged.get("breaks"):
         raise SpecError(f"{where}: breaks is missing; name the invariant that this model must violate")
-    if "module" not in merged:
-        raise SpecError(f"{where}: module is missing, and `of` names no defaults that have one")
+    for needed in ("module", "init", "next"):
+        if needed not in merged:
+            raise SpecError(f"{where}: {needed} is missing, and `of` names no defaults that have one")
     if expect == "violated":  # a mutant is asked for the promise it breaks, and for nothing else
         kind = "properties" if merged["breaks"] in merged.get("properties", []) else "invariants"
         merged["invariants"], merged["properties"] = [], []

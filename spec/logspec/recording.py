@@ -138,17 +138,13 @@ def _trace(name: str, log: str | None, places: list[Place], known: Iterable[int]
     return trace
 
 
-def offset_of(trace_places: list[Place], upto: int, node: int, position: int) -> int:
-    """Return the offset at ``position`` of a node's log just before the event number ``upto``."""
+def offset_of(trace: Trace, index: int, position: int) -> int:
+    """Return the offset at a position of a node's log just before the node recorded event ``index``; -1 for none."""
+    at = trace.places[index]
     logs: Mapping[int, _NodeLog] = {}
-    count = 0
-    for _, event, after in follow(trace_places):
-        if event is not None:
-            if count == upto:
-                break
-            count += 1
-            logs = after
-    found = logs.get(node)
+    for _, _, after in follow([place for place in trace.places if place.seq < at.seq]):
+        logs = after
+    found = logs.get(at.event["node"])
     return found.offset(position) if found else -1
 
 

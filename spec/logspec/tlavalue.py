@@ -24,7 +24,10 @@ class Record(dict[Any, Any]):
 def parse_value(text: str) -> Any:  # noqa: ANN401
     """Return the value of one printed TLA+ expression; ValueError if it is none."""
     tokens = list(_tokens(text))
-    value, rest = _expression(tokens, 0)
+    try:
+        value, rest = _expression(tokens, 0)
+    except IndexError:
+        raise ValueError("a TLA+ value ends too early") from None
     if rest != len(tokens):
         raise ValueError(f"{tokens[rest]!r} is left over after a TLA+ value")
     return value

@@ -171,6 +171,7 @@ class _Reader:
     ) -> None:
         self.outcome = Outcome()
         self.names = ActionNames(work)
+        self.visits: dict[str, int] = {}
         self.on_progress = on_progress
         self.on_print = on_print or self.outcome.printed.append
 
@@ -181,6 +182,7 @@ class _Reader:
                     self.on_print(text)
             else:
                 self._message(code, severity, text)
+        self.outcome.unvisited = [self.names.source(place) for place, count in self.visits.items() if count == 0]
 
     def _message(self, code: int, severity: int, text: str) -> None:
         outcome = self.outcome
@@ -204,8 +206,8 @@ class _Reader:
                 outcome.actions[name] = outcome.actions.get(name, 0) + _integer(match[8])
         elif code == 2221:
             match = re.search(r"(line .*): ([\d,]+)", text)
-            if match and _integer(match[2]) == 0:
-                outcome.unvisited.append(self.names.source(match[1]))
+            if match:  # the same place may be counted several times, once for each action that it is part of
+                self.visits[match[1]] = self.visits.get(match[1], 0) + _integer(match[2])
         elif (match := _VIOLATED.search(text)) is not None and severity == 1:
             outcome.violated = match[1]
         elif severity == 1 and code not in (2121, 2264):

@@ -184,7 +184,7 @@ def _sentence(trace: Trace, index: int, state: Mapping[str, Any], allowed: Mappi
     kind, node = str(recorded[0]), int(event["node"])
 
     def offset(position: int) -> str:
-        return str(offset_of([*trace.places], index, node, position)) if position else "none"
+        return str(offset_of(trace, index, position)) if position else "none"
 
     head = f"node {node} ({state['role']}, term {state['term']})"
     if MISPLACED in recorded:

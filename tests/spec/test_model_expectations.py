@@ -1,0 +1,70 @@
+"""A model that does not come out as it declares fails, for each way in which it can differ."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from logspec.check import check_model
+from logspec.errors import SpecError
+from logspec.models import load_models
+from logspec.toolchain import Toolchain
+
+MODELS = load_models()
+HOLDS = MODELS["raft-old-term"]
+MUTANT = MODELS["flush-ignores-truncation"]
+
+
+@pytest.mark.parametrize(
+    ("model", "problem"),
+    [
+        (replace(HOLDS, distinct=1449), "1450 distinct states, 1449 are pinned"),
+        (replace(HOLDS, distinct=None), "1450 distinct states, and the model pins no number"),
+        (replace(HOLDS, unreached=frozenset({"Crash", "PowerLoss"})), "never taken: ClientAppend"),
+        (
+            replace(HOLDS, unreached=HOLDS.unreached | {"FollowerAppend"}),
+            "declared as unreached, but taken: FollowerAppend",
+        ),
+        (replace(MUTANT, breaks="FlushedIsDirty"), "FlushedIsDurable is violated; it should be FlushedIsDirty"),
+        (replace(MUTANT, holds=True), "FlushedIsDurable is violated"),
+        (
+            replace(MUTANT, configuration=MODELS["async-flush"].configuration.replace("MaxLog = 3", "MaxLog = 1")),
+            "FlushedIsDurable should be violated and is not",
+        ),
+        (replace(MUTANT, configuration="INIT Init\nNEXT Nowhere\n"), "TLC says: "),
+    ],
+)
+def test_a_difference_is_named(model: object, problem: str, tools: Toolchain) -> None:
+    checked = check_model(model, tools, workers=1, seconds=100)  # type: ignore[arg-type]
+    assert not checked.as_expected
+    assert checked.problems[0].startswith(problem)
+
+
+def test_a_run_that_takes_too_long_is_stopped(tools: Toolchain) -> None:
+    checked = check_model(MODELS["raft-power-loss"], tools, workers=1, seconds=2)
+    assert checked.problems == ("TLC was stopped after 2 s",)
+    assert checked.outcome.seconds < 20
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("models: [", "not readable as YAML"),
+        ("other: 1", "no mapping `models`"),
+        ("models: {m: {module: raft/AsyncFlush, expect: maybe}}", "expect is 'maybe'; it is `holds` or `violated`"),
+        ("models: {m: {module: raft/AsyncFlush, expect: violated}}", "breaks is missing"),
+        ("models: {m: {expect: holds}}", "module is missing"),
+        ("models: {m: {modul: x, expect: holds}}", "unknown field modul"),
+        ("models: {m: {module: x, init: I, next: N, constants: {C: [1]}, expect: holds}}", "constant C is [1]"),
+        ("models: {m: {module: x, expect: holds}}", "init is missing"),
+    ],
+)
+def test_a_bad_model_file_is_one_line(text: str, problem: str, tmp_path: Path) -> None:
+    file = tmp_path / "models.yaml"
+    file.write_text(text, encoding="utf-8")
+    with pytest.raises(SpecError) as caught:
+        load_models(file)
+    assert problem in str(caught.value)
+    assert str(file) in str(caught.value)

@@ -1,0 +1,205 @@
+"""Recorded runs followed in the specification: the reference's are allowed, others are not, from where it shows."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from logspec.cli import spec
+
+SETTINGS = ("default", "leaders-fall", "lost-power", "five-nodes", "stale-votes", "duplicates")
+
+MUTANTS = {  # mutant: setting, kinds of the event at which it shows first
+    "commit-counts-dirty": ("default", {"commit"}),
+    "commit-old-term": ("leaders-fall", {"commit"}),
+    "follower-commit-unclamped": ("default", {"commit"}),
+    "visible-jumps-pending": ("default", {"visible"}),
+    "duplicate-truncates": ("duplicates", {"truncate"}),
+    "prevote-bumps-term": ("default", {"term"}),
+}
+RARER_MUTANTS = {
+    "commit-ignores-match": ("leaders-fall", {"commit", "visible", "acked"}),
+    "commit-before-own-flush": ("lost-power", {"commit", "acked"}),
+    "ack-on-term-change": ("leaders-fall", {"acked"}),
+    "ack-without-term": ("leaders-fall", {"acked"}),
+    "truncated-ignores-committed-term": ("five-nodes", {"acked"}),
+    "visible-uses-dirty": ("default", {"visible"}),
+    "vote-ignores-log": ("leaders-fall", {"vote", "truncate", "commit"}),
+}
+
+
+def follow(*arguments: str) -> tuple[int, list[dict[str, Any]]]:
+    result = CliRunner().invoke(spec, ["trace", "--json", "--workers", "1", *arguments], standalone_mode=False)
+    assert result.exception is None, result.output
+    return result.return_value, [json.loads(line) for line in result.output.splitlines()]
+
+
+def test_the_reference_is_allowed(simulate: Callable[..., Path]) -> None:
+    runs = [simulate("--seed", str(seed), "--setting", name) for name in SETTINGS for seed in (1, 2)]
+    status, verdicts = follow(*map(str, runs))
+    assert [(verdict["run"], verdict["verdict"]) for verdict in verdicts[:-1] if verdict["verdict"] != "accepted"] == []
+    assert status == 0
+    assert verdicts[-1]["events"] > 5000
+
+
+@pytest.mark.long
+@pytest.mark.timeout(7200)
+def test_the_reference_is_allowed_for_500_seeds(simulate: Callable[..., Path]) -> None:
+    runs = [simulate("--seed", str(seed), "--setting", SETTINGS[seed % len(SETTINGS)]) for seed in range(500)]
+    status, verdicts = follow(*map(str, runs))
+    assert [verdict for verdict in verdicts[:-1] if verdict["verdict"] != "accepted"] == []
+    assert status == 0
+
+
+def reject(simulate: Callable[..., Path], mutants: dict[str, tuple[str, set[str]]], seeds: range) -> None:
+    """Of the runs of each mutant at least one is rejected, and each that is at an event of a kind that it can be."""
+    runs = {
+        str(simulate("--mutant", mutant, "--setting", setting, "--seed", str(seed))): mutant
+        for mutant, (setting, _) in mutants.items()
+        for seed in seeds
+    }
+    status, verdicts = follow(*runs)
+    assert status == 1
+    noticed = set()
+    for verdict in verdicts[:-1]:
+        if verdict["verdict"] == "rejected":
+            mutant = runs[verdict["run"]]
+            lines = (Path(verdict["run"]) / "events.jsonl").read_text().splitlines()
+            event = json.loads(lines[verdict["line"] - 1])
+            assert event["seq"] == verdict["seq"]
+            assert event["kind"] in mutants[mutant][1], (mutant, verdict["sentence"])
+            noticed.add(mutant)
+    assert noticed == set(mutants)
+
+
+def test_mutants_are_rejected_where_they_show(simulate: Callable[..., Path]) -> None:
+    reject(simulate, MUTANTS, range(1, 3))
+
+
+@pytest.mark.long
+@pytest.mark.timeout(3600)
+def test_rarer_mutants_are_rejected_where_they_show(simulate: Callable[..., Path]) -> None:
+    reject(simulate, RARER_MUTANTS, range(1, 9))
+
+
+HEAD = [
+    {
+        "kind": "start",
+        "node": 0,
+        "incarnation": 0,
+        "role": "follower",
+        "term": 0,
+        "dirty": -1,
+        "flushed": -1,
+        "commit": -1,
+    },
+    {"kind": "term", "node": 0, "role": "follower", "term": 1, "dirty": -1, "flushed": -1, "commit": -1},
+    {"kind": "role", "node": 0, "role": "candidate", "term": 1, "dirty": -1, "flushed": -1, "commit": -1},
+    {"kind": "vote", "node": 0, "role": "candidate", "peer": 0, "term": 1, "dirty": -1, "flushed": -1, "commit": -1},
+    {"kind": "leader", "node": 0, "role": "leader", "term": 1, "dirty": -1, "flushed": -1, "commit": -1},
+]
+LEADS = {"node": 0, "role": "leader", "term": 1}
+CONFIGURATION = {
+    "kind": "append",
+    **LEADS,
+    "offset": 0,
+    "entry_term": 1,
+    "acks": -1,
+    "dirty": 0,
+    "flushed": -1,
+    "commit": -1,
+}
+FLUSH = {"kind": "flush", **LEADS, "dirty": 0, "flushed": 0, "commit": -1}
+COMMIT = {"kind": "commit", **LEADS, "dirty": 0, "flushed": 0, "commit": 0}
+BATCH = {"kind": "append", **LEADS, "offset": 1, "last_offset": 3, "entry_term": 1, "acks": 1, "value": 7}
+BATCH |= {"dirty": 3, "flushed": 0, "commit": 0}
+
+HAND_MADE = [
+    ("one node commits what it flushed", [CONFIGURATION, FLUSH, COMMIT, BATCH], None, ""),
+    ("commit before flush", [CONFIGURATION, COMMIT | {"flushed": -1}], 6, "the spec allows at most none"),
+    (
+        "serves before it has committed",
+        [CONFIGURATION, FLUSH, BATCH | {"commit": -1}],
+        7,
+        "no entry of its term is committed",
+    ),
+    (
+        "commit in the midst of a batch",
+        [CONFIGURATION, FLUSH, COMMIT, BATCH, COMMIT | {"dirty": 3, "commit": 2}],
+        9,
+        "ends no batch",
+    ),
+    ("a gap", [CONFIGURATION, FLUSH, COMMIT, BATCH | {"offset": 2}], 8, "ends no batch"),
+    ("flushed more than there is", [CONFIGURATION, FLUSH | {"flushed": 1}], 6, "ends no batch"),
+    (
+        "a changed column without an event",
+        [CONFIGURATION, FLUSH, COMMIT, BATCH | {"flushed": -1}],
+        8,
+        "its flushed changed without an event",
+    ),
+    (
+        "a power loss takes what was flushed",
+        [CONFIGURATION, FLUSH, {"kind": "power_loss", "node": 0}, HEAD[0] | {"term": 1, "incarnation": 1}],
+        8,
+        "the spec allows an end from 0 to 0",
+    ),
+    (
+        "a crash takes what was not flushed",
+        [CONFIGURATION, {"kind": "crash", "node": 0}, HEAD[0] | {"term": 1, "incarnation": 1}],
+        7,
+        "the spec allows an end from 0 to 0",
+    ),
+    (
+        "a power loss may take what was not flushed",
+        [CONFIGURATION, {"kind": "power_loss", "node": 0}, HEAD[0] | {"term": 1, "incarnation": 1}],
+        None,
+        "",
+    ),
+    (
+        "a term that was voted in is forgotten",
+        [{"kind": "power_loss", "node": 0}, HEAD[0] | {"incarnation": 1}],
+        6,
+        "a term from 1 to 1",
+    ),
+]
+
+
+def write(path: Path, events: list[dict[str, Any]]) -> str:
+    rows = [{"seq": number, "time": number, **event} for number, event in enumerate(events)]
+    lines = [{"kind": "history", "version": 1}, *rows]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    return str(path)
+
+
+def test_hand_made_runs(tmp_path: Path) -> None:
+    files = [write(tmp_path / f"{n}.jsonl", HEAD + events) for n, (_, events, _, _) in enumerate(HAND_MADE)]
+    _, verdicts = follow(*files)
+    by_run = {verdict["run"]: verdict for verdict in verdicts[:-1]}
+    for file, (name, _, seq, words) in zip(files, HAND_MADE, strict=True):
+        verdict = by_run[file]
+        assert (name, verdict.get("seq")) == (name, seq)
+        assert words in verdict.get("sentence", ""), name
+        if seq is not None:
+            assert verdict["line"] == seq + 2
+
+
+def test_a_run_of_clients_alone_is_unexercised(tmp_path: Path) -> None:
+    events = [{"kind": "invoke", "process": 0, "op": 0, "f": "append", "value": 1, "acks": -1}]
+    status, verdicts = follow(write(tmp_path / "clients.jsonl", events))
+    assert status == 3
+    assert verdicts == [{"run": str(tmp_path / "clients.jsonl"), "verdict": "unexercised"}]
+
+
+def test_coverage_names_actions_and_what_was_never_evaluated(tmp_path: Path) -> None:
+    _, verdicts = follow("--coverage", write(tmp_path / "run.jsonl", [*HEAD, CONFIGURATION, FLUSH, COMMIT, BATCH]))
+    assert {name for name, count in verdicts[-1]["actions"].items() if count} == {
+        *("StandForElection", "Role", "OwnVote", "BecomeLeader", "AppendConfiguration", "Flush", "AdvanceCommit"),
+        *("ClientAppend", "Crash"),
+    }
+    assert any("log' = [log EXCEPT ![n] = Keep(@, k)]" in place for place in verdicts[-1]["unvisited"])
+    assert not any("MayCommit" in place for place in verdicts[-1]["unvisited"])
