@@ -14,6 +14,8 @@ import click
 import msgspec
 
 from .errors import HistoryError
+from .exporters import write_jepsen_json
+from .importers import ForeignFormat
 from .manifest import Manifest
 from .merge import merge_runs
 from .run import write_file, write_run
@@ -24,6 +26,8 @@ from .writers import Format
 
 _PATH = click.Path(path_type=Path)
 _FORMATS = click.Choice([str(f) for f in Format])
+_TARGETS = click.Choice([*(str(f) for f in Format), str(ForeignFormat.JEPSEN_JSON)])
+_SOURCES = click.Choice([*(str(f) for f in Format), *(str(f) for f in ForeignFormat)])
 
 
 class _BadHistory(click.ClickException):
@@ -53,25 +57,36 @@ def history() -> None:
 @click.argument("source", type=_PATH)
 @click.argument("target", type=_PATH)
 @click.option(
-    "--format", "format_", type=_FORMATS, help="Format of the events; default: as TARGET is called, else jsonl."
+    "--format", "format_", type=_TARGETS, help="Format of the events; default: as TARGET is called, else jsonl."
 )
+@click.option("--from", "from_", type=_SOURCES, help="Format of SOURCE; default: by content.")
 @click.option("--lenient", is_flag=True, help="Set bad lines aside instead of stopping at the first one.")
 @click.option(
     "--quarantine", type=_PATH, help="Where --lenient keeps them; default: SOURCE's events, .quarantine.jsonl."
 )
-def convert(source: Path, target: Path, format_: str | None, lenient: bool, quarantine: Path | None) -> None:
+def convert(
+    source: Path, target: Path, format_: str | None, from_: str | None, lenient: bool, quarantine: Path | None
+) -> None:
     """Write the history SOURCE anew as TARGET.
 
     TARGET is a file if its name ends with .jsonl, .jsonl.zst or .parquet, else a run directory. It must not exist;
-    it appears whole or not at all.
+    it appears whole or not at all. SOURCE may be of another tool (Jepsen's EDN, JSON and logs, Porcupine's key-value
+    logs), and with --format jepsen-json TARGET is one file for others: what clients did and what was injected.
 
     \b
     Examples:
       logwitness history convert runs/42 42.parquet
       logwitness history convert killed-run/ saved-run/ --format zst
       logwitness history convert --lenient damaged.jsonl good.jsonl
+      logwitness history convert store/latest/history.edn run.parquet
+      logwitness history convert runs/42 42.json --format jepsen-json
     """
-    run = open_run(source, lenient=lenient, quarantine=quarantine)
+    run = open_run(source, lenient=lenient, quarantine=quarantine, format=_format(from_))
+    if format_ == ForeignFormat.JEPSEN_JSON:
+        count = write_jepsen_json(target, run.batches())
+        _say(run)
+        click.echo(f"{target}: {count} operation maps")
+        return
     wanted = Format(format_) if format_ else None
     try:
         named: Format | None = Format.of_name(target)
@@ -154,6 +169,12 @@ def show(
     for line in table_lines(source, selection, width):
         click.echo(line)
     _say(source)
+
+
+def _format(name: str | None) -> Format | ForeignFormat | None:
+    if name is None:
+        return None
+    return ForeignFormat(name) if name in set(ForeignFormat) else Format(name)
 
 
 def _say(run: RunSource) -> None:

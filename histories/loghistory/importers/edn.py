@@ -18,7 +18,7 @@ _SMALLEST, _LARGEST = -(1 << 63), (1 << 63) - 1
 _LONGEST_NUMBER = 40
 
 _TOKEN = re.compile(
-    r'"(?:[^"\\]+|\\.)*"'
+    r'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
     r"|;[^\n]*"
     r"|\#\{|\#_|\#\#[A-Za-z]+|\#[^\s,;\"\[\](){}\\^]*"
     r"|[\[\](){}^]"
@@ -161,7 +161,17 @@ def _number(token: str) -> int | float | str:
 def _string(text: str) -> str:
     if "\\" not in text:
         return text
-    return _ESCAPE.sub(_unescaped, text)
+    return _joined(_ESCAPE.sub(_unescaped, text))
+
+
+def _joined(text: str) -> str:
+    """The text with pairs of surrogates, which Java writes for some characters, as those characters."""
+    if not any("\ud800" <= character <= "\udfff" for character in text):
+        return text
+    try:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16")
+    except UnicodeDecodeError:
+        raise EdnError("a text has half a surrogate pair") from None
 
 
 def _unescaped(match: re.Match[str]) -> str:
@@ -179,7 +189,7 @@ def _character(name: str) -> str:
     if len(name) == 5 and name[0] == "u":
         with_code = name[1:]
         if all(c in "0123456789abcdefABCDEF" for c in with_code):
-            return chr(int(with_code, 16))
+            return _joined(chr(int(with_code, 16)))
     if name in _CHARACTERS:
         return _CHARACTERS[name]
     raise EdnError("a character is unknown")

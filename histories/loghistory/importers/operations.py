@@ -25,6 +25,7 @@ _WIDTH = len(COLUMNS)
 _PLACE = {column.name: place for place, column in enumerate(COLUMNS)}
 _TYPES = {"invoke": Kind.INVOKE, "ok": Kind.OK, "fail": Kind.FAIL, "info": Kind.INFO}
 _REGISTER = frozenset({"read", "write", "cas"})
+_READS = frozenset({"read", "read_committed", "final_read"})
 _POSITIONS = frozenset({"assign", "subscribe"})
 _HEALING = ("stop", "heal", "resume", "recover", "end", "restart")
 _LONGEST_WORD = 1 << 10
@@ -51,7 +52,7 @@ class _Open:
     keyed: bool
     """The value is a pair of a key and the value proper."""
     pairs: bool
-    """A read of a log that answers pairs of offset and value."""
+    """On a log: it answers a pair of offset and value, or such pairs."""
     value: Value
     parts: list[_Part] | None = field(default=None)
 
@@ -160,20 +161,19 @@ class Operations:
 
     def _plain_invocation(self, operation: Mapping[str, Value], opened: _Open, columns: dict[str, Any]) -> None:
         f, value = opened.f, opened.value
-        if opened.log is None:
-            if f in _REGISTER and _is_keyed(f, value):
-                opened.keyed = True
-                opened.log = columns["log"] = log_name(value[0])
-                opened.value = value = value[1]
-            elif f == "append":
-                self._is_log = True
-                columns |= _valued(value)
-                return
-            elif f in ("read", "read_committed", "final_read") and (self._is_log or "offset" in operation):
-                opened.pairs = "offset" in operation
-                columns["offset"] = operation.get("offset") if opened.pairs else 0
-                _require_offset(columns["offset"], optional=True)
-                return
+        if opened.log is None and f in _REGISTER and _is_keyed(f, value):
+            opened.keyed = True
+            opened.log = columns["log"] = log_name(value[0])
+            opened.value = value = value[1]
+        if f == "append" and (opened.log is None or "acks" in operation):
+            self._is_log = opened.pairs = True
+            columns |= _valued(value)
+            return
+        if f in _READS and ("offset" in operation or (self._is_log and opened.log is None)):
+            opened.pairs = "offset" in operation
+            columns["offset"] = operation.get("offset") if opened.pairs else 0
+            _require_offset(columns["offset"], optional=True)
+            return
         if value is not None:
             columns["text"] = as_json(value)
 
@@ -206,7 +206,7 @@ class Operations:
             if not _is_pair(value) or log_name(value[0]) != opened.log:
                 raise Malformed("value", f"{_named(value)} does not answer for key {opened.log}", "[key value]")
             value = value[1]
-        if f == "append" and opened.log is None:
+        if f == "append" and opened.pairs:
             offset = value[0] if _is_pair(value) and not _is_pair(opened.value) else None
             _require_offset(offset, optional=True)
             columns["offset"] = offset
@@ -217,7 +217,7 @@ class Operations:
             columns["text"] = as_json([log_name(key) for key in _keys(opened.value if value is None else value)])
         elif opened.pairs or (f == "read" and self._is_log and opened.log is None and type(value) is list):
             batches = value if opened.pairs else list(enumerate(value))
-            count = self._observe(opened.op, columns["process"], None, None, batches, time)
+            count = self._observe(opened.op, columns["process"], None, opened.log, batches, time)
             columns["count"] = count
             if not opened.pairs:
                 columns["offset"] = count

@@ -17,8 +17,8 @@ from ..lines import BLOCK, MAX_LINE
 from ..validity import Reason
 from .edn import MAX_DEPTH, words
 
-_EDN = re.compile(r'"(?:[^"\\]+|\\.)*"|"|;[^\n]*\n|;|\\.|\\|[\[\](){}]', re.DOTALL)
-_JSON = re.compile(r'"(?:[^"\\]+|\\.)*"|"|[\[\]{}]', re.DOTALL)
+_EDN = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"|"|;[^\n]*\n|;|\\.|\\|[\[\](){}]', re.DOTALL)
+_JSON = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"|"|[\[\]{}]', re.DOTALL)
 _CLOSING = {"[": "]", "(": ")", "{": "}"}
 _REMEDY = "give one map an operation, or one vector of them"
 
@@ -74,13 +74,13 @@ class Pieces:
         self._line = 1
         self._counted = 0
         self._ended = False
+        self._dropping = 0
 
     def __iter__(self) -> Iterator[Piece]:
         stack: list[str] = []
         outer = 0  # vectors around the maps: 0 or 1
         start = 0  # of the map that is open, or of what stands between maps
         place = 0
-        dropped = False
         while True:
             match = self._significant.search(self._text, place)
             if match is None or (len(match[0]) == 1 and match[0] in '";\\'):
@@ -101,18 +101,19 @@ class Pieces:
             token = match[0]
             if token in _CLOSING:
                 if not stack:
-                    kind = self._between(start, match.start())
+                    fine = self._between(start, match.start())
                     start = match.start()
-                    if kind is None or (token != "{" and (outer or kind)):
-                        if kind is not None:
-                            self._refuse(start, Reason.WRONG_TYPE, f"a {token!r} instead of a map", _REMEDY)
+                    if not fine:
                         start = place = self._next_line(start)
                         continue
-                    if token != "{":
+                    if token != "{" and not self._dropping:
+                        if outer:
+                            self._refuse(start, Reason.WRONG_TYPE, f"a {token!r} instead of a map", _REMEDY)
+                            start = place = self._next_line(start)
+                            continue
                         outer += 1
                         start = place
                         continue
-                    dropped = bool(kind)
                 stack.append(token)
                 if len(stack) > MAX_DEPTH:
                     problem, remedy = f"the forms nest deeper than {MAX_DEPTH}", "name a history of operations"
@@ -129,7 +130,9 @@ class Pieces:
                     stack.clear()
                     start = place = self._next_line(place)
                 elif not stack:
-                    if not dropped:
+                    if self._dropping:
+                        self._dropping -= 1
+                    else:
                         yield Piece(self._line_of(start), self._text[start:place])
                     start = place
         if stack or outer or (match is not None and match[0] == '"'):
@@ -161,30 +164,26 @@ class Pieces:
         end = self._text.find("\n", place)
         return len(self._text) if end < 0 else end + 1
 
-    def _between(self, start: int, end: int) -> str | None:
-        """What stands between two maps: "" for nothing of weight, "drop" if it takes the next form away.
+    def _between(self, start: int, end: int) -> bool:
+        """Whether what stands between two forms may stand there: tags, and words that take the next form away.
 
-        None if it does not belong there; it was refused then.
+        What may not is refused.
         """
         text = self._text[start:end]
         if not text.strip(" \t\r\n,"):
-            return ""
-        if self._json:
-            tokens = text.split()
-        else:
-            tokens = list(words(text))
-        kind = ""
-        for position, token in enumerate(tokens):
-            if token.startswith("^") or token == "#_":
-                following = tokens[position + 1 : position + 2]
-                kind = "" if following and following[0][0] not in "^#" else "drop"
-            elif position and (tokens[position - 1].startswith("^") or tokens[position - 1] == "#_"):
+            return True
+        for token in text.split() if self._json else words(text):
+            if not self._json and (token == "^" or token == "#_"):
+                self._dropping += 1
+            elif not self._json and token[0] == "#":
                 continue
-            elif token[0] != "#" or self._json:
+            elif self._dropping:
+                self._dropping -= 1
+            else:
                 problem = f"{quote(token)} where an operation should begin"
                 self._refuse(start + text.find(token), Reason.NOT_JSON, problem, _REMEDY)
-                return None
-        return kind
+                return False
+        return True
 
     def _refuse(self, place: int, reason: Reason, problem: str, remedy: str) -> None:
         error = HistoryError(self._file, self._line_of(place), None, problem, remedy)
