@@ -31,6 +31,32 @@ def events(path: Path) -> list[dict[str, Any]]:
     return [{name: value for name, value in row.items() if value is not None} for row in rows]
 
 
+def test_what_is_cut_is_said_and_a_lost_vote_is_refused(
+    tmp_path: Path, arena: Callable[..., Any], put: Callable[..., Any]
+) -> None:
+    async def body(bench: Any) -> None:  # noqa: ANN401
+        cluster = bench.cluster
+        leader = await bench.leader()
+        client = await cluster.client(leader)
+        assert (await put(client, 1, acks=-1)).outcome == "success"
+        await cluster.kill(leader)
+        (segment,) = sorted((tmp_path / f"node-{leader}" / "log").glob("*.log"))[-1:]
+        with segment.open("ab") as file:
+            file.write(b"torn")
+        await cluster.start(leader)
+        await cluster.wait_for(leader)
+        said = (tmp_path / f"node-{leader}.stderr").read_text()
+        assert said.startswith(f"node {leader}: cut 4 bytes behind offset ")
+        await cluster.kill(leader)
+        (tmp_path / f"node-{leader}" / "vote").unlink()
+        await cluster.start(leader)
+        await bench.until(lambda: gone(cluster, leader), "the node refuses to start")
+        said = (tmp_path / f"node-{leader}.stderr").read_text()
+        assert "vote: it is missing beside a log that has entries; restore it" in said
+
+    arena(tmp_path, body)
+
+
 def test_graceful_stop_and_restart(tmp_path: Path, arena: Callable[..., Any], put: Callable[..., Any]) -> None:
     async def body(bench: Any) -> None:  # noqa: ANN401
         cluster = bench.cluster

@@ -51,6 +51,8 @@ from quorumlog.raft.state import Restored
 from quorumlog.storage.disk import StorageError
 from quorumlog.storage.files import FileDisk
 from quorumlog.storage.log import Log
+from quorumlog.storage.recovery import RecoveryReport
+from quorumlog.storage.sealed import FileDamaged
 from quorumlog.storage.vote import VoteStore
 
 DRAIN_SECONDS = 1.0
@@ -92,6 +94,12 @@ class Node:
         incarnation = _next_incarnation(self._disk)
         log = Log.open(self._disk, "log")
         votes = VoteStore(self._disk)
+        _report_recovery(number, log.recovery)
+        if not self._disk.exists("vote"):
+            if log.dirty >= 0:
+                problem = "vote: it is missing beside a log that has entries; restore it, or remove the node's data"
+                raise FileDamaged(f"{configuration.data}/{problem} and let it recover from the others")
+            votes.save(0, None)  # from here on a missing vote is a lost vote
         term, voted_for = votes.load()
         index = LogIndex.of(
             ((place.base_offset, place.last_offset, place.term) for place in log.headers()),
@@ -244,6 +252,13 @@ def run(configuration: NodeConfiguration, rules: Rules = REFERENCE, supervisor: 
 def _say(node: int, text: str) -> None:
     with contextlib.suppress(OSError):
         print(f"node {node}: {' '.join(text.split())}", file=sys.stderr, flush=True)
+
+
+def _report_recovery(node: int, recovery: RecoveryReport) -> None:
+    """Say what was cut from the log, so that nothing goes silently."""
+    if recovery.bytes_cut:
+        behind = "; undamaged batches lay behind it" if recovery.whole_batches_behind else ""
+        _say(node, f"cut {recovery.bytes_cut} bytes behind offset {recovery.dirty}: {recovery.reason}{behind}")
 
 
 def _next_incarnation(disk: FileDisk) -> int:
