@@ -1,0 +1,103 @@
+"""The rules of the specification are those that the implementation runs: same names, same arguments, same answers.
+
+TLC evaluates each operator of ``Rules.tla`` on every combination of small arguments and compares it with the function
+of the same name.
+"""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+import re
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from logspec.places import spec_directory
+from logspec.tlc import run_tlc
+from logspec.toolchain import Toolchain
+from quorumlog.raft.rules import NOBODY, PENDING, REFERENCE, SUCCESS, TRUNCATED, Rules
+
+RULES = {field.name: getattr(REFERENCE, field.name) for field in fields(Rules)}
+
+PACE = {
+    "recovery_flush": "when a flush is asked for does not matter to the specification: it may happen at any time",
+    "recovery_waits": "what is sent again does not matter: anything may arrive any number of times",
+    "may_dispatch": "the same",
+    "flush_required": "has no forced flush; compared below without it",
+}
+"""Rules that the specification leaves open, and why."""
+
+OUTCOMES = {PENDING: '"pending"', SUCCESS: '"success"', TRUNCATED: '"truncated"'}
+SMALL = range(-1, 4)
+
+
+def operator(rule: str) -> str:
+    return "".join(word.capitalize() for word in rule.split("_"))
+
+
+def arity(name: str) -> int:
+    text = (spec_directory() / "raft" / "Rules.tla").read_text(encoding="utf-8")
+    head = re.search(rf"^{name}(\(([^)]*)\))? ==", text, re.MULTILINE)
+    assert head is not None, f"Rules.tla has no {name}"
+    return len(head[2].split(",")) if head[1] else 0
+
+
+@pytest.mark.parametrize("rule", [rule for rule in RULES if rule not in PACE])
+def test_every_rule_is_an_operator_with_the_same_arguments(rule: str) -> None:
+    assert arity(operator(rule)) == len(inspect.signature(RULES[rule]).parameters)
+
+
+def literal(value: object) -> str:
+    if isinstance(value, bool):
+        return "TRUE" if value else "FALSE"
+    if isinstance(value, tuple):
+        return "<<" + ", ".join(map(literal, value)) + ">>"
+    return str(value)
+
+
+def domain(rule: str, parameter: inspect.Parameter) -> Sequence[Any]:
+    if parameter.annotation == "bool":
+        return (False, True)
+    if parameter.annotation == "Sequence[int]":
+        return [*itertools.product(range(3), repeat=2), *itertools.product((0, 2), repeat=4)]
+    if parameter.name in ("chunk_end", "commit_now", "sequence", "truncations_at_start", "truncations_now"):
+        return range(3)
+    return SMALL if len(inspect.signature(RULES[rule]).parameters) < 5 else range(-1, 3)
+
+
+def table(rule: str, answer: Callable[..., Any]) -> str:
+    """``ASSUME`` for one rule: on every row of arguments the operator gives what the function gives."""
+    parameters = inspect.signature(answer).parameters.values()
+    count = len(parameters)
+    rows = []
+    for arguments in itertools.product(*(domain(rule, parameter) for parameter in parameters)):
+        result = answer(*arguments)
+        told = OUTCOMES[result] if rule.startswith("resolve_") else literal(result)
+        rows.append(f"<<{', '.join([*map(literal, arguments), told])}>>")
+    call = operator(rule) + (f"({', '.join(f'row[{n}]' for n in range(1, count + 1))})" if count else "")
+    return f"ASSUME \\A row \\in {{{', '.join(rows)}}} : {call} = row[{count + 1}]\n"
+
+
+def test_every_operator_gives_what_the_function_gives(tools: Toolchain, tmp_path: Path) -> None:
+    for file in (spec_directory() / "raft").glob("*.tla"):
+        shutil.copy(file, tmp_path)
+    lines = ["---- MODULE RuleTable ----", "EXTENDS Rules", "VARIABLE x", "Init == x = 0", "Next == UNCHANGED x"]
+    lines += [table(rule, function) for rule, function in RULES.items() if rule not in PACE]
+    module = tmp_path / "RuleTable.tla"
+    configuration = f"INIT Init\nNEXT Next\nCONSTANT Nobody = {NOBODY}\n".replace(f"= {NOBODY}", "<- NoNode")
+    lines += [f"NoNode == {NOBODY}"]
+    module.write_text("\n".join([*lines, "===="]), encoding="utf-8")
+    outcome = run_tlc(tools, module, configuration, workers=1, coverage=False, seconds=200)
+    assert outcome.errors == []
+    assert outcome.status == 0
+    assert outcome.distinct == 1
+
+    wrong = table("may_commit", lambda candidate, commit, candidate_term, current_term: candidate > commit)
+    module.write_text("\n".join([*lines, wrong, "===="]), encoding="utf-8")
+    outcome = run_tlc(tools, module, configuration, workers=1, coverage=False, seconds=200)
+    assert "is false" in outcome.errors[0]
