@@ -53,7 +53,7 @@ from .codes import (
     STORAGE_ERROR,
     TRIM,
 )
-from .columns import Columns, Ints
+from .columns import Array, Columns, Ints
 from .contract import Family, Loss, Setting, Verdicts
 from .faults import Faults, empty_faults, fault_code, note_fault, with_fault_room
 from .findings import Findings, KernelFold, report
@@ -68,9 +68,9 @@ class Values(NamedTuple):
     """Every value that was named, by row."""
 
     value: Ints
-    acks: Ints
-    invokes: Ints
-    fails: Ints
+    acks: Array
+    invokes: Array
+    fails: Array
     invoke_seq: Ints
     fail_seq: Ints
     ok_seq: Ints
@@ -80,10 +80,10 @@ class Values(NamedTuple):
     read_offset: Ints  # where it was first read
     read_last: Ints
     read_seq: Ints
-    final: Ints  # 1: a final read returned it
+    final: Array  # 1: a final read returned it
     width: Ints  # offsets that it fills, as far as its invocation says
     size: Ints
-    after: Ints  # when it was invoked: the row of the farthest acks=all append acknowledged
+    after: Array  # when it was invoked: the row of the farthest acks=all append acknowledged
 
 
 class Clients(NamedTuple):
@@ -91,24 +91,24 @@ class Clients(NamedTuple):
 
     f: Ints
     seq: Ints  # of the invocation
-    row: Ints  # the value it appends
+    row: Array  # the value it appends
     position: Ints  # the next offset it must be given; NULL if unknown
     position_seq: Ints
     following: Ints  # where its last read ended
     tail: Ints  # entries known when it asked for the tail
     tail_seq: Ints
-    term_row: Ints  # the farthest append acknowledged in `_Known.term` when it invoked
+    term_row: Array  # the farthest append acknowledged in `_Known.term` when it invoked
     term: Ints
-    last_row: Ints  # its last acknowledged append
+    last_row: Array  # its last acknowledged append
     last_term: Ints
 
 
 class Bound(NamedTuple):
     """By offset: the value that a read last returned there, and the acks=all append acknowledged there."""
 
-    read_row: Ints
+    read_row: Array
     read_seq: Ints
-    ack_row: Ints
+    ack_row: Array
 
 
 class Known(NamedTuple):
@@ -545,6 +545,7 @@ def _scan(
 
 
 _ZEROS = ("invokes", "fails", "final", "width", "size")
+_NARROW = ("acks", "invokes", "fails", "final", "after", "row", "read_row", "ack_row", "last_row", "term_row")
 _NULLS = ("value", "offset", "last", "read_offset", "read_last", "position", "following", "term", "last_term")
 
 
@@ -552,8 +553,8 @@ def _fill(name: str) -> int:
     return 0 if name in _ZEROS else NULL if name in _NULLS else _NONE
 
 
-def _blank(names: tuple[str, ...]) -> dict[str, Ints]:
-    return {name: np.full(16, _fill(name), dtype=np.int64) for name in names}
+def _blank(names: tuple[str, ...]) -> dict[str, Array]:
+    return {name: np.full(16, _fill(name), dtype=np.int32 if name in _NARROW else np.int64) for name in names}
 
 
 def _gap_room(rows: int, seen_low: Ints, seen_high: Ints) -> Gaps:

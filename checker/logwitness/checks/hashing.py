@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .columns import Ints
+from .columns import Array, Ints
 from .kernel import Kernel, kernel, part
 
 _FIRST_SIZE = 64
@@ -20,12 +20,12 @@ class Table(NamedTuple):
     """Open addressing with linear probing; ``rows`` is -1 where a place is free. The size is a power of two."""
 
     keys: Ints
-    rows: Ints
+    rows: Array
 
 
 def empty_table(size: int = _FIRST_SIZE) -> Table:
     """A table without keys."""
-    return Table(np.zeros(size, dtype=np.int64), np.full(size, -1, dtype=np.int64))
+    return Table(np.zeros(size, dtype=np.int64), np.full(size, -1, dtype=np.int32))
 
 
 @part
@@ -54,11 +54,11 @@ def _move(old: Table, new: Table) -> None:
 
 
 def roomy(table: Table, used: int, more: int, compiled: bool) -> Table:
-    """The table, or a larger copy, with room for ``more`` keys beside the ``used`` ones at no more than half full."""
+    """The table, or a larger copy, with room for ``more`` keys beside the ``used`` ones at two thirds full at most."""
     size = len(table.keys)
-    if 2 * (used + more) <= size:
+    if 3 * (used + more) <= 2 * size:
         return table
-    while size < 2 * (used + more):
+    while 2 * size < 3 * (used + more):
         size *= 2
     new = empty_table(size)
     mover: Kernel[[Table, Table], None] = _move
@@ -66,10 +66,10 @@ def roomy(table: Table, used: int, more: int, compiled: bool) -> Table:
     return new
 
 
-def grown(array: Ints, used: int, more: int, fill: int) -> Ints:
-    """The array, or a copy at least twice as long, with room for ``more`` values behind the ``used`` ones."""
+def grown(array: Array, used: int, more: int, fill: int) -> Array:
+    """The array, or a copy at least half as long again, with room for ``more`` values behind the ``used`` ones."""
     if used + more <= len(array):
         return array
-    new = np.full(max(2 * len(array), used + more), fill, dtype=array.dtype)
+    new = np.full(max(3 * len(array) // 2, used + more), fill, dtype=array.dtype)
     new[:used] = array[:used]
     return new

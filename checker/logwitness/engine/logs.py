@@ -8,12 +8,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..checks.codes import CRASH, FAULT, HEAL, PHASE, POWER_LOSS, STOP, STORAGE_ERROR
+from ..checks.codes import CRASH, FAULT, HEAL, KINDS, PHASE, POWER_LOSS, STOP, STORAGE_ERROR
 from ..checks.columns import Array, Columns
 from ..checks.contract import Fold, Verdicts
 
 _SHARED = (STOP, CRASH, POWER_LOSS, STORAGE_ERROR, FAULT, HEAL, PHASE)
 """Kinds that without a log concern all logs of a run."""
+
+_IS_SHARED = np.isin(np.arange(len(KINDS)), _SHARED)
 
 
 class Logs:
@@ -39,7 +41,7 @@ class Logs:
         starts = np.flatnonzero(np.diff(indices[order], prepend=-2))
         groups = dict(zip(indices[order][starts].tolist(), np.split(order, starts[1:]), strict=True))
         nameless = groups.pop(-1, np.zeros(0, dtype=np.int64))
-        shared = nameless[np.isin(columns.kind[nameless], _SHARED)]
+        shared = nameless[_IS_SHARED[columns.kind[nameless]]]
         present = {names[code]: rows for code, rows in groups.items()}
         for name, rows in present.items():
             self._give(name, columns.where(np.sort(np.concatenate([rows, shared]))))
@@ -47,7 +49,7 @@ class Logs:
             self._unnamed(columns.where(nameless), besides=present)
 
     def _unnamed(self, columns: Columns, besides: Sequence[str] | dict[str, Array] = ()) -> None:
-        shared = columns.where(np.isin(columns.kind, _SHARED))
+        shared = columns.where(_IS_SHARED[columns.kind])
         if len(shared.seq):
             for name in self._folds:
                 if name is not None and name not in besides:
