@@ -44,12 +44,15 @@ def model_of(source: RunSource) -> Model:
     counts = source.manifest.counts if source.manifest is not None else {}
     if any(kind not in _CLIENT for kind in counts if kind not in (Kind.FAULT, Kind.HEAL, Kind.PHASE)):
         return Model.LOG  # a node's own events: a run of ours
-    for batch in source.batches(["kind", "f"]):
+    for batch in source.batches(["kind", "f", "txn"]):
         kinds = set(batch.column("kind").unique().to_pylist())
         if not kinds & _CLIENT:
             continue
         mask = pc.equal(batch.column("kind").cast("string"), str(Kind.INVOKE))
-        names = set(batch.column("f").filter(mask).unique().to_pylist())
+        parts = batch.column("txn").is_valid()
+        names = set(batch.column("f").filter(pc.and_not(mask, parts)).unique().to_pylist())
+        # Parts of operations are those of Kafka, or of transactions that no model knows.
+        names |= set(batch.column("f").filter(pc.and_(mask, parts)).unique().to_pylist()) & {"send", "poll"}
         for model, words in _WITNESSES:
             if names & words:
                 return model

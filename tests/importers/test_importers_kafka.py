@@ -1,0 +1,177 @@
+"""Kafka-like histories: a good one, and for every anomaly of the table one that is a step away from it.
+
+A history is written as one line an operation: process, f, what was asked, how it ended, what was answered. Operations
+follow one another; those of a line with `|` are concurrent.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from loghistory import open_run
+from logwitness.checks.contract import Verdict
+from logwitness.models import Model, check_model, model_of
+from logwitness.models.anomalies import anomalies
+
+GOOD = """
+0 send [[:send 1 10]] ok [[:send 1 [0 10]]]
+1 send [[:send 1 11] [:send 2 12]] ok [[:send 1 [1 11]] [:send 2 [0 12]]]
+2 poll [[:poll]] ok [[:poll {1 [[0 10] [1 11]], 2 [[0 12]]}]]
+0 send [[:send 1 13]] ok [[:send 1 [3 13]]]
+2 poll [[:poll] [:poll]] ok [[:poll {1 [[3 13]]}] [:poll]]
+"""
+
+CASES: dict[str, tuple[str, list[str]]] = {
+    "good": ("", []),
+    "offset gaps from control records are legal": ("0 send [[:send 1 14]] ok [[:send 1 [900000000000 14]]]", []),
+    "two acknowledgements of one offset": (
+        "3 send [[:send 1 14]] ok [[:send 1 [3 14]]]",
+        ["inconsistent offset"],
+    ),
+    "a read of another value": ("3 poll [[:poll]] ok [[:poll {2 [[0 13]]}]]", ["inconsistent offset", "phantom"]),
+    "one value at two offsets": ("3 poll [[:poll]] ok [[:poll {1 [[3 13] [4 13]]}]]", ["duplicate"]),
+    "a value sent twice may be there twice": (
+        "0 send [[:send 1 13]] ok [[:send 1 [4 13]]]",
+        [],
+    ),
+    "a failed send is read": (
+        "3 send [[:send 1 14]] fail [[:send 1 14]]\n2 poll [[:poll]] ok [[:poll {1 [[4 14]]}]]",
+        ["aborted read"],
+    ),
+    "a failed send is not read": ("3 send [[:send 1 14]] fail [[:send 1 14]]", []),
+    "a send of a failed transaction is read": (
+        "3 txn [[:send 1 14] [:poll]] fail [[:send 1 14] [:poll]]\n2 poll [[:poll]] ok [[:poll {1 [[4 14]]}]]",
+        ["aborted read"],
+    ),
+    "nobody sent it": ("2 poll [[:poll]] ok [[:poll {1 [[4 99]]}]]", ["phantom"]),
+    "sent to another key": ("2 poll [[:poll]] ok [[:poll {2 [[1 11]]}]]", ["phantom"]),
+    "read before it was sent": (
+        "2 poll [[:poll]] ok [[:poll {1 [[4 99]]}]]\n0 send [[:send 1 99]] ok [[:send 1 [4 99]]]",
+        ["phantom"],
+    ),
+    "lost": (
+        "0 send [[:send 2 20]] ok [[:send 2 [1 20]]]\n0 send [[:send 2 21]] ok [[:send 2 [2 21]]]\n"
+        "3 poll [[:poll]] ok [[:poll {2 [[2 21]]}]]",
+        ["lost write"],
+    ),
+    "not yet read is not lost": ("0 send [[:send 2 20]] ok [[:send 2 [1 20]]]", []),
+    "an unknown send nobody read": ("3 send [[:send 1 14]] info [[:send 1 [2 14]]]", []),
+    "an unknown send is committed if it was read, with all its offsets": (
+        "3 send [[:send 2 20] [:send 2 21]] info [[:send 2 [1 20]] [:send 2 [2 21]]]\n"
+        "2 poll [[:poll]] ok [[:poll {2 [[2 21]]}]]",
+        ["lost write", "skip"],
+    ),
+    "an unknown send that was read": (
+        "3 send [[:send 2 20]] info [[:send 2 20]]\n2 poll [[:poll]] ok [[:poll {2 [[1 20]]}]]",
+        [],
+    ),
+    "unseen by a final read": (
+        "0 send [[:send 2 20]] ok [[:send 2 [1 20]]]\n3 poll [[:poll]] ok [[:poll {2 [[0 12]]}]]\n"
+        "3 poll [[:poll]] ok [[:poll {}]]",
+        ["unseen"],
+    ),
+    "a poll may return less than there is": (
+        "0 send [[:send 2 20]] ok [[:send 2 [1 20]]]\n3 poll [[:poll]] ok [[:poll {2 [[0 12]]}]]",
+        [],
+    ),
+    "a reader that passes over a value": (
+        "3 poll [[:poll]] ok [[:poll {1 [[0 10]]}]]\n3 poll [[:poll]] ok [[:poll {1 [[3 13]]}]]",
+        ["skip"],
+    ),
+    "a skip inside an operation": ("3 poll [[:poll] [:poll]] ok [[:poll {1 [[0 10]]}] [:poll {1 [[3 13]]}]]", ["skip"]),
+    "a reader that goes back": (
+        "3 poll [[:poll]] ok [[:poll {1 [[0 10] [1 11]]}]]\n3 poll [[:poll]] ok [[:poll {1 [[0 10] [1 11]]}]]",
+        ["non-monotonic read"],
+    ),
+    "offsets rise inside an operation": (
+        "3 poll [[:poll] [:poll]] ok [[:poll {1 [[1 11]]}] [:poll {1 [[0 10] [1 11]]}]]",
+        ["non-monotonic read"],
+    ),
+    "assign without the key forgets its position": (
+        "2 assign [2] ok [2]\n2 assign [1 2] ok [1 2]\n2 poll [[:poll]] ok [[:poll {1 [[0 10]]}]]",
+        [],
+    ),
+    "assign with the key keeps its position": (
+        "2 assign [1] ok [1]\n2 poll [[:poll]] ok [[:poll {1 [[0 10]]}]]",
+        ["non-monotonic read"],
+    ),
+    "subscribe with the key keeps its position": (
+        "2 subscribe [1 2] ok [1 2]\n2 poll [[:poll]] ok [[:poll {2 [[0 12]]}]]",
+        ["non-monotonic read"],
+    ),
+    "a failed assign changes nothing": (
+        "2 assign [2] fail [2]\n2 poll [[:poll]] ok [[:poll {1 [[0 10]]}]]",
+        ["non-monotonic read"],
+    ),
+    "an aborted transaction puts the position back": (
+        "3 poll [[:poll]] ok [[:poll {1 [[0 10]]}]]\n3 txn [[:poll]] fail [[:poll {1 [[1 11] [3 13]]}]]\n"
+        "3 txn [[:poll]] ok [[:poll {1 [[1 11] [3 13]]}]]",
+        [],
+    ),
+    "a reader of unknown position": (
+        "3 poll [[:poll]] ok [[:poll {1 [[0 10]]}]]\n3 txn [[:poll]] info [[:poll]]\n"
+        "3 poll [[:poll]] ok [[:poll {1 [[0 10]]}]]",
+        [],
+    ),
+    "one client's sends out of order": (
+        "4 send [[:send 3 30] [:send 3 31]] ok [[:send 3 [1 30]] [:send 3 [0 31]]]",
+        ["non-monotonic append"],
+    ),
+    "acknowledged before, yet after": (
+        "4 send [[:send 3 30]] ok [[:send 3 [1 30]]]\n5 send [[:send 3 31]] ok [[:send 3 [0 31]]]",
+        ["real-time inversion"],
+    ),
+    "concurrent sends may come in any order": (
+        "4 send [[:send 3 30]] ok [[:send 3 [1 30]]] | 5 send [[:send 3 31]] ok [[:send 3 [0 31]]]",
+        [],
+    ),
+}
+
+
+def _edn(text: str) -> str:
+    lines = []
+    for line in text.strip().splitlines():
+        asked, answered = [], []
+        for operation in line.split(" | "):
+            process, f, rest = operation.split(" ", 2)
+            kind = next(word for word in ("ok", "fail", "info") if f"] {word} [" in rest)
+            question, answer = rest.split(f" {kind} ", 1)
+            asked.append(f"{{:type :invoke, :process {process}, :f :{f}, :value {question}}}")
+            answered.append(f"{{:type :{kind}, :process {process}, :f :{f}, :value {answer}}}")
+        lines += asked + answered
+    return "\n".join(lines)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_anomaly(tmp_path: Path, name: str) -> None:
+    more, expected = CASES[name]
+    path = tmp_path / "history.edn"
+    path.write_text(_edn(f"{GOOD.strip()}\n{more}"))
+    source = open_run(path)
+    assert model_of(source) is Model.KAFKA
+    verdict = check_model(source, Model.KAFKA)
+    assert sorted(anomalies(verdict.checks)) == sorted(expected)
+    assert verdict.verdict is (Verdict.VIOLATED if expected else Verdict.HOLDS)
+    assert verdict.exit_status == (1 if expected else 0)
+    for each in verdict.checks:
+        for violation in each.violations:
+            assert violation.events
+            assert violation.log is not None
+
+
+def test_a_request_for_the_beginning_makes_a_final_read(tmp_path: Path) -> None:
+    path = tmp_path / "history.edn"
+    ask = "{:type :%s, :process 3, :f :assign, :value [1 2], :seek-to-beginning? true}\n"
+    poll = "3 poll [[:poll]] ok [[:poll {1 [[0 10] [1 11]], 2 [[0 12]]}]]"
+    path.write_text(_edn(GOOD) + "\n" + ask % "invoke" + ask % "ok" + _edn(poll))
+    assert anomalies(check_model(open_run(path), Model.KAFKA).checks) == ["unseen"]
+
+
+def test_a_gap_of_a_billion_offsets_costs_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "history.edn"
+    lines = [f"0 send [[:send 1 {i}]] ok [[:send 1 [{i << 50} {i}]]]" for i in range(1, 2000)]
+    lines.append("1 poll [[:poll]] ok [[:poll {1 [" + " ".join(f"[{i << 50} {i}]" for i in range(1, 2000)) + "]}]]")
+    path.write_text(_edn("\n".join(lines)))
+    assert check_model(open_run(path), Model.KAFKA).exit_status == 0
