@@ -35,6 +35,8 @@ def is_integer(value: Value) -> bool:
 def as_json(value: Value) -> str:
     """A value as compact JSON: a keyword as the string with its colon, a set as the array of its members in order.
 
+    Keys of maps are without colon.
+
     Raises `Malformed` for integers beyond 64 bits, the only values that a reader of JSON can give and EDN cannot.
     """
     return _encode(_plain(value)).decode()
@@ -54,7 +56,7 @@ def _plain(value: Value) -> Value:
     if kind is Members:
         return sorted((_plain(item) for item in value), key=_encode)
     if kind is dict:
-        return {key if type(key) is str else as_json(key): _plain(item) for key, item in value.items()}
+        return {str(key) if isinstance(key, str) else as_json(key): _plain(item) for key, item in value.items()}
     return value
 
 
@@ -63,6 +65,8 @@ def log_name(key: Value) -> str:
 
     A text that looks like JSON is quoted, so that the keys 11 and "11" are two logs.
     """
+    if type(key) is Keyword:
+        return f":{key}"
     if type(key) is str and not _LOOKS_LIKE_JSON.match(key):
         return key
     return as_json(key)

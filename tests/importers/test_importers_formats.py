@@ -1,0 +1,264 @@
+"""The formats of other tools: what is read, how they are told apart, what becomes of each workload."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from loghistory import open_run
+from loghistory.cli import history
+from loghistory.importers import ForeignFormat
+from loghistory.importers.edn import EdnError, forms
+from logwitness.commands import FORMATS, MODELS, check_command
+from logwitness.models import Model, check_model, model_of
+
+OPERATION = "{:process 0, :type :invoke, :f :read, :value nil}"
+OTHER = "{:process 1, :type :invoke, :f :read, :value nil}"
+
+
+def _write(tmp_path: Path, text: str, name: str = "history") -> Path:
+    path = tmp_path / name
+    path.write_text(text)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("nil true false", [None, True, False]),
+        ("1 -2 +3 4N 9223372036854775807", [1, -2, 3, 4, 9223372036854775807]),
+        ("1.5 1e3 2.5M 1/2 ##Inf", [1.5, 1000.0, 2.5, "1/2", "##Inf"]),
+        (r'"a\n\"\\" "\u00e9" "\ud83d\ude00"', ['a\n"\\', "é", "😀"]),
+        (r"\a \newline \u0041 :a/b sym", ["a", "\n", "A", "a/b", "sym"]),
+        ("[1 (2) #{3}] {:a [1], 2 nil}", [[1, [2], [3]], {"a": [1], 2: None}]),
+        ('#inst "2020" #a.b.C{:x 1} ^:m [1] ^{:line 1} {}', ["2020", {"x": 1}, [1], {}]),
+        ("1 #_2 3 #_ #_ 4 5 6 ; 7\n8", [1, 3, 6, 8]),
+        ("#:ns{:a 1}", [{"a": 1}]),
+    ],
+)
+def test_edn(text: str, expected: list[Any]) -> None:
+    assert forms(text) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[",
+        "]",
+        "[}",
+        "{:a}",
+        "{:a 1 :a 2}",
+        "{[] 1}",
+        "9223372036854775808",
+        "1x",
+        ":",
+        "#",
+        "#_",
+        "^",
+        r'"\q"',
+        r'"\ud800"',
+        r"\unknown",
+        "[" * 65,
+        "9" * 100000,
+    ],
+)
+def test_what_is_no_edn_is_refused(text: str) -> None:
+    with pytest.raises(EdnError):
+        forms(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "format_"),
+    [
+        (f"{OPERATION}\n{OTHER}\n", "jepsen-edn"),
+        (f"[{OPERATION} {OTHER}]", "jepsen-edn"),
+        (f"; a comment\n({OPERATION}\n ; another\n {OTHER})\n", "jepsen-edn"),
+        (f"#jepsen.history.Op{OPERATION}\n#jepsen.history.Op {OTHER}", "jepsen-edn"),
+        (f"^{{:a 1}} [{OPERATION}, #_ {{:b 1}} ^:x {OTHER} #_ foo]", "jepsen-edn"),
+        ('{"process":0,"type":"invoke","f":"read"}\n{"type":"invoke","f":"read","process":1}\n', "jepsen-json"),
+        ('[{"process":0,"type":"invoke","f":"read"},\n {"type":"invoke","f":"read","process":1}]', "jepsen-json"),
+        ("starting\nINFO  jepsen.util - 0 :invoke :read nil\nINFO  jepsen.util - 1 :invoke :read nil\n", "jepsen-log"),
+        ("0\t:invoke\t:read\tnil\n1\t:invoke\t:read\tnil\n:nemesis\t:invoke\t:kill\tnil\n", "jepsen-log"),
+        ("2020-01-01 INFO [worker 0] jepsen.util: 0\t:invoke\t:read\tnil\nx: 1 :invoke :read", "jepsen-log"),
+        ('{:process 0, :type :invoke, :f :get, :key "1", :value nil}\n'
+         '{:process 1, :type :invoke, :f :put, :key "1", :value "x"}\n', "porcupine-kv"),
+    ],
+)  # fmt: skip
+def test_formats_are_told_by_content(tmp_path: Path, text: str, format_: str) -> None:
+    path = _write(tmp_path, text)
+    source = open_run(path)
+    assert source.format == format_
+    assert source.table(["process"]).column(0).to_pylist() == [0, 1]
+    # And whatever the content looks like, if it is said.
+    assert open_run(path, format=ForeignFormat(format_)).table().equals(source.table())
+
+
+def _run(tmp_path: Path, *operations: tuple[int, str, str, str]) -> Path:
+    lines = [f"{{:process {p}, :type :{t}, :f :{f}, :value {v}}}" for p, t, f, v in operations]
+    return _write(tmp_path, "\n".join(lines))
+
+
+def _judged(path: Path) -> tuple[Model, str, list[str]]:
+    source = open_run(path)
+    model = model_of(source)
+    verdict = check_model(source, model)
+    return model, str(verdict.verdict), [each.id for each in verdict.checks if each.violated]
+
+
+WORKLOADS: dict[str, tuple[list[tuple[int, str, str, str]], Model, list[str]]] = {
+    "a queue": (
+        [
+            (0, "invoke", "enqueue", "1"),
+            (0, "ok", "enqueue", "1"),
+            (1, "invoke", "dequeue", "nil"),
+            (1, "ok", "dequeue", "1"),
+            (1, "invoke", "drain", "nil"),
+            (1, "ok", "drain", "[]"),
+        ],
+        Model.QUEUE,
+        [],
+    ),
+    "a queue that gives a value twice": (
+        [
+            (0, "invoke", "enqueue", "1"),
+            (0, "ok", "enqueue", "1"),
+            (1, "invoke", "dequeue", "nil"),
+            (1, "ok", "dequeue", "1"),
+            (1, "invoke", "drain", "nil"),
+            (1, "ok", "drain", "[1]"),
+        ],
+        Model.QUEUE,
+        ["linearizable"],
+    ),
+    "a set": (
+        [(0, "invoke", "add", "1"), (0, "ok", "add", "1"), (1, "invoke", "read", "nil"), (1, "ok", "read", "#{1}")],
+        Model.SET,
+        [],
+    ),
+    "a set that forgets": (
+        [(0, "invoke", "add", "1"), (0, "ok", "add", "1"), (1, "invoke", "read", "nil"), (1, "ok", "read", "#{}")],
+        Model.SET,
+        ["linearizable"],
+    ),
+    "a log read as a list": (
+        [
+            (0, "invoke", "append", "7"),
+            (0, "ok", "append", "7"),
+            (1, "invoke", "read", "nil"),
+            (1, "ok", "read", "[7]"),
+        ],
+        Model.LOG,
+        [],
+    ),
+    "a log with a value that nobody appended": (
+        [
+            (0, "invoke", "append", "7"),
+            (0, "ok", "append", "[0 7]"),
+            (1, "invoke", "read", "nil"),
+            (1, "ok", "read", "[7 8]"),
+        ],
+        Model.LOG,
+        ["phantom", "linearizable-log"],
+    ),
+    "independent registers": (
+        [
+            (0, "invoke", "write", "[1 7]"),
+            (0, "ok", "write", "[1 7]"),
+            (1, "invoke", "read", "[2 nil]"),
+            (1, "ok", "read", "[2 nil]"),
+            (1, "invoke", "cas", "[1 [7 8]]"),
+            (1, "ok", "cas", "[1 [7 8]]"),
+        ],
+        Model.CAS_REGISTER,
+        [],
+    ),
+    "one of several registers is stale": (
+        [
+            (0, "invoke", "write", "[1 7]"),
+            (0, "ok", "write", "[1 7]"),
+            (1, "invoke", "read", "[1 nil]"),
+            (1, "ok", "read", "[1 nil]"),
+            (1, "invoke", "read", "[2 nil]"),
+            (1, "ok", "read", "[2 nil]"),
+        ],
+        Model.CAS_REGISTER,
+        ["linearizable"],
+    ),
+    "a register that begins with 0": (
+        [(0, "invoke", "read", "nil"), (0, "ok", "read", "0"), (0, "invoke", "write", "1"), (0, "ok", "write", "1")],
+        Model.CAS_REGISTER,
+        [],
+    ),
+    "values that are no scalars": (
+        [
+            (0, "invoke", "write", "{:a #{2 1}}"),
+            (0, "ok", "write", "{:a #{2 1}}"),
+            (1, "invoke", "read", "nil"),
+            (1, "ok", "read", "{:a #{1 2}}"),
+        ],
+        Model.CAS_REGISTER,
+        [],
+    ),
+    "a fault injector's words": (
+        [(0, "invoke", "read", "nil"), (0, "ok", "read", "nil")],
+        Model.REGISTER,
+        [],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WORKLOADS)
+def test_workloads(tmp_path: Path, name: str) -> None:
+    operations, model, violated = WORKLOADS[name]
+    found, verdict, checks = _judged(_run(tmp_path, *operations))
+    assert found is model
+    assert set(violated) == set(checks)
+    assert verdict == ("violated" if violated else "holds")
+
+
+def test_faults_are_kept_for_the_time_line(tmp_path: Path) -> None:
+    path = _write(
+        tmp_path,
+        f"{OPERATION}\n{{:process :nemesis, :type :info, :f :kill, :value {{:n1 :killed}}}}\n"
+        "{:process :nemesis, :type :info, :f :heal}\n{:process 0, :type :info, :f :read, :error [:timeout 1]}",
+    )
+    rows = open_run(path).table().to_pylist()
+    assert [row["kind"] for row in rows] == ["invoke", "fault", "heal", "info"]
+    assert (rows[1]["f"], rows[1]["text"], rows[3]["reason"]) == ("kill", '{"n1":":killed"}', '[":timeout",1]')
+
+
+def test_the_names_on_the_command_line_are_those_of_the_models_and_formats() -> None:
+    assert set(MODELS) == {str(model) for model in Model} - {"unknown"}
+    assert set(FORMATS) >= {str(format_) for format_ in ForeignFormat}
+
+
+def test_a_directory_is_judged_file_by_file_and_a_run_in_it_as_one(tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    (store / "deep").mkdir(parents=True)
+    good = [(0, "invoke", "write", "1"), (0, "ok", "write", "1")]
+    _run(store, *good).rename(store / "good.edn")
+    _run(store, *good, (1, "invoke", "read", "nil"), (1, "ok", "read", "2")).rename(store / "deep" / "bad.edn")
+    (store / "damaged.edn").write_text("{:process 0, :type :inv")
+    (store / "results.edn").write_text("{:valid? false}")
+    (store / "node.log").write_text("nothing of ours\n")
+    (store / "page.html").write_text("<p>")
+    runner = CliRunner()
+    assert runner.invoke(history, ["convert", str(store / "good.edn"), str(store / "run")]).exit_code == 0
+    done = runner.invoke(check_command, ["--json", str(store)])
+    assert done.exit_code == 1
+    found = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [(Path(each["file"]).name, each["verdict"], each["anomalies"]) for each in found] == [
+        ("damaged.edn", "unreadable", []),
+        ("bad.edn", "violated", ["not linearizable"]),
+        ("good.edn", "holds", []),
+        ("run", "holds", []),
+    ]
+    assert "line 1: the file ends inside a form" in found[0]["error"]
+    assert done.stderr.count("skipped") == 3
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    assert runner.invoke(check_command, [str(empty)]).exit_code == 2
