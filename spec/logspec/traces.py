@@ -224,6 +224,11 @@ def _sentence(trace: Trace, index: int, state: Mapping[str, Any], allowed: Mappi
             f"{offset(allowed['from'])} to {offset(allowed['upTo'])} and a term from {allowed['termFrom']} to "
             f"{allowed['termTo']}"
         )
+    elif kind == "flush":
+        body = f"has flushed up to {event['flushed']}; before it had flushed up to {offset(allowed['from'] - 1)} "
+        body += f"of a log that ends at {offset(allowed['upTo'])}"
+    elif kind == "term":
+        body = f"moves to term {event['term']}, which it has neither heard of nor won pre-votes for"
     elif kind == "leader":
         body = f"becomes leader; it has the votes of {sorted(allowed['votes'])} besides those it may not count"
     elif kind == "vote":

@@ -284,6 +284,7 @@ Allowed ==
       [] Kind = "leader" -> [votes |-> votes[At]]
       [] Kind = "vote" -> [asked |-> {a \in asked : a.term = TermThen /\ a.node = First},
                            ownEnd |-> LogEnd(At), voted |-> vote[At]]
+      [] Kind = "flush" -> [from |-> flushed[At] + 1, upTo |-> Len(log[At])]
       [] OTHER -> [term |-> term[At]]
 
 ReportStuck ==
