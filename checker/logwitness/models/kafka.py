@@ -25,24 +25,38 @@ import pyarrow as pa
 from loghistory import HistoryError, Kind
 from loghistory.errors import quote
 
-from ..checks.client_checks import (
-    ABORTED_READ,
-    CHECKS,
-    DUPLICATE,
-    INCONSISTENT_OFFSET,
-    LOST_WRITE,
-    NON_MONOTONIC_APPEND,
-    NON_MONOTONIC_READ,
-    PHANTOM,
-    REAL_TIME_INVERSION,
-    SKIP,
-    STALE_TAIL,
-    UNSEEN,
-)
+from ..checks import all_checks
 from ..checks.contract import Outcome, Violation, outcome
 
 _KEPT = 10
-_JUDGED = tuple(place for place in range(len(CHECKS)) if place != STALE_TAIL)
+
+_IDS = (
+    "inconsistent-offset",
+    "duplicate",
+    "aborted-read",
+    "phantom",
+    "lost-write",
+    "unseen",
+    "skip",
+    "non-monotonic-read",
+    "non-monotonic-append",
+    "real-time-inversion",
+)
+(
+    INCONSISTENT_OFFSET,
+    DUPLICATE,
+    ABORTED_READ,
+    PHANTOM,
+    LOST_WRITE,
+    UNSEEN,
+    SKIP,
+    NON_MONOTONIC_READ,
+    NON_MONOTONIC_APPEND,
+    REAL_TIME_INVERSION,
+) = range(len(_IDS))
+_BY_ID = {check.id: check for check in all_checks()}
+CHECKS = tuple(_BY_ID[id_] for id_ in _IDS)
+"""The checks of a log's clients that make sense where offsets need not be dense."""
 
 Name: TypeAlias = int | str
 """What names a value: an integer, or JSON."""
@@ -362,7 +376,7 @@ class KafkaHistory:
                 tuple(self._violations[place]),
                 excused=self._excused[place],
             )
-            for place in _JUDGED
+            for place in range(len(CHECKS))
         )
 
     def _phantoms(self) -> None:
