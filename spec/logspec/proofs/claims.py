@@ -18,6 +18,9 @@ import z3
 from logspec.proofs.vocabulary import scope, scope_axioms
 from logspec.symbolic import UnsupportedRuleError
 
+_SOON = 6.0
+"""Seconds after which a goal that is not proved is first taken for wrong: a small counterexample is quicker."""
+
 Rules = Any
 """An object whose attributes are the decision rules, such as ``quorumlog.raft.rules.REFERENCE``."""
 
@@ -135,15 +138,20 @@ def refute(proof: Proof, wanted: str, goal: str, rules: Rules, without: frozense
     with scope(proof.sizes):
         claim = proof.claims(rules, without)[wanted]()
         formulas = [*claim.assume, *claim.tidy, z3.Not(claim.goals[goal])]
-        solver = _solver(timeout, [*formulas, *scope_axioms(formulas)])
-        return _picture(claim, goal, solver.model()) if solver.check() == z3.sat else None
+        solver = _solver(timeout, [*formulas, *scope_axioms(formulas)], apart=True)
+        if solver.check() != z3.sat:
+            return None
+        return _picture(claim, goal, solver.model().translate(z3.main_ctx()))
 
 
-def _solver(timeout: float, assume: Sequence[z3.BoolRef]) -> z3.Solver:
+def _solver(timeout: float, assume: Sequence[z3.BoolRef], *, apart: bool = False) -> z3.Solver:
+    """A solver with these assumptions; ``apart``: it does not see what was asked before, so its models repeat."""
     solver = z3.Solver()
+    solver.add(*assume)
+    if apart:
+        solver = solver.translate(z3.Context())
     solver.set("random_seed", SEED)
     solver.set("timeout", max(1, int(timeout * 1000)))
-    solver.add(*assume)
     return solver
 
 
@@ -161,10 +169,13 @@ def run(proof: Proof, rules: Rules, *, timeout: float, only: str = "", twins: bo
                 continue
             start = time.perf_counter()
             claim = make()
-            answer, goal, counterexample = check(claim, timeout)
+            answer, goal, counterexample = check(claim, min(timeout, _SOON))
             if goal:
                 smaller = refute(proof, wanted, goal, rules, frozenset(), timeout)
-                answer, counterexample = ("sat", smaller) if smaller else (answer, counterexample)
+                if smaller is not None:
+                    answer, counterexample = "sat", smaller
+                elif answer == "unknown" and timeout > _SOON:
+                    answer, goal, counterexample = check(claim, timeout)
             seconds = time.perf_counter() - start
             yield ProofResult(name, claim.expected, answer, seconds, proof.section, counterexample)
     except UnsupportedRuleError as error:

@@ -1,0 +1,174 @@
+"""Every proof gives the expected answers, every twin is refuted, no assumption is one that cannot hold."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import z3
+
+from logspec.proofs import PROOFS, prove
+from logspec.proofs.claims import Claim, Proof, check, run
+from logspec.proofs.raft_safety import RUNS
+from logspec.proofs.raft_state import STEPS
+from quorumlog.mutants.mutant import Mutant
+from quorumlog.mutants.raft import MUTANTS
+from quorumlog.raft.rules import REFERENCE, Rules
+from quorumlog.raft.state import Configuration, Restored
+
+MUTANTS_BY_PROOF = {
+    "commit-counts-dirty",
+    "commit-ignores-match",
+    "commit-old-term",
+    "follower-commit-unclamped",
+    "ack-on-term-change",
+    "ack-without-term",
+    "truncated-ignores-committed-term",
+    "visible-unclamped",
+    "visible-jumps-pending",
+    "visible-uses-dirty",
+    "flush-ignores-truncation",
+    "flush-assigns",
+    "duplicate-truncates",
+    "stale-reply-accepted",
+    "vote-twice",
+    "vote-not-durable",
+    "recovery-late-commit-sample",
+}
+
+
+@pytest.mark.parametrize("name", [name for name in PROOFS if name != "raft-safety"])
+def test_every_claim_and_every_twin_gets_the_expected_answer(name: str) -> None:
+    results = prove([name])
+    assert [(result.name, result.answer, result.counterexample) for result in results if not result.ok] == []
+    assert all(result.counterexample for result in results if "/twin/" in result.name)
+
+
+@pytest.mark.parametrize("step", ["start", "a-run", *(step.__name__.replace("_", "-") for step in STEPS)])
+def test_raft_safety(step: str) -> None:
+    results = prove([f"raft-safety/{step}"])
+    assert [(result.name, result.answer, result.counterexample) for result in results if not result.ok] == []
+
+
+@pytest.mark.parametrize("twin", [twin.name for twin in PROOFS["raft-safety"].twins])
+def test_twins_of_raft_safety(twin: str) -> None:
+    (result,) = prove([f"raft-safety/twin/{twin}"])
+    assert (result.answer, result.expected) == ("sat", "sat")
+    assert "before:" in result.counterexample
+
+
+def test_every_step_happens_in_a_run_from_the_empty_state() -> None:
+    taken = {make for run_of_steps in RUNS.values() for make, _ in run_of_steps}
+    assert taken == set(STEPS)
+
+
+def test_every_mutant_that_a_proof_can_notice_has_a_twin() -> None:
+    twins = {twin.name for proof in PROOFS.values() for twin in proof.twins}
+    assert twins >= MUTANTS_BY_PROOF
+
+
+def _rules_of(mutant: Mutant) -> Rules:
+    return mutant.make_core(Configuration(0, (0, 1, 2)), Restored()).rules
+
+
+RULE_MUTANTS = [mutant for mutant in MUTANTS if mutant.id in MUTANTS_BY_PROOF and _rules_of(mutant).changed()]
+
+
+def _breaking(mutant: Mutant) -> str:
+    """A claim that the twin of this name breaks by changing the same rules."""
+    for proof in PROOFS.values():
+        for twin in proof.twins:
+            if twin.name == mutant.id and set(twin.change) == set(_rules_of(mutant).changed()):
+                return f"{proof.name}/{twin.breaks}"
+    raise LookupError(mutant)
+
+
+@pytest.mark.parametrize("mutant", RULE_MUTANTS, ids=lambda mutant: mutant.id)
+def test_the_mutants_of_the_implementation_are_refuted_too(mutant: Mutant) -> None:
+    """The very rule objects that the mutant cores run, not the twins' copies of them."""
+    results = prove([_breaking(mutant)], _rules_of(mutant))
+    assert "sat" in {result.answer for result in results if result.expected == "unsat"}
+
+
+def test_other_rules_are_refuted_with_a_small_table() -> None:
+    changed = replace(REFERENCE, replicated_flushed=lambda dirty, flushed, match: min(dirty, match))
+    (result,) = prove(["commit-rule/reply"], changed)
+    assert result.answer == "sat"
+    assert "counted-is-durable" in result.counterexample
+    assert "(leader)" in result.counterexample
+
+
+def test_right_rules_that_are_written_differently_are_proved() -> None:
+    def follower_commit(commit: int, leader_commit: int, flushed: int, verified: int) -> int:
+        known = sorted([leader_commit, flushed, verified])[0]
+        if known <= commit:
+            return commit
+        return known
+
+    changed = replace(REFERENCE, follower_commit=follower_commit)
+    results = prove(["raft-safety/follow-commit", "rules/follower-commit"], changed)
+    assert len(results) >= 4
+    assert all(result.ok for result in results)
+
+
+def test_a_rule_that_cannot_be_read_is_not_proved() -> None:
+    def may_commit(candidate: int, commit: int, candidate_term: int, current_term: int) -> bool:
+        while candidate <= commit:
+            candidate += 1
+        return True
+
+    results = prove(["rules"], replace(REFERENCE, may_commit=may_commit))
+    refused = [result for result in results if result.answer == "unsupported"]
+    assert refused
+    assert not any(result.ok for result in refused)
+    assert "may_commit" in refused[0].counterexample
+    assert ":" in refused[0].counterexample
+
+
+def _proof_of(claim: Claim) -> Proof:
+    return Proof("made-up", "none", "for a test", lambda rules, without: {"claim": lambda: claim})
+
+
+def test_unknown_is_a_failure() -> None:
+    """A statement that no solver decides in a millisecond (three cubes that sum to 114)."""
+    x, y, z = z3.Ints("x y z")
+    claim = Claim([], {"no-such-cubes": x * x * x + y * y * y + z * z * z != 114})
+    (result,) = run(_proof_of(claim), REFERENCE, timeout=0.05)
+    assert (result.answer, result.ok) == ("unknown", False)
+
+
+def test_assumptions_that_cannot_hold_are_a_failure() -> None:
+    x = z3.Int("x")
+    (result,) = run(_proof_of(Claim([x > 1, x < 1])), REFERENCE, timeout=5)
+    assert (result.expected, result.answer, result.ok) == ("sat", "unsat", False)
+
+
+def test_the_first_broken_goal_is_named() -> None:
+    x = z3.Int("x")
+    answer, goal, _ = check(Claim([x > 1], {"right": x > 0, "wrong": x > 2}), 5)
+    assert (answer, goal) == ("sat", "wrong")
+
+
+def test_the_same_counterexample_every_time() -> None:
+    first, second = (prove(["acks/twin/ack-on-term-change"])[0].counterexample for _ in range(2))
+    assert first == second
+
+
+def test_an_unknown_name_is_refused() -> None:
+    with pytest.raises(KeyError):
+        prove(["no-such-proof"])
+
+
+def test_the_rules_of_the_reference_are_what_is_proved() -> None:
+    """Every rule of the bundle is run by some claim, or the list says why not."""
+    seen: set[str] = set()
+
+    class Watched:
+        def __getattr__(self, name: str) -> object:
+            seen.add(name)
+            return getattr(REFERENCE, name)
+
+    for proof in PROOFS.values():
+        for make in proof.claims(Watched(), frozenset()).values():
+            make()
+    assert set(Rules.__dataclass_fields__) - seen == set()
