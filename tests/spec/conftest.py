@@ -11,6 +11,8 @@ import pytest
 
 from logspec.toolchain import Toolchain, find_toolchain
 
+sys.path.insert(0, str(Path(__file__).parent))  # the modules beside the tests
+
 
 @pytest.fixture(scope="session")
 def tools() -> Toolchain:
