@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .client_checks import ABORTED_READ, INCONSISTENT_OFFSET, LOST_WRITE, SKIP, UNSEEN
-from .codes import ACKS_ALL, NULL, Words
-from .columns import Array, Columns, Ints
-from .contract import Loss
-from .faults import Faults, empty_ledger, enter_all, ledger_lines
-from .findings import Findings, report
+from ..codes import ACKS_ALL, NULL, Words
+from ..columns import Array, Columns, Ints
+from ..contract import Loss
+from ..faults import Faults, empty_ledger, enter_all, ledger_lines
+from ..findings import Findings, report
+from .rules import ABORTED_READ, INCONSISTENT_OFFSET, LOST_WRITE, SKIP, UNSEEN
 
 if TYPE_CHECKING:
-    from .clients import Gaps, Known, Values
+    from .state import Gaps, Known, Values
 
 _GAP_FIELDS = 6
 LOW, HIGH, SEQ, BEFORE, ROW, INVOKED = range(_GAP_FIELDS)

@@ -1,10 +1,10 @@
-"""The checks that `replicas` judges: ids, rules, where they are stated, and how a breach is told."""
+"""The checks that `fold` judges: ids, rules, where they are stated, and how a breach is told."""
 
 from __future__ import annotations
 
 from loghistory.schema import Kind
 
-from .contract import Check
+from ..contract import Check
 
 LOG_MATCHING = 0
 APPEND_AT_END = 1

@@ -1,10 +1,10 @@
-"""The checks that `clients` judges: ids as in history-checks.md, rules, and how a breach is told."""
+"""The checks that `fold` judges: ids as in history-checks.md, rules, and how a breach is told."""
 
 from __future__ import annotations
 
 from loghistory.schema import Kind
 
-from .contract import Check
+from ..contract import Check
 
 INCONSISTENT_OFFSET = 0
 DUPLICATE = 1

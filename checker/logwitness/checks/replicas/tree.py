@@ -19,10 +19,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from . import codes
-from .columns import Array, Ints
-from .hashing import Table, empty_table, grown, place_of, roomy
-from .kernel import part
+from .. import codes
+from ..columns import Array, Ints
+from ..hashing import Table, empty_table, grown, place_of, roomy
+from ..kernel import part
 
 UNKNOWN = 1
 COMMITTED = 2
@@ -32,6 +32,7 @@ DEAD = 8
 ACKED_ALL = 16
 ACKED_LEADER = 32
 ACKED_NONE = 64
+ANY_ACKED = ACKED_ALL | ACKED_LEADER | ACKED_NONE
 REPORTED_TRUNCATED = 128
 DIVERGED = 256
 """Entry or an entry before it broke log matching; not judged by it again."""

@@ -1,0 +1,236 @@
+"""What clients were told: one value an offset, nothing lost, nothing invented, nothing out of order.
+
+Needs client operations alone, so black-box histories are judged in full. Anomalies and what each acks level
+forbids are those of history-checks.md ("Anomalies, by name"); losses that an acks level permits go to the loss
+account.
+
+One pass binds offsets and values from acknowledgements and reads (step 1 of "Linearizable log") in hash tables;
+what needs the end of the history, such as losses, is judged there over whole columns. Memory: the values that
+were named, and the gaps that readers passed over, each once.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from loghistory.schema import Kind
+
+from ..codes import (
+    COMPACT,
+    CRASH,
+    F_APPEND,
+    F_FINAL_READ,
+    F_READ,
+    F_READ_COMMITTED,
+    F_TAIL,
+    FAIL,
+    FAULT,
+    FAULT_POWER,
+    FAULT_WIPE,
+    INVOKE,
+    NULL,
+    OBSERVE,
+    OK,
+    POWER_LOSS,
+    STORAGE_ERROR,
+    TRIM,
+)
+from ..columns import Columns
+from ..contract import Family, Loss, Setting, Verdicts
+from ..faults import Faults, empty_faults, fault_code, note_fault, with_fault_room
+from ..findings import Findings, KernelFold, report
+from ..hashing import empty_table, grown, roomy
+from ..kernel import kernel
+from .ending import Ending
+from .rules import CHECKS, SENTENCES, STALE_TAIL
+from .state import KNOWN_GAPS, NONE, Bound, Clients, Gaps, Known, Tables, Values, blank, client_row, fill, gap_room
+from .told import acknowledge, gap, invoke, observe
+
+
+@kernel
+def _scan(
+    columns: Columns,
+    tables: Tables,
+    values: Values,
+    clients: Clients,
+    bound: Bound,
+    known: Known,
+    gaps: Gaps,
+    faults: Faults,
+    found: Findings,
+) -> None:
+    for i in range(len(columns.seq)):
+        kind = columns.kind[i]
+        seq = columns.seq[i]
+        if kind == FAULT:
+            f = columns.f[i]
+            note_fault(faults, seq, f)
+            if f == FAULT_WIPE:
+                known.wipe_seq[0] = seq
+            elif f == FAULT_POWER:
+                known.power_seq[0] = seq
+        elif kind in (CRASH, POWER_LOSS, STORAGE_ERROR):
+            note_fault(faults, seq, fault_code(kind))
+            if kind != CRASH:
+                known.power_seq[0] = seq
+        elif kind == TRIM:
+            known.trimmed[0] = max(known.trimmed[0], columns.offset[i])
+        elif kind == COMPACT:
+            known.compacted[0] += 1
+        if kind > FAIL or columns.process[i] == NULL:
+            continue
+
+        process = columns.process[i]
+        client = client_row(tables, known, process)
+        offset = columns.offset[i]
+        if kind == INVOKE:
+            invoke(
+                tables,
+                values,
+                clients,
+                known,
+                client,
+                columns.f[i],
+                columns.value[i],
+                columns.acks[i],
+                offset,
+                columns.records[i],
+                columns.bytes[i],
+                seq,
+            )
+            continue
+        f = clients.f[client]
+        reading = f in (F_READ, F_READ_COMMITTED, F_FINAL_READ)
+        if kind == OBSERVE:
+            if reading:
+                last, value = columns.last_offset[i], columns.value[i]
+                observe(tables, values, clients, bound, known, gaps, found, client, offset, last, value, seq)
+        elif kind == OK:
+            if f == F_APPEND:
+                last, term, time = columns.last_offset[i], columns.term[i], columns.time[i]
+                acknowledge(
+                    tables, values, clients, bound, known, found, client, process, offset, last, term, seq, time
+                )
+            elif f == F_TAIL and offset != NULL:
+                found.judged[STALE_TAIL] += 1
+                # Under write caching a power loss takes acknowledged entries, and with them the end of the log.
+                lost = known.write_caching[0] != 0 and known.power_seq[0] != NONE
+                if offset < clients.tail[client] and (lost or known.wipe_seq[0] > clients.tail_seq[client]):
+                    found.excused[STALE_TAIL] += 1
+                elif offset < clients.tail[client]:
+                    e0, e1 = clients.tail_seq[client], clients.seq[client]
+                    report(found, STALE_TAIL, e0, e1, seq, -1, offset, clients.tail[client], -1, -1, -1)
+                if offset > known.tail[0]:
+                    known.tail[0] = offset
+                    known.tail_seq[0] = seq
+            elif reading:
+                position = clients.position[client]
+                if position != NULL and offset != NULL and offset > position:
+                    before, invoked = clients.position_seq[client], clients.seq[client]
+                    gap(known, gaps, position, offset - 1, seq, before, NONE, invoked)
+                    position = offset
+                clients.following[client] = position
+                if f == F_FINAL_READ:
+                    known.final_reads[0] += 1
+                    if position != NULL:
+                        known.final_high[0] = max(known.final_high[0], position - 1)
+            clients.f[client] = NONE
+        elif kind == FAIL:
+            if f == F_APPEND and clients.row[client] != NONE:
+                row = clients.row[client]
+                values.fails[row] += 1
+                values.fail_seq[row] = seq
+            clients.f[client] = NONE
+
+
+class ClientsFold(KernelFold):
+    """Judges what the clients of one log were told."""
+
+    checks = CHECKS
+    sentences = SENTENCES
+
+    def __init__(self, setting: Setting) -> None:
+        super().__init__(setting)
+        self._values = Values(**blank(Values._fields))
+        self._clients = Clients(**blank(Clients._fields))
+        self._bound = Bound(**blank(Bound._fields))
+        self._tables = Tables(empty_table(), empty_table(), empty_table())
+        self._faults = empty_faults()
+        start = dict.fromkeys(Known._fields, 0)
+        start |= dict.fromkeys(("far_row", "term_row", "tail_seq", "final_high", "power_seq", "wipe_seq"), NONE)
+        start |= {"term": NULL, "far": NONE}
+        start |= {"write_caching": int(setting.write_caching), "idempotent": int(setting.idempotent)}
+        self._known = Known(**{name: np.array([number], dtype=np.int64) for name, number in start.items()})
+        seen = [np.full(KNOWN_GAPS, NULL, dtype=np.int64) for _ in range(2)]
+        self._gaps = gap_room(0, *seen)
+        self._ending = Ending()
+
+    def run(self, columns: Columns) -> None:
+        """Judge the events."""
+        compiled = self.setting.compiled
+        kinds = columns.kind if compiled else np.array(columns.kind)
+        rows = int(np.count_nonzero(kinds <= FAIL))
+        self._make_room(rows, len(kinds) - rows, compiled)
+        if int(np.count_nonzero(kinds == COMPACT)):
+            self._ending.compacted(columns, kinds == COMPACT)
+        _scan.form(compiled)(
+            columns,
+            self._tables,
+            self._values,
+            self._clients,
+            self._bound,
+            self._known,
+            self._gaps,
+            self._faults,
+            self.found,
+        )
+        self._ending.take_gaps(self._gaps, int(self._known.gaps[0]))
+        self._known.gaps[0] = 0
+
+    def _make_room(self, rows: int, others: int, compiled: bool) -> None:
+        values, clients, offsets = (int(getattr(self._known, name)[0]) for name in ("values", "clients", "offsets"))
+        self._tables = Tables(
+            roomy(self._tables.values, values, rows, compiled),
+            roomy(self._tables.clients, clients, rows, compiled),
+            roomy(self._tables.offsets, offsets, rows, compiled),
+        )
+        self._values = Values(*(grown(a, values, rows, fill(n)) for n, a in self._values._asdict().items()))
+        self._clients = Clients(*(grown(a, clients, rows, fill(n)) for n, a in self._clients._asdict().items()))
+        self._bound = Bound(*(grown(a, offsets, rows, fill(n)) for n, a in self._bound._asdict().items()))
+        self._faults = with_fault_room(self._faults, others)
+        if len(self._gaps.low) < rows:
+            self._gaps = gap_room(rows, self._gaps.seen_low, self._gaps.seen_high)
+
+    def finish(self) -> Verdicts:
+        """What the whole history shows: losses, gaps, failed appends that were read; then the outcomes."""
+        self._ending.judge(self._values, self._known, self._faults, self.found, self.setting.compiled)
+        return super().finish()
+
+    def losses(self) -> tuple[Loss, ...] | None:
+        """Acknowledged appends that the final read did not return; None without one."""
+        return self._ending.losses(self.setting.words)
+
+
+_KINDS = frozenset(
+    {
+        Kind.INVOKE,
+        Kind.OBSERVE,
+        Kind.OK,
+        Kind.FAIL,
+        Kind.INFO,
+        Kind.CRASH,
+        Kind.POWER_LOSS,
+        Kind.STORAGE_ERROR,
+        Kind.FAULT,
+        Kind.COMPACT,
+        Kind.TRIM,
+    }
+)
+
+FAMILY = Family(
+    "clients",
+    CHECKS,
+    _KINDS,
+    ("time", "process", "f", "acks", "term", "offset", "last_offset", "value", "text", "count", "bytes"),
+    ClientsFold,
+)

@@ -1,0 +1,168 @@
+"""What `fold` keeps about clients, values and offsets, in tables that grow."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ..codes import NULL
+from ..columns import Array, Ints
+from ..hashing import Table, place_of
+from ..kernel import part
+
+NONE = -1
+KNOWN_GAPS = 256
+
+_ZEROS = ("invokes", "fails", "final", "width", "size")
+_NARROW = ("acks", "invokes", "fails", "final", "after", "row", "read_row", "ack_row", "last_row", "term_row")
+_NULLS = ("value", "offset", "last", "read_offset", "read_last", "position", "following", "term", "last_term")
+
+
+class Values(NamedTuple):
+    """Every value that was named, by row."""
+
+    value: Ints
+    acks: Array
+    invokes: Array
+    fails: Array
+    invoke_seq: Ints
+    fail_seq: Ints
+    ok_seq: Ints
+    ok_time: Ints
+    offset: Ints  # where its acknowledgement said it is
+    last: Ints
+    read_offset: Ints  # where it was first read
+    read_last: Ints
+    read_seq: Ints
+    final: Array  # 1: a final read returned it
+    width: Ints  # offsets that it fills, as far as its invocation says
+    size: Ints
+    after: Array  # when it was invoked: the row of the farthest acks=all append acknowledged
+
+
+class Clients(NamedTuple):
+    """By client: its open operation, and where it stands."""
+
+    f: Ints
+    seq: Ints  # of the invocation
+    row: Array  # the value it appends
+    position: Ints  # the next offset it must be given; NULL if unknown
+    position_seq: Ints
+    following: Ints  # where its last read ended
+    tail: Ints  # entries known when it asked for the tail
+    tail_seq: Ints
+    term_row: Array  # the farthest append acknowledged in `_Known.term` when it invoked
+    term: Ints
+    last_row: Array  # its last acknowledged append
+    last_term: Ints
+
+
+class Bound(NamedTuple):
+    """By offset: the value that a read last returned there, and the acks=all append acknowledged there."""
+
+    read_row: Array
+    read_seq: Ints
+    ack_row: Array
+
+
+class Known(NamedTuple):
+    """What concerns all clients, each an array of one number so that kernels can change it."""
+
+    values: Ints
+    clients: Ints
+    offsets: Ints
+    appends: Ints
+    observed: Ints
+    far_row: Ints  # the farthest acks=all append acknowledged
+    far: Ints
+    term: Ints  # the latest term acknowledged in, and the farthest append acknowledged in it with acks all or 1
+    term_row: Ints
+    tail: Ints  # the largest tail given
+    tail_seq: Ints
+    final_reads: Ints
+    final_high: Ints
+    power_seq: Ints
+    wipe_seq: Ints
+    write_caching: Ints
+    idempotent: Ints
+    trimmed: Ints
+    gaps: Ints
+    compacted: Ints
+
+
+class Gaps(NamedTuple):
+    """Offsets that readers passed over, in this batch of events: from, to, and between which events."""
+
+    low: Ints
+    high: Ints
+    seq: Ints
+    before_seq: Ints
+    row: Ints  # the value that ended the gap; NONE: the end of the read
+    invoke_seq: Ints
+    seen_low: Ints  # a small cache, so that readers who pass the same gap again cost nothing
+    seen_high: Ints
+
+
+class Tables(NamedTuple):
+    """Where rows are found."""
+
+    values: Table
+    clients: Table
+    offsets: Table
+
+
+@part
+def value_row(tables: Tables, values: Values, known: Known, value: int) -> int:
+    """The row of a value, new if it has none."""
+    place = place_of(tables.values, value)
+    row: int = tables.values.rows[place]
+    if row == NONE:
+        row = known.values[0]
+        known.values[0] += 1
+        tables.values.keys[place] = value
+        tables.values.rows[place] = row
+        values.value[row] = value
+    return row
+
+
+@part
+def offset_row(tables: Tables, known: Known, offset: int) -> int:
+    """The row of an offset, new if it has none."""
+    place = place_of(tables.offsets, offset)
+    row: int = tables.offsets.rows[place]
+    if row == NONE:
+        row = known.offsets[0]
+        known.offsets[0] += 1
+        tables.offsets.keys[place] = offset
+        tables.offsets.rows[place] = row
+    return row
+
+
+@part
+def client_row(tables: Tables, known: Known, process: int) -> int:
+    """The row of a client, new if it has none."""
+    place = place_of(tables.clients, process)
+    row: int = tables.clients.rows[place]
+    if row == NONE:
+        row = known.clients[0]
+        known.clients[0] += 1
+        tables.clients.keys[place] = process
+        tables.clients.rows[place] = row
+    return row
+
+
+def fill(name: str) -> int:
+    """What a place of this column holds before anything is known."""
+    return 0 if name in _ZEROS else NULL if name in _NULLS else NONE
+
+
+def blank(names: tuple[str, ...]) -> dict[str, Array]:
+    """Columns with room for a few rows."""
+    return {name: np.full(16, fill(name), dtype=np.int32 if name in _NARROW else np.int64) for name in names}
+
+
+def gap_room(rows: int, seen_low: Ints, seen_high: Ints) -> Gaps:
+    """Room for the gaps of so many events."""
+    room = {name: np.zeros(rows, dtype=np.int64) for name in Gaps._fields if not name.startswith("seen")}
+    return Gaps(**room, seen_low=seen_low, seen_high=seen_high)

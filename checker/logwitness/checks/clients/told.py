@@ -1,0 +1,271 @@
+"""Each thing a client asks or is told, judged as it comes; what needs the end of the history is in `ending`."""
+
+from __future__ import annotations
+
+from ..codes import ACKS_ALL, ACKS_NONE, F_APPEND, F_FINAL_READ, F_READ, F_READ_COMMITTED, F_TAIL, NO_ACKS, NULL
+from ..findings import Findings, report
+from ..kernel import part
+from .rules import (
+    DUPLICATE,
+    INCONSISTENT_OFFSET,
+    NON_MONOTONIC_APPEND,
+    NON_MONOTONIC_READ,
+    PHANTOM,
+    REAL_TIME_INVERSION,
+    SKIP,
+)
+from .state import KNOWN_GAPS, NONE, Bound, Clients, Gaps, Known, Tables, Values, offset_row, value_row
+
+
+@part
+def may_be_gone(values: Values, known: Known, row: int, since: int) -> bool:
+    """Whether what was there at event ``since`` may be lost by now without breaking a promise."""
+    if known.wipe_seq[0] > since:
+        return True
+    weak: bool = values.acks[row] != ACKS_ALL or known.write_caching[0] != 0
+    late: bool = known.power_seq[0] > since
+    return weak and late
+
+
+@part
+def two_offsets(values: Values, known: Known, found: Findings, row: int, e0: int, seq: int, a: int, b: int) -> None:
+    """A value is at offsets ``a`` and ``b``."""
+    if values.invokes[row] > 1 or known.idempotent[0] == 0:
+        found.excused[DUPLICATE] += 1
+    else:
+        report(found, DUPLICATE, e0, values.invoke_seq[row], seq, -1, values.value[row], a, b, -1, -1)
+
+
+@part
+def inversion(values: Values, known: Known, found: Findings, first: int, row: int, offset: int, seq: int) -> None:
+    """``first`` was acknowledged before ``row`` was invoked: is it before it in the log?"""
+    found.judged[REAL_TIME_INVERSION] += 1
+    if offset <= values.offset[first]:
+        if values.acks[first] == ACKS_ALL and may_be_gone(values, known, first, values.invoke_seq[first]):
+            found.excused[REAL_TIME_INVERSION] += 1
+            return
+        e0, e1 = values.ok_seq[first], values.invoke_seq[row]
+        n0, n1, n2 = values.value[first], values.offset[first], values.value[row]
+        report(found, REAL_TIME_INVERSION, e0, e1, seq, -1, n0, n1, n2, offset, -1)
+
+
+@part
+def invoke(
+    tables: Tables,
+    values: Values,
+    clients: Clients,
+    known: Known,
+    client: int,
+    f: int,
+    value: int,
+    acks: int,
+    offset: int,
+    count: int,
+    size: int,
+    seq: int,
+) -> None:
+    """A client begins an operation."""
+    clients.f[client] = f
+    clients.seq[client] = seq
+    if f == F_APPEND:
+        known.appends[0] += 1
+        clients.row[client] = NONE
+        clients.term[client] = known.term[0]
+        clients.term_row[client] = known.term_row[0]
+        if value != NULL:
+            row = value_row(tables, values, known, value)
+            if values.invokes[row] == 0:
+                values.invoke_seq[row] = seq
+                values.acks[row] = ACKS_ALL if acks == NO_ACKS else acks
+                values.width[row] = count
+                values.size[row] = size
+                values.after[row] = known.far_row[0]
+            values.invokes[row] += 1
+            clients.row[client] = row
+    elif f == F_TAIL:
+        clients.tail[client] = known.tail[0]
+        clients.tail_seq[client] = known.tail_seq[0]
+        if known.far_row[0] != NONE and known.far[0] + 1 > known.tail[0]:
+            clients.tail[client] = known.far[0] + 1
+            clients.tail_seq[client] = values.ok_seq[known.far_row[0]]
+    elif f in (F_READ, F_READ_COMMITTED, F_FINAL_READ):
+        clients.position[client] = offset if offset != NULL else clients.following[client]
+        clients.position_seq[client] = seq
+
+
+@part
+def observe(
+    tables: Tables,
+    values: Values,
+    clients: Clients,
+    bound: Bound,
+    known: Known,
+    gaps: Gaps,
+    found: Findings,
+    client: int,
+    offset: int,
+    last: int,
+    value: int,
+    seq: int,
+) -> None:
+    """A read gave a client ``value`` at ``offset``."""
+    row = NONE
+    if value != NULL:
+        row = value_row(tables, values, known, value)
+    position = clients.position[client]
+    before = clients.position_seq[client]
+    if position != NULL:
+        found.judged[NON_MONOTONIC_READ] += 1
+        found.judged[SKIP] += 1
+        if last < position:
+            report(found, NON_MONOTONIC_READ, before, seq, -1, -1, position, offset, -1, -1, -1)
+        elif offset > position:
+            gap(known, gaps, position, offset - 1, seq, before, row, clients.seq[client])
+    # Where a reader stands that went back by itself is not clear until it was given something more.
+    clients.position[client] = last + 1 if position == NULL or last >= position else NULL
+    clients.position_seq[client] = seq
+    if row == NONE:
+        return
+
+    known.observed[0] += 1
+    first_time = values.read_seq[row] < 0
+    if first_time:
+        values.read_seq[row] = seq
+        values.read_offset[row] = offset
+        values.read_last[row] = last
+        found.judged[DUPLICATE] += 1
+        if known.appends[0]:
+            found.judged[PHANTOM] += 1
+            if values.invokes[row] == 0:
+                report(found, PHANTOM, seq, -1, -1, -1, value, offset, -1, -1, -1)
+        if values.ok_seq[row] >= 0 and values.offset[row] != offset:
+            two_offsets(values, known, found, row, values.ok_seq[row], seq, values.offset[row], offset)
+        # acks 0 and 1 may be acknowledged by a leader that is one no more; that the entry is read shows where it is.
+        if values.after[row] != NONE and (values.ok_seq[row] < 0 or values.acks[row] != ACKS_ALL):
+            inversion(values, known, found, values.after[row], row, offset, seq)
+    elif values.read_offset[row] != offset:
+        two_offsets(values, known, found, row, values.read_seq[row], seq, values.read_offset[row], offset)
+    if clients.f[client] == F_FINAL_READ:
+        values.final[row] = 1
+
+    found.judged[INCONSISTENT_OFFSET] += 1
+    there = offset_row(tables, known, offset)
+    other = bound.read_row[there]
+    if other != NONE and other != row:
+        since = bound.read_seq[there]
+        if may_be_gone(values, known, other, since):
+            found.excused[INCONSISTENT_OFFSET] += 1
+        else:
+            n1 = values.value[other]
+            report(found, INCONSISTENT_OFFSET, since, seq, -1, -1, offset, n1, value, -1, -1)
+    if other != row:
+        bound.read_row[there] = row
+        bound.read_seq[there] = seq
+        promised = bound.ack_row[there]
+        if promised != NONE and promised != row and promised != other:
+            since = values.ok_seq[promised]
+            if may_be_gone(values, known, promised, since):
+                found.excused[INCONSISTENT_OFFSET] += 1
+            else:
+                n1 = values.value[promised]
+                report(found, INCONSISTENT_OFFSET, since, seq, -1, -1, offset, n1, value, -1, -1)
+
+
+@part
+def gap(known: Known, gaps: Gaps, low: int, high: int, seq: int, before: int, row: int, invoked: int) -> None:
+    """A reader passed over the offsets ``low..high``."""
+    if row != NONE:
+        place = (low ^ (high >> 3)) & (KNOWN_GAPS - 1)
+        if gaps.seen_low[place] == low and gaps.seen_high[place] == high:
+            return
+        gaps.seen_low[place] = low
+        gaps.seen_high[place] = high
+    place = known.gaps[0]
+    known.gaps[0] += 1
+    gaps.low[place] = low
+    gaps.high[place] = high
+    gaps.seq[place] = seq
+    gaps.before_seq[place] = before
+    gaps.row[place] = row
+    gaps.invoke_seq[place] = invoked
+
+
+@part
+def acknowledge(
+    tables: Tables,
+    values: Values,
+    clients: Clients,
+    bound: Bound,
+    known: Known,
+    found: Findings,
+    client: int,
+    process: int,
+    offset: int,
+    last: int,
+    term: int,
+    seq: int,
+    time: int,
+) -> None:
+    """The client's append was acknowledged at ``offset``."""
+    row = clients.row[client]
+    if row == NONE or offset == NULL:
+        return
+    acks = values.acks[row]
+    if values.ok_seq[row] < 0:
+        values.ok_seq[row] = seq
+        values.ok_time[row] = time
+        values.offset[row] = offset
+        values.last[row] = max(last, offset + values.width[row] - 1)
+        if values.read_seq[row] >= 0 and values.read_offset[row] != offset:
+            two_offsets(values, known, found, row, values.read_seq[row], seq, values.read_offset[row], offset)
+    if values.after[row] != NONE and acks == ACKS_ALL:
+        inversion(values, known, found, values.after[row], row, offset, seq)
+    elif acks != ACKS_NONE and term != NULL and clients.term[client] == term and clients.term_row[client] != NONE:
+        inversion(values, known, found, clients.term_row[client], row, offset, seq)
+
+    former = clients.last_row[client]
+    if former != NONE:
+        same_term = term != NULL and clients.last_term[client] == term
+        both_all = acks == ACKS_ALL and values.acks[former] == ACKS_ALL
+        if both_all or same_term:
+            found.judged[NON_MONOTONIC_APPEND] += 1
+            if offset <= values.offset[former]:
+                gone = not same_term and may_be_gone(values, known, former, values.invoke_seq[former])
+                if gone or acks == ACKS_NONE or values.acks[former] == ACKS_NONE:
+                    found.excused[NON_MONOTONIC_APPEND] += 1
+                else:
+                    n1, n2, n3 = values.value[former], values.offset[former], values.value[row]
+                    e0 = values.ok_seq[former]
+                    report(found, NON_MONOTONIC_APPEND, e0, seq, -1, -1, process, n1, n2, n3, offset)
+    clients.last_row[client] = row
+    clients.last_term[client] = term
+
+    if acks == ACKS_ALL:
+        found.judged[INCONSISTENT_OFFSET] += 1
+        there = offset_row(tables, known, offset)
+        promised = bound.ack_row[there]
+        shown = bound.read_row[there]
+        if promised != NONE and promised != row:
+            since = values.ok_seq[promised]
+            if may_be_gone(values, known, promised, since):
+                found.excused[INCONSISTENT_OFFSET] += 1
+            else:
+                n1, n2 = values.value[promised], values.value[row]
+                report(found, INCONSISTENT_OFFSET, since, seq, -1, -1, offset, n1, n2, -1, -1)
+        elif shown != NONE and shown != row:
+            since = bound.read_seq[there]
+            if may_be_gone(values, known, shown, since):
+                found.excused[INCONSISTENT_OFFSET] += 1
+            else:
+                n1, n2 = values.value[shown], values.value[row]
+                report(found, INCONSISTENT_OFFSET, since, seq, -1, -1, offset, n1, n2, -1, -1)
+        bound.ack_row[there] = row
+        if known.far_row[0] == NONE or values.last[row] > known.far[0]:
+            known.far_row[0] = row
+            known.far[0] = values.last[row]
+    if acks != ACKS_NONE and term != NULL:
+        if known.term[0] == NULL or term > known.term[0]:
+            known.term[0] = term
+            known.term_row[0] = row
+        elif term == known.term[0] and offset > values.offset[known.term_row[0]]:
+            known.term_row[0] = row
