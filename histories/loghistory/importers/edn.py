@@ -50,7 +50,10 @@ class Members(list[Any]):
     """The members of a set, in the order they were written."""
 
 
-_DROPPED = object()
+_MISSING = object()
+_known: dict[str, Any] = dict(_WORDS)
+"""Words and keywords that were read before, up to `_MOST_KNOWN` short ones."""
+_MOST_KNOWN = 4096
 
 
 class _Open:
@@ -76,6 +79,13 @@ def forms(text: str) -> list[Any]:
     # What stands before the next form: `#_` and `^` each take one form away.
     prefix: list[str] = []
     for token in _TOKEN.findall(text):
+        value = _known.get(token, _MISSING)
+        if value is not _MISSING:
+            if prefix:
+                prefix.pop()
+            else:
+                stack[-1].items.append(value)
+            continue
         first = token[0]
         if first == ";":
             continue
@@ -132,7 +142,10 @@ def _atom(token: str, first: str) -> Any:  # noqa: ANN401
     if first == ":":
         if len(token) == 1:
             raise EdnError('a ":" stands alone')
-        return Keyword(token[1:])
+        keyword = Keyword(token[1:])
+        if len(token) < _LONGEST_NUMBER and len(_known) < _MOST_KNOWN:
+            _known[token] = keyword
+        return keyword
     if first.isdigit() or (first in "+-" and token[1:2].isdigit()):
         return _number(token)
     if first == '"':
@@ -145,6 +158,8 @@ def _atom(token: str, first: str) -> Any:  # noqa: ANN401
 
 
 def _number(token: str) -> int | float | str:
+    if len(token) < 19 and token.isascii() and token.isdigit():
+        return int(token)
     if _INTEGER.fullmatch(token):
         number = int(token.removesuffix("N")) if len(token) <= _LONGEST_NUMBER else _LARGEST + 1
         if not _SMALLEST <= number <= _LARGEST:
