@@ -10,6 +10,7 @@ import click
 
 if TYPE_CHECKING:
     from .models import Limits
+    from .report.gate import Gate
 
 EXAMPLES = 3
 """Violations of a check that the report for people explains."""
@@ -17,6 +18,8 @@ EXAMPLES = 3
 
 MODELS = ("log", "register", "cas-register", "kv", "set", "queue", "kafka")
 FORMATS = ("jepsen-edn", "jepsen-json", "jepsen-log", "porcupine-kv", "jsonl", "zst", "parquet")
+
+_OUTPUT = click.Path(dir_okay=False, path_type=Path)
 
 
 def _known_ids(ctx: click.Context, parameter: click.Parameter, names: tuple[str, ...]) -> tuple[str, ...]:
@@ -57,6 +60,11 @@ def _known_ids(ctx: click.Context, parameter: click.Parameter, names: tuple[str,
     metavar="MIB",
     help="Give up a search that takes more memory than this: undecided.",
 )
+@click.option("--junit", type=_OUTPUT, metavar="FILE", help="Write JUnit XML: a suite a run, a case a check.")
+@click.option("--sarif", type=_OUTPUT, metavar="FILE", help="Write SARIF 2.1.0 for code scanning.")
+@click.option("--annotations", is_flag=True, help="Print GitHub workflow commands that annotate the files.")
+@click.option("--baseline", type=_OUTPUT, metavar="FILE", help="Known violations: only others fail.")
+@click.option("--write-baseline", type=_OUTPUT, metavar="FILE", help="Record the violations found as known.")
 @click.pass_context
 def check_command(
     ctx: click.Context,
@@ -70,6 +78,11 @@ def check_command(
     initial: str | None,
     timeout: float,
     memory_limit: int,
+    junit: Path | None,
+    sarif: Path | None,
+    annotations: bool,
+    baseline: Path | None,
+    write_baseline: Path | None,
 ) -> None:
     """Judge recorded runs: run directories, single files of events, or directories of them.
 
@@ -81,19 +94,36 @@ def check_command(
     logwitness check --require committed-flushed-on-majority runs/nightly
     logwitness check --model cas-register --initial 0 history.edn
     logwitness check --json store/
+    logwitness check --junit junit.xml --sarif history.sarif --baseline known.json runs/
 
     The exit status is that of the worst run: 1 violated, else 2 unreadable, else 3 undecided or nothing
-    judged, else 0.
+    judged, else 0. With --baseline a run whose violations are all known counts as if they were none.
     """
     from loghistory import HistoryError
 
     from .directories import histories_in
     from .engine.run import UNUSABLE, worst_status
+    from .report.gate import Gate
 
+    if annotations and as_json:
+        raise click.UsageError("--annotations and --json both write to standard output: choose one")
     limits = _limits(initial, timeout, memory_limit)
     statuses = []
+    try:
+        gate = Gate(
+            junit=junit,
+            sarif=sarif,
+            annotate=annotations,
+            baseline=baseline,
+            record=write_baseline,
+            required=require,
+        )
+    except HistoryError as problem:
+        click.echo(f"logwitness: {problem}", err=True)
+        ctx.exit(UNUSABLE)
 
     def unusable(path: Path, problem: HistoryError) -> None:
+        gate.unusable(path, problem)
         click.echo(f"logwitness: {problem}", err=True)
         if as_json:
             click.echo(_json_of(path, "unreadable", [], {"exit_status": UNUSABLE, "error": str(problem)}))
@@ -106,11 +136,12 @@ def check_command(
         try:
             for path in histories_in(named, skipped):
                 try:
-                    statuses.append(_judge(path, as_json, only, require, lenient, format_, model, limits))
+                    statuses.append(_judge(path, as_json, only, require, lenient, format_, model, limits, gate))
                 except HistoryError as problem:
                     unusable(path, problem)
         except HistoryError as problem:
             unusable(named, problem)
+    gate.finish()
     ctx.exit(worst_status(statuses))
 
 
@@ -123,6 +154,7 @@ def _judge(
     format_: str | None,
     model: str | None,
     limits: Limits,
+    gate: Gate,
 ) -> int:
     """Judge one history, print the verdict and return its exit status."""
     from loghistory import Format, open_run
@@ -141,6 +173,7 @@ def _judge(
     chosen = Model(model) if model else model_of(source)
     with progress_of(source) as progress:
         verdict = check_model(source, chosen, only or None, required=require, limits=limits, progress=progress)
+    verdict = gate.judged(source, verdict)
     if as_json:
         click.echo(_json_of(path, str(verdict.verdict), anomalies(verdict.checks), verdict.document()))
     else:

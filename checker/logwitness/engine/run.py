@@ -57,12 +57,12 @@ class RunVerdict(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def exit_status(checks: Sequence[Outcome], required: Collection[str] = ()) -> int:
-    """0 all hold; 1 violated; 3 undecided, a required check unexercised, or nothing exercised at all."""
+    """0 all hold; 1 violated; 3 undecided, a required check unexercised or not judged, or nothing exercised at all."""
     verdict = worst([each.verdict for each in checks])
     if verdict is Verdict.VIOLATED:
         return VIOLATED
-    idle = {each.id for each in checks if each.verdict is Verdict.UNEXERCISED}
-    if verdict is not Verdict.HOLDS or idle & set(required):
+    exercised = {each.id for each in checks if each.verdict is not Verdict.UNEXERCISED}
+    if verdict is not Verdict.HOLDS or set(required) - exercised:
         return UNDECIDED
     return HOLDS
 
