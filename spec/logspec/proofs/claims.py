@@ -135,7 +135,7 @@ def refute(proof: Proof, wanted: str, goal: str, rules: Rules, without: frozense
     """Look for a small, tidy counterexample to one goal of one claim; None if there is none of that size."""
     if not proof.sizes:
         return None
-    with scope(proof.sizes):
+    with scope(proof.sizes, goal):
         claim = proof.claims(rules, without)[wanted]()
         formulas = [*claim.assume, *claim.tidy, z3.Not(claim.goals[goal])]
         solver = _solver(timeout, [*formulas, *scope_axioms(formulas)], apart=True)

@@ -21,7 +21,14 @@ import z3
 
 from logspec.proofs.claims import Claim, Proof, Rules, Twin
 from logspec.proofs.pictures import picture
-from logspec.proofs.raft_invariants import commit_invariants, facts, gaplessness, invariants
+from logspec.proofs.raft_invariants import (
+    FACTS,
+    commit_invariants,
+    facts,
+    gaplessness,
+    invariants,
+    invariants_with,
+)
 from logspec.proofs.raft_state import (
     BEFORE,
     NOBODY,
@@ -63,6 +70,7 @@ from logspec.proofs.vocabulary import (
     TermSort,
     exists,
     forall,
+    goal_wanted,
     implies,
     is_scoped,
     member,
@@ -161,7 +169,9 @@ def _keeps_logs(make: MakeStep, rules: Rules, without: frozenset[str], world: Wo
     step, known = _take(make, rules, without, world), known_before(is_scoped(), world)
     assume = [*known.axioms, *_quorums(without), *_without(known.first, without), step.guard]
     tidy = [] if without else known.tidy()
-    goals = {**invariants(step.after), **_permanent(step.after)}
+    wanted = goal_wanted()
+    after = invariants_with(step.after, [wanted]) if wanted else invariants(step.after)
+    goals = {**after, **_permanent(step.after)}
     return Claim(assume, goals, picture(world.before(), step.after), tidy)
 
 
@@ -190,7 +200,7 @@ def _keeps_gapless(make: MakeStep, rules: Rules, world: World) -> Claim:
 def _keeps_commits(make: MakeStep, rules: Rules, without: frozenset[str], world: World) -> Claim:
     """The second layer is inductive, given what the first says before and after the step."""
     step, known = _take(make, rules, without, world), known_before(is_scoped(), world)
-    assume = [*known.axioms, *facts(known.first), *facts(invariants(step.after))]
+    assume = [*known.axioms, *facts(known.first), *facts(invariants_with(step.after, FACTS))]
     assume += [*_without(known.second, without), step.guard]
     return Claim(assume, commit_invariants(step.after), picture(world.before(), step.after), known.tidy())
 

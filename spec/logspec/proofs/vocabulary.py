@@ -28,9 +28,12 @@ _NO_SCOPE: Mapping[z3.SortRef, Sequence[Term]] = MappingProxyType({})
 _SCOPE: ContextVar[Mapping[z3.SortRef, Sequence[Term]]] = ContextVar("scope", default=_NO_SCOPE)
 
 
+_WANTED: ContextVar[str] = ContextVar("wanted", default="")
+
+
 @contextmanager
-def scope(sizes: Mapping[z3.SortRef, int]) -> Iterator[None]:
-    """Inside, quantifiers over these sorts run over so many elements and no more.
+def scope(sizes: Mapping[z3.SortRef, int], wanted: str = "") -> Iterator[None]:
+    """Inside, quantifiers over these sorts run over so many elements and no more; ``wanted`` is the goal to refute.
 
     A formula written inside has no quantifier over them, so that a counterexample is found quickly and is small. It
     is a counterexample; that there is none in here proves nothing. Add ``scope_axioms`` to such formulas.
@@ -38,16 +41,22 @@ def scope(sizes: Mapping[z3.SortRef, int]) -> Iterator[None]:
     elements = {
         sort: [z3.Const(f"{sort.name()}_{number}", sort) for number in range(size)] for sort, size in sizes.items()
     }
-    token = _SCOPE.set(elements)
+    token, wish = _SCOPE.set(elements), _WANTED.set(wanted)
     try:
         yield
     finally:
         _SCOPE.reset(token)
+        _WANTED.reset(wish)
 
 
 def is_scoped() -> bool:
     """Whether formulas are being written inside a ``scope``."""
     return bool(_SCOPE.get())
+
+
+def goal_wanted() -> str:
+    """The only goal that is asked for, so that others need not be written out; empty if all are."""
+    return _WANTED.get()
 
 
 def scope_axioms(formulas: Sequence[Formula]) -> list[Formula]:
