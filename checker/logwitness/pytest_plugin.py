@@ -1,0 +1,208 @@
+"""The pytest fixture ``logwitness_history``: a test records what it sees, and fails if that breaks a rule.
+
+    def test_appends_survive_a_restart(logwitness_history):
+        logwitness_history.event("invoke", process=0, op=0, f="append", value=7, acks=-1)
+        ...
+
+The history is judged when the test is over, or by `History.check`. The run directory of a test that fails stays in the
+directory of the ini option ``logwitness_dir``, for ``logwitness check``. pytest loads this module at every start, so
+it imports what it needs when it is used.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import shutil
+import threading
+import time as clock
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from loghistory import Recorder, RunSource
+
+    from .engine.run import RunVerdict
+
+_MARK = "logwitness"
+_EXPLAINED = 3
+"""Violations of a check that the failure explains."""
+
+
+class History:
+    """Records the events of one test, from any thread, and judges them. ``path`` is the run directory."""
+
+    def __init__(self, path: Path, test: str, settings: Mapping[str, Any]) -> None:
+        from loghistory import Recorder, RunSink
+
+        self.path = path
+        self._settings = settings
+        made_by = {"command": ["pytest", test], "configuration": dict(settings.get("configuration", {}))}
+        self._recorder: Recorder = Recorder(RunSink(path, {"name": test, "made_by": made_by}))
+        self._lock = threading.Lock()
+        self._start = clock.monotonic_ns()
+        self._unjudged = True
+        self.kept: bool | None = None
+        """Whether the run directory stays; None: not known yet."""
+
+    def event(self, kind: str, *, time: int | None = None, **columns: Any) -> int:  # noqa: ANN401
+        """Record one event and return its ``seq``, as `loghistory.Recorder.event`; ``time`` None: now, in nanoseconds.
+
+        An unknown kind is a `ValueError`, an unknown column a `TypeError`.
+        """
+        with self._lock:
+            self._unjudged = True
+            at = clock.monotonic_ns() - self._start if time is None else time
+            return self._recorder.event(kind, time=at, **columns)
+
+    def check(
+        self,
+        only: Sequence[str] | None = None,
+        require: Sequence[str] = (),
+        configuration: Mapping[str, Any] | None = None,
+    ) -> RunVerdict:
+        """Judge what was recorded so far; the test fails unless all holds.
+
+        ``only``, ``require`` as on the command line, ``configuration`` as `logwitness.check` has it; what is left out
+        is taken from the test's mark ``logwitness``.
+        """
+        __tracebackhide__ = True
+        from loghistory import HistoryError, open_run
+
+        from .checks import all_checks
+        from .models.linearizable import LINEARIZABLE
+
+        wanted = only if only is not None else self._settings.get("only")
+        required = tuple(require or self._settings.get("require", ()))
+        for name in (*(wanted or ()), *required):
+            if name not in {check.id for check in (*all_checks(), LINEARIZABLE)}:
+                pytest.fail(f"no check is called {name!r}; `logwitness checks` lists them", pytrace=False)
+        settings = configuration if configuration is not None else self._settings.get("configuration")
+        with self._lock:
+            self._unjudged = False
+            try:
+                self._recorder.flush()
+                source = open_run(self.path)
+                verdict = _judge(source, wanted, required, settings)
+            except HistoryError as problem:
+                pytest.fail(f"logwitness: {problem}", pytrace=False)
+            if verdict.exit_status:
+                pytest.fail(_explained(source, verdict, required), pytrace=False)
+        return verdict
+
+    def check_rest(self) -> None:
+        """Judge at the end, unless nothing was recorded since the last time."""
+        __tracebackhide__ = True
+        if self._unjudged:
+            self.check()
+
+    def close(self) -> None:
+        """Finish the run directory."""
+        from loghistory import HistoryError
+
+        try:
+            self._recorder.close()
+        except HistoryError as problem:
+            pytest.fail(f"logwitness: {problem}", pytrace=False)
+
+
+def _judge(
+    source: RunSource, only: Sequence[str] | None, required: Sequence[str], configuration: Mapping[str, Any] | None
+) -> RunVerdict:
+    from .engine.local import check
+    from .models import Model, check_model, model_of
+
+    model = model_of(source)
+    if model is Model.LOG:
+        return check(source, only, required=required, configuration=configuration or {})
+    return check_model(source, model, only, required=required)
+
+
+def _explained(source: RunSource, verdict: RunVerdict, required: Sequence[str]) -> str:
+    """Why the history is not good, with the events that show it."""
+    from .checks.contract import Verdict
+    from .engine.local import events_at
+    from .report.results import IDLE_PROBLEM, History, lines_at
+
+    shown = frozenset(seq for each in verdict.checks for v in each.violations[:_EXPLAINED] for seq in v.events)
+    rows, lines = events_at(source, shown), lines_at(source, shown)
+    history = History(verdict.run, source.events, rows=rows, lines=lines)
+    told = []
+    exercised = set()
+    for each in verdict.checks:
+        told += [f"{each.id}: {history.told(violation)}" for violation in each.violations[:_EXPLAINED]]
+        if each.violated > _EXPLAINED:
+            told.append(f"  and {each.violated - _EXPLAINED:,} more of {each.id}")
+        if each.verdict is Verdict.UNDECIDED:
+            told.append(f"{each.id}: undecided: {each.reason}")
+        if each.verdict is not Verdict.UNEXERCISED:
+            exercised.add(each.id)
+    told += [f"{name}: required, but it had nothing to judge" for name in required if name not in exercised]
+    if not exercised:
+        told.append(IDLE_PROBLEM)
+    return "\n".join([*told, f"the history: logwitness check {source.path}"])
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Say where the histories of failed tests stay."""
+    told = "directory, relative to the root directory, for the histories of failed tests (default: .logwitness)"
+    parser.addini("logwitness_dir", told, default=".logwitness")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Make the mark known."""
+    told = f"{_MARK}(only=[...], require=[...], configuration={{...}}): how the history of the test is judged."
+    config.addinivalue_line("markers", told)
+
+
+@pytest.fixture
+def logwitness_history(request: pytest.FixtureRequest) -> Iterator[History]:
+    """Records the history of this test, judges it when the test is over, and keeps it if the test fails."""
+    mark = request.node.get_closest_marker(_MARK)
+    path = _directory(request.config, request.node.nodeid)
+    history = History(path, request.node.nodeid, mark.kwargs if mark else {})
+    _OPEN[request.node] = history
+    try:
+        yield history
+        if history.kept is None:
+            # Other fixtures may have recorded in their own ends.
+            history.kept = True
+            history.check_rest()
+            history.kept = False
+    finally:
+        del _OPEN[request.node]
+        history.close()
+        if not history.kept:
+            shutil.rmtree(path, ignore_errors=True)
+
+
+_OPEN: dict[pytest.Item, History] = {}
+"""The histories of the tests under way."""
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
+    """Judge right after the body of the test, so that it is the test that fails, not its end."""
+    __tracebackhide__ = True
+    if item not in _OPEN:
+        return (yield)
+    history = _OPEN[item]
+    try:
+        result = yield
+        history.check_rest()
+    except BaseException as problem:
+        history.kept = not isinstance(problem, pytest.skip.Exception)
+        raise
+    return result
+
+
+def _directory(config: pytest.Config, test: str) -> Path:
+    """The run directory of a test; what an earlier session left there is removed."""
+    root = config.rootpath / str(config.getini("logwitness_dir"))
+    name = re.sub(r"[^\w.-]+", "-", test, flags=re.ASCII)[-80:].strip("-.")
+    path = root / f"{name}-{hashlib.sha256(test.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
+    shutil.rmtree(path, ignore_errors=True)
+    return path

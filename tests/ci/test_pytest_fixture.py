@@ -1,0 +1,147 @@
+"""The fixture ``logwitness_history``, in a pytest of its own."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from loghistory import open_run
+
+TESTS = """
+import sys, threading
+import pytest
+
+STATE = {"node": 0, "incarnation": 0, "term": 1, "dirty": 5, "flushed": 5}
+
+def test_good(logwitness_history):
+    for commit in (1, 2):
+        logwitness_history.event("commit", commit=commit, **STATE)
+
+def test_bad(logwitness_history):
+    for commit in (2, 1):
+        logwitness_history.event("commit", commit=commit, **STATE)
+
+def test_bad_half_way(logwitness_history):
+    for commit in (2, 1):
+        logwitness_history.event("commit", commit=commit, **STATE)
+    logwitness_history.check(only=["commit-monotonic"])
+    raise SystemError("not reached")
+
+def test_good_half_way(logwitness_history):
+    for commit in (1, 2):
+        logwitness_history.event("commit", commit=commit, **STATE)
+        assert logwitness_history.check(only=["commit-within-flushed"]).exit_status == 0
+
+def test_own_failure(logwitness_history):
+    logwitness_history.event("commit", commit=1, **STATE)
+    assert 1 == 2, "of its own"
+
+def test_nothing(logwitness_history):
+    pass
+
+def test_skipped(logwitness_history):
+    pytest.skip("later")
+
+@pytest.mark.logwitness(require=["skip"])
+def test_required(logwitness_history):
+    for commit in (1, 2):
+        logwitness_history.event("commit", commit=commit, **STATE)
+
+@pytest.mark.logwitness(only=["no-such"])
+def test_unknown(logwitness_history):
+    logwitness_history.event("commit", commit=1, **STATE)
+
+def test_malformed(logwitness_history):
+    logwitness_history.event("commit", commit=1, node=0)
+
+def test_threads(logwitness_history):
+    def client(process):
+        for op in range(process * 100, process * 100 + 100):
+            for kind in ("invoke", "ok"):
+                logwitness_history.event(kind, process=process, op=op, f="tail", offset=0 if kind == "ok" else None)
+    threads = [threading.Thread(target=client, args=(n,)) for n in range(8)]
+    for each in threads: each.start()
+    for each in threads: each.join()
+
+@pytest.fixture
+def late(logwitness_history):
+    yield
+    logwitness_history.event("commit", commit=0, **STATE)
+
+def test_late(late, logwitness_history):
+    for commit in (1, 2):
+        logwitness_history.event("commit", commit=commit, **STATE)
+"""
+
+PASSED = {"good", "good_half_way", "threads"}
+KEPT = {"bad", "bad_half_way", "own_failure", "nothing", "required", "unknown", "malformed", "late"}
+
+
+def _pytest(directory: Path, *words: str) -> str:
+    command = [sys.executable, "-m", "pytest", "-q", "-rA", "-p", "no:cacheprovider", *words]
+    done = subprocess.run(command, cwd=directory, capture_output=True, text=True, timeout=100, check=False)
+    assert done.stderr == ""
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def session(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    directory = tmp_path_factory.mktemp("session")
+    (directory / "pytest.ini").write_text("[pytest]\naddopts = --strict-markers\nlogwitness_dir = kept\n")
+    (directory / "test_it.py").write_text(TESTS)
+    return directory, _pytest(directory)
+
+
+def test_outcomes(session: tuple[Path, str]) -> None:
+    _, out = session
+    for name in PASSED:
+        assert f"PASSED test_it.py::test_{name}\n" in out
+    for name in KEPT - {"late"}:
+        assert f"FAILED test_it.py::test_{name}" in out
+    # The end of another fixture comes after the test.
+    assert "ERROR test_it.py::test_late" in out
+    assert "SystemError" not in out
+    assert out.count("ERROR test_it") == 1
+    assert f"{len(KEPT) - 1} failed, {len(PASSED) + 1} passed, 1 skipped, 1 error" in out
+
+
+def test_a_failure_is_explained(session: tuple[Path, str]) -> None:
+    directory, out = session
+    assert "commit-monotonic: Node 0 moved its commit index back from 2 to 1 without a restart." in out
+    assert "  event 1 at " in out
+    assert f"the history: logwitness check {directory}/kept/test_it.py-test_bad-" in out
+    assert "no check is called 'no-such'" in out
+    assert "skip: required, but it had nothing to judge" in out
+    assert "nothing in this history could be judged" in out
+
+
+def test_the_run_of_a_failed_test_is_kept(session: tuple[Path, str]) -> None:
+    directory, _ = session
+    kept = {each.name.removeprefix("test_it.py-test_")[:-9]: each for each in (directory / "kept").iterdir()}
+    assert set(kept) == KEPT
+    run = open_run(kept["bad"])
+    assert run.manifest is not None
+    assert run.manifest.name == "test_it.py::test_bad"
+    assert run.table().column("commit").to_pylist() == [2, 1]
+
+
+def test_the_next_session_replaces_what_was_kept(session: tuple[Path, str]) -> None:
+    directory, _ = session
+    assert "1 passed" in _pytest(directory, "test_it.py::test_good")
+    before = {each.name for each in (directory / "kept").iterdir()}
+    assert "1 failed" in _pytest(directory, "test_it.py::test_bad")
+    assert {each.name for each in (directory / "kept").iterdir()} == before
+
+
+def test_a_start_of_pytest_loads_nothing_for_it(tmp_path: Path) -> None:
+    (tmp_path / "test_it.py").write_text(
+        "import sys\n\ndef test_it():\n    assert 'logwitness.pytest_plugin' in sys.modules\n"
+        "    heavy = {'pyarrow', 'numpy', 'loghistory', 'msgspec', 'click', 'rich'}\n"
+        "    assert not heavy & set(sys.modules)\n"
+    )
+    # Other plugins may load what they like.
+    out = _pytest(tmp_path, "-p", "no:hypothesispytest", "-p", "no:rerunfailures")
+    assert "1 passed" in out, out
