@@ -25,6 +25,14 @@ GOOD = """
 
 CASES: dict[str, tuple[str, list[str]]] = {
     "good": ("", []),
+    "single parts may be bare": (
+        "3 send [:send 1 14] ok [:send 1 [4 14]]\n2 poll [:poll] ok [:poll {1 [[4 14]]}]",
+        [],
+    ),
+    "bare parts are judged": (
+        "3 send [:send 1 14] fail [:send 1 14]\n2 poll [:poll] ok [:poll {1 [[4 14]]}]",
+        ["aborted read"],
+    ),
     "offset gaps from control records are legal": ("0 send [[:send 1 14]] ok [[:send 1 [900000000000 14]]]", []),
     "two acknowledgements of one offset": (
         "3 send [[:send 1 14]] ok [[:send 1 [3 14]]]",

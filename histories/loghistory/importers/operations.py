@@ -142,6 +142,7 @@ class Operations:
         if "key" in operation:
             opened.log = log_name(operation["key"])
             columns["log"] = opened.log
+        value = _nested(f, value)
         if _has_parts(f, value):
             opened.parts = [_part(self._next_op(), micro) for micro in value or ()]
         elif f in _POSITIONS:
@@ -193,7 +194,7 @@ class Operations:
         if kind is not Kind.OK:
             columns["reason"] = _reason(operation.get("error"), value, opened)
         if opened.parts is not None:
-            self._complete_parts(kind, opened, value, process, time)
+            self._complete_parts(kind, opened, _nested(f, value), process, time)
         elif kind is Kind.OK:
             self._answer(opened, value, columns, time)
         self._row(kind, time, **columns)
@@ -272,6 +273,15 @@ class Operations:
             _require_offset(pair[0], optional=False)
             self._row(Kind.OBSERVE, time, process=process, op=op, txn=txn, log=log, offset=pair[0], **_valued(pair[1]))
         return len(batches)
+
+
+def _nested(f: str, value: Value) -> Value:
+    """The value of an operation that may have parts, as the list of them if it gives a single one bare."""
+    if f == "poll" and (value is None or type(value) is dict):
+        return [["poll"] if value is None else ["poll", value]]
+    if f in ("send", "poll", "txn") and type(value) is list and value and isinstance(value[0], str):
+        return [value]
+    return value
 
 
 def _has_parts(f: str, value: Value) -> bool:

@@ -97,7 +97,9 @@ def _json_map(raw: bytes) -> Mapping[str, Value]:
 def _with_keys(value: Value) -> Value:
     """The value of a Kafka-like operation; keys of objects can only be texts, so 11 and "11" are one key in JSON."""
     if not isinstance(value, list):
-        return value
+        return _poll_keys(value)
+    if value and value[0] in ("send", "poll"):
+        return _with_keys([value])[0]
     result: list[Value] = []
     for micro in value:
         if isinstance(micro, list) and micro and isinstance(micro[0], str):
