@@ -23,7 +23,7 @@ from .engine.run import HOLDS, UNDECIDED, VIOLATED
 STAGES = "logwitness.validators"
 RULES = "logwitness.rules"
 DEFAULT_SEEDS = 210
-"""Thirty runs under each of the simulator's settings: about a minute on two cores."""
+"""Some thirty runs under each of the simulator's settings: a minute or so on two cores."""
 
 Result = dict[str, Any]
 Stage = Callable[[Path | None, int, Callable[[str], None]], Iterator[Result]]

@@ -119,20 +119,22 @@ def _results(pool: Pool, seeds: int) -> Iterator[_Judged | None]:
 
 
 _parent = 0
-_make_core: CoreFactory = RaftCore
+_rules: str | None = None
+_make_core: CoreFactory | None = None
 
 
 def _begin_helper(parent: int, rules: str | None) -> None:
-    global _parent, _make_core
-    _parent = parent
+    global _parent, _rules
+    _parent, _rules = parent, rules
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent is interrupted, and ends its helpers
-    if rules is not None:
-        _make_core = core_of(rules)
 
 
 def _try(seed: int) -> _Judged:
     if os.getppid() != _parent:
         os._exit(1)  # the parent was killed
+    global _make_core
+    if _make_core is None:  # here, so that what goes wrong is an answer
+        _make_core = RaftCore if _rules is None else core_of(_rules)
     setting = _setting(seed)
     return _judge(seed, setting, SETTINGS[setting], _make_core)
 

@@ -114,9 +114,12 @@ def proofs(rules: Path | None, seeds: int, say: Say) -> Iterator[Result]:
             )
             if "/twin/" in answer.name:
                 sentence = "this twin must fail and does not"
+        elif answer.answer == "unsupported":
+            verdict, sentence = "undecided", "a rule uses Python that cannot be proved; see below"
         else:
             verdict, sentence = "undecided", f"the solver says {answer.answer}"
-        command = f"logwitness spec prove {answer.name}" + ("" if rules is None else f" --rules {rules}")
+        name = answer.name if answer.answer != "unsupported" else answer.name.partition("/")[0]
+        command = f"logwitness spec prove {name}" + ("" if rules is None else f" --rules {rules}")
         yield _result("proofs", answer.name, verdict, sentence, [command], answer.counterexample)
 
 

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich.console import Console
-from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
@@ -40,10 +39,8 @@ def print_validation(subject: str, stages: Sequence[str], results: Sequence[Mapp
             continue
         console.print()
         console.print(Text(f"[{number}] {row['stage']}, {row['item']}", style="bold"))
-        if row["shows"]:
-            console.print(Padding(Text(row["shows"]), (0, 0, 0, 4)), soft_wrap=True)
-        for command in row["again"]:
-            console.print(Text(f"    {command}"), soft_wrap=True)  # a command is copied: it stays on its line
+        for line in [*row["shows"].splitlines(), *row["again"]]:
+            console.print(Text(f"    {line}".rstrip()), soft_wrap=True)  # what is copied stays on its line
     console.print()
     console.print(Text(f"{subject}: {_summary(results)} ({seconds:.0f} s)"))
 
