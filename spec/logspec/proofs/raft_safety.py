@@ -324,6 +324,13 @@ TWINS = (
         {"log_ok": lambda last_term, dirty, own_last_term, own_dirty: dirty >= own_dirty},
     ),
     Twin(
+        "vote-ignores-log",
+        "a vote is given to a candidate whose log is behind",
+        "grant-vote/logs",
+        "vote-in-memory-is-for-a-complete-log",
+        {"log_ok": lambda last_term, dirty, own_last_term, own_dirty: True},
+    ),
+    Twin(
         "vote-not-durable",
         "a vote leaves before it is on disk",
         "send-vote/logs",

@@ -1,0 +1,247 @@
+"""The catalogue of invariants (``spec/catalogue.yaml``): read it, resolve its cells, and show it as a table.
+
+The file says of every invariant where the documents ask for it, which TLA+ operator, proof and check watch over it, and
+which mutants break it. ``problems`` follows every name to the thing it names; ``render`` writes ``docs/catalogue.md``.
+Checks and mutants belong to packages that are not imported here, so their ids are handed in.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+import yaml
+
+from logspec.errors import SpecError
+from logspec.places import spec_directory
+
+CELLS = ("section", "tla", "proof", "checks", "mutants")
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What a row refers to, or why it refers to nothing."""
+
+    entries: tuple[str, ...]
+    why_not: str = ""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One invariant of one protocol."""
+
+    id: str
+    protocol: str
+    says: str
+    cells: Mapping[str, Cell]
+
+
+@dataclass(frozen=True)
+class Catalogue:
+    """All rows, and what the documents are."""
+
+    documents: Mapping[str, str]
+    rows: tuple[Row, ...]
+
+    def named(self, cell: str) -> set[str]:
+        """Everything that any row names in one column."""
+        return {entry for row in self.rows for entry in row.cells[cell].entries}
+
+
+def read_catalogue(path: Path | None = None) -> Catalogue:
+    """Read the catalogue. Raises SpecError, in one line, if a row lacks a cell or has one of another form."""
+    path = path or spec_directory() / "catalogue.yaml"
+    try:
+        found = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, yaml.YAMLError) as problem:
+        raise SpecError(f"{path}: cannot be read: {' '.join(str(problem).split())}") from None
+    if not isinstance(found, dict) or not isinstance(found.get("invariants"), list):
+        raise SpecError(f"{path}: no list `invariants`; see the head of spec/catalogue.yaml for the form")
+    rows = tuple(_row(path, raw) for raw in found["invariants"])
+    twice = {row.id for row in rows if sum(other.id == row.id for other in rows) > 1}
+    if twice:
+        raise SpecError(f"{path}: {sorted(twice)[0]} is there twice; an id names one row")
+    return Catalogue(found.get("documents") or {}, rows)
+
+
+def _row(path: Path, raw: Any) -> Row:  # noqa: ANN401
+    name = raw.get("id", "a row without id") if isinstance(raw, dict) else str(raw)
+    if not isinstance(raw, dict) or set(raw) != {"id", "protocol", "says", *CELLS}:
+        raise SpecError(f"{path}: {name}: a row has exactly id, protocol, says, {', '.join(CELLS)}")
+    return Row(raw["id"], raw["protocol"], raw["says"], {cell: _cell(path, raw, cell) for cell in CELLS})
+
+
+def _cell(path: Path, raw: Mapping[str, Any], cell: str) -> Cell:
+    value = raw[cell]
+    if isinstance(value, list) and value and all(isinstance(entry, str) for entry in value):
+        return Cell(tuple(value))
+    if isinstance(value, dict) and set(value) == {"why_not"} and isinstance(value["why_not"], str):
+        return Cell((), str(value["why_not"]))
+    raise SpecError(
+        f"{path}: {raw['id']}: {cell} must be a list of names that is not empty, or {{why_not: a sentence}}"
+    )
+
+
+# -- following the names -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Known:
+    """What there is to refer to: checks and mutants of other packages, by id."""
+
+    checks: Collection[str]
+    run_mutants: Collection[str]
+
+
+def problems(catalogue: Catalogue, known: Known) -> Iterator[str]:
+    """Yield a sentence for each name that leads nowhere, and for each thing that no row names."""
+    models = _models()
+    operators = {name for model in models.values() for name in _promises(model)}
+    mutants = {*_tlc_mutants(models), *known.run_mutants, *_twins()}
+    for row in catalogue.rows:
+        for entry in row.cells["section"].entries:
+            if entry.split(": ")[0] not in catalogue.documents or ": " not in entry:
+                yield f"{row.id}: section {entry!r} is not of the form document: section"
+        defined = _operators(row.protocol)
+        for entry in row.cells["tla"].entries:
+            if entry not in defined:
+                yield f"{row.id}: spec/{row.protocol} defines no operator {entry}"
+            elif entry not in operators:
+                yield f"{row.id}: no model of spec/models.yaml checks {entry}"
+        for entry in row.cells["proof"].entries:
+            if not proof_has(entry):
+                yield f"{row.id}: there is no proof goal {entry}"
+        yield from _unknown(row, "checks", known.checks)
+        yield from _unknown(row, "mutants", mutants)
+    for column, there in (("tla", operators), ("checks", set(known.checks)), ("mutants", mutants)):
+        for name in sorted(there - catalogue.named(column)):
+            yield f"no row names {name} in its column {column}"
+    for name in sorted(set(_proofs()) - {entry.split("#")[0].split("/")[0] for entry in catalogue.named("proof")}):
+        yield f"no row names the proof {name}"
+
+
+def _unknown(row: Row, column: str, there: Collection[str]) -> Iterator[str]:
+    for entry in row.cells[column].entries:
+        if entry not in there:
+            yield f"{row.id}: there is none of the name {entry} among the {column}"
+
+
+def _models() -> dict[str, Any]:
+    loaded = yaml.safe_load((spec_directory() / "models.yaml").read_text(encoding="utf-8"))
+    models: dict[str, Any] = loaded["models"]
+    return {name: {**loaded["defaults"][model["of"]], **model} for name, model in models.items()}
+
+
+def _promises(model: Mapping[str, Any]) -> list[str]:
+    return [*model.get("invariants", ()), *model.get("properties", ())]
+
+
+def _tlc_mutants(models: Mapping[str, Any]) -> set[str]:
+    """Models that must fail because an operator is overridden."""
+    return {name for name, model in models.items() if model.get("expect") == "violated" and "overrides" in model}
+
+
+def _operators(protocol: str) -> set[str]:
+    """What the modules of a protocol define."""
+    text = "\n".join(path.read_text(encoding="utf-8") for path in sorted((spec_directory() / protocol).glob("*.tla")))
+    return set(re.findall(r"^(\w+)(?:\([^)]*\))?\s*==", text, flags=re.MULTILINE))
+
+
+def _proofs() -> Mapping[str, Any]:
+    from logspec.proofs import PROOFS
+
+    return PROOFS
+
+
+def _twins() -> set[str]:
+    return {twin.name for proof in _proofs().values() for twin in proof.twins}
+
+
+def proof_has(entry: str) -> bool:
+    """Whether ``proof#goal`` or ``proof/claim#goal`` names a goal that is proved of the installed rules."""
+    from logspec.proofs.rules import installed_rules
+
+    place, _, goal = entry.partition("#")
+    name, _, claim = place.partition("/")
+    if name not in _proofs() or not goal:
+        return False
+    made = _proofs()[name].claims(installed_rules(), frozenset())
+    if claim:
+        return claim in made and goal in made[claim]().goals
+    return any(goal in make().goals for make in made.values())
+
+
+# -- showing it --------------------------------------------------------------------------------------------------------
+
+
+def render(catalogue: Catalogue) -> str:
+    """Return the catalogue as Markdown: a table a protocol, and beneath it why cells are empty."""
+    models = _tlc_mutants(_models())
+    twins = _twins()
+    lines = [
+        "# Invariants",
+        "",
+        "Made from `spec/catalogue.yaml` by `python -m logspec.catalogue --write docs/catalogue.md`; do not edit.",
+        "",
+        "- TLA+: operators that TLC checks (`logwitness spec check`).",
+        "- Proof: goals of `logwitness spec prove`.",
+        "- Check: ids of `logwitness checks`, judged on recorded runs.",
+        "- Mutants: faults that break it. t: a model that TLC must refute; p: a twin that a proof must refute. One",
+        "  without a mark is only a core whose runs the checker must reject; most of the others are that as well",
+        "  (`quorumlog.mutants`).",
+        "",
+        "Documents: " + "; ".join(f"*{name}*: {what}" for name, what in catalogue.documents.items()) + ".",
+    ]
+    for protocol in dict.fromkeys(row.protocol for row in catalogue.rows):
+        rows = [row for row in catalogue.rows if row.protocol == protocol]
+        lines += [
+            "",
+            f"## {protocol}",
+            "",
+            "| invariant | source | TLA+ | proof | check | mutants |",
+            "|---|---|---|---|---|---|",
+        ]
+        empty: list[str] = []
+        for row in rows:
+            cells = [f"**{row.id}** {row.says}"]
+            for column in CELLS:
+                cell = row.cells[column]
+                if cell.why_not:
+                    empty.append(f"- {row.id}, {column}: {cell.why_not}.")
+                cells.append("<br>".join(_shown(column, entry, models, twins) for entry in cell.entries) or "-")
+            lines.append("| " + " | ".join(cells) + " |")
+        lines += ["", "Empty cells:", "", *empty]
+    return "\n".join(lines) + "\n"
+
+
+def _shown(column: str, entry: str, models: Collection[str], twins: Collection[str]) -> str:
+    if column != "mutants":
+        return entry if column == "section" else f"`{entry}`"
+    marks = [mark for mark, there in (("t", models), ("p", twins)) if entry in there]
+    return f"`{entry}`" + (f" ({', '.join(marks)})" if marks else "")
+
+
+@click.command()
+@click.option("--write", type=click.Path(path_type=Path), help="Write the table to this file instead of printing it.")
+def catalogue(write: Path | None) -> None:
+    """Show every invariant with its source, TLA+ operator, proof, check and mutants."""
+    try:
+        text = render(read_catalogue())
+    except SpecError as problem:
+        click.echo(str(problem), err=True)
+        sys.exit(2)
+    if write is None:
+        click.echo(text, nl=False)
+        return
+    partial = write.with_name(write.name + ".partial")
+    partial.write_text(text, encoding="utf-8")
+    partial.replace(write)
+
+
+if __name__ == "__main__":
+    catalogue()

@@ -1,0 +1,92 @@
+"""Every cell of ``spec/catalogue.yaml`` leads somewhere, nothing is left out, and the page in docs/ is made of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from logspec.catalogue import CELLS, Cell, Known, catalogue, problems, read_catalogue, render
+from logspec.errors import SpecError
+from logwitness.checks import all_checks
+from quorumlog.mutants.raft import MUTANTS
+
+PAGE = Path(__file__).parents[2] / "docs" / "catalogue.md"
+ROW = "{id: a, protocol: raft, says: b, section: [c], tla: [d], proof: [e], checks: [f], mutants: [g]}"
+
+
+def known() -> Known:
+    return Known([check.id for check in all_checks()], [mutant.id for mutant in MUTANTS])
+
+
+def test_every_cell_resolves_and_nothing_is_left_out() -> None:
+    assert list(problems(read_catalogue(), known())) == []
+
+
+@pytest.mark.parametrize("column", CELLS)
+def test_a_name_that_leads_nowhere_is_a_problem(column: str) -> None:
+    whole = read_catalogue()
+    row = next(row for row in whole.rows if row.id == "commit-within-flushed")
+    broken = replace(row, cells={**row.cells, column: Cell(("no-such-thing",))})
+    found = list(problems(replace(whole, rows=(broken,)), known()))
+    assert any(sentence.startswith("commit-within-flushed: ") and "no-such-thing" in sentence for sentence in found)
+
+
+@pytest.mark.parametrize(
+    ("column", "missing"), [("checks", "converges"), ("mutants", "flush-assigns"), ("tla", "FlushIsOneStep")]
+)
+def test_what_no_row_names_is_a_problem(column: str, missing: str) -> None:
+    whole = read_catalogue()
+    rows = tuple(row for row in whole.rows if missing not in row.cells[column].entries)
+    assert f"no row names {missing} in its column {column}" in list(problems(replace(whole, rows=rows), known()))
+
+
+def test_mutants_are_in_the_row_of_the_check_that_must_notice_them() -> None:
+    rows = read_catalogue().rows
+    for mutant in MUTANTS:
+        mine = [row for row in rows if mutant.id in row.cells["mutants"].entries]
+        assert any(set(mutant.checks) & set(row.cells["checks"].entries) for row in mine), mutant.id
+
+
+def test_the_page_is_made_of_the_catalogue() -> None:
+    assert PAGE.read_text(encoding="utf-8") == render(read_catalogue())
+
+
+def test_the_command_writes_the_page(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    assert CliRunner().invoke(catalogue, ["--write", str(page)]).exit_code == 0
+    assert page.read_text(encoding="utf-8") == CliRunner().invoke(catalogue, []).output
+    assert [entry.name for entry in tmp_path.iterdir()] == ["page.md"]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "no list `invariants`"),
+        ("invariants: [a]", "a row has exactly"),
+        (f"invariants: [{ROW.replace('tla: [d], ', '')}]", "a row has exactly"),
+        (f"invariants: [{ROW.replace('[d]', '[]')}]", "tla must be a list"),
+        (f"invariants: [{ROW.replace('[d]', '{why_not: }')}]", "tla must be a list"),
+        (f"invariants: [{ROW}, {ROW}]", "a is there twice"),
+        ("invariants: [", "cannot be read"),
+    ],
+)
+def test_another_form_is_refused_in_one_line(tmp_path: Path, text: str, said: str) -> None:
+    file = tmp_path / "catalogue.yaml"
+    file.write_text(text, encoding="utf-8")
+    with pytest.raises(SpecError, match=said) as refused:
+        read_catalogue(file)
+    assert "\n" not in str(refused.value)
+    assert str(file) in str(refused.value)
+
+
+def test_a_row_of_another_protocol_fits_in(tmp_path: Path) -> None:
+    file = tmp_path / "catalogue.yaml"
+    other = ROW.replace("id: a", "id: h").replace("raft", "ghost_batches").replace("[d]", "{why_not: not yet}")
+    file.write_text(f"documents: {{}}\ninvariants: [{ROW}, {other}]", encoding="utf-8")
+    page = render(read_catalogue(file))
+    assert "## raft" in page
+    assert "## ghost_batches" in page
+    assert "- h, tla: not yet." in page
