@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import os
 import signal
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from importlib.metadata import entry_points
-from multiprocessing import get_context
+from itertools import islice
+from multiprocessing import active_children, get_context
 from typing import Any
 
 import pyarrow as pa
@@ -27,6 +30,9 @@ from quorumlog.simulation.settings import SETTINGS
 
 Judge = Callable[..., dict[str, Any]]
 """``judge(table, only, configuration=...)``, the entry point ``history`` of the group ``logwitness.judges``."""
+
+_AHEAD = 8
+"""So many seeds for each helper are handed out before the first one is answered."""
 
 _IN_PROCESS = 8
 """So many seeds are tried before helpers are started: most hunts end sooner than a process begins."""
@@ -131,9 +137,20 @@ def _tries(mutant: Mutant | None, seeds: Sequence[int], processes: int) -> Itera
     if not rest:
         return
     name = None if mutant is None else mutant.id
-    # Leaving the pool, by whatever way, ends its processes.
-    with get_context("spawn").Pool(processes, _begin_helper, (os.getpid(),)) as pool:
-        yield from pool.imap(_try, ((name, seed) for seed in rest), chunksize=4)
+    tasks = ((name, seed) for seed in rest)
+    others = set(active_children())
+    executor = ProcessPoolExecutor(processes, get_context("spawn"), _begin_helper, (os.getpid(),))
+    try:
+        ahead = deque(executor.submit(_try, task) for task in islice(tasks, _AHEAD * processes))
+        while ahead:
+            rejection = ahead.popleft().result()
+            ahead.extend(executor.submit(_try, task) for task in islice(tasks, 1))
+            yield rejection
+    finally:
+        # Helpers are killed, not asked: an interrupted hunt ends at once, and nothing of theirs is worth waiting for.
+        for helper in set(active_children()) - others:
+            helper.kill()
+        executor.shutdown(cancel_futures=True)
 
 
 _hunter = 0

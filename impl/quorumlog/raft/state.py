@@ -174,6 +174,7 @@ class Replica:
                 last_offset=batch.last_offset,
                 entry_term=batch.term,
                 acks=batch.acks,
+                bytes=batch.size_bytes,
                 **named,
             )
 
