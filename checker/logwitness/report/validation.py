@@ -27,12 +27,12 @@ def print_validation(subject: str, stages: Sequence[str], results: Sequence[Mapp
     bad: list[Mapping[str, Any]] = []
     for stage in stages:
         for row in _rows([result for result in results if result["stage"] == stage]):
-            number = ""
+            mark = ""
             if row["verdict"] != "holds":
                 bad.append(row)
-                number = f"[{len(bad)}] "
+                mark = f"[{len(bad)}] "
             verdict = Text(row["verdict"], style=_STYLES[row["verdict"]])
-            table.add_row(stage, Text(number + row["item"]), verdict, Text(row["sentence"]))
+            table.add_row(stage, Text(mark + row["item"]), verdict, Text(row["sentence"]))
     console.print(table)
     for number, row in enumerate(bad, 1):
         if not row["shows"] and not row["again"]:
