@@ -27,6 +27,15 @@ from logspec.toolchain import Toolchain
 HEAP = "4g"
 EXIT_OK, EXIT_VIOLATED, EXIT_ACTION_VIOLATED = 0, 12, 13
 
+_WITH_ITS_PARENT = (
+    'exec 3<&0; "$@" </dev/null 3<&- & java=$!; (cat <&3; kill -9 $java) >/dev/null 2>&1 & '
+    "exec 3<&-; wait $java; exit $?"
+)
+"""A shell that ends Java when its own standard input closes: so no TLC outlives us, not even if we are killed."""
+
+_FORGOTTEN_SECONDS = 24 * 3600
+"""A directory of a run that old was left by somebody who was killed."""
+
 _START = re.compile(r"@!@!@STARTMSG (\d+):(\d+) @!@!@$")
 _END = re.compile(r"@!@!@ENDMSG \d+ @!@!@$")
 _NUMBER = r"([\d,]+)"
@@ -98,6 +107,7 @@ def run_tlc(
     """
     root = cache_directory() / "runs"
     root.mkdir(parents=True, exist_ok=True)
+    _sweep(root)
     work = Path(tempfile.mkdtemp(prefix=f"{module.stem}-", dir=root))
     try:
         for file in module.parent.glob("*.tla"):
@@ -118,8 +128,9 @@ def _run(command: list[str], work: Path, seconds: float | None, reader: _Reader)
     began = time.monotonic()
     try:
         process = subprocess.Popen(
-            command,
+            ["sh", "-c", _WITH_ITS_PARENT, "sh", *command],
             cwd=work,
+            stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -149,8 +160,24 @@ def _run(command: list[str], work: Path, seconds: float | None, reader: _Reader)
         if process.poll() is None:
             _kill(process)
             process.wait()
+        for pipe in (process.stdin, process.stdout):
+            if pipe is not None:
+                pipe.close()
     outcome.seconds = time.monotonic() - began
+    if not reader.started and not outcome.timed_out:
+        said = " ".join(outcome.printed[:2]) or f"it ended with status {outcome.status}"
+        raise SpecError(f"TLC does not start: {said}")
     return outcome
+
+
+def _sweep(root: Path) -> None:
+    """Remove what runs that were killed have left here."""
+    for place in root.iterdir():
+        try:
+            if time.time() - place.stat().st_mtime > _FORGOTTEN_SECONDS:
+                shutil.rmtree(place, ignore_errors=True)
+        except OSError:
+            continue  # somebody else was faster
 
 
 def _kill(process: subprocess.Popen[str]) -> None:
@@ -171,6 +198,7 @@ class _Reader:
     ) -> None:
         self.outcome = Outcome()
         self.names = ActionNames(work)
+        self.started = False
         self.visits: dict[str, int] = {}
         self.on_progress = on_progress
         self.on_print = on_print or self.outcome.printed.append
@@ -181,6 +209,7 @@ class _Reader:
                 if not text.startswith(("Parsing file ", "Semantic processing ", "Linting ")):
                     self.on_print(text)
             else:
+                self.started = True
                 self._message(code, severity, text)
         self.outcome.unvisited = [self.names.source(place) for place, count in self.visits.items() if count == 0]
 

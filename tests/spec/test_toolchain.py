@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import logspec.toolchain
+from logspec.check import check_model
 from logspec.errors import SpecError
+from logspec.models import load_models
 from logspec.toolchain import JAR_VARIABLE, find_java, find_toolchain
 
 
@@ -84,3 +91,48 @@ def test_a_damaged_jar_in_the_cache_is_fetched_again(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(logspec.toolchain, "cache_directory", lambda: tmp_path)
     (tmp_path / good.name).write_bytes(good.read_bytes()[:-1])
     assert find_toolchain(version="2.18").jar.read_bytes() == good.read_bytes()
+
+
+def test_a_jar_that_is_no_tlc(tmp_path: Path) -> None:
+    jar = tmp_path / "other.jar"
+    jar.write_bytes(b"not a jar")
+    model = load_models()["flush-assigns"]
+    with pytest.raises(SpecError, match="TLC does not start"):
+        check_model(model, find_toolchain(jar=str(jar)), seconds=60)
+
+
+def test_tlc_does_not_outlive_a_killed_command() -> None:
+    """The command is killed the hard way; the Java that it started ends too."""
+    command = [str(Path(sys.executable).parent / "logwitness"), "spec", "check", "raft-power-loss"]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        java = _wait_for(lambda: _java_under(process.pid), 60)
+        assert java
+    finally:
+        process.kill()
+        process.wait()
+    assert _wait_for(lambda: not any(Path(f"/proc/{pid}").exists() for pid in java), 30)
+
+
+def _java_under(parent: int) -> list[int]:
+    found = []
+    for place in Path("/proc").glob("[0-9]*"):
+        try:
+            if b"tlc2.TLC" in (place / "cmdline").read_bytes() and b"java" in (place / "cmdline").read_bytes()[:40]:
+                shell = int((place / "stat").read_text().rsplit(")", 1)[1].split()[1])
+                grandparent = int(Path(f"/proc/{shell}/stat").read_text().rsplit(")", 1)[1].split()[1])
+                if grandparent == parent:
+                    found.append(int(place.name))
+        except (OSError, IndexError, ValueError):
+            continue
+    return found
+
+
+def _wait_for(ready: Callable[[], Any], seconds: float) -> Any:  # noqa: ANN401
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        found = ready()
+        if found:
+            return found
+        time.sleep(0.2)
+    return ready()
