@@ -58,7 +58,7 @@ test-long: setup ## the long campaigns as well
 	@$(BIN)/pytest -m long
 
 bench: setup ## every figure, as a ratio in one run
-	@$(BIN)/python bench
+	@$(BIN)/python tests/bench
 
 format: $(VENV)/.all ## write the code in the house's form
 	@$(BIN)/ruff check --fix --quiet .

@@ -1,6 +1,6 @@
 """`make bench`: every benchmark in turn, each a ratio in one run; the figures are collected as JSON.
 
-    python bench [NAME...] [--quick]
+    python tests/bench [NAME...] [--quick]
 
 A benchmark is a script beside this one. It prints a small table for people and, as its last line, its figures as JSON.
 """
@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-RESULTS = HERE.parents[0] / "out" / "bench.json"
+RESULTS = HERE.parents[1] / "out" / "bench.json"
 
 
 def main(arguments: list[str]) -> int:
@@ -43,7 +43,7 @@ def main(arguments: list[str]) -> int:
     unfinished = RESULTS.with_suffix(".tmp")
     unfinished.write_text(json.dumps(figures, indent=2, sort_keys=True) + "\n")
     unfinished.replace(RESULTS)
-    print(f"\nfigures in {RESULTS.relative_to(HERE.parents[0])}" + (f"; failed: {', '.join(failed)}" if failed else ""))
+    print(f"\nfigures in {RESULTS.relative_to(HERE.parents[1])}" + (f"; failed: {', '.join(failed)}" if failed else ""))
     return 1 if failed else 0
 
 
