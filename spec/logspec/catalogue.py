@@ -11,6 +11,7 @@ import re
 import sys
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -162,6 +163,7 @@ def _twins() -> set[str]:
     return {twin.name for proof in _proofs().values() for twin in proof.twins}
 
 
+@lru_cache(maxsize=1024)
 def proof_has(entry: str) -> bool:
     """Whether ``proof#goal`` or ``proof/claim#goal`` names a goal that is proved of the installed rules."""
     from logspec.proofs.rules import installed_rules
