@@ -334,7 +334,7 @@ class _Frame:
         known = getattr(function, "__module__", None) == "builtins"
         if known and not named:
             return self._builtin(function, arguments)
-        if known or not callable(function):
+        if known or not isinstance(function, FunctionType):
             raise ValueError(f"calls something that has no symbolic meaning: {_written(node)}")
         if self._depth >= _DEEPEST_CALL:
             raise ValueError(f"calls more than {_DEEPEST_CALL} functions deep; recursion has no symbolic meaning")

@@ -107,9 +107,13 @@ def test_right_rules_that_are_written_differently_are_proved() -> None:
             return commit
         return known
 
-    changed = replace(REFERENCE, follower_commit=follower_commit)
-    results = prove(["raft-safety/follow-commit", "rules/follower-commit"], changed)
-    assert len(results) >= 4
+    def may_commit(candidate: int, commit: int, candidate_term: int, current_term: int) -> bool:
+        return not (candidate <= commit or candidate_term < current_term)
+
+    changed = replace(REFERENCE, follower_commit=follower_commit, may_commit=may_commit)
+    claims = ["raft-safety/follow-commit", "raft-safety/leader-commit", "rules/follower-commit", "rules/may-commit"]
+    results = prove(claims, changed)
+    assert len(results) >= 8
     assert all(result.ok for result in results)
 
 

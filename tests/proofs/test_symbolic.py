@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import random
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -137,6 +138,10 @@ def prints(a: int) -> int:
     return len(str(a))
 
 
+def throws_dice(a: int) -> bool:
+    return random.random() > a
+
+
 def indexes(values: Sequence[int], a: int) -> int:
     return values[a]
 
@@ -164,6 +169,7 @@ def unbounded(a: int) -> int:
         (ends, 1, "without a return"),
         (recurses, 1, "recursion"),
         (prints, 1, "str"),
+        (throws_dice, 1, "random.random()"),
         (mixes, 1, "boolean"),
         (types, 1, "different types"),
         (truthy, 1, "not a boolean"),
