@@ -235,6 +235,17 @@ def test_of_an_overtaken_reply_only_what_is_durable_counts() -> None:
     assert bench.core.commit == end
 
 
+def test_offsets_of_one_reply_are_not_combined_with_the_match_of_another() -> None:
+    # The append was late: a heartbeat found the tail of an older term, flushed up to 50, before the append removed it.
+    bench = Bench().lead()
+    bench.append(1)
+    bench.flush()
+    end, term = bench.core.dirty, bench.core.term
+    bench.receive(1, AppendReply(term, 49, True, end, end - 1, end))
+    bench.receive(1, HeartbeatReply(term, 50, False, -1, 50, 50))
+    assert bench.core.commit == end - 1
+
+
 def test_a_deposed_leader_tells_its_caller_only_when_the_new_term_has_committed() -> None:
     bench = Bench().lead()
     bench.append(5)

@@ -2,7 +2,8 @@
 
 Not here, because they change nothing that a history can show in this core: recovery-late-commit-sample (a follower
 never takes a commit index beyond what the request showed to be equal), recovery-resends and recovery-never-flushes
-(slower, but the debounced flush and the heartbeats catch up). promote-early, reconfigure-uncommitted,
+(slower, but the debounced flush and the heartbeats catch up), stale-reply-accepted (what counts towards a majority is
+taken from one reply alone and stays true for the term). promote-early, reconfigure-uncommitted,
 batcher-no-release and apply-to-visible wait for membership, memory units and state machines.
 """
 
@@ -148,13 +149,6 @@ MUTANTS: tuple[Mutant, ...] = (
         ("acked-survives",),
         with_rules(batch_matches=lambda here, there: False),
         "duplicates",
-    ),
-    Mutant(
-        "stale-reply-accepted",
-        "replies that were overtaken move the leader's picture of a follower",
-        ("committed-flushed-on-majority",),
-        with_rules(reply_is_current=lambda sequence, last: True),
-        "long-tails",
     ),
     Mutant(
         "vote-twice",

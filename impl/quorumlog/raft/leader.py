@@ -208,13 +208,11 @@ class Leader(Follower):
         majority = rules.majority_replicated(
             self.majority,
             self.index.dirty,
-            [rules.replicated_dirty(f.dirty, f.flushed, f.match) for f in followers],
+            [f.replicated for f in followers],
         )
         if rules.may_count_replicated(self.index.term(majority), self.term):
             self.majority = majority
-        candidate = rules.commit_candidate(
-            self.flushed, [rules.replicated_flushed(f.dirty, f.flushed, f.match) for f in followers]
-        )
+        candidate = rules.commit_candidate(self.flushed, [f.durable for f in followers])
         if rules.may_commit(candidate, self.commit, self.index.term(candidate), self.term):
             self._set_commit(candidate)
             self.upper_bound = rules.visibility_on_commit(
@@ -264,10 +262,16 @@ class Leader(Follower):
             return None
         if isinstance(reply, AppendReply):
             follower.in_flight = max(0, follower.in_flight - 1)
+        # All from one reply: the offsets of one and the match of another may belong to two different logs.
+        # What is durable and equal stays so for the whole term, so an overtaken reply counts for that as well.
+        durable = self.rules.replicated_flushed(reply.dirty, reply.flushed, reply.match)
+        follower.durable = max(follower.durable, durable)
+        follower.replicated = max(follower.replicated, durable)
         if not self.rules.reply_is_current(reply.sequence, follower.last_reply):
-            if reply.success:
-                self._count_durable(follower, min(reply.flushed, reply.match))
+            self._replicated()
             return None
+        replicated = self.rules.replicated_dirty(reply.dirty, reply.flushed, reply.match)
+        follower.replicated = max(follower.replicated, replicated)
         follower.last_reply = reply.sequence
         follower.dirty = reply.dirty
         follower.flushed = reply.flushed
@@ -275,18 +279,6 @@ class Leader(Follower):
             follower.match = max(follower.match, reply.match)
         follower.match = min(follower.match, reply.dirty)
         return follower
-
-    def _count_durable(self, follower: Progress, durable: int) -> None:
-        """Take from an overtaken reply what stays true for the whole term: equal to this log and on the follower's
-        disk.
-
-        A reply that waited for its flush is overtaken by those of heartbeats, which do not wait.
-        """
-        if durable > min(follower.flushed, follower.match):
-            follower.flushed = max(follower.flushed, durable)
-            follower.dirty = max(follower.dirty, durable)
-            follower.match = max(follower.match, durable)
-            self._replicated()
 
     def _append_replied(self, sender: int, reply: AppendReply) -> None:
         follower = self._current(sender, reply)

@@ -9,6 +9,7 @@ class Progress:
     """One follower as its leader sees it. Offsets are inclusive, -1 means none.
 
     ``match``: up to here the logs are known to be equal. ``dirty``, ``flushed``: as the follower last said.
+    ``durable``, ``replicated``: up to here one reply alone showed that it holds this log, on disk or at all.
     ``last_sent``: end of what was sent in order; the next request begins behind it (raft-simplification, "last-sent
     offset").
     """
@@ -16,6 +17,7 @@ class Progress:
     __slots__ = (
         "commit_sample",
         "dirty",
+        "durable",
         "flushed",
         "in_flight",
         "last_append",
@@ -25,6 +27,7 @@ class Progress:
         "previous",
         "reading",
         "recovering",
+        "replicated",
         "requested",
         "sequence",
         "unflushed_bytes",
@@ -34,6 +37,8 @@ class Progress:
         self.match = NOTHING
         self.dirty = NOTHING
         self.flushed = NOTHING
+        self.durable = NOTHING
+        self.replicated = NOTHING
         self.last_sent = last_sent
         self.previous = last_sent
         self.sequence = 0
