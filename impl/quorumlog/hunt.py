@@ -21,6 +21,7 @@ from typing import Any
 import pyarrow as pa
 from msgspec.structs import replace
 
+from quorumlog.lifetime import die_with
 from quorumlog.mutants import MUTANTS, Mutant
 from quorumlog.raft.core import RaftCore
 from quorumlog.simulation.configuration import ClusterConfiguration
@@ -159,6 +160,8 @@ _hunter = 0
 def _begin_helper(hunter: int) -> None:
     global _hunter
     _hunter = hunter
+    if not die_with(hunter):
+        os._exit(1)  # the hunter was killed already
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the hunter is interrupted, and ends its helpers
 
 

@@ -78,6 +78,7 @@ class Connection(asyncio.Protocol):
         """Close at once; what is queued is lost."""
         if self.reason is None:
             self.reason = reason
+        self._reader.forget()
         if self._transport is not None:
             self._transport.abort()
 
@@ -119,6 +120,7 @@ class Connection(asyncio.Protocol):
         """Tell the subclass."""
         if self._deadline is not None:
             self._deadline.cancel()
+        self._reader.forget()
         self._transport = None
         self.closed()
 

@@ -78,6 +78,10 @@ class FrameReader:
         """How many bytes it keeps."""
         return len(self._buffer)
 
+    def forget(self) -> None:
+        """Let go of what it keeps: nothing more will come."""
+        self._buffer.clear()
+
     def feed(self, data: bytes) -> list[bytes]:
         """Take bytes; return the payloads of the frames that are whole now, in order. Raises `FrameError`."""
         buffer = self._buffer

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import ctypes
 import os
 import random
 import signal
@@ -26,6 +25,7 @@ import msgspec
 
 from loghistory import HybridClock
 from loghistory.schema import Kind
+from quorumlog.lifetime import die_with
 from quorumlog.node.configuration import NodeConfiguration
 from quorumlog.node.driver import Driver
 from quorumlog.node.framing import Hello, Role
@@ -233,7 +233,7 @@ class Node:
 
 def run(configuration: NodeConfiguration, rules: Rules = REFERENCE, supervisor: Supervisor | None = None) -> int:
     """Run a node until it stops; returns the exit status. The end of a supervisor's process ends this one."""
-    if supervisor is not None and not _die_with(supervisor.process):
+    if supervisor is not None and not die_with(supervisor.process):
         return STOPPED
 
     async def serve() -> int:
@@ -292,15 +292,3 @@ def _open_history(configuration: NodeConfiguration, incarnation: int, log: Log) 
     except ValueError as error:
         raise StorageError(f"{before[-1]}: {error}; set this machine's clock right") from None
     return history
-
-
-def _die_with(supervisor: int) -> bool:
-    """Ask Linux to kill this process with its parent; False if that has gone already.
-
-    Elsewhere the end of standard input has to do; what that misses is a node that is stopped when its supervisor is
-    killed.
-    """
-    if sys.platform == "linux":
-        set_parent_death_signal = 1
-        ctypes.CDLL(None, use_errno=True).prctl(set_parent_death_signal, signal.SIGKILL, 0, 0, 0)
-    return os.getppid() == supervisor

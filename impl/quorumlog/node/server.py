@@ -132,13 +132,19 @@ class Server:
         self._connections[connection] = None
 
     def holds(self, connection: Incoming, count: int) -> None:
-        """A client's connection keeps so many bytes now; refused if all together keep too many."""
-        if connection.node >= 0:
+        """A client's connection keeps so many bytes now; if all together keep too many, one of the greedy ones goes.
+
+        That is this one if it keeps more than most; a connection with a few bytes does not pay for the others.
+        """
+        if connection.node >= 0 or connection.reason is not None:
             return
         self._held_bytes += count - self._held.get(connection, 0)
         self._held[connection] = count
-        if self._held_bytes > MAX_HELD_BYTES:
-            connection.refuse(f"the frames that are arriving have more than {MAX_HELD_BYTES} bytes together")
+        while self._held_bytes > MAX_HELD_BYTES:
+            greedy = count * len(self._held) > self._held_bytes and connection in self._held
+            victim = connection if greedy else max(self._held, key=lambda other: self._held[other])
+            self._held_bytes -= self._held.pop(victim)
+            victim.refuse(f"the frames that are arriving have more than {MAX_HELD_BYTES} bytes together")
 
     def admit_node(self, connection: Incoming) -> None:
         """A peer: its new connection replaces the one before. Raises `FrameError` for a stranger."""
