@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from loghistory import Kind, RunSource
 
 from ..checks import all_checks, families_of
 from ..checks.columns import Reader
-from ..checks.contract import Setting, Verdict, worst
+from ..checks.contract import Family, Setting, Verdict, Verdicts, worst
 from ..checks.kernel import compiled_pays
 from .logs import Logs
 from .run import RunVerdict, exit_status, together
@@ -57,37 +58,75 @@ def check(
     as machine code (None: if it pays). Raises `HistoryError` for bad input and KeyError for an unknown check
     id.
     """
-    families = families_of(only)
+    setting = setting_of(source, configuration, compiled)
+    families = families_for(only, setting)
+    events, by_log = judge_logs(_name(source), partial(_batches, source), families, setting, progress)
+    notes = tuple(source.notes) if isinstance(source, RunSource) else ()
+    return concluded(_name(source), events, by_log, only, required=required, notes=notes, keep=setting.keep)
+
+
+def concluded(
+    name: str,
+    events: int,
+    by_log: Sequence[tuple[str | None, Verdicts]],
+    only: Sequence[str] | None = None,
+    *,
+    required: Sequence[str] = (),
+    notes: Sequence[str] = (),
+    keep: int = 10,
+) -> RunVerdict:
+    """The verdict on a run from what `judge_logs` says about all of its logs."""
+    wanted = [each for each in all_checks() if only is None or each.id in only]
+    outcomes, losses = together(wanted, by_log, keep)
+    status = exit_status(outcomes, required)
+    verdict = worst([each.verdict for each in outcomes])
+    if verdict is Verdict.HOLDS and status:
+        verdict = Verdict.UNEXERCISED
+    return RunVerdict(name, verdict, status, events, len(by_log), outcomes, losses, tuple(notes))
+
+
+def setting_of(
+    source: RunSource | pa.Table, configuration: Mapping[str, Any] | None = None, compiled: bool | None = None
+) -> Setting:
+    """What the folds must know of a run before its first event; arguments as for `check`."""
     configuration = _configuration(source) if configuration is None else configuration
     if compiled is None:
         compiled = compiled_pays(_events(source))
-    setting = Setting(
+    return Setting(
         voters=_voters(source, configuration),
         write_caching=bool(configuration.get("write_caching", False)),
         idempotent=bool(configuration.get("idempotent", True)),
         compiled=compiled,
     )
-    if not setting.voters:
-        families = tuple(family for family in families if not family.of_nodes)
-    columns = {name for family in families for name in family.columns}
-    reader = Reader(_name(source), columns, setting.words)
+
+
+def families_for(only: Iterable[str] | None, setting: Setting) -> tuple[Family, ...]:
+    """The families that have something to judge. Raises KeyError for an unknown check id."""
+    return tuple(family for family in families_of(only) if setting.voters or not family.of_nodes)
+
+
+def judge_logs(
+    name: str,
+    batches: Callable[[Collection[str]], Iterable[pa.RecordBatch]],
+    families: Sequence[Family],
+    setting: Setting,
+    progress: Progress | None = None,
+) -> tuple[int, list[tuple[str | None, Verdicts]]]:
+    """Feed events to these families: how many there were, and what the families say about each log.
+
+    ``batches`` gives the events in order, with the columns that it is told. Families may be judged apart from each
+    other, and so may logs.
+    """
+    reader = Reader(name, {column for family in families for column in family.columns}, setting.words)
     logs = Logs(lambda: [family.start(setting) for family in families])
     events = 0
-    for batch in _batches(source, reader.reads):
+    for batch in batches(reader.reads):
         if batch.num_rows:
             logs.feed(reader.columns(batch), batch.column("log"))
             events += batch.num_rows
             if progress is not None:
                 progress(events)
-    wanted = [each for each in all_checks() if only is None or each.id in only]
-    by_log = logs.finish()
-    outcomes, losses = together(wanted, by_log, setting.keep)
-    status = exit_status(outcomes, required)
-    verdict = worst([each.verdict for each in outcomes])
-    if verdict is Verdict.HOLDS and status:
-        verdict = Verdict.UNEXERCISED
-    notes = tuple(source.notes) if isinstance(source, RunSource) else ()
-    return RunVerdict(_name(source), verdict, status, events, len(by_log), outcomes, losses, notes)
+    return events, logs.finish()
 
 
 def events_at(source: RunSource | pa.Table, wanted: Iterable[int]) -> dict[int, dict[str, Any]]:
