@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from loghistory import open_run
+from loghistory.exporters import write_jepsen_json
 from logwitness.checks.contract import Verdict
 from logwitness.models import Model, check_model, model_of
 from logwitness.models.anomalies import anomalies
@@ -131,6 +132,55 @@ CASES: dict[str, tuple[str, list[str]]] = {
         "4 send [[:send 3 30]] ok [[:send 3 [1 30]]]\n5 send [[:send 3 31]] ok [[:send 3 [0 31]]]",
         ["real-time inversion"],
     ),
+    "sends out of order, as a read shows": (
+        "4 send [[:send 3 30] [:send 3 31]] info [[:send 3 30] [:send 3 31]]\n"
+        "5 poll [[:poll]] ok [[:poll {3 [[0 31] [1 30]]}]]",
+        ["non-monotonic append"],
+    ),
+    "sends out of order that nobody saw committed": (
+        "4 send [[:send 3 30] [:send 3 31]] info [[:send 3 [1 30]] [:send 3 [0 31]]]",
+        [],
+    ),
+    "what an aborted poll is given must follow its reader": (
+        "3 poll [[:poll]] ok [[:poll {1 [[0 10]]}]]\n3 txn [[:poll]] fail [[:poll {1 [[3 13]]}]]",
+        ["skip"],
+    ),
+    "an aborted poll that goes back": (
+        "3 poll [[:poll]] ok [[:poll {1 [[0 10] [1 11]]}]]\n3 txn [[:poll]] fail [[:poll {1 [[0 10]]}]]",
+        ["non-monotonic read"],
+    ),
+    "a poll of unknown outcome that skips": (
+        "3 poll [[:poll]] ok [[:poll {1 [[0 10]]}]]\n3 txn [[:poll]] info [[:poll {1 [[3 13]]}]]",
+        ["skip"],
+    ),
+    "an aborted poll that finds a value elsewhere": (
+        "3 txn [[:poll]] fail [[:poll {1 [[7 10]]}]]",
+        ["duplicate"],
+    ),
+    "an aborted poll that finds another value": (
+        "3 txn [[:poll]] fail [[:poll {1 [[0 11]]}]]",
+        ["duplicate", "inconsistent offset"],
+    ),
+    "an aborted poll of a failed send": (
+        "4 send [[:send 3 30]] fail [[:send 3 [2 30]]]\n3 txn [[:poll]] fail [[:poll {3 [[5 30]]}]]",
+        [],
+    ),
+    "a transaction that reads what it sends": (
+        "4 txn [[:send 3 30] [:poll]] ok [[:send 3 [0 30]] [:poll {3 [[0 30]]}]]",
+        ["uncommitted read"],
+    ),
+    "a transaction that reads before it sends": (
+        "4 txn [[:poll] [:send 3 30]] ok [[:poll {1 [[0 10]]}] [:send 3 [0 30]]]",
+        [],
+    ),
+    "overwritten and lost": (
+        "4 send [[:send 3 30]] ok [[:send 3 [0 30]]]\n"
+        "4 send [[:send 3 31] [:send 3 32]] ok [[:send 3 [0 31]] [:send 3 [2 32]]]\n"
+        "5 poll [[:poll]] ok [[:poll {3 [[0 31] [2 32]]}]]",
+        ["inconsistent offset", "lost write"],
+    ),
+    "a crash of a client": ("9 crash nil info nil\n9 poll [[:poll]] ok [[:poll {1 [[0 10]]}]]", []),
+    "what a broker says of itself": ("9 debug-topic-partitions [1 2] ok {1 {:leader 3}, 2 {}}", []),
     "concurrent sends may come in any order": (
         "4 send [[:send 3 30]] ok [[:send 3 [1 30]]] | 5 send [[:send 3 31]] ok [[:send 3 [0 31]]]",
         [],
@@ -144,7 +194,7 @@ def _edn(text: str) -> str:
         asked, answered = [], []
         for operation in line.split(" | "):
             process, f, rest = operation.split(" ", 2)
-            kind = next(word for word in ("ok", "fail", "info") if f"] {word} [" in rest)
+            kind = next(word for word in ("ok", "fail", "info") if f" {word} " in rest)
             question, answer = rest.split(f" {kind} ", 1)
             asked.append(f"{{:type :invoke, :process {process}, :f :{f}, :value {question}}}")
             answered.append(f"{{:type :{kind}, :process {process}, :f :{f}, :value {answer}}}")
@@ -175,6 +225,31 @@ def test_a_request_for_the_beginning_makes_a_final_read(tmp_path: Path) -> None:
     poll = "3 poll [[:poll]] ok [[:poll {1 [[0 10] [1 11]], 2 [[0 12]]}]]"
     path.write_text(_edn(GOOD) + "\n" + ask % "invoke" + ask % "ok" + _edn(poll))
     assert anomalies(check_model(open_run(path), Model.KAFKA).checks) == ["unseen"]
+
+
+REBALANCED = """
+3 poll [[:poll]] ok [[:poll {1 [[0 10]]}]]
+3 poll [[:poll] [:poll]] ok [[:poll {1 [[3 13]]}] [:poll {1 [[0 10]]}]]
+"""
+
+
+@pytest.mark.parametrize(
+    ("log", "expected"),
+    [
+        ("[{:keys [1]}]", []),
+        ("[{:keys [2], :type :revoked}]", ["non-monotonic read", "skip"]),
+        ("[]", ["non-monotonic read", "skip"]),
+    ],
+)
+def test_a_rebalance_takes_the_position_on_its_keys(tmp_path: Path, log: str, expected: list[str]) -> None:
+    path = tmp_path / "history.edn"
+    first, second, third, fourth = _edn(REBALANCED).splitlines()
+    fourth = fourth.removesuffix("}") + f", :rebalance-log {log}}}"
+    path.write_text("\n".join([_edn(GOOD), first, second, third, fourth]))
+    source = open_run(path)
+    assert sorted(anomalies(check_model(source, Model.KAFKA).checks)) == expected
+    assert write_jepsen_json(tmp_path / "again.json", source.batches())
+    assert open_run(tmp_path / "again.json").table().equals(source.table())
 
 
 def test_a_gap_of_a_billion_offsets_costs_nothing(tmp_path: Path) -> None:

@@ -2,21 +2,24 @@
 
 Offsets need not be dense: one that nobody wrote or read (a control record, an aborted transaction) is nothing. A
 transaction, and any operation with several parts, counts as a whole: if its outcome is unknown it is committed only if
-one of its values was read, and then all its offsets bind; if it failed none of its values may be read, what it polled
-was not consumed, and its reader is where it was. Polls of one operation are ordered.
+one of its values was read, and then all its offsets bind; if it failed none of its values may be read, and its reader
+is where it was. What a failed operation polled must be right nevertheless, for a log gives out nothing wrong whatever
+becomes of the reader; but it was not consumed and counts as read by nobody. Polls of one operation are ordered. An
+operation that polls what it sends itself reads uncommitted values.
 
-A reader keeps its position on a key until it is given a list of keys without it, asks to go to the beginning, or an
-operation of unknown outcome leaves open where it is. A *final read* of a key is one that began after the last send to
-it was over, either as its reader had asked for the beginning, or at the lowest offset known and on until a poll was
-empty; a poll may well return less than there is.
+A reader keeps its position on a key until it is given a list of keys without it, asks to go to the beginning, a
+rebalance concerns the key, or an operation of unknown outcome leaves open where it is. A *final read* of a key is one
+that began after the last send to it was over, either as its reader had asked for the beginning, or at the lowest offset
+known and on until a poll was empty; a poll may well return less than there is.
 Source: history-checks.md, "Kafka-like histories of Jepsen" and "Anomalies, by name".
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import TypeAlias
 
 import msgspec
@@ -29,6 +32,7 @@ from ..checks import all_checks
 from ..checks.contract import Outcome, Violation, outcome
 
 _KEPT = 10
+_READING = ("poll", "txn")
 
 _IDS = (
     "inconsistent-offset",
@@ -41,6 +45,7 @@ _IDS = (
     "non-monotonic-read",
     "non-monotonic-append",
     "real-time-inversion",
+    "uncommitted-read",
 )
 (
     INCONSISTENT_OFFSET,
@@ -53,6 +58,7 @@ _IDS = (
     NON_MONOTONIC_READ,
     NON_MONOTONIC_APPEND,
     REAL_TIME_INVERSION,
+    UNCOMMITTED_READ,
 ) = range(len(_IDS))
 _BY_ID = {check.id: check for check in all_checks()}
 CHECKS = tuple(_BY_ID[id_] for id_ in _IDS)
@@ -125,7 +131,20 @@ class _Send:
     key: _Key
     sent: _Sent
     offset: int | None = None
+    """As the operation answered."""
     seq: int = -1
+    """Event of the answer, or of what else tells its outcome."""
+    whole: Sequence[_Send] = ()
+    """All sends of the operation if its outcome is unknown."""
+
+    @property
+    def place(self) -> int | None:
+        """Where it is in the log, as answered or as read; None if that is not known or it may not be there at all."""
+        if self.whole and not any(send.sent.read >= 0 for send in self.whole):
+            return None
+        if self.offset is not None:
+            return self.offset
+        return self.sent.read_offset if self.sent.read >= 0 and self.sent.invokes == 1 else None
 
 
 @dataclass(slots=True)
@@ -138,6 +157,7 @@ class _Open:
     sends: dict[int, _Send] = field(default_factory=dict)
     polled: list[tuple[_Key, int, Name, int]] = field(default_factory=list)
     keys: str | None = None
+    """Of ``assign`` and ``subscribe``: JSON."""
     to_beginning: bool = False
 
 
@@ -148,7 +168,8 @@ class _Reader:
     positions: dict[str, tuple[int, int]] = field(default_factory=dict)
     fresh: set[str] = field(default_factory=set)
     """Keys of which it asked for the beginning."""
-    appended: dict[str, tuple[int, int, Name]] = field(default_factory=dict)
+    appended: dict[str, list[_Send]] = field(default_factory=dict)
+    """By key its sends that may be in the log, in order."""
 
 
 class KafkaHistory:
@@ -230,35 +251,54 @@ class KafkaHistory:
             send.key.open_sends -= 1
             send.key.last_send = seq
             if kind == Kind.OK:
-                self._acknowledged(send, reader, seq)
+                self._acknowledged(send, seq)
             elif kind == Kind.FAIL:
                 send.sent.fails += 1
                 send.sent.failed = seq
         if kind == Kind.INFO and whole.sends:
-            self._unknown.append((seq, list(whole.sends.values())))
+            self._leave_open(whole, seq)
         if kind != Kind.FAIL:
-            self._polled(whole, reader)
+            for send in whole.sends.values():
+                reader.appended.setdefault(send.key.name, []).append(send)
         if kind == Kind.OK and whole.f in ("assign", "subscribe"):
             self._assigned(whole, reader, text if text is not None else whole.keys, seq)
+        else:
+            self._uncommitted(whole)
+            moved = self._keys_in(text, seq) if text is not None and whole.f in _READING else frozenset()
+            for name in moved:
+                reader.positions.pop(name, None)
+            self._polled(whole, reader, moved, failed=kind == Kind.FAIL)
+            for name in moved:
+                reader.positions.pop(name, None)
         if kind == Kind.INFO and whole.f != "send":
             # Where the reader is now nobody knows.
             reader.positions.clear()
             reader.fresh.clear()
 
-    def _assigned(self, whole: _Open, reader: _Reader, text: str | None, seq: int) -> None:
+    def _leave_open(self, whole: _Open, seq: int) -> None:
+        """Take note of sends of unknown outcome."""
+        sends = list(whole.sends.values())
+        for send in sends:
+            send.whole = sends
+        self._unknown.append((seq, sends))
+
+    def _keys_in(self, text: str | None, seq: int) -> frozenset[str]:
         try:
-            keys = set(msgspec.json.decode(text or "[]", type=list[str]))
+            return frozenset(msgspec.json.decode(text or "[]", type=list[str]))
         except (msgspec.DecodeError, RecursionError):
             problem = f"{quote(text)} is no list of keys"
             raise HistoryError(self._name, seq, "text", problem, "a JSON list of strings", place="seq") from None
+
+    def _assigned(self, whole: _Open, reader: _Reader, text: str | None, seq: int) -> None:
+        keys = self._keys_in(text, seq)
         if whole.to_beginning:
             reader.positions = {}
-            reader.fresh = keys
+            reader.fresh = set(keys)
         else:
             reader.positions = {name: place for name, place in reader.positions.items() if name in keys}
             reader.fresh &= keys
 
-    def _acknowledged(self, send: _Send, reader: _Reader, seq: int) -> None:
+    def _acknowledged(self, send: _Send, seq: int) -> None:
         key, sent, offset = send.key, send.sent, send.offset
         shown = send.seq if send.seq >= 0 else seq
         if sent.acked < 0:
@@ -266,16 +306,6 @@ class KafkaHistory:
         if offset is None:
             return
         self._place(key, sent, offset, shown)
-        former = reader.appended.get(key.name)
-        if former is not None:
-            self._judged[NON_MONOTONIC_APPEND] += 1
-            if offset < former[0]:
-                sentence = (
-                    f"One client appended value {former[2]} at offset {former[0]} and then "
-                    f"value {sent.value} at offset {offset}."
-                )
-                self._report(NON_MONOTONIC_APPEND, key, sentence, former[1], shown)
-        reader.appended[key.name] = (offset, shown, sent.value)
         if key.far is None or offset > key.far[0]:
             key.far = (offset, shown, sent.value)
 
@@ -306,30 +336,68 @@ class KafkaHistory:
             sentence = f"At offset {offset} there is value {there[0]} for one client and value {value} for another."
             self._report(INCONSISTENT_OFFSET, key, sentence, there[1], seq)
 
-    def _polled(self, whole: _Open, reader: _Reader) -> None:
-        """What the operation's polls gave its reader."""
-        if not whole.polled and whole.f == "poll":
+    def _uncommitted(self, whole: _Open) -> None:
+        """What an operation polled of its own sends."""
+        if not whole.sends or not whole.polled:
+            return
+        own = {(send.key.name, send.sent.value): send for send in whole.sends.values()}
+        for key, offset, value, seq in whole.polled:
+            self._judged[UNCOMMITTED_READ] += 1
+            if (key.name, value) in own:
+                sentence = f"Value {value} at offset {offset} was read by the very operation that sent it."
+                self._report(UNCOMMITTED_READ, key, sentence, whole.seq, seq)
+
+    def _polled(self, whole: _Open, reader: _Reader, moved: Collection[str], *, failed: bool) -> None:
+        """What the operation's polls gave its reader; ``moved`` are keys that a rebalance concerned."""
+        if not whole.polled and whole.f == "poll" and not failed:
             for name in reader.positions:
                 self._keys[name].sessions[whole.process].ended = True
+        before = dict(reader.positions) if failed and whole.polled else {}
         for key, offset, value, seq in whole.polled:
-            self._seen(key, offset, value, seq)
-            position = reader.positions.get(key.name)
-            session = key.sessions.get(whole.process)
-            if position is None or session is None or session.last != position[0]:
-                asked = key.name in reader.fresh
-                key.sessions[whole.process] = _Session(whole.seq, offset, asked, offset, seq)
+            position = reader.positions.get(key.name) if key.name not in moved else None
+            if failed:
+                self._given(key, offset, value, seq)
             else:
-                session.last, session.last_seq, session.ended = offset, seq, False
+                self._seen(key, offset, value, seq)
+                self._follow(key, whole, reader, position, offset, seq)
             if position is not None:
-                self._judged[NON_MONOTONIC_READ] += 1
-                self._judged[SKIP] += 1
-                if offset <= position[0]:
-                    sentence = f"A reader that was given offset {position[0]} was given offset {offset} after it."
-                    self._report(NON_MONOTONIC_READ, key, sentence, position[1], seq)
-                elif offset > position[0] + 1:
-                    key.gaps.setdefault((position[0], offset), (position[1], seq))
+                self._moved(key, position, offset, seq)
             reader.positions[key.name] = (offset, seq)
-            reader.fresh.discard(key.name)
+        if failed and whole.polled:
+            reader.positions = before
+
+    @staticmethod
+    def _follow(
+        key: _Key, whole: _Open, reader: _Reader, position: tuple[int, int] | None, offset: int, seq: int
+    ) -> None:
+        """Note how far the reader's way through the key goes."""
+        session = key.sessions.get(whole.process)
+        if position is None or session is None or session.last != position[0]:
+            asked = key.name in reader.fresh
+            key.sessions[whole.process] = _Session(whole.seq, offset, asked, offset, seq)
+        else:
+            session.last, session.last_seq, session.ended = offset, seq, False
+        reader.fresh.discard(key.name)
+
+    def _moved(self, key: _Key, position: tuple[int, int], offset: int, seq: int) -> None:
+        """A reader at a position was given an offset."""
+        self._judged[NON_MONOTONIC_READ] += 1
+        self._judged[SKIP] += 1
+        if offset <= position[0]:
+            sentence = f"A reader that was given offset {position[0]} was given offset {offset} after it."
+            self._report(NON_MONOTONIC_READ, key, sentence, position[1], seq)
+        elif offset > position[0] + 1:
+            key.gaps.setdefault((position[0], offset), (position[1], seq))
+
+    def _given(self, key: _Key, offset: int, value: Name, seq: int) -> None:
+        """A failed operation was given a value: where it is must be right."""
+        sent = key.values.get(value)
+        if sent is not None and sent.read >= 0:
+            if sent.read_offset != offset:
+                self._twice(key, sent, sent.read_offset, sent.read, offset, seq)
+        elif sent is not None and sent.offset is not None and sent.offset != offset:
+            self._twice(key, sent, sent.offset, sent.bound, offset, seq)
+        self._bind(key, value, offset, seq)
 
     def _seen(self, key: _Key, offset: int, value: Name, seq: int) -> None:
         sent = key.values.get(value)
@@ -355,7 +423,7 @@ class KafkaHistory:
         for whole in self._open.values():
             # Never completed: an unknown outcome that says no offsets.
             if whole.sends:
-                self._unknown.append((whole.seq, list(whole.sends.values())))
+                self._leave_open(whole, whole.seq)
         self._open.clear()
         for seq, sends in self._unknown:
             if any(send.sent.read >= 0 for send in sends):
@@ -363,6 +431,9 @@ class KafkaHistory:
                     if send.offset is not None:
                         self._place(send.key, send.sent, send.offset, send.seq if send.seq >= 0 else seq)
         self._phantoms()
+        for reader in self._readers.values():
+            for sends in reader.appended.values():
+                self._in_order(sends)
         for key in self._keys.values():
             self._aborted(key)
             self._missing(key)
@@ -387,6 +458,19 @@ class KafkaHistory:
             when = "nobody had sent it" if sent.invokes else "nobody sent it"
             sentence = f"Value {sent.value} was read at offset {sent.read_offset} although {when}."
             self._report(PHANTOM, key, sentence, sent.read, sent.invoked)
+
+    def _in_order(self, sends: Sequence[_Send]) -> None:
+        """One client's sends to a key, in its order, as far as it is known where they are."""
+        placed = [(send, place) for send in sends if (place := send.place) is not None]
+        self._judged[NON_MONOTONIC_APPEND] += max(0, len(placed) - 1)
+        for (former, before), (send, place) in pairwise(placed):
+            if place < before:
+                sentence = (
+                    f"One client appended value {former.sent.value} at offset {before} and then "
+                    f"value {send.sent.value} at offset {place}."
+                )
+                shown = [each.seq if each.seq >= 0 else each.sent.read for each in (former, send)]
+                self._report(NON_MONOTONIC_APPEND, send.key, sentence, *shown)
 
     def _aborted(self, key: _Key) -> None:
         for sent in key.values.values():

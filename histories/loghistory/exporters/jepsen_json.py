@@ -91,6 +91,8 @@ def _map(event: dict[str, Any], opened: dict[int, _Open]) -> dict[str, Any] | No
     shown = {"type": kind, "process": event["process"], "f": whole.f, "value": _answer(event, whole)}
     if "reason" in event:
         shown["error"] = event["reason"]
+    if whole.parts and "text" in event:
+        shown["rebalance-log"] = [{"keys": [key_of(name) for name in _decoded(event["text"])]}]
     return _with_key(shown, whole)
 
 

@@ -6,7 +6,8 @@ are no integers, such as ``nemesis``, inject faults.
 
 Registers, key-value stores, sets and queues have their values in ``text``, as JSON. A history with ``append`` and
 reads that answer lists is a log. In Kafka-like workloads an operation has several parts, ``[:send k v]`` and
-``[:poll]``: every part is an operation of its own, joined to the enclosing one by ``txn``.
+``[:poll]``: every part is an operation of its own, joined to the enclosing one by ``txn``. What a part polled is kept
+even if the operation failed; ``text`` of a completion lists the logs that a rebalance concerned meanwhile.
 Source: history-checks.md, "Kafka-like histories of Jepsen".
 """
 
@@ -195,6 +196,8 @@ class Operations:
             columns["reason"] = _reason(operation.get("error"), value, opened)
         if opened.parts is not None:
             self._complete_parts(kind, opened, _nested(f, value), process, time)
+            if "rebalance-log" in operation:
+                columns["text"] = as_json(_rebalanced(operation["rebalance-log"]))
         elif kind is Kind.OK:
             self._answer(opened, value, columns, time)
         self._row(kind, time, **columns)
@@ -230,7 +233,7 @@ class Operations:
     def _complete_parts(self, kind: Kind, opened: _Open, value: Value, process: int, time: int) -> None:
         parts = opened.parts or []
         answers: Sequence[Value] = [None] * len(parts)
-        if kind is not Kind.FAIL and type(value) is list:
+        if type(value) is list and (kind is not Kind.FAIL or len(value) == len(parts)):
             answers = value
             if len(answers) != len(parts) and kind is Kind.OK:
                 problem = f"{len(answers)} parts complete the {len(parts)} that were invoked"
@@ -250,9 +253,11 @@ class Operations:
             self._row(kind, time, **columns)
 
     def _polled(self, part: _Part, txn: int, answer: Value, process: int, time: int, kind: Kind) -> int | None:
-        if answer is None or kind is Kind.FAIL:
+        if answer is None:
             return None
         if type(answer) is not list or not answer or answer[0] != "poll" or len(answer) > 2:
+            if kind is Kind.FAIL:
+                return None
             raise Malformed("value", f"{_named(answer)} does not answer a poll", "[:poll {key [[offset value] ...]}]")
         given = answer[1] if len(answer) == 2 else None
         if given is None:
@@ -337,6 +342,13 @@ def _keys(value: Value) -> Sequence[Value]:
     if not isinstance(value, list):
         raise Malformed("value", f"{_named(value)} is no list of keys", "[key ...]")
     return value
+
+
+def _rebalanced(log: Value) -> list[str]:
+    """The names of the logs that rebalances during an operation concerned: ``[{:keys [k ...]} ...]``."""
+    if not isinstance(log, list) or not all(isinstance(each, dict) for each in log):
+        raise Malformed("rebalance-log", f"{_named(log)} is no list of rebalances", "[{:keys [key ...]} ...]")
+    return list(dict.fromkeys(log_name(key) for each in log for key in _keys(each.get("keys") or [])))
 
 
 def _valued(value: Value) -> dict[str, Any]:
