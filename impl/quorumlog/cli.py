@@ -23,11 +23,13 @@ from rich.console import Console
 from rich.table import Table
 
 from loghistory import Format, HistoryError
-from quorumlog.hunt import NoJudgeError, Rejection, load_judge, setting_of, shrunk
+from quorumlog.hunt import RUN_SECONDS
 from quorumlog.hunt import hunt as run_hunt
+from quorumlog.judging import Candidate, NoJudgeError, Rejection, load_judge, shrunk
 from quorumlog.mutants import MUTANTS, Mutant
+from quorumlog.parallel import HelperError
 from quorumlog.raft.core import RaftCore
-from quorumlog.rules_file import RulesFileError, core_of
+from quorumlog.rules_file import RulesFileError, core_of, load_rules
 from quorumlog.simulation.configuration import (
     ClusterConfiguration,
     ConfigurationError,
@@ -267,53 +269,72 @@ def _list(numbers: dict[str, int]) -> str:
 @click.option("--mutant", metavar="ID", help="Hunt this mutant: find a run that the checker rejects.")
 @click.option("--all", "all_", is_flag=True, help="Hunt every mutant.")
 @click.option("--reference", is_flag=True, help="Run the reference under every setting; no run may be rejected.")
+@click.option("--rules", metavar="FILE", help="The same with your own rules: Python that is executed.")
 @click.option("--seeds", type=click.IntRange(1, 10**9), default=DEFAULT_SEEDS, show_default=True, help="The budget.")
 @click.option("--seed", "start", type=click.IntRange(0, 2**62), default=0, show_default=True, help="The first seed.")
 @click.option("--processes", type=click.IntRange(1, 256), default=2, show_default=True, help="How many work at once.")
-def hunt(list_: bool, mutant: str | None, all_: bool, reference: bool, seeds: int, start: int, processes: int) -> None:
+def hunt(
+    list_: bool,
+    mutant: str | None,
+    all_: bool,
+    reference: bool,
+    rules: str | None,
+    seeds: int,
+    start: int,
+    processes: int,
+) -> None:
     """Search for a seed whose run the checker rejects, and shrink its faults.
 
-    Exits with 0 if the mutant was found out (or the reference survived), with 1 if not.
+    Exits with 0 if the mutant was found out (or the reference, or your rules, survived), with 1 if not.
+
+    \b
+    logwitness hunt --mutant ack-without-term
+    logwitness hunt --reference --seeds 200
+    logwitness hunt --rules my_rules.py --seeds 500
     """
-    if list_ + all_ + reference + (mutant is not None) != 1:
-        _refuse("give one of --mutant ID, --all, --reference, --list")
+    if list_ + all_ + reference + (mutant is not None) + (rules is not None) != 1:
+        _refuse("give one of --mutant ID, --all, --reference, --rules FILE, --list")
     if list_:
         for name in MUTANTS:
             click.echo(name)
         return
-    chosen = _mutant(mutant)
-    try:
-        load_judge()
-    except (NoJudgeError, ImportError) as error:
-        _refuse(str(error))
+    _mutant(mutant)
     budget = range(start, start + seeds)
     try:
+        load_judge()
+        if rules is not None:
+            load_rules(rules)
         if all_:
-            survivors = [each.id for each in MUTANTS.values() if not _hunt_one(each, budget, processes)]
+            survivors = [each for each in MUTANTS if not _hunt_one(Candidate(mutant=each), budget, processes)]
             click.echo(f"{len(MUTANTS) - len(survivors)} of {len(MUTANTS)} mutants were found out")
             good = not survivors
         else:
-            good = _hunt_one(chosen, budget, processes)
+            good = _hunt_one(Candidate(mutant, rules), budget, processes)
+    except (NoJudgeError, ImportError, RulesFileError, HelperError) as error:
+        _refuse(str(error))
+    except TimeoutError:
+        click.echo(f"a run did not end within {RUN_SECONDS:g} s: the rules go round in circles", err=True)
+        sys.exit(1)
     except KeyboardInterrupt:
         click.echo("interrupted", err=True)
         sys.exit(130)
     sys.exit(0 if good else 1)
 
 
-def _hunt_one(mutant: Mutant | None, seeds: range, processes: int) -> bool:
+def _hunt_one(candidate: Candidate, seeds: range, processes: int) -> bool:
     """Hunt and tell; whether it ended as it should."""
     began = time.monotonic()
-    found = run_hunt(mutant, seeds, processes=processes, progress=_progress(len(seeds)))
+    found = run_hunt(candidate, seeds, processes=processes, progress=_progress(len(seeds)))
     took = time.monotonic() - began
+    who = candidate.mutant or candidate.rules or "the reference"
     if found is None:
-        who = "the reference" if mutant is None else mutant.id
         click.echo(f"{who} survived {len(seeds)} seeds from {seeds.start} on ({took:.1f} s)")
-        return mutant is None
-    small = shrunk(mutant, found)
-    if mutant is None:
-        click.echo(f"the reference: seed {found.seed} is rejected ({took:.1f} s)")
+        return candidate.mutant is None
+    small = shrunk(candidate, found)
+    if candidate.mutant is None:
+        click.echo(f"{who}: seed {found.seed} is rejected ({took:.1f} s)")
     else:
-        click.echo(f"{mutant.id}: {mutant.change}")
+        click.echo(f"{who}: {MUTANTS[candidate.mutant].change}")
         click.echo(
             f"  found    seed {found.seed}, number {found.seed - seeds.start + 1} of {len(seeds)} ({took:.1f} s)"
         )
@@ -321,19 +342,22 @@ def _hunt_one(mutant: Mutant | None, seeds: range, processes: int) -> bool:
     if small.sentence:
         click.echo(f"  because  {small.sentence}")
     click.echo(f"  faults   {len(found.plan)}, {len(small.plan)} after shrinking")
-    for line in _show_again(mutant, small):
+    for line in _show_again(candidate, small):
         click.echo(f"  {line}")
-    return mutant is not None
+    return candidate.mutant is not None
 
 
-def _show_again(mutant: Mutant | None, small: Rejection) -> list[str]:
+def _show_again(candidate: Candidate, small: Rejection) -> list[str]:
     """The commands that show a rejection again."""
-    directory = f"out/hunted-{'reference' if mutant is None else mutant.id}-{small.seed}"
+    who = candidate.mutant or ("reference" if candidate.rules is None else "rules")
+    directory = f"out/hunted-{who}-{small.seed}"
     arguments = ["logwitness", "simulate", "--seed", str(small.seed)]
-    if mutant is not None:
-        arguments += ["--mutant", mutant.id]
+    if candidate.mutant is not None:
+        arguments += ["--mutant", candidate.mutant]
     else:
-        arguments += ["--setting", setting_of(None, small.seed)]
+        arguments += ["--setting", small.setting]
+    if candidate.rules is not None:
+        arguments += ["--rules", candidate.rules]
     arguments += ["--faults", json.dumps(plan_to_json(small.plan)), "--force", "-o", directory]
     return ["again    " + shlex.join(arguments), f"         logwitness check {directory}"]
 

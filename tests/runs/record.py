@@ -21,7 +21,8 @@ from msgspec.structs import replace
 
 from loghistory import Format, Manifest, open_run, write_run
 from loghistory.schema import CLIENT_KINDS
-from quorumlog.hunt import Rejection, hunt, load_judge, shrunk, try_run
+from quorumlog.hunt import hunt
+from quorumlog.judging import Candidate, Rejection, judge_run, load_judge, shrunk
 from quorumlog.mutants import MUTANTS
 from quorumlog.mutants.mutant import Mutant
 from quorumlog.simulation.configuration import ClusterConfiguration
@@ -76,9 +77,9 @@ def shortened(mutant: Mutant, found: Rejection) -> tuple[Rejection, ClusterConfi
     for duration in (300 * MILLISECOND, 600 * MILLISECOND, 1000 * MILLISECOND, 1500 * MILLISECOND, 2 * SECOND):
         if duration < configuration.duration:
             shorter = replace(configuration, duration=duration)
-            rejection = try_run(mutant, found.seed, found.setting, shorter)
-            if rejection is not None:
-                return rejection, shorter
+            rejections = judge_run(Candidate(mutant.id), found.seed, found.setting, shorter).rejections
+            if rejections:
+                return rejections[0], shorter
     return found, configuration
 
 
@@ -86,10 +87,11 @@ def mutant_run(mutant: Mutant) -> Callable[[str], None]:
     """The first seed at which a mutant is caught, with as few faults and as little load as still show it."""
 
     def make(name: str) -> None:
-        found = hunt(mutant, range(SEEDS))
+        candidate = Candidate(mutant.id)
+        found = hunt(candidate, range(SEEDS))
         if found is None:
             raise SystemExit(f"{mutant.id} survived {SEEDS} seeds")
-        found, configuration = shortened(mutant, shrunk(mutant, found))
+        found, configuration = shortened(mutant, shrunk(candidate, found))
         table, _ = simulate(found.seed, configuration, mutant.make_core)
         keep(name, table, made_by(found.seed, configuration, mutant.id), [f"Mutant: {mutant.change}.", found.sentence])
 

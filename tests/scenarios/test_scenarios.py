@@ -32,7 +32,7 @@ import pytest
 from msgspec.structs import replace
 
 from loghistory import MemorySink, Recorder
-from quorumlog.hunt import judge_table
+from quorumlog.judging import judge_table
 from quorumlog.raft.messages import AnyMessage
 from quorumlog.simulation.configuration import ClusterConfiguration, DiskTiming, NodeTiming, WorkloadMix
 from quorumlog.simulation.durations import MILLISECOND, SECOND, parse_duration

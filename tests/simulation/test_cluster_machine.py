@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from loghistory import MemorySink, Recorder
-from quorumlog.hunt import judge_table
+from quorumlog.judging import judge_table
 from quorumlog.simulation.configuration import ClusterConfiguration, DiskTiming, WorkloadMix
 from quorumlog.simulation.durations import MILLISECOND, SECOND
 from quorumlog.simulation.faults import Fault

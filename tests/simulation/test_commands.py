@@ -180,3 +180,28 @@ def _group(leader: int) -> list[int]:
             if int(state[2]) == leader and state[0] != "Z":
                 found.append(int(entry.name))
     return found
+
+
+@pytest.mark.parametrize(
+    ("condition", "status", "said"),
+    [
+        ("candidate > commit and candidate_term == current_term", 0, "survived 12 seeds from 0 on"),
+        ("candidate > commit", 1, "commit-current-term"),
+        ("candidate > commit and nobody_knows_this_name", 1, "breakdown"),
+    ],
+)
+def test_hunt_judges_a_developers_rules(condition: str, status: int, said: str, tmp_path: Path) -> None:
+    rules = tmp_path / "mine.py"
+    rules.write_text(f"def may_commit(candidate, commit, candidate_term, current_term):\n    return {condition}\n")
+    result = CliRunner().invoke(hunt, ["--rules", str(rules), "--seeds", "12"])
+    assert (result.exit_code, said in result.output) == (status, True), result.output
+    if "again" in result.output:
+        assert f"--rules {rules}" in result.output
+
+
+def test_hunt_refuses_a_file_without_rules(tmp_path: Path) -> None:
+    empty = tmp_path / "empty.py"
+    empty.touch()
+    result = CliRunner().invoke(hunt, ["--rules", str(empty), "--seeds", "12"])
+    assert result.exit_code == 2
+    assert f"{empty}: defines no rule" in result.output

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from quorumlog.hunt import Rejection, hunt, judge_table, shrunk, try_run, try_seed
+from quorumlog.hunt import hunt
+from quorumlog.judging import REFERENCE, Candidate, Rejection, judge_run, judge_seed, judge_table, shrunk
 from quorumlog.mutants import MUTANTS, Mutant
 from quorumlog.raft.core import RaftCore
 from quorumlog.simulation.configuration import ClusterConfiguration
@@ -19,7 +20,7 @@ GROUP = 20
 @pytest.mark.parametrize("first", range(0, SEEDS, GROUP))
 def test_the_reference_survives(first: int) -> None:
     for seed in range(first, first + GROUP):
-        assert try_seed(None, seed) is None
+        assert judge_seed(REFERENCE, seed).rejections == ()
 
 
 @pytest.mark.long
@@ -27,7 +28,7 @@ def test_the_reference_survives(first: int) -> None:
 @pytest.mark.parametrize("first", range(SEEDS, 2000, 200))
 def test_the_reference_survives_2000_seeds(first: int) -> None:
     for seed in range(first, min(first + 200, 2000)):
-        assert try_seed(None, seed) is None
+        assert judge_seed(REFERENCE, seed).rejections == ()
 
 
 def test_the_reference_exercises_every_check_of_replicas() -> None:
@@ -46,20 +47,20 @@ def test_the_reference_exercises_every_check_of_replicas() -> None:
 
 @pytest.mark.parametrize("mutant", MUTANTS.values(), ids=list(MUTANTS))
 def test_a_mutant_is_caught_by_its_check(mutant: Mutant) -> None:
-    found = hunt(mutant, range(400), processes=1)
+    found = hunt(Candidate(mutant.id), range(400), processes=1)
     assert found is not None, f"{mutant.id} survived"
     assert found.check in mutant.checks
 
 
 def test_shrinking_keeps_the_verdict() -> None:
-    mutant = MUTANTS["ack-on-term-change"]
+    mutant = Candidate("ack-on-term-change")
     found = hunt(mutant, range(100), processes=1)
     assert found is not None
     small = shrunk(mutant, found, attempts=40)
     assert 0 < len(small.plan) < len(found.plan)
-    again = try_run(mutant, small.seed, small.setting, _with_plan(small))
-    assert again == small
-    assert try_run(None, small.seed, small.setting, _with_plan(small)) is None
+    again = judge_run(mutant, small.seed, small.setting, _with_plan(small))
+    assert again.rejections[0] == small
+    assert judge_run(REFERENCE, small.seed, small.setting, _with_plan(small)).rejections == ()
 
 
 def _with_plan(rejection: Rejection) -> ClusterConfiguration:

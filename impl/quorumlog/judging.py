@@ -1,0 +1,167 @@
+"""One simulated run and what the checker says about it.
+
+The judge is whoever is installed under the entry point group ``logwitness.judges`` with the name ``history``;
+nothing of the checker is imported. A run is rejected when a check is violated, when the cluster does not converge after
+all faults were healed, or when a core or a disk breaks down.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import entry_points
+from typing import Any
+
+import pyarrow as pa
+from msgspec.structs import replace
+
+from quorumlog.mutants import MUTANTS
+from quorumlog.raft.core import RaftCore
+from quorumlog.rules_file import core_of
+from quorumlog.simulation.configuration import ClusterConfiguration
+from quorumlog.simulation.faults import Plan, shrink
+from quorumlog.simulation.raft_node import CoreFactory
+from quorumlog.simulation.runs import simulate
+from quorumlog.simulation.settings import SETTINGS
+
+Judge = Callable[..., dict[str, Any]]
+"""``judge(table, only, configuration=...)``, the entry point ``history`` of the group ``logwitness.judges``."""
+
+BREAKDOWN, CONVERGENCE = "breakdown", "convergence"
+"""What stands in the place of a check's id when a run breaks off, or does not converge."""
+
+
+class NoJudgeError(RuntimeError):
+    """No history judge is installed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """Whose runs are judged: the reference, the mutant with an id, or the rules in a developer's file."""
+
+    mutant: str | None = None
+    rules: str | None = None
+
+    @property
+    def checks(self) -> tuple[str, ...] | None:
+        """The checks that are asked: those of which one must notice the mutant, or all."""
+        return None if self.mutant is None else MUTANTS[self.mutant].checks
+
+    @property
+    def make_core(self) -> CoreFactory:
+        """Makes its cores. Raises RulesFileError."""
+        if self.rules is not None:
+            return _core_of(self.rules)
+        return RaftCore if self.mutant is None else MUTANTS[self.mutant].make_core
+
+    def setting(self, seed: int) -> str:
+        """The setting of a run: the mutant's, or else each in turn."""
+        return list(SETTINGS)[seed % len(SETTINGS)] if self.mutant is None else MUTANTS[self.mutant].setting
+
+
+REFERENCE = Candidate()
+
+_core_of = cache(core_of)
+
+
+@dataclass(frozen=True, slots=True)
+class Rejection:
+    """Why a run was rejected: by which check (or BREAKDOWN, CONVERGENCE), in a sentence, and under which faults."""
+
+    seed: int
+    setting: str
+    check: str
+    sentence: str
+    events: tuple[int, ...]
+    plan: Plan
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """One run: its rejections, at most one a check, and how many facts each check judged."""
+
+    rejections: tuple[Rejection, ...]
+    facts: dict[str, int]
+
+
+def load_judge() -> Judge:
+    """The installed judge of histories. Raises `NoJudgeError`."""
+    for entry in entry_points(group="logwitness.judges", name="history"):
+        judge: Judge = entry.load()
+        return judge
+    raise NoJudgeError("no judge of histories is installed; install the distribution logwitness with its entry points")
+
+
+def judge_table(
+    table: pa.Table, configuration: ClusterConfiguration, only: Sequence[str] | None = None
+) -> dict[str, Any]:
+    """What the judge says about a simulated run that is not in files; ``only``: the ids of the checks wanted."""
+    made_with = {"voters": list(range(configuration.nodes)), "write_caching": configuration.write_caching}
+    return load_judge()(table, only, configuration=made_with)
+
+
+def judge_seed(candidate: Candidate, seed: int) -> Judged:
+    """Play and judge one run under the setting that goes with the seed."""
+    setting = candidate.setting(seed)
+    return judge_run(candidate, seed, setting, SETTINGS[setting])
+
+
+def judge_run(candidate: Candidate, seed: int, setting: str, configuration: ClusterConfiguration) -> Judged:
+    """The same with a configuration of its own, which may carry its plan. Raises RulesFileError."""
+    make_core = candidate.make_core
+    try:
+        table, outcome = simulate(seed, configuration, make_core)
+    except Exception as error:  # a rule of a developer's may raise anything, and a core contradict its own log
+        if candidate.mutant is not None and isinstance(error, (LookupError, ValueError)):
+            return Judged((), {})  # a mutant is to be caught by its check
+        if candidate == REFERENCE and not isinstance(error, (LookupError, ValueError)):
+            raise
+        sentence = f"the run breaks off: {type(error).__name__}: {' '.join(str(error).split())}"
+        return Judged((Rejection(seed, setting, BREAKDOWN, sentence, (), configuration.plan or ()),), {})
+    rejections = []
+    facts = {}
+    for check in judge_table(table, configuration, candidate.checks)["checks"]:
+        facts[check["id"]] = check["judged"]
+        if check["verdict"] == "violated":
+            shown: dict[str, Any] = next(iter(check["violations"]), {"sentence": "", "events": []})
+            events = tuple(shown["events"])
+            rejections.append(Rejection(seed, setting, check["id"], shown["sentence"], events, outcome.plan))
+    if candidate.mutant is None and not outcome.converged:
+        sentence = f"the cluster did not converge within {configuration.settle / 1e9:g} s after all faults were healed"
+        rejections.append(Rejection(seed, setting, CONVERGENCE, sentence, (), outcome.plan))
+    return Judged(tuple(rejections), facts)
+
+
+def shrunk(candidate: Candidate, found: Rejection, attempts: int = 100) -> Rejection:
+    """The same seed with as few faults as still get it rejected: by the same check, or by any of a mutant's."""
+    best = found
+
+    def fails(plan: Plan) -> bool:
+        nonlocal best
+        judged = judge_run(candidate, found.seed, found.setting, replace(SETTINGS[found.setting], plan=plan))
+        for rejection in judged.rejections:
+            if candidate.mutant is not None or rejection.check == found.check:
+                best = rejection
+                return True
+        return False
+
+    if found.plan:
+        shrink(found.plan, fails, attempts)
+    return best
+
+
+__all__ = [
+    "BREAKDOWN",
+    "CONVERGENCE",
+    "REFERENCE",
+    "Candidate",
+    "Judged",
+    "NoJudgeError",
+    "Rejection",
+    "judge_run",
+    "judge_seed",
+    "judge_table",
+    "load_judge",
+    "shrunk",
+]
