@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from loghistory import HistoryError
-from loghistory.importers import SNIFFED, foreign_format
+from loghistory import HistoryError, is_history
 
 _RUN = (
     "manifest.json",
@@ -17,7 +16,8 @@ _RUN = (
     "events.jsonl.zst.part",
 )
 _HISTORIES = (".edn", ".json", ".jsonl", ".zst", ".parquet", ".part")
-_LOGS = (".log", ".txt")
+_LOGS = ("", ".log", ".txt", ".out", ".dat", ".history", ".ednl", ".ndjson", ".trace")
+_COMPRESSED = (".gz", ".zst")
 _OTHERS = frozenset({"results.edn", "test.edn", "options.edn", "results.json", "test.json", "manifest.json"})
 """What tools put beside a history."""
 
@@ -67,13 +67,12 @@ def _below(directory: Path, skipped: Callable[[Path], None]) -> Iterator[Path]:
 
 
 def _is_history(path: Path) -> bool:
-    if path.suffix in _HISTORIES:
-        return path.name not in _OTHERS
-    if path.suffix not in _LOGS and path.suffix:
+    plain = path.with_suffix("") if path.suffix in _COMPRESSED else path
+    if plain.suffix in _HISTORIES or (path.suffix == ".zst" and not plain.suffix):
+        return plain.name not in _OTHERS
+    if plain.suffix not in _LOGS:
         return False
     try:
-        with path.open("rb") as file:
-            start = file.read(SNIFFED)
-    except OSError:
+        return is_history(path) or not path.stat().st_size
+    except HistoryError:
         return True  # judging it says what is wrong
-    return not start or foreign_format(start) is not None or b'"kind"' in start[:256]

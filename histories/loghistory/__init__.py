@@ -37,7 +37,7 @@ from .merge import MergeNotes, merge_runs, merged
 from .recorder import FileSink, MemorySink, Recorder, Sink
 from .run import RunSink, write_run
 from .schema import CLIENT_KINDS, COLUMNS, REQUIRED, SCHEMA, VERSION, Acks, Column, Kind, Operation
-from .source import RunSource, open_run
+from .source import RunSource, is_history, open_run
 from .writers import Format
 
 __all__ = [
@@ -62,6 +62,7 @@ __all__ = [
     "RunSink",
     "RunSource",
     "Sink",
+    "is_history",
     "merge_runs",
     "merged",
     "open_run",

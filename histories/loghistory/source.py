@@ -10,11 +10,12 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from . import importers, jsonl, manifest, parquet, zstd
+from . import compressed, importers, jsonl, manifest, parquet
 from .columns import columns_in_order, conform, of_kinds, schema_of
 from .errors import HistoryError, quote
 from .importers import ForeignFormat
 from .intake import Intake, Lenient, Strict
+from .lines import BrokenStream
 from .manifest import Manifest
 from .recorder import UNFINISHED
 from .schema import Kind
@@ -98,22 +99,24 @@ class RunSource:
 
     def _lines(self, intake: Intake) -> Iterator[pa.RecordBatch]:
         ending = jsonl.Ending()
-        if isinstance(self.format, ForeignFormat):
-            with self.events.open("rb", buffering=0) as foreign:
-                yield from importers.read(foreign.read, str(self.events), intake, self.format)
-            return
-        if self.format is Format.ZSTD:
-            stream = zstd.Reader(self.events)
-            read: Callable[[int], bytes] = stream.read
-            close: Callable[[], None] = stream.close
-        else:
-            file = self.events.open("rb", buffering=0)
-            read, close = file.read, file.close
+        read, close = self._opened()
         try:
-            yield from jsonl.read(read, str(self.events), intake, ending, torn_end_allowed=self._killed)
+            if isinstance(self.format, ForeignFormat):
+                yield from importers.read(read, str(self.events), intake, self.format)
+            else:
+                yield from jsonl.read(read, str(self.events), intake, ending, torn_end_allowed=self._killed)
         finally:
             self._torn = ending.torn
             close()
+
+    def _opened(self) -> tuple[Callable[[int], bytes], Callable[[], None]]:
+        """What reads the file, unpacked, and what closes it."""
+        codec = "zstd" if self.format is Format.ZSTD else compressed.codec_of(_first_bytes(self.events))
+        if codec is None:
+            file = self.events.open("rb", buffering=0)
+            return file.read, file.close
+        stream = compressed.Reader(self.events, codec)
+        return stream.read, stream.close
 
     def table(self, columns: Iterable[str] | None = None, kinds: Collection[str] | None = None) -> pa.Table:
         """All events at once; for runs that fit into memory."""
@@ -131,7 +134,7 @@ def open_run(
 ) -> RunSource:
     """Open a run directory or a single file of events; the format is recognised by content, unless ``format`` says it.
 
-    A file may also be a history of another tool (`loghistory.importers`).
+    A file may also be a history of another tool (`loghistory.importers`), and compressed with zstd or gzip.
 
     With a manifest the size and (``verify``) the digest of the events file are compared first. A directory without
     manifest, and a file ``*.part``, is a run that was killed: its last line need not be whole. ``lenient`` sets bad
@@ -197,17 +200,56 @@ def _compare(events: Path, found: Manifest, verify: bool) -> None:
 
 
 def format_of(path: Path) -> Format | ForeignFormat:
-    """The format of a file by its first bytes; a `HistoryError` if it cannot be read."""
+    """The format of a file by its first bytes, those of what it expands to if it is compressed.
+
+    What nothing is known of counts as JSON Lines: reading it says what is wrong. Raises `HistoryError` if the file
+    cannot be read, or has to be unpacked first.
+    """
+    return _told(path)[0]
+
+
+def is_history(path: Path) -> bool:
+    """Whether a file begins like a history, of whatever format. Raises `HistoryError` as `format_of` does."""
+    return _told(path)[1]
+
+
+def _told(path: Path) -> tuple[Format | ForeignFormat, bool]:
+    """The format of a file, and whether its first bytes tell it."""
+    start = _first_bytes(path)
+    if start.startswith(parquet.MAGIC):
+        return Format.PARQUET, True
+    compressed.refuse_archives(path, start)
+    codec = compressed.codec_of(start)
+    if codec is not None:
+        start = _first_unpacked(path, codec)
+    found = importers.foreign_format(start)
+    if found is not None:
+        return found, True
+    return Format.ZSTD if codec == "zstd" else Format.JSON_LINES, b'"kind"' in start[:256]
+
+
+def _first_bytes(path: Path) -> bytes:
     try:
         with path.open("rb") as file:
-            start = file.read(importers.SNIFFED)
+            return file.read(importers.SNIFFED)
+    except FileNotFoundError:
+        raise _no_file(path) from None
     except OSError as error:
         raise HistoryError(path, None, None, f"cannot be read ({error.strerror})", "see its permissions") from None
-    if start.startswith(parquet.MAGIC):
-        return Format.PARQUET
-    if start.startswith(zstd.MAGIC):
-        return Format.ZSTD
-    return importers.foreign_format(start) or Format.JSON_LINES
+
+
+def _first_unpacked(path: Path, codec: str) -> bytes:
+    """As far as it can be unpacked: reading it will say what is wrong with the rest."""
+    stream = compressed.Reader(path, codec)
+    start = b""
+    try:
+        while len(start) < importers.SNIFFED and (more := stream.read(importers.SNIFFED)):
+            start += more
+    except BrokenStream:
+        pass
+    finally:
+        stream.close()
+    return start
 
 
 def checked(batches: Iterable[pa.RecordBatch], name: str) -> Iterator[pa.RecordBatch]:

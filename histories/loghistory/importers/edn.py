@@ -18,7 +18,7 @@ _SMALLEST, _LARGEST = -(1 << 63), (1 << 63) - 1
 _LONGEST_NUMBER = 40
 
 _TOKEN = re.compile(
-    r'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
+    r'#?"[^"\\]*+(?:\\.[^"\\]*+)*+"'
     r"|;[^\n]*"
     r"|\#\{|\#_|\#\#[A-Za-z]+|\#[^\s,;\"\[\](){}\\^]*"
     r"|[\[\](){}^]"
@@ -27,6 +27,7 @@ _TOKEN = re.compile(
     re.DOTALL,
 )
 _INTEGER = re.compile(r"[+-]?[0-9]+N?")
+_HEXADECIMAL = re.compile(r"[+-]?0[xX][0-9a-fA-F]+N?")
 _DECIMAL = re.compile(r"[+-]?[0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?M?")
 _RATIO = re.compile(r"[+-]?[0-9]+/[0-9]+")
 _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
@@ -104,6 +105,8 @@ def forms(text: str) -> list[Any]:
         elif first == "^" or token == "#_":
             prefix.append(token)
             continue
+        elif first == "#" and token.endswith('"'):
+            value = token[2:-1]  # a regular expression: as it stands
         elif first == "#" and not token.startswith("##"):
             if len(token) == 1:
                 raise EdnError('a "#" stands alone')
@@ -165,6 +168,11 @@ def _number(token: str) -> int | float | str:
         if not _SMALLEST <= number <= _LARGEST:
             raise EdnError("an integer does not fit in 64 bits")
         return number
+    if len(token) <= _LONGEST_NUMBER and _HEXADECIMAL.fullmatch(token):
+        number = int(token.removesuffix("N"), 16)
+        if _SMALLEST <= number <= _LARGEST:
+            return number
+        raise EdnError("an integer does not fit in 64 bits")
     if len(token) <= _LONGEST_NUMBER:
         if _DECIMAL.fullmatch(token):
             return float(token.removesuffix("M"))

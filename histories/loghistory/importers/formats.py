@@ -23,16 +23,30 @@ class ForeignFormat(StrEnum):
     """Operation maps of a key-value store, with their key in ``:key``."""
 
 
-LOG_LINE = re.compile(
-    r"(?:^|[\s:])(\d+|:[A-Za-z][\w.-]*)[ \t]+:(invoke|ok|fail|info)[ \t]+:([^\s\"\[\](){};,]+)[ \t]*(.*)"
+_PROCESS, _TYPE, _F, _BETWEEN = (
+    r"(\d+|:[A-Za-z][\w.-]*)",
+    r":(invoke|ok|fail|info)(?![\w.-])",
+    r":([^\s\"\[\](){};,]+)",
+    r"[ \t,]+",
 )
-"""Process, type, f and the rest of a line that tells an operation."""
+LOG_LINE = re.compile(
+    rf"(?:^|[\s:])(?:{_PROCESS}{_BETWEEN}(?:{_TYPE}{_BETWEEN}{_F}|{_F}{_BETWEEN}{_TYPE})"
+    rf"|{_TYPE}{_BETWEEN}{_PROCESS}{_BETWEEN}{_F})[ \t,]*(.*)"
+)
+"""A line that tells an operation: `log_operation` has what it says."""
+
+
+def log_operation(match: re.Match[str]) -> tuple[str, str, str, str]:
+    """Process, type, f and the rest of a line; the first three come as p t f, p f t or t p f."""
+    process, kind, f, f_first, kind_last, kind_first, process_second, f_last, rest = match.groups()
+    return process or process_second, kind or kind_last or kind_first, f or f_first or f_last, rest
+
 
 _EDN_START = re.compile(r"(?:[\s,]|;[^\n]*(?:\n|$)|#_\S*|#[\w./:-]+|\^:[\w.-]+|\^\{[^{}]*\}|[\[(])*\{\s*:")
 _EDN_EMPTY = re.compile(r"(?:[\s,]|;[^\n]*\n)*[\[(][\s,]*[\])][\s,]*")
 _EDN_MAP = re.compile(r"[\[(\s,]*\{\s*[:}#]")
 _JSON_START = re.compile(r"\s*\[?\s*\{\s*\"")
-_JSON_OPERATION = re.compile(r'"(?:type|process|f)"\s*:')
+_JSON_OPERATION = re.compile(r'"[:\w./-]*?(?:type|process|f)"\s*:')
 _OURS = re.compile(r'\s*\{\s*"kind"|[^\n]{0,4096}"kind"\s*:')
 _WITH_KEY = re.compile(r":key\s")
 

@@ -2,12 +2,15 @@
 
 An operation map has ``type`` (invoke, ok, fail, info), ``process``, ``f``, ``value`` and maybe ``time``, ``key``,
 ``error``. One process has at most one open operation, which the next map of that process completes. Processes that
-are no integers, such as ``nemesis``, inject faults.
+are no integers inject faults, such as ``nemesis``, unless the first thing heard of one is an invocation.
 
-Registers, key-value stores, sets and queues have their values in ``text``, as JSON. A history with ``append`` and
-reads that answer lists is a log. In Kafka-like workloads an operation has several parts, ``[:send k v]`` and
-``[:poll]``: every part is an operation of its own, joined to the enclosing one by ``txn``. What a part polled is kept
-even if the operation failed; ``text`` of a completion lists the logs that a rebalance concerned meanwhile.
+Registers, key-value stores, sets and queues have their values in ``text``, as JSON. A history with ``append`` is a log,
+or several where operations name a key: ``[key value]``. An append answers its offset, bare or with the value. A read
+answers everything from the start on, or what is at (and behind) the offset that it names.
+
+In Kafka-like workloads an operation has several parts, ``[:send k v]`` and ``[:poll]``: every part is an operation of
+its own, joined to the enclosing one by ``txn``. What a part polled is kept even if the operation failed; ``text`` of a
+completion lists the logs that a rebalance concerned meanwhile.
 Source: history-checks.md, "Kafka-like histories of Jepsen".
 """
 
@@ -25,11 +28,16 @@ from .values import Malformed, Value, as_json, is_integer, log_name
 _WIDTH = len(COLUMNS)
 _PLACE = {column.name: place for place, column in enumerate(COLUMNS)}
 _TYPES = {"invoke": Kind.INVOKE, "ok": Kind.OK, "fail": Kind.FAIL, "info": Kind.INFO}
-_REGISTER = frozenset({"read", "write", "cas"})
+_KEYED = frozenset({"read", "write", "cas", "append", "tail", "final_read", "read_committed"})
 _READS = frozenset({"read", "read_committed", "final_read"})
 _POSITIONS = frozenset({"assign", "subscribe"})
 _HEALING = ("stop", "heal", "resume", "recover", "end", "restart")
 _LONGEST_WORD = 1 << 10
+_LARGEST = 1 << 63
+_INJECTOR = object()
+"""The process of an operation that injects faults."""
+_FIRST_NAMED = 1 << 32
+"""From here on clients are numbered that have names."""
 _TELL = "correct what records it, or set it aside with --lenient"
 
 
@@ -55,6 +63,10 @@ class _Open:
     pairs: bool
     """On a log: it answers a pair of offset and value, or such pairs."""
     value: Value
+    start: int | None = None
+    """On a log: where a read begins that answers values alone."""
+    asked: bool = False
+    """It named that offset."""
     parts: list[_Part] | None = field(default=None)
 
 
@@ -69,24 +81,30 @@ class Operations:
         self._time = 0
         self._timed: bool | None = None
         self._is_log = False
+        self._are_logs = False
+        """The same where operations name a key."""
+        self._named: dict[str, int | None] = {}
+        """Clients that have a name, by number, and fault injectors."""
         self._now: list[Row] = []
 
     def take(self, operation: Mapping[str, Value]) -> None:
         """Add the events of one map. `Malformed` if it makes no sense; then nothing is added."""
         word = operation.get("type")
-        kind = _TYPES.get(word) if isinstance(word, str) else None
+        kind = _TYPES.get(word) or _TYPES.get(_plain(word)) if isinstance(word, str) else None
         if kind is None:
             raise Malformed("type", f"{_named(word)} is no type of an operation", "invoke, ok, fail or info")
         f = operation.get("f")
         if not isinstance(f, str) or not 0 < len(f) <= _LONGEST_WORD:
             raise Malformed("f", f"{_named(f)} is no name of an operation", "give a keyword such as :read")
-        f = str(f)
+        f = str(f).removeprefix(":")
         time = self._time_of(operation)
         process: Value = operation.get("process")
+        if isinstance(process, str):
+            process = self._client(process, kind)
         seq, op = self._seq, self._op
         self._now = []
         try:
-            if isinstance(process, str):
+            if process is _INJECTOR:
                 self._fault(kind, f, operation.get("value"), time)
             elif not is_integer(process):
                 raise Malformed("process", f"{_named(process)} is no process", "an integer, or the word nemesis")
@@ -107,11 +125,26 @@ class Operations:
                 return self._time
             self._timed = False
             return 0  # a clock that stands still: the order alone counts
+        if type(time) is float and abs(time) < _LARGEST:
+            time = int(time)
         if not is_integer(time):
             raise Malformed("time", f"{_named(time)} is no time", "nanoseconds as an integer of 64 bits")
         if self._timed is None:
             self._timed = True
         return int(time) if self._timed else 0
+
+    def _client(self, name: str, kind: Kind) -> Value:
+        """The number of a client that has a name; `_INJECTOR` for what injects faults."""
+        name = name.removeprefix(":")
+        if name.isascii() and name.isdigit() and len(name) < 19:
+            return int(name)
+        if name not in self._named:
+            if len(name) > _LONGEST_WORD:
+                raise Malformed("process", f"{_named(name)} is no name of a process", "give a shorter one")
+            injects = kind is Kind.INFO or name.startswith("nemesis")
+            self._named[name] = None if injects else _FIRST_NAMED + len(self._named)
+        found = self._named[name]
+        return _INJECTOR if found is None else found
 
     def _row(self, kind: Kind, time: int, **columns: Any) -> None:  # noqa: ANN401
         values: list[Any] = [None] * _WIDTH
@@ -163,18 +196,26 @@ class Operations:
 
     def _plain_invocation(self, operation: Mapping[str, Value], opened: _Open, columns: dict[str, Any]) -> None:
         f, value = opened.f, opened.value
-        if opened.log is None and f in _REGISTER and _is_keyed(f, value):
+        if opened.log is None and f in _KEYED and _is_keyed(f, value):
             opened.keyed = True
             opened.log = columns["log"] = log_name(value[0])
             opened.value = value = value[1]
-        if f == "append" and (opened.log is None or "acks" in operation):
-            self._is_log = opened.pairs = True
+        if f == "append" and (opened.log is None or opened.keyed or "acks" in operation):
+            self._are_logs |= opened.keyed
+            self._is_log |= not opened.keyed
+            opened.pairs = True
             columns |= _valued(value)
             return
-        if f in _READS and ("offset" in operation or (self._is_log and opened.log is None)):
-            opened.pairs = "offset" in operation
-            columns["offset"] = operation.get("offset") if opened.pairs else 0
+        if f in _READS and "offset" in operation:
+            opened.pairs = True
+            columns["offset"] = operation["offset"]
             _require_offset(columns["offset"], optional=True)
+            return
+        if f in _READS and (self._are_logs if opened.keyed else self._is_log and opened.log is None):
+            opened.asked = value is not None
+            opened.start = value if opened.asked else 0
+            _require_offset(opened.start, optional=False)
+            columns["offset"] = opened.start
             return
         if value is not None:
             columns["text"] = as_json(value)
@@ -212,6 +253,8 @@ class Operations:
             value = value[1]
         if f == "append" and opened.pairs:
             offset = value[0] if _is_pair(value) and not _is_pair(opened.value) else None
+            if type(value) is int and value != opened.value:
+                offset = value
             _require_offset(offset, optional=True)
             columns["offset"] = offset
         elif f == "tail":
@@ -219,14 +262,15 @@ class Operations:
             columns["offset"] = value
         elif f in _POSITIONS:
             columns["text"] = as_json([log_name(key) for key in _keys(opened.value if value is None else value)])
-        elif opened.pairs or (f == "read" and self._is_log and opened.log is None and type(value) is list):
-            batches = value if opened.pairs else list(enumerate(value))
+        elif opened.pairs or opened.start is not None:
+            start = opened.start or 0
+            batches = value if opened.pairs else _read_from(start, value, opened.asked)
             count = self._observe(opened.op, columns["process"], None, opened.log, batches, time)
             columns["count"] = count
-            if not opened.pairs:
-                columns["offset"] = count
-            elif count:
+            if count:
                 columns["offset"] = batches[-1][0] + 1
+            elif not opened.pairs:
+                columns["offset"] = start
         elif f not in ("write", "cas", "put", "append"):
             columns["text"] = as_json(value)
 
@@ -280,6 +324,29 @@ class Operations:
         return len(batches)
 
 
+def _plain(word: str) -> str:
+    """A word without the colon and the namespace of a keyword."""
+    return word.rpartition("/")[2].removeprefix(":")
+
+
+def _read_from(start: int, value: Value, asked: bool) -> Sequence[Value]:
+    """Offset and value of what a read gave that begins at an offset and answers values.
+
+    A read that ``asked`` for its offset may answer one value, nothing at all, or repeat the offset before the value.
+    """
+    if type(value) is not list:
+        if value is None:
+            return []
+        if not asked:
+            raise Malformed("value", f"{_named(value)} is no list of what was read", "[value ...]")
+        return [(start, value)]
+    if value and all(_is_pair(each) for each in value):
+        return value
+    if asked and len(value) == 2 and value[0] == start:
+        return [value]
+    return list(enumerate(value, start))
+
+
 def _nested(f: str, value: Value) -> Value:
     """The value of an operation that may have parts, as the list of them if it gives a single one bare."""
     if f == "poll" and (value is None or type(value) is dict):
@@ -330,11 +397,13 @@ def _is_pair(value: Value) -> bool:
 
 
 def _is_keyed(f: str, value: Value) -> bool:
-    """Whether the invocation of a register's operation names a key: ``[k nil]``, ``[k v]`` or ``[k [old new]]``."""
+    """Whether an invocation names a key: ``[k nil]``, ``[k v]`` or ``[k [old new]]``."""
     if not _is_pair(value):
         return False
     if f == "cas":
         return _is_pair(value[1])
+    if f == "append":
+        return not any(isinstance(each, (list, dict)) for each in value)
     return f == "write" or value[1] is None
 
 

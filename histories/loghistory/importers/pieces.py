@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from ..errors import HistoryError, quote
 from ..intake import Intake
-from ..lines import BLOCK, MAX_LINE
+from ..lines import BLOCK, MAX_LINE, BrokenStream
 from ..validity import Reason
 from .edn import MAX_DEPTH, words
 
@@ -35,6 +35,8 @@ class _Text:
     """The text of a stream of UTF-8, block by block."""
 
     def __init__(self, read_bytes: Callable[[int], bytes], file: str) -> None:
+        self.broken: BrokenStream | None = None
+        """What ended the stream before its time."""
         self._read = read_bytes
         self._decoder = codecs.getincrementaldecoder("utf-8")()
         self._file = file
@@ -43,7 +45,11 @@ class _Text:
 
     def more(self) -> str | None:
         """The next text; None at the end."""
-        data = self._read(BLOCK)
+        try:
+            data = self._read(BLOCK)
+        except BrokenStream as broken:
+            self.broken = broken
+            return None
         try:
             text = self._decoder.decode(data, final=not data)
         except UnicodeDecodeError as error:
@@ -135,7 +141,10 @@ class Pieces:
                     else:
                         yield Piece(self._line_of(start), self._text[start:place])
                     start = place
-        if stack or outer or (match is not None and match[0] == '"'):
+        broken = self._source.broken
+        if broken is not None:
+            self._intake.refuse(broken.reason, broken.error, self._text[start : start + 4096].encode())
+        elif stack or outer or (match is not None and match[0] == '"'):
             remedy = "record it again, or read what is before with --lenient"
             where = start if stack else len(self._text)
             self._refuse(where, Reason.CUT_OFF, "the file ends inside a form that begins here", remedy)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -14,7 +15,7 @@ from ..intake import Intake
 from ..lines import Lines
 from ..validity import Reason, flaws
 from .edn import EdnError, forms
-from .formats import LOG_LINE, ForeignFormat
+from .formats import LOG_LINE, ForeignFormat, log_operation
 from .operations import Operations
 from .pieces import Piece, Pieces
 from .values import Malformed, Value
@@ -84,12 +85,20 @@ def _maps(
 
 def _edn_map(piece: Piece) -> Mapping[str, Value]:
     (found,) = forms(piece.text)
-    return found  # type: ignore[no-any-return]
+    return found if "type" in found else _renamed(found)
+
+
+def _renamed(found: dict[Value, Value]) -> dict[Value, Value]:
+    """A map whose words are namespaced keywords, or texts with a colon, by the plain words."""
+    return {key.rpartition("/")[2].removeprefix(":") if isinstance(key, str) else key: found[key] for key in found}
 
 
 def _json_map(raw: bytes) -> Mapping[str, Value]:
     found: dict[str, Any] = msgspec.json.decode(raw)
-    if found.get("f") in _KEYED if isinstance(found.get("f"), str) else False:
+    if "type" not in found:
+        found = _renamed(found)
+    f = found.get("f")
+    if isinstance(f, str) and f.removeprefix(":") in _KEYED:
         found["value"] = _with_keys(found.get("value"))
     return found
 
@@ -98,12 +107,12 @@ def _with_keys(value: Value) -> Value:
     """The value of a Kafka-like operation; keys of objects can only be texts, so 11 and "11" are one key in JSON."""
     if not isinstance(value, list):
         return _poll_keys(value)
-    if value and value[0] in ("send", "poll"):
+    if value and value[0] in ("send", "poll", ":send", ":poll"):
         return _with_keys([value])[0]
     result: list[Value] = []
     for micro in value:
         if isinstance(micro, list) and micro and isinstance(micro[0], str):
-            micro = [micro[0], *map(_poll_keys, micro[1:2]), *micro[2:]]
+            micro = [micro[0].removeprefix(":"), *map(_poll_keys, micro[1:2]), *micro[2:]]
         result.append(_poll_keys(micro))
     return result
 
@@ -121,13 +130,15 @@ def _log_lines(
     read_bytes: Callable[[int], bytes], file: str, intake: Intake
 ) -> Iterator[tuple[int, Mapping[str, Value], bytes]]:
     """The operations that a log tells; its other lines say nothing."""
-    for block in Lines(read_bytes, lambda _: True, file, intake):
-        for number, raw in enumerate(block.data.split(b"\n")[:-1], block.number):
+    lines = Lines(read_bytes, lambda _: True, file, intake)
+    for block in lines:
+        data = block.data.removeprefix(codecs.BOM_UTF8) if block.number == 1 else block.data
+        for number, raw in enumerate(data.split(b"\n")[:-1], block.number):
             try:
                 match = LOG_LINE.search(raw.decode())
                 if match is None:
                     continue
-                process, kind, f, rest = match.groups()
+                process, kind, f, rest = log_operation(match)
                 given = forms(rest)
             except UnicodeDecodeError:
                 remedy = "save the file as UTF-8"
@@ -143,6 +154,8 @@ def _log_lines(
             if len(given) > 1:
                 found["error"] = given[1]
             yield number, found, raw
+    if lines.broken is not None:
+        intake.refuse(lines.broken.reason, lines.broken.error, lines.tail)
 
 
 def _process(text: str) -> Value:
