@@ -272,7 +272,15 @@ def merged(sources: Sequence[RunSource], notes: MergeNotes) -> Iterator[pa.Recor
         seq += window.num_rows
         yield window.set_column(0, SCHEMA.field("seq"), numbers)
     for source in ranked:
-        notes.sources += [f"{source.events.name}: {note}" for note in source.notes]
+        notes.sources += [f"{source.events.name}: {note}" for note in _remarks(source)]
+
+
+def _remarks(source: RunSource) -> list[str]:
+    """What is to be said of one file; that a process was killed is no surprise in a run of several."""
+    if not source.events.name.endswith(UNFINISHED):
+        return source.notes
+    aside = source.notes[-1:] if source.set_aside else []
+    return ["Its process was killed; its events go up to its last whole one.", *aside]
 
 
 def merge_runs(

@@ -119,8 +119,7 @@ def test_what_killed_processes_left_is_merged(tmp_path: Path) -> None:
     assert merged(tmp_path / "run") == [(1, "send", 1), (2, "receive", 1), (2, "stop", None), (1, "stop", None)]
     assert manifest.notes == [
         "given",
-        "node-2.jsonl.part: There is no manifest: the recording was killed, or is still going on.",
-        "node-2.jsonl.part: The file of events has no proper end; the events are those up to its last whole one.",
+        "node-2.jsonl.part: Its process was killed; its events go up to its last whole one.",
     ]
     whole.write_bytes(whole.read_bytes()[:-5])
     with pytest.raises(HistoryError, match="the last line is cut off"):
