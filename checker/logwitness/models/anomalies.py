@@ -24,7 +24,16 @@ NAMES = {
 }
 """By check id. The last two have no row of their own in the table."""
 
+_GENERAL = "not linearizable"
+_ROWS = set(NAMES.values()) - {_GENERAL}
+
 
 def anomalies(checks: Sequence[Outcome]) -> list[str]:
-    """What was found, each once, by the names of the table; what is no row of it by the id of its check."""
-    return list(dict.fromkeys(NAMES.get(each.id, each.id) for each in checks if each.violated))
+    """What was found, each once, by the names of the table; what is no row of it by the id of its check.
+
+    That a log is not linearizable is told only if no row of the table says more.
+    """
+    names = dict.fromkeys(NAMES.get(each.id, each.id) for each in checks if each.violated)
+    if names.keys() & _ROWS:
+        names.pop(_GENERAL, None)
+    return list(names)

@@ -42,9 +42,10 @@ def log_operation(match: re.Match[str]) -> tuple[str, str, str, str]:
     return process or process_second, kind or kind_last or kind_first, f or f_first or f_last, rest
 
 
-_EDN_START = re.compile(r"(?:[\s,]|;[^\n]*(?:\n|$)|#_\S*|#[\w./:-]+|\^:[\w.-]+|\^\{[^{}]*\}|[\[(])*\{\s*:")
+_EDN_START = re.compile(r"(?:[\s,]|;[^\n]*(?:\n|$)|#_\S*|#[\w./:-]+|\^:[\w.-]+|\^\{[^{}]*\}|[\[(])*\{")
+_EDN_OPERATION = re.compile(r'[{\s,]:?"?(?:[\w.-]+/)?(?:type|process|f)"?\s')
 _EDN_EMPTY = re.compile(r"(?:[\s,]|;[^\n]*\n)*[\[(][\s,]*[\])][\s,]*")
-_EDN_MAP = re.compile(r"[\[(\s,]*\{\s*[:}#]")
+_EDN_MAP = re.compile(r"[\[(\s,]*\{\s*[:}]")
 _JSON_START = re.compile(r"\s*\[?\s*\{\s*\"")
 _JSON_OPERATION = re.compile(r'"[:\w./-]*?(?:type|process|f)"\s*:')
 _OURS = re.compile(r'\s*\{\s*"kind"|[^\n]{0,4096}"kind"\s*:')
@@ -54,11 +55,12 @@ _WITH_KEY = re.compile(r":key\s")
 def foreign_format(start: bytes) -> ForeignFormat | None:
     """The format of a file that begins with these bytes; None if it is none of these."""
     text = start.removeprefix(codecs.BOM_UTF8).decode("utf-8", "replace")
-    if _JSON_START.match(text):
+    edn = _EDN_MAP.match(text) or (_EDN_START.match(text) and _EDN_OPERATION.search(text[:4096]))
+    if _JSON_START.match(text) and not (edn and not _JSON_OPERATION.search(text[:4096])):
         if _JSON_OPERATION.search(text[:4096]) and not _OURS.match(text):
             return ForeignFormat.JEPSEN_JSON
         return None
-    if _EDN_START.match(text) or _EDN_MAP.match(text) or _EDN_EMPTY.fullmatch(text):
+    if edn or _EDN_EMPTY.fullmatch(text):
         with_key = _WITH_KEY.search(text[:4096]) and re.search(r":f\s+:(?:get|put|append)\b", text)
         return ForeignFormat.PORCUPINE_KV if with_key else ForeignFormat.JEPSEN_EDN
     lines = text.split("\n")

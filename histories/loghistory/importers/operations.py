@@ -30,6 +30,8 @@ _PLACE = {column.name: place for place, column in enumerate(COLUMNS)}
 _TYPES = {"invoke": Kind.INVOKE, "ok": Kind.OK, "fail": Kind.FAIL, "info": Kind.INFO}
 _KEYED = frozenset({"read", "write", "cas", "append", "tail", "final_read", "read_committed"})
 _READS = frozenset({"read", "read_committed", "final_read"})
+_OURS = {"final-read": "final_read", "read-committed": "read_committed"}
+"""Words of ours as a Clojure program would write them."""
 _POSITIONS = frozenset({"assign", "subscribe"})
 _HEALING = ("stop", "heal", "resume", "recover", "end", "restart")
 _LONGEST_WORD = 1 << 10
@@ -97,6 +99,7 @@ class Operations:
         if not isinstance(f, str) or not 0 < len(f) <= _LONGEST_WORD:
             raise Malformed("f", f"{_named(f)} is no name of an operation", "give a keyword such as :read")
         f = str(f).removeprefix(":")
+        f = _OURS.get(f, f)
         time = self._time_of(operation)
         process: Value = operation.get("process")
         if isinstance(process, str):
@@ -125,8 +128,8 @@ class Operations:
                 return self._time
             self._timed = False
             return 0  # a clock that stands still: the order alone counts
-        if type(time) is float and abs(time) < _LARGEST:
-            time = int(time)
+        if type(time) is float and abs(time) < _LARGEST / 1e9:
+            time = int(time * 1e9)  # who has fractions counts seconds
         if not is_integer(time):
             raise Malformed("time", f"{_named(time)} is no time", "nanoseconds as an integer of 64 bits")
         if self._timed is None:
