@@ -132,9 +132,9 @@ def _as_maps(model: Specification, operations: list[Operation]) -> list[Map]:
         common = {"process": process, "f": words["f"], **words["key"]}
         # Equal times are concurrent: invocations come first.
         events.append((operation.call, 0, process, {"type": "invoke", "value": words["asked"], **common}))
-        if operation.return_ is not None:
+        if operation.return_ is not None or operation.output is FAILED:
             ended = {"type": words["kind"], "value": words["answer"], **common}
-            events.append((operation.return_, 1, process, ended))
+            events.append((99 if operation.return_ is None else operation.return_, 1, process, ended))
     return [each for _, _, _, each in sorted(events, key=lambda event: event[:3])]
 
 

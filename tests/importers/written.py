@@ -60,6 +60,8 @@ def _colons(value: Any) -> Any:  # noqa: ANN401
             return {_colons(k) if isinstance(k, str) else str(k): _colons(v) for k, v in value.items()}
         case list() | tuple():
             return [_colons(each) for each in value]
+        case set() | frozenset():
+            return sorted(value)
     return value
 
 
