@@ -29,19 +29,40 @@ def empty_table(size: int = _FIRST_SIZE) -> Table:
 
 
 @part
-def place_of(table: Table, key: int) -> int:
-    """Where ``key`` is, or where it would go."""
-    mask = len(table.keys) - 1
+def home_of(key: int) -> int:
+    """Where the search for ``key`` begins, before the size of a table cuts it down."""
     # Neighbours stay neighbours by eights, a cache line: offsets and values mostly come in order.
     # Two halves of at most 31 bits, multiplied apart: no product leaves 62 bits, in numpy or in Python.
     block = key >> 3
     low = block & 0x7FFFFFFF
     high = (block >> 31) & 0x7FFFFFFF
     mixed = (low * 0x2C1B3C6D) ^ (high * 0x297A2D39)
-    place = (((mixed ^ (mixed >> 29)) << 3) | (key & 7)) & mask
+    return ((mixed ^ (mixed >> 29)) << 3) | (key & 7)
+
+
+@part
+def place_of(table: Table, key: int) -> int:
+    """Where ``key`` is, or where it would go."""
+    mask = len(table.keys) - 1
+    place = home_of(key) & mask
     while table.rows[place] >= 0 and table.keys[place] != key:
         place = (place + 1) & mask
     return place
+
+
+@part
+def remove(table: Table, place: int) -> None:
+    """Free a place that is taken; keys behind it that would be there by rights move up."""
+    mask = len(table.keys) - 1
+    free = place
+    place = (place + 1) & mask
+    while table.rows[place] >= 0:
+        if (place - home_of(table.keys[place])) & mask >= (place - free) & mask:
+            table.keys[free] = table.keys[place]
+            table.rows[free] = table.rows[place]
+            free = place
+        place = (place + 1) & mask
+    table.rows[free] = -1
 
 
 @kernel

@@ -1,0 +1,175 @@
+"""Gathers what clients asked and were told about one log, and judges it at the end."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from loghistory.schema import Kind
+
+from ..codes import NULL, OBSERVE
+from ..columns import Columns, Ints
+from ..contract import Check, Family, Setting, Verdicts, Violation, outcome
+from ..hashing import empty_table, grown, roomy
+from .bounds import Ends
+from .judging import Entries, Values, distinct, judge_log
+from .state import ACKED, LOOSE, NONE, Given, Known, Lengths, More, Named, Open, Tables, blank, fill
+from .told import listen
+
+CHECK = Check(
+    "linearizable-log",
+    "Appends, reads and tails take effect one after the other, each between its invocation and its completion.",
+    "history-checks.md, Linearizable log, near linear time",
+    "an offset whose entry is known, or a tail",
+    (Kind.INVOKE, Kind.OK),
+    ("op", "f", "offset", "value"),
+)
+
+_MORE_KEPT = 1 << 16
+"""Repeated conflicts are put together when there are more."""
+
+
+class LinearizableLogFold:
+    """Judges the operations of clients on one log.
+
+    Kept: about a hundred bytes for each value and each length that a tail gave, and what is open. Offsets are not dense
+    if the history shows anything that is in the log and was not appended by a client it shows: internal appends,
+    compaction, values of other acks levels, or a reader that was led over an offset.
+    """
+
+    def __init__(self, setting: Setting) -> None:
+        self._setting = setting
+        self._tables = Tables(empty_table(), empty_table(), empty_table())
+        self._open = Open(**blank(Open._fields))
+        self._given = Given(**blank(Given._fields))
+        self._named = Named(**blank(Named._fields))
+        self._lengths = Lengths(**blank(Lengths._fields))
+        self._more = More(**blank(More._fields))
+        start = dict.fromkeys(Known._fields, 0) | {"open_free": NONE, "given_free": NONE}
+        start["write_caching"] = int(setting.write_caching)
+        self._known = Known(**{name: np.array([number], dtype=np.int64) for name, number in start.items()})
+
+    def feed(self, columns: Columns) -> None:
+        """Take the next events of the log."""
+        clients = int(np.count_nonzero(columns.kind < len(_CLIENT_KINDS)))
+        self._make_room(clients, int(np.count_nonzero(columns.kind == OBSERVE)))
+        listen.form(self._setting.compiled)(
+            columns if self._setting.compiled else columns.lists(),
+            self._tables,
+            self._open,
+            self._given,
+            self._named,
+            self._lengths,
+            self._more,
+            self._known,
+        )
+
+    def _make_room(self, clients: int, observed: int) -> None:
+        """For so many events of clients, so many of them batches that readers were given."""
+        known, compiled = self._known, self._setting.compiled
+        open_, named, lengths = int(known.open[0]), int(known.named[0]), int(known.lengths[0])
+        # Each value is named by an append or by a batch given now or earlier.
+        naming = clients + int(known.given_rows[0])
+        self._tables = Tables(
+            roomy(self._tables.open, open_, clients, compiled),
+            roomy(self._tables.named, named, naming, compiled),
+            roomy(self._tables.lengths, lengths, clients, compiled),
+        )
+        rows, batches, more = int(known.open_rows[0]), int(known.given_rows[0]), self._conflicts()
+        self._open = Open(*(grown(a, rows, clients, fill(n)) for n, a in self._open._asdict().items()))
+        self._given = Given(*(grown(a, batches, observed, fill(n)) for n, a in self._given._asdict().items()))
+        self._named = Named(*(grown(a, named, naming, fill(n)) for n, a in self._named._asdict().items()))
+        self._lengths = Lengths(*(grown(a, lengths, clients, fill(n)) for n, a in self._lengths._asdict().items()))
+        self._more = More(*(grown(a, more, naming, fill(n)) for n, a in self._more._asdict().items()))
+
+    def _conflicts(self) -> int:
+        """How many second places of values are kept, each of them once if they are many."""
+        used = int(self._known.more[0])
+        if used > _MORE_KEPT:
+            said = np.stack([self._more.row, self._more.offset, self._more.last, self._more.acked], axis=1)[:used]
+            first = np.sort(np.unique(said, axis=0, return_index=True)[1])
+            self._more = More(*(column[first] for column in self._more))
+            self._known.more[0] = used = len(first)
+        return used
+
+    def finish(self) -> Verdicts:
+        """Judge."""
+        known = self._known
+        loose = int(known.loose[0])
+        named = Named(*(column[: int(known.named[0])] for column in self._named))
+        twice = self._conflicts()
+        found = judge_log(
+            self._values(named),
+            self._entries(named, twice),
+            self._ends(reaches=not loose),
+            int(known.ends[0]),
+            dense=not known.sparse[0] and not loose,
+            once=self._setting.idempotent and twice > 0,
+            keep=self._setting.keep,
+        )
+        violations = tuple(Violation(sentence, events) for sentence, events in found.violations)
+        return Verdicts(
+            (outcome(CHECK, found.judged, found.violated, violations, excused=found.excused, unjudged=loose),)
+        )
+
+    def _time(self, time: Ints, seq: Ints) -> Ints:
+        return time if self._known.moved[0] else seq
+
+    def _values(self, named: Named) -> Values:
+        failed = (named.asked > 0) & (named.failed == named.asked)
+        unknown = named.asked > named.failed + named.placed
+        return Values(named.value, self._time(named.invoked, named.invoked_seq), named.invoked_seq, failed, unknown)
+
+    def _entries(self, named: Named, twice: int) -> Entries:
+        """What is somewhere, of the values that were promised to last."""
+        usual = (named.marks & (LOOSE | ACKED)) != LOOSE
+        rows = np.flatnonzero(usual & (named.offset != NULL))
+        entries = self._entry(named, rows, named, rows)
+        if twice:
+            more = More(*(column[:twice] for column in self._more))
+            kept = np.flatnonzero(usual[more.row] & ((named.marks[more.row] & LOOSE == 0) | (more.acked != 0)))
+            pairs = zip(entries, self._entry(named, more.row[kept], more, kept), strict=True)
+            entries = distinct(Entries(*(np.concatenate(pair) for pair in pairs)))
+        return entries
+
+    def _entry(self, named: Named, rows: Ints, said: Named | More, places: Ints) -> Entries:
+        """Entries of the values in ``rows``, as the ``places`` of ``said`` have them."""
+        latest_seq = said.latest_seq[places]
+        return Entries(
+            said.offset[places],
+            said.last[places],
+            named.value[rows],
+            self._time(said.latest[places], latest_seq),
+            latest_seq,
+            np.where(named.asked[rows] > 0, rows, NONE),
+        )
+
+    def _ends(self, reaches: bool) -> Ends:
+        """Of each length the tail asked for last and, if it is another one, the one answered first."""
+        some = Lengths(*(column[: int(self._known.lengths[0])] for column in self._lengths))
+        other = some.soon_seq != some.late_seq
+        both = [
+            np.concatenate(pair)
+            for pair in (
+                (some.offset, some.offset[other]),
+                (some.late_invoked, some.soon_invoked[other]),
+                (some.late_completed, some.soon_completed[other]),
+                (some.late_seq, some.soon_seq[other]),
+                (some.late_completed_seq, some.soon_completed_seq[other]),
+            )
+        ]
+        offset, invoked, completed, invoked_seq, completed_seq = both
+        invoked, completed = self._time(invoked, invoked_seq), self._time(completed, completed_seq)
+        order = np.lexsort((completed_seq, offset))
+        columns = (offset, invoked, completed, np.full(len(offset), reaches), invoked_seq, completed_seq)
+        return Ends(*(column[order] for column in columns))
+
+
+_CLIENT_KINDS = (Kind.INVOKE, Kind.OBSERVE, Kind.OK, Kind.FAIL, Kind.INFO)
+
+FAMILY = Family(
+    "linearizable_log",
+    (CHECK,),
+    frozenset(_CLIENT_KINDS) | {Kind.APPEND, Kind.COMPACT, Kind.TRIM},
+    ("time", "op", "f", "acks", "offset", "last_offset", "value"),
+    LinearizableLogFold,
+)

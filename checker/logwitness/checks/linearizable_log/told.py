@@ -1,0 +1,174 @@
+"""The loop: what clients asked and were told, one event after the other, bound to values and lengths of the log."""
+
+from __future__ import annotations
+
+from ..codes import (
+    ACKS_ALL,
+    APPEND,
+    COMPACT,
+    F_APPEND,
+    F_FINAL_READ,
+    F_READ,
+    F_READ_COMMITTED,
+    F_TAIL,
+    FAIL,
+    INFO,
+    INVOKE,
+    NO_ACKS,
+    NULL,
+    OBSERVE,
+    OK,
+    TRIM,
+)
+from ..columns import Columns
+from ..hashing import place_of
+from ..kernel import kernel, part
+from .state import (
+    ACKED,
+    LOOSE,
+    NONE,
+    Given,
+    Known,
+    Lengths,
+    More,
+    Named,
+    Open,
+    Tables,
+    close_row,
+    give,
+    length_said,
+    named_row,
+    open_row,
+    place_said,
+)
+
+
+@kernel
+def listen(
+    columns: Columns,
+    tables: Tables,
+    open_: Open,
+    given: Given,
+    named: Named,
+    lengths: Lengths,
+    more: More,
+    known: Known,
+) -> None:
+    """Take the events of one log."""
+    for i in range(len(columns.seq)):
+        kind = columns.kind[i]
+        if kind > INFO:
+            if kind in (APPEND, COMPACT, TRIM):
+                known.sparse[0] = 1
+            continue
+        op = columns.op[i]
+        if kind < 0 or op == NULL:
+            continue
+        seq = columns.seq[i]
+        # A clock may be set back; what the history has in order stays in order.
+        if known.begun[0] == 0:
+            known.begun[0] = 1
+            known.now[0] = columns.time[i]
+        elif columns.time[i] > known.now[0]:
+            known.now[0] = columns.time[i]
+            known.moved[0] = 1
+        now = known.now[0]
+        f, offset = columns.f[i], columns.offset[i]
+        if kind == INVOKE:
+            row = open_row(tables, open_, known, op)
+            if open_.f[row] == NONE:
+                open_.f[row] = f
+                open_.time[row] = now
+                open_.seq[row] = seq
+                if f == F_APPEND:
+                    open_.row[row] = asked(tables, named, known, columns.value[i], columns.acks[i], now, seq)
+                elif f in (F_READ, F_READ_COMMITTED, F_FINAL_READ):
+                    open_.offset[row] = offset
+        elif kind == OBSERVE:
+            observed(tables, open_, given, known, op, columns.value[i], offset, columns.last_offset[i])
+        else:
+            row = tables.open.rows[place_of(tables.open, op)]
+            if row == NONE:
+                continue
+            if kind == OK:
+                last = columns.last_offset[i]
+                completed(tables, open_, given, named, lengths, more, known, row, f, offset, last, now, seq)
+            elif kind == FAIL and open_.row[row] != NONE:
+                named.failed[open_.row[row]] += 1
+            close_row(tables, open_, given, known, op, row)
+
+
+@part
+def asked(tables: Tables, named: Named, known: Known, value: int, acks: int, now: int, seq: int) -> int:
+    """An append begins: the row of its value, if it is promised to last."""
+    if value == NULL:
+        return NONE
+    row = named_row(tables, named, known, value)
+    if known.write_caching[0] != 0 or (acks != ACKS_ALL and acks != NO_ACKS):
+        if not named.marks[row] & LOOSE:
+            named.marks[row] |= LOOSE
+            known.loose[0] += 1
+        return NONE
+    if named.asked[row] == 0:
+        named.invoked[row] = now
+        named.invoked_seq[row] = seq
+    named.asked[row] += 1
+    return row
+
+
+@part
+def observed(
+    tables: Tables, open_: Open, given: Given, known: Known, op: int, value: int, offset: int, last: int
+) -> None:
+    """A read was given a batch."""
+    row = open_row(tables, open_, known, op)
+    if open_.reach[row] != NULL:
+        if offset > open_.reach[row]:
+            open_.jumped[row] = 1
+    elif open_.offset[row] != NULL and offset > open_.offset[row]:
+        open_.jumped[row] = 1
+    open_.reach[row] = last + 1
+    if value == NULL:
+        open_.jumped[row] = 1
+    else:
+        give(open_, given, known, row, value, offset, last)
+
+
+@part
+def completed(
+    tables: Tables,
+    open_: Open,
+    given: Given,
+    named: Named,
+    lengths: Lengths,
+    more: More,
+    known: Known,
+    row: int,
+    f: int,
+    offset: int,
+    last: int,
+    now: int,
+    seq: int,
+) -> None:
+    """An operation was answered."""
+    value = open_.row[row]
+    if value != NONE:
+        if offset != NULL and offset >= 0:
+            named.placed[value] += 1
+            place_said(named, more, known, value, offset, last, now, seq, ACKED)
+    elif open_.f[row] == F_TAIL and offset >= 0:
+        known.ends[0] += 1
+        length_said(tables, lengths, known, offset, open_.time[row], open_.seq[row], now, seq)
+    # A read may go on behind what it was given.
+    if open_.jumped[row]:
+        known.sparse[0] = 1
+    if f in (F_READ, F_READ_COMMITTED, F_FINAL_READ) and offset != NULL:
+        reached = open_.reach[row] if open_.reach[row] != NULL else open_.offset[row]
+        if reached != NULL and offset > reached:
+            known.sparse[0] = 1
+    place = open_.head[row]
+    while place != NONE:
+        seen = named_row(tables, named, known, given.value[place])
+        if not named.marks[seen] & LOOSE:
+            place_said(named, more, known, seen, given.offset[place], given.last[place], now, seq, 0)
+        place = given.next[place]
