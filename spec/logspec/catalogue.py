@@ -18,10 +18,12 @@ from typing import Any
 import click
 import yaml
 
-from logspec.errors import SpecError
+from logspec.errors import SpecError, missing
 from logspec.places import spec_directory
 
 CELLS = ("section", "tla", "proof", "checks", "mutants")
+PLACES = ("model", "core", "proof")
+"""Where a mutant may live: a model that TLC refutes, a core whose runs the checker rejects, a twin of a proof."""
 
 
 @dataclass(frozen=True)
@@ -43,11 +45,21 @@ class Row:
 
 
 @dataclass(frozen=True)
+class Lack:
+    """Mutants that are not in some of ``PLACES``, and why."""
+
+    mutants: tuple[str, ...]
+    lacks: frozenset[str]
+    why: str
+
+
+@dataclass(frozen=True)
 class Catalogue:
-    """All rows, and what the documents are."""
+    """All rows, what the documents are, and which mutants are not everywhere."""
 
     documents: Mapping[str, str]
     rows: tuple[Row, ...]
+    not_everywhere: tuple[Lack, ...] = ()
 
     def named(self, cell: str) -> set[str]:
         """Everything that any row names in one column."""
@@ -67,7 +79,15 @@ def read_catalogue(path: Path | None = None) -> Catalogue:
     twice = {row.id for row in rows if sum(other.id == row.id for other in rows) > 1}
     if twice:
         raise SpecError(f"{path}: {sorted(twice)[0]} is there twice; an id names one row")
-    return Catalogue(found.get("documents") or {}, rows)
+    lacks = tuple(_lack(path, raw) for raw in found.get("not_everywhere") or ())
+    return Catalogue(found.get("documents") or {}, rows, lacks)
+
+
+def _lack(path: Path, raw: Any) -> Lack:  # noqa: ANN401
+    form = isinstance(raw, dict) and set(raw) == {"mutants", "lacks", "why"} and isinstance(raw["why"], str)
+    if not form or not isinstance(raw["mutants"], list) or not set(raw["lacks"] or ("",)) <= set(PLACES):
+        raise SpecError(f"{path}: not_everywhere: an item has mutants, lacks (of {', '.join(PLACES)}) and why")
+    return Lack(tuple(raw["mutants"]), frozenset(raw["lacks"]), raw["why"])
 
 
 def _row(path: Path, raw: Any) -> Row:  # noqa: ANN401
@@ -103,7 +123,9 @@ def problems(catalogue: Catalogue, known: Known) -> Iterator[str]:
     """Yield a sentence for each name that leads nowhere, and for each thing that no row names."""
     models = _models()
     operators = {name for model in models.values() for name in _promises(model)}
-    mutants = {*_tlc_mutants(models), *known.run_mutants, *_twins()}
+    places = {"model": _tlc_mutants(models), "core": known.run_mutants, "proof": _twins()}
+    mutants = {mutant for names in places.values() for mutant in names}
+    yield from _misplaced(catalogue, places)
     for row in catalogue.rows:
         for entry in row.cells["section"].entries:
             if entry.split(": ")[0] not in catalogue.documents or ": " not in entry:
@@ -124,6 +146,20 @@ def problems(catalogue: Catalogue, known: Known) -> Iterator[str]:
             yield f"no row names {name} in its column {column}"
     for name in sorted(set(_proofs()) - {entry.split("#")[0].split("/")[0] for entry in catalogue.named("proof")}):
         yield f"no row names the proof {name}"
+
+
+def _misplaced(catalogue: Catalogue, places: Mapping[str, Collection[str]]) -> Iterator[str]:
+    """Yield a sentence for each mutant that is missing somewhere and nobody says why, or is not missing there."""
+    said: dict[str, set[str]] = {}
+    for lack in catalogue.not_everywhere:
+        for mutant in lack.mutants:
+            said.setdefault(mutant, set()).update(lack.lacks)
+    for mutant in sorted({*said, *(name for names in places.values() for name in names)}):
+        missing = {place for place in PLACES if mutant not in places[place]}
+        for place in sorted(missing - said.get(mutant, set())):
+            yield f"{mutant}: not_everywhere does not say why there is no {place} of it"
+        for place in sorted(said.get(mutant, set()) - missing):
+            yield f"{mutant}: not_everywhere says that there is no {place} of it, and there is one"
 
 
 def _unknown(row: Row, column: str, there: Collection[str]) -> Iterator[str]:
@@ -193,9 +229,8 @@ def render(catalogue: Catalogue) -> str:
         "- TLA+: operators that TLC checks (`logwitness spec check`).",
         "- Proof: goals of `logwitness spec prove`.",
         "- Check: ids of `logwitness checks`, judged on recorded runs.",
-        "- Mutants: faults that break it. t: a model that TLC must refute; p: a twin that a proof must refute. One",
-        "  without a mark is only a core whose runs the checker must reject; most of the others are that as well",
-        "  (`quorumlog.mutants`).",
+        "- Mutants: faults that break it. t: a model that TLC must refute; p: a twin that a proof must refute. Unless",
+        "  it is listed at the end, it is a core as well whose runs the checker must reject (`quorumlog.mutants`).",
         "",
         "Documents: " + "; ".join(f"*{name}*: {what}" for name, what in catalogue.documents.items()) + ".",
     ]
@@ -218,6 +253,11 @@ def render(catalogue: Catalogue) -> str:
                 cells.append("<br>".join(_shown(column, entry, models, twins) for entry in cell.entries) or "-")
             lines.append("| " + " | ".join(cells) + " |")
         lines += ["", "Empty cells:", "", *empty]
+    if catalogue.not_everywhere:
+        lines += ["", "## Mutants that are not everywhere", ""]
+    for lack in catalogue.not_everywhere:
+        missing = " and ".join(f"no {place}" for place in PLACES if place in lack.lacks)
+        lines.append(f"- {', '.join(f'`{mutant}`' for mutant in lack.mutants)} ({missing}): {lack.why}.")
     return "\n".join(lines) + "\n"
 
 
@@ -236,6 +276,9 @@ def catalogue(write: Path | None) -> None:
         text = render(read_catalogue())
     except SpecError as problem:
         click.echo(str(problem), err=True)
+        sys.exit(2)
+    except ModuleNotFoundError as problem:
+        click.echo(missing(problem), err=True)
         sys.exit(2)
     if write is None:
         click.echo(text, nl=False)

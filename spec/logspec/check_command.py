@@ -16,7 +16,7 @@ from rich.text import Text
 from loghistory import Format, HistoryError, Manifest, write_run
 from logspec.console import HOLDS, VIOLATED, Status, print_actions, tool_options
 from logspec.counterexample import Change, changes, to_history
-from logspec.errors import SpecError
+from logspec.errors import SpecError, missing
 from logspec.toolchain import Toolchain, find_toolchain
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def check_command(
             raise SpecError("--history writes one run; name one model")
         return _check(chosen, models, find_toolchain(jar, version), workers, seconds, as_json, history)
     except ModuleNotFoundError as problem:
-        raise click.ClickException(f"the module {problem.name} is missing; install the extra `tla`") from None
+        raise click.ClickException(missing(problem)) from None
     except (SpecError, HistoryError) as problem:
         raise click.ClickException(str(problem)) from None
 

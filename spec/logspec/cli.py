@@ -7,11 +7,11 @@ from importlib import import_module
 import click
 
 from logspec.check_command import check_command
-from logspec.errors import SpecError
+from logspec.errors import SpecError, missing
 from logspec.toolchain import find_toolchain
 from logspec.trace_command import trace_command
 
-_LATER = {"prove": "logspec.proofs.cli:prove"}
+_LATER = {"prove": "logspec.proofs.cli:prove", "catalogue": "logspec.catalogue:catalogue"}
 
 
 class _Group(click.Group):
@@ -28,13 +28,14 @@ class _Group(click.Group):
         module, _, name = _LATER[cmd_name].partition(":")
         try:
             command = getattr(import_module(module), name)
-        except (ImportError, AttributeError) as problem:
-            reason = f"`logwitness spec {cmd_name}` is not available: {problem}; install the extra `proofs`"
+        except ModuleNotFoundError as problem:
+            reason = f"`logwitness spec {cmd_name}` is not available: {missing(problem)}"
 
             def refuse(**_: object) -> None:
-                raise click.UsageError(reason)
+                raise click.ClickException(reason)
 
-            return click.Command(cmd_name, callback=refuse, short_help="(not available)")
+            whatever = {"ignore_unknown_options": True, "allow_extra_args": True}
+            return click.Command(cmd_name, callback=refuse, short_help="(not available)", context_settings=whatever)
         return command if isinstance(command, click.Command) else None
 
 

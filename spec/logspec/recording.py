@@ -30,11 +30,12 @@ _FOLLOWED = frozenset(
     {Kind.START, Kind.TERM, Kind.VOTE, Kind.LEADER, Kind.ROLE, Kind.APPEND, Kind.FLUSH, Kind.TRUNCATE, Kind.COMMIT}
     | {Kind.VISIBLE, Kind.ACKED}
 )
+_FOLLOWS, _STANDS, _MAY_STAND = 0, 1, 2
 _UNKNOWN = frozenset({Kind.TRIM, Kind.COMPACT})
 KINDS = _FOLLOWED | _STOPS | _UNKNOWN
 
 TraceEvent = tuple[str | int, ...]
-"""kind, node, term, dirty, flushed, commit, visible, and four values that depend on the kind."""
+"""kind, node, term, dirty, flushed, commit, visible, four values that depend on the kind, oldest term to come."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +136,12 @@ def _trace(name: str, log: str | None, places: list[Place], known: Iterable[int]
         if event is not None:
             trace.events.append(event)
             trace.places.append(place)
+    oldest: dict[int, int] = {}  # by node, in what is still to come
+    for at in range(len(trace.events) - 1, -1, -1):
+        place = trace.places[at]
+        node, term = place.event["node"], place.event["term"]
+        oldest[node] = min(term, oldest.get(node, term))
+        trace.events[at] = (*trace.events[at], min(oldest.values()))
     return trace
 
 
@@ -164,31 +171,32 @@ def follow(places: list[Place]) -> Iterator[tuple[Place, TraceEvent | None, Mapp
         elif kind is Kind.ROLE and event["role"] == "leader":
             yield place, None, logs  # the event `leader` that comes with it is the step
         else:
-            yield place, _step(kind, event, log, place.seq in stands), logs
+            yield place, _step(kind, event, log, stands.get(place.seq, _FOLLOWS)), logs
 
 
-def _standing(places: list[Place]) -> frozenset[int]:
-    """The ``term`` events of nodes that stand for election: what the node records next, it records as a candidate."""
-    open_terms: dict[int, int] = {}
-    stands = set()
+def _standing(places: list[Place]) -> dict[int, int]:
+    """By ``seq``, whether a ``term`` event is that of a node that stands for election: what the node records next, it
+    records as a candidate.
+
+    A candidate that is a follower next has heard of a later term, or has stood again and then heard of a leader.
+    """
+    open_terms: dict[int, Place] = {}
+    stands = {}
     for place in places:
         node, kind, role = place.event["node"], place.event["kind"], place.event["role"]
         if kind in _STOPS or kind == Kind.START:
             open_terms.pop(node, None)
         elif node in open_terms and role is not None:
-            seq = open_terms.pop(node)
-            if role == "candidate":
-                stands.add(seq)
-            else:
-                stands.discard(seq)
+            opened = open_terms.pop(node)
+            was_candidate = opened.event["role"] == "candidate"
+            stands[opened.seq] = _STANDS if role == "candidate" else _MAY_STAND if was_candidate else _FOLLOWS
         if kind == Kind.TERM:
-            open_terms[node] = place.seq
-            if role == "candidate":  # unless it is seen to follow next
-                stands.add(place.seq)
-    return frozenset(stands)
+            open_terms[node] = place
+            stands[place.seq] = _STANDS if role == "candidate" else _FOLLOWS  # if nothing comes after it
+    return stands
 
 
-def _step(kind: Kind, event: Mapping[str, Any], log: _NodeLog, stands: bool) -> TraceEvent:
+def _step(kind: Kind, event: Mapping[str, Any], log: _NodeLog, stands: int) -> TraceEvent:
     values: tuple[str | int, ...] = (0, 0, 0, 0)
     if kind is Kind.START:
         values = (int(log.lost_power), 0, 0, 0)
@@ -196,7 +204,7 @@ def _step(kind: Kind, event: Mapping[str, Any], log: _NodeLog, stands: bool) -> 
         log.keep(event["dirty"])
         log.visible = 0
     elif kind is Kind.TERM:
-        values = (int(stands), 0, 0, 0)
+        values = (stands, 0, 0, 0)
     elif kind is Kind.VOTE:
         values = (event["peer"], 0, 0, 0)
     elif kind is Kind.ROLE:

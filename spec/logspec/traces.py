@@ -28,6 +28,7 @@ _OVERRIDES = {
     "ShownFollows": "ShownStays",
     "AnswersFollow": "AnsweredStays",
     "SaveVote": "SaveVoteWhenRecorded",
+    "OldestTerm": "OldestToCome",
 }
 
 
@@ -124,7 +125,7 @@ def _run(
     batch: Sequence[Trace], tools: Toolchain, report: str, workers: int, coverage: bool, seconds: float | None
 ) -> Outcome:
     nodes, caching = batch[0].nodes, batch[0].write_caching
-    lines = ["INIT TraceInit", "NEXT TraceNext", f"INVARIANT {report}", "CONSTANT Nobody = Nobody"]
+    lines = ["INIT TraceInit", "NEXT TraceNext", "VIEW View", f"INVARIANT {report}", "CONSTANT Nobody = Nobody"]
     lines.append(f"CONSTANT Node = {{{', '.join(map(str, nodes))}}}")
     lines.append(f"CONSTANT WriteCaching = {'TRUE' if caching else 'FALSE'}")
     lines += [f"CONSTANT {name} <- {stand_in}" for name, stand_in in _OVERRIDES.items()]

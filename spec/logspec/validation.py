@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from loghistory import open_run
-from logspec.errors import SpecError
+from logspec.errors import SpecError, missing
 from logspec.recording import Trace, read_traces
 from logspec.toolchain import find_toolchain
 from logspec.traces import Followed, follow_traces
@@ -93,8 +93,7 @@ def proofs(rules: Path | None, seeds: int, say: Say) -> Iterator[Result]:
     try:
         from logspec.proofs import ProofResult, prove
     except ModuleNotFoundError as problem:
-        sentence = f"the module {problem.name} is not installed; install the extra `proofs`"
-        yield _result("proofs", "stage", "undecided", sentence)
+        yield _result("proofs", "stage", "undecided", missing(problem))
         return
     load = _installed("logwitness.rules", "load")
     if load is None:

@@ -63,13 +63,14 @@ Visible(n) == Min(mri[n], ub[n])
 
 (* A leader sends its log, commit index and visible offset (append_entries, heartbeats). What is from a term  *)
 (* that everybody has left is forgotten.                                                                      *)
+OldestTerm == CHOOSE t \in {saved'[n].term : n \in Node} : \A n \in Node : t <= saved'[n].term
+
 RequestsFollow ==
     LET leaders == {n \in Node : role'[n] = "leader"}
         led == {term'[n] : n \in leaders}
-        oldest == CHOOSE t \in {saved'[n].term : n \in Node} : \A n \in Node : t <= saved'[n].term
         now(t) == LET n == CHOOSE n \in leaders : term'[n] = t
                   IN  [log |-> log'[n], commit |-> commit'[n], visible |-> Min(mri'[n], ub'[n])]
-    IN  sent' = [t \in {u \in DOMAIN sent \union led : u >= oldest} |-> IF t \in led THEN now(t) ELSE sent[t]]
+    IN  sent' = [t \in {u \in DOMAIN sent \union led : u >= OldestTerm} |-> IF t \in led THEN now(t) ELSE sent[t]]
 
 (* A follower answers with its dirty and flushed offset and the end of what is proved equal (raft-recovery,   *)
 (* append_entries_reply; heartbeats carry the same). A reply that another one exceeds everywhere adds nothing. *)
@@ -233,12 +234,10 @@ ClientAppend(n, entry) ==
                   ELSE waiting
     /\ Follow
 
-(* What the leader knows of a follower: one of its replies, whole. A leader that let an older reply in after   *)
-(* a newer one would mix the match of one with the offsets of the other.                                      *)
-RepliesBelieved(l, f) ==
-    LET all == replies[l][f]
-        older(a) == {b \in all : b # a /\ ReplyIsCurrent(1, 2)}
-    IN  all \union UNION {{[match |-> a.match, flushed |-> b.flushed, dirty |-> b.dirty] : b \in older(a)} : a \in all}
+(* What the leader counts of a follower comes from one reply, whole. Replies may arrive in any order: what was  *)
+(* durable and equal once in a term stays so. But the offsets of one reply and the match of another may belong  *)
+(* to two different logs.                                                                                     *)
+RepliesBelieved(l, f) == replies[l][f]
 
 FollowersFlushed(l) ==
     [f \in Others(l) |-> Largest({0} \union {ReplicatedFlushed(r.dirty, r.flushed, r.match) : r \in RepliesBelieved(l, f)})]

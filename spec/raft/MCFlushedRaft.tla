@@ -162,7 +162,8 @@ FollowerVisibleUnverified(leaderVisible, dirty, verified) == Min(leaderVisible, 
 
 TruncationKeepsFlushed(flushedHere, k) == flushedHere                        \* FlushedAfterTruncation
 DuplicateTruncates(termHere, termThere) == FALSE                             \* BatchMatches
-StaleReplyAccepted(sequence, lastProcessed) == TRUE                          \* ReplyIsCurrent
+RepliesCombined(l, f) ==                                                     \* RepliesBelieved
+    {[match |-> a.match, flushed |-> b.flushed, dirty |-> b.dirty] : a, b \in replies[l][f]}
 
 VoteTwice(votedFor, oldTerm, newTerm) == Nobody                              \* VoteAfterStepDown
 VoteNotDurable == FALSE                                                      \* VoteIsDurableFirst

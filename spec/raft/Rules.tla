@@ -78,15 +78,13 @@ ResolveWriteCached(offset, term, termAtOffset, majority, commit, termAtCommit) =
     ELSE ResolveQuorumAck(offset, term, termAtOffset, commit, termAtCommit)
 
 -------------------------------------------------------------------------------------------
-(* Flush and replication (rules page, "Flush", "Heartbeats", "Truncation, crash, restart")                   *)
+(* Flush and replication (rules page, "Flush", "Truncation, crash, restart")                                 *)
 
 AcceptFlush(truncationsAtStart, truncationsNow) == truncationsAtStart = truncationsNow
 
 FlushedAfter(flushed, captured) == Max(flushed, captured)
 
 BatchMatches(termHere, termThere) == termHere = termThere
-
-ReplyIsCurrent(sequence, lastProcessed) == sequence > lastProcessed
 
 -------------------------------------------------------------------------------------------
 (* Elections (rules page, "Elections")                                                                       *)

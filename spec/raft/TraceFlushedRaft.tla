@@ -21,7 +21,8 @@ traceVars == <<run, line, seen, entered>>
 Events == Traces[run]
 Event == Events[line]
 
-(* An event: kind, node, the node's state after it, and up to four values that depend on the kind.           *)
+(* An event: kind, node, the node's state after it, up to four values that depend on the kind, and the oldest *)
+(* term that any node is in from here on: what leaders of older terms sent is heard by nobody any more.       *)
 Kind == Event[1]
 At == Event[2]
 TermThen == Event[3]
@@ -33,6 +34,7 @@ First == Event[8]
 Second == Event[9]
 Third == Event[10]
 Fourth == Event[11]
+OldestToCome == Event[12]
 
 LogEnd(n) == [lastTerm |-> LastTerm(log[n]), dirty |-> Len(log[n])]
 
@@ -65,15 +67,15 @@ SaveVoteWhenRecorded(n, t, v) ==
 (* Elections                                                                                                 *)
 
 TraceUpdateTerm ==
-    /\ Begins("term") /\ First = 0
+    /\ Begins("term") /\ First # 1
     /\ \E m \in Node : TermThen <= term[m]
     /\ UpdateTerm(At, TermThen)
     /\ entered' = [entered EXCEPT ![At] = LogEnd(At)]
     /\ Shows(seen[At])
     /\ Agrees
 
-TraceStandForElection ==           \* the term of a node that stands, as its next role shows
-    /\ Begins("term") /\ First = 1
+TraceStandForElection ==           \* the term of a node that stands, as its next role shows (2: it may have stood)
+    /\ Begins("term") /\ First # 0
     /\ BecomeCandidate(At)
     /\ entered' = [entered EXCEPT ![At] = LogEnd(At)]
     /\ Shows(seen[At])
@@ -253,6 +255,12 @@ TraceNext ==
     \/ TraceLeaderShows \/ TraceFollowerHearsVisible
     \/ TraceAnswer
     \/ TraceCrash \/ TracePowerLoss
+
+-------------------------------------------------------------------------------------------
+(* What TLC tells states apart by: all but the entries of logs, which are what the events so far say they are.  *)
+(* Looking through whole logs at every event would make long runs slow.                                      *)
+SentEnds == [t \in DOMAIN sent |-> <<Len(sent[t].log), sent[t].commit, sent[t].visible>>]
+View == <<run, line, seen, entered, electionVars, flushed, commit, visibilityVars, SentEnds, replies>>
 
 -------------------------------------------------------------------------------------------
 (* "Invariants" that report instead of promising.                                                            *)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from logspec.catalogue import CELLS, Cell, Known, catalogue, problems, read_catalogue, render
+from logspec.catalogue import CELLS, Cell, Known, Lack, catalogue, problems, read_catalogue, render
 from logspec.errors import SpecError
 from logwitness.checks import all_checks
 from quorumlog.mutants.raft import MUTANTS
@@ -43,6 +43,24 @@ def test_what_no_row_names_is_a_problem(column: str, missing: str) -> None:
     assert f"no row names {missing} in its column {column}" in list(problems(replace(whole, rows=rows), known()))
 
 
+@pytest.mark.parametrize(
+    ("lack", "said"),
+    [
+        (Lack(("vote-twice",), frozenset({"core"}), "no"), "says that there is no core of it, and there is one"),
+        (Lack(("no-such",), frozenset({"core", "model"}), "no"), "does not say why there is no proof of it"),
+    ],
+)
+def test_a_wrong_reason_for_a_missing_mutant_is_a_problem(lack: Lack, said: str) -> None:
+    whole = read_catalogue()
+    found = list(problems(replace(whole, not_everywhere=(*whole.not_everywhere, lack)), known()))
+    assert [sentence for sentence in found if sentence.startswith(lack.mutants[0]) and said in sentence]
+
+
+def test_a_mutant_that_is_missing_somewhere_needs_a_reason() -> None:
+    found = list(problems(replace(read_catalogue(), not_everywhere=()), known()))
+    assert "stale-reply-accepted: not_everywhere does not say why there is no core of it" in found
+
+
 def test_mutants_are_in_the_row_of_the_check_that_must_notice_them() -> None:
     rows = read_catalogue().rows
     for mutant in MUTANTS:
@@ -71,6 +89,7 @@ def test_the_command_writes_the_page(tmp_path: Path) -> None:
         (f"invariants: [{ROW.replace('[d]', '{why_not: }')}]", "tla must be a list"),
         (f"invariants: [{ROW}, {ROW}]", "a is there twice"),
         ("invariants: [", "cannot be read"),
+        (f"invariants: [{ROW}]\nnot_everywhere: [{{mutants: [a], lacks: [dream], why: b}}]", "an item has mutants"),
     ],
 )
 def test_another_form_is_refused_in_one_line(tmp_path: Path, text: str, said: str) -> None:

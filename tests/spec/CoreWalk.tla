@@ -13,13 +13,24 @@ CONSTANTS MaxTerm, MaxLog, MaxCrashes, MaxPowerLosses
 
 VARIABLES
     owed,                          \* the follower that has truncated and not appended yet
-    knows,                         \* per leader and follower, the last reply that was heard
+    knows,                         \* per leader and follower, what the replies that were heard prove
+    cut,                           \* the terms whose leaders are mostly not heard once they have begun to serve
     did                            \* the step: its name, its node and two values
 
-Did(name, n, a, b) == did' = <<name, n, a, b>> /\ owed' = Nobody /\ UNCHANGED knows
+Did(name, n, a, b) == did' = <<name, n, a, b>> /\ owed' = Nobody /\ UNCHANGED <<knows, cut>>
 
 (* A walk would crash and vote all the time if every step were as likely as the others.                       *)
 Seldom(k) == RandomElement(1..k) = 1
+
+(* A leader that is cut off goes on appending while another one is elected: that is how tails come about. A     *)
+(* candidate is given time to win.                                                                            *)
+IsCutOff(t) == t \in cut
+Newest == Largest({term[n] : n \in Node})
+Rest ==
+    LET rules == {l \in Node : role[l] = "leader" /\ term[l] = Newest}
+        stands == {c \in Node : role[c] = "candidate" /\ term[c] = Newest}
+    IN  IF rules = {} THEN (IF stands = {} THEN 1 ELSE 12)
+        ELSE IF \E l \in rules : IsCutOff(Newest) /\ Len(log[l]) > commit[l] THEN 2 ELSE 20
 
 NewLeader(n) == role[n] = "leader" /\ LastTerm(log[n]) < term[n]
 
@@ -32,20 +43,18 @@ MayStand(n) ==
 HearReply(l) ==
     /\ role[l] = "leader"
     /\ \E f \in Others(l) : \E r \in replies[l][f] :
-        /\ r # knows[l][f]
-        /\ r.match >= knows[l][f].match      \* else it was overtaken
-        /\ knows' = [knows EXCEPT ![l][f] = r]
-        /\ did' = <<"HearReply", l, f, r>>
-    /\ UNCHANGED <<vars, owed>>
+        LET more == [durable |-> Max(knows[l][f].durable, ReplicatedFlushed(r.dirty, r.flushed, r.match)),
+                     replicated |-> Max(knows[l][f].replicated, ReplicatedDirty(r.dirty, r.flushed, r.match))]
+        IN  /\ more # knows[l][f] \/ Seldom(10)
+            /\ knows' = [knows EXCEPT ![l][f] = more]
+            /\ did' = <<"HearReply", l, f, r>>
+    /\ UNCHANGED <<vars, owed, cut>>
 
 MajorityKnown(l) ==
-    LET most == MajorityReplicated(mri[l], Len(log[l]),
-                    [f \in Others(l) |-> ReplicatedDirty(knows[l][f].dirty, knows[l][f].flushed, knows[l][f].match)])
+    LET most == MajorityReplicated(mri[l], Len(log[l]), [f \in Others(l) |-> knows[l][f].replicated])
     IN  IF MayCountReplicated(TermAt(log[l], most), term[l]) THEN most ELSE mri[l]
 
-CandidateKnown(l) ==
-    CommitCandidate(flushed[l],
-        [f \in Others(l) |-> ReplicatedFlushed(knows[l][f].dirty, knows[l][f].flushed, knows[l][f].match)])
+CandidateKnown(l) == CommitCandidate(flushed[l], [f \in Others(l) |-> knows[l][f].durable])
 
 MayCommitKnown(l) == LET c == CandidateKnown(l) IN MayCommit(c, commit[l], TermAt(log[l], c), term[l])
 Behind(l) == role[l] = "leader" /\ (MayCommitKnown(l) \/ MajorityKnown(l) > mri[l])
@@ -59,7 +68,7 @@ Count(l) ==
 Step(n) ==
     \/ \E t \in TermsHeard : UpdateTerm(n, t) /\ Did("UpdateTerm", n, t, 0)
     \/ /\ term[n] < MaxTerm
-       /\ (\A m \in Node : role[m] = "follower") \/ Seldom(8)
+       /\ Seldom(Rest)
        /\ MayStand(n)
        /\ StandForElection(n)
        /\ Did("StandForElection", n, 0, 0)
@@ -70,9 +79,11 @@ Step(n) ==
        /\ \E acks \in {AcksAll, AcksLeader} :
             ClientAppend(n, Entry(term[n], acks)) /\ Did("ClientAppend", n, acks, 0)
     \/ HearReply(n)
-    \/ FollowerAppend(n) /\ Did("FollowerAppend", n, 0, 0)
+    \/ /\ IsCutOff(term[n]) /\ LastTerm(log[n]) = term[n] => Seldom(20)
+       /\ FollowerAppend(n)
+       /\ Did("FollowerAppend", n, 0, 0)
     \/ \E k \in 0..Len(log[n]) :
-            FollowerTruncate(n, k) /\ did' = <<"FollowerTruncate", n, k, 0>> /\ owed' = n /\ UNCHANGED knows
+            FollowerTruncate(n, k) /\ did' = <<"FollowerTruncate", n, k, 0>> /\ owed' = n /\ UNCHANGED <<knows, cut>>
     \/ Hears(n) /\ \E e \in 1..Len(log[n]), c \in 1..Leads(n).commit :
             FollowerHearsCommit(n, c, e) /\ Did("FollowerHearsCommit", n, c, e)
     \/ Hears(n) /\ \E e \in 1..Len(log[n]), v \in 1..Leads(n).visible :
@@ -83,9 +94,11 @@ Step(n) ==
        /\ Seldom(30)
        /\ \E k \in 0..Len(log[n]) : PowerLoss(n, k) /\ Did("PowerLoss", n, k, 0)
 
-NoReply == [match |-> 0, flushed |-> 0, dirty |-> 0]
+NoReply == [durable |-> 0, replicated |-> 0]
 
-WalkInit == Init /\ owed = Nobody /\ knows = [l \in Node |-> [f \in Others(l) |-> NoReply]] /\ did = <<"Init", Nobody, 0, 0>>
+WalkInit ==
+    /\ cut \in SUBSET (1..MaxTerm)
+    /\ Init /\ owed = Nobody /\ knows = [l \in Node |-> [f \in Others(l) |-> NoReply]] /\ did = <<"Init", Nobody, 0, 0>>
 
 WalkNext ==
     IF owed # Nobody
@@ -95,8 +108,8 @@ WalkNext ==
                          /\ AppendConfiguration(n, Entry(term[n], AcksAll))
                          /\ did' = <<"AppendConfiguration", n, 0, 0>>
                          /\ knows' = [knows EXCEPT ![n] = [f \in Others(n) |-> NoReply]]
-                         /\ UNCHANGED owed
+                         /\ UNCHANGED <<owed, cut>>
     ELSE IF \E n \in Node : Behind(n)
     THEN \E n \in Node : Behind(n) /\ Count(n)
-    ELSE (\E n \in Node : Step(n)) \/ (UNCHANGED vars /\ Did("Wait", 0, 0, 0))
+    ELSE (\E n \in Node : Step(n)) \/ (Seldom(4) /\ UNCHANGED vars /\ Did("Wait", 0, 0, 0))
 ===========================================================================================

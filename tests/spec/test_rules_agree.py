@@ -28,6 +28,7 @@ PACE = {
     "recovery_flush": "when a flush is asked for does not matter to the specification: it may happen at any time",
     "recovery_waits": "what is sent again does not matter: anything may arrive any number of times",
     "may_dispatch": "the same",
+    "reply_is_current": "replies may arrive in any order; what one of them proves stays true for the term",
     "flush_required": "has no forced flush; compared below without it",
 }
 """Rules that the specification leaves open, and why."""
@@ -65,7 +66,7 @@ def domain(rule: str, parameter: inspect.Parameter) -> Sequence[Any]:
         return (False, True)
     if parameter.annotation == "Sequence[int]":
         return [*itertools.product(range(3), repeat=2), *itertools.product((0, 2), repeat=4)]
-    if parameter.name in ("chunk_end", "commit_now", "sequence", "truncations_at_start", "truncations_now"):
+    if parameter.name in ("chunk_end", "commit_now", "truncations_at_start", "truncations_now"):
         return range(3)
     return SMALL if len(inspect.signature(RULES[rule]).parameters) < 5 else range(-1, 3)
 

@@ -178,6 +178,69 @@ HAND_MADE = [
 ]
 
 
+EMPTY = {"dirty": -1, "flushed": -1, "commit": -1}
+STARTS = [
+    {"kind": "start", "node": node, "incarnation": 0, "role": "follower", "term": 0, **EMPTY} for node in range(3)
+]
+
+
+def election(*steps: tuple[Any, ...]) -> list[dict[str, Any]]:
+    """Events of elections without entries: kind, node, role, term, and for a vote whom it is for."""
+    names = ("kind", "node", "role", "term", "peer")
+    return STARTS + [dict(zip(names, step, strict=False)) | EMPTY for step in steps]
+
+
+BOTH_STAND = [
+    *(("term", 1, "follower", 1), ("role", 1, "candidate", 1), ("vote", 1, "candidate", 1, 1)),
+    *(("term", 2, "follower", 1), ("role", 2, "candidate", 1), ("vote", 2, "candidate", 1, 2)),
+]
+"""Nodes 1 and 2 both stand in term 1."""
+
+ELECTIONS = [
+    (
+        "a candidate stands again and hears of the leader before its vote is saved",
+        election(
+            *BOTH_STAND,
+            *(("term", 1, "candidate", 2), ("term", 2, "candidate", 2), ("vote", 2, "candidate", 2, 2)),
+            *(("term", 0, "follower", 2), ("vote", 0, "follower", 2, 2), ("leader", 2, "leader", 2)),
+            *(("role", 1, "follower", 2), ("vote", 1, "follower", 2, 1)),
+        ),
+        None,
+    ),
+    (
+        "a candidate hears of a later term and follows",
+        election(
+            *BOTH_STAND,
+            *(("term", 2, "candidate", 2), ("vote", 2, "candidate", 2, 2)),
+            *(("term", 1, "candidate", 2), ("role", 1, "follower", 2), ("vote", 1, "follower", 2, 2)),
+        ),
+        None,
+    ),
+    (
+        "a candidate that follows has nobody to follow",
+        election(*BOTH_STAND, ("term", 1, "candidate", 3), ("role", 1, "follower", 3)),
+        9,
+    ),
+    (
+        "a candidate votes for itself and for another one",
+        election(
+            *BOTH_STAND,
+            *(("term", 1, "candidate", 2), ("vote", 1, "candidate", 2, 1)),
+            *(("term", 2, "candidate", 2), ("vote", 2, "candidate", 2, 2), ("vote", 1, "candidate", 2, 2)),
+        ),
+        13,
+    ),
+]
+
+
+def test_elections(tmp_path: Path) -> None:
+    files = [write(tmp_path / f"{n}.jsonl", events) for n, (_, events, _) in enumerate(ELECTIONS)]
+    _, verdicts = follow(*files)
+    by_run = {verdict["run"]: verdict for verdict in verdicts[:-1]}
+    for file, (name, _, seq) in zip(files, ELECTIONS, strict=True):
+        assert (name, by_run[file].get("seq")) == (name, seq)
+
+
 def write(path: Path, events: list[dict[str, Any]]) -> str:
     rows = [{"seq": number, "time": number, **event} for number, event in enumerate(events)]
     lines = [{"kind": "history", "version": 1}, *rows]
