@@ -39,9 +39,16 @@ class HybridClock:
         """The last stamp given."""
         return self._now
 
-    def tick(self) -> HybridTime:
-        """The stamp of a local event or of a message to be sent; later than every one before."""
-        self._now = self._after(self._now, self._wall())
+    def wall(self) -> int:
+        """The wall clock, nanoseconds since the epoch."""
+        return self._wall()
+
+    def tick(self, wall: int | None = None) -> HybridTime:
+        """The stamp of a local event or of a message to be sent; later than every one before.
+
+        ``wall``: what `wall` said when a step began whose events belong together.
+        """
+        self._now = self._after(self._now, self._wall() if wall is None else wall)
         return self._now
 
     def merge(self, remote: tuple[int, int]) -> HybridTime:

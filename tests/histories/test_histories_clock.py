@@ -28,6 +28,11 @@ def test_a_stamp_is_the_wall_clock_while_it_moves_and_counts_while_it_stands() -
     wall.now = 101
     assert clock.tick() == (101, 0)
     assert clock.now == (101, 0)
+    began = clock.wall()
+    wall.now = 500
+    assert [clock.tick(began) for _ in range(2)] == [(101, 1), (101, 2)]
+    assert clock.tick() == (500, 0)
+    assert clock.tick(began) == (500, 1)
 
 
 @pytest.mark.parametrize(

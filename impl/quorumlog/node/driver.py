@@ -98,6 +98,7 @@ class Driver:
         self._requests: dict[int, Callable[[Resolved], None]] = {}
         self._queued: dict[int, int] = {}  # bytes of appends that have no place in the log yet
         self._queued_bytes = 0
+        self._moment = 0
         self._flush_thread = ThreadPoolExecutor(1, "flush")
         self._vote_thread = ThreadPoolExecutor(1, "vote")
         self._flushes_due: list[tuple[int, FlushTicket]] = []
@@ -130,6 +131,7 @@ class Driver:
         self._busy = True
         try:
             while self._inbox:
+                self._moment = self.history.clock.wall()
                 for effect in self.core.handle(time.monotonic_ns(), self._inbox.popleft()):
                     self._carry_out[type(effect)](effect)
         except (StorageError, OSError) as error:
@@ -345,4 +347,6 @@ class Driver:
             done(effect)
 
     def _note(self, effect: Note) -> None:
-        self.history.event(effect.kind, effect.columns)
+        # A step of the core is one moment: a process that the machine holds up in the middle of it must not leave a
+        # history in which others act between the halves.
+        self.history.event(effect.kind, effect.columns, self._moment)

@@ -38,8 +38,8 @@ class History(Protocol):
 
     clock: HybridClock
 
-    def event(self, kind: str, columns: Mapping[str, Any]) -> None:
-        """Record one event of this node, stamped now."""
+    def event(self, kind: str, columns: Mapping[str, Any], moment: int | None = None) -> None:
+        """Record one event of this node, stamped now, or with the ``moment`` (wall clock) at which its step began."""
 
     def storage_error(self, reason: str) -> None:
         """Record that the disk failed, if that can still be recorded, and write what there is."""
@@ -57,7 +57,7 @@ class NoHistory:
     def __init__(self, clock: HybridClock) -> None:
         self.clock = clock
 
-    def event(self, kind: str, columns: Mapping[str, Any]) -> None:
+    def event(self, kind: str, columns: Mapping[str, Any], moment: int | None = None) -> None:
         """Nothing to do."""
 
     def storage_error(self, reason: str) -> None:
@@ -85,9 +85,9 @@ class HistoryFile:
         self._file = os.open(self._unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o644)
         self._write(HEADER)
 
-    def event(self, kind: str, columns: Mapping[str, Any]) -> None:
-        """Record one event, stamped now; ``columns`` are those of `loghistory.schema`."""
-        time, logical = self.clock.tick()
+    def event(self, kind: str, columns: Mapping[str, Any], moment: int | None = None) -> None:
+        """Record one event, stamped now or at ``moment``; ``columns`` are those of `loghistory.schema`."""
+        time, logical = self.clock.tick(moment)
         self.stamped(kind, (time, logical), columns)
 
     def stamped(self, kind: str, stamp: Stamp, columns: Mapping[str, Any]) -> None:
