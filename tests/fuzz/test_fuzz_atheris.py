@@ -1,0 +1,86 @@
+"""Every reader under atheris: coverage-guided bytes from recorded files, with limits of runs, time and memory."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+NAMES = (
+    "jsonl",
+    "compressed",
+    "zstd",
+    "parquet",
+    "manifest",
+    "edn",
+    "jepsen-edn",
+    "jepsen-json",
+    "jepsen-log",
+    "porcupine-kv",
+    "kafka",
+    "baseline",
+    "worker",
+)
+MEMORY_MB = 1500
+SLOWEST = 10
+"""Seconds for one input."""
+
+needs_atheris = pytest.mark.skipif(
+    importlib.util.find_spec("atheris") is None,
+    reason=f"atheris has no wheel for Python {sys.version_info.major}.{sys.version_info.minor} on this machine",
+)
+
+
+def _fuzz(name: str, place: Path, runs: int, seconds: int) -> None:
+    limits = [f"-runs={runs}", f"-max_total_time={seconds}", f"-rss_limit_mb={MEMORY_MB}", f"-timeout={SLOWEST}"]
+    command = [sys.executable, str(HERE / "harness.py"), name, str(place / "corpus"), *limits]
+    command += ["-seed=20", "-max_len=4096", f"-artifact_prefix={place}/found-"]
+    # Two instruments in one interpreter would be measuring each other.
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("COVERAGE_")}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=seconds + 120, check=False, env=environment)
+    found = [path.read_bytes() for path in place.glob("found-*")]
+    assert done.returncode == 0, f"{found}\n{done.stdout[-3000:]}{done.stderr[-3000:]}"
+    assert "Done " in done.stderr
+
+
+@needs_atheris
+@pytest.mark.parametrize("name", NAMES)
+def test_a_reader(name: str, tmp_path: Path) -> None:
+    _fuzz(name, tmp_path, 2000, 1)
+
+
+@pytest.mark.long
+@needs_atheris
+@pytest.mark.parametrize("name", NAMES)
+def test_a_reader_for_long(name: str, tmp_path: Path) -> None:
+    _fuzz(name, tmp_path, 10_000_000, 120)
+
+
+@needs_atheris
+def test_a_finding_is_told(tmp_path: Path) -> None:
+    """A reader that raises something else fails the run: the harness does look."""
+    broken = tmp_path / "broken.py"
+    broken.write_text(
+        "import runpy, sys\n"
+        f"sys.path.insert(0, {str(HERE)!r})\n"
+        "import targets\n"
+        "def run(data):\n    if b'1' in data: raise KeyError('found')\n"
+        "targets.TARGETS['edn'] = targets.Target(run, targets.TARGETS['edn'].seeds)\n"
+        f"runpy.run_path({str(HERE / 'harness.py')!r}, run_name='__main__')\n"
+    )
+    command = [
+        sys.executable,
+        str(broken),
+        "edn",
+        str(tmp_path / "corpus"),
+        "-runs=100",
+        f"-artifact_prefix={tmp_path}/",
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode != 0
+    assert "KeyError: 'found'" in done.stdout + done.stderr
