@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from .errors import quote
 from .schema import MAX_BATCH_OFFSETS, REQUIRED, SCHEMA, Acks, Kind
@@ -54,6 +55,7 @@ class Flaw:
 
 KINDS = tuple(Kind)
 _CODE = {str(kind): code for code, kind in enumerate(KINDS)}
+_LARGEST = np.iinfo(np.int64).max
 _BATCHES = np.array([k in {Kind.OBSERVE, Kind.OK, Kind.APPEND, Kind.ACKED} for k in KINDS] + [False])
 _ALWAYS = tuple(field.name for field in SCHEMA if not field.nullable and field.name != "kind")
 
@@ -68,6 +70,13 @@ def _needed() -> dict[str, Mask]:
 
 _NEEDED = _needed()
 """Per column: the kinds that must carry it, by code; the last place stands for an unknown kind."""
+
+_SETS = list(dict.fromkeys(mask.tobytes() for mask in _NEEDED.values()))
+_SET = {name: _SETS.index(mask.tobytes()) for name, mask in _NEEDED.items()}
+"""Per column: which of the different sets of kinds must carry it."""
+_IN_SETS = np.array([[1 << i if kinds[code] else 0 for i, kinds in enumerate(_SETS)] for code in range(len(KINDS) + 1)])
+_IN_SETS = _IN_SETS.sum(axis=1, dtype=np.int64)
+"""Per kind: the sets that it is in, as bits."""
 
 
 def kind_codes(kinds: pa.DictionaryArray) -> npt.NDArray[np.int64]:
@@ -114,14 +123,19 @@ def _rules(batch: pa.RecordBatch) -> Iterator[_Rule]:
         unknown = codes < 0
         if unknown.any():
             yield _Rule(unknown, lambda row: _unknown_kind(row, batch.column("kind")[row].as_py()))
+    sets = None if codes is None else _IN_SETS[codes]
+    needing: dict[int, pa.BooleanArray] = {}
     for name in _needed_by(codes):
         if name not in names or batch.column(name).null_count == 0:
             continue
-        needed = _NEEDED[name]
-        absent = batch.column(name).is_null().to_numpy(zero_copy_only=False)
-        missing = absent if codes is None else absent & needed[codes]
-        if missing.any():
-            yield _Rule(missing, _missing(name, batch))
+        missing = batch.column(name).is_null()
+        if sets is not None:
+            number = _SET[name]
+            if number not in needing:
+                needing[number] = pa.array((sets & (1 << number)) != 0)
+            missing = pc.and_(missing, needing[number])
+        if pc.any(missing).as_py():
+            yield _Rule(missing.to_numpy(zero_copy_only=False), _missing(name, batch))
     yield from _ranges(batch, names, codes)
 
 
@@ -155,9 +169,10 @@ def _article(kind: str) -> str:
 
 
 def _ranges(batch: pa.RecordBatch, names: set[str], codes: npt.NDArray[np.int64] | None) -> Iterator[_Rule]:
-    if "acks" in names and batch.column("acks").null_count < batch.num_rows:
+    levels = (Acks.ALL, Acks.LEADER, Acks.NONE)
+    # The levels are neighbours.
+    if "acks" in names and not _within(batch.column("acks"), min(levels), max(levels)):
         acks = batch.column("acks").fill_null(0).to_numpy(zero_copy_only=False)
-        levels = (Acks.ALL, Acks.LEADER, Acks.NONE)
         wrong = ~np.isin(acks, levels)
         if wrong.any():
             yield _Rule(
@@ -167,6 +182,10 @@ def _ranges(batch: pa.RecordBatch, names: set[str], codes: npt.NDArray[np.int64]
                 ),
             )
     if not {"offset", "last_offset"} <= names or batch.column("last_offset").null_count == batch.num_rows:
+        return
+    # Whole batches of ordinary events are told at once.
+    width = pc.subtract(batch.column("last_offset"), batch.column("offset"))
+    if _within(batch.column("offset"), 0, _LARGEST) and _within(width, 0, MAX_BATCH_OFFSETS - 1):
         return
     given = ~(batch.column("last_offset").is_null().to_numpy(zero_copy_only=False))
     given &= ~(batch.column("offset").is_null().to_numpy(zero_copy_only=False))
@@ -187,8 +206,8 @@ def _ranges(batch: pa.RecordBatch, names: set[str], codes: npt.NDArray[np.int64]
     if codes is None:
         return
     # The difference of two 64-bit integers fits unsigned ones wherever it is not negative.
-    width = last.astype(np.uint64) - first.astype(np.uint64)
-    wide = given & ~backwards & _BATCHES[codes] & (width >= MAX_BATCH_OFFSETS)
+    offsets = last.astype(np.uint64) - first.astype(np.uint64)
+    wide = given & ~backwards & _BATCHES[codes] & (offsets >= MAX_BATCH_OFFSETS)
     if wide.any():
         yield _Rule(
             wide,
@@ -196,13 +215,23 @@ def _ranges(batch: pa.RecordBatch, names: set[str], codes: npt.NDArray[np.int64]
                 row,
                 Reason.OUT_OF_RANGE,
                 "last_offset",
-                f"a batch of {int(width[row]) + 1} offsets is too wide",
+                f"a batch of {int(offsets[row]) + 1} offsets is too wide",
                 f"at most {MAX_BATCH_OFFSETS}; record it as several batches",
             ),
         )
 
 
+def _within(column: pa.Array, low: int, high: int) -> bool:
+    """Whether no value is outside these limits, themselves included; nulls are no values."""
+    ends = pc.min_max(column).as_py()
+    return ends["min"] is None or (low <= ends["min"] and ends["max"] <= high)
+
+
 def _order(column: pa.Array, refused: Sequence[int], last_seq: int | None) -> Iterator[_Rule]:
+    if not refused and not column.null_count:
+        given = column.to_numpy(zero_copy_only=False)
+        if (last_seq is None or given[0] > last_seq) and bool((given[1:] > given[:-1]).all()):
+            return
     lowest = np.iinfo(np.int64).min
     counted = np.ones(len(column), bool)
     counted[refused] = False
