@@ -60,6 +60,13 @@ def _known_ids(ctx: click.Context, parameter: click.Parameter, names: tuple[str,
     metavar="MIB",
     help="Give up a search that takes more memory than this: undecided.",
 )
+@click.option(
+    "--visualise",
+    "pages",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="Write Porcupine's page (HTML) of every search into this directory.",
+)
 @click.option("--junit", type=_OUTPUT, metavar="FILE", help="Write JUnit XML: a suite a run, a case a check.")
 @click.option("--sarif", type=_OUTPUT, metavar="FILE", help="Write SARIF 2.1.0 for code scanning.")
 @click.option("--annotations", is_flag=True, help="Print GitHub workflow commands that annotate the files.")
@@ -78,6 +85,7 @@ def check_command(
     initial: str | None,
     timeout: float,
     memory_limit: int,
+    pages: Path | None,
     junit: Path | None,
     sarif: Path | None,
     annotations: bool,
@@ -136,7 +144,7 @@ def check_command(
         try:
             for path in histories_in(named, skipped):
                 try:
-                    statuses.append(_judge(path, as_json, only, require, lenient, format_, model, limits, gate))
+                    statuses.append(_judge(path, as_json, only, require, lenient, format_, model, limits, pages, gate))
                 except HistoryError as problem:
                     unusable(path, problem)
         except HistoryError as problem:
@@ -154,6 +162,7 @@ def _judge(
     format_: str | None,
     model: str | None,
     limits: Limits,
+    pages: Path | None,
     gate: Gate,
 ) -> int:
     """Judge one history, print the verdict and return its exit status."""
@@ -172,7 +181,9 @@ def _judge(
     source = open_run(path, lenient=lenient, format=forced)
     chosen = Model(model) if model else model_of(source)
     with progress_of(source) as progress:
-        verdict = check_model(source, chosen, only or None, required=require, limits=limits, progress=progress)
+        verdict = check_model(
+            source, chosen, only or None, required=require, limits=limits, pages=pages, progress=progress
+        )
     verdict = gate.judged(source, verdict)
     if as_json:
         click.echo(_json_of(path, str(verdict.verdict), anomalies(verdict.checks), verdict.document()))

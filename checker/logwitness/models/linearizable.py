@@ -7,10 +7,12 @@ Source: history-checks.md, "Porcupine as the search engine".
 
 from __future__ import annotations
 
+import re
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -47,6 +49,9 @@ LINEARIZABLE = Check(
 )
 
 _KEPT = 10
+_LINEARIZATIONS = 3
+"""Partial linearizations of a partition that are told."""
+_LONGEST_NAME = 100
 _SPECIFICATIONS = {
     Model.REGISTER: CAS_REGISTER,
     Model.CAS_REGISTER: CAS_REGISTER,
@@ -78,6 +83,20 @@ class Limits:
     """Whether ``initial`` was said. If not, it is nothing, or 0 or "" where the answers ask for that."""
 
 
+class Partial(msgspec.Struct, frozen=True):
+    """How far the search came with operations that no order explains; operations are told by their invocations."""
+
+    log: str | None
+    operations: int
+    """How many had to be placed."""
+    linearizations: tuple[tuple[int, ...], ...]
+    """The longest orders found, each as the ``seq`` of the invocations."""
+    unplaced: tuple[int, ...]
+    """Those that the longest order has no place for."""
+    left_out: int
+    """Further orders that were found and are not told."""
+
+
 @dataclass(slots=True)
 class _Done:
     """One operation: as Porcupine takes it, and the events that tell it."""
@@ -105,15 +124,19 @@ class _Part:
 class LinearizableHistory:
     """The operations of a history: ``feed`` its events, then ``finish``."""
 
-    def __init__(self, name: str, model: Model, limits: Limits) -> None:
+    def __init__(self, name: str, model: Model, limits: Limits, pages: Path | None = None) -> None:
+        self.partial: list[Partial] = []
+        """Of what is not linearizable, or undecided."""
         self._name = name
         self._model = model
         self._limits = limits
+        self._pages = pages
         self._known = _KNOWN[model]
         self._open: dict[int, _Asked] = {}
         self._parts: dict[str | None, _Part] = {}
         self._foreign: Counter[str] = Counter()
         self._count = 0
+        self._drawn: set[Path] = set()
         self.notes: list[str] = []
 
     @property
@@ -235,6 +258,9 @@ class LinearizableHistory:
                     break
                 operations = [each.operation for each in part.done]
                 specification, result = self._ask(checker, operations)
+                self._tell(part.done, result, log)
+                if self._pages is not None:
+                    self._draw(checker, specification, operations, log)
                 if result.verdict == "illegal":
                     violated += 1
                     if len(violations) < _KEPT:
@@ -271,6 +297,39 @@ class LinearizableHistory:
             put = any(each.input[0] == "put" and each.input[2] == "" for each in operations)
             return [""] if "" in reads and not put else [None, ""]
         return [None, 0]
+
+    def _tell(self, done: Sequence[_Done], result: Result, log: str | None) -> None:
+        """Keep the partial linearizations of what is not explained."""
+        for each in result.partitions:
+            if each.complete or len(self.partial) == _KEPT:
+                continue
+            key = str(done[each.operations[0]].operation.input[1]) if self._model is Model.KEY_VALUE else log
+            orders = tuple(
+                tuple(done[place].events[0] for place in order) for order in each.linearizations[:_LINEARIZATIONS]
+            )
+            unplaced = tuple(done[place].events[0] for place in each.unplaced)
+            left_out = each.left_out + len(each.linearizations) - len(orders)
+            self.partial.append(Partial(key, len(each.operations), orders, unplaced, left_out))
+
+    def _draw(
+        self, checker: Checker, specification: Specification, operations: Sequence[Operation], log: str | None
+    ) -> None:
+        """Write Porcupine's page of one search."""
+        assert self._pages is not None
+        name = "_".join([self._name, *([] if log is None else [log])])
+        name = re.sub(r"[^\w.-]+", "_", name).strip("._") or "history"
+        page = self._pages / f"{name[-_LONGEST_NAME:]}.html"
+        number = 1
+        while page in self._drawn:
+            number += 1
+            page = self._pages / f"{name[-_LONGEST_NAME:]}-{number}.html"
+        self._drawn.add(page)
+        try:
+            self._pages.mkdir(parents=True, exist_ok=True)
+            checker.check_operations(specification, operations, visualization=page)
+        except OSError as problem:
+            said = f"cannot be written ({problem.strerror or problem})"
+            raise HistoryError(page, None, None, said, "name another directory with --visualise") from None
 
     def _note(self, text: str) -> None:
         if text not in self.notes:
