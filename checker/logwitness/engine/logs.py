@@ -15,6 +15,9 @@ from ..checks.contract import Fold, Verdicts
 _SHARED = (STOP, CRASH, POWER_LOSS, STORAGE_ERROR, FAULT, HEAL, PHASE)
 """Kinds that without a log concern all logs of a run."""
 
+SHARED_KINDS = tuple(str(KINDS[code]) for code in _SHARED)
+"""The same, as words."""
+
 _IS_SHARED = np.isin(np.arange(len(KINDS)), _SHARED)
 
 
@@ -81,6 +84,6 @@ class Logs:
             answers = [fold.finish() for fold in folds]
             outcomes = tuple(each for answer in answers for each in answer.outcomes)
             # What clients were told comes first, as far as the history shows it (families are in that order).
-            losses = next((answer.losses for answer in reversed(answers) if answer.losses is not None), ())
+            losses = next((answer.losses for answer in reversed(answers) if answer.losses is not None), None)
             result.append((name, Verdicts(outcomes, losses)))
         return result

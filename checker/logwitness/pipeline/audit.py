@@ -1,0 +1,177 @@
+"""An audit: rounds of new histories through the stages, each committed as a whole, and the summary in the end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import msgspec
+
+from loghistory import HistoryError, open_run
+
+from ..engine.local import concluded, families_for
+from ..engine.run import UNUSABLE, RunVerdict
+from ..models import Limits
+from .ingest import UNREADABLE, Large, Task, ingested, write_verdict
+from .large import Judged, Part, judged_parts
+from .many_logs import judge_many_logs
+from .partial import groups, joined_by_log
+from .progress import Progress
+from .sources import Pending, Source, bins
+from .store import Store
+from .tables import RUNS, Rows
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ROUND_HISTORIES = 100_000
+ROUND_BYTES = 64 << 30
+"""What one round takes; what is committed is not done again by an audit that is started again."""
+
+_TASKS_A_CORE = 4
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+@dataclass(slots=True)
+class Counts:
+    """What an audit did."""
+
+    seen: int = 0
+    judged: int = 0
+    unchanged: int = 0
+
+
+class Audit:
+    """Judges histories on Spark and keeps what they come to in a `Store`."""
+
+    def __init__(
+        self, spark: SparkSession, store: Store, limits: Limits, progress: Progress, *, verify: bool, large: int
+    ) -> None:
+        self._spark = spark
+        self._store = store
+        self._limits = limits
+        self._progress = progress
+        self._verify = verify
+        self._large = large
+        self._judged_by = f"{metadata.version('logwitness')} {limits}"
+        self._known = store.known()
+        self.counts = Counts()
+
+    def take(self, sources: Iterable[Source]) -> None:
+        """Judge those that are new or have changed, round by round."""
+        pending = (found for found in map(self._look_at, sources) if found is not None)
+        while chosen := _round(pending):
+            self._round(chosen)
+
+    def _look_at(self, source: Source) -> Pending | None:
+        self.counts.seen += 1
+        pending = self._known.pending(source, self._judged_by, verify=self._verify)
+        if pending is None:
+            self.counts.unchanged += 1
+        return pending
+
+    def _round(self, pending: Sequence[Pending]) -> None:
+        context = self._spark.sparkContext
+        round_ = self._store.begin()
+        chosen = bins(pending, context.defaultParallelism * _TASKS_A_CORE)
+        tasks = [
+            Task(
+                tuple(each),
+                self._store.place_of(round_, f"task-{number:05}"),
+                self._limits,
+                self._judged_by,
+                self._large,
+            )
+            for number, each in enumerate(chosen)
+        ]
+        self._progress.stage("ingest and check", len(pending))
+        done = self._spread(tasks, ingested)
+        unchanged = {run_id: stamp for each in done for run_id, stamp in each.unchanged.items()}
+        outputs = [(_below(each.output), each.files) for each in done]
+        large = [each for one in done for each in one.large]
+        if large:
+            self._progress.stage("check large histories", len(large))
+            outputs.append(self._judge_large(large, round_))
+        known = self._known
+        replaced = {p.source.id for p in pending if p.source.run in known.judged_by} - set(unchanged)
+        self._progress.stage("commit", len(pending))
+        self._store.commit(round_, outputs, replaced=replaced, stamps=unchanged)
+        for each in pending:
+            known.stamp[each.source.run] = each.source.stamp
+            known.judged_by[each.source.run] = self._judged_by
+        self.counts.judged += sum(each.judged for each in done) + len(large)
+        self.counts.unchanged += len(unchanged)
+
+    def _spread(self, tasks: Sequence[T], work: Callable[[Iterable[T]], Iterable[R]]) -> list[R]:
+        """The results of all tasks, each a Spark task, in their order."""
+        if not tasks:
+            return []
+        spread = self._spark.sparkContext.parallelize(tasks, len(tasks)).mapPartitions(work)
+        with self._progress.watching(self._spark.sparkContext, len(tasks)):
+            return list(spread.collect())
+
+    def _judge_large(self, large: Sequence[Large], round_: str) -> tuple[str, list[tuple[str, str]]]:
+        """Judge histories that were too much for one task; the tables are written here."""
+        context = self._spark.sparkContext
+        parts: list[Part] = []
+        for place, each in enumerate(large):
+            families = families_for(None, each.setting(compiled=False))
+            for log in (None,) if each.heavy is None else each.heavy:
+                for group in groups(families, context.defaultParallelism):
+                    parts.append(Part(place, len(parts), each, tuple(family.name for family in group), log))
+        most_first = sorted(parts, key=lambda part: -part.large.row["events"] * len(part.families))
+        found = sorted(self._spread(most_first, judged_parts), key=lambda judged: judged.number)
+        output = Path(self._store.place_of(round_, "large"))
+        output.mkdir(parents=True, exist_ok=True)
+        with Rows(output) as rows:
+            for place, each in enumerate(large):
+                try:
+                    verdict = self._together(each, [judged for judged in found if judged.place == place])
+                except HistoryError as problem:
+                    _unreadable(rows, each, problem)
+                else:
+                    write_verdict(rows, each.row, verdict, open_run(each.file))
+        return "large", [(table, f"{table}.parquet") for table in rows.written]
+
+    def _together(self, large: Large, judged: Sequence[Judged]) -> RunVerdict:
+        """The verdict on a large history from what several tasks say. Raises `HistoryError`."""
+        run, events = large.row["run"], large.row["events"]
+        for each in judged:
+            if each.error is not None:
+                raise each.error
+        by_log = joined_by_log([each.by_log for each in judged])
+        if large.heavy is None:
+            return concluded(run, events, by_log, notes=large.notes)
+        first = {log: each.first for each in judged for log, _ in each.by_log}
+        logs = judge_many_logs(self._spark, large)
+        for log, verdicts in by_log:
+            logs.add(first[log], log, verdicts)
+        verdict = concluded(run, events, logs.by_log(), notes=large.notes)
+        return msgspec.structs.replace(verdict, logs=logs.logs)
+
+
+def _round(pending: Iterator[Pending]) -> list[Pending]:
+    """The next histories, as many as one round takes."""
+    chosen: list[Pending] = []
+    size = 0
+    for each in pending:
+        chosen.append(each)
+        size += each.source.size
+        if len(chosen) >= ROUND_HISTORIES or size >= ROUND_BYTES:
+            break
+    return chosen
+
+
+def _unreadable(rows: Rows, large: Large, problem: HistoryError) -> None:
+    row: dict[str, Any] = large.row | {"verdict": UNREADABLE, "exit_status": UNUSABLE, "error": str(problem)}
+    rows.add(RUNS, row)
+
+
+def _below(output: str) -> str:
+    """The last two names of the directory of a task: whose it is, and which try."""
+    return "/".join(Path(output).parts[-2:])

@@ -1,0 +1,391 @@
+"""The first stage, a task: some histories become canonical events, and are judged if that is not too much for one task.
+
+Everything a task makes is in a directory of its own, which nobody reads before the audit commits it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+import tempfile
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from loghistory import Format, HistoryError, RunSource, open_run
+from loghistory.columns import joined
+
+from ..checks.contract import Setting, Verdict
+from ..engine.local import events_at, setting_of
+from ..engine.run import UNDECIDED, UNUSABLE, RunVerdict
+from ..models import Limits, Model, check_model, model_of
+from .canonical import PARQUET, SMALL, Canonical
+from .sources import Pending, Source
+from .tables import EVENTS, RUNS, SMALL_EVENTS, SMALL_SCHEMA, Rows
+
+UNREADABLE = "unreadable"
+
+LARGE = 6_000_000
+"""Events from which on several tasks judge one history."""
+
+_BYTES_AN_EVENT = {Format.JSON_LINES: 100, Format.ZSTD: 10}
+"""About, where nothing says the number of events."""
+
+MANY_LOGS = 256
+"""Logs from which on the logs of one history are judged apart."""
+
+
+HEAVY_LOG = 500_000
+"""Events from which on one of many logs is judged like a history of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What to do with some histories, and where to put the results."""
+
+    pending: tuple[Pending, ...]
+    output: str
+    """A directory of this task's own."""
+    limits: Limits
+    judged_by: str
+    large: int = LARGE
+    """Events from which on a history is large."""
+
+
+@dataclass(frozen=True, slots=True)
+class Large:
+    """A history whose events are ready and that is judged by several tasks."""
+
+    row: dict[str, Any]
+    """Its row in the table of runs, as far as it is known."""
+    file: str
+    """Its events."""
+    notes: tuple[str, ...]
+    voters: tuple[int, ...]
+    write_caching: bool
+    idempotent: bool
+    heavy: tuple[str, ...] | None
+    """Of a history with many logs those that are judged like a large history; None: there are not many."""
+
+    def setting(self, *, compiled: bool) -> Setting:
+        """What the folds must know."""
+        return Setting(self.voters, self.write_caching, compiled, idempotent=self.idempotent)
+
+
+@dataclass(slots=True)
+class Done:
+    """What a task made: files by table, under `output`; which histories wait, and which turned out unchanged."""
+
+    output: str
+    files: list[tuple[str, str]] = field(default_factory=list)
+    """Table and file name; for `EVENTS` the name is ``run_id=ID/...``."""
+    large: list[Large] = field(default_factory=list)
+    unchanged: dict[str, str] = field(default_factory=dict)
+    """New stamp by run id: only the times of its files changed."""
+    judged: int = 0
+
+
+class _TooMuchError(Exception):
+    """The history is too much for one task."""
+
+
+class _Gone(Exception):  # noqa: N818
+    """The history is no longer there."""
+
+
+def ingest(task: Task) -> Done:
+    """Do the task."""
+    pa.set_cpu_count(1)  # a task has one core
+    pa.set_io_thread_count(2)
+    output = Path(task.output) / secrets.token_hex(4)  # Spark may try a task again, or twice at once
+    output.mkdir(parents=True)
+    task = replace(task, output=str(output))
+    done = Done(task.output)
+    with tempfile.TemporaryDirectory(prefix="quarantine-", dir=output) as scratch, ExitStack() as stack:
+        rows = stack.enter_context(Rows(output))
+        small = stack.enter_context(_SmallEvents(output / f"{SMALL_EVENTS}.parquet"))
+        for pending in task.pending:
+            _History(pending, task, done, rows, small, Path(scratch) / "quarantine.jsonl").take()
+    done.files += [(table, f"{table}.parquet") for table in rows.written]
+    if small.written:
+        done.files.append((SMALL_EVENTS, f"{SMALL_EVENTS}.parquet"))
+    return done
+
+
+class _History:
+    """One history of a task."""
+
+    def __init__(
+        self, pending: Pending, task: Task, done: Done, rows: Rows, small: _SmallEvents, quarantine: Path
+    ) -> None:
+        self._source = pending.source
+        self._known_digest = pending.known_digest
+        self._task = task
+        self._done = done
+        self._rows = rows
+        self._small = small
+        self._quarantine = quarantine
+        self._logs: Counter[str] = Counter()
+        """Events by log."""
+        self._row: dict[str, Any] = {
+            "run_id": self._source.id,
+            "run": self._source.run,
+            "events": 0,
+            "logs": 0,
+            "quarantined": 0,
+            "bytes": self._source.size,
+            "notes": [],
+            "stamp": self._source.stamp,
+            "judged_by": task.judged_by,
+        }
+
+    def take(self) -> None:
+        """Make events of it and judge it; one that cannot be read is a row that says why."""
+        run_id = self._source.id
+        name = f"run_id={run_id}/part-0.parquet"
+        file = Path(self._task.output) / EVENTS / name
+        try:
+            try:
+                self._row["digest"], whole = _digest(self._source)
+            except OSError as error:
+                path = Path(self._source.run)
+                problem = f"cannot be read ({error.strerror or error})" if path.exists() else "no such file"
+                raise HistoryError(path, None, None, problem, "see its permissions") from None
+            if self._row["digest"] == self._known_digest:
+                self._done.unchanged[run_id] = self._source.stamp
+                return
+            self._quarantine.unlink(missing_ok=True)
+            opened = open_run(self._source.run, lenient=True, quarantine=self._quarantine, verify=not whole)
+            file.parent.mkdir(parents=True, exist_ok=True)
+            self._judge(Canonical(opened, file, self._watch), opened)
+        except HistoryError as problem:
+            file.unlink(missing_ok=True)
+            self._unreadable(problem)
+        except (OSError, MemoryError):
+            raise
+        except Exception as problem:  # one history must not end the audit of all others
+            self._broken(problem)
+        if file.exists():
+            self._done.files.append((EVENTS, name))
+        elif file.parent.exists():
+            file.parent.rmdir()
+
+    def _judge(self, history: Canonical, opened: RunSource) -> None:
+        self._row["name"] = opened.manifest.name if opened.manifest else None
+        self._row["format"] = str(opened.format)
+        model = model_of(history)
+        self._row["model"] = str(model)
+        self._defers = model is Model.LOG
+        verdict = None
+        if not (self._defers and _is_large(opened, self._task.large)):
+            with suppress(_TooMuchError):
+                verdict = check_model(history, model, limits=self._task.limits)
+        self._defers = False
+        if not history.swept:
+            self._logs.clear()
+            history.sweep()
+        self._row |= {"events": history.events_read, "quarantined": history.quarantined}
+        events_in = SMALL_EVENTS if history.small is not None else EVENTS
+        self._row["events_in"] = events_in if history.events_read else None
+        self._keep_quarantine(opened)
+        if verdict is not None:
+            self._small.take(self._source.id, history.small)
+            write_verdict(self._rows, self._row, verdict, history)
+            self._done.judged += 1
+            return
+        if history.small is not None:  # many logs of few events: they need a file to be judged apart
+            history.file.parent.mkdir(parents=True, exist_ok=True)
+            with pq.ParquetWriter(history.file, history.small[0].schema, **PARQUET) as writer:
+                for batch in history.small:
+                    writer.write_batch(batch)
+            self._row["events_in"] = EVENTS
+        setting = setting_of(history, compiled=False)
+        large = Large(
+            self._row,
+            str(history.file),
+            tuple(history.notes),
+            setting.voters,
+            setting.write_caching,
+            setting.idempotent,
+            self._heavy() if len(self._logs) > MANY_LOGS else None,
+        )
+        self._done.large.append(large)
+
+    _defers = False
+
+    def _watch(self, batch: pa.RecordBatch) -> None:
+        """See the next events of the sweep."""
+        logs = batch.column("log")
+        if logs.null_count < len(logs):
+            names = logs.dictionary.to_pylist()
+            counts = np.bincount(logs.indices.drop_null().to_numpy(), minlength=len(names))
+            self._logs.update(dict(zip(names, counts.tolist(), strict=True)))
+        if self._defers and len(self._logs) > MANY_LOGS:
+            raise _TooMuchError
+
+    def _heavy(self) -> tuple[str, ...]:
+        most = min(HEAVY_LOG, self._task.large)
+        return tuple(sorted(log for log, events in self._logs.items() if events >= most))
+
+    def _keep_quarantine(self, opened: RunSource) -> None:
+        if not self._quarantine.exists():
+            return
+        with self._quarantine.open("rb") as lines:
+            for line in lines:
+                bad = msgspec.json.decode(line)
+                self._rows.add("quarantine", self._named() | {"file": str(opened.events)} | bad)
+
+    def _unreadable(self, problem: HistoryError) -> None:
+        text = str(problem)
+        bad = {
+            "file": problem.file,
+            "line": problem.line,
+            "reason": UNREADABLE,
+            "field": problem.field,
+            "problem": problem.problem,
+        }
+        self._rows.add("quarantine", self._named() | bad)
+        self._row |= {"verdict": UNREADABLE, "exit_status": UNUSABLE, "error": text, "events": 0, "quarantined": 1}
+        self._row["events_in"] = None
+        self._rows.add(RUNS, self._row)
+        self._done.judged += 1
+
+    def _broken(self, problem: Exception) -> None:
+        said = " ".join(str(problem).split())
+        error = f"judging broke off: {type(problem).__name__}: {said}"
+        status = {"verdict": str(Verdict.UNDECIDED), "exit_status": UNDECIDED, "error": error}
+        self._rows.add(RUNS, self._row | status)
+        self._done.judged += 1
+
+    def _named(self) -> dict[str, Any]:
+        return {"run_id": self._source.id, "run": self._source.run}
+
+
+def write_verdict(rows: Rows, row: dict[str, Any], verdict: RunVerdict, history: RunSource) -> None:
+    """Add a judged history to the tables; ``history`` gives the events that its violations and losses name."""
+    named = {"run_id": row["run_id"], "run": row["run"]}
+    status = {
+        "verdict": str(verdict.verdict),
+        "exit_status": verdict.exit_status,
+        "logs": verdict.logs,
+        "notes": list(verdict.notes),
+    }
+    rows.add(RUNS, row | status)
+    shown: set[int] = set()
+    for each in verdict.checks:
+        counts = {"judged": each.judged, "violated": each.violated, "excused": each.excused, "unjudged": each.unjudged}
+        told: dict[str, Any] = {"check": each.id, "verdict": str(each.verdict), "reason": each.reason}
+        rows.add("verdicts", named | told | counts)
+        for place, violation in enumerate(each.violations):
+            told = {"check": each.id, "place": place, "log": violation.log, "sentence": violation.sentence}
+            rows.add("violations", named | told | {"events": list(violation.events)})
+            shown.update(violation.events)
+    for loss in verdict.losses:
+        rows.add("losses", named | msgspec.structs.asdict(loss) | {"events": list(loss.events)})
+        shown.update(loss.events)
+    if shown:
+        found = events_at(history, shown)
+        for seq in sorted(found):
+            rows.add("evidence", named | found[seq])
+
+
+class _SmallEvents:
+    """Writes the events of small histories into one file, history by history."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._held: list[pa.RecordBatch] = []
+        self._ids: list[tuple[str, int]] = []
+        self._rows = 0
+        self._writer: pq.ParquetWriter | None = None
+        self.written = False
+
+    def take(self, run_id: str, events: list[pa.RecordBatch] | None) -> None:
+        """Take the events of a history, None if it has a file of its own."""
+        for batch in events or ():
+            self._held.append(batch)
+            self._ids.append((run_id, batch.num_rows))
+            self._rows += batch.num_rows
+        if self._rows >= SMALL:
+            self._write()
+
+    def _write(self) -> None:
+        if not self._rows:
+            return
+        if self._writer is None:
+            self._writer = pq.ParquetWriter(self._file, SMALL_SCHEMA, **PARQUET)
+            self.written = True
+        names = list(dict.fromkeys(run_id for run_id, _ in self._ids))
+        places = {name: place for place, name in enumerate(names)}
+        indices = [places[run_id] for run_id, count in self._ids for _ in range(count)]
+        ids = pa.array(names).take(pa.array(indices, pa.int32()))
+        events = joined(self._held)
+        self._writer.write_batch(pa.RecordBatch.from_arrays([ids, *events.columns], schema=SMALL_SCHEMA))
+        self._held, self._ids, self._rows = [], [], 0
+
+    def __enter__(self) -> _SmallEvents:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._write()
+        if self._writer is not None:
+            self._writer.close()
+
+
+def _is_large(opened: RunSource, events: int) -> bool:
+    if opened.manifest is not None:
+        return opened.manifest.events >= events
+    if opened.format is Format.PARQUET:
+        try:
+            return bool(pq.read_metadata(opened.events).num_rows >= events)
+        except (pa.ArrowException, OSError, ValueError):
+            return False  # reading it says what is wrong
+    if not isinstance(opened.format, Format):
+        return False
+    return opened.events.stat().st_size >= events * _BYTES_AN_EVENT[opened.format]
+
+
+def _digest(source: Source) -> tuple[str, bool]:
+    """The digest of all that is judged, and whether a manifest says the same of the events."""
+    run = Path(source.run)
+    if not run.is_dir():
+        return _sha256(run), True
+    manifest = run / "manifest.json"
+    told: dict[str, Any] = {}
+    whole = hashlib.sha256()
+    if manifest.is_file():
+        text = manifest.read_bytes()
+        whole.update(text)
+        try:
+            found = msgspec.json.decode(text)
+            told = found["digests"] if isinstance(found["digests"], dict) else {}
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, KeyError, TypeError):
+            told = {}  # opening it says what is wrong
+    same = bool(told)
+    for file in source.files:
+        if file.name != "manifest.json":
+            digest = _sha256(run / file.name)
+            whole.update(f"\n{file.name} {digest}".encode())
+            same = same and told.get(file.name) == f"sha256:{digest}"
+    return whole.hexdigest(), same
+
+
+def _sha256(file: Path) -> str:
+    with file.open("rb") as opened:
+        return hashlib.file_digest(opened, "sha256").hexdigest()
+
+
+def ingested(tasks: Iterable[Task]) -> Iterable[Done]:
+    """`ingest` for the tasks of a partition."""
+    return map(ingest, tasks)
+
+
+__all__: Sequence[str] = ("LARGE", "MANY_LOGS", "Done", "Large", "Task", "ingest", "ingested", "write_verdict")

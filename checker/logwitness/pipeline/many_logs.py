@@ -1,0 +1,164 @@
+"""Histories with very many logs: Spark brings the events of a log together, and one log after the other is judged.
+
+Tasks that read the events send them, by log, to as many buckets as keep each within a task's memory; a task sorts its
+bucket by log and ``seq``. No log costs a task, a file, or more than its own folds.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from loghistory import HistoryError, open_run
+from loghistory.columns import WORDS, schema_of
+
+from ..checks.codes import KINDS
+from ..checks.columns import Columns, Ints, Reader
+from ..checks.contract import Setting, Verdicts
+from ..checks.kernel import compiled_pays
+from ..engine.local import families_for
+from ..engine.logs import SHARED_KINDS
+from .ingest import Large
+from .partial import ManyLogs
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+BUCKET_EVENTS = 500_000
+"""Events of a bucket, about; the logs in it are smaller than that (`ingest.Large.heavy` has the others)."""
+
+_BATCH = 1 << 17
+
+
+@dataclass(frozen=True, slots=True)
+class _Groups:
+    """Some row groups of the file of a history."""
+
+    first: int
+    end: int
+
+
+def judge_many_logs(spark: SparkSession, large: Large) -> ManyLogs:
+    """Judge all logs of one history but the heavy ones. Raises `HistoryError` for what cannot be judged."""
+    context = spark.sparkContext
+    count = pq.read_metadata(large.file).num_row_groups
+    slices = min(count, 4 * context.defaultParallelism)
+    pieces = [_Groups(count * i // slices, count * (i + 1) // slices) for i in range(slices)]
+    buckets = max(context.defaultParallelism, int(large.row["events"]) // BUCKET_EVENTS + 1)
+    sent = context.parallelize(pieces, slices).flatMap(partial(_spread, large=large, buckets=buckets))
+    gathered = sent.partitionBy(buckets, _same)
+    result = ManyLogs(Setting(()).keep)
+    for part in gathered.mapPartitions(partial(_judge_bucket, large=large)).collect():
+        if isinstance(part, HistoryError):
+            raise part
+        result.merge(part)
+    return result
+
+
+def _same(bucket: int) -> int:
+    return bucket
+
+
+def _reads(large: Large) -> list[str]:
+    setting = large.setting(compiled=False)
+    columns = {name for family in families_for(None, setting) for name in family.columns}
+    reads = Reader("", columns, setting.words).reads
+    return [name for name in schema_of(pq.read_schema(large.file).names).names if name in reads]
+
+
+def _spread(groups: _Groups, large: Large, buckets: int) -> Iterator[tuple[int, bytes]]:
+    """The events of these row groups by bucket, each piece an Arrow stream."""
+    pa.set_cpu_count(1)
+    reads = _reads(large)
+    file = pq.ParquetFile(large.file, read_dictionary=[name for name in WORDS if name in reads])
+    heavy = set(large.heavy or ())
+    for batch in file.iter_batches(_BATCH, row_groups=list(range(groups.first, groups.end)), columns=reads):
+        logs = batch.column("log")
+        names = logs.dictionary.to_pylist()
+        of_name = [-1 if name in heavy else zlib.crc32(name.encode()) % buckets for name in names]
+        codes = logs.indices.fill_null(len(names)).to_numpy(zero_copy_only=False)
+        places = np.array([*of_name, 0])[codes]
+        for bucket in np.unique(places[places >= 0]).tolist():
+            piece = batch.take(pa.array(np.flatnonzero(places == bucket)))
+            sink = pa.BufferOutputStream()
+            with pa.ipc.new_stream(sink, piece.schema) as stream:
+                stream.write_batch(piece)
+            yield bucket, sink.getvalue().to_pybytes()
+
+
+def _judge_bucket(pieces: Iterable[tuple[int, bytes]], large: Large) -> Iterator[ManyLogs | HistoryError]:
+    """What the logs of a bucket come to, together."""
+    pa.set_cpu_count(1)
+    tables = [pa.ipc.open_stream(data).read_all() for _, data in pieces]
+    try:
+        yield _judge(large, tables)
+    except HistoryError as problem:
+        yield problem
+
+
+def _judge(large: Large, tables: Sequence[pa.Table]) -> ManyLogs:
+    setting = large.setting(compiled=compiled_pays(sum(table.num_rows for table in tables)))
+    result = ManyLogs(setting.keep)
+    if not tables:
+        return result
+    families = families_for(None, setting)
+    reader = Reader(large.row["run"], {name for family in families for name in family.columns}, setting.words)
+    shared = _shared(large, reader)
+    names, columns, starts = _sorted(tables, reader)
+    for name, start, end in zip(names, starts, [*starts[1:], len(columns.seq)], strict=True):
+        own = Columns(*(column[start:end] for column in columns))
+        place = int(own.seq[0])
+        if name is None:
+            if _IS_SHARED[own.kind].all():
+                continue
+        elif len(shared.seq):
+            own = _in_order(own, shared)
+        folds = [family.start(setting) for family in families]
+        for fold in folds:
+            fold.feed(own)
+        answers = [fold.finish() for fold in folds]
+        losses = next((answer.losses for answer in reversed(answers) if answer.losses is not None), None)
+        result.add(place, name, Verdicts(tuple(each for answer in answers for each in answer.outcomes), losses))
+    return result
+
+
+_IS_SHARED = np.array([str(kind) in SHARED_KINDS for kind in KINDS])
+
+
+def _sorted(tables: Sequence[pa.Table], reader: Reader) -> tuple[list[str | None], Columns, list[int]]:
+    """The events of a bucket by log and ``seq``: the names of the logs, all columns, and where each log begins."""
+    whole = pa.concat_tables(tables).unify_dictionaries().combine_chunks()
+    (batch,) = whole.to_batches()
+    log = batch.column("log")
+    names: list[str | None] = [*log.dictionary.to_pylist(), None]
+    codes = log.indices.fill_null(len(names) - 1).to_numpy(zero_copy_only=False)
+    order = np.lexsort((batch.column("seq").to_numpy(), codes))
+    columns = reader.columns(batch).where(order)
+    codes = codes[order]
+    starts = np.flatnonzero(np.diff(codes, prepend=-1))
+    return [names[code] for code in codes[starts].tolist()], columns, starts.tolist()
+
+
+def _shared(large: Large, reader: Reader) -> Columns:
+    """The events without a log that concern all logs."""
+    found = []
+    for batch in open_run(large.file).batches(reader.reads, kinds=SHARED_KINDS):
+        some = batch.filter(batch.column("log").is_null())
+        if some.num_rows:
+            found.append(reader.columns(some))
+    if not found:
+        return Columns(*(np.zeros(0, dtype=np.int64) for _ in Columns._fields))
+    return Columns(*(np.concatenate(columns) for columns in zip(*found, strict=True)))
+
+
+def _in_order(own: Columns, shared: Columns) -> Columns:
+    both = Columns(*(np.concatenate(pair) for pair in zip(own, shared, strict=True)))
+    order: Ints = np.argsort(both.seq, kind="stable")
+    return both.where(order)

@@ -1,0 +1,70 @@
+"""What is too much for one task: one huge history, and one with very many logs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from audit_tables import Auditor, rows
+from notation import HISTORIES, cases
+from test_audit import RUNS, same_verdicts
+
+from loghistory import SCHEMA, open_run, write_run
+from logwitness.checks import FAMILIES
+from logwitness.pipeline.partial import groups
+
+
+def test_runs_judged_by_several_tasks_get_the_same_verdicts(tmp_path: Path, audited: Auditor) -> None:
+    summary = audited(RUNS, tmp_path / "out", large=1000)
+    assert summary.judged == summary.histories
+    assert same_verdicts(tmp_path / "out", tmp_path) == summary.histories
+
+
+@pytest.mark.parametrize("parts", [1, 2, 3, 8])
+def test_groups_keep_the_order_of_families(parts: int) -> None:
+    found = groups(FAMILIES, parts)
+    assert tuple(family for group in found for family in group) == FAMILIES
+    assert len(found) <= parts
+    assert len(found) == min(parts, len(FAMILIES)) or parts > 2
+
+
+def _many_logs(logs: int) -> pa.Table:
+    """Histories of the checks' own tests, over and over, each in a log of its own and all mixed; faults have none."""
+    chosen = [case for case in cases(HISTORIES / "clients.txt") if not case.configuration]
+    events: list[dict[str, Any]] = []
+    for place in range(logs):
+        for row in chosen[place % len(chosen)].rows:
+            named = {"log": None if row["kind"] == "fault" else f"log-{place:04}", "process": row.get("process")}
+            moved = {"op": row["op"] + 1000 * place} if row.get("op") is not None else {}
+            if named["process"] is not None:
+                named["process"] += 100 * place
+            events.append(row | named | moved)
+    # Slices of several logs in turn, so that every log is spread over the history.
+    ordered = [event for start in range(17) for event in _turn(events, start)]
+    return pa.Table.from_pylist([row | {"seq": seq, "time": seq} for seq, row in enumerate(ordered)], SCHEMA)
+
+
+def _turn(events: list[dict[str, Any]], start: int) -> list[dict[str, Any]]:
+    """The events whose place within their log is this one (the last turn: all later ones)."""
+    seen: dict[str | None, int] = {}
+    found = []
+    for event in events:
+        place = seen.get(event["log"], 0)
+        seen[event["log"]] = place + 1
+        if place == start or (start == 16 and place > 16):
+            found.append(event)
+    return found
+
+
+@pytest.mark.parametrize("heavy", [False, True])
+def test_many_logs_of_one_run_are_judged_apart(tmp_path: Path, audited: Auditor, heavy: bool) -> None:
+    write_run(tmp_path / "run", _many_logs(400), {"name": "many"})
+    # Logs of twenty events or more are large ones among them.
+    audited(tmp_path / "run", tmp_path / "out", **({"large": 20} if heavy else {}))
+    (run,) = rows(tmp_path / "out", "runs")
+    assert run["logs"] == 400
+    assert run["events_in"] == "events"
+    assert open_run(tmp_path / "run").manifest
+    assert same_verdicts(tmp_path / "out", tmp_path) == 1
