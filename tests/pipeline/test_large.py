@@ -61,8 +61,8 @@ def _turn(events: list[dict[str, Any]], start: int) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("heavy", [False, True])
 def test_many_logs_of_one_run_are_judged_apart(tmp_path: Path, audited: Auditor, heavy: bool) -> None:
     write_run(tmp_path / "run", _many_logs(400), {"name": "many"})
-    # Logs of twenty events or more are large ones among them.
-    audited(tmp_path / "run", tmp_path / "out", **({"large": 20} if heavy else {}))
+    # Logs of twelve events or more are large ones among them.
+    audited(tmp_path / "run", tmp_path / "out", **({"large": 12} if heavy else {}))
     (run,) = rows(tmp_path / "out", "runs")
     assert run["logs"] == 400
     assert run["events_in"] == "events"

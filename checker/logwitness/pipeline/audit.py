@@ -68,6 +68,10 @@ class Audit:
         while chosen := _round(pending):
             self._round(chosen)
 
+    def knows(self, source: Source) -> bool:
+        """Whether the history was judged as it is."""
+        return self._known.pending(source, self._judged_by) is None
+
     def _look_at(self, source: Source) -> Pending | None:
         self.counts.seen += 1
         pending = self._known.pending(source, self._judged_by, verify=self._verify)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import click
 
@@ -15,6 +16,14 @@ _MASTER = click.option(
 @click.argument("source")
 @click.argument("out")
 @_MASTER
+@click.option("--follow", is_flag=True, help="Go on with what arrives in SOURCE, until SIGINT or SIGTERM.")
+@click.option("--stop-after", type=click.IntRange(1), metavar="N", help="With --follow: N histories are enough.")
+@click.option(
+    "--idle",
+    type=click.FloatRange(0, min_open=True),
+    metavar="SECONDS",
+    help="With --follow: stop when nothing has arrived for so long.",
+)
 @click.option("--verify", is_flag=True, help="Compare digests also where size and time of a history are unchanged.")
 @click.option(
     "--large",
@@ -47,6 +56,9 @@ def audit(
     source: str,
     out: str,
     master: str | None,
+    follow: bool,
+    stop_after: int | None,
+    idle: float | None,
     verify: bool,
     large: int,
     as_json: bool,
@@ -63,6 +75,7 @@ def audit(
     \b
     logwitness audit runs/ out/audit
     logwitness audit --master local[2] store/ out/audit
+    logwitness audit --follow incoming/ out/audit
 
     Exit status: that of the worst history, as for `logwitness check`.
     """
@@ -71,16 +84,70 @@ def audit(
     from loghistory import HistoryError
 
     from ..models import Limits
-    from .run import audit_once
+    from .run import audit_on, audit_once
     from .session import SparkProblem, check_spark, spark_session
     from .summary import as_text
 
+    if not follow and (stop_after is not None or idle is not None):
+        raise click.UsageError("--stop-after and --idle say when --follow ends: add it, or leave them out")
     limits = Limits(timeout, memory_limit << 20)
     try:
         check_spark("audit")
         session = spark_session("logwitness audit", master)
-        summary = audit_once(source, out, session, limits, verify=verify, large=large)
+        if follow:
+            summary = audit_on(source, out, session, limits, stop_after=stop_after, idle=idle, large=large)
+        else:
+            summary = audit_once(source, out, session, limits, verify=verify, large=large)
     except (SparkProblem, HistoryError) as problem:
         raise click.ClickException(str(problem)) from None
     click.echo(json.dumps(msgspec.to_builtins(summary)) if as_json else as_text(summary), nl=as_json)
     ctx.exit(summary.exit_status)
+
+
+@click.command("campaign")
+@click.argument("out")
+@click.option("--seeds", type=click.IntRange(1, 10_000_000), required=True, help="How many runs of each.")
+@click.option("--first-seed", type=click.IntRange(0), default=0, show_default=True, help="The first of the seeds.")
+@click.option("--mutant", "mutants", multiple=True, metavar="ID", help="Runs of a known fault (repeatable; 'all').")
+@_MASTER
+@click.option("--json", "as_json", is_flag=True, help="Print the result as one JSON object.")
+@click.pass_context
+def campaign(
+    ctx: click.Context,
+    out: str,
+    seeds: int,
+    first_seed: int,
+    mutants: tuple[str, ...],
+    master: str | None,
+    as_json: bool,
+) -> None:
+    """Simulate, record and judge runs of many seeds on Spark, and collect which were rejected and why.
+
+    OUT gets a table of rejections (kills), the rejected runs and a summary. Same seeds, same table.
+
+    \b
+    logwitness campaign --seeds 10000 out/campaign
+    logwitness campaign --seeds 200 --mutant vote-twice --mutant commit-old-term out/kills
+
+    Exit status: 0 no run of the reference was rejected and every mutant was found out; 1 the contrary.
+    """
+    import msgspec
+
+    from loghistory import HistoryError
+
+    from .campaign import NothingToRun, as_text, known_mutants, run_campaign
+    from .progress import Progress
+    from .session import SparkProblem, check_spark, spark_session
+
+    chosen: list[str | None] = list(dict.fromkeys(mutants)) or [None]
+    try:
+        check_spark("campaign")
+        if "all" in chosen:
+            chosen = list(known_mutants())
+        session = spark_session("logwitness campaign", master)
+        seeds_of = range(first_seed, first_seed + seeds)
+        result = run_campaign(session, Path(out), seeds_of, chosen, Progress())
+    except (SparkProblem, HistoryError, NothingToRun) as problem:
+        raise click.ClickException(str(problem)) from None
+    click.echo(json.dumps(msgspec.to_builtins(result)) if as_json else as_text(result), nl=as_json)
+    ctx.exit(result.exit_status)

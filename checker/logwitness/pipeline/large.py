@@ -6,6 +6,7 @@ history with many logs the large ones are judged like that, each for itself; `ma
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
@@ -96,3 +97,11 @@ def _concerns_all(batch: pa.RecordBatch) -> pa.Array:
 def judged_parts(parts: Iterable[Part]) -> Iterable[Judged]:
     """`judge_part` for the parts of a partition."""
     return map(judge_part, parts)
+
+
+def for_spark(file: str) -> str:
+    """A path of this machine as Spark is told of it: without a pattern in it."""
+    return "file://" + _PATTERN.sub(r"\\\g<0>", file)
+
+
+_PATTERN = re.compile(r"[\[\]{}*?\\]")

@@ -157,7 +157,7 @@ class Store:
         decision = _Decision(round_, add + rewritten, remove)
         self._files.write(COMMIT, msgspec.json.encode(decision))
         self._carry_out(decision)
-        self._files.remove(f"{ROUNDS}/{round_}")
+        self._files.remove(ROUNDS)
 
     def _without(
         self, round_: str, replaced: Collection[str], stamps: Mapping[str, str]

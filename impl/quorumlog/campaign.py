@@ -1,0 +1,56 @@
+"""Runs for whoever spreads them over many machines: entry points of the group ``logwitness.runs``.
+
+`play` makes the history of one seed and says how it was made and how to make it again; it judges nothing. `mutants`
+says whose runs there are.
+"""
+
+from __future__ import annotations
+
+import shlex
+from typing import Any
+
+from quorumlog.judging import BREAKDOWN, CONVERGENCE, REFERENCE, Candidate
+from quorumlog.mutants import MUTANTS
+from quorumlog.simulation.runs import made_by, simulate
+from quorumlog.simulation.settings import SETTINGS
+
+
+def mutants() -> dict[str, dict[str, Any]]:
+    """Every mutant by id: what is changed (``change``), and the ids of the checks that must notice (``checks``)."""
+    return {id_: {"change": mutant.change, "checks": list(mutant.checks)} for id_, mutant in MUTANTS.items()}
+
+
+def play(seed: int, mutant: str | None = None) -> dict[str, Any]:
+    """One run of the reference, or of a mutant; the same arguments give the same events.
+
+    ``table`` is its history (None: it broke off), ``configuration`` what a judge must know of it, ``made_by`` what
+    belongs into a manifest, ``setting`` and ``command`` how to make it again. ``problem`` is None, or what went wrong
+    besides anything in the history, as (kind, sentence). Raises KeyError for an unknown mutant.
+    """
+    candidate = Candidate(mutant=mutant)
+    if mutant is not None and mutant not in MUTANTS:
+        raise KeyError(mutant)
+    setting = candidate.setting(seed)
+    configuration = SETTINGS[setting]
+    command = ["logwitness", "simulate", "--seed", str(seed), "--setting", setting]
+    if mutant is not None:
+        command += ["--mutant", mutant]
+    played: dict[str, Any] = {
+        "table": None,
+        "configuration": {"voters": list(range(configuration.nodes)), "write_caching": configuration.write_caching},
+        "made_by": made_by(seed, configuration, mutant),
+        "setting": setting,
+        "command": shlex.join(command),
+        "problem": None,
+    }
+    try:
+        played["table"], outcome = simulate(seed, configuration, candidate.make_core)
+    except (LookupError, ValueError) as error:  # a core contradicts its own log
+        said = " ".join(str(error).split())
+        played["problem"] = (BREAKDOWN, f"the run breaks off: {type(error).__name__}: {said}")
+        return played
+    if candidate == REFERENCE and not outcome.converged:
+        seconds = f"{configuration.settle / 1e9:g} s"
+        sentence = f"the cluster did not converge within {seconds} after all faults were healed"
+        played["problem"] = (CONVERGENCE, sentence)
+    return played
