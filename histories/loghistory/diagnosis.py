@@ -65,6 +65,8 @@ def diagnose(line: bytes) -> Trouble:
     except json.JSONDecodeError as error:
         return Trouble(Reason.NOT_JSON, None, f"not valid JSON, {error.msg} at column {error.colno}", whole)
     except ValueError as error:
+        if "integer string conversion" in str(error):
+            return Trouble(Reason.OUT_OF_RANGE, None, "an integer is out of range", "give one of 64 bits")
         return Trouble(Reason.NOT_JSON, None, f"not valid JSON, {quote(str(error))[1:-1]}", whole)
     except RecursionError:
         return Trouble(Reason.NOT_JSON, None, "nested too deeply", "an event is a flat object")

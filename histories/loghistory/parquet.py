@@ -22,8 +22,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from .columns import WORDS, cast, columns_in_order, expected, fits, of_kinds, rechunk, schema_of
+from .compressed import FREE, MAX_RATIO
 from .errors import HistoryError, quote
 from .intake import Intake
+from .lines import MAX_LINE
 from .schema import COLUMNS, SCHEMA, VERSION
 from .validity import Reason, flaws
 from .versions import Upgrade, upgrade_of
@@ -34,6 +36,8 @@ GROUP_ROWS = 1 << 17
 MAX_ROWS_PER_BYTE = 50
 """A file that claims more rows for its size is refused as a bomb."""
 MAX_GROUP_BYTES = 2 << 30
+BATCH_TEXT = 16 << 20
+"""Bytes of ``text`` in a batch: a dictionary can hold one long text for a million events."""
 
 _VERSION_KEY = b"loghistory.version"
 _TYPES = {c.name: c.type for c in COLUMNS}
@@ -70,21 +74,21 @@ def read(
     with _opened(path) as (file, upgrade):
         first = 1
         last_seq: int | None = None
+        unpacked = _Unpacked(path.stat().st_size)
         for group in range(file.num_row_groups):
             rows = file.metadata.row_group(group).num_rows
             done = 0
             try:
-                for batch in _group(file, group, wanted, kinds, batch_rows):
+                for batch in _group(file, group, wanted, kinds, batch_rows, unpacked):
                     good, last_seq = _good(upgrade(batch), first + done, path, intake, last_seq)
                     done += batch.num_rows
                     chosen = good if kinds is None else of_kinds(good, kinds)
                     if chosen.num_rows:
                         yield chosen.select(wanted)
             except _Misfit as misfit:
-                problem = f"row group {group + 1} holds a value that does not fit"
-                remedy = f"every value must be {expected(_TYPES[misfit.column])}"
-                refused = HistoryError(path, first + done, misfit.column, problem, remedy, place="event")
-                intake.refuse(Reason.OUT_OF_RANGE, refused, b"")
+                problem = f"row group {group + 1} holds {misfit.problem}"
+                refused = HistoryError(path, first + done, misfit.column, problem, misfit.remedy, place="event")
+                intake.refuse(misfit.reason, refused, b"")
             except _DAMAGE as error:
                 problem = f"row group {group + 1} is damaged, {quote(_first_line(error))[1:-1]}"
                 remedy = "copy or record it again, or leave the group out with --lenient"
@@ -94,11 +98,44 @@ def read(
 
 
 class _Misfit(Exception):  # noqa: N818
-    """A column of a batch holds a value outside the range of the schema's type."""
+    """A column of a batch holds what the schema has no place for."""
 
-    def __init__(self, column: str) -> None:
+    def __init__(self, column: str, problem: str, remedy: str, reason: Reason = Reason.OUT_OF_RANGE) -> None:
         self.column = column
-        super().__init__(column)
+        self.problem = problem
+        self.remedy = remedy
+        self.reason = reason
+        super().__init__(problem)
+
+
+class _Unpacked:
+    """The bytes of ``text`` that a file expanded to, with the limits of any compressed file."""
+
+    def __init__(self, file_bytes: int) -> None:
+        self._file_bytes = file_bytes
+        self._given = 0
+
+    def parts(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """The batch in parts that hold no more than `BATCH_TEXT` bytes of text each."""
+        place = batch.schema.get_field_index("text")
+        found = batch.column(place) if place >= 0 else None
+        if found is None or not pa.types.is_dictionary(found.type):
+            yield batch
+            return
+        lengths = pc.fill_null(pc.binary_length(found.dictionary).take(found.indices), 0).to_numpy()
+        ends = np.cumsum(lengths, dtype=np.int64)
+        if len(lengths) and int(lengths.max()) > MAX_LINE:
+            raise _Misfit("text", f"a text longer than {MAX_LINE} bytes", "split what it holds into several events")
+        if not len(ends) or int(ends[-1]) <= BATCH_TEXT:
+            starts = [0]
+        else:
+            starts = [0, *(np.flatnonzero(np.diff(ends // BATCH_TEXT)) + 1).tolist()]
+        for start, end in zip(starts, [*starts[1:], batch.num_rows], strict=True):
+            self._given += int(ends[end - 1] - (ends[start - 1] if start else 0)) if end else 0
+            if self._given > FREE and self._given > MAX_RATIO * self._file_bytes:
+                problem = f"texts of more than {MAX_RATIO} times the size of the file"
+                raise _Misfit("text", problem, "no history is that dense; record it again", Reason.BOMB)
+            yield batch.slice(start, end - start)
 
 
 def _first_line(error: Exception) -> str:
@@ -110,7 +147,7 @@ def _opened(path: Path) -> Iterator[tuple[pq.ParquetFile, Upgrade]]:
     """The file, its index read and found to be of a history that this library can read, and how to read it."""
     try:
         metadata = pq.read_metadata(path)
-        words = [name for name in WORDS if name in metadata.schema.names]
+        words = [name for name in (*WORDS, "text") if name in metadata.schema.names]
         file = pq.ParquetFile(path, metadata=metadata, page_checksum_verification=True, read_dictionary=words)
         schema = file.schema_arrow
         groups = [file.metadata.row_group(i) for i in range(file.num_row_groups)]
@@ -140,7 +177,12 @@ def _opened(path: Path) -> Iterator[tuple[pq.ParquetFile, Upgrade]]:
 
 
 def _group(
-    file: pq.ParquetFile, group: int, wanted: list[str], kinds: frozenset[str] | None, batch_rows: int
+    file: pq.ParquetFile,
+    group: int,
+    wanted: list[str],
+    kinds: frozenset[str] | None,
+    batch_rows: int,
+    unpacked: _Unpacked,
 ) -> Iterator[pa.RecordBatch]:
     """The batches of a row group; if it has no wanted kind, its kinds alone."""
     names = set(wanted)
@@ -152,7 +194,8 @@ def _group(
     present = [name for name in file.schema_arrow.names if name in names] or ["seq"]
     for batch in file.iter_batches(batch_rows, row_groups=[group], columns=present):
         batch.validate(full=True)
-        yield _with_columns(batch, [name for name in _TYPES if name in names])
+        for part in unpacked.parts(batch):
+            yield _with_columns(part, [name for name in _TYPES if name in names])
 
 
 def _good(
@@ -188,5 +231,6 @@ def _with_columns(batch: pa.RecordBatch, names: Sequence[str]) -> pa.RecordBatch
         try:
             arrays.append(cast(found, _TYPES[name]))
         except pa.ArrowInvalid:
-            raise _Misfit(name) from None
+            remedy = f"every value must be {expected(_TYPES[name])}"
+            raise _Misfit(name, "a value that does not fit", remedy) from None
     return pa.RecordBatch.from_arrays(arrays, schema=schema_of(names))

@@ -75,7 +75,7 @@ _SETS = list(dict.fromkeys(mask.tobytes() for mask in _NEEDED.values()))
 _SET = {name: _SETS.index(mask.tobytes()) for name, mask in _NEEDED.items()}
 """Per column: which of the different sets of kinds must carry it."""
 _IN_SETS = np.array([[1 << i if kinds[code] else 0 for i, kinds in enumerate(_SETS)] for code in range(len(KINDS) + 1)])
-_IN_SETS = _IN_SETS.sum(axis=1, dtype=np.int64)
+_IN_SETS = _IN_SETS.sum(axis=1, dtype=np.int32)
 """Per kind: the sets that it is in, as bits."""
 
 

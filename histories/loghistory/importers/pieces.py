@@ -93,12 +93,12 @@ class Pieces:
                 if self._ended:
                     break
                 place = len(self._text) if match is None else match.start()
+                if not stack and not any(words(self._text[start:place])):
+                    start = place  # comments and white space
                 if place - start > MAX_LINE or len(self._text) - place > MAX_LINE:
                     self._refuse(start, Reason.LONG_LINE, f"a form is longer than {MAX_LINE} bytes", "split it")
                     start = place = len(self._text) if match is None else self._next_line(place)
                     stack.clear()
-                if not stack and not any(words(self._text[start:place])):
-                    start = place  # comments and white space
                 place -= start
                 self._read_on(start)
                 start = 0

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import codecs
+import json
+import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -21,6 +23,8 @@ from .pieces import Piece, Pieces
 from .values import Malformed, Value
 
 _ROWS = 1 << 13
+_TOLD = re.compile(rb":(?:invoke|ok|fail|info)(?![\w.-])")
+"""What a line has that tells an operation."""
 _NO_OPERATION = "no operation in it"
 _KEYED = frozenset({"send", "poll", "txn", "assign", "subscribe"})
 
@@ -95,12 +99,34 @@ def _renamed(found: dict[Value, Value]) -> dict[Value, Value]:
 
 def _json_map(raw: bytes) -> Mapping[str, Value]:
     found: dict[str, Any] = msgspec.json.decode(raw)
+    if raw.count(b'":') != _keys(found):
+        _refuse_repeated(raw)
     if "type" not in found:
         found = _renamed(found)
     f = found.get("f")
     if isinstance(f, str) and f.removeprefix(":") in _KEYED:
         found["value"] = _with_keys(found.get("value"))
     return found
+
+
+def _keys(value: Value) -> int:
+    """How many keys the objects in a value have. The nesting was limited when the text was cut."""
+    if type(value) is dict:
+        return len(value) + sum(_keys(each) for each in value.values() if type(each) in (dict, list))
+    return sum(_keys(each) for each in value if type(each) in (dict, list))
+
+
+def _refuse_repeated(raw: bytes) -> None:
+    """A `ValueError` if an object repeats a key, for nobody knows which of its values was meant."""
+
+    def unique(pairs: list[tuple[str, Value]]) -> None:
+        seen: set[str] = set()
+        for key, _ in pairs:
+            if key in seen:
+                raise msgspec.DecodeError(f"the key {quote(key)} is repeated")
+            seen.add(key)
+
+    json.loads(raw, object_pairs_hook=unique)
 
 
 def _with_keys(value: Value) -> Value:
@@ -133,7 +159,11 @@ def _log_lines(
     lines = Lines(read_bytes, lambda _: True, file, intake)
     for block in lines:
         data = block.data.removeprefix(codecs.BOM_UTF8) if block.number == 1 else block.data
+        if _TOLD.search(data) is None:
+            continue
         for number, raw in enumerate(data.split(b"\n")[:-1], block.number):
+            if _TOLD.search(raw) is None:
+                continue
             try:
                 match = LOG_LINE.search(raw.decode())
                 if match is None:
