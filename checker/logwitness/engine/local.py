@@ -16,6 +16,7 @@ from ..checks import all_checks, families_of
 from ..checks.columns import Reader
 from ..checks.contract import Family, Setting, Verdict, Verdicts, worst
 from ..checks.kernel import compiled_pays
+from .ahead import ahead
 from .logs import Logs
 from .run import RunVerdict, exit_status, together
 
@@ -120,12 +121,12 @@ def judge_logs(
     reader = Reader(name, {column for family in families for column in family.columns}, setting.words)
     logs = Logs(lambda: [family.start(setting) for family in families])
     events = 0
-    for batch in batches(reader.reads):
-        if batch.num_rows:
-            logs.feed(reader.columns(batch), batch.column("log"))
-            events += batch.num_rows
-            if progress is not None:
-                progress(events)
+    read = ((reader.columns(batch), batch.column("log")) for batch in batches(reader.reads) if batch.num_rows)
+    for columns, log in ahead(read):
+        logs.feed(columns, log)
+        events += len(log)
+        if progress is not None:
+            progress(events)
     return events, logs.finish()
 
 

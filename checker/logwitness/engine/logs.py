@@ -52,7 +52,7 @@ class Logs:
             self._unnamed(columns.where(nameless), besides=present)
 
     def _unnamed(self, columns: Columns, besides: Sequence[str] | dict[str, Array] = ()) -> None:
-        shared = columns.where(_IS_SHARED[columns.kind])
+        shared = columns.where(np.flatnonzero(_IS_SHARED[columns.kind]))
         if len(shared.seq):
             for name in self._folds:
                 if name is not None and name not in besides:

@@ -159,7 +159,8 @@ class LinearizableLogFold:
         ]
         offset, invoked, completed, invoked_seq, completed_seq = both
         invoked, completed = self._time(invoked, invoked_seq), self._time(completed, completed_seq)
-        order = np.lexsort((completed_seq, offset))
+        # Of equal offsets the later one first: then one pair of bounds tells what both say.
+        order = np.argsort(offset, kind="stable")
         columns = (offset, invoked, completed, np.full(len(offset), reaches), invoked_seq, completed_seq)
         return Ends(*(column[order] for column in columns))
 
