@@ -311,6 +311,36 @@ def test_a_follower_of_a_trimmed_log_begins_where_the_leader_begins() -> None:
     assert (follower.core.dirty, follower.core.commit, follower.core.flushed) == (3, 3, 3)
 
 
+def test_what_a_reset_log_no_longer_tells_is_unknown_and_not_truncated() -> None:
+    bench = Bench(term=1, entries=(1,)).lead()
+    bench.append(7)
+    waiting, term = bench.core.dirty, bench.core.term
+    # The next leader may have committed that very entry, and has trimmed its log since.
+    bench.receive(2, StartAt(term + 1, 1, waiting + 10, term + 1))
+    assert bench.of(Reset) == [Reset(waiting + 10, term + 1)]
+    assert [(resolved.request, resolved.outcome) for resolved in bench.of(Resolved)] == [(7, Outcome.UNKNOWN)]
+
+
+def test_a_copy_that_a_follower_lost_counts_no_more() -> None:
+    bench = Bench(voters=5)
+    bench.give(TimerFired(Timer.ELECTION), after=10 * SECOND)
+    for pre_vote in (True, False):
+        for peer in (1, 2):
+            bench.receive(peer, VoteReply(bench.core.term, bench.core.term, pre_vote, granted=True))
+        bench.save()
+    term, end = bench.core.term, bench.core.dirty
+    bench.flush()
+    for peer in (1, 2):
+        bench.receive(peer, AppendReply(term, 10, True, end, end, end))
+    bench.append(1, acks=1)
+    bench.receive(1, AppendReply(term, 20, True, end + 1, end, end + 1))
+    bench.receive(1, HeartbeatReply(term, 21, False, -1, end, end))  # it lost power in between
+    bench.receive(2, AppendReply(term, 20, True, end + 1, end, end + 1))
+    assert bench.core.majority == end, "two of five hold the entry"
+    bench.receive(3, AppendReply(term, 20, True, end + 1, end, end + 1))
+    assert bench.core.majority == end + 1
+
+
 def test_a_node_outside_the_voters_is_refused() -> None:
     with pytest.raises(ValueError, match="node 4 is not among the voters"):
         RaftCore(Configuration(4, (0, 1, 2)), Restored())

@@ -118,7 +118,8 @@ class Client:
             self._term = answer.term
             self._ok({"offset": answer.offset, "last_offset": answer.last_offset, "term": answer.term})
             return True
-        self._not_ok(answer)
+        unknown = isinstance(answer, AppendResult) and answer.outcome == Outcome.UNKNOWN
+        self._not_ok("unknown" if unknown else answer)
         return False
 
     async def read(self, node: int, f: Operation, start: int) -> bool:

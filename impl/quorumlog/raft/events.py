@@ -25,6 +25,7 @@ class Outcome(StrEnum):
     TRUNCATED = "truncated"  # it is not in the log and never will be
     NOT_LEADER = "not_leader"  # nothing was written
     TERM_MISMATCH = "term_mismatch"  # the expected term is over; nothing was written
+    UNKNOWN = "unknown"  # it may be in the log or not: the node's own copy was given up before it was decided
 
 
 class Timer(StrEnum):

@@ -229,6 +229,10 @@ class Leader(Follower):
         term_at_commit = self.index.term(self.commit)
         still = []
         for at, wait in enumerate(self._pending):
+            if wait.last_offset < self.index.start - 1:
+                # This log was begun anew behind it: whether the entry was committed before is not known here any more.
+                self._effects.append(Resolved(wait.request, Outcome.UNKNOWN, -1, -1, -1))
+                continue
             here = self.index.term(wait.last_offset)
             if wait.cached:
                 outcome = self.rules.resolve_write_cached(
@@ -271,7 +275,8 @@ class Leader(Follower):
             self._replicated()
             return None
         replicated = self.rules.replicated_dirty(reply.dirty, reply.flushed, reply.match)
-        follower.replicated = max(follower.replicated, replicated)
+        # A follower that lost power may have less than it said before; only what is durable cannot be taken back.
+        follower.replicated = max(follower.durable, min(max(follower.replicated, replicated), reply.dirty))
         follower.last_reply = reply.sequence
         follower.dirty = reply.dirty
         follower.flushed = reply.flushed

@@ -9,7 +9,8 @@ class Progress:
     """One follower as its leader sees it. Offsets are inclusive, -1 means none.
 
     ``match``: up to here the logs are known to be equal. ``dirty``, ``flushed``: as the follower last said.
-    ``durable``, ``replicated``: up to here one reply alone showed that it holds this log, on disk or at all.
+    ``durable``, ``replicated``: up to here one reply alone showed that it holds this log, on disk or at all; the latter
+    comes down again when a later reply tells that it lost what was not on disk.
     ``last_sent``: end of what was sent in order; the next request begins behind it (raft-simplification, "last-sent
     offset").
     """

@@ -142,6 +142,8 @@ class Client:
         elif resolved.outcome is Outcome.SUCCESS:
             self._leader, self._term = self._node, resolved.term
             self._close("ok", {"offset": resolved.offset, "last_offset": resolved.last_offset, "term": resolved.term})
+        elif resolved.outcome is Outcome.UNKNOWN:
+            self._info("unknown")
         else:
             self._fail(str(resolved.outcome), leader)
 
