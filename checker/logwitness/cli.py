@@ -37,6 +37,17 @@ class Commands(click.Group):
             return loaded if isinstance(loaded, click.Command) else _missing(cmd_name, "it is not a command")
         return None
 
+    def invoke(self, ctx: click.Context) -> Any:  # noqa: ANN401
+        """Run the sub-command. A reader of our output who has gone is told apart here: click and rich exit with 1."""
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            _nobody_reads()
+        except SystemExit as end:
+            if isinstance(end.__context__, BrokenPipeError):
+                _nobody_reads()
+            raise
+
     def main(self, *args: Any, **kwargs: Any) -> NoReturn:  # noqa: ANN401
         """Run, and end with the project's exit statuses: 1 only ever means that something is violated."""
         kwargs["standalone_mode"] = False
@@ -48,11 +59,22 @@ class Commands(click.Group):
         except click.ClickException as problem:
             problem.show()
             sys.exit(_UNUSABLE)
-        except BrokenPipeError:
-            # The reader of our output has gone; nobody is left to tell. Keep the interpreter from trying at exit.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            sys.exit(_BROKEN_PIPE)
+        except OSError as problem:
+            # The commands tell of files themselves; what is left is their own output, on a full disk for instance.
+            _write_nothing_more()
+            click.echo(f"{problem.filename or 'standard output'}: {problem.strerror or problem}", err=True)
+            sys.exit(_UNUSABLE)
         sys.exit(status if isinstance(status, int) else 0)
+
+
+def _nobody_reads() -> NoReturn:
+    _write_nothing_more()
+    sys.exit(_BROKEN_PIPE)
+
+
+def _write_nothing_more() -> None:
+    """Keep the interpreter from trying again, at its exit, to write what could not be written."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _reason(problem: Exception) -> str:

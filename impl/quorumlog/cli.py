@@ -30,6 +30,7 @@ from quorumlog.mutants import MUTANTS, Mutant
 from quorumlog.parallel import HelperError
 from quorumlog.raft.core import RaftCore
 from quorumlog.rules_file import RulesFileError, core_of, load_rules
+from quorumlog.run_directory import NoRoomError, check_command, check_room
 from quorumlog.simulation.configuration import (
     ClusterConfiguration,
     ConfigurationError,
@@ -43,6 +44,8 @@ from quorumlog.simulation.runs import simulate as play
 from quorumlog.simulation.settings import SETTINGS
 
 DEFAULT_SEEDS = 2000
+_MOST_BYTES = 16 << 20
+"""No configuration or fault plan comes near it."""
 
 
 class _Refused(click.ClickException):
@@ -67,7 +70,11 @@ class _Duration(click.ParamType):  # type: ignore[type-arg,unused-ignore]
 
 def _read(path: str, what: str) -> str:
     try:
-        return Path(path).read_text(encoding="utf-8")
+        with Path(path).open("rb") as file:
+            content = file.read(_MOST_BYTES + 1)
+        if len(content) > _MOST_BYTES:
+            _refuse(f"{path}: more than {_MOST_BYTES} bytes are no {what}; give another file")
+        return content.decode()
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is no UTF-8 text"
         _refuse(f"{path}: cannot read the {what}: {reason}; give a file that can be read")
@@ -108,16 +115,6 @@ def _configuration(path: str | None, setting: str) -> ClusterConfiguration:
         return configuration_from_json(plain)
     except (ConfigurationError, FaultPlanError) as error:
         _refuse(f"{path}: {error}")
-
-
-def _check_room(directory: Path, *, force: bool) -> None:
-    """Refuse to replace anything but a run, and that only if it is wanted."""
-    if not directory.exists() or (directory.is_dir() and not any(directory.iterdir())):
-        return
-    if not force:
-        _refuse(f"{directory}: exists already; name another directory with -o, or replace the run with --force")
-    if not (directory / "manifest.json").is_file():
-        _refuse(f"{directory}: holds no run, so --force does not replace it; name another directory with -o")
 
 
 def _save(directory: Path, write: Callable[[Path], object]) -> None:
@@ -193,11 +190,23 @@ def simulate(
     seed = secrets.randbelow(2**32) if seed is None else seed
     name = f"simulated-{seed}" + (f"-{chosen.id}" if chosen is not None else "")
     directory = Path(output) if output is not None else Path("out") / name
-    _check_room(directory, force=force)
+    try:
+        check_room(directory, force=force)
+    except (NoRoomError, OSError) as error:
+        _refuse(str(error) if isinstance(error, NoRoomError) else f"{directory}: {error.strerror}")
     click.echo(f"seed {seed}")
     began = time.monotonic()
     try:
         table, outcome = play(seed, given, make_core)
+    except (LookupError, ValueError) as error:
+        click.echo(f"the core contradicted its own log and the run broke off: {error}", err=True)
+        sys.exit(1)
+    except Exception as error:
+        if rules is None:
+            raise
+        click.echo(f"{rules}: the rules broke the run off: {type(error).__name__}: {error}", err=True)
+        sys.exit(1)
+    try:
         save = partial(
             save_run,
             table=table,
@@ -213,16 +222,8 @@ def simulate(
         _refuse(str(error))
     except OSError as error:
         _refuse(f"{directory}: cannot write the run: {error.strerror}")
-    except (LookupError, ValueError) as error:
-        click.echo(f"the core contradicted its own log and the run broke off: {error}", err=True)
-        sys.exit(1)
-    except Exception as error:
-        if rules is None:
-            raise
-        click.echo(f"{rules}: the rules broke the run off: {type(error).__name__}: {error}", err=True)
-        sys.exit(1)
     _tell(outcome, given, len(table), time.monotonic() - began)
-    click.echo(f"run in {directory}; judge it with: logwitness check {shlex.quote(str(directory))}")
+    click.echo(f"run in {directory}; judge it with: {check_command(directory)}")
 
 
 _OPERATIONS = {"append": "appends", "read": "reads", "read_committed": "reads of committed", "tail": "tail reads"}

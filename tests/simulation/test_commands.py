@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
 import signal
@@ -83,6 +84,16 @@ def test_without_a_seed_one_is_drawn_and_said(tmp_path: Path) -> None:
         (["-o", "file"], "exists already"),
         (["-o", "file", "--force"], "holds no run"),
         (["-o", "file/run"], "cannot be written"),
+        (["-o", "empty/.."], "a directory of its own"),
+        (["-o", "."], "a directory of its own"),
+        (["-o", "link", "--force"], "holds no run"),
+        (["--faults", '[{"at": "1s", "name": "kill", "nodes": [7]}]'], "there is no node 7; there are 0 to 2, leader"),
+        (["--faults", '[{"at": "1s", "name": "kill", "nodes": ["lead"]}]'], "there is no node 'lead'"),
+        (["--configuration", "/dev/zero"], "/dev/zero: more than"),
+        (["--configuration", "still.json"], ">= 1000 - at `$.timing.heartbeat`"),
+        (["--configuration", "sure.json"], "<= 1.0 - at `$.link.loss`"),
+        (["--configuration", "idle.json"], "all acks levels, weigh 0"),
+        (["--configuration", "rate.json"], "rate 99.0 of clock is not a number from 0.1 to 10"),
     ],
 )
 def test_bad_usage_is_one_line_and_status_2(
@@ -92,6 +103,12 @@ def test_bad_usage_is_one_line_and_status_2(
     (tmp_path / "empty.json").write_text("")
     (tmp_path / "list.json").write_text("[]")
     (tmp_path / "bad.json").write_text('{"made_by": {"configuration": {"nodes": "many"}}}')
+    (tmp_path / "still.json").write_text('{"timing": {"heartbeat": 0}}')
+    (tmp_path / "sure.json").write_text('{"link": {"loss": 1.5}}')
+    (tmp_path / "idle.json").write_text('{"workload": {"acks_all": 0, "acks_leader": 0, "acks_none": 0}}')
+    (tmp_path / "rate.json").write_text('{"faults": {"arguments": {"clock": {"rate": 99}}}}')
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "link").symlink_to("nowhere")
     (tmp_path / "taken").mkdir()
     (tmp_path / "taken" / "letter.txt").write_text("dear")
     (tmp_path / "file").write_text("")
@@ -205,3 +222,31 @@ def test_hunt_refuses_a_file_without_rules(tmp_path: Path) -> None:
     result = CliRunner().invoke(hunt, ["--rules", str(empty), "--seeds", "12"])
     assert result.exit_code == 2
     assert f"{empty}: defines no rule" in result.output
+
+
+def test_the_command_to_judge_a_run_can_be_pasted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = run_simulate("--seed", "1", "--duration", "100ms", "-o", "./-my run")
+    assert "logwitness check './-my run'" in result.output
+
+
+@pytest.mark.parametrize("arguments", [["hunt", "--list"], ["checks"], ["simulate", "--duration", "0s", "-o", "run"]])
+@pytest.mark.parametrize(
+    ("output", "status", "said"), [("full", 2, "standard output: No space left on device\n"), ("closed", 141, "")]
+)
+def test_output_that_cannot_be_written_is_never_status_1(
+    arguments: list[str], output: str, status: int, said: str, tmp_path: Path
+) -> None:
+    if output == "full":
+        descriptor = os.open("/dev/full", os.O_WRONLY)
+    else:
+        reader, descriptor = os.pipe()
+        os.close(reader)
+    command = [str(LOGWITNESS), *arguments]
+    try:
+        done = subprocess.run(
+            command, stdout=descriptor, stderr=subprocess.PIPE, text=True, cwd=tmp_path, timeout=60, check=False
+        )
+    finally:
+        os.close(descriptor)
+    assert (done.returncode, done.stderr) == (status, said)

@@ -10,7 +10,6 @@ import asyncio
 import contextlib
 import fcntl
 import secrets
-import shlex
 import shutil
 import signal
 import sys
@@ -29,6 +28,7 @@ from quorumlog.node.disturbance import CHOICES
 from quorumlog.node.supervisor import ClusterError
 from quorumlog.node.trial import Ending, Setting, play
 from quorumlog.node.workload import Load
+from quorumlog.run_directory import NoRoomError, check_command, check_room
 from quorumlog.simulation.durations import parse_duration
 
 _ACKS = {-1: "all", 1: "leader", 0: "none"}
@@ -114,7 +114,7 @@ def cluster(
     try:
         with _room(directory, force=force) as (work, fresh), _progress() as tell:
             ending = asyncio.run(_interruptible(setting, work, fresh, directory.name, tell))
-    except (ClusterError, HistoryError) as error:
+    except (ClusterError, HistoryError, NoRoomError) as error:
         _refuse(str(error))
     except OSError as error:
         _refuse(f"{error.filename or directory}: {error.strerror or error}")
@@ -124,7 +124,7 @@ def cluster(
     _tell(ending, setting, directory, time.monotonic() - began)
     for problem in ending.problems:
         click.echo(problem, err=True)
-    click.echo(f"run in {directory}; judge it with: logwitness check {shlex.quote(str(directory))}")
+    click.echo(f"run in {directory}; judge it with: {check_command(directory)}")
     if not ending.agreed:
         sys.exit(3)
 
@@ -149,15 +149,9 @@ async def _interruptible(setting: Setting, work: Path, output: Path, name: str, 
 def _room(directory: Path, *, force: bool) -> Iterator[tuple[Path, Path]]:
     """A place to work in and a place to write the run to, both beside ``directory``; the run gets its name at the end.
 
-    Raises `ClusterError` if there is something else already, or if another process is making the same run.
+    Raises `NoRoomError` if there is something else already, `ClusterError` if another process is making the same run.
     """
-    if directory.exists() and not (directory.is_dir() and not any(directory.iterdir())):
-        if not force:
-            raise ClusterError(
-                f"{directory}: exists already; name another directory with -o, or replace it with --force"
-            )
-        if not (directory / "manifest.json").is_file():
-            raise ClusterError(f"{directory}: holds no run, so --force does not replace it; name another one with -o")
+    check_room(directory, force=force)
     directory.parent.mkdir(parents=True, exist_ok=True)
     work = directory.with_name(f".{directory.name}.work")
     if work.exists() and not force:

@@ -7,13 +7,16 @@ against faults, flushes slow against messages, so that dirty and flushed offsets
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
-from quorumlog.simulation.durations import MICROSECOND, MILLISECOND, SECOND
-from quorumlog.simulation.faults import KINDS, FaultMix, Plan, plan_from_json, plan_to_json
-from quorumlog.simulation.network import Link
+from quorumlog.simulation.durations import MICROSECOND, MILLISECOND, SECOND, Interval, Pause
+from quorumlog.simulation.faults import KINDS, FaultMix, FaultPlanError, Plan, Weight, plan_from_json, plan_to_json
+from quorumlog.simulation.network import Link, Probability
+
+WORDS = ("leader", "follower", "followers", "minority", "majority", "all")
+"""What a fault may name instead of a node's number; `raft_cluster` says what each means."""
 
 
 class ConfigurationError(ValueError):
@@ -24,36 +27,36 @@ class WorkloadMix(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """What the clients do; the numbers named like operations and acks levels are relative weights."""
 
     clients: int = 6
-    think: int = 25 * MILLISECOND  # mean pause between two operations of a client
-    timeout: int = 350 * MILLISECOND  # after that the outcome is unknown
-    append: float = 6.0
-    read: float = 2.0
-    read_committed: float = 1.0
-    tail: float = 0.5
-    acks_all: float = 3.0
-    acks_leader: float = 1.5
-    acks_none: float = 0.5
-    largest_batch: int = 3  # records
-    value_bytes: int = 24  # payload of a record at most
-    stray: float = 0.1  # how often an append goes to any node instead of the believed leader
-    expected_term: float = 0.05  # how often an append names the only term it may be written in
-    rewind: float = 0.05  # how often a reader starts again from offset 0
+    think: Interval = 25 * MILLISECOND  # mean pause between two operations of a client
+    timeout: Interval = 350 * MILLISECOND  # after that the outcome is unknown
+    append: Weight = 6.0
+    read: Weight = 2.0
+    read_committed: Weight = 1.0
+    tail: Weight = 0.5
+    acks_all: Weight = 3.0
+    acks_leader: Weight = 1.5
+    acks_none: Weight = 0.5
+    largest_batch: Annotated[int, msgspec.Meta(ge=1, le=1024)] = 3  # records
+    value_bytes: Annotated[int, msgspec.Meta(ge=0, le=1 << 20)] = 24  # payload of a record at most
+    stray: Probability = 0.1  # how often an append goes to any node instead of the believed leader
+    expected_term: Probability = 0.05  # how often an append names the only term it may be written in
+    rewind: Probability = 0.05  # how often a reader starts again from offset 0
 
 
 class DiskTiming(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How long the disk takes: each flush between ``least`` and ``most``, uniform in the logarithm."""
 
-    least: int = 1 * MILLISECOND
-    most: int = 30 * MILLISECOND
-    read: int = 2 * MILLISECOND  # at most; recovery reads
+    least: Interval = 1 * MILLISECOND
+    most: Interval = 30 * MILLISECOND
+    read: Pause = 2 * MILLISECOND  # at most; recovery reads
 
 
 class NodeTiming(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The timers of the nodes."""
 
-    heartbeat: int = 30 * MILLISECOND
-    election: int = 120 * MILLISECOND  # plus a random part below as much again
-    flush: int = 60 * MILLISECOND  # debounce of flushes that nobody waits for
+    heartbeat: Interval = 30 * MILLISECOND
+    election: Interval = 120 * MILLISECOND  # plus a random part below as much again
+    flush: Interval = 60 * MILLISECOND  # debounce of flushes that nobody waits for
 
 
 class ClusterConfiguration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -63,9 +66,9 @@ class ClusterConfiguration(msgspec.Struct, frozen=True, kw_only=True, forbid_unk
     duration: int = 3 * SECOND  # load and faults
     settle: int = 20 * SECOND  # at most, from healing to convergence
     write_caching: bool = False
-    segment_bytes: int = 4096
+    segment_bytes: Annotated[int, msgspec.Meta(ge=1, le=1 << 30)] = 4096
     link: Link = Link()
-    client_delay: int = 300 * MICROSECOND
+    client_delay: Interval = 300 * MICROSECOND
     timing: NodeTiming = NodeTiming()
     disk: DiskTiming = DiskTiming()
     workload: WorkloadMix = WorkloadMix()
@@ -85,9 +88,29 @@ class ClusterConfiguration(msgspec.Struct, frozen=True, kw_only=True, forbid_unk
                 raise ConfigurationError(f"{name} {value} is out of range; it may be {least} to {most}")
         if not 0 <= self.workload.clients <= 10_000:
             raise ConfigurationError(f"workload.clients {self.workload.clients} is out of range; 0 to 10000")
-        for name in (*self.faults.weights, *self.faults.arguments):
+        mix = self.workload
+        operations = mix.append + mix.read + mix.read_committed + mix.tail
+        if not operations or not mix.acks_all + mix.acks_leader + mix.acks_none:
+            raise ConfigurationError("workload: all operations, or all acks levels, weigh 0; give some of them more")
+        self._check_faults()
+
+    def _check_faults(self) -> None:
+        for name in self.faults.weights:
             if name not in KINDS:
                 raise ConfigurationError(f"faults: {name!r} is unknown; known are {', '.join(KINDS)}")
+        for name, arguments in self.faults.arguments.items():
+            try:
+                plan_from_json([{"at": "0s", "name": name, **arguments}])
+            except FaultPlanError as error:
+                raise ConfigurationError(f"faults.arguments: {error}") from None
+        drawn = [("faults.targets", target) for target in self.faults.targets if target != "any"]
+        planned = [
+            (f"fault {at} of the plan", node) for at, fault in enumerate(self.plan or ()) for node in fault.nodes
+        ]
+        for place, target in [*drawn, *planned]:
+            if target not in WORDS and target not in range(self.nodes):
+                known = f"0 to {self.nodes - 1}, {', '.join(WORDS)}"
+                raise ConfigurationError(f"{place}: there is no node {target!r}; there are {known}")
 
 
 def configuration_to_json(configuration: ClusterConfiguration) -> dict[str, Any]:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import re
 from decimal import Decimal
+from typing import Annotated
+
+import msgspec
 
 _UNITS = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
 _TEXT = re.compile(r"(\d{1,12}(?:\.\d{1,9})?)\s*(ns|us|ms|s)")
@@ -11,6 +14,11 @@ _TEXT = re.compile(r"(\d{1,12}(?:\.\d{1,9})?)\s*(ns|us|ms|s)")
 MICROSECOND = 1_000
 MILLISECOND = 1_000_000
 SECOND = 1_000_000_000
+
+Pause = Annotated[int, msgspec.Meta(ge=0, le=3600 * SECOND)]
+"""Nanoseconds, none at all included, as configurations may give them."""
+Interval = Annotated[int, msgspec.Meta(ge=MICROSECOND, le=3600 * SECOND)]
+"""Nanoseconds between two things: what comes again at once would never let virtual time pass."""
 
 
 def parse_duration(text: object) -> int:

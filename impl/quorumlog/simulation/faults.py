@@ -15,12 +15,15 @@ import json
 import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Annotated, Any, Protocol
 
 import msgspec
 
-from quorumlog.simulation.durations import MILLISECOND, format_duration, parse_duration
+from quorumlog.simulation.durations import MILLISECOND, Interval, format_duration, parse_duration
 from quorumlog.simulation.loop import Simulation
+
+Weight = Annotated[float, msgspec.Meta(ge=0, le=1e6)]
+"""How often something is drawn, relative to the others; 0 is never."""
 
 Target = int | str
 """A node: its number, or a word that the driver resolves at the time of the fault."""
@@ -213,11 +216,11 @@ class FaultMix(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     ``targets`` are the relative weights of words and of "any" (one node by number) as the target of a fault.
     """
 
-    weights: dict[str, float] = msgspec.field(default_factory=lambda: dict(_WEIGHTS))
-    per_second: float = 5.0
-    shortest: int = 20 * MILLISECOND
-    longest: int = 700 * MILLISECOND
-    targets: dict[str, float] = msgspec.field(default_factory=lambda: dict(_TARGETS))
+    weights: dict[str, Weight] = msgspec.field(default_factory=lambda: dict(_WEIGHTS))
+    per_second: Annotated[float, msgspec.Meta(ge=0, le=1000)] = 5.0
+    shortest: Interval = 20 * MILLISECOND
+    longest: Interval = 700 * MILLISECOND
+    targets: dict[str, Weight] = msgspec.field(default_factory=lambda: dict(_TARGETS))
     arguments: dict[str, dict[str, float]] = msgspec.field(default_factory=dict)
 
 
@@ -226,7 +229,7 @@ def generate(draw: random.Random, mix: FaultMix, nodes: Sequence[int], start: in
     names = sorted(name for name, weight in mix.weights.items() if weight > 0)
     targets = sorted(name for name, weight in mix.targets.items() if weight > 0)
     plan: list[Fault] = []
-    if not names or mix.per_second <= 0:
+    if not names or not targets or mix.per_second <= 0:
         return ()
     time = float(start)
     while True:

@@ -10,10 +10,14 @@ message is any object.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import Annotated
 
 import msgspec
 
+from quorumlog.simulation.durations import Pause
 from quorumlog.simulation.loop import Simulation
+
+Probability = Annotated[float, msgspec.Meta(ge=0, le=1)]
 
 Pair = tuple[int, int]
 """A directed link: (source, target)."""
@@ -22,12 +26,12 @@ Pair = tuple[int, int]
 class Link(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The condition of a directed link: times in nanoseconds, the rest probabilities for each message."""
 
-    delay: int = 400_000
-    jitter: int = 600_000
-    loss: float = 0.0
-    duplicate: float = 0.0
-    reorder: float = 0.0
-    straggle: int = 200_000_000
+    delay: Pause = 400_000
+    jitter: Pause = 600_000
+    loss: Probability = 0.0
+    duplicate: Probability = 0.0
+    reorder: Probability = 0.0
+    straggle: Pause = 200_000_000
 
     def worsened(self, by: Link) -> Link:
         """Both conditions at once: delays add up, the larger of two probabilities holds."""
