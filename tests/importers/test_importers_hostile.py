@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from loghistory import HistoryError, open_run
 from loghistory.importers import ForeignFormat, foreign_format, read
-from loghistory.importers.edn import EdnError, forms
+from loghistory.importers.edn import EdnError, flat_map, forms
 from loghistory.intake import Lenient, Strict
 from logwitness.models import check_model, model_of
 
@@ -208,3 +208,39 @@ def test_what_can_be_read_can_be_judged(text: str, tmp_path_factory: pytest.Temp
             json.dumps(verdict.document())
     except HistoryError as error:
         _is_one_line(error)
+
+
+_SCALARS = st.sampled_from(
+    [":a", ":b?", ":process", ":x.y/z", "1", "-2", "007", "123456789012345678", "nil", "true", "+1", '"s"', "sym"]
+)
+
+
+@settings(max_examples=300, deadline=5000)
+@given(pairs=st.lists(st.tuples(_SCALARS, _SCALARS), max_size=5), gap=st.sampled_from([" ", ", ", "\n ", ""]))
+def test_a_flat_map_is_read_the_same_at_once(pairs: list[tuple[str, str]], gap: str) -> None:
+    text = "{" + gap.join(f"{key} {value}" for key, value in pairs) + "}"
+    found = flat_map(text)
+    if found is not None:
+        (expected,) = forms(text)
+        assert found == expected
+        assert [type(each) for each in found.values()] == [type(each) for each in expected.values()]
+
+
+def test_most_operations_are_flat_maps() -> None:
+    assert flat_map("{:index 3, :type :ok, :f :read, :value nil, :time -12, :done? true}") == {
+        "index": 3,
+        "type": "ok",
+        "f": "read",
+        "value": None,
+        "time": -12,
+        "done?": True,
+    }
+
+
+def test_many_unclosed_maps_take_no_longer_than_their_size(tmp_path: Path) -> None:
+    path = tmp_path / "history.edn"
+    path.write_bytes(OP + b'{"\n{ x\n' * 400_000)
+    began = time.monotonic()
+    source = open_run(path, lenient=True)
+    assert source.table().num_rows == 1
+    assert time.monotonic() - began < 60

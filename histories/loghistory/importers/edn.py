@@ -26,6 +26,10 @@ _TOKEN = re.compile(
     r"|[^\s,;\"\[\](){}\\^#][^\s,;\"\[\](){}\\^]*",
     re.DOTALL,
 )
+_FLAT = re.compile(
+    r"\{[\s,]*+(?::[A-Za-z][\w.?-]*+[\s,]++(?:-?[0-9]{1,18}+|:[A-Za-z][\w.?/-]*+|nil|true|false)(?:[\s,]++|(?=\})))*+\}"
+)
+_PAIR = re.compile(r":([A-Za-z][\w.?-]*+)[\s,]++([\w.?/:-]++)")
 _INTEGER = re.compile(r"[+-]?[0-9]+N?")
 _HEXADECIMAL = re.compile(r"[+-]?0[xX][0-9a-fA-F]+N?")
 _DECIMAL = re.compile(r"[+-]?[0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?M?")
@@ -67,6 +71,23 @@ class _Open:
         self.closing = closing
         self.items: list[Any] = []
         self.prefix = prefix
+
+
+def flat_map(text: str) -> dict[str, Any] | None:
+    """A map whose keys are keywords and whose values are short integers, keywords, truth values and nil.
+
+    That is what most operations are; None for any other text, which `forms` reads or refuses.
+    """
+    if _FLAT.fullmatch(text) is None:
+        return None
+    pairs = _PAIR.findall(text)
+    found = {key: int(value) if value[-1].isdigit() and value[0] != ":" else _word(value) for key, value in pairs}
+    return found if len(found) == len(pairs) else None
+
+
+def _word(token: str) -> Any:  # noqa: ANN401
+    value = _known.get(token, _MISSING)
+    return _atom(token, token[0]) if value is _MISSING else value
 
 
 def forms(text: str) -> list[Any]:

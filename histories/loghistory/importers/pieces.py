@@ -19,8 +19,16 @@ from .edn import MAX_DEPTH, words
 
 _EDN = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"|"|;[^\n]*\n|;|\\.|\\|[\[\](){}]', re.DOTALL)
 _JSON = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"|"|[\[\]{}]', re.DOTALL)
+_PLAIN = r'(?:[^{}"\\;]++|"[^"\\]*+(?:\\.[^"\\]*+)*+")*+'
+_WHOLE = re.compile(rf"\{{{_PLAIN}(?:\{{{_PLAIN}\}}{_PLAIN})*+\}}", re.DOTALL)
+"""A map with maps in it that hold none, all in one go; what it misses is cut bracket by bracket."""
 _CLOSING = {"[": "]", "(": ")", "{": "}"}
 _REMEDY = "give one map an operation, or one vector of them"
+
+
+def _balanced(text: str) -> bool:
+    """Whether as many brackets open as close, those in strings counted too."""
+    return text.count("[") == text.count("]") and text.count("(") == text.count(")")
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +89,8 @@ class Pieces:
         self._counted = 0
         self._ended = False
         self._dropping = 0
+        self._at_once = True
+        """Whether maps of the text at hand are worth a try to be cut in one go: one failure costs the whole text."""
 
     def __iter__(self) -> Iterator[Piece]:
         stack: list[str] = []
@@ -120,6 +130,13 @@ class Pieces:
                         outer += 1
                         start = place
                         continue
+                    if self._at_once and not self._dropping:
+                        whole = _WHOLE.match(self._text, start)
+                        if whole is not None and len(whole[0]) <= MAX_LINE and _balanced(whole[0]):
+                            yield Piece(self._line_of(start), whole[0])
+                            start = place = whole.end()
+                            continue
+                        self._at_once = False
                 stack.append(token)
                 if len(stack) > MAX_DEPTH:
                     problem, remedy = f"the forms nest deeper than {MAX_DEPTH}", "name a history of operations"
@@ -156,6 +173,7 @@ class Pieces:
         self._line_of(start)
         self._text = self._text[start:]
         self._counted = 0
+        self._at_once = True
         more = self._source.more()
         if more is None:
             self._ended = True

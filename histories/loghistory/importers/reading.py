@@ -16,7 +16,7 @@ from ..errors import HistoryError, quote
 from ..intake import Intake
 from ..lines import Lines
 from ..validity import Reason, flaws
-from .edn import EdnError, forms
+from .edn import EdnError, flat_map, forms
 from .formats import LOG_LINE, ForeignFormat, log_operation
 from .operations import Operations
 from .pieces import Piece, Pieces
@@ -88,7 +88,9 @@ def _maps(
 
 
 def _edn_map(piece: Piece) -> Mapping[str, Value]:
-    (found,) = forms(piece.text)
+    found = flat_map(piece.text)
+    if found is None:
+        (found,) = forms(piece.text)
     return found if "type" in found else _renamed(found)
 
 
