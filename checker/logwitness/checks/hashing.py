@@ -88,9 +88,12 @@ def roomy(table: Table, used: int, more: int, compiled: bool) -> Table:
 
 
 def grown(array: Array, used: int, more: int, fill: int) -> Array:
-    """The array, or a copy at least half as long again, with room for ``more`` values behind the ``used`` ones."""
-    if used + more <= len(array):
-        return array
-    new = np.full(max(3 * len(array) // 2, used + more), fill, dtype=array.dtype)
-    new[:used] = array[:used]
-    return new
+    """The array with room for ``more`` values behind the ``used`` ones, at least a quarter longer if it was too short.
+
+    It must own its memory and have no views: it is enlarged in place, so that no column is ever in memory twice.
+    """
+    if used + more > len(array):
+        before = len(array)
+        array.resize(max(5 * before // 4, used + more), refcheck=False)
+        array[before:] = fill
+    return array

@@ -3,7 +3,7 @@
 A loop in which order matters is a function over NumPy arrays in the subset of Python that numba compiles. A
 short history runs it as it stands and pays nothing; for a long one it is compiled, once per machine, if numba
 (the extra ``fast``) is installed. ``@kernel`` marks a loop that is called from Python, ``@part`` a function
-that loops call.
+that loops call, and ``@step`` one that a loop calls in a single place.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ WORTH_COMPILING = 3_000_000
 _VERSIONS_KEPT = 3
 
 _parts: list[Callable[..., Any]] = []
+_steps: set[Callable[..., Any]] = set()
 _kernels: list[Kernel[..., Any]] = []
 _judged_plainly = 0
 
@@ -61,6 +62,15 @@ def part(function: Callable[P, R]) -> Callable[P, R]:
     """Mark a function that kernels call. It stays an ordinary function."""
     _parts.append(function)
     return function
+
+
+def step(function: Callable[P, R]) -> Callable[P, R]:
+    """Mark a function that a kernel calls in one place, often: its machine code is put there.
+
+    To describe all columns of a state to a function takes longer than what most of them do.
+    """
+    _steps.add(function)
+    return part(function)
 
 
 class Kernel(Generic[P, R]):
@@ -111,7 +121,7 @@ def _register_parts() -> None:
     register: Any = importlib.import_module("numba.extending").register_jitable
     options = _options()
     for function in _parts:
-        register(**options)(function)
+        register(inline="always" if function in _steps else "never", **options)(function)
 
 
 def _compile(function: Callable[P, R]) -> Callable[P, R]:

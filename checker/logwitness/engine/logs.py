@@ -80,8 +80,13 @@ class Logs:
             kept = {name: folds for name, folds in self._folds.items() if name is not None or self._own_events}
             self._folds = kept
         result = []
-        for name, folds in self._folds.items():
-            answers = [fold.finish() for fold in folds]
+        while self._folds:
+            name = next(iter(self._folds))
+            folds = list(reversed(self._folds.pop(name)))
+            # One after the other is let go, so that what the next one needs at its end finds room.
+            answers = []
+            while folds:
+                answers.append(folds.pop().finish())
             outcomes = tuple(each for answer in answers for each in answer.outcomes)
             # What clients were told comes first, as far as the history shows it (families are in that order).
             losses = next((answer.losses for answer in reversed(answers) if answer.losses is not None), None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..codes import ACKS_ALL, ACKS_NONE, F_APPEND, F_FINAL_READ, F_READ, F_READ_COMMITTED, F_TAIL, NO_ACKS, NULL
 from ..findings import Findings, report
-from ..kernel import part
+from ..kernel import part, step
 from .rules import (
     DUPLICATE,
     INCONSISTENT_OFFSET,
@@ -49,7 +49,7 @@ def inversion(values: Values, known: Known, found: Findings, first: int, row: in
         report(found, REAL_TIME_INVERSION, e0, e1, seq, -1, n0, n1, n2, offset, -1)
 
 
-@part
+@step
 def invoke(
     tables: Tables,
     values: Values,
@@ -190,7 +190,7 @@ def gap(known: Known, gaps: Gaps, low: int, high: int, seq: int, before: int, ro
     gaps.invoke_seq[place] = invoked
 
 
-@part
+@step
 def acknowledge(
     tables: Tables,
     values: Values,

@@ -6,7 +6,7 @@ from ..codes import ACKS_ALL, ACKS_LEADER, F_FINAL_READ, F_READ, F_READ_COMMITTE
 from ..faults import Faults, Ledger
 from ..findings import Findings, report
 from ..hashing import place_of
-from ..kernel import part
+from ..kernel import part, step
 from .commitment import lose
 from .rules import (
     ACK_RULE,
@@ -36,7 +36,7 @@ from .tree import (
 )
 
 
-@part
+@step
 def show(tree: Tree, cluster: Cluster, found: Findings, node: int, visible: int, vertex: int, seq: int) -> None:
     """``node`` lets readers see everything up to ``vertex``."""
     if tree.flags[vertex] & UNKNOWN:
@@ -65,7 +65,7 @@ def mark_visible(tree: Tree, vertex: int) -> None:
         vertex = tree.parent[vertex]
 
 
-@part
+@step
 def answer(
     tree: Tree,
     replicas: Replicas,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..codes import ACKS_ALL, ACKS_LEADER
 from ..faults import Faults, Ledger, enter
 from ..findings import Findings, report
-from ..kernel import part
+from ..kernel import part, step
 from .rules import (
     ACKED_SURVIVES,
     COMMIT_CURRENT_TERM,
@@ -57,7 +57,7 @@ def bury(tree: Tree, cluster: Cluster, faults: Faults, ledger: Ledger, found: Fi
         vertex = tree.sibling[vertex]
 
 
-@part
+@step
 def commit_to(
     tree: Tree,
     cluster: Cluster,
@@ -113,7 +113,7 @@ def commit_to(
         walk = parent
 
 
-@part
+@step
 def leader_commits(
     tree: Tree,
     replicas: Replicas,
@@ -133,8 +133,8 @@ def leader_commits(
     sure = 0
     perhaps = 0
     for other in range(len(replicas.tip)):
-        if not cluster.voters[0] >> other & 1:
-            continue
+        if not cluster.voters[0] >> other:
+            break
         if cluster.wiped[0] >> other & 1 and tree.held[vertex] >> other & 1:
             perhaps += 1
             continue

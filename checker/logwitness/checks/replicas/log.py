@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..codes import ACKS_ALL, NULL
 from ..findings import Findings, report
-from ..kernel import part
+from ..kernel import part, step
 from .rules import (
     APPEND_AT_END,
     COMMITTED_NEVER_TRUNCATED,
@@ -17,7 +17,7 @@ from .state import Cluster, Replicas
 from .tree import COMMITTED, DIVERGED, NONE, UNKNOWN, Tree, at, before, find, grow, unknown
 
 
-@part
+@step
 def append(
     tree: Tree,
     replicas: Replicas,
