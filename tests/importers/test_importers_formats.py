@@ -193,6 +193,20 @@ WORKLOADS: dict[str, tuple[list[tuple[int, str, str, str]], Model, list[str]]] =
         Model.CAS_REGISTER,
         [],
     ),
+    "0 that somebody may have written is no beginning": (
+        [
+            (0, "invoke", "write", "0"),
+            (1, "invoke", "write", "1"),
+            (0, "ok", "write", "0"),
+            (1, "ok", "write", "1"),
+            (0, "invoke", "read", "nil"),
+            (0, "ok", "read", "1"),
+            (0, "invoke", "read", "nil"),
+            (0, "ok", "read", "0"),
+        ],
+        Model.CAS_REGISTER,
+        ["linearizable"],
+    ),
     "values that are no scalars": (
         [
             (0, "invoke", "write", "{:a #{2 1}}"),

@@ -296,7 +296,7 @@ class LinearizableHistory:
         if self._model is Model.KEY_VALUE:
             put = any(each.input[0] == "put" and each.input[2] == "" for each in operations)
             return [""] if "" in reads and not put else [None, ""]
-        return [None, 0]
+        return [None, 0] if _begins_with_0(operations) else [None]
 
     def _tell(self, done: Sequence[_Done], result: Result, log: str | None) -> None:
         """Keep the partial linearizations of what is not explained."""
@@ -341,6 +341,29 @@ class LinearizableHistory:
         if reason == "memory":
             return f"the search took more than {(self._limits.memory or 0) >> 20} MiB (--memory-limit)"
         return "the process that searches was ended from outside"
+
+
+def _begins_with_0(operations: Sequence[Operation]) -> bool:
+    """Whether 0 was seen in a register before anybody can have put it there."""
+    put = min(
+        (
+            each.call
+            for each in operations
+            if each.output is not FAILED and each.input[0] != "read" and each.input[-1] == 0
+        ),
+        default=None,
+    )
+    seen = (
+        each.return_
+        for each in operations
+        if each.return_ is not None
+        and (
+            (each.input[0] == "read" and each.output == 0)
+            or (each.input[0] == "cas" and each.output is True and each.input[1] == 0)
+        )
+    )
+    first = min(seen, default=None)
+    return first is not None and (put is None or first < put)
 
 
 def _json(value: Any) -> str:  # noqa: ANN401
