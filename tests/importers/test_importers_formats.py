@@ -15,6 +15,7 @@ from loghistory.importers import ForeignFormat
 from loghistory.importers.edn import EdnError, forms
 from logwitness.commands import FORMATS, MODELS, check_command
 from logwitness.models import Model, check_model, model_of
+from logwitness.models.anomalies import anomalies
 
 OPERATION = "{:process 0, :type :invoke, :f :read, :value nil}"
 OTHER = "{:process 1, :type :invoke, :f :read, :value nil}"
@@ -52,7 +53,8 @@ def test_edn(text: str, expected: list[Any]) -> None:
         "[}",
         "{:a}",
         "{:a 1 :a 2}",
-        "{[] 1}",
+        "{[[]] 1}",
+        "{{} 1}",
         "9223372036854775808",
         "1x",
         ":",
@@ -243,6 +245,68 @@ def test_faults_are_kept_for_the_time_line(tmp_path: Path) -> None:
     rows = open_run(path).table().to_pylist()
     assert [row["kind"] for row in rows] == ["invoke", "fault", "heal", "info"]
     assert (rows[1]["f"], rows[1]["text"], rows[3]["reason"]) == ("kill", '{"n1":":killed"}', '[":timeout",1]')
+
+
+def test_why_an_operation_failed_may_be_told_in_any_words(tmp_path: Path) -> None:
+    path = _write(
+        tmp_path,
+        '0\t:invoke\t:read\tnil\n0\t:info\t:read\tnil\t(Connection "reset} by peer\n'
+        "1\t:invoke\t:write\t3\n1\t:fail\t:write\t3\t:conflict\n"
+        "\xff bytes of something else\n",
+    )
+    rows = open_run(path).table().to_pylist()
+    assert [(row["kind"], row["reason"]) for row in rows] == [
+        ("invoke", None),
+        ("info", 'nil\t(Connection "reset} by peer'),
+        ("invoke", None),
+        ("fail", "conflict"),
+    ]
+
+
+def test_clients_may_have_names(tmp_path: Path) -> None:
+    path = _write(
+        tmp_path,
+        '{:process "w1" :type :invoke :f :write :value 1}{:process :w2 :type :invoke :f :read}'
+        "{:process :chaos :type :info :f :kill}{:process :w2 :type :ok :f :read :value 1}"
+        '{:process "w1" :type :ok :f :write :value 1}{:process "7" :type :invoke :f :read}',
+    )
+    rows = open_run(path).table().to_pylist()
+    assert [row["kind"] for row in rows] == ["invoke", "invoke", "fault", "ok", "ok", "invoke"]
+    first, second = rows[0]["process"], rows[1]["process"]
+    assert first != second
+    assert [row["process"] for row in rows] == [first, second, None, second, first, 7]
+
+
+LOGS = {
+    "offsets alone": ("append 5", "0", "read nil", "[5]"),
+    "offset and value": ("append 5", "[0 5]", "read nil", "[5]"),
+    "read at an offset": ("append 5", "0", "read 0", "5"),
+    "read at an offset, which is repeated": ("append 5", "0", "read 0", "[0 5]"),
+    "read behind an offset": ("append 5", "5", "read 0", "[5]"),
+    "pairs": ("append 5", "[0 5]", "read nil", "[[0 5]]"),
+    "by key": ("append [:k 5]", "[:k [0 5]]", "read [:k nil]", "[:k [5]]"),
+    "by key, offsets alone": ("append [:k 5]", "[:k 0]", "read [:k 0]", "[:k 5]"),
+    "a final read": ("append 5", "0", "final-read nil", "[5]"),
+}
+
+
+@pytest.mark.parametrize("name", LOGS)
+@pytest.mark.parametrize("right", [True, False])
+def test_forms_of_logs(tmp_path: Path, name: str, right: bool) -> None:
+    append, offset, read, answer = LOGS[name]
+    if not right:
+        answer = answer.replace("5", "6")
+    events = [(0, "invoke", append), (0, "ok", f"append {offset}"), (1, "invoke", read)]
+    events.append((1, "ok", f"{read.split()[0]} {answer}"))
+    maps = []
+    for process, kind, words in events:
+        f, value = words.split(" ", 1)
+        maps.append(f"{{:process {process}, :type :{kind}, :f :{f}, :value {value}}}")
+    source = open_run(_write(tmp_path, "\n".join(maps)))
+    verdict = check_model(source, model_of(source))
+    assert model_of(source) is Model.LOG
+    assert ("phantom" in anomalies(verdict.checks)) == (not right)
+    assert verdict.exit_status == (0 if right else 1), [each for each in verdict.checks if each.violated]
 
 
 def test_the_names_on_the_command_line_are_those_of_the_models_and_formats() -> None:

@@ -227,6 +227,24 @@ def test_a_request_for_the_beginning_makes_a_final_read(tmp_path: Path) -> None:
     assert anomalies(check_model(open_run(path), Model.KAFKA).checks) == ["unseen"]
 
 
+KEYS = ["7", ":x", '"11"', "11", '["topic" 3]', '"[1]"', '"true"', '"a b"', '"\\"q"', "nil"]
+
+
+def test_keys_of_every_sort_are_told_apart(tmp_path: Path) -> None:
+    path = tmp_path / "history.edn"
+    lines = [f"0 send [[:send {key} {n}]] ok [[:send {key} [0 {n}]]]" for n, key in enumerate(KEYS)]
+    polled = ", ".join(f"{key} [[0 {n}]]" for n, key in enumerate(KEYS))
+    lines.append(f"1 assign [{' '.join(KEYS)}] ok [{' '.join(KEYS)}]")
+    lines.append(f"1 poll [[:poll]] ok [[:poll {{{polled}}}]]")
+    path.write_text(_edn("\n".join(lines)))
+    source = open_run(path)
+    verdict = check_model(source, Model.KAFKA)
+    assert anomalies(verdict.checks) == []
+    assert verdict.logs == len(KEYS)
+    assert write_jepsen_json(tmp_path / "again.json", source.batches())
+    assert open_run(tmp_path / "again.json").table().equals(source.table())
+
+
 REBALANCED = """
 3 poll [[:poll]] ok [[:poll {1 [[0 10]]}]]
 3 poll [[:poll] [:poll]] ok [[:poll {1 [[3 13]]}] [:poll {1 [[0 10]]}]]

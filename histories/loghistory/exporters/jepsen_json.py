@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from ..columns import to_rows
 from ..errors import HistoryError
-from ..importers.values import key_of
+from ..importers.values import key_as_json, key_of
 from ..schema import COLUMNS, Kind, Operation
 
 _NAMES = tuple(column.name for column in COLUMNS)
@@ -92,7 +92,7 @@ def _map(event: dict[str, Any], opened: dict[int, _Open]) -> dict[str, Any] | No
     if "reason" in event:
         shown["error"] = event["reason"]
     if whole.parts and "text" in event:
-        shown["rebalance-log"] = [{"keys": [key_of(name) for name in _decoded(event["text"])]}]
+        shown["rebalance-log"] = [{"keys": [key_as_json(name) for name in _decoded(event["text"])]}]
     return _with_key(shown, whole)
 
 
@@ -103,7 +103,7 @@ def _invoked(event: dict[str, Any], opened: dict[int, _Open]) -> dict[str, Any] 
     )
     value = _value(event)
     if f in _LISTS:
-        value = [key_of(name) for name in value or []]
+        value = [key_as_json(name) for name in value or []]
     whole = _Open(f, event.get("log"), value, is_log)
     opened[event["op"]] = whole
     shown = {"type": "invoke", "process": event["process"], "f": f, "value": value}
@@ -120,7 +120,7 @@ def _part(event: dict[str, Any]) -> list[Any]:
     """The invocation of one part, as a micro-operation."""
     if "log" not in event:
         return [event["f"]]
-    return [event["f"], key_of(event["log"]), _value(event)]
+    return [event["f"], key_as_json(event["log"]), _value(event)]
 
 
 def _take_part(event: dict[str, Any], whole: _Open) -> None:
@@ -139,7 +139,7 @@ def _answer(event: dict[str, Any], whole: _Open) -> Any:  # noqa: ANN401
     if event["kind"] != Kind.OK:
         return whole.value
     if whole.f in _LISTS:
-        return [key_of(name) for name in _decoded(event.get("text")) or []]
+        return [key_as_json(name) for name in _decoded(event.get("text")) or []]
     if whole.f == Operation.APPEND and whole.is_log and "offset" in event:
         return [event["offset"], whole.value]
     if whole.f == Operation.TAIL:

@@ -93,8 +93,8 @@ def _word(token: str) -> Any:  # noqa: ANN401
 def forms(text: str) -> list[Any]:
     """The forms in a text: None, bool, int, float, str, `Keyword`, list, `Members` or dict each.
 
-    Keys of a map that are no strings or keywords stay what they are if they are scalars; collections are refused as
-    keys. Symbols are strings. Raises `EdnError`.
+    Keys of a map stay what they are if they are scalars; a vector of scalars is a tuple as a key, other collections are
+    refused as keys. Symbols are strings. Raises `EdnError`.
     """
     top = _Open("", "", [])
     stack = [top]
@@ -152,11 +152,11 @@ def _collection(closed: _Open) -> Any:  # noqa: ANN401
         return closed.items
     if len(closed.items) % 2:
         raise EdnError("a map has a key without a value")
-    keys = closed.items[::2]
+    keys = [tuple(key) if type(key) is list else key for key in closed.items[::2]]
     try:
         found = dict(zip(keys, closed.items[1::2], strict=True))
     except TypeError:
-        raise EdnError("a key of a map is a collection") from None
+        raise EdnError("a key of a map holds collections") from None
     if len(found) < len(keys):
         raise EdnError("a key of a map is repeated")
     return found

@@ -199,7 +199,7 @@ class Operations:
 
     def _plain_invocation(self, operation: Mapping[str, Value], opened: _Open, columns: dict[str, Any]) -> None:
         f, value = opened.f, opened.value
-        if opened.log is None and f in _KEYED and _is_keyed(f, value):
+        if opened.log is None and f in _KEYED and (_is_keyed(f, value) or (self._are_logs and _is_pair(value))):
             opened.keyed = True
             opened.log = columns["log"] = log_name(value[0])
             opened.value = value = value[1]

@@ -20,7 +20,7 @@ from .edn import EdnError, flat_map, forms
 from .formats import LOG_LINE, ForeignFormat, log_operation
 from .operations import Operations
 from .pieces import Piece, Pieces
-from .values import Malformed, Value
+from .values import Malformed, Value, key_in_json
 
 _ROWS = 1 << 13
 _TOLD = re.compile(rb":(?:invoke|ok|fail|info)(?![\w.-])")
@@ -108,6 +108,11 @@ def _json_map(raw: bytes) -> Mapping[str, Value]:
     f = found.get("f")
     if isinstance(f, str) and f.removeprefix(":") in _KEYED:
         found["value"] = _with_keys(found.get("value"))
+        if isinstance(found.get("rebalance-log"), list):
+            found["rebalance-log"] = [
+                {name: _with_keys(keys) for name, keys in each.items()} if isinstance(each, dict) else each
+                for each in found["rebalance-log"]
+            ]
     return found
 
 
@@ -148,10 +153,7 @@ def _with_keys(value: Value) -> Value:
 def _poll_keys(value: Value) -> Value:
     if isinstance(value, dict):
         return {_poll_keys(key): batches for key, batches in value.items()}
-    if isinstance(value, str) and len(value) < 20 and value.isascii() and value.removeprefix("-").isdigit():
-        number = int(value)
-        return number if str(number) == value else value
-    return value
+    return key_in_json(value) if isinstance(value, str) else value
 
 
 def _log_lines(
@@ -178,6 +180,10 @@ def _log_lines(
                 intake.refuse(Reason.NOT_UTF8, error, raw)
                 continue
             except EdnError as problem:
+                if kind in ("fail", "info"):
+                    # Why it failed is told to people, in words of all sorts.
+                    yield number, {"type": kind, "f": f, "process": _process(process), "error": rest.strip()}, raw
+                    continue
                 error = HistoryError(file, number, "value", str(problem), "correct what wrote it")
                 intake.refuse(Reason.NOT_JSON, error, raw)
                 continue

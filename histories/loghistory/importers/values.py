@@ -51,7 +51,7 @@ def _plain(value: Value) -> Value:
     if kind is Keyword:
         return f":{value}"
     # The nesting is limited by the reader of the forms.
-    if kind is list:
+    if kind is list or kind is tuple:
         return [_plain(item) for item in value]
     if kind is Members:
         return sorted((_plain(item) for item in value), key=_encode)
@@ -70,6 +70,28 @@ def log_name(key: Value) -> str:
     if type(key) is str and not _LOOKS_LIKE_JSON.match(key):
         return key
     return as_json(key)
+
+
+def key_in_json(text: str) -> Value:
+    """The key that a text stands for where JSON has no other place for one: a number, a list or a quoted text.
+
+    So 11 and "11" are one key in JSON.
+    """
+    if not _LOOKS_LIKE_JSON.match(text):
+        return text
+    try:
+        found = msgspec.json.decode(text)
+        if isinstance(found, (float, dict)) or as_json(found) != text:
+            return text
+    except (msgspec.DecodeError, RecursionError, Malformed):
+        return text
+    return tuple(found) if isinstance(found, list) else found
+
+
+def key_as_json(log: str) -> Value:
+    """A key for JSON, as `key_in_json` will read it."""
+    key = key_of(log)
+    return log if isinstance(key, str) and key != log else key
 
 
 def key_of(log: str) -> Value:
