@@ -195,7 +195,9 @@ def _judge(
 
 def _json_of(path: Path, verdict: str, names: list[str], rest: dict[str, Any]) -> str:
     document = {"file": str(path), "verdict": verdict, "anomalies": names} | rest
-    return json.dumps(document, ensure_ascii=False)
+    line = json.dumps(document, ensure_ascii=False)
+    # A file may be called by bytes that are no text: those can only be told as escapes.
+    return line if line.isprintable() else json.dumps(document)
 
 
 def _limits(initial: str | None, timeout: float, memory_limit: int) -> Limits:

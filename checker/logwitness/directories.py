@@ -59,8 +59,8 @@ def _below(directory: Path, skipped: Callable[[Path], None]) -> Iterator[Path]:
                 yield each
             else:
                 yield from _below(each, skipped)
-        elif each.is_file() and not each.name.endswith(".quarantine.jsonl"):
-            if _is_history(each):
+        elif not each.name.endswith(".quarantine.jsonl"):
+            if each.is_file() and _is_history(each):
                 yield each
             else:
                 skipped(each)
