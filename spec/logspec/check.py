@@ -68,16 +68,17 @@ def check_model(
     return Checked(model, outcome, tuple(_problems(model, outcome, seconds)))
 
 
-def prelude(model: Model, models: Mapping[str, Model], first: Step, tools: Toolchain) -> list[Step]:
+def prelude(model: Model, models: Mapping[str, Model], first: Step, check: Callable[[Model], Checked]) -> list[Step]:
     """Return how the state ``first`` is reached from an empty cluster, without that state itself.
 
-    Empty for a model that begins with nothing, and for one whose start no model reaches. The states that TLC finds
-    differ by the names of the nodes, which are interchangeable; they are renamed.
+    ``check`` runs TLC on a model that leads there. Empty for a model that begins with nothing, and for one whose start
+    no model reaches. The states that TLC finds differ by the names of the nodes, which are interchangeable; they are
+    renamed.
     """
     if model.reached_by is None:
         return []
-    way = models[model.reached_by]
-    found = check_model(way, tools)
+    way = models[model.reached_by].like(model)
+    found = check(way)
     if not found.as_expected:
         raise SpecError(f"model {way.name}, which shows how {model.name} begins: {found.problems[0]}")
     behaviour = found.outcome.behaviour
@@ -85,7 +86,7 @@ def prelude(model: Model, models: Mapping[str, Model], first: Step, tools: Toolc
     if renaming is None:
         raise SpecError(f"model {way.name} ends in another state than {model.name} begins with")
     behaviour = [Step(step.action, renamed(step.variables, renaming)) for step in behaviour]
-    return [*prelude(way, models, behaviour[0], tools), *behaviour[:-1]]
+    return [*prelude(way, models, behaviour[0], check), *behaviour[:-1]]
 
 
 def _problems(model: Model, outcome: Outcome, seconds: float | None) -> list[str]:

@@ -133,10 +133,13 @@ def _check(
                 raise SpecError(f"{model.name} was not violated, so there is no history to write")
             manifest = Manifest(
                 name=f"spec {model.name}",
-                made_by={"command": ["logwitness", "spec", "check", model.name]},
+                made_by={
+                    "command": ["logwitness", "spec", "check", model.name],
+                    "configuration": {"write_caching": model.write_caching},
+                },
                 notes=[f"A behaviour of the specification, found by TLC: {outcome.violated} is violated."],
             )
-            before = prelude(model, models, outcome.behaviour[0], tools)
+            before = prelude(model, models, outcome.behaviour[0], lambda way: check_model(way, tools))
             write_run(history, to_history([*before, *outcome.behaviour]), manifest, Format.JSON_LINES)
             if not as_json:
                 console.print(f"history in {history}; judge it with: logwitness check {history}", soft_wrap=True)

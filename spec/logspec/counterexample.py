@@ -1,13 +1,15 @@
 """A behaviour that TLC found, for people (a table of steps and changes) and for the checker (a history).
 
 The history has the events that an implementation would have recorded had it behaved like that: positions become
-offsets (position 1 is offset 0), an entry's value names it, one step takes one millisecond.
+offsets (position 1 is offset 0), an entry's value names it, one step takes one millisecond, and a client reads what a
+node begins to show.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
 from typing import Any
 
 import pyarrow as pa
@@ -105,6 +107,7 @@ class _Writer:
         self.time = 0
         self.incarnations: dict[int, int] = {}
         self.operations: dict[tuple[int, int], int] = {}
+        self.calls = count()
 
     def write(self, behaviour: Sequence[Step]) -> pa.Table:
         before = _nodes(behaviour[0].variables)
@@ -183,6 +186,17 @@ class _Writer:
             self._event(Kind.COMMIT, node, _with(new, old, log=new.log, flushed=new.flushed, commit=new.commit))
         if new.visible > old.visible:
             self._event(Kind.VISIBLE, node, new)
+            self._read(node, new)
+
+    def _read(self, node: int, state: _Node) -> None:
+        """What became visible is read, once, by a client of its own."""
+        operation = next(self.calls)
+        common: dict[str, Any] = {"process": operation, "op": operation, "node": node, "f": Operation.READ}
+        self.record.event(Kind.INVOKE, time=self.time, offset=0, **common)
+        read = [(at, value) for at, (_, _, value) in enumerate(state.log[: state.visible]) if value >= 0]
+        for at, value in read:
+            self.record.event(Kind.OBSERVE, time=self.time, offset=at, last_offset=at, value=value, **common)
+        self.record.event(Kind.OK, time=self.time, offset=0, count=len(read), **common)
 
     def _append(self, node: int, state: _Node, at: int) -> None:
         term, acks, value = state.log[at]
@@ -190,7 +204,7 @@ class _Writer:
         if value >= 0:
             columns["value"] = value
         if state.role == "leader" and term == state.term and value >= 0 and (at, term) not in self.operations:
-            operation = len(self.operations)
+            operation = next(self.calls)
             self.operations[at, term] = operation
             self.record.event(
                 Kind.INVOKE,

@@ -6,7 +6,7 @@ A model names a TLA+ module, how it is made finite, what is checked and what mus
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ _KEYS = frozenset(
         *("properties", "overrides", "expect", "distinct", "breaks", "unreached", "tier"),
     ]
 )
+_OPTIONS = ("Node", "WriteCaching")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +42,18 @@ class Model:
     unreached: frozenset[str]
     tier: str
     reached_by: str | None
+
+    @property
+    def write_caching(self) -> bool:
+        """Whether acks=all is answered without a flush."""
+        return "CONSTANT WriteCaching = TRUE" in self.configuration
+
+    def like(self, other: Model) -> Model:
+        """Return this model with the nodes and options of another one."""
+        given = {line.split()[1]: line for line in other.configuration.splitlines() if line.startswith("CONSTANT ")}
+        lines = self.configuration.splitlines()
+        taken = [given.get(line.split()[1], line) if line.split()[1] in _OPTIONS else line for line in lines]
+        return replace(self, configuration="\n".join(taken) + "\n")
 
 
 def load_models(path: Path | None = None) -> dict[str, Model]:

@@ -22,7 +22,7 @@ Say = Callable[[str], None]
 Result = dict[str, Any]
 """stage, item, verdict (holds, violated, undecided), sentence, again (commands), shows (text; may be empty)."""
 
-RUNS_PER_TRACE = 15
+RUNS_PER_TRACE = 5
 """One in so many simulated runs is followed in the specification: that takes so much longer."""
 LEAST_TRACES = 7
 SECONDS = 600.0

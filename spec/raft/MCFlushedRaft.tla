@@ -171,12 +171,77 @@ VoteIgnoresLog(lastTerm, dirty, ownLastTerm, ownDirty) == TRUE               \* 
 PreVoteBumpsTerm(t) == t + 1                                                 \* PreVoteTerm
 
 -------------------------------------------------------------------------------------------
-(* Must be violated: the states above are reached from others. OnTheWay keeps the search short.               *)
+(* The states above are reached from others: "never" must be violated. Which kind of step comes when is given,  *)
+(* who takes it is not.                                                                                       *)
 NeverElected == ~InitElected
 NeverReelected == ~InitReelected
 NeverOldTerm == ~InitOldTerm
+NeverSplit == ~InitSplit
 
-Terms(n) == [i \in DOMAIN log[n] |-> log[n][i].term]
-OnTheWayToElected == Small /\ \A n \in Node : lq[n] <= 1
-OnTheWayToOldTerm == Small /\ \A n \in Node : Terms(n) \in {<<1>>, <<1, 1>>, <<1, 2>>} /\ mri[n] = 1
+Turn(from, times) == TLCGet("level") \in from..(from + times - 1)
+Behind(n) == Len(log[n]) = 1       \* has nothing but the first entry
+
+(* From the empty cluster: all vote for one node, its first entry is flushed, committed and shown everywhere.   *)
+NextToElected ==
+    LET others == Cardinality(Node) - 1 IN \E n \in Node :
+        \/ Turn(1, 1) /\ StandForElection(n)
+        \/ Turn(2, others) /\ UpdateTerm(n, 1)
+        \/ Turn(2 + others, others) /\ \E a \in asked : GiveVote(n, a)
+        \/ Turn(2 + 2 * others, 1) /\ BecomeLeader(n)
+        \/ Turn(3 + 2 * others, 1) /\ AppendConfiguration(n, Entry(1, AcksAll))
+        \/ Turn(4 + 2 * others, 1) /\ Flush(n, 1)
+        \/ Turn(5 + 2 * others, others) /\ FollowerAppend(n)
+        \/ Turn(5 + 3 * others, others) /\ Flush(n, 1)
+        \/ Turn(5 + 4 * others, 1) /\ LearnReplicated(n, 1)
+        \/ Turn(6 + 4 * others, 1) /\ AdvanceCommit(n, 1)
+        \/ Turn(7 + 4 * others, others) /\ FollowerHearsCommit(n, 1, 1)
+        \/ Turn(7 + 5 * others, others) /\ Hears(n) /\ FollowerHearsVisible(n, 1, 1)
+
+(* From just after an election: the leader appends alone while the two others elect one of them.               *)
+NextToReelected ==
+    \E n \in Node :
+        \/ Turn(1, 1) /\ ClientAppend(n, Entry(1, AcksAll))
+        \/ Turn(2, 1) /\ ClientAppend(n, Entry(1, AcksLeader))
+        \/ Turn(3, 1) /\ Flush(n, 3)
+        \/ Turn(4, 1) /\ StandForElection(n)
+        \/ Turn(5, 1) /\ UpdateTerm(n, 2)
+        \/ Turn(6, 1) /\ \E a \in asked : GiveVote(n, a)
+        \/ Turn(7, 1) /\ BecomeLeader(n)
+
+(* The first leader appends alone, then another one does, then the first stands again.                         *)
+NextToOldTerm ==
+    \E n \in Node :
+        \/ Turn(1, 1) /\ ClientAppend(n, Entry(1, IF WriteCaching THEN AcksAll ELSE AcksLeader))
+        \/ Turn(2, 1) /\ Flush(n, 2)
+        \/ Turn(3, 1) /\ StandForElection(n)
+        \/ Turn(4, 2) /\ UpdateTerm(n, 2)
+        \/ Turn(6, 1) /\ \E a \in asked : GiveVote(n, a)
+        \/ Turn(7, 1) /\ BecomeLeader(n)
+        \/ Turn(8, 1) /\ AppendConfiguration(n, Entry(2, AcksAll))
+        \/ Turn(9, 1) /\ Flush(n, 2)
+        \/ Turn(10, 1) /\ ~Behind(n) /\ StandForElection(n)
+        \/ Turn(11, 1) /\ Behind(n) /\ UpdateTerm(n, 3)
+        \/ Turn(12, 1) /\ \E a \in asked : GiveVote(n, a)
+
+(* The first leader's entry gets to one other node. That node stands for the third term while a leader of the   *)
+(* second is being elected, and is elected after that one has appended.                                       *)
+NextToSplit ==
+    \E n \in Node :
+        \/ Turn(1, 1) /\ ClientAppend(n, Entry(1, AcksAll))
+        \/ Turn(2, 1) /\ FollowerAppend(n)
+        \/ Turn(3, 2) /\ Flush(n, 2)
+        \/ Turn(5, 1) /\ Behind(n) /\ StandForElection(n)
+        \/ Turn(6, 4) /\ UpdateTerm(n, 2)
+        \/ Turn(10, 2) /\ \E a \in asked : GiveVote(n, a)
+        \/ Turn(12, 1) /\ ~Behind(n) /\ waiting[n] = {} /\ StandForElection(n)
+        \/ Turn(13, 1) /\ BecomeLeader(n)
+        \/ Turn(14, 1) /\ AppendConfiguration(n, Entry(2, AcksAll))
+        \/ Turn(15, 1) /\ Flush(n, 2)
+        \/ Turn(16, 2) /\ Behind(n) /\ UpdateTerm(n, 3)
+        \/ Turn(18, 2) /\ \E a \in asked : Behind(n) /\ GiveVote(n, a)
+        \/ Turn(20, 1) /\ BecomeLeader(n)
+        \/ Turn(21, 1) /\ AppendConfiguration(n, Entry(3, AcksAll))
+        \/ Turn(22, 1) /\ Flush(n, 3)
+        \/ Turn(23, 4) /\ FollowerAppend(n)
+        \/ Turn(27, 2) /\ Flush(n, 3)
 ===========================================================================================
