@@ -34,7 +34,7 @@ from .codes import (
 from .columns import Columns, Ints
 from .contract import Check, Family, Setting, Verdicts
 from .findings import MAX_NODES, Findings, KernelFold, report
-from .kernel import kernel
+from .kernel import kernel, part
 
 _STATE_KINDS = (
     Kind.START,
@@ -148,7 +148,7 @@ CHECKS = (
         "When all faults are healed and the run has come to its final read, every running voter ends with all of the "
         "log, and all of it committed.",
         "rules/raft.md, Scenarios (commits converge, logs equal) and Known faults (liveness: commit catches up)",
-        "a voter that is running at the end of a run with a final_read phase",
+        "a voter that is running at the end of a run with a final_read phase, or when the first is stopped after it",
         (Kind.PHASE,),
         ("dirty", "commit"),
     ),
@@ -186,7 +186,36 @@ class _State(NamedTuple):
     vote_seq: Ints
     down: Ints  # 0 running, 1 the process died, 2 the page cache may be gone, 3 the disk was emptied
     down_seq: Ints
-    final: Ints  # [0]: whether the run has come to its final read
+    final: Ints  # how far the run is, and the number of voters
+
+
+FINAL_READ, ENDED = 1, 2
+"""How far a run is: it has come to its final read, and after that a node was stopped gracefully."""
+
+
+@part
+def _converged(state: _State, found: Findings) -> None:
+    """Judge where the running voters ended up."""
+    first = -1
+    for node in range(state.final[1]):
+        running = state.down[node] == 0 and state.dirty[node] != NULL
+        if running and (first < 0 or state.dirty[node] > state.dirty[first]):
+            first = node
+    for node in range(state.final[1]):
+        if first < 0 or state.down[node] != 0 or state.dirty[node] == NULL:
+            continue
+        found.judged[CONVERGES] += 1
+        end, dirty, commit = state.dirty[first], state.dirty[node], state.commit[node]
+        if commit < end or dirty < end:
+            e0, e1 = state.dirty_seq[first], state.commit_seq[node]
+            report(found, CONVERGES, e0, e1, -1, -1, node, commit, dirty, end, -1)
+
+
+@kernel
+def _close(state: _State, found: Findings) -> None:
+    """What the end of the history says."""
+    if state.final[0] == FINAL_READ:
+        _converged(state, found)
 
 
 @kernel
@@ -195,7 +224,7 @@ def _scan(columns: Columns, state: _State, found: Findings) -> None:
         kind = columns.kind[i]
         node = columns.node[i]
         if kind == PHASE and columns.f[i] == F_FINAL_READ:
-            state.final[0] = 1
+            state.final[0] = max(state.final[0], FINAL_READ)
         if node < 0 or kind < START:
             continue
         seq = columns.seq[i]
@@ -206,6 +235,10 @@ def _scan(columns: Columns, state: _State, found: Findings) -> None:
                 state.vote_term[node] = NULL
             continue
         if kind in (CRASH, STOP):
+            # Nodes are stopped one after the other; what those do that are left is no matter of the run any more.
+            if kind == STOP and state.final[0] == FINAL_READ and state.down[node] == 0 and node < state.final[1]:
+                _converged(state, found)
+                state.final[0] = ENDED
             state.down[node] = max(state.down[node], 1)
             state.down_seq[node] = seq
             continue
@@ -329,7 +362,7 @@ class OffsetsFold(KernelFold):
             if name.endswith("_seq"):
                 fields[name][:] = -1
         fields["down"][:] = 0
-        fields["final"] = np.zeros(1, dtype=np.int64)
+        fields["final"] = np.array([0, min(len(setting.voters), MAX_NODES)], dtype=np.int64)
         self.state = _State(**fields)
 
     def run(self, columns: Columns) -> None:
@@ -338,18 +371,7 @@ class OffsetsFold(KernelFold):
 
     def finish(self) -> Verdicts:
         """Judge where the nodes ended up, and answer."""
-        state = self.state
-        voters = range(min(len(self.setting.voters), MAX_NODES))
-        running = [node for node in voters if not state.down[node] and state.dirty[node] != NULL]
-        if state.final[0] and running:
-            first = max(running, key=lambda node: int(state.dirty[node]))
-            end = int(state.dirty[first])
-            for node in running:
-                self.found.judged[CONVERGES] += 1
-                commit, dirty = int(state.commit[node]), int(state.dirty[node])
-                if commit < end or dirty < end:
-                    e0, e1 = int(state.dirty_seq[first]), int(state.commit_seq[node])
-                    report(self.found, CONVERGES, e0, e1, -1, -1, node, commit, dirty, end, -1)
+        _close.form(self.setting.compiled)(self.state, self.found)
         return super().finish()
 
 
