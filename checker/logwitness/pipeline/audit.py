@@ -15,7 +15,8 @@ from loghistory import HistoryError, open_run
 from ..engine.local import concluded, families_for
 from ..engine.run import UNUSABLE, RunVerdict
 from ..models import Limits
-from .ingest import UNREADABLE, Large, Task, ingested, write_verdict
+from .hadoop import Shell
+from .ingest import UNREADABLE, Large, Task, ingested, workspace, write_verdict
 from .large import Judged, Part, judged_parts
 from .many_logs import judge_many_logs
 from .partial import groups, joined_by_log
@@ -50,7 +51,15 @@ class Audit:
     """Judges histories on Spark and keeps what they come to in a `Store`."""
 
     def __init__(
-        self, spark: SparkSession, store: Store, limits: Limits, progress: Progress, *, verify: bool, large: int
+        self,
+        spark: SparkSession,
+        store: Store,
+        limits: Limits,
+        progress: Progress,
+        *,
+        verify: bool,
+        large: int,
+        shell: Shell | None,
     ) -> None:
         self._spark = spark
         self._store = store
@@ -58,6 +67,7 @@ class Audit:
         self._progress = progress
         self._verify = verify
         self._large = large
+        self._shell = shell
         self._judged_by = f"{metadata.version('logwitness')} {limits}"
         self._known = store.known()
         self.counts = Counts()
@@ -82,11 +92,12 @@ class Audit:
     def _round(self, pending: Sequence[Pending]) -> None:
         context = self._spark.sparkContext
         round_ = self._store.begin()
-        chosen = bins(pending, context.defaultParallelism * _TASKS_A_CORE)
+        chosen = bins(pending, context.defaultParallelism * (_TASKS_A_CORE if self._shell is None else 1))
         tasks = [
             Task(
                 tuple(each),
                 self._store.place_of(round_, f"task-{number:05}"),
+                self._shell,
                 self._limits,
                 self._judged_by,
                 self._large,
@@ -130,17 +141,15 @@ class Audit:
                     parts.append(Part(place, len(parts), each, tuple(family.name for family in group), log))
         most_first = sorted(parts, key=lambda part: -part.large.row["events"] * len(part.families))
         found = sorted(self._spread(most_first, judged_parts), key=lambda judged: judged.number)
-        output = Path(self._store.place_of(round_, "large"))
-        output.mkdir(parents=True, exist_ok=True)
-        with Rows(output) as rows:
+        with workspace(self._store.place_of(round_, "large"), "tables", self._shell) as output, Rows(output) as rows:
             for place, each in enumerate(large):
                 try:
                     verdict = self._together(each, [judged for judged in found if judged.place == place])
+                    with each.events() as file:
+                        write_verdict(rows, each.row, verdict, open_run(file))
                 except HistoryError as problem:
                     _unreadable(rows, each, problem)
-                else:
-                    write_verdict(rows, each.row, verdict, open_run(each.file))
-        return "large", [(table, f"{table}.parquet") for table in rows.written]
+        return "large/tables", [(table, f"{table}.parquet") for table in rows.written]
 
     def _together(self, large: Large, judged: Sequence[Judged]) -> RunVerdict:
         """The verdict on a large history from what several tasks say. Raises `HistoryError`."""

@@ -28,6 +28,9 @@ class Files(Protocol):
     def write(self, name: str, data: bytes) -> None:
         """Write a small file, which appears by rename."""
 
+    def make(self, directory: str) -> None:
+        """Make a directory."""
+
     def move(self, names: Sequence[tuple[str, str]]) -> None:
         """Rename files; one that has been moved already is left alone."""
 
@@ -82,6 +85,10 @@ class LocalFiles:
         unfinished = self._directory / f".{name}.tmp"
         unfinished.write_bytes(data)
         unfinished.replace(self._directory / name)
+
+    def make(self, directory: str) -> None:
+        """Make a directory."""
+        (self._directory / directory).mkdir(parents=True, exist_ok=True)
 
     def move(self, names: Sequence[tuple[str, str]]) -> None:
         """Rename files; one that has been moved already is left alone."""

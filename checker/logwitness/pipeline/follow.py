@@ -20,7 +20,7 @@ from loghistory import HistoryError
 from loghistory.recorder import UNFINISHED
 
 from .audit import Audit
-from .large import for_spark
+from .hadoop import without_pattern
 from .sources import Source, local_sources
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ class Follower:
             self._arrived.set()
 
         stream = spark.readStream.format("binaryFile").schema(_FILES).option("recursiveFileLookup", "true")
-        files = stream.load(for_spark(str(self._place.absolute()))).select("path")
+        files = stream.load("file://" + without_pattern(str(self._place.absolute()))).select("path")
         with tempfile.TemporaryDirectory(prefix="logwitness-stream-") as checkpoint:
             writer = files.writeStream.foreachBatch(arrived).trigger(processingTime=_TRIGGER)
             query = writer.option("checkpointLocation", f"file://{checkpoint}").start()

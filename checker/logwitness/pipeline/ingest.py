@@ -9,10 +9,10 @@ import hashlib
 import secrets
 import tempfile
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import msgspec
@@ -24,14 +24,18 @@ from loghistory import Format, HistoryError, RunSource, open_run
 from loghistory.columns import joined
 
 from ..checks.contract import Setting, Verdict
+from ..directories import histories_in
 from ..engine.local import events_at, setting_of
 from ..engine.run import UNDECIDED, UNUSABLE, RunVerdict
 from ..models import Limits, Model, check_model, model_of
 from .canonical import PARQUET, SMALL, Canonical
+from .hadoop import Shell, is_remote
 from .sources import Pending, Source
 from .tables import EVENTS, RUNS, SMALL_EVENTS, SMALL_SCHEMA, Rows
 
 UNREADABLE = "unreadable"
+NO_HISTORY = "no history"
+"""Verdict on a remote file that is none."""
 
 LARGE = 6_000_000
 """Events from which on several tasks judge one history."""
@@ -53,7 +57,9 @@ class Task:
 
     pending: tuple[Pending, ...]
     output: str
-    """A directory of this task's own."""
+    """A directory of this task's own: a path, or a URI."""
+    shell: Shell | None
+    """How remote files are reached; None: there are none."""
     limits: Limits
     judged_by: str
     large: int = LARGE
@@ -68,12 +74,26 @@ class Large:
     """Its row in the table of runs, as far as it is known."""
     file: str
     """Its events."""
+    file_size: int
+    shell: Shell | None
     notes: tuple[str, ...]
     voters: tuple[int, ...]
     write_caching: bool
     idempotent: bool
     heavy: tuple[str, ...] | None
     """Of a history with many logs those that are judged like a large history; None: there are not many."""
+
+    @contextmanager
+    def events(self) -> Iterator[Path]:
+        """A file of this machine with the events."""
+        if not is_remote(self.file):
+            yield Path(self.file)
+            return
+        assert self.shell is not None
+        with tempfile.TemporaryDirectory(prefix="logwitness-large-") as scratch:
+            file = Path(scratch) / "events.parquet"
+            self.shell.fetch([(self.file, self.file_size, file)], Path(scratch))
+            yield file
 
     def setting(self, *, compiled: bool) -> Setting:
         """What the folds must know."""
@@ -97,36 +117,76 @@ class _TooMuchError(Exception):
     """The history is too much for one task."""
 
 
-class _Gone(Exception):  # noqa: N818
-    """The history is no longer there."""
-
-
 def ingest(task: Task) -> Done:
     """Do the task."""
     pa.set_cpu_count(1)  # a task has one core
     pa.set_io_thread_count(2)
-    output = Path(task.output) / secrets.token_hex(4)  # Spark may try a task again, or twice at once
-    output.mkdir(parents=True)
-    task = replace(task, output=str(output))
-    done = Done(task.output)
-    with tempfile.TemporaryDirectory(prefix="quarantine-", dir=output) as scratch, ExitStack() as stack:
-        rows = stack.enter_context(Rows(output))
-        small = stack.enter_context(_SmallEvents(output / f"{SMALL_EVENTS}.parquet"))
-        for pending in task.pending:
-            _History(pending, task, done, rows, small, Path(scratch) / "quarantine.jsonl").take()
-    done.files += [(table, f"{table}.parquet") for table in rows.written]
-    if small.written:
-        done.files.append((SMALL_EVENTS, f"{SMALL_EVENTS}.parquet"))
+    token = secrets.token_hex(4)  # Spark may try a task again, or twice at once
+    done = Done(f"{task.output}/{token}")
+    with workspace(task.output, token, task.shell) as output:
+        with tempfile.TemporaryDirectory(prefix="scratch-", dir=output) as scratch, ExitStack() as stack:
+            rows = stack.enter_context(Rows(output))
+            small = stack.enter_context(_SmallEvents(output / f"{SMALL_EVENTS}.parquet"))
+            here = _brought([pending.source for pending in task.pending], task.shell, Path(scratch))
+            for pending in task.pending:
+                path = here.get(pending.source.run, Path(pending.source.run))
+                _History(pending, path, task, done, rows, small, output, Path(scratch) / "quarantine.jsonl").take()
+        done.files += [(table, f"{table}.parquet") for table in rows.written]
+        if small.written:
+            done.files.append((SMALL_EVENTS, f"{SMALL_EVENTS}.parquet"))
     return done
+
+
+@contextmanager
+def workspace(place: str, name: str, shell: Shell | None) -> Iterator[Path]:
+    """A directory of this machine that is then at ``place`` under the name: made there, or brought there at the end."""
+    if not is_remote(place):
+        output = Path(place) / name
+        output.mkdir(parents=True)
+        yield output
+        return
+    assert shell is not None
+    with tempfile.TemporaryDirectory(prefix="logwitness-task-") as scratch:
+        output = Path(scratch) / name
+        output.mkdir()
+        yield output
+        shell.put(output, place, Path(scratch))
+
+
+def _brought(sources: Sequence[Source], shell: Shell | None, scratch: Path) -> dict[str, Path]:
+    """Where the remote ones among these are on this machine, once they are brought here."""
+    files = []
+    places = {}
+    for number, source in enumerate(sources):
+        if source.remote:
+            name = PurePosixPath(source.run).name
+            places[source.run] = place = scratch / "remote" / str(number) / name
+            for file in source.files:
+                uri = f"{source.run}/{file.name}" if file.name else source.run
+                files.append((uri, file.size, place / file.name if file.name else place))
+    if files:
+        assert shell is not None
+        shell.fetch(files, scratch)
+    return places
 
 
 class _History:
     """One history of a task."""
 
     def __init__(
-        self, pending: Pending, task: Task, done: Done, rows: Rows, small: _SmallEvents, quarantine: Path
+        self,
+        pending: Pending,
+        path: Path,
+        task: Task,
+        done: Done,
+        rows: Rows,
+        small: _SmallEvents,
+        output: Path,
+        quarantine: Path,
     ) -> None:
         self._source = pending.source
+        self._path = path
+        self._output = output
         self._known_digest = pending.known_digest
         self._task = task
         self._done = done
@@ -151,19 +211,20 @@ class _History:
         """Make events of it and judge it; one that cannot be read is a row that says why."""
         run_id = self._source.id
         name = f"run_id={run_id}/part-0.parquet"
-        file = Path(self._task.output) / EVENTS / name
+        file = self._output / EVENTS / name
         try:
             try:
-                self._row["digest"], whole = _digest(self._source)
+                self._row["digest"], whole = _digest(self._source, self._path)
             except OSError as error:
-                path = Path(self._source.run)
-                problem = f"cannot be read ({error.strerror or error})" if path.exists() else "no such file"
-                raise HistoryError(path, None, None, problem, "see its permissions") from None
+                problem = f"cannot be read ({error.strerror or error})" if self._path.exists() else "no such file"
+                raise HistoryError(self._path, None, None, problem, "see its permissions") from None
             if self._row["digest"] == self._known_digest:
                 self._done.unchanged[run_id] = self._source.stamp
                 return
             self._quarantine.unlink(missing_ok=True)
-            opened = open_run(self._source.run, lenient=True, quarantine=self._quarantine, verify=not whole)
+            if self._source.remote and not self._recognised():
+                return
+            opened = open_run(self._path, lenient=True, quarantine=self._quarantine, verify=not whole)
             file.parent.mkdir(parents=True, exist_ok=True)
             self._judge(Canonical(opened, file, self._watch), opened)
         except HistoryError as problem:
@@ -198,6 +259,7 @@ class _History:
         self._keep_quarantine(opened)
         if verdict is not None:
             self._small.take(self._source.id, history.small)
+            verdict = msgspec.structs.replace(verdict, run=self._source.run)
             write_verdict(self._rows, self._row, verdict, history)
             self._done.judged += 1
             return
@@ -210,7 +272,9 @@ class _History:
         setting = setting_of(history, compiled=False)
         large = Large(
             self._row,
-            str(history.file),
+            f"{self._done.output}/{EVENTS}/{history.file.relative_to(self._output / EVENTS)}",
+            history.file.stat().st_size,
+            self._task.shell,
             tuple(history.notes),
             setting.voters,
             setting.write_caching,
@@ -241,12 +305,12 @@ class _History:
         with self._quarantine.open("rb") as lines:
             for line in lines:
                 bad = msgspec.json.decode(line)
-                self._rows.add("quarantine", self._named() | {"file": str(opened.events)} | bad)
+                self._rows.add("quarantine", self._named() | {"file": self._told(str(opened.events))} | bad)
 
     def _unreadable(self, problem: HistoryError) -> None:
-        text = str(problem)
+        text = self._told(str(problem))
         bad = {
-            "file": problem.file,
+            "file": self._told(problem.file),
             "line": problem.line,
             "reason": UNREADABLE,
             "field": problem.field,
@@ -264,6 +328,21 @@ class _History:
         status = {"verdict": str(Verdict.UNDECIDED), "exit_status": UNDECIDED, "error": error}
         self._rows.add(RUNS, self._row | status)
         self._done.judged += 1
+
+    def _told(self, text: str) -> str:
+        """A text about the file, under its own name."""
+        return text.replace(str(self._path), self._source.run) if self._source.remote else text
+
+    def _recognised(self) -> bool:
+        """Whether a remote file is a history; it could not be looked at before."""
+        if self._path.is_dir():
+            return True
+        try:
+            next(iter(histories_in(self._path.parent, lambda path: None)))
+        except HistoryError:
+            self._rows.add(RUNS, self._row | {"verdict": NO_HISTORY, "exit_status": None})
+            return False
+        return True
 
     def _named(self) -> dict[str, Any]:
         return {"run_id": self._source.id, "run": self._source.run}
@@ -353,9 +432,8 @@ def _is_large(opened: RunSource, events: int) -> bool:
     return opened.events.stat().st_size >= events * _BYTES_AN_EVENT[opened.format]
 
 
-def _digest(source: Source) -> tuple[str, bool]:
+def _digest(source: Source, run: Path) -> tuple[str, bool]:
     """The digest of all that is judged, and whether a manifest says the same of the events."""
-    run = Path(source.run)
     if not run.is_dir():
         return _sha256(run), True
     manifest = run / "manifest.json"

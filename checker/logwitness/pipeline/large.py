@@ -6,7 +6,6 @@ history with many logs the large ones are judged like that, each for itself; `ma
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
@@ -54,9 +53,10 @@ def judge_part(part: Part) -> Judged:
     pa.set_cpu_count(1)
     setting = part.large.setting(compiled=compiled_pays(part.large.row["events"]))
     families = tuple(family for family in FAMILIES if family.name in part.families)
-    events = _Events(open_run(part.large.file), part.log)
     try:
-        _, by_log = judge_logs(part.large.row["run"], events.batches, families, setting)
+        with part.large.events() as file:
+            events = _Events(open_run(file), part.log)
+            _, by_log = judge_logs(part.large.row["run"], events.batches, families, setting)
     except HistoryError as problem:
         return Judged(part.place, part.number, (), error=problem)
     return Judged(part.place, part.number, by_log, events.first)
@@ -97,11 +97,3 @@ def _concerns_all(batch: pa.RecordBatch) -> pa.Array:
 def judged_parts(parts: Iterable[Part]) -> Iterable[Judged]:
     """`judge_part` for the parts of a partition."""
     return map(judge_part, parts)
-
-
-def for_spark(file: str) -> str:
-    """A path of this machine as Spark is told of it: without a pattern in it."""
-    return "file://" + _PATTERN.sub(r"\\\g<0>", file)
-
-
-_PATTERN = re.compile(r"[\[\]{}*?\\]")

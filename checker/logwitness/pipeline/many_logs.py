@@ -10,6 +10,7 @@ import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -48,7 +49,8 @@ class _Groups:
 def judge_many_logs(spark: SparkSession, large: Large) -> ManyLogs:
     """Judge all logs of one history but the heavy ones. Raises `HistoryError` for what cannot be judged."""
     context = spark.sparkContext
-    count = pq.read_metadata(large.file).num_row_groups
+    with large.events() as file:
+        count = pq.read_metadata(file).num_row_groups
     slices = min(count, 4 * context.defaultParallelism)
     pieces = [_Groups(count * i // slices, count * (i + 1) // slices) for i in range(slices)]
     buckets = max(context.defaultParallelism, int(large.row["events"]) // BUCKET_EVENTS + 1)
@@ -66,31 +68,32 @@ def _same(bucket: int) -> int:
     return bucket
 
 
-def _reads(large: Large) -> list[str]:
+def _reads(large: Large, file: Path) -> list[str]:
     setting = large.setting(compiled=False)
     columns = {name for family in families_for(None, setting) for name in family.columns}
     reads = Reader("", columns, setting.words).reads
-    return [name for name in schema_of(pq.read_schema(large.file).names).names if name in reads]
+    return [name for name in schema_of(pq.read_schema(file).names).names if name in reads]
 
 
 def _spread(groups: _Groups, large: Large, buckets: int) -> Iterator[tuple[int, bytes]]:
     """The events of these row groups by bucket, each piece an Arrow stream."""
     pa.set_cpu_count(1)
-    reads = _reads(large)
-    file = pq.ParquetFile(large.file, read_dictionary=[name for name in WORDS if name in reads])
     heavy = set(large.heavy or ())
-    for batch in file.iter_batches(_BATCH, row_groups=list(range(groups.first, groups.end)), columns=reads):
-        logs = batch.column("log")
-        names = logs.dictionary.to_pylist()
-        of_name = [-1 if name in heavy else zlib.crc32(name.encode()) % buckets for name in names]
-        codes = logs.indices.fill_null(len(names)).to_numpy(zero_copy_only=False)
-        places = np.array([*of_name, 0])[codes]
-        for bucket in np.unique(places[places >= 0]).tolist():
-            piece = batch.take(pa.array(np.flatnonzero(places == bucket)))
-            sink = pa.BufferOutputStream()
-            with pa.ipc.new_stream(sink, piece.schema) as stream:
-                stream.write_batch(piece)
-            yield bucket, sink.getvalue().to_pybytes()
+    with large.events() as path:
+        reads = _reads(large, path)
+        file = pq.ParquetFile(path, read_dictionary=[name for name in WORDS if name in reads])
+        for batch in file.iter_batches(_BATCH, row_groups=list(range(groups.first, groups.end)), columns=reads):
+            logs = batch.column("log")
+            names = logs.dictionary.to_pylist()
+            of_name = [-1 if name in heavy else zlib.crc32(name.encode()) % buckets for name in names]
+            codes = logs.indices.fill_null(len(names)).to_numpy(zero_copy_only=False)
+            places = np.array([*of_name, 0])[codes]
+            for bucket in np.unique(places[places >= 0]).tolist():
+                piece = batch.take(pa.array(np.flatnonzero(places == bucket)))
+                sink = pa.BufferOutputStream()
+                with pa.ipc.new_stream(sink, piece.schema) as stream:
+                    stream.write_batch(piece)
+                yield bucket, sink.getvalue().to_pybytes()
 
 
 def _judge_bucket(pieces: Iterable[tuple[int, bytes]], large: Large) -> Iterator[ManyLogs | HistoryError]:
@@ -149,10 +152,11 @@ def _sorted(tables: Sequence[pa.Table], reader: Reader) -> tuple[list[str | None
 def _shared(large: Large, reader: Reader) -> Columns:
     """The events without a log that concern all logs."""
     found = []
-    for batch in open_run(large.file).batches(reader.reads, kinds=SHARED_KINDS):
-        some = batch.filter(batch.column("log").is_null())
-        if some.num_rows:
-            found.append(reader.columns(some))
+    with large.events() as file:
+        for batch in open_run(file).batches(reader.reads, kinds=SHARED_KINDS):
+            some = batch.filter(batch.column("log").is_null())
+            if some.num_rows:
+                found.append(reader.columns(some))
     if not found:
         return Columns(*(np.zeros(0, dtype=np.int64) for _ in Columns._fields))
     return Columns(*(np.concatenate(columns) for columns in zip(*found, strict=True)))

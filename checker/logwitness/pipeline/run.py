@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,11 +14,12 @@ from loghistory import HistoryError
 
 from ..models import Limits
 from .audit import Audit
-from .files import LocalFiles
+from .files import Files, LocalFiles
 from .follow import Follower
+from .hadoop import HadoopFiles, Shell, is_remote, local_path
 from .ingest import LARGE
 from .progress import Progress
-from .sources import local_sources
+from .sources import local_sources, remote_sources
 from .store import Store
 from .summary import Summary, as_text, summarize
 
@@ -39,14 +40,18 @@ def audit_once(
 
     Raises `HistoryError` for places that cannot be used, and what the context raises.
     """
-    place = Path(source)
-    if not place.exists():
-        raise HistoryError(place, None, None, "no such file", "name a run, a file or a directory of them")
     skipped: list[str] = []
-    with _store(place, out) as store:
-        with session as spark:
-            audit = Audit(spark, store, limits, Progress(), verify=verify, large=large)
-            audit.take(local_sources(place, lambda path: skipped.append(str(path))))
+    if not is_remote(source):
+        source = local_path(source)
+        if not Path(source).exists():
+            raise HistoryError(source, None, None, "no such file", "name a run, a file or a directory of them")
+    with _opened(source, out, session) as (spark, store):
+        shell = Shell.of(spark) if is_remote(source) or is_remote(out) else None
+        audit = Audit(spark, store, limits, Progress(), verify=verify, large=large, shell=shell)
+        if is_remote(source):
+            audit.take(remote_sources(spark, source))
+        else:
+            audit.take(local_sources(Path(source), lambda path: skipped.append(str(path))))
         return _report(store, audit, skipped)
 
 
@@ -61,28 +66,40 @@ def audit_on(
     large: int = LARGE,
 ) -> Summary:
     """Audit what is there and what arrives, until there is a reason to stop (`Follower`); otherwise as `audit_once`."""
-    place = Path(source)
-    if not place.is_dir():
-        raise HistoryError(place, None, None, "not a directory", "name the directory that histories arrive in")
-    with _store(place, out) as store:
-        with session as spark:
-            audit = Audit(spark, store, limits, Progress(), verify=False, large=large)
-            follower = Follower(place, audit, lambda: _say(_report(store, audit, ())), stop_after=stop_after, idle=idle)
-            follower.follow(spark)
+    place = Path(local_path(source))
+    if is_remote(source) or not place.is_dir():
+        problem, remedy = "not a directory of this machine", "name the directory that histories arrive in"
+        raise HistoryError(source, None, None, problem, remedy)
+    with _opened(str(place), out, session) as (spark, store):
+        shell = Shell.of(spark) if is_remote(out) else None
+        audit = Audit(spark, store, limits, Progress(), verify=False, large=large, shell=shell)
+        follower = Follower(place, audit, lambda: _say(_report(store, audit, ())), stop_after=stop_after, idle=idle)
+        follower.follow(spark)
         return _report(store, audit, ())
 
 
 @contextmanager
-def _store(place: Path, out: str) -> Iterator[Store]:
-    """The output directory, ready."""
-    _apart(place, Path(out))
-    files = LocalFiles(Path(out))
-    try:
-        store = Store(files)
-        store.open()
-        yield store
-    finally:
-        files.close()
+def _opened(
+    source: str, out: str, session: AbstractContextManager[SparkSession]
+) -> Iterator[tuple[SparkSession, Store]]:
+    """The session, and the output directory, ready. What is wrong on this machine is found before Spark starts."""
+    with ExitStack() as stack:
+        files: Files
+        if is_remote(out):
+            spark = stack.enter_context(session)
+            files = HadoopFiles(out, spark)
+            stack.callback(files.close)
+            store = Store(files)
+            store.open()
+        else:
+            if not is_remote(source):
+                _apart(Path(source), Path(local_path(out)))
+            files = LocalFiles(Path(local_path(out)))
+            stack.callback(files.close)
+            store = Store(files)
+            store.open()
+            spark = stack.enter_context(session)
+        yield spark, store
 
 
 def _report(store: Store, audit: Audit, skipped: Sequence[str]) -> Summary:

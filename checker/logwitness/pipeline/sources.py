@@ -6,10 +6,17 @@ import hashlib
 import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
+from loghistory import HistoryError
+
 from ..directories import histories_in
+from .hadoop import without_pattern
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 _OF_RUN = ("manifest.json", "events.")
 
@@ -76,6 +83,36 @@ def local_source(path: Path) -> Source | None:
         return Source(str(path), ()) if not path.exists() and not path.is_symlink() else None
     except OSError:
         return Source(str(path), ())
+
+
+def remote_sources(spark: SparkSession, place: str) -> Iterator[Source]:
+    """The histories below a URI, as Hadoop lists it. Which files are histories is seen when they are read.
+
+    Raises `HistoryError` if nothing is there.
+    """
+    from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+    from pyspark.errors import PySparkException
+
+    reader = spark.read.format("binaryFile").option("recursiveFileLookup", "true")
+    try:
+        found = reader.load(without_pattern(place)).select("path", "length", "modificationTime").collect()
+    except (PySparkException, Py4JJavaError) as problem:
+        told = problem.java_exception.toString() if isinstance(problem, Py4JJavaError) else str(problem)
+        said = " ".join(told.split())[:200]
+        raise HistoryError(place, None, None, f"cannot be listed ({said})", "name what Hadoop can reach") from None
+    runs: dict[str, list[File]] = {}
+    singles = []
+    for row in sorted(found, key=lambda row: str(row["path"])):
+        directory, _, name = row["path"].rpartition("/")
+        file = File(name, row["length"], int(row["modificationTime"].timestamp() * 1e6) * 1000)
+        if name == "manifest.json" or name.startswith("events."):
+            runs.setdefault(directory, []).append(file)
+        elif not name.endswith(".quarantine.jsonl"):
+            singles.append(Source(row["path"], (File("", file.size, file.modified),), remote=True))
+    if not found:
+        raise HistoryError(place, None, None, "no history is there", "name a run, a file or a directory")
+    yield from (Source(directory, tuple(files), remote=True) for directory, files in runs.items())
+    yield from singles
 
 
 def _file(path: Path, name: str) -> File:

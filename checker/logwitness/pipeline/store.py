@@ -129,6 +129,7 @@ class Store:
 
     def place_of(self, round_: str, task: str) -> str:
         """Where a task of the round puts its files."""
+        self._files.make(f"{ROUNDS}/{round_}/{task}")
         return f"{self._files.place}/{ROUNDS}/{round_}/{task}"
 
     def commit(

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import msgspec
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from loghistory.errors import printable
@@ -71,8 +72,12 @@ def summarize(store: Store, counts: Counts, skipped: Sequence[str]) -> Summary:
         counts.judged,
         counts.unchanged,
         len(skipped),
-        worst_status(pc.unique(runs.column("exit_status")).to_pylist()) if runs.num_rows else UNDECIDED,
+        worst_status(statuses) if (statuses := _statuses(runs)) else UNDECIDED,
     )
+
+
+def _statuses(runs: pa.Table) -> list[int]:
+    return [status for status in pc.unique(runs.column("exit_status")).to_pylist() if status is not None]
 
 
 def _checks(store: Store) -> dict[str, dict[str, int]]:
