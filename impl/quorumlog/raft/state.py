@@ -183,13 +183,13 @@ class Replica:
         self._effects.append(Truncate(offset))
         self.index.truncate(offset)
         self.truncations += 1
-        last = self.index.dirty
+        last = self.index.dirty  # whole batches go, so it may end well before the offset
         self.flushed = min(self.flushed, last)
         self._flush_target = min(self._flush_target, last)
         self.majority = min(self.majority, last)
         self.upper_bound = min(self.upper_bound, last)
         self.visible = min(self.visible, last)
-        self.note("truncate", offset=offset)
+        self.note("truncate", offset=last + 1)
 
     def _trim(self, offset: int) -> None:
         """Give up entries before ``offset``, whole batches and committed ones only."""
@@ -200,7 +200,10 @@ class Replica:
             self.note("trim", offset=self.index.start)
 
     def _reset(self, start: int, start_term: int) -> None:
-        """Begin an empty log at ``start``; everything before it is committed elsewhere."""
+        """Begin an empty log at ``start``; everything before it is committed elsewhere.
+
+        What this log held before need not be what was committed there: nothing of it is kept.
+        """
         if self.index.dirty >= start:
             self._truncate(start)
         self._effects.append(Reset(start, start_term))

@@ -196,12 +196,10 @@ def _skips(ended: _Ended, gaps: Ints, has_final: bool, found: Findings) -> None:
     last = np.where(ended.read, ended.read_last, ended.last)
     rows = np.flatnonzero(there)
     rows = rows[np.argsort(offset[rows], kind="stable")]
-    excused = _inside(gaps[:, LOW], gaps[:, HIGH], ended.excused_ranges)
+    removed = _inside(offset, last, ended.excused_ranges)
     first = np.searchsorted(offset[rows], gaps[:, LOW])
     beyond = np.searchsorted(offset[rows], gaps[:, HIGH], side="right")
-    for gap, start, end, is_excused in zip(
-        gaps.tolist(), first.tolist(), beyond.tolist(), excused.tolist(), strict=True
-    ):
+    for gap, start, end in zip(gaps.tolist(), first.tolist(), beyond.tolist(), strict=True):
         ending_row = gap[ROW]
         if ending_row >= 0 and not there[ending_row]:
             continue
@@ -210,7 +208,8 @@ def _skips(ended: _Ended, gaps: Ints, has_final: bool, found: Findings) -> None:
             passed = [row for row in passed if strong[row] and ended.ok_seq[row] < gap[INVOKED]]
         if not passed:
             continue
-        if is_excused:
+        passed = [row for row in passed if not removed[row]]
+        if not passed:
             found.excused[SKIP] += 1
             continue
         row = passed[0]

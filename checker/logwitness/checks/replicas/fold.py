@@ -30,6 +30,7 @@ from ..codes import (
     START,
     STOP,
     STORAGE_ERROR,
+    TRIM,
     TRUNCATE,
 )
 from ..codes import VISIBLE as SHOWN
@@ -155,6 +156,12 @@ def _scan(
             )
         elif kind == TRUNCATE:
             truncate(tree, replicas, cluster, found, node, columns.offset[i], seq)
+        elif kind == TRIM and columns.dirty[i] != NULL and columns.dirty[i] < columns.offset[i]:
+            # Nothing is kept: the log was given up whole, to begin where its leader's begins. What the node had before
+            # need not be what was committed there.
+            cluster.has_unknown[0] = 1
+            replicas.cut[node] = NONE
+            replicas.tip[node] = unknown(tree, ROOT, columns.dirty[i], seq)
 
         if columns.flushed[i] != NULL:
             replicas.flushed[node] = columns.flushed[i]
@@ -267,9 +274,9 @@ class ReplicasFold(KernelFold):
     def run(self, columns: Columns) -> None:
         """Judge the events."""
         compiled, rows = self.setting.compiled, len(columns.seq)
-        # An append adds at most a vertex and a hidden part before it; so does a start.
+        # An append adds at most a vertex and a hidden part before it; so do a start and a trim.
         kinds = columns.kind if compiled else np.array(columns.kind)
-        growing = int(np.count_nonzero((kinds == APPEND) | (kinds == START)))
+        growing = int(np.count_nonzero((kinds == APPEND) | (kinds == START) | (kinds == TRIM)))
         self._tree = with_room(self._tree, 2 * growing, compiled)
         self._faults = with_fault_room(self._faults, rows)
         readers, used = self._readers, int(self._readers.used[0])
@@ -302,7 +309,7 @@ class ReplicasFold(KernelFold):
         return super().finish()
 
 
-_KINDS = frozenset(Kind) - {Kind.SEND, Kind.RECEIVE, Kind.HEAL, Kind.PHASE, Kind.COMPACT, Kind.TRIM}
+_KINDS = frozenset(Kind) - {Kind.SEND, Kind.RECEIVE, Kind.HEAL, Kind.PHASE, Kind.COMPACT}
 
 FAMILY = Family(
     "replicas",

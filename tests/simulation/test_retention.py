@@ -1,0 +1,48 @@
+"""Nodes give up the beginning of their logs at random times: whoever is behind begins where its leader's log begins."""
+
+from __future__ import annotations
+
+import pytest
+
+from loghistory import MemorySink, Recorder
+from quorumlog.judging import judge_table
+from quorumlog.simulation.durations import MILLISECOND
+from quorumlog.simulation.raft_cluster import RaftCluster
+from quorumlog.simulation.settings import SETTINGS
+
+MEAN_PAUSE = 60 * MILLISECOND
+
+
+class Trimming(RaftCluster):
+    """A cluster of which now and then one node keeps only what it does not know to be committed."""
+
+    def start(self) -> None:
+        super().start()
+        self.draw = self.simulation.random("retention")
+        self._soon()
+
+    def _soon(self) -> None:
+        self.simulation.after(int(self.draw.expovariate(1) * MEAN_PAUSE), self._trim)
+
+    def _trim(self) -> None:
+        node = self.draw.choice(self.nodes)
+        if node.host.running and not node.host.paused:
+            node.trim(node.core.commit + 1)
+        self._soon()
+
+
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_trimmed_logs_under_faults_keep_all_promises(setting: str) -> None:
+    configuration = SETTINGS[setting]
+    begun_anew = 0
+    for seed in range(3):
+        sink = MemorySink()
+        recorder = Recorder(sink)
+        outcome = Trimming(seed, configuration, recorder).play()
+        recorder.close()
+        assert outcome.converged, f"seed {seed}"
+        judged = judge_table(sink.table, configuration)
+        assert [check for check in judged["checks"] if check["verdict"] == "violated"] == [], f"seed {seed}"
+        events = sink.table.select(["kind", "offset", "dirty"]).to_pylist()
+        begun_anew += sum(event["kind"] == "trim" and event["dirty"] < event["offset"] for event in events)
+    assert begun_anew, "no log was given up whole; choose other seeds or trim more often"
