@@ -23,10 +23,9 @@ _OUTPUT = click.Path(dir_okay=False, path_type=Path)
 
 
 def _known_ids(ctx: click.Context, parameter: click.Parameter, names: tuple[str, ...]) -> tuple[str, ...]:
-    from .checks import all_checks
-    from .models.linearizable import LINEARIZABLE
+    from .models import every_check
 
-    known = {check.id for check in (*all_checks(), LINEARIZABLE)}
+    known = {check.id for check in every_check()}
     for name in names:
         if name not in known:
             raise click.BadParameter(f"no check is called {name!r}; `logwitness checks` lists them")
@@ -217,24 +216,25 @@ def _limits(initial: str | None, timeout: float, memory_limit: int) -> Limits:
 @click.command("checks")
 @click.option("--json", "as_json", is_flag=True, help="A JSON list, for machines.")
 def checks_command(as_json: bool) -> None:
-    """List every check: id, rule, document section, what it needs and what it counts."""
-    from .checks import FAMILIES
+    """List every check: id, rule, document section, models, what it needs and what it counts."""
+    from .models import judged_by
     from .report.text import print_checks
 
+    listed = judged_by()
     if not as_json:
-        print_checks(FAMILIES)
+        print_checks(listed)
         return
     document = [
         {
             "id": check.id,
-            "family": family.name,
+            "family": family,
             "rule": check.rule,
             "section": check.section,
             "fact": check.fact,
             "kinds": [str(kind) for kind in check.kinds],
             "columns": list(check.columns),
+            "models": [str(model) for model in models],
         }
-        for family in FAMILIES
-        for check in family.checks
+        for family, check, models in listed
     ]
     click.echo(json.dumps(document, ensure_ascii=False, indent=2))

@@ -83,6 +83,14 @@ def test_only_and_require(runs: Path) -> None:
     assert "no check is called 'phantoms'" in unknown.stderr
 
 
+def test_what_judges_other_models_finds_nothing_in_a_log(runs: Path) -> None:
+    done = _run("check", "--json", "--only", "linearizable", "--only", "phantom", runs / "good")
+    verdicts = {each["id"]: each["verdict"] for each in json.loads(done.stdout)["checks"]}
+    assert verdicts == {"linearizable": "unexercised", "phantom": "holds"}
+    assert _run("check", "--only", "linearizable", runs / "good").returncode == 3
+    assert _run("check", "--require", "linearizable", runs / "good").returncode == 3
+
+
 def test_bad_input_is_one_line_that_names_file_and_line(runs: Path) -> None:
     done = _run("check", runs / "broken.jsonl")
     assert re.fullmatch(rf"logwitness: {runs}/broken\.jsonl, line 2, .*nonsense.*\n", done.stderr), done.stderr
@@ -100,7 +108,11 @@ def test_lenient_judges_the_rest_and_says_so(runs: Path) -> None:
 
 def test_checks_lists_every_check_with_its_source() -> None:
     listed = json.loads(_run("checks", "--json").stdout)
-    assert [each["id"] for each in listed] == [each.id for each in all_checks()]
+    assert [each["id"] for each in listed] == [each.id for each in all_checks()] + ["linearizable"]
+    judged_by = {each["id"]: each["models"] for each in listed}
+    assert judged_by["acked-survives"] == ["log"]
+    assert judged_by["phantom"] == ["log", "kafka"]
+    assert "cas-register" in judged_by["linearizable"]
     assert all(each["rule"] and each["section"] and each["fact"] for each in listed)
     text = _run("checks").stdout
     assert all(each.id in text for each in all_checks())

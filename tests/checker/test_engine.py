@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -10,6 +11,7 @@ from long_history import batches
 from notation import HISTORIES, Case, cases, history
 
 from loghistory import HistoryError, open_run, write_run
+from loghistory.run import write_file
 from logwitness import Verdict, check, judge
 from logwitness.checks.kernel import available
 from logwitness.engine.local import events_at
@@ -157,6 +159,68 @@ def test_judge_answers_with_plain_data() -> None:
     assert outcome["violations"][0]["events"] == [4, 5]
     with pytest.raises(KeyError):
         judge(HEALTHY.table, ["no-such-check"])
+
+
+REGISTER = [
+    {"kind": "invoke", "process": 1, "op": 1, "f": "write", "text": "1"},
+    {"kind": "ok", "process": 1, "op": 1, "f": "write", "text": "1"},
+    {"kind": "invoke", "process": 2, "op": 2, "f": "read"},
+    {"kind": "ok", "process": 2, "op": 2, "f": "read", "text": "2"},
+]
+
+
+def _judged(rows: list[dict[str, object]], tmp_path: Path) -> dict[str, Any]:
+    """What the judge says of these events, in memory and on disk alike."""
+    table = Case("", "", "", rows=[{"seq": seq, "time": seq} | row for seq, row in enumerate(rows)]).table
+    write_file(tmp_path / "events.jsonl", table)
+    in_memory, on_disk = judge(table), judge(open_run(tmp_path / "events.jsonl"))
+    assert on_disk | {"run": ""} == in_memory | {"run": ""}
+    return in_memory
+
+
+def test_the_judge_takes_the_model_that_a_history_asks_for(tmp_path: Path) -> None:
+    document = _judged(REGISTER, tmp_path)
+    assert document["verdict"] == "violated"
+    assert [each["id"] for each in document["checks"]] == ["linearizable"]
+    with pytest.raises(KeyError):
+        judge(open_run(tmp_path / "events.jsonl"), ["no-such-check"])
+
+
+@pytest.mark.parametrize(
+    ("rows", "verdict", "status"),
+    [
+        ([], "unexercised", 3),
+        (REGISTER[:1], "holds", 0),
+        (REGISTER[:2], "holds", 0),
+        ([{"kind": "phase", "f": "load"}], "unexercised", 3),
+        ([{"kind": "invoke", "process": 1, "op": 1, "f": "tail"}], "unexercised", 3),
+        (
+            [
+                {"kind": "invoke", "process": 1, "op": 1, "f": "tail"},
+                {"kind": "ok", "process": 1, "op": 1, "f": "tail", "offset": 0},
+            ],
+            "holds",
+            0,
+        ),
+        (
+            [
+                {"kind": "invoke", "process": 1, "op": 1, "f": "append", "value": 5},
+                {"kind": "ok", "process": 1, "op": 1, "f": "append", "offset": 0},
+            ],
+            "holds",
+            0,
+        ),
+    ],
+)
+def test_the_shortest_histories(rows: list[dict[str, object]], verdict: str, status: int, tmp_path: Path) -> None:
+    document = _judged(rows, tmp_path)
+    assert (document["verdict"], document["exit_status"], document["events"]) == (verdict, status, len(rows))
+
+
+def test_one_event_number_twice_is_bad_input(tmp_path: Path) -> None:
+    table = Case("", "", "", rows=[{"seq": 7, "time": 0} | row for row in REGISTER[:2]]).table
+    with pytest.raises(HistoryError, match="field seq: 7 does not come after 7"):
+        judge(table)
 
 
 def test_a_long_history_compiled_and_plain(tmp_path: Path) -> None:

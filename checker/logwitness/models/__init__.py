@@ -5,7 +5,7 @@ Porcupine (`linearizable`), Kafka-like workloads by the anomalies of history-che
 """
 
 from .choice import Model, model_of
-from .judge import check_model
+from .judge import check_model, every_check, judged_by
 from .linearizable import Limits
 
-__all__ = ["Limits", "Model", "check_model", "model_of"]
+__all__ = ["Limits", "Model", "check_model", "every_check", "judged_by", "model_of"]

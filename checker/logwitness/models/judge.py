@@ -10,13 +10,16 @@ import msgspec
 
 from loghistory import RunSource
 
-from ..checks.contract import Outcome, Verdict, outcome, worst
+from ..checks import FAMILIES, all_checks
+from ..checks.contract import Check, Outcome, Verdict, outcome, worst
 from ..engine.local import Progress, check
 from ..engine.run import RunVerdict, exit_status
 from .choice import Model
+from .kafka import CHECKS as KAFKA
 from .kafka import KafkaHistory
 from .linearizable import LINEARIZABLE, Limits, LinearizableHistory, Partial
 
+_SEARCHED = (Model.REGISTER, Model.CAS_REGISTER, Model.KEY_VALUE, Model.SET, Model.QUEUE)
 _COLUMNS = ("seq", "kind", "log", "process", "op", "txn", "f", "offset", "value", "text")
 
 
@@ -31,6 +34,22 @@ class ModelVerdict(RunVerdict, frozen=True, omit_defaults=True):
         return super().document() | {"partial_linearizations": msgspec.to_builtins(list(self.partial))}
 
 
+def every_check() -> tuple[Check, ...]:
+    """Every check that a report can name: those of logs, and the one of the other models."""
+    return (*all_checks(), LINEARIZABLE)
+
+
+def judged_by() -> list[tuple[str, Check, tuple[Model, ...]]]:
+    """Every check with its family and the models that histories are judged by it in."""
+    of_kafka = {each.id for each in KAFKA}
+    listed = [
+        (family.name, each, (Model.LOG, Model.KAFKA) if each.id in of_kafka else (Model.LOG,))
+        for family in FAMILIES
+        for each in family.checks
+    ]
+    return [*listed, ("models", LINEARIZABLE, _SEARCHED)]
+
+
 def check_model(
     source: RunSource,
     model: Model,
@@ -43,11 +62,11 @@ def check_model(
 ) -> RunVerdict:
     """Judge one history by a model.
 
-    ``only`` and ``required`` are ids of checks, ``limits`` those of a search; ``pages`` is a directory that gets
+    ``only`` and ``required`` are ids of `every_check`, ``limits`` those of a search; ``pages`` is a directory that gets
     Porcupine's page (HTML) of every search. Raises `HistoryError` for bad input.
     """
     if model is Model.LOG:
-        return check(source, only, required=required, progress=progress)
+        return _of_log(source, only, required, progress)
     name = str(source.path)
     if model is Model.KAFKA:
         judged: KafkaHistory | LinearizableHistory = KafkaHistory(name)
@@ -71,6 +90,17 @@ def check_model(
         verdict, status = Verdict.UNEXERCISED, 3
     partial = tuple(judged.partial) if isinstance(judged, LinearizableHistory) else ()
     return ModelVerdict(name, verdict, status, events, judged.logs, outcomes, notes=notes, partial=partial)
+
+
+def _of_log(
+    source: RunSource, only: Sequence[str] | None, required: Sequence[str], progress: Progress | None
+) -> RunVerdict:
+    """The verdict of the checks, with what is asked for beside them."""
+    if only is None or LINEARIZABLE.id not in only:
+        return check(source, only, required=required, progress=progress)
+    verdict = check(source, [id_ for id_ in only if id_ != LINEARIZABLE.id], required=required, progress=progress)
+    known = {each.id: each for each in verdict.checks}
+    return msgspec.structs.replace(verdict, checks=tuple(known.get(id_) or _idle(id_) for id_ in only))
 
 
 def _idle(id_: str) -> Outcome:

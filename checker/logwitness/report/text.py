@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 from rich.console import Console
@@ -13,7 +15,7 @@ from rich.text import Text
 
 from loghistory import Kind
 
-from ..checks.contract import Family, Loss, Outcome, Verdict
+from ..checks.contract import Check, Loss, Outcome, Verdict
 from ..engine.run import RunVerdict
 
 _STYLES = {
@@ -137,16 +139,17 @@ def _print_losses(console: Console, losses: Sequence[Loss]) -> None:
     console.print(table)
 
 
-def print_checks(families: Sequence[Family]) -> None:
-    """Print what can be judged."""
+def print_checks(listed: Sequence[tuple[str, Check, Sequence[str]]]) -> None:
+    """Print what can be judged: family by family the checks, with the models that they judge."""
     console = _console()
-    for family in families:
-        console.print(Text(family.name, style="bold underline"))
-        for check in family.checks:
+    for family, checks in groupby(listed, key=itemgetter(0)):
+        console.print(Text(family, style="bold underline"))
+        for _, check, models in checks:
             console.print(Text(check.id, style="bold"))
             for line in (
                 check.rule,
                 f"source: {check.section}",
+                f"judges: {', '.join(models)}",
                 f"needs: {', '.join(check.kinds) or 'any events'} with {', '.join(check.columns)}",
                 f"a fact: {check.fact}",
             ):
