@@ -153,7 +153,8 @@ def observe(
     other = bound.read_row[there]
     if other != NONE and other != row:
         since = bound.read_seq[there]
-        if may_be_gone(values, known, other, since):
+        # A copy that outlived the loss can be read for a while, so the loss may have come before that read.
+        if may_be_gone(values, known, other, min(since, values.invoke_seq[other])):
             found.excused[INCONSISTENT_OFFSET] += 1
         else:
             n1 = values.value[other]
@@ -164,7 +165,7 @@ def observe(
         promised = bound.ack_row[there]
         if promised != NONE and promised != row and promised != other:
             since = values.ok_seq[promised]
-            if may_be_gone(values, known, promised, since):
+            if may_be_gone(values, known, promised, values.invoke_seq[promised]):
                 found.excused[INCONSISTENT_OFFSET] += 1
             else:
                 n1 = values.value[promised]
@@ -247,7 +248,7 @@ def acknowledge(
         shown = bound.read_row[there]
         if promised != NONE and promised != row:
             since = values.ok_seq[promised]
-            if may_be_gone(values, known, promised, since):
+            if may_be_gone(values, known, promised, values.invoke_seq[promised]):
                 found.excused[INCONSISTENT_OFFSET] += 1
             else:
                 n1, n2 = values.value[promised], values.value[row]
