@@ -12,6 +12,8 @@ import msgspec
 
 from loghistory import HistoryError, open_run
 
+from ..checks.contract import Outcome, Verdicts
+from ..checks.linearizable_log import FAMILY as LINEARIZABLE_LOG
 from ..engine.local import concluded, families_for
 from ..engine.run import UNUSABLE, RunVerdict
 from ..models import Limits
@@ -19,6 +21,7 @@ from .hadoop import Shell
 from .ingest import UNREADABLE, Large, Task, ingested, workspace, write_verdict
 from .large import Judged, Part, judged_parts
 from .many_logs import judge_many_logs
+from .offset_ranges import FROM_EVENTS, judge_by_ranges
 from .partial import groups, joined_by_log
 from .progress import Progress
 from .sources import Pending, Source, bins
@@ -134,8 +137,14 @@ class Audit:
         """Judge histories that were too much for one task; the tables are written here."""
         context = self._spark.sparkContext
         parts: list[Part] = []
+        by_range: dict[int, tuple[str | None, Outcome]] = {}
         for place, each in enumerate(large):
             families = families_for(None, each.setting(compiled=False))
+            if each.heavy is None and each.row["events"] >= FROM_EVENTS:
+                answer = judge_by_ranges(self._spark, each)
+                if answer is not None:
+                    by_range[place] = answer
+                    families = tuple(family for family in families if family is not LINEARIZABLE_LOG)
             for log in (None,) if each.heavy is None else each.heavy:
                 for group in groups(families, context.defaultParallelism):
                     parts.append(Part(place, len(parts), each, tuple(family.name for family in group), log))
@@ -144,20 +153,25 @@ class Audit:
         with workspace(self._store.place_of(round_, "large"), "tables", self._shell) as output, Rows(output) as rows:
             for place, each in enumerate(large):
                 try:
-                    verdict = self._together(each, [judged for judged in found if judged.place == place])
+                    mine = [judged for judged in found if judged.place == place]
+                    verdict = self._together(each, mine, by_range.get(place))
                     with each.events() as file:
                         write_verdict(rows, each.row, verdict, open_run(file))
                 except HistoryError as problem:
                     _unreadable(rows, each, problem)
         return "large/tables", [(table, f"{table}.parquet") for table in rows.written]
 
-    def _together(self, large: Large, judged: Sequence[Judged]) -> RunVerdict:
+    def _together(
+        self, large: Large, judged: Sequence[Judged], by_range: tuple[str | None, Outcome] | None
+    ) -> RunVerdict:
         """The verdict on a large history from what several tasks say. Raises `HistoryError`."""
         run, events = large.row["run"], large.row["events"]
         for each in judged:
             if each.error is not None:
                 raise each.error
         by_log = joined_by_log([each.by_log for each in judged])
+        if by_range is not None:
+            by_log = joined_by_log([by_log, [(by_range[0], Verdicts((by_range[1],)))]])
         if large.heavy is None:
             return concluded(run, events, by_log, notes=large.notes)
         first = {log: each.first for each in judged for log, _ in each.by_log}
