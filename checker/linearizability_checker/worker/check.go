@@ -65,6 +65,15 @@ func newProblem(spec *spec, history []operation) *problem {
 	if p.end < math.MaxInt64 {
 		p.end++
 	}
+	if spec.byKey {
+		for _, part := range p.parts {
+			operations := make([]*operation, len(part))
+			for i, position := range part {
+				operations[i] = &history[position]
+			}
+			leadTo(operations)
+		}
+	}
 	return p
 }
 

@@ -113,6 +113,9 @@ func registerSpec(initial value) *spec {
 
 // keyValueSpec: one key, for keys are independent. get answers its value, put nothing, append (to null or a text)
 // nothing. The state is a value.
+//
+// Where nothing is put, a text only grows, and so it is at all times the beginning of whatever was got later: an append
+// that leads elsewhere leads nowhere, and need not be tried. operation.leads is that text.
 func keyValueSpec(initial value) *spec {
 	return &spec{
 		initial: initial,
@@ -123,10 +126,8 @@ func keyValueSpec(initial value) *spec {
 				return true, op.b
 			case "append":
 				switch now.kind {
-				case null:
-					return true, op.b
-				case text:
-					return true, value{kind: text, text: now.text + op.b.text}
+				case null, text:
+					return op.appendTo(now.text)
 				}
 				return op.status == unknown, state
 			default: // get
@@ -138,6 +139,37 @@ func keyValueSpec(initial value) *spec {
 		describe: func(state any) string { return state.(value).String() },
 		reads:    []string{"get"},
 		byKey:    true,
+	}
+}
+
+// appendTo gives the text after an append, as a part of the text that it leads to as long as it is one.
+func (op *operation) appendTo(before string) (bool, value) {
+	if op.leads == nil {
+		return true, value{kind: text, text: before + op.b.text}
+	}
+	leads, size := *op.leads, len(before)+len(op.b.text)
+	if size <= len(leads) {
+		return leads[:len(before)] == before && leads[len(before):size] == op.b.text, value{kind: text, text: leads[:size]}
+	}
+	after := before + op.b.text
+	return strings.HasPrefix(after, leads), value{kind: text, text: after}
+}
+
+// leadTo finds what the appends to one key lead to: the longest text that was got, if nothing was put.
+func leadTo(operations []*operation) {
+	var longest *string
+	for _, op := range operations {
+		if op.f == "put" {
+			return
+		}
+		if op.f == "get" && op.output.kind == text && (longest == nil || len(op.output.text) > len(*longest)) {
+			longest = &op.output.text
+		}
+	}
+	for _, op := range operations {
+		if op.f == "append" {
+			op.leads = longest
+		}
 	}
 }
 

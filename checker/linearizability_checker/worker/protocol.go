@@ -111,6 +111,7 @@ type operation struct {
 	f       string
 	a, b    value
 	output  output
+	leads   *string // append to a key: see keyValueSpec; nil: not known
 }
 
 func answerTo(line []byte, guard *guard) answer {

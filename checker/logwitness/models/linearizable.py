@@ -277,7 +277,7 @@ class LinearizableHistory:
             specification = replace(base, initial=initial)
             result = checker.check_operations(specification, operations)
             if result.verdict != "illegal":
-                if initial is not None and not self._limits.given:
+                if result.verdict == "ok" and initial is not None and not self._limits.given:
                     self._note(f"It holds for the initial value {_json(initial)}; --initial says another one.")
                 return specification, result
             first = first or (specification, result)
