@@ -137,6 +137,16 @@ CASES: dict[str, tuple[str, list[str]]] = {
         "5 poll [[:poll]] ok [[:poll {3 [[0 31] [1 30]]}]]",
         ["non-monotonic append"],
     ),
+    "what is of unknown outcome may arrive late": (
+        "4 send [[:send 3 30]] info [[:send 3 30]]\n4 send [[:send 3 31]] ok [[:send 3 [0 31]]]\n"
+        "5 poll [[:poll]] ok [[:poll {3 [[0 31] [1 30]]}]]",
+        [],
+    ),
+    "a send after an acknowledged one may not arrive early": (
+        "4 send [[:send 3 31]] ok [[:send 3 [1 31]]]\n4 send [[:send 3 30]] info [[:send 3 30]]\n"
+        "5 poll [[:poll]] ok [[:poll {3 [[0 30] [1 31]]}]]",
+        ["non-monotonic append", "real-time inversion"],
+    ),
     "sends out of order that nobody saw committed": (
         "4 send [[:send 3 30] [:send 3 31]] info [[:send 3 [1 30]] [:send 3 [0 31]]]",
         [],

@@ -19,7 +19,6 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import TypeAlias
 
 import msgspec
@@ -460,10 +459,25 @@ class KafkaHistory:
             self._report(PHANTOM, key, sentence, sent.read, sent.invoked)
 
     def _in_order(self, sends: Sequence[_Send]) -> None:
-        """One client's sends to a key, in its order, as far as it is known where they are."""
-        placed = [(send, place) for send in sends if (place := send.place) is not None]
-        self._judged[NON_MONOTONIC_APPEND] += max(0, len(placed) - 1)
-        for (former, before), (send, place) in pairwise(placed):
+        """One client's sends to a key, in its order, as far as it is known where they are.
+
+        What is of unknown outcome may arrive at any time later; only inside its operation it has an order.
+        """
+        certain: tuple[_Send, int] | None = None
+        inside: tuple[_Send, int] | None = None
+        for send in sends:
+            place = send.place
+            if place is None:
+                continue
+            earlier = inside if inside is not None and inside[0].whole is send.whole else certain
+            if send.whole:
+                inside = send, place
+            else:
+                certain = send, place
+            if earlier is None:
+                continue
+            self._judged[NON_MONOTONIC_APPEND] += 1
+            former, before = earlier
             if place < before:
                 sentence = (
                     f"One client appended value {former.sent.value} at offset {before} and then "
