@@ -11,7 +11,7 @@ import pytest
 
 from quorumlog.node.client import NodeClient
 from quorumlog.node.supervisor import Cluster
-from quorumlog.node.wire import ReadResult, StatusResult, unpack_batches
+from quorumlog.node.wire import AnyResult, ReadResult, StatusResult, TailResult, unpack_batches
 from quorumlog.storage.batch import BatchKind
 
 _T = TypeVar("_T")
@@ -25,29 +25,32 @@ class Bench:
         self.cluster = cluster
 
     async def leader(self, among: list[int] | None = None) -> int:
-        """A node that leads and has committed in its term."""
+        """A node that leads and has committed in its term: it answers a linearizable question."""
         for _ in range(200):
             for node in among if among is not None else self.cluster.nodes:
-                state = await self.state(node)
-                if state is not None and state.role == "leader" and state.commit >= 0:
+                answer = await self._asked(node, NodeClient.tail)
+                if isinstance(answer, TailResult) and answer.outcome == "success":
                     return node
             await asyncio.sleep(0.05)
         raise AssertionError("no leader within 10 s")
 
     async def state(self, node: int) -> StatusResult | None:
         """What a node says of itself; None if it does not answer."""
+        answer = await self._asked(node, NodeClient.status)
+        assert answer is None or isinstance(answer, StatusResult)
+        return answer
+
+    async def _asked(self, node: int, question: Callable[[NodeClient], Awaitable[AnyResult]]) -> AnyResult | None:
         try:
             client = await self.cluster.client(node)
         except OSError:
             return None
         try:
-            answer = await asyncio.wait_for(client.status(), 2)
+            return await asyncio.wait_for(question(client), 2)
         except (OSError, TimeoutError):
             return None
         finally:
             client.close()
-        assert isinstance(answer, StatusResult)
-        return answer
 
     async def until(self, holds: Callable[[], Awaitable[bool]], what: str, seconds: float = 10) -> None:
         """Wait until something holds."""

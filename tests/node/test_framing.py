@@ -23,27 +23,43 @@ from quorumlog.storage.batch import BatchKind, RecordBatch
 
 HELLO = Hello(Role.CLIENT, -1, b"12345678")
 OFFSETS = st.integers(-1, 2**40)
-BATCHES = st.builds(
-    RecordBatch,
-    st.integers(0, 2**40),
-    st.integers(0, 2**40),
-    st.sampled_from(list(BatchKind)),
-    st.integers(1, 1000),
-    st.sampled_from([-1, 0, 1]),
-    st.binary(min_size=8, max_size=100),
-)
+
+
+@st.composite
+def append_entries(draw: st.DrawFn) -> messages.AppendEntries:
+    """A request as leaders make them: its batches follow what is before them, and one another."""
+    numbers = {name: draw(OFFSETS) for name in ("sequence", "commit", "visible")}
+    previous = last = draw(OFFSETS)
+    previous_term = term = draw(OFFSETS)
+    batches = []
+    for _ in range(draw(st.integers(0, 4))):
+        term = max(term, 0) + draw(st.integers(0, 2))
+        kind, acks = draw(st.sampled_from(list(BatchKind))), draw(st.sampled_from([-1, 0, 1]))
+        payload = draw(st.binary(min_size=8, max_size=100))
+        batches.append(RecordBatch(last + 1, term, kind, draw(st.integers(1, 1000)), acks, payload))
+        last = batches[-1].last_offset
+    return messages.AppendEntries(
+        term=term + draw(st.integers(0, 3)),
+        previous=previous,
+        previous_term=previous_term,
+        flush=draw(st.booleans()),
+        batches=tuple(batches),
+        **numbers,
+    )
+
+
 FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "pre_vote": st.booleans(),
     "granted": st.booleans(),
     "success": st.booleans(),
-    "flush": st.booleans(),
-    "batches": st.lists(BATCHES, max_size=4).map(tuple),
 }
 MESSAGES = st.one_of(
+    append_entries(),
     *(
         st.builds(kind, **{name: FIELDS.get(name, OFFSETS) for name in kind.__struct_fields__})
         for kind in messages.AnyMessage.__args__
-    )
+        if kind is not messages.AppendEntries
+    ),
 )
 STAMPS = st.tuples(st.integers(0, 2**62), st.integers(0, 2**31 - 1))
 
@@ -123,3 +139,14 @@ def test_numbers_out_of_range_are_refused(field: str, number: int) -> None:
     message = messages.AppendEntries(**{**fields, field: number}, flush=False, batches=())
     with pytest.raises(FrameError, match="out of range"):
         wire.decode_messages(wire.encode_messages((1, 0), [message])[4:])
+
+
+@pytest.mark.parametrize(
+    ("base", "term"), [(4, 2), (6, 2), (5, 1), (5, 4)], ids=["too early", "gap", "term goes back", "term of the future"]
+)
+def test_batches_that_do_not_follow_are_refused(base: int, term: int) -> None:
+    first = RecordBatch(3, 2, BatchKind.DATA, 2, -1, bytes(8))
+    second = RecordBatch(base, term, BatchKind.DATA, 1, -1, bytes(8))
+    request = messages.AppendEntries(3, 1, 2, 2, 0, 0, False, (first, second))
+    with pytest.raises(FrameError, match="follows nothing"):
+        wire.decode_messages(wire.encode_messages((1, 0), [request])[4:])

@@ -242,6 +242,12 @@ def _unpack(message: _OnWire) -> AnyMessage:
         raise FrameError(f"a {type(message).__name__} with a number out of range")
     if not isinstance(message, _Packed):
         return message
+    batches = unpack_batches(message.batches)
+    following, term = message.previous + 1, message.previous_term
+    for batch in batches:
+        if batch.base_offset != following or not term <= batch.term <= message.term:
+            raise FrameError(f"an AppendEntries whose batch at offset {batch.base_offset} follows nothing")
+        following, term = batch.last_offset + 1, batch.term
     return AppendEntries(
         message.term,
         message.sequence,
@@ -250,5 +256,5 @@ def _unpack(message: _OnWire) -> AnyMessage:
         message.commit,
         message.visible,
         message.flush,
-        unpack_batches(message.batches),
+        batches,
     )
