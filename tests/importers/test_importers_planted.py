@@ -161,3 +161,12 @@ def test_small_histories_against_brute_force(tmp_path: Path, name: str) -> None:
         assert (verdict.verdict == "holds") == expected, (number, form, path.read_bytes())
         answers.append(expected)
     assert 5 < sum(answers) < len(answers) - 5
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("kind", "anomaly"), [*PLANTED, (Kafka, None), (Appends, None)])
+def test_many_seeds(tmp_path: Path, kind: type[Kafka] | type[Appends], anomaly: str | None) -> None:
+    expected = sorted(PLANTED[kind, anomaly]) if anomaly is not None else []
+    for seed in range(100, 300):
+        path = _written(tmp_path / "history", planted(kind, seed, anomaly), "EDN, a map a line")
+        assert sorted(_named(path)) == expected, seed
