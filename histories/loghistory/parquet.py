@@ -119,7 +119,7 @@ class _Unpacked:
         """The batch in parts that hold no more than `BATCH_TEXT` bytes of text each."""
         place = batch.schema.get_field_index("text")
         found = batch.column(place) if place >= 0 else None
-        if found is None or not pa.types.is_dictionary(found.type):
+        if found is None or not pa.types.is_dictionary(found.type) or not len(found.dictionary):
             yield batch
             return
         lengths = pc.fill_null(pc.binary_length(found.dictionary).take(found.indices), 0).to_numpy()

@@ -71,15 +71,17 @@ class Nodes:
     """Node ids as small indices, in order of appearance after the voters."""
 
     _DIRECT = 4096
+    _NEW = -2
 
     def __init__(self, voters: Sequence[int]) -> None:
         self.names: list[int] = list(voters)
         self._index = {name: place for place, name in enumerate(self.names)}
-        self._table = np.full(self._DIRECT + 1, -1, dtype=np.int32)
-        for name, place in self._index.items():
-            if 0 <= name < self._DIRECT:
-                self._table[name] = place
         # The last place answers for "no node", which is -1.
+        self._table = np.full(self._DIRECT + 1, self._NEW, dtype=np.int32)
+        self._table[-1] = -1
+        for name in self.names:
+            if 0 <= name < self._DIRECT:
+                self._table[name] = self._known(name)
 
     @property
     def too_many(self) -> str | None:
@@ -88,22 +90,25 @@ class Nodes:
 
     def indices(self, nodes: Array) -> Array:
         """The index of every node; -1 for none and for those beyond `MAX_NODES`."""
-        if not len(nodes):
+        highest = int(nodes.max(initial=-1))
+        if highest < 0:
             return nodes
-        if int(nodes.max()) >= self._DIRECT:
+        if highest >= self._DIRECT:
             unique, inverse = np.unique(nodes, return_inverse=True)
             places = np.array([self._place(int(name)) for name in unique], dtype=np.int32)
             result: Array = places[inverse]
         else:
             result = self._table[nodes]
-            if ((result < 0) & (nodes >= 0)).any():
-                for name in np.unique(nodes[result < 0]).tolist():
-                    if name >= 0:
-                        self._table[name] = self._place(name)
+            if int(result.min()) == self._NEW:
+                for name in np.unique(nodes[result == self._NEW]).tolist():
+                    self._table[name] = self._place(name)
                 result = self._table[nodes]
-        result = np.where(result < MAX_NODES, result, np.int32(-1))
         result.flags.writeable = False
         return result
+
+    def _known(self, name: int) -> int:
+        place = self._index[name]
+        return place if place < MAX_NODES else -1
 
     def _place(self, name: int) -> int:
         if name < 0:
@@ -111,7 +116,7 @@ class Nodes:
         if name not in self._index:
             self._index[name] = len(self.names)
             self.names.append(name)
-        return self._index[name]
+        return self._known(name)
 
     def name(self, index: int) -> str:
         """The node's id for a sentence."""
@@ -135,7 +140,7 @@ class KernelFold:
 
     def feed(self, columns: Columns) -> None:
         """Take the next events."""
-        columns = columns._replace(node=self.nodes.indices(columns.node), peer=self.nodes.indices(columns.peer))
+        columns = columns._replace(node=self.nodes.indices(columns.node))
         self.run(columns if self.setting.compiled else columns.lists())
 
     def run(self, columns: Columns) -> None:
