@@ -26,7 +26,7 @@ from .partial import groups, joined_by_log
 from .progress import Progress
 from .sources import Pending, Source, bins
 from .store import Store
-from .tables import RUNS, Rows
+from .tables import RUNS, Rows, as_utf8
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -116,12 +116,12 @@ class Audit:
             self._progress.stage("check large histories", len(large))
             outputs.append(self._judge_large(large, round_))
         known = self._known
-        replaced = {p.source.id for p in pending if p.source.run in known.judged_by} - set(unchanged)
+        replaced = {p.source.id for p in pending if as_utf8(p.source.run) in known.judged_by} - set(unchanged)
         self._progress.stage("commit", len(pending))
         self._store.commit(round_, outputs, replaced=replaced, stamps=unchanged)
         for each in pending:
-            known.stamp[each.source.run] = each.source.stamp
-            known.judged_by[each.source.run] = self._judged_by
+            known.stamp[as_utf8(each.source.run)] = each.source.stamp
+            known.judged_by[as_utf8(each.source.run)] = self._judged_by
         self.counts.judged += sum(each.judged for each in done) + len(large)
         self.counts.unchanged += len(unchanged)
 

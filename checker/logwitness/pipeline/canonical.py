@@ -94,6 +94,7 @@ class Canonical(RunSource):
                     writing.take(batch)
             self.small = writing.finish()
             if self.small is None and self._as_it_is:
+                self.file.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(self._source.events, self.file)
             self.swept = True
         finally:
@@ -123,6 +124,7 @@ class _Writing:
 
     def _write(self, *, last: bool) -> None:
         if self._writer is None:
+            self._file.parent.mkdir(parents=True, exist_ok=True)
             self._writer = pq.ParquetWriter(self._file, SCHEMA, **PARQUET)
         groups = list(rechunk(self._held, SMALL))
         self._held = [groups.pop()] if groups and not last and groups[-1].num_rows < SMALL else []

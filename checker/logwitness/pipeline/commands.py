@@ -82,10 +82,11 @@ def audit(
     import msgspec
 
     from loghistory import HistoryError
+    from loghistory.errors import printable
 
     from ..models import Limits
     from .run import audit_on, audit_once
-    from .session import SparkProblem, check_spark, spark_session
+    from .session import SparkProblem, broke_off, check_spark, spark_session
     from .summary import as_text
 
     if not follow and (stop_after is not None or idle is not None):
@@ -99,7 +100,9 @@ def audit(
         else:
             summary = audit_once(source, out, session, limits, verify=verify, large=large)
     except (SparkProblem, HistoryError) as problem:
-        raise click.ClickException(str(problem)) from None
+        raise click.ClickException(printable(str(problem))) from None
+    except Exception as problem:
+        raise click.ClickException(broke_off(problem)) from problem
     click.echo(json.dumps(msgspec.to_builtins(summary)) if as_json else as_text(summary), nl=as_json)
     ctx.exit(summary.exit_status)
 
@@ -134,10 +137,11 @@ def campaign(
     import msgspec
 
     from loghistory import HistoryError
+    from loghistory.errors import printable
 
     from .campaign import NothingToRun, as_text, known_mutants, run_campaign
     from .progress import Progress
-    from .session import SparkProblem, check_spark, spark_session
+    from .session import SparkProblem, broke_off, check_spark, spark_session
 
     chosen: list[str | None] = list(dict.fromkeys(mutants)) or [None]
     try:
@@ -148,6 +152,8 @@ def campaign(
         seeds_of = range(first_seed, first_seed + seeds)
         result = run_campaign(session, Path(out), seeds_of, chosen, Progress())
     except (SparkProblem, HistoryError, NothingToRun) as problem:
-        raise click.ClickException(str(problem)) from None
+        raise click.ClickException(printable(str(problem))) from None
+    except Exception as problem:
+        raise click.ClickException(broke_off(problem)) from problem
     click.echo(json.dumps(msgspec.to_builtins(result)) if as_json else as_text(result), nl=as_json)
     ctx.exit(result.exit_status)

@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from loghistory import Format, HistoryError, RunSource, open_run
+from loghistory import SCHEMA, Format, HistoryError, RunSource, open_run
 from loghistory.columns import joined
 
 from ..checks.contract import Setting, Verdict
@@ -46,6 +46,9 @@ _BYTES_AN_EVENT = {Format.JSON_LINES: 100, Format.ZSTD: 10}
 MANY_LOGS = 256
 """Logs from which on the logs of one history are judged apart."""
 
+
+_READ_AT_ONCE = 1 << 20
+"""Bytes of a file up to which reading it once and keeping its events is cheaper than reading it as often as asked."""
 
 HEAVY_LOG = 500_000
 """Events from which on one of many logs is judged like a history of its own."""
@@ -225,7 +228,6 @@ class _History:
             if self._source.remote and not self._recognised():
                 return
             opened = open_run(self._path, lenient=True, quarantine=self._quarantine, verify=not whole)
-            file.parent.mkdir(parents=True, exist_ok=True)
             self._judge(Canonical(opened, file, self._watch), opened)
         except HistoryError as problem:
             file.unlink(missing_ok=True)
@@ -236,17 +238,17 @@ class _History:
             self._broken(problem)
         if file.exists():
             self._done.files.append((EVENTS, name))
-        elif file.parent.exists():
-            file.parent.rmdir()
 
     def _judge(self, history: Canonical, opened: RunSource) -> None:
         self._row["name"] = opened.manifest.name if opened.manifest else None
         self._row["format"] = str(opened.format)
+        if opened.events.stat().st_size <= _READ_AT_ONCE:
+            history.sweep()  # then all further readings are from memory
         model = model_of(history)
         self._row["model"] = str(model)
         self._defers = model is Model.LOG
         verdict = None
-        if not (self._defers and _is_large(opened, self._task.large)):
+        if not (self._defers and (len(self._logs) > MANY_LOGS or _is_large(opened, self._task.large))):
             with suppress(_TooMuchError):
                 verdict = check_model(history, model, limits=self._task.limits)
         self._defers = False
@@ -265,7 +267,7 @@ class _History:
             return
         if history.small is not None:  # many logs of few events: they need a file to be judged apart
             history.file.parent.mkdir(parents=True, exist_ok=True)
-            with pq.ParquetWriter(history.file, history.small[0].schema, **PARQUET) as writer:
+            with pq.ParquetWriter(history.file, SCHEMA, **PARQUET) as writer:
                 for batch in history.small:
                     writer.write_batch(batch)
             self._row["events_in"] = EVENTS

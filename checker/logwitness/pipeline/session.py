@@ -18,6 +18,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from loghistory.errors import printable
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -38,6 +40,18 @@ appender.file.layout.pattern = %d %p %c{{1}}: %m%n%ex
 
 class SparkProblem(RuntimeError):  # noqa: N818
     """Spark cannot be used; ``str()`` is one sentence with the remedy."""
+
+
+def broke_off(problem: Exception) -> str:
+    """One sentence about a job that Spark gave up; any other error is raised again."""
+    if not type(problem).__module__.startswith(("pyspark", "py4j")):
+        raise problem
+    try:
+        said = [line for line in str(problem).splitlines() if line.strip() and not line.startswith(("\t", " "))]
+    except UnicodeError:
+        said = []
+    told = printable(said[-1].strip())[:300] if said else type(problem).__name__
+    return f"Spark broke off: {told}: nothing of this round is in the tables, start it again"
 
 
 def check_spark(command: str) -> None:

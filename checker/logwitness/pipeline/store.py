@@ -30,7 +30,7 @@ from loghistory import HistoryError
 
 from .files import Files
 from .sources import Pending, Source
-from .tables import EVENTS, RUNS, SMALL_EVENTS, TABLES
+from .tables import EVENTS, RUNS, SMALL_EVENTS, TABLES, as_utf8
 
 MARK = "audit.json"
 COMMIT = "_commit.json"
@@ -59,11 +59,12 @@ class Known:
 
         With ``verify`` it is looked at even if nothing speaks for a change.
         """
-        if self.judged_by.get(source.run) != judged_by:
+        run = as_utf8(source.run)
+        if self.judged_by.get(run) != judged_by:
             return Pending(source)
-        if source.files and not verify and self.stamp.get(source.run) == source.stamp:
+        if source.files and not verify and self.stamp.get(run) == source.stamp:
             return None
-        return Pending(source, self.digest.get(source.run))
+        return Pending(source, self.digest.get(run))
 
 
 class Store:

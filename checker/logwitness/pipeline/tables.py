@@ -93,6 +93,11 @@ SMALL_SCHEMA = pa.schema([pa.field("run_id", _TEXT), *SCHEMA], metadata=SCHEMA.m
 _ROWS = 1 << 16
 
 
+def as_utf8(text: str) -> str:
+    """The text; bytes of a file name that are no UTF-8 appear as escapes."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
 def order_of(table: str) -> list[str]:
     """The columns that put the rows of a table into their one order."""
     more = {"verdicts": ["check"], "violations": ["check", "place"], "losses": ["log", "acks", "fault"]}
@@ -128,7 +133,12 @@ class Rows:
             self._writers[table] = pq.ParquetWriter(
                 self._directory / f"{table}.parquet", TABLES[table], compression="zstd", version="2.6"
             )
-        self._writers[table].write_table(pa.Table.from_pylist(rows, TABLES[table]))
+        try:
+            written = pa.Table.from_pylist(rows, TABLES[table])
+        except UnicodeEncodeError:
+            plain = [{name: as_utf8(v) if isinstance(v, str) else v for name, v in row.items()} for row in rows]
+            written = pa.Table.from_pylist(plain, TABLES[table])
+        self._writers[table].write_table(written)
         self._held[table] = []
 
     def __enter__(self) -> Rows:
