@@ -62,9 +62,8 @@ def may_commit(candidate: int, commit: int, candidate_term: int, current_term: i
 def follower_commit(commit: int, leader_commit: int, flushed: int, verified: int) -> int:
     """Return a follower's commit index after an accepted append_entries or heartbeat.
 
-    ``verified`` is the last offset that this request showed to be equal to the leader's log. Without it, a flushed
-    tail of
-    an older term would be taken for committed.
+    ``verified`` is the last offset that this request showed to be equal to the leader's log. Without it, a flushed tail
+    of an older term would be taken for committed.
     """
     return max(commit, min(leader_commit, flushed, verified))
 
@@ -109,8 +108,7 @@ def follower_visible(leader_visible: int, dirty: int, verified: int) -> int:
     """Return what a follower raises its visible offset to on an accepted request.
 
     The rules page names only ``dirty``; without ``verified`` (see ``follower_commit``) a reader would be shown a tail
-    that
-    the leader does not have.
+    that the leader does not have.
     """
     return min(leader_visible, dirty, verified)
 
@@ -127,8 +125,7 @@ def resolve_quorum_ack(offset: int, term: int, term_at_offset: int, commit: int,
     """Return SUCCESS, TRUNCATED or PENDING for an acks=all append at ``offset`` written in ``term``.
 
     The document's stop conditions (2) and (3), "the term changed and the entry is still there", acknowledge entries
-    that the
-    next leader removes. Instead the entry must be committed, and a loss is reported only once a later term has
+    that the next leader removes. Instead the entry must be committed, and a loss is reported only once a later term has
     committed.
     """
     if term_at_offset == term and commit >= offset:
