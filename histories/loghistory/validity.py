@@ -83,7 +83,8 @@ def kind_codes(kinds: pa.DictionaryArray) -> npt.NDArray[np.int64]:
     """Position in `KINDS` of each event's kind, -1 where it is unknown or null."""
     words = kinds.dictionary.to_pylist()
     table = np.array([_CODE.get(word, -1) for word in words] + [-1], np.int64)
-    codes: npt.NDArray[np.int64] = table[kinds.indices.fill_null(-1).to_numpy(zero_copy_only=False)]
+    indices = kinds.indices.fill_null(len(words)) if kinds.null_count else kinds.indices
+    codes: npt.NDArray[np.int64] = np.take(table, indices.to_numpy(zero_copy_only=False))
     return codes
 
 
