@@ -7,6 +7,7 @@ import os
 import shlex
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -61,7 +62,7 @@ def test_the_right_change_is_proved() -> None:
 
 
 def test_the_wrong_change_comes_with_a_run_that_shows_it(tmp_path: Path) -> None:
-    results = validated("--rules", str(WRONG), "--only", "simulation", cwd=tmp_path, status=1)
+    results = validated("--rules", str(WRONG), "--only", "simulation", "--seeds", "16", cwd=tmp_path, status=1)
     found = next(result for result in results if result["item"] == "visible-on-majority")
     simulate, check = (shlex.split(command) for command in found["again"])
     assert simulate[0] == check[0] == "logwitness"
@@ -86,6 +87,9 @@ def test_the_wrong_change_is_not_proved() -> None:
 def test_whole_validations(rules: tuple[str, ...], status: int, tmp_path: Path) -> None:
     results = validated(*rules, cwd=tmp_path, status=status)
     assert {result["stage"] for result in results} == {"simulation", "traces", "proofs"}
+    if status == 1:  # each stage by itself says what is wrong, and how to see it again
+        shown = {result["stage"] for result in results if result["verdict"] == "violated" and result["again"]}
+        assert shown == {"simulation", "traces", "proofs"}
 
 
 BAD = {
@@ -147,6 +151,21 @@ def test_a_rule_that_raises_is_a_verdict(tmp_path: Path) -> None:
     (result,) = validated("--rules", str(path), "--only", "simulation", "--seeds", "2", cwd=tmp_path, status=1)
     assert result["item"] == "breakdown"
     assert "RuntimeError: no" in result["sentence"]
+
+
+def test_a_file_that_helper_processes_cannot_load_is_an_answer_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "mine.py"
+    path.write_text(
+        "import multiprocessing\n"
+        "if multiprocessing.parent_process() is not None:\n    raise ImportError('not in a helper')\n"
+        "def may_commit(candidate, commit, candidate_term, current_term):\n    return False\n"
+    )
+    began = time.monotonic()
+    (result,) = validated("--rules", str(path), "--only", "simulation", "--seeds", "2", cwd=tmp_path, status=3)
+    assert time.monotonic() - began < 60
+    assert result["verdict"] == "undecided"
+    assert "mine.py:3" in result["sentence"]
+    assert "ImportError: not in a helper" in result["sentence"]
 
 
 def test_without_java_the_traces_are_undecided(tmp_path: Path) -> None:
