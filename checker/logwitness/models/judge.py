@@ -18,6 +18,7 @@ from .choice import Model
 from .kafka import CHECKS as KAFKA
 from .kafka import KafkaHistory
 from .linearizable import LINEARIZABLE, Limits, LinearizableHistory, Partial
+from .lists import ListHistory, are_lists
 
 _SEARCHED = (Model.REGISTER, Model.CAS_REGISTER, Model.KEY_VALUE, Model.SET, Model.QUEUE)
 _COLUMNS = ("seq", "kind", "log", "process", "op", "txn", "f", "offset", "value", "text")
@@ -65,11 +66,15 @@ def check_model(
     ``only`` and ``required`` are ids of `every_check`, ``limits`` those of a search; ``pages`` is a directory that gets
     Porcupine's page (HTML) of every search. Raises `HistoryError` for bad input.
     """
-    if model is Model.LOG:
+    lists = model is Model.LOG and are_lists(source)
+    if model is Model.LOG and not lists:
         return _of_log(source, only, required, progress)
     name = str(source.path)
-    if model is Model.KAFKA:
-        judged: KafkaHistory | LinearizableHistory = KafkaHistory(name)
+    judged: KafkaHistory | LinearizableHistory
+    if lists:
+        judged = ListHistory(name)
+    elif model is Model.KAFKA:
+        judged = KafkaHistory(name)
     else:
         judged = LinearizableHistory(name, model, limits or Limits(), pages)
     events = 0

@@ -30,7 +30,7 @@ from loghistory.errors import quote
 from ..checks import all_checks
 from ..checks.contract import Outcome, Violation, outcome
 
-_KEPT = 10
+KEPT = 10
 _READING = ("poll", "txn")
 
 _IDS = (
@@ -86,12 +86,10 @@ class _Sent:
     """Event that read it first."""
     read_offset: int = -1
     elsewhere: bool = False
-    far: tuple[int, int, Name] | None = None
-    """When it was invoked: offset, event and value of the farthest acknowledged send."""
 
 
 @dataclass(slots=True)
-class _Session:
+class Session:
     """A reader's way through a key since it was put there."""
 
     began: int
@@ -113,12 +111,11 @@ class _Key:
     values: dict[Name, _Sent] = field(default_factory=dict)
     at: dict[int, tuple[Name, int]] = field(default_factory=dict)
     """By offset: the value first seen there, and the event."""
-    far: tuple[int, int, Name] | None = None
     gaps: dict[tuple[int, int], tuple[int, int]] = field(default_factory=dict)
     """From and to which offset a reader went, and the events that gave it both."""
     last_send: int = -1
     open_sends: int = 0
-    sessions: dict[int, _Session] = field(default_factory=dict)
+    sessions: dict[int, Session] = field(default_factory=dict)
     highest: tuple[int, int] = (-1, -1)
     """The highest offset read, and the event."""
 
@@ -147,7 +144,7 @@ class _Send:
 
 
 @dataclass(slots=True)
-class _Open:
+class Open:
     """An operation, with its parts."""
 
     f: str
@@ -178,7 +175,7 @@ class KafkaHistory:
         self.notes: list[str] = []
         self._name = name
         self._keys: dict[str, _Key] = {}
-        self._open: dict[int, _Open] = {}
+        self._open: dict[int, Open] = {}
         self._readers: dict[int, _Reader] = {}
         self._unknown: list[tuple[int, list[_Send]]] = []
         self._strangers: list[tuple[_Key, _Sent]] = []
@@ -201,7 +198,7 @@ class KafkaHistory:
             if op is None or process is None:
                 continue
             if kind == Kind.INVOKE and txn is None:
-                self._open[op] = _Open(f, process, seq, keys=text, to_beginning=offset is not None)
+                self._open[op] = Open(f, process, seq, keys=text, to_beginning=offset is not None)
                 continue
             whole = self._open.get(op if txn is None else txn)
             if whole is None:
@@ -218,6 +215,9 @@ class KafkaHistory:
                 whole.sends[op].offset = offset
                 whole.sends[op].seq = seq
 
+    def _reader(self, process: int) -> _Reader:
+        return self._readers.setdefault(process, _Reader())
+
     def _key(self, log: str | None) -> _Key:
         name = log or ""
         if name not in self._keys:
@@ -231,21 +231,20 @@ class KafkaHistory:
             sent = key.values[value] = _Sent(value)
         if not sent.invokes:
             sent.invoked = seq
-            sent.far = key.far
         sent.invokes += 1
         key.open_sends += 1
         return _Send(key, sent)
 
     def _report(self, check: int, key: _Key | None, sentence: str, *events: int) -> None:
         self._violated[check] += 1
-        if len(self._violations[check]) < _KEPT:
+        if len(self._violations[check]) < KEPT:
             shown = tuple(sorted({seq for seq in events if seq >= 0}))
             self._violations[check].append(Violation(sentence, shown, None if key is None else key.name))
 
     # completions
 
-    def _close(self, whole: _Open, kind: str, seq: int, text: str | None) -> None:
-        reader = self._readers.setdefault(whole.process, _Reader())
+    def _close(self, whole: Open, kind: str, seq: int, text: str | None) -> None:
+        reader = self._reader(whole.process)
         for send in whole.sends.values():
             send.key.open_sends -= 1
             send.key.last_send = seq
@@ -274,7 +273,7 @@ class KafkaHistory:
             reader.positions.clear()
             reader.fresh.clear()
 
-    def _leave_open(self, whole: _Open, seq: int) -> None:
+    def _leave_open(self, whole: Open, seq: int) -> None:
         """Take note of sends of unknown outcome."""
         sends = list(whole.sends.values())
         for send in sends:
@@ -288,7 +287,7 @@ class KafkaHistory:
             problem = f"{quote(text)} is no list of keys"
             raise HistoryError(self._name, seq, "text", problem, "a JSON list of strings", place="seq") from None
 
-    def _assigned(self, whole: _Open, reader: _Reader, text: str | None, seq: int) -> None:
+    def _assigned(self, whole: Open, reader: _Reader, text: str | None, seq: int) -> None:
         keys = self._keys_in(text, seq)
         if whole.to_beginning:
             reader.positions = {}
@@ -305,8 +304,6 @@ class KafkaHistory:
         if offset is None:
             return
         self._place(key, sent, offset, shown)
-        if key.far is None or offset > key.far[0]:
-            key.far = (offset, shown, sent.value)
 
     def _place(self, key: _Key, sent: _Sent, offset: int, seq: int) -> None:
         """The log has the value at the offset, as the one who sent it was told."""
@@ -335,7 +332,7 @@ class KafkaHistory:
             sentence = f"At offset {offset} there is value {there[0]} for one client and value {value} for another."
             self._report(INCONSISTENT_OFFSET, key, sentence, there[1], seq)
 
-    def _uncommitted(self, whole: _Open) -> None:
+    def _uncommitted(self, whole: Open) -> None:
         """What an operation polled of its own sends."""
         if not whole.sends or not whole.polled:
             return
@@ -346,7 +343,7 @@ class KafkaHistory:
                 sentence = f"Value {value} at offset {offset} was read by the very operation that sent it."
                 self._report(UNCOMMITTED_READ, key, sentence, whole.seq, seq)
 
-    def _polled(self, whole: _Open, reader: _Reader, moved: Collection[str], *, failed: bool) -> None:
+    def _polled(self, whole: Open, reader: _Reader, moved: Collection[str], *, failed: bool) -> None:
         """What the operation's polls gave its reader; ``moved`` are keys that a rebalance concerned."""
         if not whole.polled and whole.f == "poll" and not failed:
             for name in reader.positions:
@@ -367,13 +364,13 @@ class KafkaHistory:
 
     @staticmethod
     def _follow(
-        key: _Key, whole: _Open, reader: _Reader, position: tuple[int, int] | None, offset: int, seq: int
+        key: _Key, whole: Open, reader: _Reader, position: tuple[int, int] | None, offset: int, seq: int
     ) -> None:
         """Note how far the reader's way through the key goes."""
         session = key.sessions.get(whole.process)
         if position is None or session is None or session.last != position[0]:
             asked = key.name in reader.fresh
-            key.sessions[whole.process] = _Session(whole.seq, offset, asked, offset, seq)
+            key.sessions[whole.process] = Session(whole.seq, offset, asked, offset, seq)
         else:
             session.last, session.last_seq, session.ended = offset, seq, False
         reader.fresh.discard(key.name)
@@ -550,15 +547,28 @@ class KafkaHistory:
                 self._report(SKIP, key, sentence, before, seq, shown)
 
     def _inverted(self, key: _Key) -> None:
-        for sent in key.values.values():
-            offset = sent.offset if sent.offset is not None else sent.read_offset if sent.read >= 0 else None
-            if sent.far is None or offset is None or sent.invokes != 1:
+        """Values that were sent after another was acknowledged, and are before it."""
+        known = [
+            (sent, sent.offset if sent.offset is not None else sent.read_offset)
+            for sent in key.values.values()
+            if sent.invokes == 1 and (sent.offset is not None or sent.read >= 0)
+        ]
+        acked = sorted((each for each in known if each[0].acked >= 0), key=lambda each: each[0].acked)
+        known.sort(key=lambda each: each[0].invoked)
+        far: tuple[_Sent, int] | None = None
+        done = 0
+        for sent, offset in known:
+            while done < len(acked) and acked[done][0].acked < sent.invoked:
+                if far is None or acked[done][1] > far[1]:
+                    far = acked[done]
+                done += 1
+            if far is None:
                 continue
             self._judged[REAL_TIME_INVERSION] += 1
-            if offset < sent.far[0]:
+            if offset < far[1]:
                 sentence = (
-                    f"Value {sent.far[2]} was acknowledged at offset {sent.far[0]} before the send of value "
+                    f"Value {far[0].value} was acknowledged at offset {far[1]} before the send of value "
                     f"{sent.value} began, which is at offset {offset}."
                 )
                 shown = sent.bound if sent.bound >= 0 else sent.read
-                self._report(REAL_TIME_INVERSION, key, sentence, sent.far[1], sent.invoked, shown)
+                self._report(REAL_TIME_INVERSION, key, sentence, far[0].acked, sent.invoked, shown)
