@@ -76,17 +76,20 @@ class Nodes:
     def __init__(self, voters: Sequence[int]) -> None:
         self.names: list[int] = list(voters)
         self._index = {name: place for place, name in enumerate(self.names)}
-        # The last place answers for "no node", which is -1.
-        self._table = np.full(self._DIRECT + 1, self._NEW, dtype=np.int32)
-        self._table[-1] = -1
-        for name in self.names:
-            if 0 <= name < self._DIRECT:
-                self._table[name] = self._known(name)
+        self._direct: Array | None = None
 
     @property
     def too_many(self) -> str | None:
         """Why the log cannot be judged, if it has too many nodes."""
         return f"more than {MAX_NODES} nodes in one log" if len(self.names) > MAX_NODES else None
+
+    def _table(self) -> Array:
+        """The index of every small node id; made when a node occurs, for many logs have clients alone."""
+        if self._direct is None:
+            # The last place answers for "no node", which is -1.
+            self._direct = np.full(self._DIRECT + 1, self._NEW, dtype=np.int32)
+            self._direct[-1] = -1
+        return self._direct
 
     def indices(self, nodes: Array) -> Array:
         """The index of every node; -1 for none and for those beyond `MAX_NODES`."""
@@ -98,11 +101,12 @@ class Nodes:
             places = np.array([self._place(int(name)) for name in unique], dtype=np.int32)
             result: Array = places[inverse]
         else:
-            result = self._table[nodes]
+            table = self._table()
+            result = table[nodes]
             if int(result.min()) == self._NEW:
                 for name in np.unique(nodes[result == self._NEW]).tolist():
-                    self._table[name] = self._place(name)
-                result = self._table[nodes]
+                    table[name] = self._place(name)
+                result = table[nodes]
         result.flags.writeable = False
         return result
 

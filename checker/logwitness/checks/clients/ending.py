@@ -14,7 +14,7 @@ import numpy as np
 from ..codes import ACKS_ALL, NULL, Words
 from ..columns import Array, Columns, Ints
 from ..contract import Loss
-from ..faults import Faults, empty_ledger, enter_all, ledger_lines
+from ..faults import Faults, Ledger, empty_ledger, enter_all, ledger_lines
 from ..findings import Findings, report
 from .rules import ABORTED_READ, INCONSISTENT_OFFSET, LOST_WRITE, SKIP, UNSEEN
 
@@ -31,7 +31,7 @@ class Ending:
     def __init__(self) -> None:
         self._gaps: dict[tuple[int, int, bool], list[int]] = {}
         self._compacted: list[Ints] = []
-        self._ledger = empty_ledger()
+        self._ledger: Ledger | None = None
         self._has_final = False
 
     def compacted(self, columns: Columns, mask: Array) -> None:
@@ -50,7 +50,9 @@ class Ending:
 
     def losses(self, words: Words) -> tuple[Loss, ...] | None:
         """The loss account, if there was a final read."""
-        return ledger_lines(self._ledger, words) if self._has_final else None
+        if not self._has_final:
+            return None
+        return () if self._ledger is None else ledger_lines(self._ledger, words)
 
     def judge(self, values: Values, known: Known, faults: Faults, found: Findings, compiled: bool) -> None:
         """Judge and enter into ``found``."""
@@ -101,6 +103,9 @@ class Ending:
         for row in np.flatnonzero(missing & ~permitted & ~passed).tolist():
             ended.report(found, UNSEEN, row, row_read=-1)
         rows = np.flatnonzero(permitted)
+        if not len(rows):
+            return
+        self._ledger = self._ledger or empty_ledger()
         entries = ended.last[rows] - ended.offset[rows] + 1
         columns = (ended.acks[rows], ended.ok_seq[rows], ended.ok_time[rows], entries, ended.size[rows])
         enter_all.form(compiled)(self._ledger, faults, *columns)
