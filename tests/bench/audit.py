@@ -100,6 +100,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="10 million events instead of 100 million")
     quick = parser.parse_args().quick
+    sys.stdout.reconfigure(line_buffering=True)
     most, logs, files = (10, 20_000, 1_000) if quick else (100, 100_000, 10_000)
     check_spark("audit")
     figures: dict[str, float] = {"events": most * MILLION}

@@ -28,7 +28,7 @@ _MASTER = click.option(
 @click.option(
     "--large",
     type=click.IntRange(1),
-    default=6_000_000,
+    default=50_000_000,
     show_default=True,
     metavar="EVENTS",
     help="Several tasks judge one history from so many events on.",

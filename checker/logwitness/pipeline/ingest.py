@@ -37,8 +37,8 @@ UNREADABLE = "unreadable"
 NO_HISTORY = "no history"
 """Verdict on a remote file that is none."""
 
-LARGE = 6_000_000
-"""Events from which on several tasks judge one history."""
+LARGE = 50_000_000
+"""Events from which on several tasks judge one history. Below, one pass of one task is faster, and fits into memory."""
 
 _BYTES_AN_EVENT = {Format.JSON_LINES: 100, Format.ZSTD: 10}
 """About, where nothing says the number of events."""

@@ -53,7 +53,7 @@ def judge_many_logs(spark: SparkSession, large: Large) -> ManyLogs:
         count = pq.read_metadata(file).num_row_groups
     slices = min(count, 4 * context.defaultParallelism)
     pieces = [_Groups(count * i // slices, count * (i + 1) // slices) for i in range(slices)]
-    buckets = max(context.defaultParallelism, int(large.row["events"]) // BUCKET_EVENTS + 1)
+    buckets = max(4 * context.defaultParallelism, int(large.row["events"]) // BUCKET_EVENTS + 1)
     sent = context.parallelize(pieces, slices).flatMap(partial(_spread, large=large, buckets=buckets))
     gathered = sent.partitionBy(buckets, _same)
     result = ManyLogs(Setting(()).keep)

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 OLDEST_JAVA = 17
 _VERSION = re.compile(r'version "(?:1\.)?(\d+)')
 
+_SCRATCH = "logwitness-spark-"
+
 _LOGGING = """\
 status = error
 rootLogger.level = warn
@@ -85,7 +87,8 @@ def spark_session(name: str, master: str | None, settings: Mapping[str, str] | N
     """
     from pyspark.sql import SparkSession
 
-    scratch = Path(tempfile.mkdtemp(prefix="logwitness-spark-"))
+    _discard_old()
+    scratch = Path(tempfile.mkdtemp(prefix=f"{_SCRATCH}{os.getpid()}-"))
     log = scratch / "spark.log"
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ
     chosen = master or (None if submitted else "local[*]")
@@ -117,6 +120,18 @@ def spark_session(name: str, master: str | None, settings: Mapping[str, str] | N
                 _end_java()
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _discard_old() -> None:
+    """Remove what sessions that were killed have left."""
+    for place in Path(tempfile.gettempdir()).glob(f"{_SCRATCH}*-*"):
+        pid = place.name.removeprefix(_SCRATCH).split("-")[0]
+        try:
+            os.kill(int(pid), 0)
+        except ProcessLookupError:
+            shutil.rmtree(place, ignore_errors=True)
+        except (ValueError, OSError):
+            pass  # another one's
 
 
 def _settings(scratch: Path, master: str | None, *, submitted: bool) -> dict[str, str]:
