@@ -10,7 +10,7 @@ import msgspec
 
 from loghistory import RunSource
 
-from ..checks import FAMILIES, all_checks
+from ..checks import all_checks, families_of
 from ..checks.contract import Check, Outcome, Verdict, outcome, worst
 from ..engine.local import Progress, check
 from ..engine.run import RunVerdict, exit_status
@@ -45,7 +45,7 @@ def judged_by() -> list[tuple[str, Check, tuple[Model, ...]]]:
     of_kafka = {each.id for each in KAFKA}
     listed = [
         (family.name, each, (Model.LOG, Model.KAFKA) if each.id in of_kafka else (Model.LOG,))
-        for family in FAMILIES
+        for family in families_of(None)
         for each in family.checks
     ]
     return [*listed, ("models", LINEARIZABLE, _SEARCHED)]
