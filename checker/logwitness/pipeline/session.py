@@ -7,6 +7,7 @@ start, the error names that file.
 from __future__ import annotations
 
 import importlib.util
+import logging
 import os
 import re
 import shutil
@@ -87,6 +88,7 @@ def spark_session(name: str, master: str | None, settings: Mapping[str, str] | N
     """
     from pyspark.sql import SparkSession
 
+    logging.getLogger("py4j").setLevel(logging.CRITICAL + 1)  # it tells of every interrupt at length
     _discard_old()
     scratch = Path(tempfile.mkdtemp(prefix=f"{_SCRATCH}{os.getpid()}-"))
     log = scratch / "spark.log"
@@ -147,9 +149,9 @@ def _settings(scratch: Path, master: str | None, *, submitted: bool) -> dict[str
         "spark.log.level": "WARN",
     }
     if not submitted:
-        logging = scratch / "log4j2.properties"
-        logging.write_text(_LOGGING.format(file=scratch / "spark.log"))
-        java = f"-Dlog4j2.configurationFile={logging.as_uri()} -Dderby.system.home={scratch}"
+        log4j = scratch / "log4j2.properties"
+        log4j.write_text(_LOGGING.format(file=scratch / "spark.log"))
+        java = f"-Dlog4j2.configurationFile={log4j.as_uri()} -Dderby.system.home={scratch}"
         settings["spark.driver.extraJavaOptions"] = java
     if master is not None and master.startswith("local"):
         settings |= {"spark.local.dir": str(scratch), "spark.driver.host": "127.0.0.1"}
