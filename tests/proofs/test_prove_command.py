@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -30,6 +32,15 @@ def test_a_proof_by_name() -> None:
     result = run("commit-rule")
     assert result.exit_code == 0
     assert result.stdout.startswith("proved  commit-rule")
+
+
+def test_the_same_command_shows_the_same_counterexample() -> None:
+    program = "from logspec.proofs.cli import prove; prove()"
+    command = [sys.executable, "-c", program, "acks/twin/ack-on-term-change", "--json"]
+    said = [subprocess.run(command, capture_output=True, check=True, timeout=300).stdout for _ in range(2)]
+    first, second = (json.loads(text)[0]["counterexample"] for text in said)
+    assert first.startswith("breaks success-is-committed")
+    assert first == second
 
 
 def test_json_has_a_result_for_each_claim() -> None:

@@ -145,7 +145,7 @@ def refute(proof: Proof, wanted: str, goal: str, rules: Rules, without: frozense
 
 
 def _solver(timeout: float, assume: Sequence[z3.BoolRef], *, apart: bool = False) -> z3.Solver:
-    """A solver with these assumptions; ``apart``: it does not see what was asked before, so its models repeat.
+    """A solver with these assumptions; ``apart``: it does not see what was asked before.
 
     The plain solver: what z3 chooses by itself tries other ways first, each for a while by the clock, so that answers
     would differ on a busy machine.
