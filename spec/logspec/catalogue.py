@@ -224,7 +224,7 @@ def render(catalogue: Catalogue) -> str:
     lines = [
         "# Invariants",
         "",
-        "Made from `spec/catalogue.yaml` by `python -m logspec.catalogue --write docs/catalogue.md`; do not edit.",
+        "Made from `spec/catalogue.yaml` by `logwitness spec catalogue --write docs/catalogue.md`; do not edit.",
         "",
         "- TLA+: operators that TLC checks (`logwitness spec check`).",
         "- Proof: goals of `logwitness spec prove`.",
@@ -286,7 +286,3 @@ def catalogue(write: Path | None) -> None:
     partial = write.with_name(write.name + ".partial")
     partial.write_text(text, encoding="utf-8")
     partial.replace(write)
-
-
-if __name__ == "__main__":
-    catalogue()

@@ -92,18 +92,20 @@ def proofs(rules: Path | None, seeds: int, say: Say) -> Iterator[Result]:
     """Prove what is claimed of the rules; yield one result a claim. ``seeds`` is not used: a proof is of all runs."""
     try:
         from logspec.proofs import ProofResult, prove
+        from logspec.proofs.rules import RulesError, installed_rules, load_rules
     except ModuleNotFoundError as problem:
         yield _result("proofs", "stage", "undecided", missing(problem))
         return
-    load = _installed("logwitness.rules", "load")
-    if load is None:
-        yield _result("proofs", "stage", "undecided", "nothing is installed that has rules (logwitness.rules)")
+    try:
+        chosen = installed_rules() if rules is None else load_rules(rules)
+    except RulesError as problem:
+        yield _result("proofs", "stage", "undecided", str(problem))
         return
 
     def tell(result: ProofResult) -> None:
         say(f"{result.name} {result.seconds:.1f} s")
 
-    for answer in prove(None, None if rules is None else load(rules), progress=tell):
+    for answer in prove(None, chosen, progress=tell):
         if answer.ok:
             verdict, sentence = "holds", f"as expected, {answer.seconds:.1f} s"
         elif answer.answer in ("sat", "unsat"):
