@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib import metadata
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
+import loghistory
 from loghistory import HistoryError, open_run
 
 from ..checks.contract import Outcome, Verdicts
@@ -71,7 +73,7 @@ class Audit:
         self._verify = verify
         self._large = large
         self._shell = shell
-        self._judged_by = f"{metadata.version('logwitness')} {limits}"
+        self._judged_by = f"{_checker()} {limits}"
         self._known = store.known()
         self.counts = Counts()
 
@@ -180,6 +182,16 @@ class Audit:
             logs.add(first[log], log, verdicts)
         verdict = concluded(run, events, logs.by_log(), notes=large.notes)
         return msgspec.structs.replace(verdict, logs=logs.logs)
+
+
+def _checker() -> str:
+    """What judges: the version, and a digest of the sources that verdicts depend on."""
+    digest = hashlib.sha256()
+    ours = Path(__file__).parents[1]
+    for place in (ours / "checks", ours / "engine", ours / "models", Path(loghistory.__file__).parent):
+        for source in sorted(place.rglob("*.py")):
+            digest.update(source.read_bytes())
+    return f"{metadata.version('logwitness')} {digest.hexdigest()[:12]}"
 
 
 def _round(pending: Iterator[Pending]) -> list[Pending]:

@@ -220,7 +220,7 @@ def _write(out: Path, rows: Sequence[dict[str, Any]], runs: Sequence[tuple[str, 
 
 
 def as_text(campaign: Campaign) -> str:
-    """The result for people, in 80 columns."""
+    """The result for people."""
     last = campaign.first_seed + campaign.seeds - 1
     lines = [f"seeds {campaign.first_seed} to {last}"]
     lines.append(f"{'whose runs':<36}{'runs':>8}{'rejected':>10}{'first seed':>12}  by")
