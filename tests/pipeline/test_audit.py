@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections import defaultdict
 from pathlib import Path
@@ -219,3 +220,17 @@ def test_the_summary_is_there_for_people_and_machines(recorded: Path) -> None:
     assert summary["histories"] == len(runs)
     assert summary["events"] == sum(row["events"] for row in runs)
     assert summary["checks"]["one-vote-per-term"]["histories"] == 2
+
+
+def test_any_file_name_will_do(tmp_path: Path, audited: Auditor) -> None:
+    source, out = tmp_path / "source", tmp_path / "out [1]*{a}"
+    names = [b"a b.jsonl", b"[x]*{1}?.jsonl", b"new\nline.jsonl", b"no utf-8 \xff.jsonl", "größe.jsonl".encode()]
+    source.mkdir()
+    for name in names:
+        shutil.copy(RUNS / "reference-jsonl" / "events.jsonl", os.path.join(os.fsencode(source), name))  # noqa: PTH118
+    first = audited(source, out, large=10)
+    assert (first.judged, first.exit_status) == (5, 0)
+    assert {Path(row["run"]).name for row in rows(out, "runs")} == {
+        name.decode("utf-8", "backslashreplace") for name in names
+    }
+    assert audited(source, out, large=10).judged == 0

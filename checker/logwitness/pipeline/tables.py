@@ -95,7 +95,10 @@ _ROWS = 1 << 16
 
 def as_utf8(text: str) -> str:
     """The text; bytes of a file name that are no UTF-8 appear as escapes."""
-    return text.encode("utf-8", "backslashreplace").decode()
+    try:
+        return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+    except UnicodeEncodeError:  # no file name, but half a character
+        return text.encode("utf-8", "backslashreplace").decode()
 
 
 def order_of(table: str) -> list[str]:
