@@ -6,7 +6,10 @@ members, and never holds more than one block; a stream that expands beyond all p
 
 from __future__ import annotations
 
+import gzip
+import zlib
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
@@ -20,6 +23,8 @@ CODECS = {b"\x28\xb5\x2f\xfd": "zstd", b"\x1f\x8b": "gzip"}
 MAX_RATIO = 1000
 """A stream that expands to more than this times its size, beyond `FREE` bytes, is refused as a bomb."""
 FREE = 16 << 20
+
+_BROKEN = (OSError, EOFError, zlib.error, pa.ArrowException, MemoryError)
 
 _ARCHIVES = {
     b"PK\x03\x04": "a zip archive",
@@ -58,8 +63,15 @@ class Reader:
         self._open()
 
     def _open(self) -> None:
-        self._raw = pa.OSFile(str(self._path))
-        self._stream = pa.CompressedInputStream(self._raw, self._codec)
+        self._raw: Any
+        self._stream: Any
+        if self._codec == "gzip":
+            # The stream of pyarrow does not give back its memory after damage.
+            self._raw = self._path.open("rb")
+            self._stream = gzip.GzipFile(fileobj=self._raw)
+        else:
+            self._raw = pa.OSFile(str(self._path))
+            self._stream = pa.CompressedInputStream(self._raw, self._codec)
 
     def read(self, size: int) -> bytes:
         """Up to ``size`` further bytes, none at the end; `BrokenStream` where the stream is cut off or damaged."""
@@ -67,7 +79,7 @@ class Reader:
             raise self._broken
         try:
             data: bytes = self._stream.read(size)
-        except (OSError, pa.ArrowException, MemoryError) as error:
+        except _BROKEN as error:
             self._broken = self._what_broke(error)
             data = self._last_bytes(size)
             if not data:
@@ -81,7 +93,7 @@ class Reader:
         return data
 
     def _what_broke(self, error: Exception) -> BrokenStream:
-        if "Truncated" in str(error):
+        if isinstance(error, EOFError) or "Truncated" in str(error):
             remedy = "record it again, or read up to the last whole event with --lenient"
             return BrokenStream(
                 Reason.CUT_OFF, HistoryError(self._path, None, None, "the compressed file is cut off", remedy)
@@ -108,7 +120,7 @@ class Reader:
                 to_skip -= skipped
             while len(last) < size and (byte := self._stream.read(1)):
                 last += byte
-        except (OSError, pa.ArrowException, MemoryError):
+        except _BROKEN:
             pass
         return bytes(last)
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import subprocess
 import sys
 import zlib
@@ -16,6 +17,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+
+from loghistory import HistoryError, open_run
 
 MEMORY = 2 << 30
 PEAK = 700 << 20
@@ -232,3 +235,22 @@ def test_all_in_bounded_memory_and_time(judged: dict[str, dict[str, Any]]) -> No
     assert len(judged) == len(UNREADABLE) + len(GAPS) + 1
     assert judged[""]["peak"] < PEAK
     assert judged[""]["seconds"] < 120
+
+
+def test_many_damaged_files_cost_no_more_than_one(tmp_path: Path) -> None:
+    whole = gzip.compress(OP.encode() * 90)
+    path = tmp_path / "damaged.edn.gz"
+    before = 0
+    for number in range(600):
+        place = len(whole) // 2 + number % 50
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 255]) + whole[place + 1 :])
+        with pytest.raises(HistoryError):
+            open_run(path).table()
+        if number == 100:
+            before = _resident()
+    assert _resident() - before < 16 << 20
+
+
+def _resident() -> int:
+    """Bytes of memory that this process has now."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
