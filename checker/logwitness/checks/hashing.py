@@ -88,12 +88,12 @@ def roomy(table: Table, used: int, more: int, compiled: bool) -> Table:
 
 
 def grown(array: Array, used: int, more: int, fill: int) -> Array:
-    """The array with room for ``more`` values behind the ``used`` ones; if it has none, at least half as long again.
+    """The array with room for ``more`` values behind the ``used`` ones; if it has none, at least a quarter longer.
 
     It must own its memory and have no views: it is enlarged in place, so that no column is ever in memory twice.
     """
     if used + more > len(array):
         before = len(array)
-        array.resize(max(3 * before // 2, used + more), refcheck=False)
+        array.resize(max(5 * before // 4, used + more), refcheck=False)
         array[before:] = fill
     return array
