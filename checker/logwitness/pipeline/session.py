@@ -11,9 +11,11 @@ import logging
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -106,7 +108,7 @@ def spark_session(name: str, master: str | None, settings: Mapping[str, str] | N
     problem = None
     try:
         try:
-            with _output_to(log, enabled=not submitted):
+            with _output_to(log, enabled=not submitted), _interrupts_kept() as interrupts:
                 session = builder.getOrCreate()
         except Exception as error:
             problem = " ".join(str(error).split())[:300] or type(error).__name__
@@ -114,6 +116,8 @@ def spark_session(name: str, master: str | None, settings: Mapping[str, str] | N
         if problem is not None:
             raise SparkProblem(f"Spark did not start ({problem}); what it printed is in {kept}")
         try:
+            if interrupts:
+                raise KeyboardInterrupt
             yield session
         finally:
             with _output_to(log, enabled=not submitted):
@@ -122,6 +126,20 @@ def spark_session(name: str, master: str | None, settings: Mapping[str, str] | N
                 _end_java()
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
+
+
+@contextmanager
+def _interrupts_kept() -> Iterator[list[int]]:
+    """SIGINT is only noted meanwhile: Java that is interrupted while it starts would stay for ever."""
+    noted: list[int] = []
+    if threading.current_thread() is not threading.main_thread():
+        yield noted
+        return
+    before = signal.signal(signal.SIGINT, lambda number, frame: noted.append(number))
+    try:
+        yield noted
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _discard_old() -> None:
