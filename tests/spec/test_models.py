@@ -13,6 +13,7 @@ from logspec.catalogue import read_catalogue
 from logspec.check import Checked, check_model, prelude
 from logspec.counterexample import to_history
 from logspec.models import Model, load_models
+from logspec.tlc import EXIT_OK, run_tlc
 from logspec.toolchain import VERSIONS, Toolchain, find_toolchain
 
 MODELS = load_models()
@@ -66,12 +67,13 @@ def the_checker_sees(mutant: Model, directory: Path) -> None:
 @pytest.mark.long
 @pytest.mark.timeout(8000)
 @pytest.mark.parametrize("name", HOLDING)
-def test_both_versions_of_tlc_count_the_same(name: str) -> None:
-    found = [
-        check_model(MODELS[name], find_toolchain(version=version), seconds=3600).outcome.distinct
-        for version in VERSIONS
-    ]
-    assert found == [MODELS[name].distinct] * len(VERSIONS)
+def test_the_other_versions_of_tlc_count_the_same(name: str, tools: Toolchain) -> None:
+    """The number that is pinned is that of the version that the tests above run."""
+    model = MODELS[name]
+    for version in set(VERSIONS) - {tools.version}:
+        other = find_toolchain(version=version)
+        outcome = run_tlc(other, model.module, model.configuration, coverage=False, seconds=3600)
+        assert (outcome.status, outcome.violated, outcome.distinct) == (EXIT_OK, None, model.distinct)
 
 
 def test_the_promises_that_mutants_break_are_all_promised() -> None:
