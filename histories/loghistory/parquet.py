@@ -191,24 +191,12 @@ def _group(
         found = file.read_row_group(group, columns=["kind"]).column("kind")
         if not kinds.intersection(pc.unique(pc.cast(found, pa.string())).to_pylist()):
             names = {"kind"}
-    blank = _blank(file.metadata.row_group(group))
-    present = [name for name in file.schema_arrow.names if name in names and name not in blank] or ["seq"]
+    # The index of a column chunk is not asked for anything: pyarrow ends the process over a damaged one.
+    present = [name for name in file.schema_arrow.names if name in names] or ["seq"]
     for batch in file.iter_batches(batch_rows, row_groups=[group], columns=present):
         batch.validate(full=True)
         for part in unpacked.parts(batch):
             yield _with_columns(part, [name for name in _TYPES if name in names])
-
-
-def _blank(group: pq.RowGroupMetaData) -> set[str]:
-    """The columns of a row group that hold nothing but nulls, as its index says: they need no reading."""
-    chunks = (group.column(place) for place in range(group.num_columns))
-    return {
-        chunk.path_in_schema
-        for chunk in chunks
-        if chunk.is_stats_set
-        and chunk.statistics.has_null_count
-        and chunk.statistics.null_count == chunk.num_values == group.num_rows
-    }
 
 
 def _good(

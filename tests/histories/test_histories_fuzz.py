@@ -128,3 +128,8 @@ def test_any_objects(events: list[dict[str, object]]) -> None:
     """Lines that are JSON as Python writes it, NaN and infinities included, and columns with values of all sorts."""
     lines = [json.dumps({"seq": n, "time": n, "kind": "stop", "node": 1} | event) for n, event in enumerate(events)]
     judge(HEADER + "\n".join(lines).encode())
+
+
+@pytest.mark.parametrize("path", sorted((Path(__file__).parent / "damaged").iterdir()), ids=lambda path: path.stem)
+def test_files_that_ended_the_process(path: Path) -> None:
+    judge(path.read_bytes())
