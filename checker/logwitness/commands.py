@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from .limits import search_limits
+
 if TYPE_CHECKING:
     from .models import Limits
     from .report.gate import Gate
@@ -43,22 +45,7 @@ def _known_ids(ctx: click.Context, parameter: click.Parameter, names: tuple[str,
 @click.option("--format", "format_", type=click.Choice(FORMATS), help="Format of the files; default: by content.")
 @click.option("--model", type=click.Choice(MODELS), help="What is judged; default: by the operations seen.")
 @click.option("--initial", metavar="JSON", help="Initial value of a register or key; default: null, 0 or as read.")
-@click.option(
-    "--timeout",
-    type=click.FloatRange(0, 1e8, min_open=True),
-    default=60.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="Give up a search (registers, key-value stores, sets, queues) after this time: undecided.",
-)
-@click.option(
-    "--memory-limit",
-    type=click.IntRange(64, 1 << 30),
-    default=2048,
-    show_default=True,
-    metavar="MIB",
-    help="Give up a search that takes more memory than this: undecided.",
-)
+@search_limits("(registers, key-value stores, sets, queues)")
 @click.option(
     "--visualise",
     "pages",

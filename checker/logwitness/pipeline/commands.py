@@ -7,6 +7,8 @@ from pathlib import Path
 
 import click
 
+from ..limits import search_limits
+
 _MASTER = click.option(
     "--master", metavar="URL", help="Spark master; default: that of spark-submit, else all cores here (local[*])."
 )
@@ -34,22 +36,7 @@ _MASTER = click.option(
     help="Several tasks judge one history from so many events on.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as one JSON object.")
-@click.option(
-    "--timeout",
-    type=click.FloatRange(0, 1e8, min_open=True),
-    default=60.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="Give up a search in one history after this time: undecided.",
-)
-@click.option(
-    "--memory-limit",
-    type=click.IntRange(64, 1 << 30),
-    default=2048,
-    show_default=True,
-    metavar="MIB",
-    help="Give up a search that takes more memory than this: undecided.",
-)
+@search_limits("in one history")
 @click.pass_context
 def audit(
     ctx: click.Context,

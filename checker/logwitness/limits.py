@@ -1,0 +1,34 @@
+"""The options that bound a search, the same for every command that judges."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+import click
+
+Command = TypeVar("Command", bound=Callable[..., object])
+
+
+def search_limits(what: str) -> Callable[[Command], Command]:
+    """Add ``--timeout`` (seconds) and ``--memory-limit`` (MiB) to a command; ``what`` says which searches are meant."""
+    timeout = click.option(
+        "--timeout",
+        type=click.FloatRange(0, 1e8, min_open=True),
+        default=60.0,
+        show_default=True,
+        metavar="SECONDS",
+        help=f"Give up a search {what} after this time: undecided.",
+    )
+    memory_limit = click.option(
+        "--memory-limit",
+        type=click.IntRange(64, 1 << 30),
+        default=2048,
+        show_default=True,
+        metavar="MIB",
+        help="Give up a search that takes more memory than this: undecided.",
+    )
+    return lambda command: timeout(memory_limit(command))
+
+
+__all__ = ["search_limits"]
