@@ -279,8 +279,7 @@ def _remarks(source: RunSource) -> list[str]:
     """What is to be said of one file; that a process was killed is no surprise in a run of several."""
     if not source.events.name.endswith(UNFINISHED):
         return source.notes
-    aside = source.notes[-1:] if source.set_aside else []
-    return ["Its process was killed; its events go up to its last whole one.", *aside]
+    return ["Its process was killed; its events go up to its last whole one.", *source.set_aside_notes]
 
 
 def merge_runs(

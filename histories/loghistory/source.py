@@ -63,10 +63,13 @@ class RunSource:
             found.append("There is no manifest: the recording was killed, or is still going on.")
         if self._torn:
             found.append("The file of events has no proper end; the events are those up to its last whole one.")
-        if self.set_aside:
-            counts = ", ".join(f"{count} {reason}" for reason, count in sorted(self.set_aside.items()))
-            found.append(f"Set aside: {counts}.")
-        return found
+        return found + self.set_aside_notes
+
+    @property
+    def set_aside_notes(self) -> list[str]:
+        """The remark on what lenient reading set aside, if there was any."""
+        counts = ", ".join(f"{count} {reason}" for reason, count in sorted(self.set_aside.items()))
+        return [f"Set aside: {counts}."] if counts else []
 
     def batches(
         self,
