@@ -9,7 +9,15 @@ from __future__ import annotations
 import shlex
 from typing import Any
 
-from quorumlog.judging import BREAKDOWN, CONVERGENCE, REFERENCE, Candidate
+from quorumlog.judging import (
+    BREAKDOWN,
+    CONVERGENCE,
+    REFERENCE,
+    Candidate,
+    known_to_the_judge,
+    said_of_breakdown,
+    said_of_no_convergence,
+)
 from quorumlog.mutants import MUTANTS
 from quorumlog.simulation.runs import made_by, simulate
 from quorumlog.simulation.settings import SETTINGS
@@ -37,7 +45,7 @@ def play(seed: int, mutant: str | None = None) -> dict[str, Any]:
         command += ["--mutant", mutant]
     played: dict[str, Any] = {
         "table": None,
-        "configuration": {"voters": list(range(configuration.nodes)), "write_caching": configuration.write_caching},
+        "configuration": known_to_the_judge(configuration),
         "made_by": made_by(seed, configuration, mutant),
         "setting": setting,
         "command": shlex.join(command),
@@ -46,11 +54,8 @@ def play(seed: int, mutant: str | None = None) -> dict[str, Any]:
     try:
         played["table"], outcome = simulate(seed, configuration, candidate.make_core)
     except (LookupError, ValueError) as error:  # a core contradicts its own log
-        said = " ".join(str(error).split())
-        played["problem"] = (BREAKDOWN, f"the run breaks off: {type(error).__name__}: {said}")
+        played["problem"] = (BREAKDOWN, said_of_breakdown(error))
         return played
     if candidate == REFERENCE and not outcome.converged:
-        seconds = f"{configuration.settle / 1e9:g} s"
-        sentence = f"the cluster did not converge within {seconds} after all faults were healed"
-        played["problem"] = (CONVERGENCE, sentence)
+        played["problem"] = (CONVERGENCE, said_of_no_convergence(configuration))
     return played

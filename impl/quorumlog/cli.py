@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import secrets
-import shlex
 import shutil
 import sys
 import time
@@ -25,7 +24,7 @@ from rich.table import Table
 from loghistory import Format, HistoryError
 from quorumlog.hunt import RUN_SECONDS
 from quorumlog.hunt import hunt as run_hunt
-from quorumlog.judging import Candidate, NoJudgeError, Rejection, load_judge, shrunk
+from quorumlog.judging import Candidate, NoJudgeError, Rejection, load_judge, show_again, shrunk
 from quorumlog.mutants import MUTANTS, Mutant
 from quorumlog.parallel import HelperError
 from quorumlog.raft.core import RaftCore
@@ -37,7 +36,7 @@ from quorumlog.simulation.configuration import (
     configuration_from_json,
 )
 from quorumlog.simulation.durations import format_duration, parse_duration
-from quorumlog.simulation.faults import FaultPlanError, Plan, plan_from_json, plan_to_json
+from quorumlog.simulation.faults import FaultPlanError, Plan, plan_from_json
 from quorumlog.simulation.raft_cluster import Outcome
 from quorumlog.simulation.runs import save_run
 from quorumlog.simulation.runs import simulate as play
@@ -351,16 +350,8 @@ def _hunt_one(candidate: Candidate, seeds: range, processes: int) -> bool:
 def _show_again(candidate: Candidate, small: Rejection) -> list[str]:
     """The commands that show a rejection again."""
     who = candidate.mutant or ("reference" if candidate.rules is None else "rules")
-    directory = f"out/hunted-{who}-{small.seed}"
-    arguments = ["logwitness", "simulate", "--seed", str(small.seed)]
-    if candidate.mutant is not None:
-        arguments += ["--mutant", candidate.mutant]
-    else:
-        arguments += ["--setting", small.setting]
-    if candidate.rules is not None:
-        arguments += ["--rules", candidate.rules]
-    arguments += ["--faults", json.dumps(plan_to_json(small.plan)), "--force", "-o", directory]
-    return ["again    " + shlex.join(arguments), f"         logwitness check {directory}"]
+    make, judge = show_again(candidate, small.seed, small.setting, small.plan, f"out/hunted-{who}-{small.seed}")
+    return [f"again    {make}", f"         {judge}"]
 
 
 def _progress(budget: int) -> Callable[[int], None]:

@@ -7,6 +7,8 @@ all faults were healed, or when a core or a disk breaks down.
 
 from __future__ import annotations
 
+import json
+import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -20,7 +22,7 @@ from quorumlog.mutants import MUTANTS
 from quorumlog.raft.core import RaftCore
 from quorumlog.rules_file import core_of
 from quorumlog.simulation.configuration import ClusterConfiguration
-from quorumlog.simulation.faults import Plan, shrink
+from quorumlog.simulation.faults import Plan, plan_to_json, shrink
 from quorumlog.simulation.raft_node import CoreFactory
 from quorumlog.simulation.runs import simulate
 from quorumlog.simulation.settings import SETTINGS
@@ -97,8 +99,36 @@ def judge_table(
     table: pa.Table, configuration: ClusterConfiguration, only: Sequence[str] | None = None
 ) -> dict[str, Any]:
     """What the judge says about a simulated run that is not in files; ``only``: the ids of the checks wanted."""
-    made_with = {"voters": list(range(configuration.nodes)), "write_caching": configuration.write_caching}
-    return load_judge()(table, only, configuration=made_with)
+    return load_judge()(table, only, configuration=known_to_the_judge(configuration))
+
+
+def known_to_the_judge(configuration: ClusterConfiguration) -> dict[str, Any]:
+    """What a judge must know of how a run was made."""
+    return {"voters": list(range(configuration.nodes)), "write_caching": configuration.write_caching}
+
+
+def said_of_breakdown(error: Exception) -> str:
+    """The sentence about a run that broke off."""
+    return f"the run breaks off: {type(error).__name__}: {' '.join(str(error).split())}"
+
+
+def said_of_no_convergence(configuration: ClusterConfiguration) -> str:
+    """The sentence about a run whose nodes did not come to agree."""
+    return f"the cluster did not converge within {configuration.settle / 1e9:g} s after all faults were healed"
+
+
+def show_again(candidate: Candidate, seed: int, setting: str, plan: Plan | None, directory: str) -> tuple[str, str]:
+    """The commands that make a run again in ``directory``, and judge it; ``plan`` None: the one that is drawn."""
+    arguments = ["logwitness", "simulate", "--seed", str(seed)]
+    if candidate.mutant is not None:
+        arguments += ["--mutant", candidate.mutant]
+    else:
+        arguments += ["--setting", setting]
+    if candidate.rules is not None:
+        arguments += ["--rules", candidate.rules]
+    if plan is not None:
+        arguments += ["--faults", json.dumps(plan_to_json(plan))]
+    return shlex.join([*arguments, "--force", "-o", directory]), f"logwitness check {directory}"
 
 
 def judge_seed(candidate: Candidate, seed: int) -> Judged:
@@ -117,8 +147,8 @@ def judge_run(candidate: Candidate, seed: int, setting: str, configuration: Clus
             return Judged((), {})  # a mutant is to be caught by its check
         if candidate == REFERENCE and not isinstance(error, (LookupError, ValueError)):
             raise
-        sentence = f"the run breaks off: {type(error).__name__}: {' '.join(str(error).split())}"
-        return Judged((Rejection(seed, setting, BREAKDOWN, sentence, (), configuration.plan or ()),), {})
+        rejection = Rejection(seed, setting, BREAKDOWN, said_of_breakdown(error), (), configuration.plan or ())
+        return Judged((rejection,), {})
     rejections = []
     facts = {}
     for check in judge_table(table, configuration, candidate.checks)["checks"]:
@@ -128,7 +158,7 @@ def judge_run(candidate: Candidate, seed: int, setting: str, configuration: Clus
             events = tuple(shown["events"])
             rejections.append(Rejection(seed, setting, check["id"], shown["sentence"], events, outcome.plan))
     if candidate.mutant is None and not outcome.converged:
-        sentence = f"the cluster did not converge within {configuration.settle / 1e9:g} s after all faults were healed"
+        sentence = said_of_no_convergence(configuration)
         rejections.append(Rejection(seed, setting, CONVERGENCE, sentence, (), outcome.plan))
     return Judged(tuple(rejections), facts)
 
@@ -162,6 +192,10 @@ __all__ = [
     "judge_run",
     "judge_seed",
     "judge_table",
+    "known_to_the_judge",
     "load_judge",
+    "said_of_breakdown",
+    "said_of_no_convergence",
+    "show_again",
     "shrunk",
 ]

@@ -6,18 +6,16 @@ first seed is kept and its faults are shrunk, so that the row in the table comes
 
 from __future__ import annotations
 
-import json
-import shlex
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from quorumlog.hunt import RUN_SECONDS
-from quorumlog.judging import BREAKDOWN, Candidate, NoJudgeError, Rejection, judge_seed, load_judge, shrunk
+from quorumlog.judging import BREAKDOWN, Candidate, NoJudgeError, Rejection, judge_seed, load_judge, show_again, shrunk
 from quorumlog.parallel import HelperError, in_order
 from quorumlog.rules_file import RulesFileError
-from quorumlog.simulation.faults import Plan, plan_to_json
+from quorumlog.simulation.faults import Plan
 from quorumlog.simulation.runs import save_run
 from quorumlog.simulation.runs import simulate as play
 from quorumlog.simulation.settings import SETTINGS
@@ -48,7 +46,7 @@ def simulation(rules: Path | None, seeds: int, say: Say) -> Iterator[Result]:
             judged = next(runs)
         except TimeoutError:
             sentence = f"the run with seed {seed} did not end within {RUN_SECONDS:g} s"
-            yield _result(BREAKDOWN, "violated", sentence, _again(rules, seed, candidate.setting(seed), None))
+            yield _result(BREAKDOWN, "violated", sentence, _again(candidate, seed, candidate.setting(seed), None))
             return
         except (HelperError, RulesFileError) as error:
             yield _result("runs", "undecided", str(error))
@@ -64,7 +62,9 @@ def simulation(rules: Path | None, seeds: int, say: Say) -> Iterator[Result]:
         small = shrunk(candidate, found, _SHRINK_ATTEMPTS)
         sentence = f"{counts[check]} of {seeds} runs, first seed {small.seed} ({small.setting}): {small.sentence}"
         faults = f"{len(small.plan)} of {len(found.plan)} faults are enough"
-        yield _result(check, "violated", sentence, _again(rules, small.seed, small.setting, small.plan), shows=faults)
+        yield _result(
+            check, "violated", sentence, _again(candidate, small.seed, small.setting, small.plan), shows=faults
+        )
     if not first:
         idle = sorted(check for check, number in facts.items() if not number)
         sentence = f"{seeds} runs under {min(seeds, len(SETTINGS))} settings, {len(facts) - len(idle)} checks, "
@@ -86,17 +86,11 @@ def record(rules: Path | None, seed: int, directory: Path) -> tuple[str, ...]:
     except Exception as error:
         raise RuntimeError(f"the run with seed {seed} broke off: {type(error).__name__}: {error}") from error
     save_run(directory, table, seed=seed, configuration=configuration, rules=rules)
-    return _again(rules, seed, setting, None)
+    return _again(candidate, seed, setting, None)
 
 
-def _again(rules: Path | None, seed: int, setting: str, plan: Plan | None) -> tuple[str, ...]:
-    directory = f"out/validated-{seed}"
-    command = ["logwitness", "simulate", "--seed", str(seed), "--setting", setting]
-    if rules is not None:
-        command += ["--rules", str(rules)]
-    if plan:
-        command += ["--faults", json.dumps(plan_to_json(plan))]
-    return (shlex.join([*command, "--force", "-o", directory]), f"logwitness check {directory}")
+def _again(candidate: Candidate, seed: int, setting: str, plan: Plan | None) -> tuple[str, ...]:
+    return show_again(candidate, seed, setting, plan or None, f"out/validated-{seed}")
 
 
 def _result(item: str, verdict: str, sentence: str, again: tuple[str, ...] = (), *, shows: str = "") -> Result:
