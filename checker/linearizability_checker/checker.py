@@ -106,9 +106,11 @@ class Checker:
                 if self._worker is None:
                     self._worker = Worker(self._memory_limit)
                 self._worker.send(request.line)
-                answer = _parsed(self._worker.receive(request.seconds))
+                answer = _parsed(self._worker.receive(request.seconds), 1)
             except WorkerDied as death:
-                self._worker = None
+                if self._worker is not None:
+                    self._worker.close()
+                    self._worker = None
                 return Result(Verdict.UNKNOWN, death.reason)
             except BaseException:
                 # Interrupted in the middle: what the worker would say next answers no further question.
@@ -176,8 +178,9 @@ class Checker:
                     return
                 request = pending.popleft()
                 try:
-                    answer = _parsed(worker.receive(request.seconds))
+                    answer = _parsed(worker.receive(request.seconds), len(request.columns.lengths))
                 except WorkerDied as death:
+                    worker.close()
                     # Of many histories any one may have been the cause: ask about each by itself.
                     if len(request.columns.lengths) > 1:
                         pending.extendleft(self._request(single) for single in reversed(request.columns.singles()))
@@ -249,10 +252,19 @@ def _checked_memory_limit(limit: int | None) -> int | None:
     return limit
 
 
-def _parsed(line: bytes) -> dict[str, Any]:
-    answer: dict[str, Any] = json.loads(line)
+def _parsed(line: bytes, histories: int) -> dict[str, Any]:
+    """An answer about so many histories. WorkerDied if it is none: whoever wrote that is no worker."""
+    try:
+        answer = json.loads(line)
+    except (ValueError, RecursionError):
+        answer = None
+    if not isinstance(answer, dict):
+        answer = {}
     if "error" in answer:
         raise RuntimeError(f"the worker does not understand its request: {answer['error']}")
+    verdicts = answer.get("verdicts")
+    if not isinstance(verdicts, str) or len(verdicts) != histories or not set(verdicts) <= _RESULTS.keys():
+        raise WorkerDied(Reason.WORKER, "what it answered is no answer")
     return answer
 
 

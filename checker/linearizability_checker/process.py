@@ -29,7 +29,7 @@ _BLOCK: Final = 1 << 16
 
 
 class WorkerMissing(RuntimeError):  # noqa: N818 - the name says what is wrong
-    """The worker has not been built for these sources."""
+    """The worker has not been built for these sources, or cannot be started."""
 
 
 class WorkerDied(Exception):  # noqa: N818 - see above
@@ -52,7 +52,14 @@ class Worker:
             )
         self._memory_limit = memory_limit
         self._errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the worker
-        self._process = _start(binary, memory_limit, self._errors)
+        try:
+            self._process = _start(binary, memory_limit, self._errors)
+        except OSError as problem:
+            self._errors.close()
+            raise WorkerMissing(
+                f"the Porcupine worker {binary} cannot be started ({problem.strerror or problem}): "
+                "if it is damaged, build it again with `python -m linearizability_checker.build --force`"
+            ) from None
         self._owner = os.getpid()
         self._outgoing = bytearray()
         self._incoming = bytearray()

@@ -20,7 +20,7 @@ class Reason(StrEnum):
     TIMEOUT = "timeout"
     MEMORY = "memory"
     WORKER = "worker"
-    """The worker process was ended by something else, for example by the kernel."""
+    """The worker process was ended by something else, for example by the kernel, or did not answer as a worker."""
 
 
 @dataclass(frozen=True, slots=True)

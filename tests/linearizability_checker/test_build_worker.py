@@ -48,6 +48,19 @@ def test_missing_worker_is_one_sentence(monkeypatch: pytest.MonkeyPatch, tmp_pat
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize(("content", "mode", "problem"), [(b"", 0o755, "format"), (b"#!/bin/sh\n", 0o644, "denied")])
+def test_worker_that_cannot_be_started_is_one_sentence(
+    content: bytes, mode: int, problem: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("LINEARIZABILITY_CHECKER_CACHE", str(tmp_path))
+    location.worker_path().write_bytes(content)
+    location.worker_path().chmod(mode)
+    with pytest.raises(WorkerMissing, match=rf"{problem}.*python -m linearizability_checker.build --force") as caught:
+        check_operations("log", [])
+    assert str(location.worker_path()) in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
 def test_changed_sources_need_another_worker(worker: str, tmp_path: Path) -> None:
     copy = tmp_path / "linearizability_checker"
     shutil.copytree(location.SOURCES.parent, copy)

@@ -144,6 +144,33 @@ def test_worker_that_does_not_keep_its_limit() -> None:
         assert checker.check_operations("register", WRONG).verdict == "illegal"
 
 
+NO_WORKERS = {
+    "cut short": None,
+    "no JSON": "read x; echo rubbish; cat >/dev/null",
+    "no bytes of a text": r"read x; printf '\377\376\n'; cat >/dev/null",
+    "no object": "read x; echo '[1]'; cat >/dev/null",
+    "nothing of it": "read x; echo '{}'; cat >/dev/null",
+    "unknown letter": """read x; echo '{"verdicts": "x"}'; cat >/dev/null""",
+    "more than was asked": """read x; echo '{"verdicts": "ooooooo"}'; cat >/dev/null""",
+    "less than was asked": """read x; echo '{"verdicts": ""}'; cat >/dev/null""",
+    "gone at once": "exit 7",
+}
+"""Programs in the worker's place, None: its first million bytes."""
+
+
+@pytest.mark.parametrize("name", NO_WORKERS)
+def test_what_is_no_worker(name: str, worker: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    script = NO_WORKERS[name]
+    false = tmp_path / Path(worker).name
+    false.write_bytes(Path(worker).read_bytes()[:1_000_000] if script is None else f"#!/bin/sh\n{script}\n".encode())
+    false.chmod(0o755)
+    monkeypatch.setenv("LINEARIZABILITY_CHECKER_CACHE", str(tmp_path))
+    unknown = Result(Verdict.UNKNOWN, Reason.WORKER)
+    with Checker(timeout=5) as checker:
+        assert checker.check_operations("register", EASY) == unknown
+        assert list(checker.check_many("register", [EASY] * 3)) == [unknown] * 3
+
+
 def test_worker_killed_among_many() -> None:
     with Checker(timeout=1.0, memory_limit=4 << 30) as checker:
         before = _children()

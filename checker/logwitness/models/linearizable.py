@@ -340,7 +340,10 @@ class LinearizableHistory:
             return f"the search took more than {self._limits.timeout:g} s (--timeout)"
         if reason == "memory":
             return f"the search took more than {(self._limits.memory or 0) >> 20} MiB (--memory-limit)"
-        return "the process that searches was ended from outside"
+        return (
+            "the process that searches was ended from outside or is damaged: if it stays so, build it again with "
+            "`python -m linearizability_checker.build --force`"
+        )
 
 
 def _begins_with_0(operations: Sequence[Operation]) -> bool:
