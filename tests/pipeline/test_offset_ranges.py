@@ -8,12 +8,16 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
+from audit_tables import Auditor
 from pyspark.sql import SparkSession
+from test_audit import same_verdicts
 
 from loghistory import SCHEMA, HistoryError, open_run, write_run
 from logwitness.checks.contract import Verdict
 from logwitness.engine.local import check, setting_of
+from logwitness.pipeline import audit
 from logwitness.pipeline.ingest import Large
 from logwitness.pipeline.offset_ranges import judge_by_ranges
 
@@ -57,7 +61,9 @@ def _large(place: Path, table: pa.Table) -> Large:
     file = place / "events.parquet"
     setting = setting_of(open_run(place), compiled=False)
     row = {"run": str(place), "events": table.num_rows}
-    return Large(row, str(file), file.stat().st_size, None, (), setting.voters, False, True, None)
+    highest = max(pc.max(table.column("offset")).as_py() or 0, 0)
+    lowest = min(pc.min(table.column("offset")).as_py() or 0, 0)
+    return Large(row, str(file), file.stat().st_size, None, (), setting.voters, False, True, lowest, highest, None)
 
 
 def _whole(large: Large) -> Any:  # noqa: ANN401
@@ -84,6 +90,30 @@ def test_a_log_that_is_violated_is_left_to_the_fold(tmp_path: Path, spark: Spark
     large = _large(tmp_path / "run", table)
     assert _whole(large).violated
     assert judge_by_ranges(spark, large) is None
+
+
+@pytest.mark.parametrize("negative", [False, True])
+def test_an_audit_judges_a_large_log_by_ranges(
+    tmp_path: Path, audited: Auditor, monkeypatch: pytest.MonkeyPatch, negative: bool
+) -> None:
+    events = _events(5, 300)
+    if negative:
+        events.append({"seq": len(events), "time": events[-1]["time"], "kind": "trim", "node": 1, "offset": -7})
+    table = pa.Table.from_pylist(events, SCHEMA)
+    write_run(tmp_path / "run", table, {"name": "log"}, format="parquet")
+    asked: list[tuple[Large, Any]] = []
+
+    def judged(spark: SparkSession, large: Large) -> Any:  # noqa: ANN401
+        asked.append((large, judge_by_ranges(spark, large)))
+        return asked[-1][1]
+
+    monkeypatch.setattr(audit, "FROM_EVENTS", 1)
+    monkeypatch.setattr(audit, "judge_by_ranges", judged)
+    audited(tmp_path / "run", tmp_path / "out", large=1)
+    ((large, answer),) = asked
+    assert (large.lowest_offset, large.highest_offset) == (-7 * negative, pc.max(table.column("offset")).as_py())
+    assert (answer is None) is negative
+    assert same_verdicts(tmp_path / "out", tmp_path) == 1
 
 
 class _OneProcess:
@@ -138,6 +168,20 @@ def _disturbed(events: list[dict[str, Any]], chosen: random.Random) -> list[dict
         if row.get("last_offset") is not None:
             row["last_offset"] = max(row["last_offset"], row["offset"])
     return rows
+
+
+def test_the_index_of_the_file_is_not_asked(tmp_path: Path) -> None:
+    """A stranger's file is copied as it is, and pyarrow ends the process when a damaged index is asked for a column."""
+    table = pa.Table.from_pylist(_events(3, 50), SCHEMA)
+    large = _large(tmp_path / "run", table)
+    # The histogram of definition levels (a list of two in field 3) becomes one of repetition levels (field 2).
+    nulls = table.column("offset").null_count
+    counts = b"".join(bytes([2 * n & 127 | 128, n >> 6]) for n in (nulls, len(table) - nulls))
+    whole = Path(large.file).read_bytes()
+    assert b"\x29\x06\x19\x26" + counts in whole
+    Path(large.file).write_bytes(whole.replace(b"\x29\x06\x19\x26" + counts, b"\x29\x26" + counts + b"\x19\x06"))
+    with pytest.raises(OSError, match="histogram"):
+        judge_by_ranges(_OneProcess(), large)  # type: ignore[arg-type]
 
 
 def test_whatever_it_answers_is_what_the_fold_says(tmp_path: Path) -> None:

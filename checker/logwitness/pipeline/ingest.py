@@ -18,6 +18,7 @@ from typing import Any
 import msgspec
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from loghistory import SCHEMA, Format, HistoryError, RunSource, open_run
@@ -83,6 +84,9 @@ class Large:
     voters: tuple[int, ...]
     write_caching: bool
     idempotent: bool
+    lowest_offset: int
+    highest_offset: int
+    """Of its offsets, and 0. The file is not asked: it may be a stranger's, copied as it is, whose index lies."""
     heavy: tuple[str, ...] | None
     """Of a history with many logs those that are judged like a large history; None: there are not many."""
 
@@ -198,6 +202,8 @@ class _History:
         self._quarantine = quarantine
         self._logs: Counter[str] = Counter()
         """Events by log."""
+        self._offsets = (0, 0)
+        """The lowest and the highest, and 0."""
         self._row: dict[str, Any] = {
             "run_id": self._source.id,
             "run": self._source.run,
@@ -281,6 +287,7 @@ class _History:
             setting.voters,
             setting.write_caching,
             setting.idempotent,
+            *self._offsets,
             self._heavy() if len(self._logs) > MANY_LOGS else None,
         )
         self._done.large.append(large)
@@ -294,6 +301,10 @@ class _History:
             names = logs.dictionary.to_pylist()
             counts = np.bincount(logs.indices.drop_null().to_numpy(), minlength=len(names))
             self._logs.update(dict(zip(names, counts.tolist(), strict=True)))
+        offsets = batch.column("offset")
+        if offsets.null_count < len(offsets):
+            ends = pc.min_max(offsets)
+            self._offsets = min(self._offsets[0], ends["min"].as_py()), max(self._offsets[1], ends["max"].as_py())
         if self._defers and len(self._logs) > MANY_LOGS:
             raise _TooMuchError
 
