@@ -183,6 +183,37 @@ CASES: dict[str, tuple[str, list[str]]] = {
         "4 txn [[:poll] [:send 3 30]] ok [[:poll {1 [[0 10]]}] [:send 3 [0 30]]]",
         [],
     ),
+    "transactions that read from one another": (
+        "4 txn [[:send 3 30] [:poll]] ok [[:send 3 [0 30]] [:poll {4 [[0 40]]}]]"
+        " | 5 txn [[:send 4 40] [:poll]] ok [[:send 4 [0 40]] [:poll {3 [[0 30]]}]]",
+        ["uncommitted read"],
+    ),
+    "transactions that read from one another, and one that reads from them": (
+        "4 txn [[:send 3 30] [:poll]] ok [[:send 3 [0 30]] [:poll {4 [[0 40]]}]]"
+        " | 5 txn [[:send 4 40] [:poll]] info [[:send 4 40] [:poll {5 [[0 50]]}]]"
+        " | 6 txn [[:send 5 50] [:poll]] ok [[:send 5 [0 50]] [:poll {3 [[0 30]]}]]\n"
+        "7 txn [[:poll] [:send 6 60]] ok [[:poll {3 [[0 30]], 4 [[0 40]]}] [:send 6 [0 60]]]",
+        ["uncommitted read"],
+    ),
+    "transactions that read in a row": (
+        "4 txn [[:send 3 30] [:poll]] ok [[:send 3 [0 30]] [:poll]]"
+        " | 5 txn [[:send 4 40] [:poll]] ok [[:send 4 [0 40]] [:poll {3 [[0 30]]}]]"
+        " | 6 txn [[:send 5 50] [:poll]] ok [[:send 5 [0 50]] [:poll {3 [[0 30]], 4 [[0 40]]}]]",
+        [],
+    ),
+    "an aborted transaction reads from one that reads from it": (
+        "4 txn [[:send 3 30] [:poll]] fail [[:send 3 30] [:poll {4 [[0 40]]}]]"
+        " | 5 txn [[:send 4 40] [:poll]] ok [[:send 4 [0 40]] [:poll {3 [[0 30]]}]]",
+        ["aborted read"],
+    ),
+    "an assign of unknown outcome with the key keeps its position": (
+        "2 assign [1 2] info [1 2]\n2 poll [[:poll]] ok [[:poll {1 [[0 10]]}]]",
+        ["non-monotonic read"],
+    ),
+    "an assign of unknown outcome without the key forgets its position": (
+        "2 assign [2] info [2]\n2 poll [[:poll]] ok [[:poll {1 [[0 10]]}]]",
+        [],
+    ),
     "overwritten and lost": (
         "4 send [[:send 3 30]] ok [[:send 3 [0 30]]]\n"
         "4 send [[:send 3 31] [:send 3 32]] ok [[:send 3 [0 31]] [:send 3 [2 32]]]\n"
@@ -235,6 +266,26 @@ def test_a_request_for_the_beginning_makes_a_final_read(tmp_path: Path) -> None:
     poll = "3 poll [[:poll]] ok [[:poll {1 [[0 10] [1 11]], 2 [[0 12]]}]]"
     path.write_text(_edn(GOOD) + "\n" + ask % "invoke" + ask % "ok" + _edn(poll))
     assert anomalies(check_model(open_run(path), Model.KAFKA).checks) == ["unseen"]
+
+
+@pytest.mark.parametrize(
+    ("polls", "expected"),
+    [
+        ("{1 [[0 10] [1 11]]}", ["unseen"]),
+        ("", ["unseen"]),
+        ("{1 [[0 10] [1 11]]} | {2 [[0 12]]}", []),
+        (" | {1 [[0 10] [1 11]]} | {2 [[0 12]]}", []),
+    ],
+)
+def test_a_key_of_which_the_final_read_returns_nothing_is_unseen(
+    tmp_path: Path, polls: str, expected: list[str]
+) -> None:
+    path = tmp_path / "history.edn"
+    ask = "{:type :%s, :process 3, :f :assign, :value [1 2], :seek-to-beginning? true}\n"
+    lines = [f"3 poll [[:poll]] ok [[:poll {given}]]" for given in polls.split(" | ")]
+    sends = "\n".join(GOOD.strip().splitlines()[:2])
+    path.write_text(_edn(sends) + "\n" + ask % "invoke" + ask % "ok" + _edn("\n".join(lines)))
+    assert anomalies(check_model(open_run(path), Model.KAFKA).checks) == expected
 
 
 KEYS = ["7", ":x", '"11"', "11", '["topic" 3]', '"[1]"', '"true"', '"a b"', '"\\"q"', "nil"]

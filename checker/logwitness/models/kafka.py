@@ -5,12 +5,14 @@ transaction, and any operation with several parts, counts as a whole: if its out
 one of its values was read, and then all its offsets bind; if it failed none of its values may be read, and its reader
 is where it was. What a failed operation polled must be right nevertheless, for a log gives out nothing wrong whatever
 becomes of the reader; but it was not consumed and counts as read by nobody. Polls of one operation are ordered. An
-operation that polls what it sends itself reads uncommitted values.
+operation that polls what it sends itself reads uncommitted values; so do operations that polled from one another in a
+circle, for not each of them can have been committed before the next one polled.
 
 A reader keeps its position on a key until it is given a list of keys without it, asks to go to the beginning, a
 rebalance concerns the key, or an operation of unknown outcome leaves open where it is. A *final read* of a key is one
-that began after the last send to it was over, either as its reader had asked for the beginning, or at the lowest offset
-known and on until a poll was empty; a poll may well return less than there is.
+that began after the last send to it was over, either as its reader had asked for the beginning, even if it was given
+nothing of the key, or at the lowest offset known and on until a poll was empty; a poll may well return less than there
+is.
 Source: history-checks.md, "Kafka-like histories of Jepsen" and "Anomalies, by name".
 """
 
@@ -180,6 +182,8 @@ class KafkaHistory:
         self._unknown: list[tuple[int, list[_Send]]] = []
         self._strangers: list[tuple[_Key, _Sent]] = []
         self._any_send = False
+        self._both: list[Open] = []
+        """Operations that sent and polled, and may have been committed."""
         self._judged = [0] * len(CHECKS)
         self._violated = [0] * len(CHECKS)
         self._excused = [0] * len(CHECKS)
@@ -258,16 +262,19 @@ class KafkaHistory:
         if kind != Kind.FAIL:
             for send in whole.sends.values():
                 reader.appended.setdefault(send.key.name, []).append(send)
-        if kind == Kind.OK and whole.f in ("assign", "subscribe"):
-            self._assigned(whole, reader, text if text is not None else whole.keys, seq)
-        else:
-            self._uncommitted(whole)
-            moved = self._keys_in(text, seq) if text is not None and whole.f in _READING else frozenset()
-            for name in moved:
-                reader.positions.pop(name, None)
-            self._polled(whole, reader, moved, failed=kind == Kind.FAIL)
-            for name in moved:
-                reader.positions.pop(name, None)
+        if whole.f in ("assign", "subscribe"):
+            if kind != Kind.FAIL:
+                self._assigned(whole, reader, text if text is not None else whole.keys, seq, certain=kind == Kind.OK)
+            return
+        if kind != Kind.FAIL and whole.sends and whole.polled:
+            self._both.append(whole)
+        self._uncommitted(whole)
+        moved = self._keys_in(text, seq) if text is not None and whole.f in _READING else frozenset()
+        for name in moved:
+            reader.positions.pop(name, None)
+        self._polled(whole, reader, moved, seq, failed=kind == Kind.FAIL)
+        for name in moved:
+            reader.positions.pop(name, None)
         if kind == Kind.INFO and whole.f != "send":
             # Where the reader is now nobody knows.
             reader.positions.clear()
@@ -287,11 +294,11 @@ class KafkaHistory:
             problem = f"{quote(text)} is no list of keys"
             raise HistoryError(self._name, seq, "text", problem, "a JSON list of strings", place="seq") from None
 
-    def _assigned(self, whole: Open, reader: _Reader, text: str | None, seq: int) -> None:
+    def _assigned(self, whole: Open, reader: _Reader, text: str | None, seq: int, *, certain: bool) -> None:
         keys = self._keys_in(text, seq)
         if whole.to_beginning:
             reader.positions = {}
-            reader.fresh = set(keys)
+            reader.fresh = set(keys) if certain else set()
         else:
             reader.positions = {name: place for name, place in reader.positions.items() if name in keys}
             reader.fresh &= keys
@@ -343,11 +350,16 @@ class KafkaHistory:
                 sentence = f"Value {value} at offset {offset} was read by the very operation that sent it."
                 self._report(UNCOMMITTED_READ, key, sentence, whole.seq, seq)
 
-    def _polled(self, whole: Open, reader: _Reader, moved: Collection[str], *, failed: bool) -> None:
+    def _polled(self, whole: Open, reader: _Reader, moved: Collection[str], done: int, *, failed: bool) -> None:
         """What the operation's polls gave its reader; ``moved`` are keys that a rebalance concerned."""
-        if not whole.polled and whole.f == "poll" and not failed:
-            for name in reader.positions:
-                self._keys[name].sessions[whole.process].ended = True
+        if whole.f == "poll" and not failed:
+            if not whole.polled:
+                for name in reader.positions:
+                    self._keys[name].sessions[whole.process].ended = True
+            given = {key.name for key, *_ in whole.polled}
+            for name in reader.fresh - given:
+                key = self._key(name)
+                key.sessions[whole.process] = Session(whole.seq, 0, asked=True, last=-1, last_seq=done)
         before = dict(reader.positions) if failed and whole.polled else {}
         for key, offset, value, seq in whole.polled:
             position = reader.positions.get(key.name) if key.name not in moved else None
@@ -427,6 +439,7 @@ class KafkaHistory:
                     if send.offset is not None:
                         self._place(send.key, send.sent, send.offset, send.seq if send.seq >= 0 else seq)
         self._phantoms()
+        self._circles()
         for reader in self._readers.values():
             for sends in reader.appended.values():
                 self._in_order(sends)
@@ -454,6 +467,54 @@ class KafkaHistory:
             when = "nobody had sent it" if sent.invokes else "nobody sent it"
             sentence = f"Value {sent.value} was read at offset {sent.read_offset} although {when}."
             self._report(PHANTOM, key, sentence, sent.read, sent.invoked)
+
+    def _circles(self) -> None:
+        """Operations that polled values of one another, in a circle."""
+        writers = {
+            (send.key.name, send.sent.value): place
+            for place, whole in enumerate(self._both)
+            for send in whole.sends.values()
+            if send.sent.invokes == 1
+        }
+        sources: dict[int, dict[int, tuple[_Key, Name, int]]] = {}
+        for place, whole in enumerate(self._both):
+            for key, _, value, seq in whole.polled:
+                writer = writers.get((key.name, value), place)
+                if writer != place:
+                    sources.setdefault(place, {})[writer] = key, value, seq
+        readers: dict[int, list[int]] = {}
+        for place, found in sources.items():
+            for writer in found:
+                readers.setdefault(writer, []).append(place)
+        left = {place: len(sources.get(place, ())) for place in {*sources, *readers}}
+        done = [place for place, count in left.items() if not count]
+        while left:
+            # Who polled from nobody that is left is in no circle.
+            while done:
+                place = done.pop()
+                del left[place]
+                for reader in readers.get(place, ()):
+                    if reader in left:
+                        left[reader] -= 1
+                        if not left[reader]:
+                            done.append(reader)
+            if not left:
+                break
+            way: dict[int, int] = {}
+            place = next(iter(left))
+            while place not in way:
+                way[place] = next(writer for writer in sources[place] if writer in left)
+                place = way[place]
+            circle = [place]
+            while way[circle[-1]] != place:
+                circle.append(way[circle[-1]])
+            key, value, _ = sources[place][way[place]]
+            sentence = (
+                f"Value {value} was read before it can have been committed: {len(circle)} operations read from one "
+            )
+            sentence += "another in a circle."
+            self._report(UNCOMMITTED_READ, key, sentence, *(sources[each][way[each]][2] for each in circle))
+            done = [place]
 
     def _in_order(self, sends: Sequence[_Send]) -> None:
         """One client's sends to a key, in its order, as far as it is known where they are.
