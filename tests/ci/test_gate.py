@@ -50,8 +50,11 @@ def runs(tmp_path: Path) -> Path:
 def _suites(file: Path) -> list[ElementTree.Element]:
     root = ElementTree.parse(file).getroot()
     assert root.tag == "testsuites"
+    assert "skipped" not in root.attrib, "the schema that Jenkins refuses files by has it for suites alone"
     for element in (root, *root):
         for tag, count in (("testcase", "tests"), ("failure", "failures"), ("error", "errors"), ("skipped", "skipped")):
+            if element is root and tag == "skipped":
+                continue
             assert len(list(element.iter(tag))) == int(element.get(count, "-1"))
     return list(root)
 
