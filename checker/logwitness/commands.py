@@ -94,6 +94,7 @@ def check_command(
     judged, else 0. With --baseline a run whose violations are all known counts as if they were none.
     """
     from loghistory import HistoryError
+    from loghistory.errors import printable
 
     from .directories import histories_in
     from .engine.run import UNUSABLE, worst_status
@@ -124,7 +125,7 @@ def check_command(
         statuses.append(UNUSABLE)
 
     def skipped(path: Path) -> None:
-        click.echo(f"logwitness: {path} is no history and was skipped", err=True)
+        click.echo(f"logwitness: {printable(str(path))} is no history and was skipped", err=True)
 
     for named in runs:
         try:

@@ -192,6 +192,7 @@ def test_foreign_text_stays_text(name: str, key: str, value: str) -> None:
         _keeps_sarif(sarif, "log")
         assert len(sarif["runs"][0]["results"]) == 1
         _keeps_commands(done.stdout, 2)
+        assert all(line.isprintable() for line in done.stdout.split("\n"))
         for line in done.stderr.splitlines():
             assert line.isprintable()
         # What was written down is known again, and to nothing else.
@@ -204,6 +205,32 @@ def test_foreign_text_stays_text(name: str, key: str, value: str) -> None:
             .exit_code
             == 1
         )
+
+
+ESCAPE = "\x1b]0;title\x07\x1b[31m\n::error::x\r\x9b31m\u2028"
+REGISTERS: dict[str, list[dict[str, Any]]] = {
+    "no operation of a model": [
+        {"type": "invoke", "process": 0, "f": ESCAPE, "value": ESCAPE},
+        {"type": "ok", "process": 0, "f": ESCAPE, "value": ESCAPE},
+    ],
+    "why it failed": [
+        {"type": "invoke", "process": 0, "f": "write", "value": 1},
+        {"type": "invoke", "process": 1, "f": "read", "value": None},
+        {"type": "info", "process": 0, "f": "write", "value": 1, "error": ESCAPE},
+        {"type": "ok", "process": 1, "f": "read", "value": ESCAPE},
+    ],
+    "no type": [{"type": ESCAPE, "process": 0, "f": "read"}],
+}
+
+
+@pytest.mark.parametrize("name", REGISTERS)
+def test_a_terminal_is_told_nothing_by_a_history(name: str, tmp_path: Path) -> None:
+    (tmp_path / f"{ESCAPE}.json").write_text(json.dumps(REGISTERS[name]))
+    (tmp_path / ESCAPE).write_text("no history")
+    done = CliRunner().invoke(main, ["check", str(tmp_path)])
+    assert done.exit_code in (1, 2, 3)
+    assert "::error::x" in done.stdout + done.stderr
+    assert all(line.isprintable() for line in (done.stdout + done.stderr).split("\n"))
 
 
 def test_the_shapes_refuse_what_is_wrong() -> None:

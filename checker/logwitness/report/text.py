@@ -1,4 +1,7 @@
-"""The report for people: a table of verdicts, each violation explained by its events, the loss account."""
+"""The report for people: a table of verdicts, each violation explained by its events, the loss account.
+
+What a history contains is foreign text: control characters appear as escapes, for a terminal would obey them.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from loghistory import Kind
+from loghistory.errors import printable
 
 from ..checks.contract import Check, Loss, Outcome, Verdict
 from ..engine.run import RunVerdict
@@ -53,7 +57,7 @@ def _console() -> Console:
 def print_run(verdict: RunVerdict, events: Mapping[int, Mapping[str, Any]], examples: int) -> None:
     """Print the verdict on a run; ``events`` are those that the first ``examples`` violations of each check name."""
     console = _console()
-    title = Text(verdict.run + "  ")
+    title = Text(printable(verdict.run) + "  ")
     title.append(str(verdict.verdict), style=_STYLES[verdict.verdict])
     logs = "" if verdict.logs == 1 else f" in {verdict.logs:,} logs"
     title.append(f"  ({verdict.events:,} events{logs})", style="dim")
@@ -67,7 +71,7 @@ def print_run(verdict: RunVerdict, events: Mapping[int, Mapping[str, Any]], exam
             _explain(console, each, events, examples)
     _print_losses(console, verdict.losses)
     for note in verdict.notes:
-        console.print(Text(f"note: {note}", style="yellow"))
+        console.print(Text(f"note: {printable(note)}", style="yellow"))
     console.print()
 
 
@@ -84,7 +88,7 @@ def _verdicts(outcomes: Sequence[Outcome]) -> Table:
         style = _STYLES[each.verdict]
         word = f"[{style}]{each.verdict}[/]"
         if each.reason:
-            word += f" ({escape(each.reason)})"
+            word += f" ({escape(printable(each.reason))})"
         numbers = [f"{number:,}" if number else "" for number in (each.violated, each.excused)]
         table.add_row(each.id, word, f"{each.judged:,}", *numbers)
     return table
@@ -93,8 +97,8 @@ def _verdicts(outcomes: Sequence[Outcome]) -> Table:
 def _explain(console: Console, each: Outcome, events: Mapping[int, Mapping[str, Any]], examples: int) -> None:
     console.print()
     for violation in each.violations[:examples]:
-        where = f" (log {violation.log})" if violation.log is not None else ""
-        console.print(Text.assemble((f"{each.id}{where}: ", "bold red"), violation.sentence))
+        where = f" (log {printable(violation.log)})" if violation.log is not None else ""
+        console.print(Text.assemble((f"{each.id}{where}: ", "bold red"), printable(violation.sentence)))
         console.print(Padding(_event_table([events[seq] for seq in violation.events if seq in events]), (0, 0, 0, 2)))
     left = each.violated - min(examples, len(each.violations))
     if left:
@@ -122,7 +126,7 @@ def _field(name: str, row: Mapping[str, Any]) -> str:
         return f"offset={value}..{row['last_offset']}"
     if name == "acks":
         value = "all" if value == -1 else value
-    return f"{name}={value}"
+    return f"{name}={printable(str(value))}"
 
 
 def _print_losses(console: Console, losses: Sequence[Loss]) -> None:
@@ -135,7 +139,7 @@ def _print_losses(console: Console, losses: Sequence[Loss]) -> None:
     for loss in losses:
         window = f"{loss.first_time / 1e9:.6f} and {loss.last_time / 1e9:.6f}"
         numbers = [f"{number:,}" for number in (loss.batches, loss.entries, loss.bytes)]
-        table.add_row(loss.acks, escape(loss.fault), *numbers, window)
+        table.add_row(loss.acks, escape(printable(loss.fault)), *numbers, window)
     console.print(table)
 
 
