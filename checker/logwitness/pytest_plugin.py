@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from .engine.run import RunVerdict
 
 _MARK = "logwitness"
+_SETTINGS = ("only", "require", "configuration")
 _EXPLAINED = 3
 """Violations of a check that the failure explains."""
 
@@ -161,9 +162,9 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.fixture
 def logwitness_history(request: pytest.FixtureRequest) -> Iterator[History]:
     """Records the history of this test, judges it when the test is over, and keeps it if the test fails."""
-    mark = request.node.get_closest_marker(_MARK)
+    settings = _settings(request.node.get_closest_marker(_MARK))
     path = _directory(request.config, request.node.nodeid)
-    history = History(path, request.node.nodeid, mark.kwargs if mark else {})
+    history = History(path, request.node.nodeid, settings)
     _OPEN[request.node] = history
     try:
         yield history
@@ -197,6 +198,16 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
         history.kept = not isinstance(problem, pytest.skip.Exception)
         raise
     return result
+
+
+def _settings(mark: pytest.Mark | None) -> Mapping[str, Any]:
+    """What the mark says. What is misspelt there would be required by nobody, so it is an error."""
+    if mark is None:
+        return {}
+    foreign = [*map(repr, mark.args), *(name for name in mark.kwargs if name not in _SETTINGS)]
+    if foreign:
+        pytest.fail(f"the mark {_MARK} takes only=, require= and configuration=, not {foreign[0]}", pytrace=False)
+    return mark.kwargs
 
 
 def _directory(config: pytest.Config, test: str) -> Path:

@@ -54,6 +54,16 @@ def test_required(logwitness_history):
 def test_unknown(logwitness_history):
     logwitness_history.event("commit", commit=1, **STATE)
 
+@pytest.mark.logwitness(requires=["skip"])
+def test_misspelt(logwitness_history):
+    for commit in (1, 2):
+        logwitness_history.event("commit", commit=commit, **STATE)
+
+@pytest.mark.logwitness(["skip"])
+def test_unnamed(logwitness_history):
+    for commit in (1, 2):
+        logwitness_history.event("commit", commit=commit, **STATE)
+
 def test_malformed(logwitness_history):
     logwitness_history.event("commit", commit=1, node=0)
 
@@ -77,6 +87,7 @@ def test_late(late, logwitness_history):
 """
 
 PASSED = {"good", "good_half_way", "threads"}
+BAD_MARKS = {"misspelt", "unnamed"}
 KEPT = {"bad", "bad_half_way", "own_failure", "nothing", "required", "unknown", "malformed", "late"}
 
 
@@ -101,11 +112,13 @@ def test_outcomes(session: tuple[Path, str]) -> None:
         assert f"PASSED test_it.py::test_{name}\n" in out
     for name in KEPT - {"late"}:
         assert f"FAILED test_it.py::test_{name}" in out
-    # The end of another fixture comes after the test.
-    assert "ERROR test_it.py::test_late" in out
+    # The end of another fixture comes after the test, a mark that nobody understands before it.
+    errors = {"late", *BAD_MARKS}
+    for name in errors:
+        assert f"ERROR test_it.py::test_{name}" in out
     assert "SystemError" not in out
-    assert out.count("ERROR test_it") == 1
-    assert f"{len(KEPT) - 1} failed, {len(PASSED) + 1} passed, 1 skipped, 1 error" in out
+    assert out.count("ERROR test_it") == len(errors)
+    assert f"{len(KEPT) - 1} failed, {len(PASSED) + 1} passed, 1 skipped, {len(errors)} errors" in out
 
 
 def test_a_failure_is_explained(session: tuple[Path, str]) -> None:
@@ -114,6 +127,8 @@ def test_a_failure_is_explained(session: tuple[Path, str]) -> None:
     assert "  event 1 at " in out
     assert f"the history: logwitness check {directory}/kept/test_it.py-test_bad-" in out
     assert "no check is called 'no-such'" in out
+    assert "the mark logwitness takes only=, require= and configuration=, not requires" in out
+    assert "the mark logwitness takes only=, require= and configuration=, not ['skip']" in out
     assert "skip: required, but it had nothing to judge" in out
     assert "nothing in this history could be judged" in out
 
