@@ -26,7 +26,7 @@ from .many_logs import judge_many_logs
 from .offset_ranges import FROM_EVENTS, judge_by_ranges
 from .partial import groups, joined_by_log
 from .progress import Progress
-from .sources import Pending, Source, bins
+from .sources import Pending, Source, bins, shares
 from .store import Store
 from .tables import RUNS, Rows, as_utf8
 
@@ -98,6 +98,7 @@ class Audit:
         context = self._spark.sparkContext
         round_ = self._store.begin()
         chosen = bins(pending, context.defaultParallelism * (_TASKS_A_CORE if self._shell is None else 1))
+        cores = shares(chosen, context.defaultParallelism)
         tasks = [
             Task(
                 tuple(each),
@@ -106,6 +107,7 @@ class Audit:
                 self._limits,
                 self._judged_by,
                 self._large,
+                cores[number],
             )
             for number, each in enumerate(chosen)
         ]

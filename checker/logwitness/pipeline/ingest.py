@@ -6,6 +6,7 @@ Everything a task makes is in a directory of its own, which nobody reads before 
 from __future__ import annotations
 
 import hashlib
+import os
 import secrets
 import tempfile
 from collections import Counter
@@ -68,6 +69,8 @@ class Task:
     judged_by: str
     large: int = LARGE
     """Events from which on a history is large."""
+    cores: int = 1
+    """What it may use of them, if the machine has as many: with two it judges one batch while it reads the next."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +129,7 @@ class _TooMuchError(Exception):
 
 def ingest(task: Task) -> Done:
     """Do the task."""
-    pa.set_cpu_count(1)  # a task has one core
+    pa.set_cpu_count(min(task.cores, os.cpu_count() or 1))
     pa.set_io_thread_count(2)
     token = secrets.token_hex(4)  # Spark may try a task again, or twice at once
     done = Done(f"{task.output}/{token}")

@@ -125,12 +125,16 @@ _PER_FILE = 64 << 10
 """What a file costs besides its bytes, in bytes."""
 
 
+def _work(pending: Pending) -> int:
+    return pending.source.size + _PER_FILE * max(1, len(pending.source.files))
+
+
 def bins(pending: Sequence[Pending], at_least: int, most: int = 64 * MIB) -> list[list[Pending]]:
     """Tasks of about the same work, the largest first: large histories alone, small ones by the thousand.
 
     ``at_least`` tasks, if there are as many histories; none of several histories has more than ``most`` bytes of work.
     """
-    work = {id(each): each.source.size + _PER_FILE * max(1, len(each.source.files)) for each in pending}
+    work = {id(each): _work(each) for each in pending}
     limit = min(most, sum(work.values()) // max(1, at_least) + 1)
     result: list[list[Pending]] = []
     room = 0
@@ -141,3 +145,9 @@ def bins(pending: Sequence[Pending], at_least: int, most: int = 64 * MIB) -> lis
         result[-1].append(each)
         room -= work[id(each)]
     return result
+
+
+def shares(tasks: Sequence[Sequence[Pending]], cores: int) -> list[int]:
+    """The cores of each task: one, but more for a task that has more than its share of the work, and is last to end."""
+    work = [sum(map(_work, each)) for each in tasks]
+    return [max(1, round(mine * cores / sum(work))) for mine in work]
