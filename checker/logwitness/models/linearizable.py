@@ -1,4 +1,4 @@
-"""Registers, key-value stores, sets and queues: one check, `LINEARIZABLE`, answered by Porcupine.
+"""Registers, key-value stores, sets and queues: one check, `LINEARIZABLE`, answered by Porcupine if it takes a search.
 
 Every log (key) is a register, a set or a queue of its own; a key-value store is partitioned by Porcupine. What one
 client was told is ordered by the order of events. An operation of unknown outcome stays open to the end.
@@ -37,6 +37,8 @@ from loghistory.errors import quote
 
 from ..checks.contract import Check, Outcome, Violation, outcome
 from .choice import Model
+from .sets_and_queues import Answer, Contradiction, decide_queue, decide_set
+from .unknown_writes import bounded
 
 LINEARIZABLE = Check(
     "linearizable",
@@ -189,8 +191,8 @@ class LinearizableHistory:
         elif name == "drain":
             if kind == Kind.OK and not isinstance(answer, list):
                 raise self._unfit(asked.seq, f"{quote(text)} is no answer of a drain", "a list of values")
-            # In which order is not told, so they are concurrent.
-            for each in answer or ():
+            # In which order is not told, so they are concurrent. Then nothing was left.
+            for each in [*answer, None] if kind == Kind.OK else ():
                 yield ("dequeue",), _value(each)
             if kind == Kind.INFO:
                 self._foreign["drain of unknown outcome"] += 1
@@ -257,6 +259,13 @@ class LinearizableHistory:
                     undecided = f"the search took more than {self._limits.timeout:g} s (--timeout)"
                     break
                 operations = [each.operation for each in part.done]
+                answer = self._decided(operations)
+                if answer is not None and self._pages is None:
+                    if answer:
+                        violated += 1
+                        if len(violations) < _KEPT:
+                            violations.append(_contradicted(part.done, answer, log if several else None))
+                    continue
                 specification, result = self._ask(checker, operations)
                 self._tell(part.done, result, log)
                 if self._pages is not None:
@@ -269,11 +278,22 @@ class LinearizableHistory:
                     undecided = self._gave_up(str(result.reason))
         return outcome(LINEARIZABLE, self._count, violated, tuple(violations), undecided=undecided)
 
+    def _decided(self, operations: Sequence[Operation]) -> Answer:
+        """What is known without a search, if anything is."""
+        if self._limits.given and self._limits.initial is not None:
+            return None
+        if self._model is Model.SET:
+            return decide_set(operations)
+        return decide_queue(operations) if self._model is Model.QUEUE else None
+
     def _ask(self, checker: Checker, operations: Sequence[Operation]) -> tuple[Specification, Result]:
         """The answer from each initial value that may be meant, until one is not illegal."""
         base = _SPECIFICATIONS[self._model]
         first: tuple[Specification, Result] | None = None
-        for initial in self._initials(operations):
+        initials = self._initials(operations)
+        if self._model not in (Model.SET, Model.QUEUE):
+            operations = bounded(operations, initials, by_key=self._model is Model.KEY_VALUE)
+        for initial in initials:
             specification = replace(base, initial=initial)
             result = checker.check_operations(specification, operations)
             if result.verdict != "illegal":
@@ -407,6 +427,14 @@ def _explained(done: Sequence[_Done], specification: Specification, result: Resu
         words += f" and has no place for {_told(done[stuck[0]])}"
         events += done[stuck[0]].events
     return Violation(words + ".", tuple(sorted(set(events))), key if key is not None else log)
+
+
+def _contradicted(done: Sequence[_Done], answer: Contradiction, log: str | None) -> Violation:
+    """The violation that was found without a search."""
+    events = {seq for place in answer.places for seq in done[place].events}
+    told = "; ".join(_told(done[place]) for place in dict.fromkeys(answer.places))
+    words = f"No order of the {len(done)} operations explains every answer: {answer.words} ({told})."
+    return Violation(words, tuple(sorted(events)), log)
 
 
 def _told(done: _Done) -> str:
