@@ -8,6 +8,7 @@ import re
 import shlex
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -87,10 +88,20 @@ def test_recorded_runs_keep_the_documented_rule(example: ModuleType) -> None:
         assert (outcome.verdict, outcome.judged > 50) == ("holds", True)
 
 
-def _workflow() -> list[str]:
+def _steps() -> list[dict[str, Any]]:
     workflow = yaml.safe_load((DOCS / "examples" / "history-gate.yml").read_text())
-    steps = workflow["jobs"]["judge"]["steps"]
-    return [step["run"] for step in steps if step.get("run", "").startswith("logwitness")]
+    return list(workflow["jobs"]["judge"]["steps"])
+
+
+def _workflow() -> list[str]:
+    return [step["run"] for step in _steps() if step.get("run", "").startswith("logwitness")]
+
+
+def test_the_histories_of_failed_tests_are_uploaded() -> None:
+    """Their directory is hidden, which the action leaves out unless it is told not to."""
+    (upload,) = (step["with"] for step in _steps() if "upload-artifact" in step.get("uses", ""))
+    assert ".logwitness/" in upload["path"].split()
+    assert upload["include-hidden-files"] is True
 
 
 def test_documented_commands_are_understood() -> None:
