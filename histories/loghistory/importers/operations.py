@@ -17,29 +17,32 @@ Source: history-checks.md, "Kafka-like histories of Jepsen".
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
 
-from ..columns import Row
 from ..errors import quote
-from ..schema import COLUMNS, Kind
+from ..schema import Kind
+from .rows import Rows
 from .values import Malformed, Value, as_json, is_integer, log_name
 
-_WIDTH = len(COLUMNS)
-_PLACE = {column.name: place for place, column in enumerate(COLUMNS)}
-_TYPES = {"invoke": Kind.INVOKE, "ok": Kind.OK, "fail": Kind.FAIL, "info": Kind.INFO}
+_INVOKE, _OBSERVE, _OK, _FAIL, _INFO = map(str, (Kind.INVOKE, Kind.OBSERVE, Kind.OK, Kind.FAIL, Kind.INFO))
+_TYPES = {kind: kind for kind in (_INVOKE, _OK, _FAIL, _INFO)}
 _KEYED = frozenset({"read", "write", "cas", "append", "tail", "final_read", "read_committed"})
 _READS = frozenset({"read", "read_committed", "final_read"})
 _OURS = {"final-read": "final_read", "read-committed": "read_committed"}
 """Words of ours as a Clojure program would write them."""
 _POSITIONS = frozenset({"assign", "subscribe"})
+_SILENT = frozenset({"write", "cas", "put", "append"})
+"""What these answer says no more than that they were done."""
+_PARTED = frozenset({"send", "poll", "txn"})
 _HEALING = ("stop", "heal", "resume", "recover", "end", "restart")
+_SEQUENCES = {list, tuple}
 _LONGEST_WORD = 1 << 10
 _LARGEST = 1 << 63
 _INJECTOR = object()
 """The process of an operation that injects faults."""
 _FIRST_NAMED = 1 << 32
 """From here on clients are numbered that have names."""
+_ACKS = {"all": -1, -1: -1, "-1": -1, 1: 1, "1": 1, "leader": 1, 0: 0, "0": 0, "none": 0}
 _TELL = "correct what records it, or set it aside with --lenient"
 
 
@@ -60,25 +63,24 @@ class _Open:
     op: int
     f: str
     log: str | None
-    keyed: bool
-    """The value is a pair of a key and the value proper."""
-    pairs: bool
-    """On a log: it answers a pair of offset and value, or such pairs."""
     value: Value
+    keyed: bool = False
+    """The value is a pair of a key and the value proper."""
+    pairs: bool = False
+    """On a log: it answers a pair of offset and value, or such pairs."""
     start: int | None = None
     """On a log: where a read begins that answers values alone."""
     asked: bool = False
     """It named that offset."""
-    parts: list[_Part] | None = field(default=None)
+    parts: list[_Part] | None = None
 
 
 class Operations:
-    """Turns operation maps into rows, in order: ``take`` each map, then take the ``rows``."""
+    """Turns operation maps into events, in order: ``take`` each map, then the batch of ``rows``."""
 
     def __init__(self) -> None:
-        self.rows: list[Row] = []
+        self.rows = Rows()
         self._open: dict[int, _Open] = {}
-        self._seq = 0
         self._op = 0
         self._time = 0
         self._timed: bool | None = None
@@ -87,7 +89,6 @@ class Operations:
         """The same where operations name a key."""
         self._named: dict[str, int | None] = {}
         """Clients that have a name, by number, and fault injectors."""
-        self._now: list[Row] = []
 
     def take(self, operation: Mapping[str, Value]) -> None:
         """Add the events of one map. `Malformed` if it makes no sense; then nothing is added."""
@@ -104,22 +105,21 @@ class Operations:
         process: Value = operation.get("process")
         if isinstance(process, str):
             process = self._client(process, kind)
-        seq, op = self._seq, self._op
-        self._now = []
+        size, op = self.rows.size, self._op
         try:
             if process is _INJECTOR:
                 self._fault(kind, f, operation.get("value"), time)
             elif not is_integer(process):
                 raise Malformed("process", f"{_named(process)} is no process", "an integer, or the word nemesis")
-            elif kind is Kind.INVOKE:
+            elif kind == _INVOKE:
                 self._invoke(operation, process, f, time)
             else:
                 self._complete(kind, operation, process, f, time)
         except Malformed:
-            self._seq, self._op = seq, op
+            self.rows.cut(size)
+            self._op = op
             raise
         self._time = time
-        self.rows += self._now
 
     def _time_of(self, operation: Mapping[str, Value]) -> int:
         time = operation.get("time")
@@ -136,7 +136,7 @@ class Operations:
             self._timed = True
         return int(time) if self._timed else 0
 
-    def _client(self, name: str, kind: Kind) -> Value:
+    def _client(self, name: str, kind: str) -> Value:
         """The number of a client that has a name; `_INJECTOR` for what injects faults."""
         name = name.removeprefix(":")
         if name.isascii() and name.isdigit() and len(name) < 19:
@@ -144,28 +144,20 @@ class Operations:
         if name not in self._named:
             if len(name) > _LONGEST_WORD:
                 raise Malformed("process", f"{_named(name)} is no name of a process", "give a shorter one")
-            injects = kind is Kind.INFO or name.startswith("nemesis")
+            injects = kind == _INFO or name.startswith("nemesis")
             self._named[name] = None if injects else _FIRST_NAMED + len(self._named)
         found = self._named[name]
         return _INJECTOR if found is None else found
-
-    def _row(self, kind: Kind, time: int, **columns: Any) -> None:  # noqa: ANN401
-        values: list[Any] = [None] * _WIDTH
-        values[0], values[1], values[3] = self._seq, time, str(kind)
-        for name, value in columns.items():
-            values[_PLACE[name]] = value
-        self._seq += 1
-        self._now.append(tuple(values))
 
     def _next_op(self) -> int:
         self._op += 1
         return self._op - 1
 
-    def _fault(self, kind: Kind, f: str, value: Value, time: int) -> None:
-        if kind is Kind.INVOKE:
+    def _fault(self, kind: str, f: str, value: Value, time: int) -> None:
+        if kind == _INVOKE:
             return  # Jepsen's fault injectors tell both the wish and the deed as info
-        healed = f.startswith(_HEALING)
-        self._row(Kind.HEAL if healed else Kind.FAULT, time, f=f, text=None if value is None else as_json(value))
+        what = str(Kind.HEAL if f.startswith(_HEALING) else Kind.FAULT)
+        self.rows.add(what, time, None, None, f, text=None if value is None else as_json(value))
 
     # invocations
 
@@ -174,58 +166,62 @@ class Operations:
             problem = f"process {process} still has an open operation ({quote(self._open[process].f)})"
             raise Malformed("process", problem, _TELL)
         value = operation.get("value")
-        opened = _Open(self._next_op(), f, None, keyed=False, pairs=False, value=value)
-        columns: dict[str, Any] = {"process": process, "op": opened.op, "f": f}
-        if "key" in operation:
-            opened.log = log_name(operation["key"])
-            columns["log"] = opened.log
-        value = _nested(f, value)
-        if _has_parts(f, value):
-            opened.parts = [_part(self._next_op(), micro) for micro in value or ()]
+        op = self._next_op()
+        opened = _Open(op, f, log_name(operation["key"]) if "key" in operation else None, value)
+        offset: int | None = None
+        named: int | None = None
+        text: str | None = None
+        if f in _PARTED:
+            value = _nested(f, value)
+            if _has_parts(f, value):
+                opened.parts = [_part(self._next_op(), micro) for micro in value or ()]
+        if opened.parts is not None:
+            pass
         elif f in _POSITIONS:
-            columns["text"] = as_json([log_name(key) for key in _keys(value)])
+            text = as_json([log_name(key) for key in _keys(value)])
             if operation.get("seek-to-beginning?"):
-                columns["offset"] = 0
+                offset = 0
         else:
-            self._plain_invocation(operation, opened, columns)
+            offset, named, text = self._plain_invocation(operation, opened)
         acks = operation.get("acks")
         if acks is not None:
-            columns["acks"] = _acks(acks)
-        self._row(Kind.INVOKE, time, **columns)
+            acks = _acks(acks)
+        self.rows.add(_INVOKE, time, process, op, f, opened.log, offset, named, text, acks=acks)
         for part in opened.parts or ():
-            named = _valued(part.value) if part.f == "send" else _texted(part.value)
-            self._row(Kind.INVOKE, time, process=process, op=part.op, txn=opened.op, f=part.f, log=part.log, **named)
+            named, text = _valued(part.value) if part.f == "send" else (None, _texted(part.value))
+            self.rows.add(_INVOKE, time, process, part.op, part.f, part.log, None, named, text, txn=op)
         self._open[process] = opened
 
-    def _plain_invocation(self, operation: Mapping[str, Value], opened: _Open, columns: dict[str, Any]) -> None:
+    def _plain_invocation(
+        self, operation: Mapping[str, Value], opened: _Open
+    ) -> tuple[int | None, int | None, str | None]:
+        """Offset, value and text of an operation of one part."""
         f, value = opened.f, opened.value
-        if opened.log is None and f in _KEYED and (_is_keyed(f, value) or (self._are_logs and _is_pair(value))):
-            opened.keyed = True
-            opened.log = columns["log"] = log_name(value[0])
-            opened.value = value = value[1]
-        if f == "append" and (opened.log is None or opened.keyed or "acks" in operation):
-            self._are_logs |= opened.keyed
-            self._is_log |= not opened.keyed
-            opened.pairs = True
-            columns |= _valued(value)
-            return
-        if f in _READS and "offset" in operation:
-            opened.pairs = True
-            columns["offset"] = operation["offset"]
-            _require_offset(columns["offset"], optional=True)
-            return
-        if f in _READS and (self._are_logs if opened.keyed else self._is_log and opened.log is None):
-            opened.asked = value is not None
-            opened.start = value if opened.asked else 0
-            _require_offset(opened.start, optional=False)
-            columns["offset"] = opened.start
-            return
-        if value is not None:
-            columns["text"] = as_json(value)
+        if f in _KEYED:
+            if opened.log is None and (_is_keyed(f, value) or (self._are_logs and _is_pair(value))):
+                opened.keyed = True
+                opened.log = log_name(value[0])
+                opened.value = value = value[1]
+            if f == "append" and (opened.log is None or opened.keyed or "acks" in operation):
+                self._are_logs |= opened.keyed
+                self._is_log |= not opened.keyed
+                opened.pairs = True
+                return None, *_valued(value)
+            if f in _READS and "offset" in operation:
+                opened.pairs = True
+                offset = operation["offset"]
+                _require_offset(offset, optional=True)
+                return offset, None, None
+            if f in _READS and (self._are_logs if opened.keyed else self._is_log and opened.log is None):
+                opened.asked = value is not None
+                opened.start = value if opened.asked else 0
+                _require_offset(opened.start, optional=False)
+                return opened.start, None, None
+        return None, None, _texted(value)
 
     # completions
 
-    def _complete(self, kind: Kind, operation: Mapping[str, Value], process: int, f: str, time: int) -> None:
+    def _complete(self, kind: str, operation: Mapping[str, Value], process: int, f: str, time: int) -> None:
         opened = self._open.get(process)
         if opened is None:
             raise Malformed("process", f"process {process} completes an operation that it did not invoke", _TELL)
@@ -233,22 +229,22 @@ class Operations:
             problem = f"process {process} completes {quote(f)} while {quote(opened.f)} is open"
             raise Malformed("f", problem, _TELL)
         value = operation.get("value")
-        columns: dict[str, Any] = {"process": process, "op": opened.op, "f": f}
-        if opened.log is not None:
-            columns["log"] = opened.log
-        if kind is not Kind.OK:
-            columns["reason"] = _reason(operation.get("error"), value, opened)
+        reason = None if kind == _OK else _reason(operation.get("error"), value, opened)
         if opened.parts is not None:
             self._complete_parts(kind, opened, _nested(f, value), process, time)
-            if "rebalance-log" in operation:
-                columns["text"] = as_json(_rebalanced(operation["rebalance-log"]))
-        elif kind is Kind.OK:
-            self._answer(opened, value, columns, time)
-        self._row(kind, time, **columns)
+            text = as_json(_rebalanced(operation["rebalance-log"])) if "rebalance-log" in operation else None
+            self.rows.add(kind, time, process, opened.op, f, opened.log, text=text, reason=reason)
+        elif kind == _OK:
+            offset, count, text = self._answer(opened, value, process, time)
+            self.rows.add(kind, time, process, opened.op, f, opened.log, offset, None, text, count=count)
+        else:
+            self.rows.add(kind, time, process, opened.op, f, opened.log, reason=reason)
         del self._open[process]
 
-    def _answer(self, opened: _Open, value: Value, columns: dict[str, Any], time: int) -> None:
-        """What an operation of one part answered."""
+    def _answer(
+        self, opened: _Open, value: Value, process: int, time: int
+    ) -> tuple[int | None, int | None, str | None]:
+        """Offset, count and text of what an operation of one part answered."""
         f = opened.f
         if opened.keyed:
             if not _is_pair(value) or log_name(value[0]) != opened.log:
@@ -259,51 +255,48 @@ class Operations:
             if type(value) is int and value != opened.value:
                 offset = value
             _require_offset(offset, optional=True)
-            columns["offset"] = offset
-        elif f == "tail":
+            return offset, None, None
+        if f == "tail":
             _require_offset(value, optional=False)
-            columns["offset"] = value
-        elif f in _POSITIONS:
-            columns["text"] = as_json([log_name(key) for key in _keys(opened.value if value is None else value)])
-        elif opened.pairs or opened.start is not None:
+            return value, None, None
+        if f in _POSITIONS:
+            return None, None, as_json([log_name(key) for key in _keys(opened.value if value is None else value)])
+        if opened.pairs or opened.start is not None:
             start = opened.start or 0
             batches = value if opened.pairs else _read_from(start, value, opened.asked)
-            count = self._observe(opened.op, columns["process"], None, opened.log, batches, time)
-            columns["count"] = count
+            count = self._observe(opened.op, process, None, opened.log, batches, time)
             if count:
-                columns["offset"] = batches[-1][0] + 1
-            elif not opened.pairs:
-                columns["offset"] = start
-        elif f not in ("write", "cas", "put", "append"):
-            columns["text"] = as_json(value)
+                return batches[-1][0] + 1, count, None
+            return None if opened.pairs else start, count, None
+        return None, None, None if f in _SILENT else as_json(value)
 
-    def _complete_parts(self, kind: Kind, opened: _Open, value: Value, process: int, time: int) -> None:
+    def _complete_parts(self, kind: str, opened: _Open, value: Value, process: int, time: int) -> None:
         parts = opened.parts or []
         answers: Sequence[Value] = [None] * len(parts)
-        if type(value) is list and (kind is not Kind.FAIL or len(value) == len(parts)):
+        if type(value) is list and (kind != _FAIL or len(value) == len(parts)):
             answers = value
-            if len(answers) != len(parts) and kind is Kind.OK:
+            if len(answers) != len(parts) and kind == _OK:
                 problem = f"{len(answers)} parts complete the {len(parts)} that were invoked"
                 raise Malformed("value", problem, "answer every part, in order")
-        if kind is Kind.OK and type(value) is not list:
+        if kind == _OK and type(value) is not list:
             raise Malformed("value", f"{_named(value)} does not answer the parts", "a list, one entry for every part")
         for part, answer in zip(parts, list(answers) + [None] * len(parts), strict=False):
-            columns: dict[str, Any] = {"process": process, "op": part.op, "txn": opened.op, "f": part.f}
-            if part.log is not None:
-                columns["log"] = part.log
+            offset = count = text = None
             if part.f == "send":
-                columns["offset"] = _sent(part, answer, kind)
+                offset = _sent(part, answer, kind)
             elif part.f == "poll":
-                columns["count"] = self._polled(part, opened.op, answer, process, time, kind)
+                count = self._polled(part, opened.op, answer, process, time, kind)
             elif answer is not None and type(answer) is list and len(answer) == 3:
-                columns["text"] = as_json(answer[2])
-            self._row(kind, time, **columns)
+                text = as_json(answer[2])
+            self.rows.add(
+                kind, time, process, part.op, part.f, part.log, offset, None, text, txn=opened.op, count=count
+            )
 
-    def _polled(self, part: _Part, txn: int, answer: Value, process: int, time: int, kind: Kind) -> int | None:
+    def _polled(self, part: _Part, txn: int, answer: Value, process: int, time: int, kind: str) -> int | None:
         if answer is None:
             return None
         if type(answer) is not list or not answer or answer[0] != "poll" or len(answer) > 2:
-            if kind is Kind.FAIL:
+            if kind == _FAIL:
                 return None
             raise Malformed("value", f"{_named(answer)} does not answer a poll", "[:poll {key [[offset value] ...]}]")
         given = answer[1] if len(answer) == 2 else None
@@ -319,12 +312,29 @@ class Operations:
     def _observe(self, op: int, process: int, txn: int | None, log: str | None, batches: Value, time: int) -> int:
         if type(batches) is not list:
             raise Malformed("value", f"{_named(batches)} is no list of what was read", "[[offset value] ...]")
+        columns = _pairs_of_integers(batches)
+        if columns is not None:
+            self.rows.observe(time, process, op, txn, log, *columns)
+            return len(batches)
         for pair in batches:
             if (type(pair) is not list and type(pair) is not tuple) or len(pair) != 2:
                 raise Malformed("value", f"{_named(pair)} is nothing that was read", "[offset value]")
             _require_offset(pair[0], optional=False)
-            self._row(Kind.OBSERVE, time, process=process, op=op, txn=txn, log=log, offset=pair[0], **_valued(pair[1]))
+            value, text = _valued(pair[1])
+            self.rows.add(_OBSERVE, time, process, op, None, log, pair[0], value, text, txn=txn)
         return len(batches)
+
+
+def _pairs_of_integers(batches: Sequence[Value]) -> tuple[Sequence[int], Sequence[int]] | None:
+    """Offsets and values of pairs that all are what `_require_offset` and a column of values ask; None of others."""
+    if not batches or not set(map(type, batches)) <= _SEQUENCES or set(map(len, batches)) != {2}:
+        return None
+    offsets, values = zip(*batches, strict=True)
+    if set(map(type, offsets)) != {int} or set(map(type, values)) != {int}:
+        return None
+    if min(offsets) < 0 or max(offsets) >= _LARGEST or min(values) < -_LARGEST or max(values) >= _LARGEST:
+        return None
+    return offsets, values
 
 
 def _plain(word: str) -> str:
@@ -380,9 +390,9 @@ def _part(op: int, micro: Sequence[Value]) -> _Part:
     return _Part(op, name, log_name(micro[1]) if len(micro) > 1 else None, micro[2] if len(micro) > 2 else None)
 
 
-def _sent(part: _Part, answer: Value, kind: Kind) -> int | None:
+def _sent(part: _Part, answer: Value, kind: str) -> int | None:
     """The offset that a send answered; None if it did not say."""
-    if answer is None or kind is Kind.FAIL:
+    if answer is None or kind == _FAIL:
         return None
     fits = type(answer) is list and len(answer) == 3 and answer[0] == "send" and log_name(answer[1]) == part.log
     if fits and _is_pair(answer[2]) and answer[2][1] == part.value:
@@ -423,13 +433,13 @@ def _rebalanced(log: Value) -> list[str]:
     return list(dict.fromkeys(log_name(key) for each in log for key in _keys(each.get("keys") or [])))
 
 
-def _valued(value: Value) -> dict[str, Any]:
-    """A value that names a record: an integer, or something else as text."""
-    return {"value": value} if is_integer(value) else {"text": as_json(value)}
+def _valued(value: Value) -> tuple[int | None, str | None]:
+    """Value and text of what names a record: an integer, or something else as text."""
+    return (value, None) if is_integer(value) else (None, as_json(value))
 
 
-def _texted(value: Value) -> dict[str, Any]:
-    return {} if value is None else {"text": as_json(value)}
+def _texted(value: Value) -> str | None:
+    return None if value is None else as_json(value)
 
 
 def _require_offset(offset: Value, *, optional: bool) -> None:
@@ -439,9 +449,7 @@ def _require_offset(offset: Value, *, optional: bool) -> None:
 
 
 def _acks(acks: Value) -> int:
-    level = {"all": -1, -1: -1, "-1": -1, 1: 1, "1": 1, "leader": 1, 0: 0, "0": 0, "none": 0}.get(
-        acks if isinstance(acks, str) or type(acks) is int else None
-    )
+    level = _ACKS.get(acks) if isinstance(acks, str) or type(acks) is int else None
     if level is None:
         raise Malformed("acks", f"{_named(acks)} is no acks level", "all, 1 or 0")
     return level

@@ -11,7 +11,6 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from ..columns import from_rows
 from ..errors import HistoryError, quote
 from ..intake import Intake
 from ..lines import Lines
@@ -47,10 +46,11 @@ def read(
             intake.refuse(Reason.WRONG_TYPE, problem, raw)
             continue
         taken += 1
-        if len(operations.rows) >= _ROWS:
-            yield _batch(operations, file, line)
-            intake.take(_ROWS)
-    if operations.rows:
+        if operations.rows.size >= _ROWS:
+            batch = _batch(operations, file, line)
+            yield batch
+            intake.take(batch.num_rows)
+    if operations.rows.size:
         yield _batch(operations, file, None)
     if not taken:
         remedy = f"name a history of operations, or say its format (one of {', '.join(ForeignFormat)})"
@@ -58,9 +58,8 @@ def read(
 
 
 def _batch(operations: Operations, file: str, line: int | None) -> pa.RecordBatch:
-    rows, operations.rows = operations.rows, []
-    batch = from_rows(rows, file)
-    for flaw in flaws(batch, rows[0][0] - 1):  # pragma: no cover - the rows are made here
+    batch = operations.rows.batch()
+    for flaw in flaws(batch, None):  # pragma: no cover - the events are made here
         raise HistoryError(file, line, flaw.field, flaw.problem, flaw.remedy)
     return batch
 
