@@ -53,6 +53,8 @@ def model_of(source: RunSource) -> Model:
         names = set(batch.column("f").filter(pc.and_not(mask, parts)).unique().to_pylist())
         # Parts of operations are those of Kafka, or of transactions that no model knows.
         names |= set(batch.column("f").filter(pc.and_(mask, parts)).unique().to_pylist()) & {"send", "poll"}
+        if {"get", "put"} & names and "cas" in names:
+            return Model.CAS_REGISTER  # one a key
         for model, words in _WITNESSES:
             if names & words:
                 return model

@@ -34,6 +34,7 @@ from linearizability_checker import Model as Specification
 from linearizability_checker.history import Input, Output, Value
 from loghistory import HistoryError, Kind
 from loghistory.errors import quote
+from loghistory.importers.values import log_name
 
 from ..checks.contract import Check, Outcome, Violation, outcome
 from .choice import Model
@@ -63,13 +64,19 @@ _SPECIFICATIONS = {
 }
 _KNOWN: dict[Model, Mapping[str, str]] = {
     Model.REGISTER: {"read": "read", "write": "write"},
-    Model.CAS_REGISTER: {"read": "read", "write": "write", "cas": "cas"},
+    Model.CAS_REGISTER: {"read": "read", "write": "write", "cas": "cas", "get": "read", "put": "write"},
     Model.KEY_VALUE: {"get": "get", "read": "get", "put": "put", "write": "put", "append": "append"},
     Model.SET: {"add": "add", "remove": "remove", "contains": "contains", "read": "read"},
     Model.QUEUE: {"enqueue": "enqueue", "dequeue": "dequeue", "drain": "drain"},
     Model.UNKNOWN: {},
 }
 _ASKS = frozenset({"read", "get", "contains", "dequeue", "drain"})
+_MICRO_OPERATIONS = re.compile(r'\[\[":?(?:r|w|read|write|append)",')
+"""How the JSON of a transaction over registers begins."""
+_VERSIONED = re.compile(r"\[.*,\[null,null\]\]")
+"""How the JSON of a read of a register looks that has a version, and a key."""
+_EMPTY = frozenset({":empty", "empty", ":exhausted"})
+"""What a queue may answer that has nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +124,16 @@ class _Asked:
 
 
 @dataclass(slots=True)
+class _Ended:
+    """An operation and how it ended."""
+
+    asked: _Asked
+    seq: int | None
+    kind: str
+    text: str | None
+
+
+@dataclass(slots=True)
 class _Part:
     """The operations on one log."""
 
@@ -135,6 +152,7 @@ class LinearizableHistory:
         self._pages = pages
         self._known = _KNOWN[model]
         self._open: dict[int, _Asked] = {}
+        self._ended: list[_Ended] = []
         self._parts: dict[str | None, _Part] = {}
         self._foreign: Counter[str] = Counter()
         self._count = 0
@@ -158,14 +176,17 @@ class LinearizableHistory:
             elif kind in (Kind.OK, Kind.FAIL, Kind.INFO):
                 asked = self._open.pop(op, None)
                 if asked is not None:
-                    self._close(asked, seq, kind, text if value is None else str(value))
+                    self._ended.append(_Ended(asked, seq, kind, text if value is None else str(value)))
 
     def _close(self, asked: _Asked, seq: int | None, kind: str, text: str | None) -> None:
         name = self._known.get(asked.f)
+        self._count += name is not None
         if name is None:
             self._foreign[asked.f] += 1
             return
-        self._count += 1
+        if asked.text is not None and _MICRO_OPERATIONS.match(asked.text):
+            self._foreign["micro-operations"] += 1
+            return
         key = None if self._model is Model.KEY_VALUE else asked.log
         part = self._parts.setdefault(key, _Part())
         for input_, output in self._terms(name, asked, seq, kind, text):
@@ -206,8 +227,11 @@ class LinearizableHistory:
                 yield ("put", key, _value(argument)), ended
         elif name == "read" and self._model is Model.SET:
             if kind == Kind.OK and not isinstance(answer, list):
-                raise self._unfit(asked.seq, f"{quote(text)} is no set", "a list of members")
+                self._foreign["read that answers no set"] += 1
+                return
             yield ("read",), [_value(each) for each in answer] if ended is None else ended
+        elif name == "dequeue" and kind == Kind.OK and isinstance(answer, str) and answer in _EMPTY:
+            yield (name,), None
         elif name in ("read", "dequeue"):
             yield (name,), _value(answer) if ended is None else ended
         elif name == "contains":
@@ -228,10 +252,52 @@ class LinearizableHistory:
 
     def finish(self) -> tuple[Outcome, ...]:
         """Judge."""
-        for asked in self._open.values():
-            self._close(asked, None, Kind.INFO, None)
+        self._ended += [_Ended(asked, None, Kind.INFO, None) for asked in self._open.values()]
         self._open.clear()
+        if self._model in (Model.KEY_VALUE, Model.SET, Model.QUEUE):
+            self._name_keys()
+        else:
+            self._leave_out_versions()
+        for each in self._ended:
+            self._close(each.asked, each.seq, each.kind, each.text)
+        self._ended.clear()
         return (self._outcome(),)
+
+    def _name_keys(self) -> None:
+        """Take keys from the values, ``[key value]``, where what asks is told as ``[key nil]``, or as the key alone."""
+        asks = [each.asked for each in self._ended if each.asked.f in ("read", "get", "dequeue")]
+        if not asks or any(each.log is None and each.text is None for each in asks):
+            return
+        for each in self._ended:
+            asked = each.asked
+            if asked.log is not None or asked.text is None or asked.f not in self._known:
+                continue
+            value = self._decoded(asked.text, asked.seq)
+            pair = isinstance(value, list) and len(value) == 2
+            if asked.f == "get" and not pair:
+                asked.log, asked.text = log_name(value), None
+            elif pair:
+                asked.log, asked.text = log_name(value[0]), _json(value[1])
+                answer = self._decoded(each.text, each.seq) if each.kind == Kind.OK else None
+                if isinstance(answer, list) and len(answer) == 2 and answer[0] == value[0]:
+                    each.text = _json(answer[1])
+
+    def _leave_out_versions(self) -> None:
+        """Registers that have a version, ``[key [version value]]``, are judged by their values alone."""
+        reads = [each for each in self._ended if each.asked.f == "read"]
+        if not reads or any(each.asked.text is None or not _VERSIONED.fullmatch(each.asked.text) for each in reads):
+            return
+        self._note("The versions beside the values are not judged.")
+        for each in self._ended:
+            asked, value = each.asked, self._decoded(each.asked.text, each.asked.seq)
+            if asked.f == "read":
+                answer = self._decoded(each.text, each.seq)
+                asked.log, asked.text = log_name(value[0]), None
+                if each.kind == Kind.OK and isinstance(answer, list) and len(answer) == 2:
+                    versioned = answer[1]
+                    each.text = _json(versioned[1] if isinstance(versioned, list) else versioned)
+            elif isinstance(value, list) and len(value) == 2 and value[0] is None:
+                asked.text = _json(value[1])
 
     def _outcome(self) -> Outcome:
         if self._foreign:

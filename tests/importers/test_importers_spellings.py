@@ -1,0 +1,100 @@
+"""Histories as other people spell them: keys beside values, versions, transactions that no model knows.
+
+A history is one line an operation: f, what was asked, how it ended, what was answered; one client, one after the other.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from loghistory import open_run
+from logwitness.models import check_model, model_of
+
+HOLDS: dict[str, str] = {
+    "sets by key": """
+        add [1 5] ok [1 5]
+        add [2 6] ok [2 6]
+        read [1 nil] ok [1 #{5}]
+        read [2 nil] ok [2 #{6}]""",
+    "a set of pairs": """
+        add [1 5] ok [1 5]
+        read nil ok #{[1 5]}""",
+    "queues by key": """
+        enqueue [1 5] ok [1 5]
+        enqueue [2 6] ok [2 6]
+        dequeue [2 nil] ok [2 6]
+        dequeue [1 nil] ok [1 5]""",
+    "a queue that says it is empty": """
+        dequeue nil ok :empty
+        enqueue 5 ok 5
+        dequeue nil ok 5""",
+    "a store by key in the value": """
+        put ["x" "1"] ok ["x" "1"]
+        put ["y" "2"] ok ["y" "2"]
+        get ["x" nil] ok ["x" "1"]""",
+    "a store asked for a key": """
+        put ["x" "1"] ok nil
+        put ["y" "2"] ok nil
+        get "x" ok "1\"""",
+    "a store with compare-and-set": """
+        put 4 ok 4
+        cas [4 5] ok [4 5]
+        get nil ok 5""",
+    "registers with versions": """
+        write [0 [nil 4]] ok [0 [1 4]]
+        read [0 [nil nil]] ok [0 [1 4]]
+        read [1 [nil nil]] ok [1 [nil nil]]
+        cas [0 [nil [4 1]]] ok [0 [2 [4 1]]]
+        read [0 [nil nil]] ok [0 [2 1]]""",
+}
+
+VIOLATED: dict[str, str] = {
+    "a set by key loses an element": "add [1 5] ok [1 5]\nread [1 nil] ok [1 #{}]",
+    "a queue by key loses its order": """
+        enqueue [1 5] ok [1 5]
+        enqueue [1 6] ok [1 6]
+        dequeue [1 nil] ok [1 6]""",
+    "a queue is empty too early": "enqueue 5 ok 5\ndequeue nil ok :empty",
+    "a store mixes keys": """
+        put ["x" "1"] ok nil
+        put ["y" "2"] ok nil
+        get "x" ok "2\"""",
+    "a register with a version": "write [0 [nil 4]] ok [0 [1 4]]\nread [0 [nil nil]] ok [0 [1 3]]",
+}
+
+UNDECIDED: dict[str, str] = {
+    "long fork": "write [[:w 1 1]] ok [[:w 1 1]]\nread [[:r 1 nil] [:r 2 nil]] ok [[:r 1 1] [:r 2 nil]]",
+    "a counter": "add 1 ok 1\nadd 1 ok 1\nread nil ok 2",
+    "a bank": "transfer {:from 1 :to 2 :amount 3} ok {:from 1 :to 2 :amount 3}\nread nil ok {1 7, 2 13}",
+    "identifiers": "generate nil ok 5",
+    "a set that nobody could read": "add 5 ok 5\nread nil ok nil",
+    "several registers": "txn [[:w :x 1] [:r :y nil]] ok [[:w :x 1] [:r :y 2]]",
+}
+
+
+def _edn(text: str) -> str:
+    lines = []
+    for line in text.strip().splitlines():
+        f, rest = line.strip().split(" ", 1)
+        asked, answered = rest.split(" ok ")
+        lines.append(f"{{:process 0, :type :invoke, :f :{f}, :value {asked}}}")
+        lines.append(f"{{:process 0, :type :ok, :f :{f}, :value {answered}}}")
+    return "\n".join(lines)
+
+
+def _cases() -> list[tuple[str, str, str]]:
+    told = (("holds", HOLDS), ("violated", VIOLATED), ("undecided", UNDECIDED))
+    return [(name, text, verdict) for verdict, cases in told for name, text in cases.items()]
+
+
+@pytest.mark.parametrize(("name", "text", "verdict"), _cases())
+def test_spelling(tmp_path: Path, name: str, text: str, verdict: str) -> None:
+    path = tmp_path / "history.edn"
+    path.write_text(_edn(text))
+    source = open_run(path)
+    found = check_model(source, model_of(source))
+    assert found.verdict == verdict, (name, found.checks)
+    if verdict == "undecided":
+        assert (found.checks[0].reason or "").startswith("no rule for operations of other models: ")
