@@ -9,12 +9,12 @@ from logspec.errors import SpecError
 
 
 def spec_directory() -> Path:
-    """Return the directory with ``models.yaml`` and the TLA+ modules."""
+    """Return the directory with ``models.yaml`` and the TLA+ modules: of the checkout, else of the installed wheel."""
     here = Path(__file__).resolve().parent
     for candidate in (here.parent, here / "modules"):
         if (candidate / "models.yaml").is_file():
             return candidate
-    raise SpecError(f"{here.parent}: no models.yaml here; run this from a checkout of the source")
+    raise SpecError(f"{here}: no modules/models.yaml here; install logwitness again")
 
 
 def cache_directory() -> Path:
