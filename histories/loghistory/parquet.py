@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from .arrays import slots
 from .columns import WORDS, cast, columns_in_order, expected, fits, of_kinds, rechunk, schema_of
 from .compressed import FREE, MAX_RATIO
 from .errors import HistoryError, quote
@@ -194,9 +195,19 @@ def _group(
     # The index of a column chunk is not asked for anything: pyarrow ends the process over a damaged one.
     present = [name for name in file.schema_arrow.names if name in names] or ["seq"]
     for batch in file.iter_batches(batch_rows, row_groups=[group], columns=present):
-        batch.validate(full=True)
+        for column in batch.columns:
+            _validate(column)
         for part in unpacked.parts(batch):
             yield _with_columns(part, [name for name in _TYPES if name in names])
+
+
+def _validate(column: pa.Array) -> None:
+    """Raise `pa.ArrowInvalid` if a column is not what it says. The usual column of words is told at a glance."""
+    if pa.types.is_dictionary(column.type) and len(column):
+        indices = slots(column.indices)
+        if indices.min() >= 0 and indices.max() < len(column.dictionary):
+            column = column.dictionary
+    column.validate(full=True)
 
 
 def _good(

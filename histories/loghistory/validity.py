@@ -10,17 +10,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from .arrays import Mask, coded, slots, valid
 from .errors import quote
 from .schema import MAX_BATCH_OFFSETS, REQUIRED, SCHEMA, Acks, Kind
-
-Mask: TypeAlias = npt.NDArray[np.bool_]
 
 
 class Reason(StrEnum):
@@ -60,32 +59,17 @@ _BATCHES = np.array([k in {Kind.OBSERVE, Kind.OK, Kind.APPEND, Kind.ACKED} for k
 _ALWAYS = tuple(field.name for field in SCHEMA if not field.nullable and field.name != "kind")
 
 
-def _needed() -> dict[str, Mask]:
-    table: dict[str, Mask] = {name: np.ones(len(KINDS) + 1, bool) for name in _ALWAYS}
-    for kind, names in REQUIRED.items():
-        for name in names:
-            table.setdefault(name, np.zeros(len(KINDS) + 1, bool))[_CODE[kind]] = True
-    return table
+_NEEDING: dict[str, frozenset[int]] = {}
+"""Per column that not every event must carry: the kinds that must, by code."""
+for _kind, _names in REQUIRED.items():
+    for _name in _names:
+        if _name not in _ALWAYS:
+            _NEEDING[_name] = _NEEDING.get(_name, frozenset()) | {_CODE[_kind]}
 
 
-_NEEDED = _needed()
-"""Per column: the kinds that must carry it, by code; the last place stands for an unknown kind."""
-
-_SETS = list(dict.fromkeys(mask.tobytes() for mask in _NEEDED.values()))
-_SET = {name: _SETS.index(mask.tobytes()) for name, mask in _NEEDED.items()}
-"""Per column: which of the different sets of kinds must carry it."""
-_IN_SETS = np.array([[1 << i if kinds[code] else 0 for i, kinds in enumerate(_SETS)] for code in range(len(KINDS) + 1)])
-_IN_SETS = _IN_SETS.sum(axis=1, dtype=np.int32)
-"""Per kind: the sets that it is in, as bits."""
-
-
-def kind_codes(kinds: pa.DictionaryArray) -> npt.NDArray[np.int64]:
+def kind_codes(kinds: pa.DictionaryArray) -> npt.NDArray[np.int8]:
     """Position in `KINDS` of each event's kind, -1 where it is unknown or null."""
-    words = kinds.dictionary.to_pylist()
-    table = np.array([_CODE.get(word, -1) for word in words] + [-1], np.int64)
-    indices = kinds.indices.fill_null(len(words)) if kinds.null_count else kinds.indices
-    codes: npt.NDArray[np.int64] = np.take(table, indices.to_numpy(zero_copy_only=False))
-    return codes
+    return coded(kinds, lambda word: _CODE.get(word, -1), -1, np.int8)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,29 +108,37 @@ def _rules(batch: pa.RecordBatch) -> Iterator[_Rule]:
         unknown = codes < 0
         if unknown.any():
             yield _Rule(unknown, lambda row: _unknown_kind(row, batch.column("kind")[row].as_py()))
-    sets = None if codes is None else _IN_SETS[codes]
-    needing: dict[int, pa.BooleanArray] = {}
-    for name in _needed_by(codes):
-        if name not in names or batch.column(name).null_count == 0:
-            continue
-        missing = batch.column(name).is_null()
-        if sets is not None:
-            number = _SET[name]
-            if number not in needing:
-                needing[number] = pa.array((sets & (1 << number)) != 0)
-            missing = pc.and_(missing, needing[number])
-        if pc.any(missing).as_py():
-            yield _Rule(missing.to_numpy(zero_copy_only=False), _missing(name, batch))
+    for name in _ALWAYS:
+        if name in names and batch.column(name).null_count:
+            yield _Rule(~valid(batch.column(name)), _missing(name, batch))
+    if codes is not None:
+        needing = _Needing(batch.column("kind"), codes)
+        for name in _NEEDING:
+            if name in names and batch.column(name).null_count:
+                missing = pc.and_(batch.column(name).is_null(), needing.events(name))
+                if pc.any(missing).as_py():
+                    yield _Rule(missing.to_numpy(zero_copy_only=False), _missing(name, batch))
     yield from _ranges(batch, names, codes)
 
 
-def _needed_by(codes: npt.NDArray[np.int64] | None) -> list[str]:
-    """The columns that some event of these kinds must carry; without kinds, those of every event."""
-    names = dict.fromkeys(_ALWAYS)
-    if codes is not None:
-        for code in np.flatnonzero(np.bincount(codes + 1, minlength=1)[1:]):
-            names.update(dict.fromkeys(REQUIRED[KINDS[code]]))
-    return list(names)
+class _Needing:
+    """Which events of a batch must carry a column; several columns are needed by the same kinds."""
+
+    def __init__(self, kinds: pa.DictionaryArray, codes: npt.NDArray[np.int8]) -> None:
+        self._codes = codes
+        self._occur = {_CODE[word] for word in kinds.dictionary.to_pylist() if word in _CODE}
+        self._found: dict[frozenset[int], pa.BooleanArray] = {}
+
+    def events(self, name: str) -> pa.BooleanArray:
+        """The events that must carry this column."""
+        kinds = _NEEDING[name] & self._occur
+        if kinds not in self._found:
+            of = np.zeros(len(self._codes), bool)
+            for code in kinds:
+                of |= self._codes == code
+            bits = pa.py_buffer(np.packbits(of, bitorder="little"))
+            self._found[kinds] = pa.Array.from_buffers(pa.bool_(), len(of), [None, bits])
+        return self._found[kinds]
 
 
 def _unknown_kind(row: int, word: Any) -> Flaw:  # noqa: ANN401
@@ -169,7 +161,7 @@ def _article(kind: str) -> str:
     return "an" if kind[0] in "aeiou" else "a"
 
 
-def _ranges(batch: pa.RecordBatch, names: set[str], codes: npt.NDArray[np.int64] | None) -> Iterator[_Rule]:
+def _ranges(batch: pa.RecordBatch, names: set[str], codes: npt.NDArray[np.int8] | None) -> Iterator[_Rule]:
     levels = (Acks.ALL, Acks.LEADER, Acks.NONE)
     # The levels are neighbours.
     if "acks" in names and not _within(batch.column("acks"), min(levels), max(levels)):
@@ -184,14 +176,13 @@ def _ranges(batch: pa.RecordBatch, names: set[str], codes: npt.NDArray[np.int64]
             )
     if not {"offset", "last_offset"} <= names or batch.column("last_offset").null_count == batch.num_rows:
         return
-    # Whole batches of ordinary events are told at once.
-    width = pc.subtract(batch.column("last_offset"), batch.column("offset"))
-    if _within(batch.column("offset"), 0, _LARGEST) and _within(width, 0, MAX_BATCH_OFFSETS - 1):
+    first, last = slots(batch.column("offset")), slots(batch.column("last_offset"))
+    given = valid(batch.column("last_offset"))
+    # Whole batches of ordinary events are told at once, whatever stands where there is no offset.
+    width = (last - first) * given
+    if first.min() >= 0 and width.min() >= 0 and width.max() < MAX_BATCH_OFFSETS:
         return
-    given = ~(batch.column("last_offset").is_null().to_numpy(zero_copy_only=False))
-    given &= ~(batch.column("offset").is_null().to_numpy(zero_copy_only=False))
-    first = batch.column("offset").fill_null(0).to_numpy(zero_copy_only=False)
-    last = batch.column("last_offset").fill_null(0).to_numpy(zero_copy_only=False)
+    given &= valid(batch.column("offset"))
     backwards = given & (last < first)
     if backwards.any():
         yield _Rule(
@@ -224,8 +215,13 @@ def _ranges(batch: pa.RecordBatch, names: set[str], codes: npt.NDArray[np.int64]
 
 def _within(column: pa.Array, low: int, high: int) -> bool:
     """Whether no value is outside these limits, themselves included; nulls are no values."""
+    if column.null_count == len(column):
+        return True
+    values = slots(column)
+    if low <= values.min() and values.max() <= high:
+        return True
     ends = pc.min_max(column).as_py()
-    return ends["min"] is None or (low <= ends["min"] and ends["max"] <= high)
+    return bool(low <= ends["min"] and ends["max"] <= high)
 
 
 def _order(column: pa.Array, refused: Sequence[int], last_seq: int | None) -> Iterator[_Rule]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from loghistory.arrays import coded, filled, slots, valid
 from loghistory.errors import HistoryError
 
 from . import codes
@@ -105,6 +106,10 @@ class Reader:
     def columns(self, batch: pa.RecordBatch) -> Columns:
         """The columns of a batch; `HistoryError` if an offset is too large to judge."""
         found = {name: self._column(batch, name) for name in Columns._fields}
+        if "last_offset" in self._wanted:
+            last = batch.column("last_offset")
+            ends = last.null_count < len(last)
+            found["last_offset"] = np.where(valid(last), slots(last), found["offset"]) if ends else found["offset"]
         if "value" in self._wanted:
             found["value"] = self._with_texts(batch, found["value"])
         for name in _OFFSETS:
@@ -118,28 +123,22 @@ class Reader:
                     f"offsets are below {codes.MAX_OFFSET}",
                     place="seq",
                 )
-        if "last_offset" in self._wanted:
-            last, offset = found["last_offset"], found["offset"]
-            found["last_offset"] = np.where(last == codes.NULL, offset, last)
         # One flavour of array: numba compiles a loop anew for every mixture of writable and read-only ones.
         return Columns(**{field: _read_only(values) for field, values in found.items()})
 
     def _column(self, batch: pa.RecordBatch, name: str) -> Array:
         dtype = np.dtype(_SMALL.get(name, np.int64))
-        if name not in self._wanted:
+        if name not in self._wanted or name == "last_offset":
             return self._blanks(name, batch.num_rows, dtype)
         column = batch.column(_SOURCE.get(name, name))
         if column.null_count == len(column):
             return self._blanks(name, batch.num_rows, dtype)
         if name == "f":
-            return _coded(column, self._words.code, dtype)
+            return coded(column, self._words.code, codes.OTHER, dtype)
         if name in _WORDS:
             known = _WORDS[name]
-            return _coded(column, lambda word: known.get(word, codes.OTHER), dtype)
-        if column.null_count:
-            column = pc.fill_null(column, pa.scalar(_NULLS.get(name, codes.NULL), column.type))
-        values: Array = column.to_numpy(zero_copy_only=False)
-        return np.ascontiguousarray(values, dtype=dtype)
+            return coded(column, lambda word: known.get(word, codes.OTHER), codes.OTHER, dtype)
+        return filled(column, _NULLS.get(name, codes.NULL), dtype)
 
     def _blanks(self, name: str, rows: int, dtype: np.dtype[Any]) -> Array:
         """A column of nulls; kept, because most batches are of the same size."""
@@ -159,17 +158,6 @@ class Reader:
             # Below all 64-bit values that stand for themselves in practice, above NULL.
             value[row] = self._texts.setdefault(texts[row].as_py(), codes.NULL + 1 + len(self._texts))
         return value
-
-
-def _coded(column: pa.DictionaryArray, code: Callable[[str], int], dtype: np.dtype[Any]) -> Array:
-    """Dictionary codes of one batch to canonical codes."""
-    dictionary = column.dictionary.to_pylist()
-    table = np.array([code(word) for word in dictionary] + [codes.OTHER], dtype=dtype)
-    indices = column.indices
-    if indices.null_count:
-        indices = pc.fill_null(indices, pa.scalar(len(dictionary), indices.type))
-    result: Array = table[indices.to_numpy(zero_copy_only=False)]
-    return result
 
 
 def _read_only(values: Array) -> Array:
