@@ -93,8 +93,13 @@ def main() -> int:
     """Build, say where the worker is, and return the exit status."""
     try:
         print(build(force="--force" in sys.argv[1:]))
-    except (BuildError, OSError) as error:
+    except BuildError as error:
         print(f"linearizability_checker.build: {error}", file=sys.stderr)
+        return 2
+    except OSError as error:
+        problem = f"{error.filename or cache_directory()} cannot be written ({error.strerror or error})"
+        remedy = "name another directory in LINEARIZABILITY_CHECKER_CACHE"
+        print(f"linearizability_checker.build: {problem}: {remedy}", file=sys.stderr)
         return 2
     return 0
 

@@ -98,6 +98,18 @@ def test_failed_build_leaves_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: 
     assert list((tmp_path / "cache").iterdir()) == []
 
 
+def test_cache_that_cannot_be_written_is_one_sentence(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cache = tmp_path / "cache"
+    cache.write_text("a file")
+    monkeypatch.setenv("LINEARIZABILITY_CHECKER_CACHE", str(cache))
+    assert build.main() == 2
+    said = capsys.readouterr().err
+    assert said.startswith(f"linearizability_checker.build: {cache} cannot be written (")
+    assert said.endswith(": name another directory in LINEARIZABILITY_CHECKER_CACHE\n")
+
+
 def test_package_imports_nothing_but_the_standard_library() -> None:
     command = "import json, sys, linearizability_checker; print(json.dumps(sorted(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", command], capture_output=True, text=True, check=True)
