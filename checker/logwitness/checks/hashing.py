@@ -51,6 +51,29 @@ def place_of(table: Table, key: int) -> int:
 
 
 @part
+def row_of(table: Table, used: Ints, key: int) -> int:
+    """The row of ``key``; if it has none, the next one, of which ``used`` keeps count."""
+    place = place_of(table, key)
+    row: int = table.rows[place]
+    if row < 0:
+        row = used[0]
+        used[0] += 1
+        table.keys[place] = key
+        table.rows[place] = row
+    return row
+
+
+@part
+def named_row(table: Table, used: Ints, names: Ints, key: int) -> int:
+    """The same; ``names`` tells the key of each row."""
+    free = used[0]
+    row: int = row_of(table, used, key)
+    if row == free:
+        names[row] = key
+    return row
+
+
+@part
 def remove(table: Table, place: int) -> None:
     """Free a place that is taken; keys behind it that would be there by rights move up."""
     mask = len(table.keys) - 1

@@ -39,11 +39,11 @@ from ..columns import Columns
 from ..contract import Family, Loss, Setting, Verdicts
 from ..faults import Faults, empty_faults, fault_code, note_fault, with_fault_room
 from ..findings import Findings, KernelFold, report
-from ..hashing import empty_table, grown, roomy
+from ..hashing import empty_table, grown, roomy, row_of
 from ..kernel import kernel
 from .ending import Ending
 from .rules import CHECKS, SENTENCES, STALE_TAIL
-from .state import KNOWN_GAPS, NONE, Bound, Clients, Gaps, Known, Tables, Values, blank, client_row, fill, gap_room
+from .state import KNOWN_GAPS, NONE, Bound, Clients, Gaps, Known, Tables, Values, blank, fill, gap_room
 from .told import acknowledge, gap, invoke, observe
 
 
@@ -81,7 +81,7 @@ def _scan(
             continue
 
         process = columns.process[i]
-        client = client_row(tables, known, process)
+        client = row_of(tables.clients, known.clients, process)
         offset = columns.offset[i]
         if kind == INVOKE:
             invoke(

@@ -8,8 +8,7 @@ import numpy as np
 
 from ..codes import NULL
 from ..columns import Array, Ints
-from ..hashing import Table, place_of
-from ..kernel import part
+from ..hashing import Table
 
 NONE = -1
 KNOWN_GAPS = 256
@@ -110,46 +109,6 @@ class Tables(NamedTuple):
     values: Table
     clients: Table
     offsets: Table
-
-
-@part
-def value_row(tables: Tables, values: Values, known: Known, value: int) -> int:
-    """The row of a value, new if it has none."""
-    place = place_of(tables.values, value)
-    row: int = tables.values.rows[place]
-    if row == NONE:
-        row = known.values[0]
-        known.values[0] += 1
-        tables.values.keys[place] = value
-        tables.values.rows[place] = row
-        values.value[row] = value
-    return row
-
-
-@part
-def offset_row(tables: Tables, known: Known, offset: int) -> int:
-    """The row of an offset, new if it has none."""
-    place = place_of(tables.offsets, offset)
-    row: int = tables.offsets.rows[place]
-    if row == NONE:
-        row = known.offsets[0]
-        known.offsets[0] += 1
-        tables.offsets.keys[place] = offset
-        tables.offsets.rows[place] = row
-    return row
-
-
-@part
-def client_row(tables: Tables, known: Known, process: int) -> int:
-    """The row of a client, new if it has none."""
-    place = place_of(tables.clients, process)
-    row: int = tables.clients.rows[place]
-    if row == NONE:
-        row = known.clients[0]
-        known.clients[0] += 1
-        tables.clients.keys[place] = process
-        tables.clients.rows[place] = row
-    return row
 
 
 def fill(name: str) -> int:

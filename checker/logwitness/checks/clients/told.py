@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ..codes import ACKS_ALL, ACKS_NONE, F_APPEND, F_FINAL_READ, F_READ, F_READ_COMMITTED, F_TAIL, NO_ACKS, NULL
 from ..findings import Findings, report
+from ..hashing import named_row, row_of
 from ..kernel import part, step
 from .rules import (
     DUPLICATE,
@@ -14,7 +15,7 @@ from .rules import (
     REAL_TIME_INVERSION,
     SKIP,
 )
-from .state import KNOWN_GAPS, NONE, Bound, Clients, Gaps, Known, Tables, Values, offset_row, value_row
+from .state import KNOWN_GAPS, NONE, Bound, Clients, Gaps, Known, Tables, Values
 
 
 @part
@@ -73,7 +74,7 @@ def invoke(
         clients.term[client] = known.term[0]
         clients.term_row[client] = known.term_row[0]
         if value != NULL:
-            row = value_row(tables, values, known, value)
+            row = named_row(tables.values, known.values, values.value, value)
             if values.invokes[row] == 0:
                 values.invoke_seq[row] = seq
                 values.acks[row] = ACKS_ALL if acks == NO_ACKS else acks
@@ -111,7 +112,7 @@ def observe(
     """A read gave a client ``value`` at ``offset``."""
     row = NONE
     if value != NULL:
-        row = value_row(tables, values, known, value)
+        row = named_row(tables.values, known.values, values.value, value)
     position = clients.position[client]
     before = clients.position_seq[client]
     if position != NULL:
@@ -149,7 +150,7 @@ def observe(
         values.final[row] = 1
 
     found.judged[INCONSISTENT_OFFSET] += 1
-    there = offset_row(tables, known, offset)
+    there = row_of(tables.offsets, known.offsets, offset)
     other = bound.read_row[there]
     if other != NONE and other != row:
         since = bound.read_seq[there]
@@ -243,7 +244,7 @@ def acknowledge(
 
     if acks == ACKS_ALL:
         found.judged[INCONSISTENT_OFFSET] += 1
-        there = offset_row(tables, known, offset)
+        there = row_of(tables.offsets, known.offsets, offset)
         promised = bound.ack_row[there]
         shown = bound.read_row[there]
         if promised != NONE and promised != row:

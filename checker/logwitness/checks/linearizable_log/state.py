@@ -191,20 +191,6 @@ def give(open_: Open, given: Given, known: Known, row: int, value: int, offset: 
 
 
 @part
-def named_row(tables: Tables, named: Named, known: Known, value: int) -> int:
-    """The row of a value, new if it has none."""
-    place = place_of(tables.named, value)
-    row: int = tables.named.rows[place]
-    if row == NONE:
-        row = known.named[0]
-        known.named[0] += 1
-        tables.named.keys[place] = value
-        tables.named.rows[place] = row
-        named.value[row] = value
-    return row
-
-
-@part
 def place_said(
     named: Named, more: More, known: Known, row: int, offset: int, last: int, now: int, seq: int, mark: int
 ) -> None:

@@ -21,7 +21,7 @@ from ..codes import (
     TRIM,
 )
 from ..columns import Columns
-from ..hashing import place_of
+from ..hashing import named_row, place_of
 from ..kernel import kernel, part
 from .state import (
     ACKED,
@@ -37,7 +37,6 @@ from .state import (
     close_row,
     give,
     length_said,
-    named_row,
     open_row,
     place_said,
 )
@@ -103,7 +102,7 @@ def asked(tables: Tables, named: Named, known: Known, value: int, acks: int, now
     """An append begins: the row of its value, if it is promised to last."""
     if value == NULL:
         return NONE
-    row = named_row(tables, named, known, value)
+    row = named_row(tables.named, known.named, named.value, value)
     if known.write_caching[0] != 0 or (acks != ACKS_ALL and acks != NO_ACKS):
         if not named.marks[row] & LOOSE:
             named.marks[row] |= LOOSE
@@ -168,7 +167,7 @@ def completed(
             known.sparse[0] = 1
     place = open_.head[row]
     while place != NONE:
-        seen = named_row(tables, named, known, given.value[place])
+        seen = named_row(tables.named, known.named, named.value, given.value[place])
         if not named.marks[seen] & LOOSE:
             place_said(named, more, known, seen, given.offset[place], given.last[place], now, seq, 0)
         place = given.next[place]

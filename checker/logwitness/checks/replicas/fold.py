@@ -38,7 +38,7 @@ from ..columns import Columns
 from ..contract import Family, Loss, Setting, Verdicts
 from ..faults import Faults, Ledger, empty_faults, empty_ledger, fault_code, ledger_lines, note_fault, with_fault_room
 from ..findings import MAX_NODES, Findings, KernelFold
-from ..hashing import empty_table, grown, place_of, roomy
+from ..hashing import empty_table, grown, place_of, roomy, row_of
 from ..kernel import kernel
 from .answers import answer, mark_visible, observe, show
 from .commitment import commit_to, elected_holds, leader_commits, lose
@@ -83,17 +83,13 @@ def _scan(
                 process = columns.process[i]
                 if process == NULL:
                     continue
-                place = place_of(readers.table, process)
-                row = readers.table.rows[place]
                 if kind == INVOKE:
-                    if row == NONE:
-                        row = readers.used[0]
-                        readers.used[0] += 1
-                        readers.table.keys[place] = process
-                        readers.table.rows[place] = row
+                    row = row_of(readers.table, readers.used, process)
                     readers.f[row] = columns.f[i]
                     readers.seq[row] = seq
-                elif row != NONE and columns.value[i] != NULL:
+                    continue
+                row = readers.table.rows[place_of(readers.table, process)]
+                if row != NONE and columns.value[i] != NULL:
                     base, value = columns.offset[i], columns.value[i]
                     observe(tree, cluster, found, readers.f[row], base, value, readers.seq[row], seq)
             continue
