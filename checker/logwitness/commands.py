@@ -18,7 +18,7 @@ EXAMPLES = 3
 """Violations of a check that the report for people explains."""
 
 
-MODELS = ("log", "register", "cas-register", "kv", "set", "queue", "kafka")
+MODELS = ("log", "list-append", "register", "cas-register", "kv", "set", "queue", "kafka")
 FORMATS = ("jepsen-edn", "jepsen-json", "jepsen-log", "porcupine-kv", "jsonl", "zst", "parquet")
 
 _OUTPUT = click.Path(dir_okay=False, path_type=Path)

@@ -111,7 +111,7 @@ def test_checks_lists_every_check_with_its_source() -> None:
     assert [each["id"] for each in listed] == [each.id for each in all_checks()] + ["linearizable"]
     judged_by = {each["id"]: each["models"] for each in listed}
     assert judged_by["acked-survives"] == ["log"]
-    assert judged_by["phantom"] == ["log", "kafka"]
+    assert judged_by["phantom"] == ["log", "kafka", "list-append"]
     assert "cas-register" in judged_by["linearizable"]
     assert all(each["rule"] and each["section"] and each["fact"] for each in listed)
     text = _run("checks").stdout

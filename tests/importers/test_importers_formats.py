@@ -153,7 +153,7 @@ WORKLOADS: dict[str, tuple[list[tuple[int, str, str, str]], Model, list[str]]] =
             (1, "invoke", "read", "nil"),
             (1, "ok", "read", "[7]"),
         ],
-        Model.LOG,
+        Model.LIST_APPEND,
         [],
     ),
     "a log with a value that nobody appended": (
@@ -304,7 +304,7 @@ def test_forms_of_logs(tmp_path: Path, name: str, right: bool) -> None:
         maps.append(f"{{:process {process}, :type :{kind}, :f :{f}, :value {value}}}")
     source = open_run(_write(tmp_path, "\n".join(maps)))
     verdict = check_model(source, model_of(source))
-    assert model_of(source) is Model.LOG
+    assert model_of(source) is (Model.LIST_APPEND if name == "read behind an offset" else Model.LOG)
     assert ("phantom" in anomalies(verdict.checks)) == (not right)
     assert verdict.exit_status == (0 if right else 1), [each for each in verdict.checks if each.violated]
 

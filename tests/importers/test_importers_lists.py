@@ -55,8 +55,8 @@ def test_lists(tmp_path: Path, text: str, form: str) -> None:
     path = tmp_path / "history"
     path.write_bytes(written(_maps(text), form))
     source = open_run(path)
-    assert model_of(source) is Model.LOG
-    verdict = check_model(source, Model.LOG)
+    assert model_of(source) is Model.LIST_APPEND
+    verdict = check_model(source, Model.LIST_APPEND)
     found = set(anomalies(verdict.checks))
     # What goes wrong with places goes wrong in other words too; what is named first is what must be.
     assert set(CASES[text]) <= found if len(CASES[text]) > 1 else found == set(CASES[text])

@@ -140,8 +140,8 @@ def test_a_missing_worker_is_one_sentence(tmp_path: Path, monkeypatch: pytest.Mo
 def test_operations_that_no_model_knows_are_undecided(tmp_path: Path) -> None:
     path = tmp_path / "txn.edn"
     path.write_text(
-        "{:process 0 :type :invoke :f :txn :value [[:append 1 2] [:r 1 nil]]}\n"
-        "{:process 0 :type :ok :f :txn :value [[:append 1 2] [:r 1 [2]]]}\n"
+        "{:process 0 :type :invoke :f :txn :value [[:w 1 2] [:r 1 nil]]}\n"
+        "{:process 0 :type :ok :f :txn :value [[:w 1 2] [:r 1 2]]}\n"
     )
     done = _check("--json", path)
     assert done.returncode == 3

@@ -9,11 +9,15 @@ import pyarrow.compute as pc
 from loghistory import CLIENT_KINDS, RunSource
 from loghistory.schema import Kind
 
+from .lists import are_lists
+
 
 class Model(StrEnum):
     """What a history is about; the value is what a command line calls it."""
 
     LOG = "log"
+    LIST_APPEND = "list-append"
+    """Logs whose appends tell no offsets and whose reads answer everything, one by one or in transactions."""
     REGISTER = "register"
     CAS_REGISTER = "cas-register"
     KEY_VALUE = "kv"
@@ -52,12 +56,15 @@ def model_of(source: RunSource) -> Model:
         parts = batch.column("txn").is_valid()
         names = set(batch.column("f").filter(pc.and_not(mask, parts)).unique().to_pylist())
         # Parts of operations are those of Kafka, or of transactions that no model knows.
-        names |= set(batch.column("f").filter(pc.and_(mask, parts)).unique().to_pylist()) & {"send", "poll"}
+        of_parts = set(batch.column("f").filter(pc.and_(mask, parts)).unique().to_pylist())
+        if "append" in of_parts and of_parts <= {"append", "r"}:
+            return Model.LIST_APPEND
+        names |= of_parts & {"send", "poll"}
         if {"get", "put"} & names and "cas" in names:
             return Model.CAS_REGISTER  # one a key
         for model, words in _WITNESSES:
             if names & words:
-                return model
+                return Model.LIST_APPEND if model is Model.LOG and are_lists(source) else model
         if Kind.OBSERVE in kinds or not names:
             return Model.LOG
         return Model.REGISTER if names == {"read"} else Model.UNKNOWN

@@ -18,7 +18,9 @@ from .choice import Model
 from .kafka import CHECKS as KAFKA
 from .kafka import KafkaHistory
 from .linearizable import LINEARIZABLE, Limits, LinearizableHistory, Partial
-from .lists import ListHistory, are_lists
+from .lists import STALE_TAIL, ListHistory, are_lists
+from .transactions import CHECKS as TRANSACTIONS
+from .transactions import TransactionHistory
 
 _SEARCHED = (Model.REGISTER, Model.CAS_REGISTER, Model.KEY_VALUE, Model.SET, Model.QUEUE)
 _COLUMNS = ("seq", "kind", "log", "process", "op", "txn", "f", "offset", "value", "text")
@@ -42,13 +44,16 @@ def every_check() -> tuple[Check, ...]:
 
 def judged_by() -> list[tuple[str, Check, tuple[Model, ...]]]:
     """Every check with its family and the models that histories are judged by it in."""
-    of_kafka = {each.id for each in KAFKA}
+    ids = {
+        Model.KAFKA: {each.id for each in KAFKA},
+        Model.LIST_APPEND: {each.id for each in (*KAFKA, STALE_TAIL, *TRANSACTIONS)},
+    }
     listed = [
-        (family.name, each, (Model.LOG, Model.KAFKA) if each.id in of_kafka else (Model.LOG,))
+        (family.name, each, (Model.LOG, *(model for model, found in ids.items() if each.id in found)))
         for family in families_of(None)
         for each in family.checks
     ]
-    return [*listed, ("models", LINEARIZABLE, _SEARCHED)]
+    return [*listed, ("models", LINEARIZABLE, (*_SEARCHED, Model.LIST_APPEND))]
 
 
 def check_model(
@@ -66,13 +71,15 @@ def check_model(
     ``only`` and ``required`` are ids of `every_check`, ``limits`` those of a search; ``pages`` is a directory that gets
     Porcupine's page (HTML) of every search. Raises `HistoryError` for bad input.
     """
-    lists = model is Model.LOG and are_lists(source)
+    lists = model in (Model.LOG, Model.LIST_APPEND) and are_lists(source)
     if model is Model.LOG and not lists:
         return _of_log(source, only, required, progress)
     name = str(source.path)
-    judged: KafkaHistory | LinearizableHistory
+    judged: KafkaHistory | LinearizableHistory | TransactionHistory
     if lists:
         judged = ListHistory(name)
+    elif model is Model.LIST_APPEND:
+        judged = TransactionHistory(name)
     elif model is Model.KAFKA:
         judged = KafkaHistory(name)
     else:

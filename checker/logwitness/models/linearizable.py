@@ -55,6 +55,8 @@ _KEPT = 10
 _LINEARIZATIONS = 3
 """Partial linearizations of a partition that are told."""
 _LONGEST_NAME = 100
+_FEW = 3
+"""Unknown outcomes up to which a search tries them all, so that its answer tells of them."""
 _SPECIFICATIONS = {
     Model.REGISTER: CAS_REGISTER,
     Model.CAS_REGISTER: CAS_REGISTER,
@@ -357,7 +359,8 @@ class LinearizableHistory:
         base = _SPECIFICATIONS[self._model]
         first: tuple[Specification, Result] | None = None
         initials = self._initials(operations)
-        if self._model not in (Model.SET, Model.QUEUE):
+        unknown = sum(each.output is UNKNOWN for each in operations)
+        if unknown > _FEW and self._model not in (Model.SET, Model.QUEUE):
             operations = bounded(operations, initials, by_key=self._model is Model.KEY_VALUE)
         for initial in initials:
             specification = replace(base, initial=initial)

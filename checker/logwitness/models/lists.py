@@ -13,8 +13,7 @@ from itertools import accumulate
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from loghistory import Kind, RunSource
-from loghistory.importers import ForeignFormat
+from loghistory import CLIENT_KINDS, Kind, RunSource
 
 from ..checks import all_checks
 from ..checks.contract import Outcome, Violation, outcome
@@ -22,22 +21,27 @@ from .kafka import KEPT, KafkaHistory, Open, Session
 
 STALE_TAIL = next(check for check in all_checks() if check.id == "stale-tail")
 _READS = ("read", "read_committed", "final_read")
+_CLIENTS = pa.array([*map(str, CLIENT_KINDS), *map(str, (Kind.FAULT, Kind.HEAL, Kind.PHASE))])
+_INVOKE_OR_OK = pa.array([str(Kind.INVOKE), str(Kind.OK)])
 
 
 def are_lists(source: RunSource) -> bool:
-    """Whether the log of another tool is told by lists alone. Raises `HistoryError`."""
-    if not isinstance(source.format, ForeignFormat):
-        return False
+    """Whether a history of clients alone is told by lists alone. Raises `HistoryError`."""
     appends = 0
-    for batch in source.batches(["kind", "f", "offset"], [Kind.INVOKE, Kind.OK]):
-        f, offset = batch.column("f").cast(pa.string()), batch.column("offset")
-        invoked = pc.equal(batch.column("kind").cast(pa.string()), str(Kind.INVOKE))
-        appended = pc.equal(f, "append")
-        others = pc.and_(invoked, pc.is_in(f, pa.array(_READS)))
-        beside = pc.invert(pc.or_(appended, pc.is_in(f, pa.array(_READS))))
-        if pc.any(beside).as_py() or pc.any(pc.and_(appended, offset.is_valid())).as_py():
+    for batch in source.batches(["kind", "f", "offset", "last_offset"]):
+        kind = batch.column("kind").cast(pa.string())
+        if not pc.all(pc.is_in(kind, _CLIENTS)).as_py() or batch.column("last_offset").null_count < batch.num_rows:
             return False
-        if pc.any(pc.and_(others, pc.fill_null(pc.not_equal(offset, 0), True))).as_py():
+        f, offset = batch.column("f").cast(pa.string()), batch.column("offset")
+        told = pc.is_in(kind, _INVOKE_OR_OK)
+        appended = pc.and_(told, pc.fill_null(pc.equal(f, "append"), False))
+        read = pc.is_in(f, pa.array(_READS))
+        if pc.any(pc.and_(told, pc.invert(pc.or_(appended, read)))).as_py():
+            return False
+        if pc.any(pc.and_(appended, offset.is_valid())).as_py():
+            return False
+        asked = pc.and_(read, pc.equal(kind, str(Kind.INVOKE)))
+        if pc.any(pc.and_(asked, pc.fill_null(pc.not_equal(offset, 0), True))).as_py():
             return False
         appends += pc.sum(appended).as_py() or 0
     return appends > 0
