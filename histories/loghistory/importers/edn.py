@@ -242,3 +242,8 @@ def _character(name: str) -> str:
 def words(text: str) -> Iterator[str]:
     """The tokens of a text, without comments."""
     return (token for token in _TOKEN.findall(text) if token[0] != ";")
+
+
+def places(text: str) -> Iterator[tuple[int, int]]:
+    """Where the tokens of a text begin and end, comments included."""
+    return (match.span() for match in _TOKEN.finditer(text))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import re
+from collections.abc import Sequence
 from enum import StrEnum
 
 SNIFFED = 1 << 16
@@ -31,14 +32,18 @@ _PROCESS, _TYPE, _F, _BETWEEN = (
 )
 LOG_LINE = re.compile(
     rf"(?:^|[\s:])(?:{_PROCESS}{_BETWEEN}(?:{_TYPE}{_BETWEEN}{_F}|{_F}{_BETWEEN}{_TYPE})"
-    rf"|{_TYPE}{_BETWEEN}{_PROCESS}{_BETWEEN}{_F})[ \t,]*(.*)"
+    rf"|{_TYPE}{_BETWEEN}{_PROCESS}{_BETWEEN}{_F})[ \t,]*(.*)",
+    re.MULTILINE,
 )
 """A line that tells an operation: `log_operation` has what it says."""
 
 
-def log_operation(match: re.Match[str]) -> tuple[str, str, str, str]:
-    """Process, type, f and the rest of a line; the first three come as p t f, p f t or t p f."""
-    process, kind, f, f_first, kind_last, kind_first, process_second, f_last, rest = match.groups()
+def log_operation(groups: Sequence[str]) -> tuple[str, str, str, str]:
+    """Process, type, f and the rest of a line by the groups of its match.
+
+    The first three come as p t f, p f t or t p f; groups that do not take part are empty.
+    """
+    process, kind, f, f_first, kind_last, kind_first, process_second, f_last, rest = groups
     return process or process_second, kind or kind_last or kind_first, f or f_first or f_last, rest
 
 

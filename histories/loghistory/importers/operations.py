@@ -92,37 +92,39 @@ class Operations:
 
     def take(self, operation: Mapping[str, Value]) -> None:
         """Add the events of one map. `Malformed` if it makes no sense; then nothing is added."""
-        word = operation.get("type")
+        get = operation.get
+        self.tell((get("type"), get("f"), get("process"), get("time"), get("value"), operation))
+
+    def tell(self, told: tuple[Value, Value, Value, Value, Value, Mapping[str, Value]]) -> None:
+        """The same for type, f, process, time, value and what else the map has."""
+        word, f, process, given_time, value, rest = told
         kind = _TYPES.get(word) or _TYPES.get(_plain(word)) if isinstance(word, str) else None
         if kind is None:
             raise Malformed("type", f"{_named(word)} is no type of an operation", "invoke, ok, fail or info")
-        f = operation.get("f")
         if not isinstance(f, str) or not 0 < len(f) <= _LONGEST_WORD:
             raise Malformed("f", f"{_named(f)} is no name of an operation", "give a keyword such as :read")
         f = str(f).removeprefix(":")
         f = _OURS.get(f, f)
-        time = self._time_of(operation)
-        process: Value = operation.get("process")
+        time = self._time_of(given_time)
         if isinstance(process, str):
             process = self._client(process, kind)
         size, op = self.rows.size, self._op
         try:
             if process is _INJECTOR:
-                self._fault(kind, f, operation.get("value"), time)
+                self._fault(kind, f, value, time)
             elif not is_integer(process):
                 raise Malformed("process", f"{_named(process)} is no process", "an integer, or the word nemesis")
             elif kind == _INVOKE:
-                self._invoke(operation, process, f, time)
+                self._invoke(process, f, value, rest, time)
             else:
-                self._complete(kind, operation, process, f, time)
+                self._complete(kind, process, f, value, rest, time)
         except Malformed:
             self.rows.cut(size)
             self._op = op
             raise
         self._time = time
 
-    def _time_of(self, operation: Mapping[str, Value]) -> int:
-        time = operation.get("time")
+    def _time_of(self, time: Value) -> int:
         if time is None:
             if self._timed:
                 return self._time
@@ -161,13 +163,12 @@ class Operations:
 
     # invocations
 
-    def _invoke(self, operation: Mapping[str, Value], process: int, f: str, time: int) -> None:
+    def _invoke(self, process: int, f: str, value: Value, rest: Mapping[str, Value], time: int) -> None:
         if process in self._open:
             problem = f"process {process} still has an open operation ({quote(self._open[process].f)})"
             raise Malformed("process", problem, _TELL)
-        value = operation.get("value")
         op = self._next_op()
-        opened = _Open(op, f, log_name(operation["key"]) if "key" in operation else None, value)
+        opened = _Open(op, f, log_name(rest["key"]) if "key" in rest else None, value)
         offset: int | None = None
         named: int | None = None
         text: str | None = None
@@ -179,11 +180,11 @@ class Operations:
             pass
         elif f in _POSITIONS:
             text = as_json([log_name(key) for key in _keys(value)])
-            if operation.get("seek-to-beginning?"):
+            if rest.get("seek-to-beginning?"):
                 offset = 0
         else:
-            offset, named, text = self._plain_invocation(operation, opened)
-        acks = operation.get("acks")
+            offset, named, text = self._plain_invocation(opened, rest)
+        acks = rest.get("acks")
         if acks is not None:
             acks = _acks(acks)
         self.rows.add(_INVOKE, time, process, op, f, opened.log, offset, named, text, acks=acks)
@@ -192,9 +193,7 @@ class Operations:
             self.rows.add(_INVOKE, time, process, part.op, part.f, part.log, None, named, text, txn=op)
         self._open[process] = opened
 
-    def _plain_invocation(
-        self, operation: Mapping[str, Value], opened: _Open
-    ) -> tuple[int | None, int | None, str | None]:
+    def _plain_invocation(self, opened: _Open, rest: Mapping[str, Value]) -> tuple[int | None, int | None, str | None]:
         """Offset, value and text of an operation of one part."""
         f, value = opened.f, opened.value
         if f in _KEYED:
@@ -202,14 +201,14 @@ class Operations:
                 opened.keyed = True
                 opened.log = log_name(value[0])
                 opened.value = value = value[1]
-            if f == "append" and (opened.log is None or opened.keyed or "acks" in operation):
+            if f == "append" and (opened.log is None or opened.keyed or "acks" in rest):
                 self._are_logs |= opened.keyed
                 self._is_log |= not opened.keyed
                 opened.pairs = True
                 return None, *_valued(value)
-            if f in _READS and "offset" in operation:
+            if f in _READS and "offset" in rest:
                 opened.pairs = True
-                offset = operation["offset"]
+                offset = rest["offset"]
                 _require_offset(offset, optional=True)
                 return offset, None, None
             if f in _READS and (self._are_logs if opened.keyed else self._is_log and opened.log is None):
@@ -221,18 +220,17 @@ class Operations:
 
     # completions
 
-    def _complete(self, kind: str, operation: Mapping[str, Value], process: int, f: str, time: int) -> None:
+    def _complete(self, kind: str, process: int, f: str, value: Value, rest: Mapping[str, Value], time: int) -> None:
         opened = self._open.get(process)
         if opened is None:
             raise Malformed("process", f"process {process} completes an operation that it did not invoke", _TELL)
         if opened.f != f:
             problem = f"process {process} completes {quote(f)} while {quote(opened.f)} is open"
             raise Malformed("f", problem, _TELL)
-        value = operation.get("value")
-        reason = None if kind == _OK else _reason(operation.get("error"), value, opened)
+        reason = None if kind == _OK else _reason(rest.get("error"), value, opened)
         if opened.parts is not None:
             self._complete_parts(kind, opened, _nested(f, value), process, time)
-            text = as_json(_rebalanced(operation["rebalance-log"])) if "rebalance-log" in operation else None
+            text = as_json(_rebalanced(rest["rebalance-log"])) if "rebalance-log" in rest else None
             self.rows.add(kind, time, process, opened.op, f, opened.log, text=text, reason=reason)
         elif kind == _OK:
             offset, count, text = self._answer(opened, value, process, time)

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import codecs
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from ..errors import HistoryError, quote
 from ..intake import Intake
 from ..lines import BLOCK, MAX_LINE, BrokenStream
 from ..validity import Reason
 from .edn import MAX_DEPTH, words
+from .objects import is_shallow
 
 _EDN = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"|"|;[^\n]*\n|;|\\.|\\|[\[\](){}]', re.DOTALL)
 _JSON = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"|"|[\[\]{}]', re.DOTALL)
@@ -23,6 +25,10 @@ _PLAIN = r'(?:[^{}"\\;]++|"[^"\\]*+(?:\\.[^"\\]*+)*+")*+'
 _WHOLE = re.compile(rf"\{{{_PLAIN}(?:\{{{_PLAIN}\}}{_PLAIN})*+\}}", re.DOTALL)
 """A map with maps in it that hold none, all in one go; what it misses is cut bracket by bracket."""
 _CLOSING = {"[": "]", "(": ")", "{": "}"}
+_BEFORE = re.compile(r"[ \t\r,]*(?:#:?[A-Za-z][\w./-]*[ \t\r,]*)?")
+"""What may stand on a line before the map that it begins with."""
+_SHORTEST = 16
+"""Lines that are shorter on the average are not worth to be read at once."""
 _REMEDY = "give one map an operation, or one vector of them"
 
 
@@ -37,6 +43,15 @@ class Piece:
 
     line: int
     text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Lines that were read at once, one map each: the number of the first, what they tell, their texts."""
+
+    line: int
+    told: Sequence[Any]
+    texts: Sequence[str]
 
 
 class _Text:
@@ -75,10 +90,24 @@ class _Text:
 class Pieces:
     """The maps of a stream; ``json`` says which of the two syntaxes it is in.
 
-    What cannot be cut is refused; a reading that goes on does so at the next line.
+    ``at_once`` is given many lines and says of each what it tells, if it is one map and no more, or None. What it
+    does not read is cut into pieces. What cannot be cut is refused; a reading that goes on does so at the next line.
     """
 
-    def __init__(self, read_bytes: Callable[[int], bytes], file: str, intake: Intake, *, json: bool) -> None:
+    def __init__(
+        self,
+        read_bytes: Callable[[int], bytes],
+        file: str,
+        intake: Intake,
+        at_once: Callable[[Sequence[str]], Sequence[Any]],
+        *,
+        json: bool,
+    ) -> None:
+        self._read_at_once = at_once
+        self._first_read = 1
+        self._told: Sequence[Any] = ()
+        self._texts: Sequence[str] = ()
+        """Of lines that were read at once: the number of the first, what they tell, their texts."""
         self._source = _Text(read_bytes, file)
         self._file = file
         self._intake = intake
@@ -92,7 +121,7 @@ class Pieces:
         self._at_once = True
         """Whether maps of the text at hand are worth a try to be cut in one go: one failure costs the whole text."""
 
-    def __iter__(self) -> Iterator[Piece]:
+    def __iter__(self) -> Iterator[Piece | Run]:
         stack: list[str] = []
         outer = 0  # vectors around the maps: 0 or 1
         start = 0  # of the map that is open, or of what stands between maps
@@ -118,7 +147,13 @@ class Pieces:
             if token in _CLOSING:
                 if not stack:
                     fine = self._between(start, match.start())
-                    start = match.start()
+                    behind, start = start, match.start()
+                    if fine and token == "{" and not self._dropping:
+                        run, end = self._lines(behind, start)
+                        if run is not None:
+                            yield run
+                            start = place = end
+                            continue
                     if not fine:
                         start = place = self._next_line(start)
                         continue
@@ -132,7 +167,7 @@ class Pieces:
                         continue
                     if self._at_once and not self._dropping:
                         whole = _WHOLE.match(self._text, start)
-                        if whole is not None and len(whole[0]) <= MAX_LINE and _balanced(whole[0]):
+                        if whole is not None and len(whole[0]) <= MAX_LINE and self._fine(whole[0]):
                             yield Piece(self._line_of(start), whole[0])
                             start = place = whole.end()
                             continue
@@ -168,6 +203,38 @@ class Pieces:
         else:
             self._between(start, len(self._text))
 
+    def _lines(self, behind: int, start: int) -> tuple[Run | None, int]:
+        """The lines that were read at once from the one on whose map begins at ``start``, and where they end.
+
+        None if there is none, or if something else is before the map, behind ``behind``, on its line.
+        """
+        begin = self._text.rfind("\n", behind, start) + 1
+        if (not begin and behind) or not _BEFORE.fullmatch(self._text, begin, start):
+            return None, start
+        number = self._line_of(begin)
+        if not self._first_read <= number < self._first_read + len(self._told):
+            end = self._text.rfind("\n", start) + 1
+            self._first_read = number
+            count = self._text.count("\n", begin, end)
+            if count * _SHORTEST > end - begin:
+                self._texts, self._told = (), [None] * count
+            else:
+                self._texts = self._text[begin:end].split("\n")[:-1]
+                self._told = self._read_at_once(self._texts)
+        first = number - self._first_read
+        try:
+            last = self._told.index(None, first)
+        except ValueError:
+            last = len(self._told)
+        if first >= last:
+            return None, start
+        texts = self._texts[first:last]
+        return Run(number, self._told[first:last], texts), begin + sum(map(len, texts)) + len(texts)
+
+    def _fine(self, text: str) -> bool:
+        """Whether a map that was cut in one go is as if cut bracket by bracket: EDN is told by the reader of forms."""
+        return _balanced(text) and (not self._json or is_shallow(text))
+
     def _read_on(self, start: int) -> None:
         """Forget the text before ``start`` and add more."""
         self._line_of(start)
@@ -199,7 +266,7 @@ class Pieces:
         text = self._text[start:end]
         if not text.strip(" \t\r\n,"):
             return True
-        for token in text.split() if self._json else words(text):
+        for token in text.replace(",", " ").split() if self._json else words(text):
             if not self._json and (token == "^" or token == "#_"):
                 self._dropping += 1
             elif not self._json and token[0] == "#":

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import codecs
-import json
 import re
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import count
+from typing import TypeAlias
 
 import msgspec
 import pyarrow as pa
@@ -17,15 +17,21 @@ from ..lines import Lines
 from ..validity import Reason, flaws
 from .edn import EdnError, flat_map, forms
 from .formats import LOG_LINE, ForeignFormat, log_operation
+from .objects import Told, objects, one, renamed, told
 from .operations import Operations
-from .pieces import Piece, Pieces
-from .values import Malformed, Value, key_in_json
+from .pieces import Piece, Pieces, Run
+from .shapes import Shapes
+from .values import Malformed, Value
 
 _ROWS = 1 << 13
+_MOST_KNOWN = 1 << 14
+_LONGEST_KNOWN = 64
 _TOLD = re.compile(rb":(?:invoke|ok|fail|info)(?![\w.-])")
 """What a line has that tells an operation."""
 _NO_OPERATION = "no operation in it"
-_KEYED = frozenset({"send", "poll", "txn", "assign", "subscribe"})
+_NOTHING: Mapping[str, Value] = {}
+_Some: TypeAlias = tuple[Iterable[int], Sequence[Told], Sequence[str]]
+"""Some operations: the numbers of their lines, what they tell, their texts."""
 
 
 def read(
@@ -38,161 +44,139 @@ def read(
     """
     operations = Operations()
     taken = 0
-    for line, found, raw in _maps(read_bytes, file, intake, format_):
-        try:
-            operations.take(found)
-        except Malformed as error:
-            problem = HistoryError(file, line, error.field, error.problem, error.remedy)
-            intake.refuse(Reason.WRONG_TYPE, problem, raw)
-            continue
-        taken += 1
+    is_log = format_ is ForeignFormat.JEPSEN_LOG
+    for numbers, some, texts in _told(read_bytes, file, intake, format_):
+        for line, each, text in zip(numbers, some, texts, strict=False):
+            try:
+                operations.tell(each)
+            except Malformed as error:
+                problem = HistoryError(file, line, error.field, error.problem, error.remedy)
+                raw = text if is_log else _map_in(text)
+                intake.refuse(Reason.WRONG_TYPE, problem, raw.encode("utf-8", "surrogatepass"))
+                continue
+            taken += 1
         if operations.rows.size >= _ROWS:
-            batch = _batch(operations, file, line)
+            batch = _batch(operations, file)
             yield batch
             intake.take(batch.num_rows)
     if operations.rows.size:
-        yield _batch(operations, file, None)
+        yield _batch(operations, file)
     if not taken:
         remedy = f"name a history of operations, or say its format (one of {', '.join(ForeignFormat)})"
         intake.refuse(Reason.NO_HEADER, HistoryError(file, None, None, _NO_OPERATION, remedy), b"")
 
 
-def _batch(operations: Operations, file: str, line: int | None) -> pa.RecordBatch:
+def _batch(operations: Operations, file: str) -> pa.RecordBatch:
     batch = operations.rows.batch()
     for flaw in flaws(batch, None):  # pragma: no cover - the events are made here
-        raise HistoryError(file, line, flaw.field, flaw.problem, flaw.remedy)
+        raise HistoryError(file, None, flaw.field, flaw.problem, flaw.remedy)
     return batch
 
 
-def _maps(
-    read_bytes: Callable[[int], bytes], file: str, intake: Intake, format_: ForeignFormat
-) -> Iterator[tuple[int, Mapping[str, Value], bytes]]:
-    """Line, operation map and text of every operation."""
+def _told(read_bytes: Callable[[int], bytes], file: str, intake: Intake, format_: ForeignFormat) -> Iterator[_Some]:
     if format_ is ForeignFormat.JEPSEN_LOG:
-        yield from _log_lines(read_bytes, file, intake)
+        yield from _Log(file, intake).read(read_bytes)
         return
     is_json = format_ is ForeignFormat.JEPSEN_JSON
-    for piece in Pieces(read_bytes, file, intake, json=is_json):
-        raw = piece.text.encode("utf-8", "surrogatepass")
+    for piece in Pieces(read_bytes, file, intake, objects if is_json else Shapes().read, json=is_json):
+        if isinstance(piece, Run):
+            yield count(piece.line), piece.told, piece.texts
+            continue
         try:
-            found = _json_map(raw) if is_json else _edn_map(piece)
+            found = one(piece.text) if is_json else _edn_map(piece)
         except (EdnError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             what = "JSON" if is_json else "EDN"
             problem = HistoryError(
                 file, piece.line, None, f"not valid {what}, {quote(str(error))[1:-1]}", "correct what wrote it"
             )
-            intake.refuse(Reason.NOT_JSON, problem, raw)
+            intake.refuse(Reason.NOT_JSON, problem, piece.text.encode("utf-8", "surrogatepass"))
             continue
-        yield piece.line, found, raw
+        yield [piece.line], [told(found)], [piece.text]
 
 
 def _edn_map(piece: Piece) -> Mapping[str, Value]:
     found = flat_map(piece.text)
     if found is None:
         (found,) = forms(piece.text)
-    return found if "type" in found else _renamed(found)
+    return found if "type" in found else renamed(found)
 
 
-def _renamed(found: dict[Value, Value]) -> dict[Value, Value]:
-    """A map whose words are namespaced keywords, or texts with a colon, by the plain words."""
-    return {key.rpartition("/")[2].removeprefix(":") if isinstance(key, str) else key: found[key] for key in found}
+class _Log:
+    """What the lines of a log tell; lines that tell no operation say nothing."""
 
+    def __init__(self, file: str, intake: Intake) -> None:
+        self._file = file
+        self._intake = intake
+        self._known: dict[str, list[Value]] = {}
+        """Forms behind the words of an operation, as they were read before."""
 
-def _json_map(raw: bytes) -> Mapping[str, Value]:
-    found: dict[str, Any] = msgspec.json.decode(raw)
-    if raw.count(b'":') != _keys(found):
-        _refuse_repeated(raw)
-    if "type" not in found:
-        found = _renamed(found)
-    f = found.get("f")
-    if isinstance(f, str) and f.removeprefix(":") in _KEYED:
-        found["value"] = _with_keys(found.get("value"))
-        if isinstance(found.get("rebalance-log"), list):
-            found["rebalance-log"] = [
-                {name: _with_keys(keys) for name, keys in each.items()} if isinstance(each, dict) else each
-                for each in found["rebalance-log"]
-            ]
-    return found
+    def read(self, read_bytes: Callable[[int], bytes]) -> Iterator[_Some]:
+        lines = Lines(read_bytes, lambda _: True, self._file, self._intake)
+        for block in lines:
+            data = block.data.removeprefix(codecs.BOM_UTF8) if block.number == 1 else block.data
+            if _TOLD.search(data) is not None:
+                yield from self._block(block.number, data)
+        if lines.broken is not None:
+            self._intake.refuse(lines.broken.reason, lines.broken.error, lines.tail)
 
+    def _block(self, first: int, data: bytes) -> Iterator[_Some]:
+        try:
+            texts: Sequence[str] = data.decode().split("\n")[:-1]
+        except UnicodeDecodeError:
+            for number, line in enumerate(data.split(b"\n")[:-1], first):
+                yield from self._line(number, line)
+            return
+        numbers: Sequence[int] = range(first, first + len(texts))
+        found = LOG_LINE.findall("\n".join(texts))
+        if len(found) != len(texts):
+            # No line has two matches, for a match goes on to the end of its line.
+            told = [place for place, text in enumerate(texts) if LOG_LINE.search(text) is not None]
+            numbers, texts = [first + place for place in told], [texts[place] for place in told]
+        yield from self._told(numbers, [log_operation(groups) for groups in found], texts)
 
-def _keys(value: Value) -> int:
-    """How many keys the objects in a value have. The nesting was limited when the text was cut."""
-    if type(value) is dict:
-        return len(value) + sum(_keys(each) for each in value.values() if type(each) in (dict, list))
-    return sum(_keys(each) for each in value if type(each) in (dict, list))
+    def _line(self, number: int, line: bytes) -> Iterator[_Some]:
+        """A line of a block that is not all UTF-8."""
+        if _TOLD.search(line) is None:
+            return
+        try:
+            text = line.decode()
+        except UnicodeDecodeError:
+            error = HistoryError(self._file, number, None, "the text is not valid UTF-8", "save the file as UTF-8")
+            self._intake.refuse(Reason.NOT_UTF8, error, line)
+            return
+        yield from self._told([number], list(map(log_operation, LOG_LINE.findall(text))), [text])
 
-
-def _refuse_repeated(raw: bytes) -> None:
-    """A `ValueError` if an object repeats a key, for nobody knows which of its values was meant."""
-
-    def unique(pairs: list[tuple[str, Value]]) -> None:
-        seen: set[str] = set()
-        for key, _ in pairs:
-            if key in seen:
-                raise msgspec.DecodeError(f"the key {quote(key)} is repeated")
-            seen.add(key)
-
-    json.loads(raw, object_pairs_hook=unique)
-
-
-def _with_keys(value: Value) -> Value:
-    """The value of a Kafka-like operation; keys of objects can only be texts, so 11 and "11" are one key in JSON."""
-    if not isinstance(value, list):
-        return _poll_keys(value)
-    if value and value[0] in ("send", "poll", ":send", ":poll"):
-        return _with_keys([value])[0]
-    result: list[Value] = []
-    for micro in value:
-        if isinstance(micro, list) and micro and isinstance(micro[0], str):
-            micro = [micro[0].removeprefix(":"), *map(_poll_keys, micro[1:2]), *micro[2:]]
-        result.append(_poll_keys(micro))
-    return result
-
-
-def _poll_keys(value: Value) -> Value:
-    if isinstance(value, dict):
-        return {_poll_keys(key): batches for key, batches in value.items()}
-    return key_in_json(value) if isinstance(value, str) else value
-
-
-def _log_lines(
-    read_bytes: Callable[[int], bytes], file: str, intake: Intake
-) -> Iterator[tuple[int, Mapping[str, Value], bytes]]:
-    """The operations that a log tells; its other lines say nothing."""
-    lines = Lines(read_bytes, lambda _: True, file, intake)
-    for block in lines:
-        data = block.data.removeprefix(codecs.BOM_UTF8) if block.number == 1 else block.data
-        if _TOLD.search(data) is None:
-            continue
-        for number, raw in enumerate(data.split(b"\n")[:-1], block.number):
-            if _TOLD.search(raw) is None:
-                continue
+    def _told(
+        self, numbers: Sequence[int], operations: Sequence[tuple[str, str, str, str]], texts: Sequence[str]
+    ) -> Iterator[_Some]:
+        told: list[Told] = []
+        begin = 0
+        for place, (process, kind, f, rest) in enumerate(operations):
             try:
-                match = LOG_LINE.search(raw.decode())
-                if match is None:
-                    continue
-                process, kind, f, rest = log_operation(match)
-                given = forms(rest)
-            except UnicodeDecodeError:
-                remedy = "save the file as UTF-8"
-                error = HistoryError(file, number, None, "the text is not valid UTF-8", remedy)
-                intake.refuse(Reason.NOT_UTF8, error, raw)
-                continue
+                given = self._forms(rest)
             except EdnError as problem:
                 if kind in ("fail", "info"):
                     # Why it failed is told to people, in words of all sorts.
-                    yield number, {"type": kind, "f": f, "process": _process(process), "error": rest.strip()}, raw
+                    told.append((kind, f, _process(process), None, None, {"error": rest.strip()}))
                     continue
-                error = HistoryError(file, number, "value", str(problem), "correct what wrote it")
-                intake.refuse(Reason.NOT_JSON, error, raw)
+                yield numbers[begin:place], told, texts[begin:place]
+                told, begin = [], place + 1
+                error = HistoryError(self._file, numbers[place], "value", str(problem), "correct what wrote it")
+                self._intake.refuse(Reason.NOT_JSON, error, texts[place].encode())
                 continue
-            found: dict[str, Value] = {"type": kind, "f": f, "value": given[0] if given else None}
-            found["process"] = _process(process)
-            if len(given) > 1:
-                found["error"] = given[1]
-            yield number, found, raw
-    if lines.broken is not None:
-        intake.refuse(lines.broken.reason, lines.broken.error, lines.tail)
+            value = given[0] if given else None
+            told.append((kind, f, _process(process), None, value, {"error": given[1]} if len(given) > 1 else _NOTHING))
+        yield numbers[begin:], told, texts[begin:]
+
+    def _forms(self, rest: str) -> list[Value]:
+        given = self._known.get(rest)
+        if given is None:
+            given = forms(rest)
+            if len(rest) <= _LONGEST_KNOWN:
+                if len(self._known) > _MOST_KNOWN:
+                    self._known.clear()
+                self._known[rest] = given
+        return given
 
 
 def _process(text: str) -> Value:
@@ -200,3 +184,9 @@ def _process(text: str) -> Value:
     if text.startswith(":"):
         return text[1:]
     return int(text) if len(text) < 20 else text
+
+
+def _map_in(text: str) -> str:
+    """The map that a line is, without what stands around it."""
+    begin = text.find("{")
+    return text if begin < 0 else text[begin : text.rfind("}") + 1]

@@ -13,6 +13,7 @@ Value: TypeAlias = Any
 """What a form is: None, bool, int, float, str, `Keyword`, list, `Members` or dict."""
 
 _SMALLEST, _LARGEST = -(1 << 63), (1 << 63) - 1
+_INTEGERS = {int}
 _encode = msgspec.json.Encoder().encode
 _LOOKS_LIKE_JSON = re.compile(r'(?:-?[0-9]|[\[{"]|(?:true|false|null)$)')
 
@@ -39,6 +40,17 @@ def as_json(value: Value) -> str:
 
     Raises `Malformed` for integers beyond 64 bits, the only values that a reader of JSON can give and EDN cannot.
     """
+    kind = type(value)
+    if kind is int and _SMALLEST <= value <= _LARGEST:
+        return str(value)
+    if (
+        kind is list
+        and value
+        and set(map(type, value)) == _INTEGERS
+        and min(value) >= _SMALLEST
+        and max(value) <= _LARGEST
+    ):
+        return _encode(value).decode()
     return _encode(_plain(value)).decode()
 
 
