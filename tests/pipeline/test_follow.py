@@ -20,7 +20,7 @@ from logwitness.models import Limits
 from logwitness.pipeline.run import audit_on
 
 
-def _once(condition: Callable[[], bool], then: Callable[[], None]) -> threading.Thread:
+def once(condition: Callable[[], bool], then: Callable[[], None]) -> threading.Thread:
     """Do something in the background as soon as a condition holds, after a minute at the latest."""
 
     def wait() -> None:
@@ -50,7 +50,7 @@ def test_what_arrives_is_judged_when_it_is_complete(tmp_path: Path, spark: Spark
                 file.flush()
                 time.sleep(0.4)
 
-    thread = _once(lambda: len(rows(out, "runs")) == 1, arrive)
+    thread = once(lambda: len(rows(out, "runs")) == 1, arrive)
     summary = audit_on(str(source), str(out), nullcontext(spark), Limits(), stop_after=3)
     thread.join()
     assert (summary.histories, summary.exit_status) == (3, 1)
@@ -66,7 +66,7 @@ def test_what_arrives_is_judged_when_it_is_complete(tmp_path: Path, spark: Spark
 def test_a_signal_ends_it_cleanly(tmp_path: Path, spark: SparkSession, number: signal.Signals) -> None:
     source, out = tmp_path / "incoming", tmp_path / "out"
     shutil.copytree(RUNS / "reference-default", source / "first")
-    thread = _once(lambda: (out / "summary.json").exists(), lambda: os.kill(os.getpid(), number))
+    thread = once(lambda: (out / "summary.json").exists(), lambda: os.kill(os.getpid(), number))
     summary = audit_on(str(source), str(out), nullcontext(spark), Limits())
     thread.join()
     assert (summary.histories, summary.exit_status) == (1, 0)

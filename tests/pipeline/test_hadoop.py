@@ -15,7 +15,7 @@ from loghistory import HistoryError
 from logwitness.pipeline.hadoop import is_remote, local_path
 
 
-def _renamed(found: dict[str, list[dict[str, Any]]], place: str) -> dict[str, list[dict[str, Any]]]:
+def without_places(found: dict[str, list[dict[str, Any]]], place: str) -> dict[str, list[dict[str, Any]]]:
     """The tables without what depends on where the histories are."""
     ids = {row["run_id"]: row["run"].removeprefix(place) for row in found["runs"]}
     result = defaultdict(list)
@@ -45,7 +45,7 @@ def test_both_are_behind_hadoop(behind_hadoop: tuple[str, Path], tmp_path: Path,
     readme = [row for row in found["runs"] if row["verdict"] == "no history"]
     assert [row["run"] for row in readme] == [f"{uri}/in/README.txt"]
     found["runs"] = [row for row in found["runs"] if row["verdict"] != "no history"]
-    assert _renamed(found, f"{uri}/in") == _renamed(tables(tmp_path / "out"), str(tmp_path / "in"))
+    assert without_places(found, f"{uri}/in") == without_places(tables(tmp_path / "out"), str(tmp_path / "in"))
     again = audited(f"{uri}/in", f"{uri}/out", large=12_000)
     assert (again.judged, again.unchanged) == (0, again.seen)
     # One changes: its old rows go, the new ones come.

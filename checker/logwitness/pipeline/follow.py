@@ -10,9 +10,8 @@ import signal
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +20,7 @@ from loghistory.recorder import UNFINISHED
 
 from .audit import Audit
 from .hadoop import without_pattern
-from .sources import Source, local_sources
+from .sources import Source
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -37,20 +36,22 @@ _FILES = "path string, modificationTime timestamp, length long, content binary"
 class Follower:
     """Judges what arrives in a directory until it is told to stop.
 
-    ``report`` is called after every round. ``stop_after`` histories judged, or ``idle`` seconds without a new one, are
-    enough; None: they do not matter.
+    ``uri`` names the directory, ``arrived`` gives all that is there, ``report`` is called after every round.
+    ``stop_after`` histories judged, or ``idle`` seconds without a new one, are enough; None: they do not matter.
     """
 
     def __init__(
         self,
-        place: Path,
+        uri: str,
+        arrived: Callable[[], Iterable[Source]],
         audit: Audit,
         report: Callable[[], None],
         *,
         stop_after: int | None,
         idle: float | None,
     ) -> None:
-        self._place = place
+        self._uri = uri
+        self._all = arrived
         self._audit = audit
         self._report = report
         self._stop_after = stop_after
@@ -67,9 +68,7 @@ class Follower:
             last = time.monotonic()
             while not self._stop.is_set():
                 if failure():
-                    raise HistoryError(
-                        self._place, None, None, f"cannot be watched ({failure()})", "see that it exists"
-                    )
+                    raise HistoryError(self._uri, None, None, f"cannot be watched ({failure()})", "see that it exists")
                 if self._arrived.is_set() or self._seen:
                     self._arrived.clear()
                     before = self._audit.counts.judged
@@ -91,7 +90,7 @@ class Follower:
             self._arrived.set()
 
         stream = spark.readStream.format("binaryFile").schema(_FILES).option("recursiveFileLookup", "true")
-        files = stream.load("file://" + without_pattern(str(self._place.absolute()))).select("path")
+        files = stream.load(without_pattern(self._uri)).select("path")
         with tempfile.TemporaryDirectory(prefix="logwitness-stream-") as checkpoint:
             writer = files.writeStream.foreachBatch(arrived).trigger(processingTime=_TRIGGER)
             query = writer.option("checkpointLocation", f"file://{checkpoint}").start()
@@ -110,7 +109,7 @@ class Follower:
         now = time.monotonic()
         waiting: dict[str, tuple[str, float]] = {}
         try:
-            for source in local_sources(self._place, lambda path: None):
+            for source in self._all():
                 names = {file.name for file in source.files}
                 if not names or source.run.endswith(UNFINISHED):
                     continue

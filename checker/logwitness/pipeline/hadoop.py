@@ -1,34 +1,42 @@
 """Files that only Hadoop's client reaches (hdfs:, s3a:, viewfs: ...): brought to a task's machine and back.
 
 Tasks are Python and Hadoop's client is Java, which every Spark worker has. So a task starts Hadoop's own shell once:
-``-cat`` of all its files, whose lengths are known, gives them as one stream of any size; ``-put`` brings the task's
-directory back. The driver has Java at hand already, and does with it what is little: names, markers, renames.
+``-cat`` of all its files gives them as one stream of any size; ``-put`` brings the task's directory back. The driver
+has Java at hand already, and does with it what is little: names, markers, renames.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import secrets
 import shutil
 import subprocess
 import tempfile
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import wraps
 from pathlib import Path, PurePosixPath
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from loghistory import HistoryError
+from loghistory.errors import printable
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+P = ParamSpec("P")
+R = TypeVar("R")
+S = TypeVar("S", bound="HadoopPlace")
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):")
 _PATTERN = re.compile(r"[\[\]{}*?\\]")
 _FILES_AT_ONCE = 500
 _SHORT_LIVED = ("-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 _PIECE = 1 << 20
+_RETRIES = "ipc.client.connect.max.retries.on.timeouts"
 
 
 def is_remote(place: str) -> bool:
@@ -69,7 +77,7 @@ class Shell:
         return cls(tuple(found))
 
     def _command(self, scratch: Path, *arguments: str) -> list[str]:
-        """Settings may hold secrets, so they are in a file that nobody else reads."""
+        """Settings may hold secrets, so they are in a file that nobody else reads; final: no defaults replace them."""
         configuration = scratch / "core-site.xml"
         if not configuration.exists():
             root = ElementTree.Element("configuration")
@@ -77,31 +85,50 @@ class Shell:
                 one = ElementTree.SubElement(root, "property")
                 ElementTree.SubElement(one, "name").text = name
                 ElementTree.SubElement(one, "value").text = value
+                ElementTree.SubElement(one, "final").text = "true"
             configuration.touch(0o600)
             ElementTree.ElementTree(root).write(configuration, "utf-8")
+            (scratch / "log4j2.properties").write_text("rootLogger.level = off\n")  # it would log between the bytes
         home = os.environ.get("JAVA_HOME")
         java = str(Path(home) / "bin" / "java") if home else "java"
         classes = [str(scratch), *filter(None, [os.environ.get("HADOOP_CONF_DIR")]), f"{_spark_home()}/jars/*", "./*"]
         return [java, *_SHORT_LIVED, "-cp", ":".join(classes), "org.apache.hadoop.fs.FsShell", *arguments]
 
-    def fetch(self, files: Sequence[tuple[str, int, Path]], scratch: Path) -> None:
-        """Bring files here, each of a known length. Raises `HistoryError` if one cannot be had as it was listed."""
+    def fetch(self, files: Sequence[tuple[str, int, Path]], scratch: Path) -> dict[str, str]:
+        """Bring files here, each of a known length; returns by URI why some could not be had as they were listed.
+
+        Raises `HistoryError` if the shell broke off.
+        """
+        problems: dict[str, str] = {}
         for start in range(0, len(files), _FILES_AT_ONCE):
-            some = files[start : start + _FILES_AT_ONCE]
-            command = self._command(scratch, "-cat", *(without_pattern(uri) for uri, _, _ in some))
-            with tempfile.TemporaryFile(dir=scratch) as errors:
-                process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors)
-                assert process.stdout is not None
-                with process.stdout as stream:
-                    complete = all(_copied(stream, length, path) for _, length, path in some)
-                    complete = complete and not stream.read(1)
-                    if not complete:
-                        process.kill()
-                if process.wait() or not complete:
-                    errors.seek(0)
-                    said = errors.read().decode(errors="replace").strip().splitlines()[-1:]
-                    problem = f"cannot be read ({said[0]})" if said else "has changed since it was listed"
-                    raise HistoryError(some[0][0], None, None, problem, "see that all files there are at rest")
+            problems |= self._fetch(files[start : start + _FILES_AT_ONCE], scratch)
+        return problems
+
+    def _fetch(self, files: Sequence[tuple[str, int, Path]], scratch: Path) -> dict[str, str]:
+        """The shell passes over what it cannot read, so a file of ours, which nobody can guess, ends each of theirs."""
+        end = scratch / "end"
+        end.write_bytes(secrets.token_bytes(32))
+        command = self._command(
+            scratch, "-cat", *(name for uri, _, _ in files for name in (without_pattern(uri), end.as_uri()))
+        )
+        with tempfile.TemporaryFile(dir=scratch) as errors:
+            process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors)
+            assert process.stdout is not None
+            with process.stdout as stream:
+                lengths = list(_cut(stream, end.read_bytes(), [path for _, _, path in files]))
+            process.wait()
+            errors.seek(0)
+            lines = errors.read().decode(errors="replace").strip().splitlines()
+        if len(lengths) < len(files):
+            said = (lines or ["no reason given"])[-1]
+            raise HistoryError(files[len(lengths)][0], None, None, f"cannot be read ({said})", "start the audit again")
+        reasons = iter([line.removeprefix("cat: ") for line in lines if line.startswith("cat: ")])
+        problems = {}
+        for (uri, listed, _), found in zip(files, lengths, strict=True):
+            if found != listed:
+                said = next(reasons, "") if found < listed else ""
+                problems[uri] = f"cannot be read ({said})" if said else "has changed since it was listed"
+        return problems
 
     def put(self, directory: Path, target: str, scratch: Path) -> None:
         """Bring a directory into another one, under its own name."""
@@ -113,16 +140,23 @@ class Shell:
             raise OSError(f"{target} cannot be written: {said}")
 
 
-def _copied(stream: IO[bytes], length: int, path: Path) -> bool:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("wb") as file:
-        while length:
-            piece = stream.read(min(length, _PIECE))
-            if not piece:
-                return False
-            file.write(piece)
-            length -= len(piece)
-    return True
+def _cut(stream: IO[bytes], end: bytes, paths: Sequence[Path]) -> Iterator[int]:
+    """Write what comes before each ``end`` to the next path; its length. Stops where the stream does."""
+    held = b""
+    for path in paths:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("wb") as file:
+            while (found := held.find(end)) < 0:
+                keep = max(0, len(held) - len(end) + 1)
+                file.write(held[:keep])
+                piece = stream.read(_PIECE)
+                if not piece:
+                    return
+                held = held[keep:] + piece
+            file.write(held[:found])
+            held = held[found + len(end) :]
+            length = file.tell()
+        yield length
 
 
 def _spark_home() -> str:
@@ -134,20 +168,78 @@ def _spark_home() -> str:
     return str(Path(pyspark.__file__).parent)
 
 
-class HadoopFiles:
-    """The output directory of an audit on a file system of Hadoop's; used on the driver."""
+def give_up_sooner(spark: SparkSession) -> None:
+    """A server that nobody hears from is given up after a minute; left to itself Hadoop's client takes 15."""
+    configuration = spark.sparkContext._jsc.hadoopConfiguration()
+    if [*configuration.getPropertySources(_RETRIES)][-1] == "core-default.xml":
+        configuration.set(_RETRIES, "2")
+
+
+def reason(problem: Exception) -> str:
+    """What Java, or Spark, says went wrong, in one line without names of packages, traces and links."""
+    java = getattr(problem, "java_exception", None)  # what Spark has translated has none
+    said = str(problem if java is None else java.toString()).splitlines()[0].partition("; For more details")[0]
+    return printable(re.sub(r"\b(?:[a-z]\w*\.)+(?=[A-Z]\w*(?:Exception|Error)\b)", "", said))[:300]
+
+
+def _telling(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P], R]:
+    """What Hadoop cannot do becomes a `HistoryError`."""
+
+    @wraps(method)
+    def telling(self: S, /, *arguments: P.args, **named: P.kwargs) -> R:
+        from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+        from pyspark.errors import PySparkException
+
+        try:
+            return method(self, *arguments, **named)
+        except (Py4JJavaError, PySparkException) as problem:
+            remedy = "see that Hadoop reaches it and may do that"
+            raise HistoryError(self.place, None, None, f"cannot be used ({reason(problem)})", remedy) from None
+
+    return telling
+
+
+class HadoopPlace:
+    """A place on a file system of Hadoop's, seen from the driver. Whatever Hadoop refuses raises `HistoryError`."""
 
     def __init__(self, place: str, spark: SparkSession) -> None:
         self.place = place.rstrip("/")
         self._java: Any = spark.sparkContext._jvm
-        configuration = spark.sparkContext._jsc.hadoopConfiguration()
+        self._system: Any = None
+        self._reach(spark.sparkContext._jsc.hadoopConfiguration())
+
+    @_telling
+    def _reach(self, configuration: Any) -> None:  # noqa: ANN401
         self._system = self._path("").getFileSystem(configuration)
-        self._scratch = Path(tempfile.mkdtemp(prefix="logwitness-tables-"))
-        self._system.mkdirs(self._path(""))
+
+    @_telling
+    def whole_name(self) -> str:
+        """The URI with all that was left to defaults."""
+        return str(self._system.makeQualified(self._path("")).toString())
+
+    @_telling
+    def is_directory(self) -> bool:
+        """Whether it is one."""
+        path = self._path("")
+        return bool(self._system.exists(path) and self._system.getFileStatus(path).isDirectory())
+
+    @_telling
+    def files(self) -> int:
+        """How many files are there, hidden and empty ones as well."""
+        return int(self._system.getContentSummary(self._path("")).getFileCount())
 
     def _path(self, name: str) -> Any:  # noqa: ANN401
         return self._java.org.apache.hadoop.fs.Path(f"{self.place}/{name}" if name else self.place)
 
+
+class HadoopFiles(HadoopPlace):
+    """The output directory of an audit on a file system of Hadoop's."""
+
+    def __init__(self, place: str, spark: SparkSession) -> None:
+        super().__init__(place, spark)
+        self._scratch = Path(tempfile.mkdtemp(prefix="logwitness-tables-"))
+
+    @_telling
     def names(self, directory: str) -> list[str]:
         """What is in a directory; nothing if there is none."""
         path = self._path(directory)
@@ -155,6 +247,7 @@ class HadoopFiles:
             return []
         return sorted(status.getPath().getName() for status in self._system.listStatus(path))
 
+    @_telling
     def read(self, name: str) -> bytes | None:
         """The content of a file; None if there is none."""
         if not self._system.exists(self._path(name)):
@@ -165,6 +258,7 @@ class HadoopFiles:
         finally:
             stream.close()
 
+    @_telling
     def write(self, name: str, data: bytes) -> None:
         """Write a file, which appears by rename."""
         unfinished = self._path(f"_{name}.tmp")
@@ -178,10 +272,12 @@ class HadoopFiles:
         if not self._system.rename(old, new):
             raise OSError(f"{old} cannot be renamed to {new}")
 
+    @_telling
     def make(self, directory: str) -> None:
         """Make a directory."""
         self._system.mkdirs(self._path(directory))
 
+    @_telling
     def move(self, names: Sequence[tuple[str, str]]) -> None:
         """Rename files; one that has been moved already is left alone."""
         for old, new in names:
@@ -191,10 +287,12 @@ class HadoopFiles:
             elif not self._system.exists(self._path(new)):
                 raise FileNotFoundError(f"{self.place}/{old}")
 
+    @_telling
     def remove(self, name: str) -> None:
         """Remove a file or a directory, if it is there."""
         self._system.delete(self._path(name), True)
 
+    @_telling
     def local(self, name: str) -> Path:
         """A copy of the file on this machine."""
         path = self._scratch / name
@@ -209,6 +307,10 @@ class HadoopFiles:
         path = self._scratch / "new" / PurePosixPath(name).name
         path.parent.mkdir(parents=True, exist_ok=True)
         yield path
+        self._bring(path, name)
+
+    @_telling
+    def _bring(self, path: Path, name: str) -> None:
         self._system.mkdirs(self._path(str(PurePosixPath(name).parent)))
         self._system.copyFromLocalFile(False, True, self._java.org.apache.hadoop.fs.Path(str(path)), self._path(name))
 

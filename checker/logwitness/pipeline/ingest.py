@@ -22,6 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from linearizability_checker.location import worker_path
 from loghistory import SCHEMA, Format, HistoryError, RunSource, open_run
 from loghistory.columns import joined
 
@@ -48,6 +49,9 @@ _BYTES_AN_EVENT = {Format.JSON_LINES: 100, Format.ZSTD: 10}
 MANY_LOGS = 256
 """Logs from which on the logs of one history are judged apart."""
 
+
+_LOOK_AGAIN = {"stamp": "", "digest": None}
+"""Those of no history, so that the next audit judges it anew."""
 
 _READ_AT_ONCE = 1 << 20
 """Bytes of a file up to which reading it once and keeping its events is cheaper than reading it as often as asked."""
@@ -102,7 +106,9 @@ class Large:
         assert self.shell is not None
         with tempfile.TemporaryDirectory(prefix="logwitness-large-") as scratch:
             file = Path(scratch) / "events.parquet"
-            self.shell.fetch([(self.file, self.file_size, file)], Path(scratch))
+            problems = self.shell.fetch([(self.file, self.file_size, file)], Path(scratch))
+            for problem in problems.values():
+                raise HistoryError(self.file, None, None, problem, "start the audit again")
             yield file
 
     def setting(self, *, compiled: bool) -> Setting:
@@ -137,10 +143,11 @@ def ingest(task: Task) -> Done:
         with tempfile.TemporaryDirectory(prefix="scratch-", dir=output) as scratch, ExitStack() as stack:
             rows = stack.enter_context(Rows(output))
             small = stack.enter_context(_SmallEvents(output / f"{SMALL_EVENTS}.parquet"))
-            here = _brought([pending.source for pending in task.pending], task.shell, Path(scratch))
+            here, missing = _brought([pending.source for pending in task.pending], task.shell, Path(scratch))
             for pending in task.pending:
                 path = here.get(pending.source.run, Path(pending.source.run))
-                _History(pending, path, task, done, rows, small, output, Path(scratch) / "quarantine.jsonl").take()
+                history = _History(pending, path, task, done, rows, small, output, Path(scratch) / "quarantine.jsonl")
+                history.take(missing.get(pending.source.run))
         done.files += [(table, f"{table}.parquet") for table in rows.written]
         if small.written:
             done.files.append((SMALL_EVENTS, f"{SMALL_EVENTS}.parquet"))
@@ -163,21 +170,27 @@ def workspace(place: str, name: str, shell: Shell | None) -> Iterator[Path]:
         shell.put(output, place, Path(scratch))
 
 
-def _brought(sources: Sequence[Source], shell: Shell | None, scratch: Path) -> dict[str, Path]:
-    """Where the remote ones among these are on this machine, once they are brought here."""
+def _brought(
+    sources: Sequence[Source], shell: Shell | None, scratch: Path
+) -> tuple[dict[str, Path], dict[str, HistoryError]]:
+    """Where the remote ones among these are on this machine, once they are brought here; and why some are not."""
     files = []
-    places = {}
+    places: dict[str, Path] = {}
+    runs: dict[str, str] = {}
     for number, source in enumerate(sources):
         if source.remote:
             name = PurePosixPath(source.run).name
             places[source.run] = place = scratch / "remote" / str(number) / name
             for file in source.files:
                 uri = f"{source.run}/{file.name}" if file.name else source.run
+                runs[uri] = source.run
                 files.append((uri, file.size, place / file.name if file.name else place))
-    if files:
-        assert shell is not None
-        shell.fetch(files, scratch)
-    return places
+    if not files:
+        return places, {}
+    assert shell is not None
+    problems = shell.fetch(files, scratch)
+    remedy = "see that it is at rest and may be read; the next audit looks again"
+    return places, {runs[uri]: HistoryError(uri, None, None, said, remedy) for uri, said in problems.items()}
 
 
 class _History:
@@ -219,15 +232,19 @@ class _History:
             "judged_by": task.judged_by,
         }
 
-    def take(self) -> None:
-        """Make events of it and judge it; one that cannot be read is a row that says why."""
+    def take(self, missing: HistoryError | None) -> None:
+        """Make events of it and judge it; one that cannot be read, or is ``missing`` here, is a row that says why."""
         run_id = self._source.id
         name = f"run_id={run_id}/part-0.parquet"
         file = self._output / EVENTS / name
         try:
+            if missing is not None:
+                self._row |= _LOOK_AGAIN
+                raise missing
             try:
                 self._row["digest"], whole = _digest(self._source, self._path)
             except OSError as error:
+                self._row |= _LOOK_AGAIN
                 problem = f"cannot be read ({error.strerror or error})" if self._path.exists() else "no such file"
                 raise HistoryError(self._path, None, None, problem, "see its permissions") from None
             if self._row["digest"] == self._known_digest:
@@ -271,6 +288,8 @@ class _History:
         if verdict is not None:
             self._small.take(self._source.id, history.small)
             verdict = msgspec.structs.replace(verdict, run=self._source.run)
+            if verdict.verdict is Verdict.UNDECIDED and not worker_path().is_file():
+                self._row |= _LOOK_AGAIN  # by then Porcupine may be there
             write_verdict(self._rows, self._row, verdict, history)
             self._done.judged += 1
             return

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from pathlib import Path
+from functools import partial
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 import click
@@ -16,10 +18,10 @@ from ..models import Limits
 from .audit import Audit
 from .files import Files, LocalFiles
 from .follow import Follower
-from .hadoop import HadoopFiles, Shell, is_remote, local_path
+from .hadoop import HadoopFiles, HadoopPlace, Shell, give_up_sooner, is_remote, local_path
 from .ingest import LARGE
 from .progress import Progress
-from .sources import local_sources, remote_sources
+from .sources import Source, local_sources, remote_sources
 from .store import Store
 from .summary import Summary, as_text, summarize
 
@@ -40,7 +42,7 @@ def audit_once(
 
     Raises `HistoryError` for places that cannot be used, and what the context raises.
     """
-    skipped: list[str] = []
+    skipped: Counter[str] = Counter()
     if not is_remote(source):
         source = local_path(source)
         if not Path(source).exists():
@@ -49,10 +51,10 @@ def audit_once(
         shell = Shell.of(spark) if is_remote(source) or is_remote(out) else None
         audit = Audit(spark, store, limits, Progress(), verify=verify, large=large, shell=shell)
         if is_remote(source):
-            audit.take(remote_sources(spark, source))
+            audit.take(remote_sources(spark, source, lambda files: skipped.update(files=files)))
         else:
-            audit.take(local_sources(Path(source), lambda path: skipped.append(str(path))))
-        return _report(store, audit, skipped)
+            audit.take(local_sources(Path(source), lambda path: skipped.update(files=1)))
+        return _report(store, audit, skipped["files"])
 
 
 def audit_on(
@@ -66,16 +68,25 @@ def audit_on(
     large: int = LARGE,
 ) -> Summary:
     """Audit what is there and what arrives, until there is a reason to stop (`Follower`); otherwise as `audit_once`."""
-    place = Path(local_path(source))
-    if is_remote(source) or not place.is_dir():
-        problem, remedy = "not a directory of this machine", "name the directory that histories arrive in"
-        raise HistoryError(source, None, None, problem, remedy)
-    with _opened(str(place), out, session) as (spark, store):
-        shell = Shell.of(spark) if is_remote(out) else None
+    no_directory = HistoryError(source, None, None, "not a directory", "name the directory that histories arrive in")
+    if not is_remote(source):
+        source = str(Path(local_path(source)).absolute())
+        if not Path(source).is_dir():
+            raise no_directory
+    with _opened(source, out, session) as (spark, store):
+        arrived: Callable[[], Iterator[Source]]
+        if is_remote(source):
+            if not HadoopPlace(source, spark).is_directory():
+                raise no_directory
+            arrived, uri = partial(remote_sources, spark, source, lambda files: None), source
+        else:
+            arrived, uri = partial(local_sources, Path(source), lambda path: None), f"file://{source}"
+        shell = Shell.of(spark) if is_remote(source) or is_remote(out) else None
         audit = Audit(spark, store, limits, Progress(), verify=False, large=large, shell=shell)
-        follower = Follower(place, audit, lambda: _say(_report(store, audit, ())), stop_after=stop_after, idle=idle)
+        report = partial(_report, store, audit, 0)
+        follower = Follower(uri, arrived, audit, lambda: _say(report()), stop_after=stop_after, idle=idle)
         follower.follow(spark)
-        return _report(store, audit, ())
+        return report()
 
 
 @contextmanager
@@ -87,22 +98,27 @@ def _opened(
         files: Files
         if is_remote(out):
             spark = stack.enter_context(session)
-            files = HadoopFiles(out, spark)
-            stack.callback(files.close)
+            give_up_sooner(spark)
+            remote = HadoopFiles(out, spark)
+            stack.callback(remote.close)
+            if is_remote(source):
+                _apart(HadoopPlace(source, spark).whole_name(), remote.whole_name())
+            files = remote
             store = Store(files)
             store.open()
         else:
             if not is_remote(source):
-                _apart(Path(source), Path(local_path(out)))
+                _apart(str(Path(source).resolve()), str(Path(local_path(out)).resolve()))
             files = LocalFiles(Path(local_path(out)))
             stack.callback(files.close)
             store = Store(files)
             store.open()
             spark = stack.enter_context(session)
+            give_up_sooner(spark)
         yield spark, store
 
 
-def _report(store: Store, audit: Audit, skipped: Sequence[str]) -> Summary:
+def _report(store: Store, audit: Audit, skipped: int) -> Summary:
     """Write the summary of all tables."""
     summary = summarize(store, audit.counts, skipped)
     store.report("summary.json", msgspec.json.format(msgspec.json.encode(summary), indent=2) + b"\n")
@@ -116,8 +132,8 @@ def _say(summary: Summary) -> None:
     click.echo(f"{summary.histories:,} histories: {verdicts}", err=True)
 
 
-def _apart(source: Path, out: Path) -> None:
+def _apart(source: str, out: str) -> None:
     """Refuse to audit what an audit writes."""
-    one, other = source.resolve(), out.resolve()
+    one, other = PurePosixPath(source), PurePosixPath(out)
     if one == other or one in other.parents or other in one.parents:
         raise HistoryError(out, None, None, f"is not apart from {source}", "name a directory elsewhere for the results")

@@ -13,7 +13,7 @@ import msgspec
 from loghistory import HistoryError
 
 from ..directories import histories_in
-from .hadoop import without_pattern
+from .hadoop import HadoopPlace, reason, without_pattern
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -85,10 +85,11 @@ def local_source(path: Path) -> Source | None:
         return Source(str(path), ())
 
 
-def remote_sources(spark: SparkSession, place: str) -> Iterator[Source]:
-    """The histories below a URI, as Hadoop lists it. Which files are histories is seen when they are read.
+def remote_sources(spark: SparkSession, place: str, skipped: Callable[[int], None]) -> Iterator[Source]:
+    """The histories below a URI, as Spark lists it. Which files are histories is seen when they are read.
 
-    Raises `HistoryError` if nothing is there.
+    Spark passes over empty files and names that begin with ``_`` or ``.``; ``skipped`` is told how many. Raises
+    `HistoryError` if nothing is there.
     """
     from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
     from pyspark.errors import PySparkException
@@ -97,9 +98,9 @@ def remote_sources(spark: SparkSession, place: str) -> Iterator[Source]:
     try:
         found = reader.load(without_pattern(place)).select("path", "length", "modificationTime").collect()
     except (PySparkException, Py4JJavaError) as problem:
-        told = problem.java_exception.toString() if isinstance(problem, Py4JJavaError) else str(problem)
-        said = " ".join(told.split())[:200]
-        raise HistoryError(place, None, None, f"cannot be listed ({said})", "name what Hadoop can reach") from None
+        told = f"cannot be listed ({reason(problem)})"
+        raise HistoryError(place, None, None, told, "name what Hadoop can reach") from None
+    skipped(max(0, HadoopPlace(place, spark).files() - len(found)))
     runs: dict[str, list[File]] = {}
     singles = []
     for row in sorted(found, key=lambda row: str(row["path"])):

@@ -48,7 +48,7 @@ class Summary(msgspec.Struct):
     exit_status: int
 
 
-def summarize(store: Store, counts: Counts, skipped: Sequence[str]) -> Summary:
+def summarize(store: Store, counts: Counts, skipped: int) -> Summary:
     """Read the tables and add them up."""
     runs = store.table(RUNS, ["run", "verdict", "exit_status", "events", "quarantined", "bytes"])
     verdicts = Counter(runs.column("verdict").to_pylist())
@@ -71,7 +71,7 @@ def summarize(store: Store, counts: Counts, skipped: Sequence[str]) -> Summary:
         counts.seen,
         counts.judged,
         counts.unchanged,
-        len(skipped),
+        skipped,
         worst_status(statuses) if (statuses := _statuses(runs)) else UNDECIDED,
     )
 

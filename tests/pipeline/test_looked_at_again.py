@@ -1,0 +1,32 @@
+"""What an audit could not decide for want of Porcupine is judged by the next one that has it."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from audit_tables import Auditor, rows
+from pyspark.sql import SparkSession
+from test_audit import FOREIGN
+
+import linearizability_checker.build
+
+
+def test_porcupine_comes_later(tmp_path: Path, spark: SparkSession, audited: Auditor) -> None:
+    linearizability_checker.build.build()
+    (tmp_path / "in").mkdir()
+    shutil.copy(FOREIGN / "jepsen-cas-register" / "bad" / "cas-failure.edn", tmp_path / "in")
+    shutil.copy(FOREIGN / "jepsen-kafka" / "good.edn", tmp_path / "in")
+    environment = spark.sparkContext.environment
+    environment["LINEARIZABILITY_CHECKER_CACHE"] = str(tmp_path / "empty")
+    try:
+        audited(tmp_path / "in", tmp_path / "out")
+        assert audited(tmp_path / "in", tmp_path / "out").judged == 1
+    finally:
+        del environment["LINEARIZABILITY_CHECKER_CACHE"]
+    (undecided,) = (row for row in rows(tmp_path / "out", "verdicts") if row["check"] == "linearizable")
+    assert (undecided["verdict"], "Porcupine worker is not built" in undecided["reason"]) == ("undecided", True)
+    assert audited(tmp_path / "in", tmp_path / "out").judged == 1
+    (decided,) = (row for row in rows(tmp_path / "out", "verdicts") if row["check"] == "linearizable")
+    assert decided["verdict"] == "violated"
+    assert audited(tmp_path / "in", tmp_path / "out").judged == 0
