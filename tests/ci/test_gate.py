@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 import re
+import subprocess
+import sys
+import threading
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -80,6 +84,33 @@ def _results(file: Path) -> list[dict[str, Any]]:
             assert re.fullmatch(r"(file:///)?[\w.~/%-]+", uri)
             assert location["physicalLocation"].get("region", {"startLine": 1})["startLine"] >= 1
     return list(run["results"])
+
+
+def test_what_is_no_file_is_not_replaced(runs: Path) -> None:
+    """A device or a pipe that is named stays what it is, and what a link leads to is what is written."""
+    pipe, kept, link = runs / "pipe", runs / "kept.sarif", runs / "link.sarif"
+    os.mkfifo(pipe)
+    link.symlink_to(kept)
+    kept.write_text("old")
+    read: list[bytes] = []
+    reader = threading.Thread(target=lambda: read.append(pipe.read_bytes()), daemon=True)
+    reader.start()
+    done = _check(runs / "good", "--junit", pipe, "--sarif", link)
+    assert done.exit_code == 0, done.output
+    assert pipe.is_fifo()
+    reader.join(10)
+    assert read
+    assert read[0].startswith(b"<?xml")
+    assert link.is_symlink()
+    assert json.loads(kept.read_text())["version"] == "2.1.0"
+    # Standard output is a link, to a file for instance; what was printed before stays before.
+    told = runs / "told"
+    words = [sys.executable, "-c", "from logwitness.cli import main; main()", "check", str(runs / "good")]
+    with told.open("wb") as stream:
+        subprocess.run([*words, "--junit", "/proc/self/fd/1"], stdout=stream, check=True, timeout=60)
+    report, _, xml = told.read_text().partition("<?xml")
+    assert "commit-monotonic" in report
+    assert xml.rstrip().endswith("</testsuites>")
 
 
 @pytest.mark.parametrize(

@@ -130,15 +130,30 @@ def shown(path: Path) -> Path:
 
 
 def write_whole(path: Path, data: bytes) -> None:
-    """Write a file, which appears by rename; a place that cannot be written is bad usage."""
-    unfinished = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    """Write a file, which appears by rename; a place that cannot be written is bad usage.
+
+    What is no file, as /dev/stdout or a pipe, is written to and stays what it is: a rename would put a file there.
+    """
+    target = Path(os.path.realpath(path))
+    unfinished = target.with_name(f"{target.name}.{os.getpid()}.tmp")
     try:
+        if path.exists() and (not path.is_file() or _is_standard_output(path)):
+            with path.open("ab") as stream:
+                stream.write(data)
+            return
         try:
             unfinished.write_bytes(data)
-            unfinished.replace(path)
+            unfinished.replace(target)
         except OSError:
             unfinished.unlink(missing_ok=True)
             raise
     except OSError as error:
         problem = f"{path} cannot be written ({error.strerror or error}): make room or name another file"
         raise click.UsageError(printable(problem)) from None
+
+
+def _is_standard_output(path: Path) -> bool:
+    try:
+        return os.path.samestat(path.stat(), os.fstat(1))
+    except OSError:
+        return False  # closed
