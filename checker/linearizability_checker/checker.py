@@ -276,7 +276,10 @@ def _partitions(answer: dict[str, Any]) -> tuple[Partition, ...]:
 
 
 def _write(path: Path, page: str) -> None:
-    """Write a whole file or none."""
+    """Write a whole file or none. What is no file, as a pipe or a device, stays what it is."""
+    if path.exists() and not path.is_file():
+        path.write_text(page, encoding="utf-8")
+        return
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
     try:
         os.close(handle)

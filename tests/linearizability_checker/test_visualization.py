@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -109,3 +110,15 @@ def test_page_that_cannot_be_written(checker: Checker, tmp_path: Path) -> None:
         checker.check_operations("log", [], visualization=tmp_path / "directory")
     assert os.listdir(tmp_path) == ["directory"]  # noqa: PTH208
     assert checker.check_operations("log", [])
+
+
+def test_a_pipe_is_written_to_and_not_replaced(checker: Checker, tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    read: list[str] = []
+    reader = threading.Thread(target=lambda: read.append(pipe.read_text()), daemon=True)
+    reader.start()
+    assert checker.check_operations("log", [Operation(0, 0, 0, ("append", 1), 0)], visualization=pipe)
+    assert pipe.is_fifo()
+    reader.join(10)
+    assert "append(1)" in read[0]
