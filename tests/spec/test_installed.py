@@ -44,6 +44,12 @@ def _run(program: Path, place: Path, *words: str | Path) -> subprocess.Completed
     )
 
 
+def test_every_module_is_in_the_wheel(program: Path) -> None:
+    (modules,) = program.parents[1].glob("lib/python*/site-packages/logspec/modules")
+    there = [path.relative_to(ROOT / "spec") for kind in ("*.tla", "*.yaml") for path in (ROOT / "spec").rglob(kind)]
+    assert {path.relative_to(modules) for path in modules.rglob("*.*")} == set(there)
+
+
 def test_models_are_checked(program: Path, tmp_path: Path) -> None:
     done = _run(program, tmp_path, "spec", "check", "reach-elected")
     assert done.returncode == 0, done.stderr
