@@ -34,8 +34,17 @@ def _known_ids(ctx: click.Context, parameter: click.Parameter, names: tuple[str,
     return names
 
 
+class _Named(click.Path):
+    """A path that was really named: an empty text, as of a variable that nobody set, would be the working directory."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:  # noqa: ANN401
+        if value == "":
+            self.fail("the name is empty: name a run, a file of events or a directory of them", param, ctx)
+        return super().convert(value, param, ctx)
+
+
 @click.command("check")
-@click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="RUN...")
+@click.argument("runs", nargs=-1, required=True, type=_Named(path_type=Path), metavar="RUN...")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a run or file, one a line, for machines.")
 @click.option("--only", multiple=True, metavar="ID", callback=_known_ids, help="Judge this check only (repeatable).")
 @click.option(

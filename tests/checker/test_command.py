@@ -96,6 +96,12 @@ def test_bad_input_is_one_line_that_names_file_and_line(runs: Path) -> None:
     assert re.fullmatch(rf"logwitness: {runs}/broken\.jsonl, line 2, .*nonsense.*\n", done.stderr), done.stderr
 
 
+def test_an_empty_name_is_not_the_working_directory(runs: Path) -> None:
+    done = _run("check", "", cwd=runs / "good")
+    assert done.returncode == 2
+    assert "the name is empty" in done.stderr
+
+
 def test_lenient_judges_the_rest_and_says_so(runs: Path) -> None:
     path = runs / "torn.jsonl"
     good = (runs / "good" / "events.jsonl").read_text().splitlines()
