@@ -24,9 +24,11 @@ from ..checks.codes import KINDS
 from ..checks.columns import Columns, Ints, Reader
 from ..checks.contract import Setting, Verdicts
 from ..checks.kernel import compiled_pays
+from ..checks.linearizable_log import FAMILY as LINEARIZABLE_LOG
 from ..engine.local import families_for
 from ..engine.logs import SHARED_KINDS
 from .ingest import Large
+from .one_after_another import judge_together
 from .partial import ManyLogs
 
 if TYPE_CHECKING:
@@ -115,7 +117,10 @@ def _judge(large: Large, tables: Sequence[pa.Table]) -> ManyLogs:
     reader = Reader(large.row["run"], {name for family in families for name in family.columns}, setting.words)
     shared = _shared(large, reader)
     names, columns, starts = _sorted(tables, reader)
-    for name, start, end in zip(names, starts, [*starts[1:], len(columns.seq)], strict=True):
+    together, apart = judge_together(columns, starts, setting)
+    if together is not None:
+        result.tell(0, [together])
+    for log, (name, start, end) in enumerate(zip(names, starts, [*starts[1:], len(columns.seq)], strict=True)):
         own = Columns(*(column[start:end] for column in columns))
         place = int(own.seq[0])
         if name is None:
@@ -123,7 +128,7 @@ def _judge(large: Large, tables: Sequence[pa.Table]) -> ManyLogs:
                 continue
         elif len(shared.seq):
             own = _in_order(own, shared)
-        folds = [family.start(setting) for family in families]
+        folds = [family.start(setting) for family in families if log in apart or family is not LINEARIZABLE_LOG]
         for fold in folds:
             fold.feed(own)
         answers = [fold.finish() for fold in folds]
@@ -135,7 +140,7 @@ def _judge(large: Large, tables: Sequence[pa.Table]) -> ManyLogs:
 _IS_SHARED = np.array([str(kind) in SHARED_KINDS for kind in KINDS])
 
 
-def _sorted(tables: Sequence[pa.Table], reader: Reader) -> tuple[list[str | None], Columns, list[int]]:
+def _sorted(tables: Sequence[pa.Table], reader: Reader) -> tuple[list[str | None], Columns, Ints]:
     """The events of a bucket by log and ``seq``: the names of the logs, all columns, and where each log begins."""
     whole = pa.concat_tables(tables).unify_dictionaries().combine_chunks()
     (batch,) = whole.to_batches()
@@ -146,7 +151,7 @@ def _sorted(tables: Sequence[pa.Table], reader: Reader) -> tuple[list[str | None
     columns = reader.columns(batch).where(order)
     codes = codes[order]
     starts = np.flatnonzero(np.diff(codes, prepend=-1))
-    return [names[code] for code in codes[starts].tolist()], columns, starts.tolist()
+    return [names[code] for code in codes[starts].tolist()], columns, starts
 
 
 def _shared(large: Large, reader: Reader) -> Columns:

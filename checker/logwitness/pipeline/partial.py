@@ -66,11 +66,15 @@ class ManyLogs:
     def add(self, place: int, log: str | None, verdicts: Verdicts) -> None:
         """One more log."""
         self.logs += 1
-        for each in verdicts.outcomes:
+        self.tell(place, verdicts.outcomes, log)
+        self.losses += [(place, msgspec.structs.replace(loss, log=log)) for loss in verdicts.losses or ()]
+
+    def tell(self, place: int, outcomes: Sequence[Outcome], log: str | None = None) -> None:
+        """What checks say about a log, or about many that hold."""
+        for each in outcomes:
             violations = [(place, msgspec.structs.replace(v, log=log)) for v in each.violations]
             counts = (each.judged, each.violated, each.excused, each.unjudged)
             self._count(each.id, counts, {each.verdict: (place, each.reason)}, violations)
-        self.losses += [(place, msgspec.structs.replace(loss, log=log)) for loss in verdicts.losses or ()]
 
     def merge(self, other: ManyLogs) -> None:
         """The logs of another part."""
