@@ -288,6 +288,40 @@ def test_a_key_of_which_the_final_read_returns_nothing_is_unseen(
     assert anomalies(check_model(open_run(path), Model.KAFKA).checks) == expected
 
 
+ACKS = {
+    "in the wrong order": ("[0 2] [1 1]", ["non-monotonic append", "real-time inversion"], []),
+    "gone": ("[1 2]", ["lost write"], []),
+    "twice": ("[1 2] [2 2]", ["duplicate", "lost write"], ["duplicate"]),
+}
+"""What is read at the end; what is wrong with it if acks are all, and if they are 1 or 0."""
+
+
+@pytest.mark.parametrize("acks", [":all", "1", "0"])
+@pytest.mark.parametrize("name", ACKS)
+def test_what_is_wrong_is_a_matter_of_the_acks_level(tmp_path: Path, acks: str, name: str) -> None:
+    read, strong, weak = ACKS[name]
+    places = (1, 0) if name == "in the wrong order" else (0, 1)
+    sends = [f"0 send [[:send 1 {v}]] ok [[:send 1 [{at} {v}]]]" for v, at in zip((1, 2), places, strict=True)]
+    path = tmp_path / "history.edn"
+    sent = _edn("\n".join(sends)).replace("}", f", :acks {acks}}}")
+    path.write_text(sent + "\n" + _edn(f"5 poll [[:poll]] ok [[:poll {{1 [{read}]}}]]"))
+    verdict = check_model(open_run(path), Model.KAFKA)
+    assert sorted(anomalies(verdict.checks)) == (strong if acks == ":all" else weak)
+    gone = [(loss.acks, loss.batches, loss.log) for loss in verdict.losses]
+    assert gone == ([(acks, 1, "1")] if acks != ":all" and name != "in the wrong order" else [])
+
+
+@pytest.mark.parametrize("acks", [":all", "1", "0"])
+def test_readers_agree_at_every_acks_level(tmp_path: Path, acks: str) -> None:
+    sends = [f"{v} send [[:send 1 {v}]] ok [[:send 1 [0 {v}]]]" for v in (1, 2)]
+    reads = [f"{5 + v} poll [[:poll]] ok [[:poll {{1 [[0 {v}]]}}]]" for v in (1, 2)]
+    path = tmp_path / "history.edn"
+    for some, violated in ((reads[:1], acks == ":all"), (reads, True)):
+        path.write_text(_edn("\n".join(sends)).replace("}", f", :acks {acks}}}") + "\n" + _edn("\n".join(some)))
+        found = anomalies(check_model(open_run(path), Model.KAFKA).checks)
+        assert ("inconsistent offset" in found) == violated
+
+
 KEYS = ["7", ":x", '"11"', "11", '["topic" 3]', '"[1]"', '"true"', '"a b"', '"\\"q"', "nil"]
 
 

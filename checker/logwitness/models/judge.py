@@ -23,7 +23,7 @@ from .transactions import CHECKS as TRANSACTIONS
 from .transactions import TransactionHistory
 
 _SEARCHED = (Model.REGISTER, Model.CAS_REGISTER, Model.KEY_VALUE, Model.SET, Model.QUEUE)
-_COLUMNS = ("seq", "kind", "log", "process", "op", "txn", "f", "offset", "value", "text")
+_COLUMNS = ("seq", "time", "kind", "log", "process", "op", "txn", "f", "acks", "offset", "value", "text")
 
 
 class ModelVerdict(RunVerdict, frozen=True, omit_defaults=True):
@@ -101,7 +101,8 @@ def check_model(
     if verdict is Verdict.HOLDS and (status or missing):
         verdict, status = Verdict.UNEXERCISED, 3
     partial = tuple(judged.partial) if isinstance(judged, LinearizableHistory) else ()
-    return ModelVerdict(name, verdict, status, events, judged.logs, outcomes, notes=notes, partial=partial)
+    losses = tuple(judged.losses) if isinstance(judged, KafkaHistory) else ()
+    return ModelVerdict(name, verdict, status, events, judged.logs, outcomes, losses, notes=notes, partial=partial)
 
 
 def _of_log(

@@ -13,6 +13,9 @@ rebalance concerns the key, or an operation of unknown outcome leaves open where
 that began after the last send to it was over, either as its reader had asked for the beginning, even if it was given
 nothing of the key, or at the lowest offset known and on until a poll was empty; a poll may well return less than there
 is.
+
+What was sent with acks 1 or 0 promises less: it may be gone (the loss account says so), and where two acknowledgements
+put it counts for nothing, for between them a failover may have been; what readers are given must agree nevertheless.
 Source: history-checks.md, "Kafka-like histories of Jepsen" and "Anomalies, by name".
 """
 
@@ -30,7 +33,7 @@ from loghistory import HistoryError, Kind
 from loghistory.errors import quote
 
 from ..checks import all_checks
-from ..checks.contract import Outcome, Violation, outcome
+from ..checks.contract import Loss, Outcome, Violation, outcome
 
 KEPT = 10
 _READING = ("poll", "txn")
@@ -74,6 +77,9 @@ class _Sent:
     """A value of a key: its sends and what was seen of it."""
 
     value: Name
+    weak: int | None = None
+    """The acks level, 1 or 0, if it was not all."""
+    acked_time: int = 0
     invokes: int = 0
     fails: int = 0
     invoked: int = -1
@@ -157,6 +163,8 @@ class Open:
     keys: str | None = None
     """Of ``assign`` and ``subscribe``: JSON."""
     to_beginning: bool = False
+    acks: int | None = None
+    """Acks level of its sends; None: it says none, which means all."""
 
 
 @dataclass(slots=True)
@@ -182,6 +190,9 @@ class KafkaHistory:
         self._unknown: list[tuple[int, list[_Send]]] = []
         self._strangers: list[tuple[_Key, _Sent]] = []
         self._any_send = False
+        self._time = 0
+        self.losses: list[Loss] = []
+        """Acknowledged values that are gone and that their acks level does not promise."""
         self._both: list[Open] = []
         """Operations that sent and polled, and may have been committed."""
         self._judged = [0] * len(CHECKS)
@@ -195,14 +206,15 @@ class KafkaHistory:
         return max(1, len(self._keys))
 
     def feed(self, batch: pa.RecordBatch) -> None:
-        """Take the next events, with columns seq, kind, log, process, op, txn, f, offset, value and text."""
-        names = ("seq", "kind", "log", "process", "op", "txn", "f", "offset", "value", "text")
+        """Take the next events; columns seq, time, kind, log, process, op, txn, f, acks, offset, value and text."""
+        names = ("seq", "time", "kind", "log", "process", "op", "txn", "f", "acks", "offset", "value", "text")
         columns = [batch.column(name).to_pylist() for name in names]
-        for seq, kind, log, process, op, txn, f, offset, value, text in zip(*columns, strict=True):
+        for seq, time, kind, log, process, op, txn, f, acks, offset, value, text in zip(*columns, strict=True):
             if op is None or process is None:
                 continue
+            self._time = time
             if kind == Kind.INVOKE and txn is None:
-                self._open[op] = Open(f, process, seq, keys=text, to_beginning=offset is not None)
+                self._open[op] = Open(f, process, seq, keys=text, to_beginning=offset is not None, acks=acks)
                 continue
             whole = self._open.get(op if txn is None else txn)
             if whole is None:
@@ -214,7 +226,7 @@ class KafkaHistory:
             elif kind == Kind.OBSERVE:
                 whole.polled.append((self._key(log), offset, text if value is None else value, seq))
             elif f == "send" and kind == Kind.INVOKE:
-                whole.sends[op] = self._invoke_send(self._key(log), text if value is None else value, seq)
+                whole.sends[op] = self._invoke_send(self._key(log), text if value is None else value, seq, whole.acks)
             elif f == "send" and op in whole.sends:
                 whole.sends[op].offset = offset
                 whole.sends[op].seq = seq
@@ -228,13 +240,14 @@ class KafkaHistory:
             self._keys[name] = _Key(name)
         return self._keys[name]
 
-    def _invoke_send(self, key: _Key, value: Name, seq: int) -> _Send:
+    def _invoke_send(self, key: _Key, value: Name, seq: int, acks: int | None) -> _Send:
         self._any_send = True
         sent = key.values.get(value)
         if sent is None:
             sent = key.values[value] = _Sent(value)
         if not sent.invokes:
             sent.invoked = seq
+            sent.weak = acks if acks in (0, 1) else None
         sent.invokes += 1
         key.open_sends += 1
         return _Send(key, sent)
@@ -307,7 +320,7 @@ class KafkaHistory:
         key, sent, offset = send.key, send.sent, send.offset
         shown = send.seq if send.seq >= 0 else seq
         if sent.acked < 0:
-            sent.acked = shown
+            sent.acked, sent.acked_time = shown, self._time
         if offset is None:
             return
         self._place(key, sent, offset, shown)
@@ -320,7 +333,9 @@ class KafkaHistory:
                 self._twice(key, sent, sent.read_offset, sent.read, offset, seq)
         elif sent.offset != offset:
             self._twice(key, sent, sent.offset, sent.bound, offset, seq)
-        self._bind(key, sent.value, offset, seq)
+        if sent.weak is None:
+            self._bind(key, sent.value, offset, seq)
+        # Else a failover may put another value there; readers must agree nevertheless.
 
     def _twice(self, key: _Key, sent: _Sent, one: int, one_seq: int, other: int, seq: int) -> None:
         if sent.elsewhere:
@@ -525,7 +540,7 @@ class KafkaHistory:
         inside: tuple[_Send, int] | None = None
         for send in sends:
             place = send.place
-            if place is None:
+            if place is None or send.sent.weak is not None:
                 continue
             earlier = inside if inside is not None and inside[0].whole is send.whole else certain
             if send.whole:
@@ -556,8 +571,15 @@ class KafkaHistory:
         """Values that are in the log, as their senders were told, and were not read."""
         highest, highest_seq = key.highest
         final, final_end, final_seq = self._final(key)
+        gone: dict[int, list[_Sent]] = {}
         for sent in key.values.values():
             if sent.acked < 0 and sent.offset is None:
+                continue
+            if sent.weak is not None:
+                passed = sent.offset is not None and sent.offset < highest
+                if sent.read < 0 and sent.acked >= 0 and (passed or final):
+                    self._excused[LOST_WRITE if passed else UNSEEN] += 1
+                    gone.setdefault(sent.weak, []).append(sent)
                 continue
             lost = sent.offset is not None and sent.offset < highest and sent.read < 0
             if sent.offset is not None and sent.offset < highest:
@@ -575,6 +597,13 @@ class KafkaHistory:
                     where = "" if sent.offset is None else f" at offset {sent.offset}"
                     sentence = f"Value {sent.value} was acknowledged{where}, but the final read does not return it."
                     self._report(UNSEEN, key, sentence, sent.invoked, max(sent.acked, sent.bound), final_seq)
+        for acks, values in gone.items():
+            values.sort(key=lambda sent: sent.acked)
+            times = [sent.acked_time for sent in values]
+            events = tuple(sent.acked for sent in values[:KEPT])
+            count = len(values)
+            loss = Loss(str(acks), "none recorded", count, count, 0, min(times), max(times), events, key.name or None)
+            self.losses.append(loss)
 
     @staticmethod
     def _final(key: _Key) -> tuple[bool, int, int]:
@@ -612,7 +641,7 @@ class KafkaHistory:
         known = [
             (sent, sent.offset if sent.offset is not None else sent.read_offset)
             for sent in key.values.values()
-            if sent.invokes == 1 and (sent.offset is not None or sent.read >= 0)
+            if sent.invokes == 1 and sent.weak is None and (sent.offset is not None or sent.read >= 0)
         ]
         acked = sorted((each for each in known if each[0].acked >= 0), key=lambda each: each[0].acked)
         known.sort(key=lambda each: each[0].invoked)

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from loghistory import CLIENT_KINDS, Kind, RunSource
+from loghistory.importers import ForeignFormat
 
 from ..checks import all_checks
 from ..checks.contract import Outcome, Violation, outcome
@@ -26,7 +27,11 @@ _INVOKE_OR_OK = pa.array([str(Kind.INVOKE), str(Kind.OK)])
 
 
 def are_lists(source: RunSource) -> bool:
-    """Whether a history of clients alone is told by lists alone. Raises `HistoryError`."""
+    """Whether a history of clients alone is told by lists alone. Raises `HistoryError`.
+
+    Of our own formats one append at least must have been acknowledged without an offset.
+    """
+    counted = (Kind.INVOKE, Kind.OK) if isinstance(source.format, ForeignFormat) else (Kind.OK,)
     appends = 0
     for batch in source.batches(["kind", "f", "offset", "last_offset"]):
         kind = batch.column("kind").cast(pa.string())
@@ -43,7 +48,7 @@ def are_lists(source: RunSource) -> bool:
         asked = pc.and_(read, pc.equal(kind, str(Kind.INVOKE)))
         if pc.any(pc.and_(asked, pc.fill_null(pc.not_equal(offset, 0), True))).as_py():
             return False
-        appends += pc.sum(appended).as_py() or 0
+        appends += pc.sum(pc.and_(appended, pc.is_in(kind, pa.array(map(str, counted))))).as_py() or 0
     return appends > 0
 
 
@@ -56,16 +61,17 @@ class ListHistory(KafkaHistory):
         """By log: invocation and completion of a read, and how much it answered."""
 
     def feed(self, batch: pa.RecordBatch) -> None:
-        """Take the next events, with columns seq, kind, log, process, op, f, offset, value and text."""
-        names = ("seq", "kind", "log", "process", "op", "f", "offset", "value", "text")
+        """Take the next events, with columns seq, time, kind, log, process, op, f, acks, offset, value and text."""
+        names = ("seq", "time", "kind", "log", "process", "op", "f", "acks", "offset", "value", "text")
         columns = [batch.column(name).to_pylist() for name in names]
-        for seq, kind, log, process, op, f, offset, value, text in zip(*columns, strict=True):
+        for seq, time, kind, log, process, op, f, acks, offset, value, text in zip(*columns, strict=True):
             if op is None or process is None:
                 continue
+            self._time = time
             if kind == Kind.INVOKE:
                 whole = self._open[op] = Open(f, process, seq)
                 if f == "append":
-                    whole.sends[op] = self._invoke_send(self._key(log), text if value is None else value, seq)
+                    whole.sends[op] = self._invoke_send(self._key(log), text if value is None else value, seq, acks)
                 continue
             found = self._open.get(op)
             if found is None:
@@ -94,6 +100,8 @@ class ListHistory(KafkaHistory):
         violations: list[Violation] = []
         violated = 0
         for name, reads in self._reads.items():
+            if any(sent.weak is not None for sent in self._key(name).values.values()):
+                continue  # what was read may be gone
             facts = [(done, count) for _, done, count in reads]
             facts += [
                 (sent.acked, sent.read_offset + 1)
