@@ -6,14 +6,15 @@ bytes. A reader takes any order and white space, but no repeated key and nothing
 
 A block of lines is decoded at once. Repeated keys are found by counting quotation marks: an object of flat values with
 k keys and s strings has 2(k + s) of them if none is escaped, so a line with more than its decoded event explains is
-looked at closely, and only such a line.
+looked at closely, and only such a line. The same count tells whether a block has columns that the one before had not.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
 from itertools import starmap
+from operator import attrgetter
 from typing import Annotated, Any
 
 import msgspec
@@ -27,7 +28,7 @@ from .diagnosis import diagnose, repeated_key
 from .errors import HistoryError
 from .intake import Intake
 from .lines import Block, Lines
-from .schema import COLUMNS, VERSION
+from .schema import COLUMNS, SCHEMA, VERSION
 from .validity import Reason, flaws
 from .versions import Upgrade, upgrade_of
 
@@ -51,6 +52,8 @@ Event = _event_type()
 _decoder = msgspec.json.Decoder(Event)
 _encoder = msgspec.json.Encoder()
 _STRINGS = [not pa.types.is_integer(c.type) for c in COLUMNS]
+_NAMES = frozenset(c.name for c in COLUMNS)
+_ATTRIBUTES = [attrgetter(c.name) for c in COLUMNS]
 _NEW_LINE, _QUOTE, _BACKSLASH = b'\n"\\'
 
 
@@ -78,11 +81,12 @@ def read(
     lines = Lines(read_bytes, _is_whole, file, intake)
     last_seq: int | None = None
     upgrade: Upgrade | None = None
+    used = set(_NAMES)
     for block in lines:
         events = block
         if upgrade is None:
             events, upgrade = _after_header(block, file, intake)
-        batch = _batch(events, upgrade, file, intake, last_seq)
+        batch = _batch(events, upgrade, file, intake, last_seq, used)
         intake.take(batch.num_rows)
         if batch.num_rows:
             last_seq = batch.column(0)[-1].as_py()
@@ -144,18 +148,27 @@ def _is_event(line: bytes) -> bool:
     return True
 
 
-def _batch(block: Block, upgrade: Upgrade, file: str, intake: Intake, last_seq: int | None) -> pa.RecordBatch:
-    """The good events of a block."""
+def _batch(
+    block: Block, upgrade: Upgrade, file: str, intake: Intake, last_seq: int | None, used: set[str]
+) -> pa.RecordBatch:
+    """The good events of a block. ``used`` are the columns that are looked for first, those of the block before."""
     if not block.data:
         return from_rows([])
     line_ends = np.flatnonzero(np.frombuffer(block.data, np.uint8) == _NEW_LINE)
     numbers: npt.NDArray[np.int64] = np.arange(block.number, block.number + len(line_ends))
     try:
         events = _decoder.decode_lines(block.data)
-        batch = from_rows(list(map(astuple, events)), file) if len(events) == len(line_ends) else None
+        batch = _columns(events, used) if len(events) == len(line_ends) else None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         batch = None
-    if batch is None or _repeats_keys(block.data, line_ends, batch):
+    if batch is not None:
+        suspects = _suspects(block.data, line_ends, batch)
+        if len(suspects) and len(used) < len(COLUMNS):
+            batch = _columns(events, used | _NAMES)
+            suspects = _suspects(block.data, line_ends, batch)
+        used.clear()
+        used.update(c.name for c, array in zip(COLUMNS, batch.columns, strict=True) if array.null_count < len(array))
+    if batch is None or _repeat_keys(block.data, line_ends, suspects):
         batch, numbers = _one_by_one(block, file, intake)
     batch = upgrade(batch)
     wrong = flaws(batch, last_seq)
@@ -171,8 +184,21 @@ def _batch(block: Block, upgrade: Upgrade, file: str, intake: Intake, last_seq: 
     return batch.filter(pa.array(keep))
 
 
-def _repeats_keys(data: bytes, line_ends: npt.NDArray[np.int64], batch: pa.RecordBatch) -> bool:
-    """Whether any line repeats a key. Only lines with an escape or with unexplained quotation marks are looked at."""
+def _columns(events: Sequence[msgspec.Struct], used: Set[str]) -> pa.RecordBatch:
+    """These columns of decoded events, of which there must be some; the decoder has seen to their types."""
+    size = len(events)
+    arrays = [
+        pa.array(map(attribute, events), column.type, size=size) if column.name in used else pa.nulls(size, column.type)
+        for column, attribute in zip(COLUMNS, _ATTRIBUTES, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
+
+
+def _suspects(data: bytes, line_ends: npt.NDArray[np.int64], batch: pa.RecordBatch) -> npt.NDArray[np.int64]:
+    """The lines with an escape, or with quotation marks that the columns of the batch do not explain.
+
+    No other line repeats a key, or has a column that the batch lacks.
+    """
     octets = np.frombuffer(data, np.uint8)
     marks = np.diff(np.searchsorted(np.flatnonzero(octets == _QUOTE), line_ends), prepend=0)
     explained = np.zeros(batch.num_rows, np.int64)
@@ -183,8 +209,13 @@ def _repeats_keys(data: bytes, line_ends: npt.NDArray[np.int64], batch: pa.Recor
     suspect: npt.NDArray[np.bool_] = marks != explained
     if b"\\" in data:
         suspect[np.searchsorted(line_ends, np.flatnonzero(octets == _BACKSLASH))] = True
+    return np.flatnonzero(suspect)
+
+
+def _repeat_keys(data: bytes, line_ends: npt.NDArray[np.int64], suspects: npt.NDArray[np.int64]) -> bool:
+    """Whether any of these lines repeats a key."""
     starts = np.concatenate(([0], line_ends[:-1] + 1))
-    return any(repeated_key(data[starts[row] : line_ends[row]]) is not None for row in np.flatnonzero(suspect).tolist())
+    return any(repeated_key(data[starts[row] : line_ends[row]]) is not None for row in suspects.tolist())
 
 
 def _one_by_one(block: Block, file: str, intake: Intake) -> tuple[pa.RecordBatch, npt.NDArray[np.int64]]:

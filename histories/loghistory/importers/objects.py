@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
+from operator import itemgetter
 from typing import Any, TypeAlias
 
 import msgspec
@@ -17,9 +18,12 @@ Told: TypeAlias = tuple[Value, Value, Value, Value, Value, Mapping[str, Value]]
 """Type, f, process, time, value, and the whole map."""
 
 _CHUNK = 256
-_KEYED = frozenset({"send", "poll", "txn", "assign", "subscribe"})
+_WORDS = frozenset({"send", "poll", "txn", "assign", "subscribe"})
+_KEYED = _WORDS | {f":{word}" for word in _WORDS}
 _LATE_COLON = re.compile(r'"\s+:')
 _INNERMOST = re.compile(r'\[[^\[\]{}"]*\]')
+_F = itemgetter("f")
+_USUAL = itemgetter("type", "f", "process", "time", "value")
 _START = re.compile(r"[ \t]*\{")
 _decoder = msgspec.json.Decoder()
 _ERRORS = (msgspec.DecodeError, UnicodeEncodeError, RecursionError)
@@ -58,6 +62,11 @@ def _all(lines: Sequence[str]) -> list[Told | None]:
     if keys != text.count('":') or _LATE_COLON.search(text):
         for line, each in zip(text.split("\n"), found, strict=False):
             refuse_repeated(line, each)
+    try:
+        if _KEYED.isdisjoint(map(_F, found)):
+            return [(*_USUAL(each), each) for each in found]
+    except (KeyError, TypeError):
+        pass
     return [told(meant(each)) for each in found]
 
 
@@ -73,7 +82,7 @@ def meant(found: dict[Any, Any]) -> dict[Any, Any]:
     if "type" not in found:
         found = renamed(found)
     f = found.get("f")
-    if isinstance(f, str) and f.removeprefix(":") in _KEYED:
+    if isinstance(f, str) and f in _KEYED:
         found["value"] = _with_keys(found.get("value"))
         if isinstance(found.get("rebalance-log"), list):
             found["rebalance-log"] = [
@@ -90,8 +99,8 @@ def renamed(found: Mapping[Any, Value]) -> dict[Any, Value]:
 
 def is_shallow(line: str) -> bool:
     """Whether nothing in a line can nest deeper than forms may: most lines have few brackets at all."""
-    if line.count("[") + line.count("{") < MAX_DEPTH:
-        return True
+    if len(line) < 2 * MAX_DEPTH or line.count("[") + line.count("{") < MAX_DEPTH:
+        return True  # what is opened is closed in it, too, or it is refused
     rest = _INNERMOST.sub("", line)
     return rest.count("[") + rest.count("{") < MAX_DEPTH - 1
 

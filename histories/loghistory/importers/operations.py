@@ -24,14 +24,14 @@ from ..schema import Kind
 from .rows import Rows
 from .values import Malformed, Value, as_json, is_integer, log_name
 
-_INVOKE, _OBSERVE, _OK, _FAIL, _INFO = map(str, (Kind.INVOKE, Kind.OBSERVE, Kind.OK, Kind.FAIL, Kind.INFO))
-_TYPES = {kind: kind for kind in (_INVOKE, _OK, _FAIL, _INFO)}
-_KEYED = frozenset({"read", "write", "cas", "append", "tail", "final_read", "read_committed"})
+INVOKE, OBSERVE, OK, FAIL, INFO = map(str, (Kind.INVOKE, Kind.OBSERVE, Kind.OK, Kind.FAIL, Kind.INFO))
+_TYPES = {kind: kind for kind in (INVOKE, OK, FAIL, INFO)}
+KEYED = frozenset({"read", "write", "cas", "append", "tail", "final_read", "read_committed"})
 _READS = frozenset({"read", "read_committed", "final_read"})
-_OURS = {"final-read": "final_read", "read-committed": "read_committed"}
+OURS = {"final-read": "final_read", "read-committed": "read_committed"}
 """Words of ours as a Clojure program would write them."""
 _POSITIONS = frozenset({"assign", "subscribe"})
-_SILENT = frozenset({"write", "cas", "put", "append"})
+SILENT = frozenset({"write", "cas", "put", "append"})
 """What these answer says no more than that they were done."""
 _PARTED = frozenset({"send", "poll", "txn"})
 _HEALING = ("stop", "heal", "resume", "recover", "end", "restart")
@@ -57,7 +57,7 @@ class _Part:
 
 
 @dataclass(slots=True)
-class _Open:
+class Opened:
     """An operation that is not completed yet."""
 
     op: int
@@ -80,7 +80,7 @@ class Operations:
 
     def __init__(self) -> None:
         self.rows = Rows()
-        self._open: dict[int, _Open] = {}
+        self._open: dict[int, Opened] = {}
         self._op = 0
         self._time = 0
         self._timed: bool | None = None
@@ -104,7 +104,7 @@ class Operations:
         if not isinstance(f, str) or not 0 < len(f) <= _LONGEST_WORD:
             raise Malformed("f", f"{_named(f)} is no name of an operation", "give a keyword such as :read")
         f = str(f).removeprefix(":")
-        f = _OURS.get(f, f)
+        f = OURS.get(f, f)
         time = self._time_of(given_time)
         if isinstance(process, str):
             process = self._client(process, kind)
@@ -114,7 +114,7 @@ class Operations:
                 self._fault(kind, f, value, time)
             elif not is_integer(process):
                 raise Malformed("process", f"{_named(process)} is no process", "an integer, or the word nemesis")
-            elif kind == _INVOKE:
+            elif kind == INVOKE:
                 self._invoke(process, f, value, rest, time)
             else:
                 self._complete(kind, process, f, value, rest, time)
@@ -146,7 +146,7 @@ class Operations:
         if name not in self._named:
             if len(name) > _LONGEST_WORD:
                 raise Malformed("process", f"{_named(name)} is no name of a process", "give a shorter one")
-            injects = kind == _INFO or name.startswith("nemesis")
+            injects = kind == INFO or name.startswith("nemesis")
             self._named[name] = None if injects else _FIRST_NAMED + len(self._named)
         found = self._named[name]
         return _INJECTOR if found is None else found
@@ -156,7 +156,7 @@ class Operations:
         return self._op - 1
 
     def _fault(self, kind: str, f: str, value: Value, time: int) -> None:
-        if kind == _INVOKE:
+        if kind == INVOKE:
             return  # Jepsen's fault injectors tell both the wish and the deed as info
         what = str(Kind.HEAL if f.startswith(_HEALING) else Kind.FAULT)
         self.rows.add(what, time, None, None, f, text=None if value is None else as_json(value))
@@ -168,7 +168,7 @@ class Operations:
             problem = f"process {process} still has an open operation ({quote(self._open[process].f)})"
             raise Malformed("process", problem, _TELL)
         op = self._next_op()
-        opened = _Open(op, f, log_name(rest["key"]) if "key" in rest else None, value)
+        opened = Opened(op, f, log_name(rest["key"]) if "key" in rest else None, value)
         offset: int | None = None
         named: int | None = None
         text: str | None = None
@@ -187,17 +187,17 @@ class Operations:
         acks = rest.get("acks")
         if acks is not None:
             acks = _acks(acks)
-        self.rows.add(_INVOKE, time, process, op, f, opened.log, offset, named, text, acks=acks)
+        self.rows.add(INVOKE, time, process, op, f, opened.log, offset, named, text, acks=acks)
         for part in opened.parts or ():
             named, text = _valued(part.value) if part.f == "send" else (None, _texted(part.value))
-            self.rows.add(_INVOKE, time, process, part.op, part.f, part.log, None, named, text, txn=op)
+            self.rows.add(INVOKE, time, process, part.op, part.f, part.log, None, named, text, txn=op)
         self._open[process] = opened
 
-    def _plain_invocation(self, opened: _Open, rest: Mapping[str, Value]) -> tuple[int | None, int | None, str | None]:
+    def _plain_invocation(self, opened: Opened, rest: Mapping[str, Value]) -> tuple[int | None, int | None, str | None]:
         """Offset, value and text of an operation of one part."""
         f, value = opened.f, opened.value
-        if f in _KEYED:
-            if opened.log is None and (_is_keyed(f, value) or (self._are_logs and _is_pair(value))):
+        if f in KEYED:
+            if opened.log is None and (is_keyed(f, value) or (self._are_logs and is_pair(value))):
                 opened.keyed = True
                 opened.log = log_name(value[0])
                 opened.value = value = value[1]
@@ -227,12 +227,12 @@ class Operations:
         if opened.f != f:
             problem = f"process {process} completes {quote(f)} while {quote(opened.f)} is open"
             raise Malformed("f", problem, _TELL)
-        reason = None if kind == _OK else _reason(rest.get("error"), value, opened)
+        reason = None if kind == OK else reason_of(rest.get("error"), value, opened.value)
         if opened.parts is not None:
             self._complete_parts(kind, opened, _nested(f, value), process, time)
             text = as_json(_rebalanced(rest["rebalance-log"])) if "rebalance-log" in rest else None
             self.rows.add(kind, time, process, opened.op, f, opened.log, text=text, reason=reason)
-        elif kind == _OK:
+        elif kind == OK:
             offset, count, text = self._answer(opened, value, process, time)
             self.rows.add(kind, time, process, opened.op, f, opened.log, offset, None, text, count=count)
         else:
@@ -240,16 +240,16 @@ class Operations:
         del self._open[process]
 
     def _answer(
-        self, opened: _Open, value: Value, process: int, time: int
+        self, opened: Opened, value: Value, process: int, time: int
     ) -> tuple[int | None, int | None, str | None]:
         """Offset, count and text of what an operation of one part answered."""
         f = opened.f
         if opened.keyed:
-            if not _is_pair(value) or log_name(value[0]) != opened.log:
+            if not is_pair(value) or log_name(value[0]) != opened.log:
                 raise Malformed("value", f"{_named(value)} does not answer for key {opened.log}", "[key value]")
             value = value[1]
         if f == "append" and opened.pairs:
-            offset = value[0] if _is_pair(value) and not _is_pair(opened.value) else None
+            offset = value[0] if is_pair(value) and not is_pair(opened.value) else None
             if type(value) is int and value != opened.value:
                 offset = value
             _require_offset(offset, optional=True)
@@ -266,17 +266,17 @@ class Operations:
             if count:
                 return batches[-1][0] + 1, count, None
             return None if opened.pairs else start, count, None
-        return None, None, None if f in _SILENT else as_json(value)
+        return None, None, None if f in SILENT else as_json(value)
 
-    def _complete_parts(self, kind: str, opened: _Open, value: Value, process: int, time: int) -> None:
+    def _complete_parts(self, kind: str, opened: Opened, value: Value, process: int, time: int) -> None:
         parts = opened.parts or []
         answers: Sequence[Value] = [None] * len(parts)
-        if type(value) is list and (kind != _FAIL or len(value) == len(parts)):
+        if type(value) is list and (kind != FAIL or len(value) == len(parts)):
             answers = value
-            if len(answers) != len(parts) and kind == _OK:
+            if len(answers) != len(parts) and kind == OK:
                 problem = f"{len(answers)} parts complete the {len(parts)} that were invoked"
                 raise Malformed("value", problem, "answer every part, in order")
-        if kind == _OK and type(value) is not list:
+        if kind == OK and type(value) is not list:
             raise Malformed("value", f"{_named(value)} does not answer the parts", "a list, one entry for every part")
         for part, answer in zip(parts, list(answers) + [None] * len(parts), strict=False):
             offset = count = text = None
@@ -294,7 +294,7 @@ class Operations:
         if answer is None:
             return None
         if type(answer) is not list or not answer or answer[0] != "poll" or len(answer) > 2:
-            if kind == _FAIL:
+            if kind == FAIL:
                 return None
             raise Malformed("value", f"{_named(answer)} does not answer a poll", "[:poll {key [[offset value] ...]}]")
         given = answer[1] if len(answer) == 2 else None
@@ -319,7 +319,7 @@ class Operations:
                 raise Malformed("value", f"{_named(pair)} is nothing that was read", "[offset value]")
             _require_offset(pair[0], optional=False)
             value, text = _valued(pair[1])
-            self.rows.add(_OBSERVE, time, process, op, None, log, pair[0], value, text, txn=txn)
+            self.rows.add(OBSERVE, time, process, op, None, log, pair[0], value, text, txn=txn)
         return len(batches)
 
 
@@ -351,7 +351,7 @@ def _read_from(start: int, value: Value, asked: bool) -> Sequence[Value]:
         if not asked:
             raise Malformed("value", f"{_named(value)} is no list of what was read", "[value ...]")
         return [(start, value)]
-    if value and all(_is_pair(each) for each in value):
+    if value and all(is_pair(each) for each in value):
         return value
     if asked and len(value) == 2 and value[0] == start:
         return [value]
@@ -390,10 +390,10 @@ def _part(op: int, micro: Sequence[Value]) -> _Part:
 
 def _sent(part: _Part, answer: Value, kind: str) -> int | None:
     """The offset that a send answered; None if it did not say."""
-    if answer is None or kind == _FAIL:
+    if answer is None or kind == FAIL:
         return None
     fits = type(answer) is list and len(answer) == 3 and answer[0] == "send" and log_name(answer[1]) == part.log
-    if fits and _is_pair(answer[2]) and answer[2][1] == part.value:
+    if fits and is_pair(answer[2]) and answer[2][1] == part.value:
         offset = answer[2][0]
         _require_offset(offset, optional=True)
         return None if offset is None else int(offset)
@@ -403,16 +403,17 @@ def _sent(part: _Part, answer: Value, kind: str) -> int | None:
     raise Malformed("value", problem, "[:send key [offset value]]")
 
 
-def _is_pair(value: Value) -> bool:
+def is_pair(value: Value) -> bool:
+    """Whether it is a vector of two."""
     return type(value) is list and len(value) == 2
 
 
-def _is_keyed(f: str, value: Value) -> bool:
+def is_keyed(f: str, value: Value) -> bool:
     """Whether an invocation names a key: ``[k nil]``, ``[k v]`` or ``[k [old new]]``."""
-    if not _is_pair(value):
+    if not is_pair(value):
         return False
     if f == "cas":
-        return _is_pair(value[1])
+        return is_pair(value[1])
     if f == "append":
         return not any(isinstance(each, (list, dict)) for each in value)
     return f == "write" or value[1] is None
@@ -453,9 +454,9 @@ def _acks(acks: Value) -> int:
     return level
 
 
-def _reason(error: Value, value: Value, opened: _Open) -> str | None:
+def reason_of(error: Value, value: Value, asked: Value) -> str | None:
     """Why an operation failed: its error, or the word in place of its value (``:timed-out``)."""
-    if error is None and isinstance(value, str) and value != opened.value:
+    if error is None and isinstance(value, str) and value != asked:
         error = value
     if error is None:
         return None

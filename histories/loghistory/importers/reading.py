@@ -5,7 +5,6 @@ from __future__ import annotations
 import codecs
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import count
 from typing import TypeAlias
 
 import msgspec
@@ -17,20 +16,21 @@ from ..lines import Lines
 from ..validity import Reason, flaws
 from .edn import EdnError, flat_map, forms
 from .formats import LOG_LINE, ForeignFormat, log_operation
+from .many_operations import FEWEST, ManyOperations
 from .objects import Told, objects, one, renamed, told
-from .operations import Operations
 from .pieces import Piece, Pieces, Run
 from .shapes import Shapes
 from .values import Malformed, Value
 
-_ROWS = 1 << 13
+_ROWS = 1 << 12
+"""Operations of a stretch, and about the events of a batch."""
 _MOST_KNOWN = 1 << 14
 _LONGEST_KNOWN = 64
 _TOLD = re.compile(rb":(?:invoke|ok|fail|info)(?![\w.-])")
 """What a line has that tells an operation."""
 _NO_OPERATION = "no operation in it"
 _NOTHING: Mapping[str, Value] = {}
-_Some: TypeAlias = tuple[Iterable[int], Sequence[Told], Sequence[str]]
+_Some: TypeAlias = tuple[Sequence[int], Sequence[Told], Sequence[str]]
 """Some operations: the numbers of their lines, what they tell, their texts."""
 
 
@@ -42,11 +42,21 @@ def read(
     ``read_bytes(n)`` gives up to n further bytes and none at the end. What has to be refused goes to ``intake``.
     Memory is bounded by one operation and by the operations that are open.
     """
-    operations = Operations()
+    operations = ManyOperations()
     taken = 0
     is_log = format_ is ForeignFormat.JEPSEN_LOG
-    for numbers, some, texts in _told(read_bytes, file, intake, format_):
-        for line, each, text in zip(numbers, some, texts, strict=False):
+    for numbers, some, texts in _stretches(_told(read_bytes, file, intake, format_)):
+        if operations.rows.size >= _ROWS or (operations.rows.size and len(some) >= FEWEST):
+            batch = _batch(operations.rows.batch(), file)
+            yield batch
+            intake.take(batch.num_rows)
+        made = operations.take_many(some)
+        if made is not None:
+            taken += len(some)
+            yield _batch(made, file)
+            intake.take(made.num_rows)
+            continue
+        for line, each, text in zip(numbers, some, texts, strict=True):
             try:
                 operations.tell(each)
             except Malformed as error:
@@ -55,22 +65,25 @@ def read(
                 intake.refuse(Reason.WRONG_TYPE, problem, raw.encode("utf-8", "surrogatepass"))
                 continue
             taken += 1
-        if operations.rows.size >= _ROWS:
-            batch = _batch(operations, file)
-            yield batch
-            intake.take(batch.num_rows)
     if operations.rows.size:
-        yield _batch(operations, file)
+        yield _batch(operations.rows.batch(), file)
     if not taken:
         remedy = f"name a history of operations, or say its format (one of {', '.join(ForeignFormat)})"
         intake.refuse(Reason.NO_HEADER, HistoryError(file, None, None, _NO_OPERATION, remedy), b"")
 
 
-def _batch(operations: Operations, file: str) -> pa.RecordBatch:
-    batch = operations.rows.batch()
+def _batch(batch: pa.RecordBatch, file: str) -> pa.RecordBatch:
     for flaw in flaws(batch, None):  # pragma: no cover - the events are made here
         raise HistoryError(file, None, flaw.field, flaw.problem, flaw.remedy)
     return batch
+
+
+def _stretches(told: Iterable[_Some]) -> Iterator[_Some]:
+    """The same in stretches of which each is taken at once or one by one."""
+    for numbers, some, texts in told:
+        for begin in range(0, len(some), _ROWS):
+            end = begin + _ROWS
+            yield numbers[begin:end], some[begin:end], texts[begin:end]
 
 
 def _told(read_bytes: Callable[[int], bytes], file: str, intake: Intake, format_: ForeignFormat) -> Iterator[_Some]:
@@ -80,7 +93,7 @@ def _told(read_bytes: Callable[[int], bytes], file: str, intake: Intake, format_
     is_json = format_ is ForeignFormat.JEPSEN_JSON
     for piece in Pieces(read_bytes, file, intake, objects if is_json else Shapes().read, json=is_json):
         if isinstance(piece, Run):
-            yield count(piece.line), piece.told, piece.texts
+            yield range(piece.line, piece.line + len(piece.told)), piece.told, piece.texts
             continue
         try:
             found = one(piece.text) if is_json else _edn_map(piece)

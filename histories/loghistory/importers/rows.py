@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import repeat
 from typing import Any
 
@@ -117,20 +117,36 @@ class Rows:
             del column[size:]
         self.size = size
 
+    def pass_over(self, events: int) -> int:
+        """Leave out the ``seq`` of some events that are made elsewhere; the first of them. None may be left here."""
+        assert not self.size
+        self._seq += events
+        return self._seq - events
+
     def batch(self) -> pa.RecordBatch:
         """The events since the last batch as a record batch of the schema; there must be some."""
         size = self.size
-        arrays: list[pa.Array] = [pa.array(np.arange(self._seq, self._seq + size))]
-        for field in COLUMNS[1:]:
-            column = self._columns.get(field.name)
-            if not column:
-                arrays.append(pa.nulls(size, field.type))
-                continue
-            _fill(column, size)
-            arrays.append(pa.array(column, field.type))
+        for column in self._columns.values():
+            if column:
+                _fill(column, size)
+        batch = batch_of(self._seq, size, self._columns)
         self._seq += size
         self.cut(0)
-        return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
+        return batch
+
+
+def batch_of(first: int, size: int, columns: Mapping[str, Any]) -> pa.RecordBatch:
+    """Columns as a record batch of the schema whose events are numbered from ``first`` on; what is missing is null."""
+    arrays: list[pa.Array] = [pa.array(np.arange(first, first + size))]
+    for field in COLUMNS[1:]:
+        column = columns.get(field.name)
+        if column is None or not len(column):
+            arrays.append(pa.nulls(size, field.type))
+        elif isinstance(column, pa.Array):
+            arrays.append(column)
+        else:
+            arrays.append(pa.array(column, field.type))
+    return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
 
 
 def _fill(column: list[Any], size: int) -> None:

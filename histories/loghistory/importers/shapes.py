@@ -12,6 +12,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import repeat
+from operator import itemgetter
 from typing import TypeAlias
 
 from .edn import places
@@ -103,11 +104,14 @@ class Shapes:
 
     def _told(self, shape: _Shape, lines: Sequence[str]) -> list[Told | None]:
         rows = shape.pattern.findall("\n".join(lines) + "\n")
-        given = dict(zip(shape.keys, zip(*rows, strict=True), strict=True))
+        kind = itemgetter(shape.keys.index("type"))
         matched: list[int] | None = None
-        if "" in given["type"]:
-            matched = [place for place, kind in enumerate(given["type"]) if kind]
-            given = {key: tuple(column[place] for place in matched) for key, column in given.items()}
+        if not all(map(kind, rows)):
+            matched = [place for place, row in enumerate(rows) if kind(row)]
+            rows = [rows[place] for place in matched]
+            if not rows:
+                return [None] * len(lines)
+        given = dict(zip(shape.keys, zip(*rows, strict=True), strict=True))
         values: list[Value] | repeat[None] = repeat(None)
         rest: list[dict[str, Value]] | repeat[dict[str, Value]] = repeat({})
         bad: set[int] = set()
