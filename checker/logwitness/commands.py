@@ -97,7 +97,8 @@ def check_command(
     logwitness check --require committed-flushed-on-majority runs/nightly
     logwitness check --model cas-register --initial 0 history.edn
     logwitness check --json store/
-    logwitness check --junit junit.xml --sarif history.sarif --baseline known.json runs/
+    logwitness check --junit junit.xml --sarif history.sarif runs/
+    logwitness check --baseline known.json runs/
 
     The exit status is that of the worst run: 1 violated, else 2 unreadable, else 3 undecided or nothing
     judged, else 0. With --baseline a run whose violations are all known counts as if they were none.
@@ -213,7 +214,12 @@ def _limits(initial: str | None, timeout: float, memory_limit: int) -> Limits:
 @click.command("checks")
 @click.option("--json", "as_json", is_flag=True, help="A JSON list, for machines.")
 def checks_command(as_json: bool) -> None:
-    """List every check: id, rule, document section, models, what it needs and what it counts."""
+    """List every check: id, rule, document section, models, what it needs and what it counts.
+
+    \b
+    logwitness checks
+    logwitness checks --json
+    """
     from .models import judged_by
     from .report.text import print_checks
 

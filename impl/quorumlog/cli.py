@@ -130,7 +130,12 @@ def _save(directory: Path, write: Callable[[Path], object]) -> None:
 
 @click.command()
 @click.option("--seed", type=click.IntRange(0, 2**63 - 1), help="Decides everything; a random one if left out.")
-@click.option("--setting", type=click.Choice(list(SETTINGS)), help="Which kind of trouble.  [default: default]")
+@click.option(
+    "--setting",
+    type=click.Choice(list(SETTINGS)),
+    metavar="NAME",
+    help=f"Which kind of trouble: {', '.join(SETTINGS)}.  [default: default]",
+)
 @click.option("--configuration", metavar="FILE", help="Everything but the seed: a manifest, or its configuration.")
 @click.option("--nodes", type=click.IntRange(1, 31), help="How many nodes.")
 @click.option("--duration", type=_Duration(), help="Virtual time of load and faults, like 3s or 500ms.")
@@ -162,6 +167,10 @@ def simulate(
     """Simulate a cluster under faults and record what happened.
 
     Time is virtual and one seed decides everything: the same seed and configuration give the same run, byte for byte.
+
+    \b
+    logwitness simulate --seed 7
+    logwitness simulate --seed 7 --setting lost-power --output runs/seed-7
     """
     if setting is not None and configuration is not None:
         _refuse("--setting and --configuration exclude each other; a configuration says everything but the seed")

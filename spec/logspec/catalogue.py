@@ -271,7 +271,12 @@ def _shown(column: str, entry: str, models: Collection[str], twins: Collection[s
 @click.command()
 @click.option("--write", type=click.Path(path_type=Path), help="Write the table to this file instead of printing it.")
 def catalogue(write: Path | None) -> None:
-    """Show every invariant with its source, TLA+ operator, proof, check and mutants."""
+    """Show every invariant with its source, TLA+ operator, proof, check and mutants.
+
+    \b
+    logwitness spec catalogue
+    logwitness spec catalogue --write docs/catalogue.md
+    """
     try:
         text = render(read_catalogue())
     except SpecError as problem:

@@ -47,6 +47,10 @@ def check_command(
 
     Without MODEL all models of the tier are checked. Anything but the expected end, the pinned number of distinct
     states and every action taken fails.
+
+    \b
+    logwitness spec check --list
+    logwitness spec check async-flush
     """
     try:
         from logspec.models import load_models

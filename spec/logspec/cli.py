@@ -46,7 +46,11 @@ def spec() -> None:
 
 @spec.command("setup")
 def setup_command() -> None:
-    """Fetch TLC, once; says where it lies."""
+    """Fetch TLC, once; says where it lies.
+
+    \b
+    logwitness spec setup
+    """
     try:
         tools = find_toolchain()
     except SpecError as problem:

@@ -41,6 +41,9 @@ def trace_command(
 
     RUN is a run directory or a file of events, with the internal events of the nodes. Exit status 0: the spec allows
     all; 1: it does not; 3: a run had nothing to follow.
+
+    \b
+    logwitness spec trace histories/runs/raft/reference-default
     """
     try:
         traces, empty = [], []

@@ -6,17 +6,21 @@ import json
 import os
 import pty
 import re
+import shlex
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
+import click
 import pytest
 from notation import HISTORIES, Case, cases
 
 from loghistory import write_run
 from logwitness.checks import all_checks
+from logwitness.cli import main
 
 COMMAND = [sys.executable, "-c", "from logwitness.cli import main; main()"]
 (HEALTHY,) = cases(HISTORIES / "healthy.txt")
@@ -128,6 +132,29 @@ def test_help_and_version() -> None:
     assert "logwitness check runs/demo" in _run("--help").stdout
     assert "Exit 3 if this check had nothing to judge" in _run("check", "--help").stdout
     assert re.fullmatch(r"logwitness, version \d+\.\d+\.\d+\n", _run("--version").stdout)
+
+
+def _leaves(group: click.Group, *names: str) -> Iterator[tuple[str, click.Command]]:
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        assert command is not None
+        if isinstance(command, click.Group):
+            yield from _leaves(command, *names, name)
+        else:
+            yield " ".join(["logwitness", *names, name]), command
+
+
+def test_every_help_fits_80_columns_and_has_an_example() -> None:
+    leaves = dict(_leaves(main))
+    assert {"logwitness check", "logwitness audit", "logwitness spec trace", "logwitness cluster"} <= leaves.keys()
+    for name, command in leaves.items():
+        lines = command.get_help(click.Context(command, info_name=name, max_content_width=80)).splitlines()
+        assert max(map(len, lines)) <= 80, name
+        examples = [line.strip() for line in lines if line.strip().startswith(name)]
+        assert examples, name
+        for example in examples:  # is understood as it stands, without what is said of it
+            command.make_context(name, shlex.split(example.partition("   ")[0])[len(name.split()) :])
 
 
 def test_a_part_that_is_missing_is_one_sentence(tmp_path: Path) -> None:

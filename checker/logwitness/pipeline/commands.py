@@ -117,7 +117,7 @@ def campaign(
 
     \b
     logwitness campaign --seeds 10000 out/campaign
-    logwitness campaign --seeds 200 --mutant vote-twice --mutant commit-old-term out/kills
+    logwitness campaign --seeds 200 --mutant vote-twice out/kills
 
     Exit status: 0 no run of the reference was rejected and every mutant was found out; 1 the contrary.
     """

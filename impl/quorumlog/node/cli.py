@@ -98,6 +98,10 @@ def cluster(
 
     Each node is a process that replicates over TCP on the loopback and writes to real files. The seed decides which
     faults happen when, and what the clients ask; the rest is up to the machine, so no two runs are the same.
+
+    \b
+    logwitness cluster --faults kill
+    logwitness cluster --nodes 5 --duration 20 --output runs/five
     """
     seed = secrets.randbelow(2**32) if seed is None else seed
     setting = Setting(

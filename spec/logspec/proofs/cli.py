@@ -42,6 +42,10 @@ def prove(
     NAME is a proof (see --list), or a claim or twin of one, such as raft-safety/reply or acks/twin. Exit status: 0
     every answer is the expected one; 1 a claim has a counterexample, or a twin that must fail does not; 2 bad usage;
     3 undecided.
+
+    \b
+    logwitness spec prove --list
+    logwitness spec prove acks
     """
     if listing:
         _print_list(as_json)
