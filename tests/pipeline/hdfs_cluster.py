@@ -72,10 +72,11 @@ def free_port() -> int:
 class Hdfs:
     """Files of the cluster, by the client in a Spark session."""
 
-    def __init__(self, port: int, spark: SparkSession, data_node: subprocess.Popen[bytes]) -> None:
+    def __init__(self, port: int, spark: SparkSession, configuration: Path) -> None:
         self.uri = f"hdfs://localhost:{port}"
         self.java: Any = spark.sparkContext._jvm
-        self.data_node = data_node
+        self.configuration = configuration
+        """A directory for HADOOP_CONF_DIR; there every block has one copy."""
         self.system = self.path("/").getFileSystem(spark.sparkContext._jsc.hadoopConfiguration())
 
     def path(self, name: str | Path) -> Any:  # noqa: ANN401
@@ -132,15 +133,14 @@ def running_hdfs(place: Path, spark: SparkSession) -> Iterator[Hdfs]:
 
     with ExitStack() as stack:
         assert start(f"{servers}.namenode.NameNode", "-format", "-nonInteractive", log="format.log").wait(120) == 0
-        processes = []
         for name in ("namenode.NameNode", "datanode.DataNode"):
-            processes.append(start(f"{servers}.{name}", log=f"{name}.log"))
-            stack.callback(processes[-1].wait)
-            stack.callback(processes[-1].kill)
+            process = start(f"{servers}.{name}", log=f"{name}.log")
+            stack.callback(process.wait)
+            stack.callback(process.kill)
         _wait_for(place / "datanode.DataNode.log", r"Successfully sent block report")
         made = "-D fs.permissions.umask-mode=000 -mkdir /all"
         assert start("org.apache.hadoop.fs.FsShell", *made.split(), log="shell.log").wait(120) == 0
-        yield Hdfs(port, spark, processes[1])
+        yield Hdfs(port, spark, place)
 
 
 def _wait_for(log: Path, words: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections import defaultdict
 from pathlib import Path
@@ -12,7 +13,7 @@ from audit_tables import Auditor, rows, tables
 from test_audit import FOREIGN, RUNS
 
 from loghistory import HistoryError
-from logwitness.pipeline.hadoop import is_remote, local_path
+from logwitness.pipeline.hadoop import Shell, is_remote, local_path
 
 
 def without_places(found: dict[str, list[dict[str, Any]]], place: str) -> dict[str, list[dict[str, Any]]]:
@@ -58,6 +59,53 @@ def test_both_are_behind_hadoop(behind_hadoop: tuple[str, Path], tmp_path: Path,
 def test_a_place_that_hadoop_cannot_reach_is_one_sentence(tmp_path: Path, audited: Auditor) -> None:
     with pytest.raises(HistoryError, match="cannot be listed"):
         audited("viewfs://nowhere/data", tmp_path / "out")
+
+
+@pytest.fixture
+def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shell:
+    """Hadoop's shell where files of the host `here` are at hand, and all others are lost."""
+    program = tmp_path / "java" / "bin" / "java"
+    program.parent.mkdir(parents=True)
+    program.write_text(
+        """#!/bin/sh
+        until [ "$1" = -cat ]; do shift; done; shift
+        for each; do case $each in
+            file://*) cat "${each#file://}";;
+            hdfs://here/*) cat "/${each#hdfs://here/}";;
+            *) echo "cat: $each is lost" >&2;;
+        esac; done"""
+    )
+    program.chmod(0o755)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "java"))
+    return Shell(())
+
+
+def test_what_is_lost_costs_nothing_but_itself(tmp_path: Path, shell: Shell) -> None:
+    sizes = [0, 1, 31, 32, 33]
+    sizes += [
+        (1 << 20) - 5 - sum(sizes) - 32 * 2 * len(sizes),
+        1 << 20,
+        3 << 20,
+    ]  # one ends across pieces of the stream
+    files = []
+    for number, size in enumerate(sizes):
+        (tmp_path / f"{number}").write_bytes(os.urandom(size))
+        files += [(f"hdfs://here{tmp_path}/{number}", size, tmp_path / "got" / f"{number}")]
+        files += [(f"hdfs://lost/{number}", 10, tmp_path / "got" / f"lost-{number}")]
+    files.append((f"hdfs://here{tmp_path}/3", 31, tmp_path / "got" / "grown"))
+    problems = shell.fetch(files, tmp_path)
+    assert problems.pop(files[-1][0]) == "has changed since it was listed"
+    assert problems == {f"hdfs://lost/{n}": f"cannot be read (hdfs://lost/{n} is lost)" for n in range(len(sizes))}
+    for number in range(len(sizes)):
+        assert (tmp_path / "got" / f"{number}").read_bytes() == (tmp_path / f"{number}").read_bytes()
+
+
+def test_where_everything_is_lost_it_is_given_up(tmp_path: Path, shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = [(f"hdfs://lost/{number}", 10, tmp_path / "got" / f"{number}") for number in range(20)]
+    assert len(shell.fetch(files, tmp_path)) == 20
+    monkeypatch.setattr("logwitness.pipeline.hadoop._PATIENCE", -1.0)
+    with pytest.raises(HistoryError, match="is lost"):
+        shell.fetch(files, tmp_path)
 
 
 @pytest.mark.parametrize(

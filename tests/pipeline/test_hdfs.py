@@ -55,11 +55,13 @@ def test_both_are_on_hdfs(
     here, there = source
     place, out = f"{hdfs.uri}{there}/in", f"{hdfs.uri}{there}/out"
     settings = spark.sparkContext._jsc.hadoopConfiguration()  # type: ignore[union-attr]
-    settings.set("dfs.replication", "2")  # a setting of the session, which tasks must know
+    settings.set("dfs.replication", "2")  # a setting of the session, which holds in tasks against what is there
+    spark.sparkContext.environment["HADOOP_CONF_DIR"] = str(hdfs.configuration)
     try:
         summary = audited(place, out, large=12_000)
     finally:
         settings.unset("dfs.replication")
+        del spark.sparkContext.environment["HADOOP_CONF_DIR"]
     assert summary.exit_status == 1
     assert audited(here, tmp_path / "out", large=12_000).judged == summary.judged
     found = tables(hdfs.get(f"{there}/out", tmp_path / "got"))

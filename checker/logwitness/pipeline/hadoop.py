@@ -13,6 +13,7 @@ import secrets
 import shutil
 import subprocess
 import tempfile
+import time
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -36,6 +37,8 @@ _PATTERN = re.compile(r"[\[\]{}*?\\]")
 _FILES_AT_ONCE = 500
 _SHORT_LIVED = ("-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 _PIECE = 1 << 20
+_IN_VAIN, _PATIENCE = 5, 60.0
+"""Files one after the other, and seconds, after which it is not the files that are to blame."""
 _RETRIES = "ipc.client.connect.max.retries.on.timeouts"
 
 
@@ -115,7 +118,9 @@ class Shell:
             process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors)
             assert process.stdout is not None
             with process.stdout as stream:
-                lengths = list(_cut(stream, end.read_bytes(), [path for _, _, path in files]))
+                lengths = _lengths(stream, end.read_bytes(), files)
+                if len(lengths) < len(files):
+                    process.kill()
             process.wait()
             errors.seek(0)
             lines = errors.read().decode(errors="replace").strip().splitlines()
@@ -138,6 +143,20 @@ class Shell:
         if done.returncode:
             said = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
             raise OSError(f"{target} cannot be written: {said}")
+
+
+def _lengths(stream: IO[bytes], end: bytes, files: Sequence[tuple[str, int, Path]]) -> list[int]:
+    """Write the files; their lengths. Fewer if the stream ends, or if for long not a byte came of any."""
+    lengths: list[int] = []
+    nothing, since = 0, time.monotonic()
+    for (_, listed, _), found in zip(files, _cut(stream, end, [path for _, _, path in files]), strict=False):
+        lengths.append(found)
+        nothing = nothing + 1 if listed and not found else 0
+        if not nothing:
+            since = time.monotonic()
+        elif nothing >= _IN_VAIN and time.monotonic() - since > _PATIENCE:
+            break
+    return lengths
 
 
 def _cut(stream: IO[bytes], end: bytes, paths: Sequence[Path]) -> Iterator[int]:
