@@ -28,6 +28,11 @@ CASES = {
     "a1 = a2 = r =1,2 r =1 r =1,2": ["stale tail"],
     "a1 = a2 ? r =1,2 r =1": ["stale tail"],
     "a1 = a2 ? r =1 r =1,2": [],
+    "r = a1 = a2 = r =1,2": [],
+    "r =1 a1 = r =1": ["phantom"],
+    "r = a1 = a2 = r =2,1": ["non-monotonic append", "real-time inversion"],
+    "a1 = a2 = r = a3 ? r =3": ["unseen"],
+    "a1 = r = a2 ?": ["stale tail"],
     "a1 = a2 = r =1,2 a3 = r =1,3,2": ["duplicate", "inconsistent offset"],
 }
 

@@ -152,14 +152,18 @@ class _Random:
     rng: random.Random
     lists: dict[int, list[int]] = field(default_factory=lambda: {1: [], 2: []})
     value: int = 0
+    most: int = 3
+    """Micro-operations of a transaction."""
+    times: int = 6
+    """Transactions."""
 
     def all(self) -> list[_Done]:
         found = []
         stretch = self.rng.choice([5, 100, 300, 500])
-        for moment in sorted(self.rng.sample(range(1000), self.rng.randint(2, 6))):
+        for moment in sorted(self.rng.sample(range(1000), self.rng.randint(2, self.times))):
             fate = self.rng.random()
             lists = {key: list(values) for key, values in self.lists.items()}
-            micro = [self._micro(lists) for _ in range(self.rng.randint(1, 3))]
+            micro = [self._micro(lists) for _ in range(self.rng.randint(1, self.most))]
             if fate > 0.17:
                 self.lists = lists
             kind = "fail" if fate < 0.1 else "info" if fate < 0.27 else "ok"
@@ -210,6 +214,36 @@ def test_small_histories_against_brute_force(tmp_path: Path) -> None:
 @pytest.mark.long
 def test_many_small_histories_against_brute_force(tmp_path: Path) -> None:
     _compare(tmp_path, 30_000)
+
+
+def _plain(maps: list[Map]) -> list[Map]:
+    """Transactions of one append or read each as operations of their own."""
+    found = []
+    for each in maps:
+        ((f, _, value),) = each["value"]
+        found.append({**each, "f": "append" if f == "append" else "read", "value": value})
+    return found
+
+
+def test_single_appends_and_reads_against_brute_force(tmp_path: Path) -> None:
+    """Many begin with a read, when nothing has told yet that it is of a log."""
+    rng = random.Random(4)
+    answers = []
+    for _ in range(1000):
+        all_ = _Random(rng, {1: []}, most=1, times=8).all()
+        if not any(f == "append" for each in all_ for f, _, _ in each.micro):
+            continue
+        path = tmp_path / "history"
+        path.write_bytes(
+            written(_plain(_maps(all_)), rng.choice(["EDN, a map a line", "JSON, one array", "log, bare"]))
+        )
+        source = open_run(path)
+        assert model_of(source) is Model.LIST_APPEND
+        answers.append(_serializable(all_))
+        verdict = check_model(source, Model.LIST_APPEND)
+        assert verdict.verdict == ("holds" if answers[-1] else "violated"), path.read_text()
+        assert "uncommitted read" not in anomalies(verdict.checks)
+    assert 0.1 < sum(answers) / len(answers) < 0.95
 
 
 def test_every_form_says_the_same(tmp_path: Path) -> None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from enum import StrEnum
 
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from loghistory import CLIENT_KINDS, RunSource
+from loghistory.importers import ForeignFormat
 from loghistory.schema import Kind
-
-from .lists import are_lists
 
 
 class Model(StrEnum):
@@ -38,6 +38,12 @@ _WITNESSES: tuple[tuple[Model, frozenset[str]], ...] = (
     (Model.LOG, frozenset({"append", "tail", "read_committed", "final_read"})),
 )
 """The first model of which an operation occurs is the one."""
+
+
+_READS = ("read", "read_committed", "final_read")
+_CLIENTS = pa.array([*map(str, CLIENT_KINDS), *map(str, (Kind.FAULT, Kind.HEAL, Kind.PHASE))])
+_LIST = r"^(?:\[.*\]|null)$"
+_INVOKE_OR_OK = pa.array([str(Kind.INVOKE), str(Kind.OK)])
 
 
 def model_of(source: RunSource) -> Model:
@@ -69,3 +75,35 @@ def model_of(source: RunSource) -> Model:
             return Model.LOG
         return Model.REGISTER if names == {"read"} else Model.UNKNOWN
     return Model.LOG
+
+
+def are_lists(source: RunSource) -> bool:
+    """Whether a history of clients alone is told by lists alone. Raises `HistoryError`.
+
+    Of our own formats one append at least must have been acknowledged without an offset.
+    """
+    counted = (Kind.INVOKE, Kind.OK) if isinstance(source.format, ForeignFormat) else (Kind.OK,)
+    appends = 0
+    for batch in source.batches(["kind", "f", "offset", "last_offset", "text"]):
+        kind = batch.column("kind").cast(pa.string())
+        if not pc.all(pc.is_in(kind, _CLIENTS)).as_py() or batch.column("last_offset").null_count < batch.num_rows:
+            return False
+        f, offset = batch.column("f").cast(pa.string()), batch.column("offset")
+        told = pc.is_in(kind, _INVOKE_OR_OK)
+        appended = pc.and_(told, pc.fill_null(pc.equal(f, "append"), False))
+        read = pc.is_in(f, pa.array(_READS))
+        if pc.any(pc.and_(told, pc.invert(pc.or_(appended, read)))).as_py():
+            return False
+        if pc.any(pc.and_(appended, offset.is_valid())).as_py():
+            return False
+        asked = pc.and_(read, pc.equal(kind, str(Kind.INVOKE)))
+        # Before the first append nothing told that reads are of a log: what they ask for and answer is text.
+        text = batch.column("text")
+        elsewhere = pc.if_else(offset.is_valid(), pc.not_equal(offset, 0), text.is_valid())
+        if pc.any(pc.and_(asked, elsewhere)).as_py():
+            return False
+        answered = pc.and_(read, pc.and_(pc.equal(kind, str(Kind.OK)), text.is_valid()))
+        if pc.any(pc.and_(answered, pc.invert(pc.match_substring_regex(text, _LIST)))).as_py():
+            return False
+        appends += pc.sum(pc.and_(appended, pc.is_in(kind, pa.array(map(str, counted))))).as_py() or 0
+    return appends > 0

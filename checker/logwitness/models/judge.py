@@ -14,11 +14,11 @@ from ..checks import all_checks, families_of
 from ..checks.contract import Check, Outcome, Verdict, outcome, worst
 from ..engine.local import Progress, check
 from ..engine.run import RunVerdict, exit_status
-from .choice import Model
+from .choice import Model, are_lists
 from .kafka import CHECKS as KAFKA
 from .kafka import KafkaHistory
 from .linearizable import LINEARIZABLE, Limits, LinearizableHistory, Partial
-from .lists import STALE_TAIL, ListHistory, are_lists
+from .lists import STALE_TAIL, ListHistory
 from .transactions import CHECKS as TRANSACTIONS
 from .transactions import TransactionHistory
 

@@ -112,7 +112,7 @@ class Session:
 
 
 @dataclass(slots=True)
-class _Key:
+class Key:
     """One key: a log."""
 
     name: str
@@ -132,7 +132,7 @@ class _Key:
 class _Send:
     """One send that is part of an open operation."""
 
-    key: _Key
+    key: Key
     sent: _Sent
     offset: int | None = None
     """As the operation answered."""
@@ -159,7 +159,7 @@ class Open:
     process: int
     seq: int
     sends: dict[int, _Send] = field(default_factory=dict)
-    polled: list[tuple[_Key, int, Name, int]] = field(default_factory=list)
+    polled: list[tuple[Key, int, Name, int]] = field(default_factory=list)
     keys: str | None = None
     """Of ``assign`` and ``subscribe``: JSON."""
     to_beginning: bool = False
@@ -184,11 +184,11 @@ class KafkaHistory:
     def __init__(self, name: str) -> None:
         self.notes: list[str] = []
         self._name = name
-        self._keys: dict[str, _Key] = {}
+        self._keys: dict[str, Key] = {}
         self._open: dict[int, Open] = {}
         self._readers: dict[int, _Reader] = {}
         self._unknown: list[tuple[int, list[_Send]]] = []
-        self._strangers: list[tuple[_Key, _Sent]] = []
+        self._strangers: list[tuple[Key, _Sent]] = []
         self._any_send = False
         self._time = 0
         self.losses: list[Loss] = []
@@ -234,13 +234,13 @@ class KafkaHistory:
     def _reader(self, process: int) -> _Reader:
         return self._readers.setdefault(process, _Reader())
 
-    def _key(self, log: str | None) -> _Key:
+    def _key(self, log: str | None) -> Key:
         name = log or ""
         if name not in self._keys:
-            self._keys[name] = _Key(name)
+            self._keys[name] = Key(name)
         return self._keys[name]
 
-    def _invoke_send(self, key: _Key, value: Name, seq: int, acks: int | None) -> _Send:
+    def _invoke_send(self, key: Key, value: Name, seq: int, acks: int | None) -> _Send:
         self._any_send = True
         sent = key.values.get(value)
         if sent is None:
@@ -252,7 +252,7 @@ class KafkaHistory:
         key.open_sends += 1
         return _Send(key, sent)
 
-    def _report(self, check: int, key: _Key | None, sentence: str, *events: int) -> None:
+    def _report(self, check: int, key: Key | None, sentence: str, *events: int) -> None:
         self._violated[check] += 1
         if len(self._violations[check]) < KEPT:
             shown = tuple(sorted({seq for seq in events if seq >= 0}))
@@ -325,7 +325,7 @@ class KafkaHistory:
             return
         self._place(key, sent, offset, shown)
 
-    def _place(self, key: _Key, sent: _Sent, offset: int, seq: int) -> None:
+    def _place(self, key: Key, sent: _Sent, offset: int, seq: int) -> None:
         """The log has the value at the offset, as the one who sent it was told."""
         if sent.offset is None:
             sent.offset, sent.bound = offset, seq
@@ -337,7 +337,7 @@ class KafkaHistory:
             self._bind(key, sent.value, offset, seq)
         # Else a failover may put another value there; readers must agree nevertheless.
 
-    def _twice(self, key: _Key, sent: _Sent, one: int, one_seq: int, other: int, seq: int) -> None:
+    def _twice(self, key: Key, sent: _Sent, one: int, one_seq: int, other: int, seq: int) -> None:
         if sent.elsewhere:
             return
         sent.elsewhere = True
@@ -347,7 +347,7 @@ class KafkaHistory:
         sentence = f"Value {sent.value} was sent once but is at offset {one} and at offset {other}."
         self._report(DUPLICATE, key, sentence, sent.invoked, one_seq, seq)
 
-    def _bind(self, key: _Key, value: Name, offset: int, seq: int) -> None:
+    def _bind(self, key: Key, value: Name, offset: int, seq: int) -> None:
         self._judged[INCONSISTENT_OFFSET] += 1
         there = key.at.setdefault(offset, (value, seq))
         if there[0] != value:
@@ -391,7 +391,7 @@ class KafkaHistory:
 
     @staticmethod
     def _follow(
-        key: _Key, whole: Open, reader: _Reader, position: tuple[int, int] | None, offset: int, seq: int
+        key: Key, whole: Open, reader: _Reader, position: tuple[int, int] | None, offset: int, seq: int
     ) -> None:
         """Note how far the reader's way through the key goes."""
         session = key.sessions.get(whole.process)
@@ -402,7 +402,7 @@ class KafkaHistory:
             session.last, session.last_seq, session.ended = offset, seq, False
         reader.fresh.discard(key.name)
 
-    def _moved(self, key: _Key, position: tuple[int, int], offset: int, seq: int) -> None:
+    def _moved(self, key: Key, position: tuple[int, int], offset: int, seq: int) -> None:
         """A reader at a position was given an offset."""
         self._judged[NON_MONOTONIC_READ] += 1
         self._judged[SKIP] += 1
@@ -412,7 +412,7 @@ class KafkaHistory:
         elif offset > position[0] + 1:
             key.gaps.setdefault((position[0], offset), (position[1], seq))
 
-    def _given(self, key: _Key, offset: int, value: Name, seq: int) -> None:
+    def _given(self, key: Key, offset: int, value: Name, seq: int) -> None:
         """A failed operation was given a value: where it is must be right."""
         sent = key.values.get(value)
         if sent is not None and sent.read >= 0:
@@ -422,7 +422,7 @@ class KafkaHistory:
             self._twice(key, sent, sent.offset, sent.bound, offset, seq)
         self._bind(key, value, offset, seq)
 
-    def _seen(self, key: _Key, offset: int, value: Name, seq: int) -> None:
+    def _seen(self, key: Key, offset: int, value: Name, seq: int) -> None:
         sent = key.values.get(value)
         if sent is None:
             sent = key.values[value] = _Sent(value)
@@ -491,7 +491,7 @@ class KafkaHistory:
             for send in whole.sends.values()
             if send.sent.invokes == 1
         }
-        sources: dict[int, dict[int, tuple[_Key, Name, int]]] = {}
+        sources: dict[int, dict[int, tuple[Key, Name, int]]] = {}
         for place, whole in enumerate(self._both):
             for key, _, value, seq in whole.polled:
                 writer = writers.get((key.name, value), place)
@@ -559,7 +559,7 @@ class KafkaHistory:
                 shown = [each.seq if each.seq >= 0 else each.sent.read for each in (former, send)]
                 self._report(NON_MONOTONIC_APPEND, send.key, sentence, *shown)
 
-    def _aborted(self, key: _Key) -> None:
+    def _aborted(self, key: Key) -> None:
         for sent in key.values.values():
             if sent.fails and sent.fails == sent.invokes:
                 self._judged[ABORTED_READ] += 1
@@ -567,7 +567,7 @@ class KafkaHistory:
                     sentence = f"Value {sent.value} was read at offset {sent.read_offset} although its send failed."
                     self._report(ABORTED_READ, key, sentence, sent.invoked, sent.failed, sent.read)
 
-    def _missing(self, key: _Key) -> None:
+    def _missing(self, key: Key) -> None:
         """Values that are in the log, as their senders were told, and were not read."""
         highest, highest_seq = key.highest
         final, final_end, final_seq = self._final(key)
@@ -606,7 +606,7 @@ class KafkaHistory:
             self.losses.append(loss)
 
     @staticmethod
-    def _final(key: _Key) -> tuple[bool, int, int]:
+    def _final(key: Key) -> tuple[bool, int, int]:
         """Whether the key was read to its end, and where that was: offset and event."""
         if key.open_sends:
             return False, -1, -1
@@ -624,7 +624,7 @@ class KafkaHistory:
         # Nobody said that it was to be final: what others read is not missed.
         return True, max(farthest.last, key.highest[0]), farthest.last_seq
 
-    def _skipped(self, key: _Key) -> None:
+    def _skipped(self, key: Key) -> None:
         known: Sequence[int] = sorted(key.at)
         for (low, high), (before, seq) in key.gaps.items():
             place = bisect_right(known, low)
@@ -636,7 +636,7 @@ class KafkaHistory:
                 )
                 self._report(SKIP, key, sentence, before, seq, shown)
 
-    def _inverted(self, key: _Key) -> None:
+    def _inverted(self, key: Key) -> None:
         """Values that were sent after another was acknowledged, and are before it."""
         known = [
             (sent, sent.offset if sent.offset is not None else sent.read_offset)

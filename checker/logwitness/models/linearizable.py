@@ -41,7 +41,7 @@ from .choice import Model
 from .sets_and_queues import Answer, Contradiction, decide_queue, decide_set
 from .unknown_writes import bounded
 
-LINEARIZABLE = Check(
+LINEARIZABLE: Check = Check(
     "linearizable",
     "Operations on registers, key-value stores, sets and queues take effect one after the other, each between its "
     "invocation and its completion, and answer accordingly.",

@@ -1,7 +1,8 @@
 """A log whose appends tell no offsets and whose reads answer everything: the place of a value is where it was read.
 
 Every read begins at the start of the log, so each is a final read of everything if it began after the last append. One
-that answers less than was there before it began, by an acknowledgement or an earlier read, is stale.
+that answers less than was there before it began, by an acknowledgement or an earlier read, is stale. What places alone
+do not tell is told by the order of the operations, each as a transaction of its own (`transactions`).
 Source: history-checks.md, "Anomalies, by name".
 """
 
@@ -10,46 +11,21 @@ from __future__ import annotations
 from bisect import bisect_left
 from itertools import accumulate
 
+import msgspec
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from loghistory import CLIENT_KINDS, Kind, RunSource
-from loghistory.importers import ForeignFormat
+from loghistory import HistoryError, Kind
+from loghistory.errors import quote
 
 from ..checks import all_checks
 from ..checks.contract import Outcome, Violation, outcome
-from .kafka import KEPT, KafkaHistory, Open, Session
+from .kafka import KEPT, KafkaHistory, Key, Name, Open, Session
+from .linearizable import LINEARIZABLE
+from .transactions import TransactionHistory
 
 STALE_TAIL = next(check for check in all_checks() if check.id == "stale-tail")
+_ORDER = LINEARIZABLE.id
 _READS = ("read", "read_committed", "final_read")
-_CLIENTS = pa.array([*map(str, CLIENT_KINDS), *map(str, (Kind.FAULT, Kind.HEAL, Kind.PHASE))])
-_INVOKE_OR_OK = pa.array([str(Kind.INVOKE), str(Kind.OK)])
-
-
-def are_lists(source: RunSource) -> bool:
-    """Whether a history of clients alone is told by lists alone. Raises `HistoryError`.
-
-    Of our own formats one append at least must have been acknowledged without an offset.
-    """
-    counted = (Kind.INVOKE, Kind.OK) if isinstance(source.format, ForeignFormat) else (Kind.OK,)
-    appends = 0
-    for batch in source.batches(["kind", "f", "offset", "last_offset"]):
-        kind = batch.column("kind").cast(pa.string())
-        if not pc.all(pc.is_in(kind, _CLIENTS)).as_py() or batch.column("last_offset").null_count < batch.num_rows:
-            return False
-        f, offset = batch.column("f").cast(pa.string()), batch.column("offset")
-        told = pc.is_in(kind, _INVOKE_OR_OK)
-        appended = pc.and_(told, pc.fill_null(pc.equal(f, "append"), False))
-        read = pc.is_in(f, pa.array(_READS))
-        if pc.any(pc.and_(told, pc.invert(pc.or_(appended, read)))).as_py():
-            return False
-        if pc.any(pc.and_(appended, offset.is_valid())).as_py():
-            return False
-        asked = pc.and_(read, pc.equal(kind, str(Kind.INVOKE)))
-        if pc.any(pc.and_(asked, pc.fill_null(pc.not_equal(offset, 0), True))).as_py():
-            return False
-        appends += pc.sum(pc.and_(appended, pc.is_in(kind, pa.array(map(str, counted))))).as_py() or 0
-    return appends > 0
 
 
 class ListHistory(KafkaHistory):
@@ -59,6 +35,8 @@ class ListHistory(KafkaHistory):
         super().__init__(name)
         self._reads: dict[str, list[tuple[int, int, int]]] = {}
         """By log: invocation and completion of a read, and how much it answered."""
+        self._order = TransactionHistory(name)
+        """Each operation as a transaction, for what places alone do not tell."""
 
     def feed(self, batch: pa.RecordBatch) -> None:
         """Take the next events, with columns seq, time, kind, log, process, op, f, acks, offset, value and text."""
@@ -70,6 +48,9 @@ class ListHistory(KafkaHistory):
             self._time = time
             if kind == Kind.INVOKE:
                 whole = self._open[op] = Open(f, process, seq)
+                self._order.begin(op, process, seq)
+                name = text if value is None else str(value)
+                self._order.ask(op, op, "append" if f == "append" else "r", log, seq, name or "null")
                 if f == "append":
                     whole.sends[op] = self._invoke_send(self._key(log), text if value is None else value, seq, acks)
                 continue
@@ -80,9 +61,23 @@ class ListHistory(KafkaHistory):
                 found.polled.append((self._key(log), offset, text if value is None else value, seq))
                 continue
             if kind == Kind.OK and found.f in _READS:
+                if text is not None:
+                    found.polled += self._early(self._key(log), text, seq)
                 self._begin_anew(found, log, seq)
+                self._order.answer(op, op, seq, [str(name) for _, _, name, _ in found.polled])
+            self._order.end(op, kind, seq)
             self._close(found, kind, seq, None)
             del self._open[op]
+
+    def _early(self, key: Key, text: str, seq: int) -> list[tuple[Key, int, Name, int]]:
+        """What a read answered that was asked for before the first append."""
+        try:
+            values = msgspec.json.decode(text) or []
+        except (msgspec.DecodeError, RecursionError):
+            problem = f"{quote(text)} is no list"
+            raise HistoryError(self._name, seq, "text", problem, "[value ...]", place="seq") from None
+        names = (each if type(each) is int else msgspec.json.encode(each).decode() for each in values)
+        return [(key, offset, name, seq) for offset, name in enumerate(names)]
 
     def _begin_anew(self, whole: Open, log: str | None, seq: int) -> None:
         """A read answered: it read from the start, wherever its client was before."""
@@ -120,4 +115,9 @@ class ListHistory(KafkaHistory):
                         words += f" although {known[place - 1]} were known before it was asked for."
                         violations.append(Violation(words, tuple(sorted({told, invoked, done})), name or None))
         judged = sum(map(len, self._reads.values()))
-        return (*outcomes, outcome(STALE_TAIL, judged, violated, tuple(violations)))
+        outcomes = (*outcomes, outcome(STALE_TAIL, judged, violated, tuple(violations)))
+        if any(sent.weak is not None for key in self._keys.values() for sent in key.values.values()):
+            return outcomes
+        ordered = {each.id: each for each in self._order.finish()}
+        merged = (each if each.violated or each.id not in ordered else ordered[each.id] for each in outcomes)
+        return (*merged, ordered[_ORDER])

@@ -129,26 +129,40 @@ class TransactionHistory:
         for seq, kind, log, process, op, txn, f, value, text in zip(*columns, strict=True):
             if op is None or process is None:
                 continue
+            shown = text if value is None else str(value)
             if txn is None:
                 if kind == Kind.INVOKE:
-                    self._open[op] = _Transaction(process, seq)
-                elif kind != Kind.OBSERVE and op in self._open:
-                    whole = self._open.pop(op)
-                    whole.ended = seq
-                    whole.done = seq if kind != Kind.INFO else _NEVER
-                    whole.failed = kind == Kind.FAIL
-                    self._all.append(whole)
-                continue
-            whole_of_part = self._open.get(txn)
-            if whole_of_part is None:
-                continue
-            shown = text if value is None else str(value)
-            if kind == Kind.INVOKE:
-                appended = (shown or "null",) if f == "append" else ()
-                whole_of_part.micro[op] = _Micro(f, log or "", seq, appended)
-            elif kind == Kind.OK and op in whole_of_part.micro and f == "r":
-                micro = whole_of_part.micro[op]
-                micro.seq, micro.values = seq, self._listed(shown, seq)
+                    self.begin(op, process, seq)
+                elif kind != Kind.OBSERVE:
+                    self.end(op, kind, seq)
+            elif kind == Kind.INVOKE:
+                self.ask(txn, op, f, log, seq, shown or "null")
+            elif kind == Kind.OK and f == "r":
+                self.answer(txn, op, seq, self._listed(shown, seq))
+
+    def begin(self, op: int, process: int, seq: int) -> None:
+        """A transaction is invoked."""
+        self._open[op] = _Transaction(process, seq)
+
+    def ask(self, op: int, part: int, f: str, log: str | None, seq: int, value: str) -> None:
+        """It has a part: it appends the value, or reads."""
+        if op in self._open:
+            self._open[op].micro[part] = _Micro(f, log or "", seq, (value,) if f == "append" else ())
+
+    def answer(self, op: int, part: int, seq: int, values: Sequence[str]) -> None:
+        """A part read these values."""
+        micro = self._open[op].micro.get(part) if op in self._open else None
+        if micro is not None:
+            micro.seq, micro.values = seq, tuple(values)
+
+    def end(self, op: int, kind: str, seq: int) -> None:
+        """It is completed, or its outcome stays unknown."""
+        whole = self._open.pop(op, None)
+        if whole is not None:
+            whole.ended = seq
+            whole.done = seq if kind != Kind.INFO else _NEVER
+            whole.failed = kind == Kind.FAIL
+            self._all.append(whole)
 
     def _listed(self, text: str | None, seq: int) -> tuple[str, ...]:
         try:
@@ -275,7 +289,8 @@ class TransactionHistory:
             if len(last) == 1 and last[0].by is not read.by:
                 writer = last[0].by
                 mine = (micro for micro in writer.micro.values() if micro.f == "append" and micro.log == name)
-                rest = [micro.values[0] for micro in mine if not 0 <= self._offset(micro) < outside]
+                values = (micro.values[0] for micro in mine if not 0 <= self._offset(micro) < outside)
+                rest = [value for value in values if value != last[0].value]
                 if rest:
                     sentence = f"A read ends with value {last[0].value} of a transaction that also appended value "
                     sentence += f"{rest[-1]}."
@@ -339,15 +354,22 @@ class TransactionHistory:
         ]
         facts.sort()
         known = list(accumulate((fact[1] for fact in facts), max))
+        # Whatever is there, it is no less than all that were acknowledged; unless they are known to be gone.
+        gone = self._violated["unseen"] or self._violated["lost-write"]
+        single = (appends[0].by for appends in key.appends.values() if len(appends) == 1 and not gone)
+        over = sorted(by.done for by in single if by.certain)
         for read in key.reads:
             self._judged["stale-tail"] += 1
-            place = bisect_left(facts, (read.by.invoked,))
-            outside = len(read.values) - read.own
-            if place and outside < known[place - 1]:
-                told = next(seq for (_, _, seq), most in zip(facts, known, strict=True) if most > outside)
-                words = (
-                    f"A read returned {outside} entries although {known[place - 1]} were known before it was asked for."
+            place, outside = bisect_left(facts, (read.by.invoked,)), len(read.values) - read.own
+            count = bisect_left(over, read.by.invoked)
+            most = max(known[place - 1] if place else 0, count)
+            if outside < most:
+                told = (
+                    over[count - 1]
+                    if count == most
+                    else next(seq for (_, _, seq), there in zip(facts, known, strict=True) if there > outside)
                 )
+                words = f"A read returned {outside} entries although {most} were known before it was asked for."
                 self._report("stale-tail", name, words, told, read.by.invoked, read.seq)
 
     # the order of transactions
