@@ -24,6 +24,9 @@ _JSON = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"|"|[\[\]{}]', re.DOTALL)
 _PLAIN = r'(?:[^{}"\\;]++|"[^"\\]*+(?:\\.[^"\\]*+)*+")*+'
 _WHOLE = re.compile(rf"\{{{_PLAIN}(?:\{{{_PLAIN}\}}{_PLAIN})*+\}}", re.DOTALL)
 """A map with maps in it that hold none, all in one go; what it misses is cut bracket by bracket."""
+_NEXT = re.compile(rf"[ \t\r,]*+({_WHOLE.pattern})", re.DOTALL)
+_MOST = 4096
+"""Maps of a line that are read at once."""
 _CLOSING = {"[": "]", "(": ")", "{": "}"}
 _BEFORE = re.compile(r"[ \t\r,]*(?:#:?[A-Za-z][\w./-]*[ \t\r,]*)?")
 """What may stand on a line before the map that it begins with."""
@@ -47,9 +50,9 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Lines that were read at once, one map each: the number of the first, what they tell, their texts."""
+    """Maps that were read at once: the numbers of their lines, what they tell, their texts or those of their lines."""
 
-    line: int
+    lines: Sequence[int]
     told: Sequence[Any]
     texts: Sequence[str]
 
@@ -166,8 +169,13 @@ class Pieces:
                         start = place
                         continue
                     if self._at_once and not self._dropping:
+                        run, end = self._on_one_line(start)
+                        if run is not None:
+                            yield run
+                            start = place = end
+                            continue
                         whole = _WHOLE.match(self._text, start)
-                        if whole is not None and len(whole[0]) <= MAX_LINE and self._fine(whole[0]):
+                        if whole is not None and self._fine(whole[0]):
                             yield Piece(self._line_of(start), whole[0])
                             start = place = whole.end()
                             continue
@@ -229,11 +237,33 @@ class Pieces:
         if first >= last:
             return None, start
         texts = self._texts[first:last]
-        return Run(number, self._told[first:last], texts), begin + sum(map(len, texts)) + len(texts)
+        run = Run(range(number, number + last - first), self._told[first:last], texts)
+        return run, begin + sum(map(len, texts)) + len(texts)
+
+    def _on_one_line(self, start: int) -> tuple[Run | None, int]:
+        """The maps that follow one another on a line from ``start`` on and can be read at once, and where they end."""
+        end = self._text.find("\n", start)
+        end = len(self._text) if end < 0 else end
+        texts: list[str] = []
+        ends: list[int] = []
+        place = start
+        while len(texts) < _MOST and (match := _NEXT.match(self._text, place, end)):
+            if not self._fine(match[1]):
+                break
+            texts.append(match[1])
+            place = match.end()
+            ends.append(place)
+        if len(texts) < 2:
+            return None, start
+        told = self._read_at_once(texts)
+        count = told.index(None) if None in told else len(told)
+        if not count:
+            return None, start
+        return Run([self._line_of(start)] * count, told[:count], texts[:count]), ends[count - 1]
 
     def _fine(self, text: str) -> bool:
         """Whether a map that was cut in one go is as if cut bracket by bracket: EDN is told by the reader of forms."""
-        return _balanced(text) and (not self._json or is_shallow(text))
+        return len(text) <= MAX_LINE and _balanced(text) and (not self._json or is_shallow(text))
 
     def _read_on(self, start: int) -> None:
         """Forget the text before ``start`` and add more."""

@@ -93,7 +93,7 @@ def _told(read_bytes: Callable[[int], bytes], file: str, intake: Intake, format_
     is_json = format_ is ForeignFormat.JEPSEN_JSON
     for piece in Pieces(read_bytes, file, intake, objects if is_json else Shapes().read, json=is_json):
         if isinstance(piece, Run):
-            yield range(piece.line, piece.line + len(piece.told)), piece.told, piece.texts
+            yield piece.lines, piece.told, piece.texts
             continue
         try:
             found = one(piece.text) if is_json else _edn_map(piece)

@@ -1,0 +1,322 @@
+"""What is read many lines at once is what is read map by map: the same events, the same refusals."""
+
+from __future__ import annotations
+
+import io
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from logs_of_clients import Appends, Kafka, planted
+from written import Map, Text, edn, written
+
+from loghistory import HistoryError, open_run
+from loghistory.importers import ForeignFormat, many_operations, read, reading
+from loghistory.importers.edn import EdnError, forms
+from loghistory.importers.plain_values import BAD, PlainValues
+from loghistory.importers.shapes import Shapes
+from loghistory.validity import Reason
+
+FORMS = {
+    "EDN, a map a line": ForeignFormat.JEPSEN_EDN,
+    "EDN, one vector": ForeignFormat.JEPSEN_EDN,
+    "EDN, records": ForeignFormat.JEPSEN_EDN,
+    "EDN, CRLF": ForeignFormat.JEPSEN_EDN,
+    "EDN, without times": ForeignFormat.JEPSEN_EDN,
+    "EDN, maps without line ends": ForeignFormat.JEPSEN_EDN,
+    "EDN, one list": ForeignFormat.JEPSEN_EDN,
+    "JSON, one array": ForeignFormat.JEPSEN_JSON,
+    "JSON, an object a line": ForeignFormat.JEPSEN_JSON,
+    "JSON, words with colons": ForeignFormat.JEPSEN_JSON,
+    "log": ForeignFormat.JEPSEN_LOG,
+    "log, CRLF": ForeignFormat.JEPSEN_LOG,
+}
+
+
+class _Noted:
+    """An intake that goes on and remembers."""
+
+    def __init__(self) -> None:
+        self.refused: list[tuple[str, str, bytes]] = []
+
+    def refuse(self, reason: Reason, error: HistoryError, raw: bytes) -> None:
+        self.refused.append((str(reason), str(error), raw))
+
+    def take(self, events: int) -> None:
+        pass
+
+    close = abandon = lambda self: None
+
+
+@contextmanager
+def _patched(**names: Any) -> Iterator[None]:  # noqa: ANN401
+    """Without a fixture, which Hypothesis would share among its examples."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in names.items():
+            patch.setattr(reading, name, value)
+        patch.setattr(many_operations, "FEWEST", names["FEWEST"])
+        yield
+
+
+class _NoShapes:
+    def read(self, lines: list[str]) -> list[None]:
+        return [None] * len(lines)
+
+
+def _outcome(data: bytes, format_: ForeignFormat) -> tuple[list[dict[str, Any]], list[tuple[str, str, bytes]], str]:
+    intake = _Noted()
+    batches: list[pa.RecordBatch] = []
+    ended = ""
+    try:
+        batches.extend(read(io.BytesIO(data).read, "file", intake, format_))
+    except HistoryError as error:
+        ended = str(error)
+    return [row for batch in batches for row in batch.to_pylist()], intake.refused, ended
+
+
+def _both_ways(data: bytes, format_: ForeignFormat) -> None:
+    with _patched(FEWEST=2):
+        at_once = _outcome(data, format_)
+    with _patched(FEWEST=1 << 60, Shapes=_NoShapes, objects=lambda lines: [None] * len(lines)):
+        one_by_one = _outcome(data, format_)
+    assert at_once == one_by_one
+
+
+def _registers(rng: random.Random, *, keys: bool) -> list[Map]:
+    """Operations of several clients, with faults, failures and unknown outcomes among them."""
+    maps: list[dict[str, Any]] = []
+    running: dict[int, dict[str, Any]] = {}
+    for time in range(rng.randrange(5, 60)):
+        process = rng.randrange(4)
+        if rng.random() < 0.03:
+            maps.append({"process": "nemesis", "type": "info", "f": "kill", "value": None, "time": time})
+        opened = running.pop(process, None)
+        if opened is None:
+            f = rng.choice(["read", "write", "cas", "add"])
+            value: Any = {"read": None, "cas": [rng.randrange(3), rng.randrange(3)]}.get(f, rng.randrange(3))
+            if keys and rng.random() < 0.7:
+                value = [Text("k") if rng.random() < 0.3 else rng.randrange(2), value]
+            running[process] = {"process": process, "type": "invoke", "f": f, "value": value, "time": time}
+            maps.append(running[process])
+            continue
+        kind = rng.choice(["ok", "ok", "ok", "fail", "info"])
+        value = opened["value"]
+        if kind == "ok" and opened["f"] == "read":
+            value = (
+                [rng.choice([value[0]] * 9 + [7]), 1]
+                if isinstance(value, list)
+                else rng.choice([None, 1, Text("x y"), [1, 2]])
+            )
+        error = {"error": rng.choice(["timeout", Text("no, not"), ["a", 1]])} if kind != "ok" else {}
+        maps.append({**opened, "type": kind, "value": value, "time": time} | error)
+    return maps
+
+
+_WORDS = [b"\n", b" ", b",", b'"', b":", b"{", b"}", b"[", b"]", b"\\", b";", b"#", b"#_", b"^", b"nil", b"-0"]
+_WORDS += [b"007", b"1.5", b"9" * 20, b":ok", b":f :x ", b":type :ok ", b'"type" :"ok",', b'"f":"x",', b":acks 1 "]
+_WORDS += [
+    b":key 1 ",
+    b'"key":"a",',
+    b":offset 0 ",
+    b"\r",
+    b"\xff",
+    b"\xc2\xa0",
+    b"\xe2\x80\xa8",
+    b"#{1 2}",
+    b"[[[1]]]",
+]
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    form=st.sampled_from(sorted(FORMS)),
+    what=st.sampled_from(["registers", "keys", "kafka", "appends"]),
+    seed=st.integers(0, 1 << 16),
+    changes=st.lists(st.tuples(st.integers(0, 1 << 20), st.integers(0, 60), st.sampled_from(_WORDS)), max_size=4),
+)
+def test_at_once_and_one_by_one(form: str, what: str, seed: int, changes: list[tuple[int, int, bytes]]) -> None:
+    if what in ("kafka", "appends"):
+        maps = planted(Kafka if what == "kafka" else Appends, seed % 50, None)[:60]
+    else:
+        maps = _registers(random.Random(seed), keys=what == "keys")
+    data = bytearray(written(maps, form))
+    for place, removed, word in changes:
+        at = place % (len(data) + 1)
+        data[at : at + (removed if removed < 20 else 0)] = word
+    _both_ways(bytes(data), FORMS[form])
+
+
+_PIECES = [
+    "[",
+    "]",
+    "[[",
+    "]]",
+    "{",
+    "}",
+    "(",
+    ")",
+    " ",
+    ", ",
+    "  ",
+    "1",
+    "-1",
+    "0",
+    "-0",
+    "01",
+    "12",
+    "nil",
+    ":nil",
+    ":a",
+]
+_PIECES += [
+    ":send",
+    ":poll",
+    "{1 [[0 1]]}",
+    "{1 [[0 1]], 2 [[3 4]]}",
+    "{1 [], 1 []}",
+    "true",
+    '"a"',
+    "9" * 19,
+    "x",
+    "1x",
+]
+
+
+@settings(max_examples=500, deadline=None)
+@given(texts=st.lists(st.lists(st.sampled_from(_PIECES), min_size=1, max_size=12).map("".join), min_size=1, max_size=6))
+def test_plain_values_are_forms(texts: list[str]) -> None:
+    # What shapes let through: one token, a text, or brackets around something without texts.
+    fit = [text for text in texts if '"' not in text[1:-1] and text.strip() == text and _brackets(text)]
+    values = PlainValues()
+    for _ in range(2):
+        for text, value in zip(fit, values.read(fit), strict=True):
+            if value is not BAD:
+                assert repr(forms(text)) == repr([value])
+                assert _types(forms(text)[0]) == _types(value)
+
+
+def _brackets(text: str) -> bool:
+    return (text[0] in "[({") == (text[-1] in "])}") and (text[0] in "[({" or not set(text) & set("[](){} ,"))
+
+
+def _types(value: Any) -> Any:  # noqa: ANN401
+    if isinstance(value, dict):
+        return [(_types(key), _types(each)) for key, each in value.items()]
+    return [type(value), *map(_types, value)] if isinstance(value, (list, tuple)) else type(value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[[:poll {1 [[0 7]], 1 [[1 8]]}]]",
+        "[[:nil 1] [:a-nil nil]]",
+        "[[:r [:a]]]",
+        "[1 -0]",
+        "[01]",
+        "[1, 2]",
+        "[[1][2]]",
+        "[1 [2 [3 [4 [5]]]]]",
+        "[[:poll {1 2}]]",
+        "[" * 40 + "]" * 40,
+    ],
+)
+def test_unusual_values_are_read_rightly_or_not_at_all(text: str) -> None:
+    (value,) = PlainValues().read([text])
+    if value is BAD:
+        return
+    (expected,) = forms(text)
+    assert value == expected
+    assert _types(value) == _types(expected)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["[1 [2 3]]", "[[:send 1 [0 -5]] [:send 2 nil]]", "[[:poll {1 [[0 7] [1 8]], -2 [[3 nil]]}]]", "nil", '"a b"'],
+)
+def test_usual_values_are_read_at_once(text: str) -> None:
+    (value,) = PlainValues().read([text])
+    assert value == forms(text)[0]
+    assert _types(value) == _types(forms(text)[0])
+
+
+def test_usual_lines_are_read_at_once() -> None:
+    lines = [edn(each) for each in _registers(random.Random(5), keys=False) if each["process"] != "nemesis"]
+    assert None not in Shapes().read(lines)
+
+
+@pytest.mark.parametrize(
+    "bad", ["{:process 1 :type :ok :f :read :value 1x}", "{:process 1 :type :ok :f :read :value [}]}"]
+)
+def test_a_value_that_is_none_is_left_to_the_reader_of_forms(bad: str) -> None:
+    good = bad.replace("1x", "1").replace("[}]", "[]")
+    told = Shapes().read([good, bad, good])
+    assert [each is None for each in told] == [False, True, False]
+    with pytest.raises(EdnError):
+        forms(bad)
+
+
+_LINE = "{:process 1 :type :ok :f :read :value 1}"
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (_LINE.replace(" 1}", '"x"}'), _LINE.replace(" 1}", "2}")),  # a key without a value
+        (_LINE.replace("1}", '"x"}'), _LINE.replace("1}", '"a\\nb"}')),
+        (_LINE.replace("1}", '"x"}'), _LINE.replace("1}", '"a\\"}')),
+        (_LINE, _LINE.replace("1}", "1 2}")),
+        (_LINE, _LINE.replace("1}", "1 :f :write}")),
+        (_LINE, _LINE.replace("1}", "\u0661}")),
+        (_LINE, _LINE.replace(":process 1", ":process \u0661")),
+        (_LINE, _LINE.replace("1}", "[1 ;]\n]}")),
+        (_LINE, _LINE + " " + _LINE),
+    ],
+)
+def test_lines_that_are_nearly_of_a_shape(first: str, second: str) -> None:
+    invoke = _LINE.replace(":ok", ":invoke").replace("1}", "nil}")
+    _both_ways("\n".join([invoke, first, invoke, second, invoke, second, "x"]).encode(), ForeignFormat.JEPSEN_EDN)
+
+
+def test_objects_over_two_lines_keep_their_numbers() -> None:
+    one = '{"process":0,"type":"invoke","f":"read","value":null,"time":1}'
+    data = f'{one[:-1]},"z":\n{{}}}}\n{one.replace(":0", ":1")}{one.replace(":0", ":2")}\n{one}\n'
+    _both_ways(data.encode(), ForeignFormat.JEPSEN_JSON)
+
+
+def test_an_answer_for_another_key_is_refused(tmp_path: Path) -> None:
+    lines = ["{:process 0 :type :invoke :f :read :value [1 nil]}", "{:process 0 :type :ok :f :read :value [1 5]}"] * 200
+    lines[-1] = lines[-1].replace("[1 5]", "[2 5]")
+    path = tmp_path / "history.edn"
+    path.write_text("\n".join(lines))
+    with pytest.raises(HistoryError, match=r"line 400, field value: .* does not answer for key 1"):
+        open_run(path).table()
+
+
+def _refusal(tmp_path: Path, data: str) -> str:
+    path = tmp_path / "history.json"
+    path.write_text(data)
+    with pytest.raises(HistoryError) as caught:
+        open_run(path).table()
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("between", ["", " ", "\t"])
+def test_a_repeated_key_is_found_whatever_stands_before_its_colon(tmp_path: Path, between: str) -> None:
+    line = f'{{"process":0,"type":"invoke","f":"read","value":1,"value"{between}:2}}\n'
+    assert "is repeated" in _refusal(tmp_path, line)
+
+
+@pytest.mark.parametrize("deep", [63, 64, 400])
+def test_objects_nest_no_deeper_than_forms(tmp_path: Path, deep: int) -> None:
+    line = f'{{"process":0,"type":"invoke","f":"write","value":{"[" * deep}{"]" * deep}}}\n'
+    if deep < 64:
+        (tmp_path / "history.json").write_text(line)
+        assert open_run(tmp_path / "history.json").table().num_rows == 1
+    else:
+        assert "nest deeper than 64" in _refusal(tmp_path, line)
