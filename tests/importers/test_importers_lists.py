@@ -13,6 +13,7 @@ from logwitness.models import Model, check_model, model_of
 from logwitness.models.anomalies import anomalies
 
 # A word an event: a3 append of 3, r read; then =3 or =1,2,3 its answer, ! it failed, ? its outcome is unknown.
+# t2 is a tail that answers 2.
 CASES = {
     "a1 = a2 = a3 = r =1,2,3": [],
     "a1 = a2 = a3 = r =1,2": ["unseen"],
@@ -29,6 +30,11 @@ CASES = {
     "a1 = a2 ? r =1,2 r =1": ["stale tail"],
     "a1 = a2 ? r =1 r =1,2": [],
     "r = a1 = a2 = r =1,2": [],
+    "t0 a1 = t1 a2 ? t1 r =1,2 t2": [],
+    "a1 = t0 r =1": ["stale tail"],
+    "a1 = a2 = t1 a3 ?": ["stale tail"],
+    "a1 = a2 ? t2 t1": ["stale tail"],
+    "a1 = t1 r =": ["unseen", "stale tail"],
     "r =1 a1 = r =1": ["phantom"],
     "r = a1 = a2 = r =2,1": ["non-monotonic append", "real-time inversion"],
     "a1 = a2 = r = a3 ? r =3": ["unseen"],
@@ -41,6 +47,10 @@ def _maps(text: str) -> list[dict[str, object]]:
     maps: list[dict[str, object]] = []
     process = 0
     for word in text.split():
+        if word[0] == "t":
+            both = {"process": process, "f": "tail"}
+            maps += [{"type": "invoke", "value": None, **both}, {"type": "ok", "value": int(word[1:]), **both}]
+            continue
         if word[0] in "ar":
             f, asked = ("append", int(word[1:])) if word[0] == "a" else ("read", None)
             maps.append({"type": "invoke", "process": process, "f": f, "value": asked})

@@ -92,7 +92,8 @@ def are_lists(source: RunSource) -> bool:
         told = pc.is_in(kind, _INVOKE_OR_OK)
         appended = pc.and_(told, pc.fill_null(pc.equal(f, "append"), False))
         read = pc.is_in(f, pa.array(_READS))
-        if pc.any(pc.and_(told, pc.invert(pc.or_(appended, read)))).as_py():
+        known = pc.or_(pc.or_(appended, read), pc.fill_null(pc.equal(f, "tail"), False))
+        if pc.any(pc.and_(told, pc.invert(known))).as_py():
             return False
         if pc.any(pc.and_(appended, offset.is_valid())).as_py():
             return False

@@ -34,7 +34,7 @@ class ListHistory(KafkaHistory):
     def __init__(self, name: str) -> None:
         super().__init__(name)
         self._reads: dict[str, list[tuple[int, int, int]]] = {}
-        """By log: invocation and completion of a read, and how much it answered."""
+        """By log: invocation and completion of a read or tail, and how much it answered."""
         self._order = TransactionHistory(name)
         """Each operation as a transaction, for what places alone do not tell."""
 
@@ -48,6 +48,8 @@ class ListHistory(KafkaHistory):
             self._time = time
             if kind == Kind.INVOKE:
                 whole = self._open[op] = Open(f, process, seq)
+                if f == "tail":
+                    continue
                 self._order.begin(op, process, seq)
                 name = text if value is None else str(value)
                 self._order.ask(op, op, "append" if f == "append" else "r", log, seq, name or "null")
@@ -60,7 +62,9 @@ class ListHistory(KafkaHistory):
             if kind == Kind.OBSERVE:
                 found.polled.append((self._key(log), offset, text if value is None else value, seq))
                 continue
-            if kind == Kind.OK and found.f in _READS:
+            if kind == Kind.OK and found.f == "tail" and offset is not None:
+                self._reads.setdefault(self._key(log).name, []).append((found.seq, seq, offset))
+            elif kind == Kind.OK and found.f in _READS:
                 if text is not None:
                     found.polled += self._early(self._key(log), text, seq)
                 self._begin_anew(found, log, seq)
@@ -92,6 +96,7 @@ class ListHistory(KafkaHistory):
     def finish(self) -> tuple[Outcome, ...]:
         """Judge what the end decides, and answer."""
         outcomes = super().finish()
+        gone = any(each.violated for each in outcomes if each.id in ("lost-write", "unseen"))
         violations: list[Violation] = []
         violated = 0
         for name, reads in self._reads.items():
@@ -103,6 +108,9 @@ class ListHistory(KafkaHistory):
                 for sent in self._key(name).values.values()
                 if sent.acked >= 0 and sent.read >= 0 and sent.invokes == 1
             ]
+            if not gone:
+                acked = sorted(sent.acked for sent in self._key(name).values.values() if sent.acked >= 0)
+                facts += [(seq, count) for count, seq in enumerate(acked, 1)]
             facts.sort()
             known = list(accumulate((count for _, count in facts), max))
             for invoked, done, count in reads:
@@ -111,7 +119,7 @@ class ListHistory(KafkaHistory):
                     violated += 1
                     if len(violations) < KEPT:
                         told = next(seq for (seq, _), most in zip(facts, known, strict=True) if most > count)
-                        words = f"A read of everything answered {count} entries"
+                        words = f"Of everything a client was told {count} entries"
                         words += f" although {known[place - 1]} were known before it was asked for."
                         violations.append(Violation(words, tuple(sorted({told, invoked, done})), name or None))
         judged = sum(map(len, self._reads.values()))

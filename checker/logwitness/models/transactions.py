@@ -12,7 +12,7 @@ Sources: history-checks.md, "Anomalies, by name"; Kingsbury, Alvaro, "Elle" (VLD
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
@@ -245,8 +245,7 @@ class TransactionHistory:
             if len(read.values) > len(key.longest) or key.longest_seq < 0:
                 key.longest, key.longest_seq = read.values, read.seq
             if len(set(read.values)) < len(read.values):
-                seen: set[str] = set()
-                twice = next(value for value in read.values if value in seen or seen.add(value))  # type: ignore[func-returns-value]
+                twice = next(value for value, count in Counter(read.values).items() if count > 1)
                 key.odd = True
                 if len(key.appends.get(twice, ())) < 2 and twice not in told:
                     told.add(twice)
