@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import traceback
 from importlib import metadata
 from typing import Any, NoReturn
 
@@ -63,6 +64,12 @@ class Commands(click.Group):
             # The commands tell of files themselves; what is left is their own output, on a full disk for instance.
             _write_nothing_more()
             click.echo(f"{problem.filename or 'standard output'}: {problem.strerror or problem}", err=True)
+            sys.exit(_UNUSABLE)
+        except MemoryError:
+            click.echo("logwitness: there is not enough memory: allow the process more", err=True)
+            sys.exit(_UNUSABLE)
+        except Exception:  # a fault of ours is no verdict, and Python would end with 1
+            traceback.print_exc()
             sys.exit(_UNUSABLE)
         sys.exit(status if isinstance(status, int) else 0)
 

@@ -144,6 +144,9 @@ def check_command(
                     statuses.append(_judge(path, as_json, only, require, lenient, format_, model, limits, pages, gate))
                 except HistoryError as problem:
                     unusable(path, problem)
+                except MemoryError:
+                    remedy = "allow it more, or judge it with `logwitness audit`"
+                    unusable(path, HistoryError(path, None, None, "there is not enough memory to judge it", remedy))
         except HistoryError as problem:
             unusable(named, problem)
     gate.finish()

@@ -193,6 +193,21 @@ def test_control_c_is_no_verdict(runs: Path) -> None:
     assert errors.strip() == "logwitness: interrupted"
 
 
+@pytest.mark.parametrize(
+    ("problem", "said"),
+    [("MemoryError", "good: there is not enough memory to judge it"), ("RuntimeError('x')", "Traceback")],
+)
+def test_what_breaks_is_no_verdict(runs: Path, problem: str, said: str) -> None:
+    """1 would say that something is violated."""
+    code = f"import logwitness.models as m\ndef broken(*a, **k): raise {problem}\nm.check_model = broken\n"
+    code += "from logwitness.cli import main; main()"
+    words = [sys.executable, "-c", code, "check", str(runs / "good"), str(runs / "missing")]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert ("missing: no such file" in done.stderr) == (problem == "MemoryError"), "the others are judged all the same"
+
+
 def test_colours_only_on_a_terminal(runs: Path) -> None:
     assert "\x1b[" not in _run("check", runs / "bad").stdout
     master, slave = pty.openpty()
