@@ -40,6 +40,7 @@ _WITNESSES: tuple[tuple[Model, frozenset[str]], ...] = (
 """The first model of which an operation occurs is the one."""
 
 
+_ENOUGH = 1 << 13
 _READS = ("read", "read_committed", "final_read")
 _CLIENTS = pa.array([*map(str, CLIENT_KINDS), *map(str, (Kind.FAULT, Kind.HEAL, Kind.PHASE))])
 _LIST = r"^(?:\[.*\]|null)$"
@@ -47,34 +48,41 @@ _INVOKE_OR_OK = pa.array([str(Kind.INVOKE), str(Kind.OK)])
 
 
 def model_of(source: RunSource) -> Model:
-    """The model for a history, by its first events (those of a batch) that have operations of clients.
+    """The model for a history, by its first operations: those of the first `_ENOUGH` events.
 
     A history without any is a log, for then nothing but a node's own events can be judged. Raises `HistoryError`.
     """
     counts = source.manifest.counts if source.manifest is not None else {}
     if any(kind not in _CLIENT for kind in counts if kind not in (Kind.FAULT, Kind.HEAL, Kind.PHASE)):
         return Model.LOG  # a node's own events: a run of ours
+    kinds: set[str] = set()
+    names: set[str] = set()
+    of_parts: set[str] = set()
+    events = 0
     for batch in source.batches(["kind", "f", "txn"]):
-        kinds = set(batch.column("kind").unique().to_pylist())
-        if not kinds & _CLIENT:
+        found = set(batch.column("kind").unique().to_pylist())
+        if not found & _CLIENT:
             continue
+        kinds |= found
+        events += batch.num_rows
         mask = pc.equal(batch.column("kind").cast("string"), str(Kind.INVOKE))
         parts = batch.column("txn").is_valid()
-        names = set(batch.column("f").filter(pc.and_not(mask, parts)).unique().to_pylist())
-        # Parts of operations are those of Kafka, or of transactions that no model knows.
-        of_parts = set(batch.column("f").filter(pc.and_(mask, parts)).unique().to_pylist())
-        if "append" in of_parts and of_parts <= {"append", "r"}:
-            return Model.LIST_APPEND
-        names |= of_parts & {"send", "poll"}
-        if {"get", "put"} & names and "cas" in names:
-            return Model.CAS_REGISTER  # one a key
-        for model, words in _WITNESSES:
-            if names & words:
-                return Model.LIST_APPEND if model is Model.LOG and are_lists(source) else model
-        if Kind.OBSERVE in kinds or not names:
-            return Model.LOG
-        return Model.REGISTER if names == {"read"} else Model.UNKNOWN
-    return Model.LOG
+        names |= set(batch.column("f").filter(pc.and_not(mask, parts)).unique().to_pylist())
+        of_parts |= set(batch.column("f").filter(pc.and_(mask, parts)).unique().to_pylist())
+        if events >= _ENOUGH:
+            break
+    # Parts of operations are those of Kafka, or of transactions over lists, or of some that no model knows.
+    if "append" in of_parts and of_parts <= {"append", "r"}:
+        return Model.LIST_APPEND
+    names |= of_parts & {"send", "poll"}
+    if {"get", "put"} & names and "cas" in names:
+        return Model.CAS_REGISTER  # one a key
+    for model, words in _WITNESSES:
+        if names & words:
+            return Model.LIST_APPEND if model is Model.LOG and are_lists(source) else model
+    if Kind.OBSERVE in kinds or not names:
+        return Model.LOG
+    return Model.REGISTER if names == {"read"} else Model.UNKNOWN
 
 
 def are_lists(source: RunSource) -> bool:
