@@ -88,7 +88,7 @@ def test_an_exported_history_is_the_same_when_it_is_imported(tmp_path: Path, nam
     assert write_jepsen_json(exported, source.batches()) > 0
     again = open_run(exported)
     assert str(again.format) == "jepsen-json"
-    assert again.table().equals(source.table())
+    assert again.table().to_pylist() == source.table().to_pylist()  # chunks and dictionaries may differ
     # And as a file of ours: the model is told from the operations.
     write_file(tmp_path / "ours.parquet", source.batches())
     for path in (exported, tmp_path / "ours.parquet"):
