@@ -285,7 +285,7 @@ def test_lines_that_are_nearly_of_a_shape(first: str, second: str) -> None:
 
 def test_objects_over_two_lines_keep_their_numbers() -> None:
     one = '{"process":0,"type":"invoke","f":"read","value":null,"time":1}'
-    data = f'{one[:-1]},"z":\n{{}}}}\n{one.replace(":0", ":1")}{one.replace(":0", ":2")}\n{one}\n'
+    data = f'{one[:-1]},"z":\n{{}}}}\n{one}{one.replace(":0", ":2")}\n{one}\n'
     _both_ways(data.encode(), ForeignFormat.JEPSEN_JSON)
 
 
