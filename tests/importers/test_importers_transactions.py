@@ -41,6 +41,7 @@ CASES: dict[str, tuple[str, list[str]]] = {
     "G1c": ("0 a1=1 r2=2 ok | 1 a2=2 r1=1 ok", ["not linearizable"]),
     "G-single": ("0 a1=1 a2=1 ok | 1 r1= r2=1 ok", ["not linearizable"]),
     "G2": ("0 r1= a2=1 ok | 1 r2= a1=1 ok", ["not linearizable"]),
+    "one key of another, and its own of the other": ("0 a1=1 r1=1 r2=2 ok | 1 a2=2 a1=3 ok", ["not linearizable"]),
     "half of an unknown one": ("0 a1=1 a2=2 ?\n1 r1=1 ok | 2 a9=9 ok\n3 r2= ok", ["not linearizable"]),
     "read, and then not": ("0 a1=1 ? | 1 r1=1 ok\n2 r1= ok | 3 a9=9 ok", ["stale tail"]),
 }
