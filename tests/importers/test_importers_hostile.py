@@ -246,3 +246,24 @@ def test_many_unclosed_maps_take_no_longer_than_their_size(tmp_path: Path) -> No
     source = open_run(path, lenient=True)
     assert source.table().num_rows == 1
     assert time.monotonic() - began < 60
+
+
+@pytest.mark.parametrize(
+    ("before", "good"),
+    [(b'{:value "', OP + OK), (b'{"value":"', b'{"process":0,"type":"invoke","f":"read","value":null}\n')],
+)
+def test_a_line_that_is_too_long_is_one_refusal(tmp_path: Path, before: bytes, good: bytes) -> None:
+    path = tmp_path / "history"
+    path.write_bytes(
+        good
+        + before
+        + b"x" * 5_000_000
+        + b'"}\n'
+        + good.replace(b"process 0", b"process 1").replace(b's":0', b's":1')
+        + b"nonsense\n"
+    )
+    source = open_run(path, lenient=True)
+    assert source.table(["kind"]).num_rows == 2 * good.count(b"\n")
+    assert source.set_aside == {"long_line": 1, "not_json": 1}
+    refused = [json.loads(line)["line"] for line in path.with_name("history.quarantine.jsonl").open()]
+    assert refused == [good.count(b"\n") + 1, 2 * good.count(b"\n") + 2]

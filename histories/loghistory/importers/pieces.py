@@ -30,6 +30,7 @@ _MOST = 4096
 _CLOSING = {"[": "]", "(": ")", "{": "}"}
 _BEFORE = re.compile(r"[ \t\r,]*(?:#:?[A-Za-z][\w./-]*[ \t\r,]*)?")
 """What may stand on a line before the map that it begins with."""
+_BLANK = " \t\r\n,"
 _SHORTEST = 16
 """Lines that are shorter on the average are not worth to be read at once."""
 _REMEDY = "give one map an operation, or one vector of them"
@@ -121,6 +122,8 @@ class Pieces:
         self._counted = 0
         self._ended = False
         self._dropping = 0
+        self._skipping = False
+        """What is read next is the rest of a line that was refused."""
         self._at_once = True
         """Whether maps of the text at hand are worth a try to be cut in one go: one failure costs the whole text."""
 
@@ -135,11 +138,12 @@ class Pieces:
                 if self._ended:
                     break
                 place = len(self._text) if match is None else match.start()
-                if not stack and not any(words(self._text[start:place])):
+                if not stack and not (self._text[start:place].strip(_BLANK) and any(words(self._text[start:place]))):
                     start = place  # comments and white space
                 if place - start > MAX_LINE or len(self._text) - place > MAX_LINE:
                     self._refuse(start, Reason.LONG_LINE, f"a form is longer than {MAX_LINE} bytes", "split it")
-                    start = place = len(self._text) if match is None else self._next_line(place)
+                    start = place = self._next_line(place)
+                    self._skipping = not self._text.endswith("\n", 0, place)
                     stack.clear()
                 place -= start
                 self._read_on(start)
@@ -274,6 +278,12 @@ class Pieces:
         more = self._source.more()
         if more is None:
             self._ended = True
+        elif self._skipping:
+            end = more.find("\n") + 1
+            if end:
+                self._text += more[end:]
+                self._line += 1
+                self._skipping = False
         else:
             self._text += more
 
@@ -294,7 +304,7 @@ class Pieces:
         What may not is refused.
         """
         text = self._text[start:end]
-        if not text.strip(" \t\r\n,"):
+        if not text.strip(_BLANK):
             return True
         for token in text.replace(",", " ").split() if self._json else words(text):
             if not self._json and (token == "^" or token == "#_"):
