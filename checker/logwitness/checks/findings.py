@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .columns import Array, Columns, Ints
-from .contract import Check, Loss, Outcome, Setting, Verdicts, Violation, outcome
+from .contract import Check, Loss, Setting, Verdicts, Violation, outcome
 from .kernel import part
 
 EVENTS = 4
@@ -161,20 +161,27 @@ class KernelFold:
 
     def finish(self) -> Verdicts:
         """The outcomes."""
-        return Verdicts(tuple(self._outcome(i, check) for i, check in enumerate(self.checks)), self.losses())
-
-    def _outcome(self, place: int, check: Check) -> Outcome:
-        violated = int(self.found.violated[place])
-        rows = self.found.rows[place, : min(violated, self.setting.keep)].tolist()
-        return outcome(
-            check,
-            int(self.found.judged[place]),
-            violated,
-            tuple(self._violation(self.sentences[place], row) for row in rows),
-            excused=int(self.found.excused[place]),
-            unjudged=int(self.found.unjudged[place]),
-            undecided=self.undecided(),
+        undecided = self.undecided()
+        counts = zip(*(column.tolist() for column in self.found[:-1]), strict=True)
+        outcomes = tuple(
+            outcome(
+                check,
+                judged,
+                violated,
+                self._violations(place) if violated else (),
+                excused=excused,
+                unjudged=unjudged,
+                undecided=undecided,
+            )
+            for place, (check, (judged, violated, excused, unjudged)) in enumerate(
+                zip(self.checks, counts, strict=True)
+            )
         )
+        return Verdicts(outcomes, self.losses())
+
+    def _violations(self, place: int) -> tuple[Violation, ...]:
+        kept = self.found.rows[place, : min(int(self.found.violated[place]), self.setting.keep)]
+        return tuple(self._violation(self.sentences[place], row) for row in kept.tolist())
 
     def _violation(self, sentence: str, row: list[int]) -> Violation:
         numbers = row[EVENTS:]

@@ -6,7 +6,8 @@ The table never fills: its owner calls `roomy` before a batch with the number of
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -14,6 +15,8 @@ from .columns import Array, Ints
 from .kernel import Kernel, kernel, part
 
 _FIRST_SIZE = 64
+
+R = TypeVar("R", bound=tuple[Any, ...])
 
 
 class Table(NamedTuple):
@@ -108,6 +111,14 @@ def roomy(table: Table, used: int, more: int, compiled: bool) -> Table:
     mover: Kernel[[Table, Table], None] = _move
     mover.form(compiled)(table, new)
     return new
+
+
+def all_grown(columns: R, used: int, more: int, fill: Callable[[str], int]) -> R:
+    """Columns of one length, with room for ``more`` rows; ``fill`` says by name what is in a new row."""
+    if used + more <= len(columns[0]):
+        return columns
+    names: tuple[str, ...] = columns._fields  # type: ignore[attr-defined]
+    return type(columns)(*(grown(each, used, more, fill(name)) for name, each in zip(names, columns, strict=True)))
 
 
 def grown(array: Array, used: int, more: int, fill: int) -> Array:

@@ -183,7 +183,7 @@ def _voters(source: RunSource | pa.Table, configuration: Mapping[str, Any]) -> t
     if isinstance(source, RunSource) and source.manifest is not None and source.manifest.events:
         seen = source.manifest.counts
         return tuple(source.manifest.nodes) if any(seen.get(kind) for kind in _INTERNAL) else ()
-    kinds = pa.array(_INTERNAL)
+    kinds = pa.array(_INTERNAL, pa.string())
     nodes: set[int] = set()
     for batch in _batches(source, ["kind", "node"]):
         words = batch.column("kind")

@@ -65,7 +65,7 @@ def model_of(source: RunSource) -> Model:
             continue
         kinds |= found
         events += batch.num_rows
-        mask = pc.equal(batch.column("kind").cast("string"), str(Kind.INVOKE))
+        mask = pc.equal(batch.column("kind").cast("string"), pa.scalar(str(Kind.INVOKE), pa.string()))
         parts = batch.column("txn").is_valid()
         names |= set(batch.column("f").filter(pc.and_not(mask, parts)).unique().to_pylist())
         of_parts |= set(batch.column("f").filter(pc.and_(mask, parts)).unique().to_pylist())

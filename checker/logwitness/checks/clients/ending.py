@@ -159,6 +159,8 @@ class _Ended:
 
 def _aborted(ended: _Ended, found: Findings) -> None:
     failed = (ended.invokes > 0) & (ended.fails == ended.invokes)
+    if not failed.any():
+        return
     found.judged[ABORTED_READ] += int(np.count_nonzero(failed))
     for row in np.flatnonzero(failed & ended.read).tolist():
         e0, e1, e2 = int(ended.invoke_seq[row]), int(ended.fail_seq[row]), int(ended.read_seq[row])

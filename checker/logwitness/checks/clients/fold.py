@@ -39,7 +39,7 @@ from ..columns import Columns
 from ..contract import Family, Loss, Setting, Verdicts
 from ..faults import Faults, empty_faults, fault_code, note_fault, with_fault_room
 from ..findings import Findings, KernelFold, report
-from ..hashing import empty_table, grown, roomy, row_of
+from ..hashing import all_grown, empty_table, roomy, row_of
 from ..kernel import kernel
 from .ending import Ending
 from .rules import CHECKS, SENTENCES, STALE_TAIL
@@ -194,9 +194,9 @@ class ClientsFold(KernelFold):
             roomy(self._tables.clients, clients, rows, compiled),
             roomy(self._tables.offsets, offsets, rows, compiled),
         )
-        self._values = Values(*(grown(a, values, rows, fill(n)) for n, a in self._values._asdict().items()))
-        self._clients = Clients(*(grown(a, clients, rows, fill(n)) for n, a in self._clients._asdict().items()))
-        self._bound = Bound(*(grown(a, offsets, rows, fill(n)) for n, a in self._bound._asdict().items()))
+        self._values = all_grown(self._values, values, rows, fill)
+        self._clients = all_grown(self._clients, clients, rows, fill)
+        self._bound = all_grown(self._bound, offsets, rows, fill)
         self._faults = with_fault_room(self._faults, others)
         if len(self._gaps.low) < rows:
             self._gaps = gap_room(rows, self._gaps.seen_low, self._gaps.seen_high)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import NamedTuple
 
 import numpy as np
@@ -118,6 +119,11 @@ def fill(name: str) -> int:
 
 def blank(names: tuple[str, ...]) -> dict[str, Array]:
     """Columns with room for a few rows."""
+    return {name: column.copy() for name, column in _blank(names).items()}
+
+
+@functools.cache
+def _blank(names: tuple[str, ...]) -> dict[str, Array]:
     return {name: np.full(16, fill(name), dtype=np.int32 if name in _NARROW else np.int64) for name in names}
 
 

@@ -9,7 +9,7 @@ from loghistory.schema import Kind
 from ..codes import NULL, OBSERVE
 from ..columns import Columns, Ints
 from ..contract import Check, Family, Setting, Verdicts, Violation, outcome
-from ..hashing import empty_table, grown, roomy
+from ..hashing import all_grown, empty_table, roomy
 from .bounds import Ends
 from .judging import Entries, Values, distinct, judge_log
 from .state import ACKED, LOOSE, NONE, Given, Known, Lengths, More, Named, Open, Tables, blank, fill
@@ -75,11 +75,11 @@ class LinearizableLogFold:
             roomy(self._tables.lengths, lengths, clients, compiled),
         )
         rows, batches, more = int(known.open_rows[0]), int(known.given_rows[0]), self._conflicts()
-        self._open = Open(*(grown(a, rows, clients, fill(n)) for n, a in self._open._asdict().items()))
-        self._given = Given(*(grown(a, batches, observed, fill(n)) for n, a in self._given._asdict().items()))
-        self._named = Named(*(grown(a, named, naming, fill(n)) for n, a in self._named._asdict().items()))
-        self._lengths = Lengths(*(grown(a, lengths, clients, fill(n)) for n, a in self._lengths._asdict().items()))
-        self._more = More(*(grown(a, more, naming, fill(n)) for n, a in self._more._asdict().items()))
+        self._open = all_grown(self._open, rows, clients, fill)
+        self._given = all_grown(self._given, batches, observed, fill)
+        self._named = all_grown(self._named, named, naming, fill)
+        self._lengths = all_grown(self._lengths, lengths, clients, fill)
+        self._more = all_grown(self._more, more, naming, fill)
 
     def _conflicts(self) -> int:
         """How many second places of values are kept, each of them once if they are many."""

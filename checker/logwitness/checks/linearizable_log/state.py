@@ -6,6 +6,7 @@ grows with the log and with what is open, not with the number of events.
 
 from __future__ import annotations
 
+import functools
 from typing import NamedTuple
 
 import numpy as np
@@ -129,6 +130,11 @@ def fill(name: str) -> int:
 
 def blank(names: tuple[str, ...]) -> dict[str, Array]:
     """Columns with room for a few rows."""
+    return {name: column.copy() for name, column in _blank(names).items()}
+
+
+@functools.cache
+def _blank(names: tuple[str, ...]) -> dict[str, Array]:
     return {n: np.full(_FIRST_ROWS, fill(n), dtype=np.int32 if n in _NARROW else np.int64) for n in names}
 
 
