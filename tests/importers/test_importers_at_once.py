@@ -289,6 +289,21 @@ def test_objects_over_two_lines_keep_their_numbers() -> None:
     _both_ways(data.encode(), ForeignFormat.JEPSEN_JSON)
 
 
+@pytest.mark.parametrize("asked", ["nil", "0", "[1 nil]"])
+def test_a_read_that_was_taken_at_once_ends_behind_the_first_append(asked: str) -> None:
+    key, end = ("[1 ", "]") if asked[0] == "[" else ("", "")
+    lines = [f"{{:process {each} :type :invoke :f :read :value {asked} :time {each}}}" for each in range(4)]
+    lines.append(f"{{:process 4 :type :invoke :f :append :value {key}7{end} :time 4}}")
+    lines += [f"{{:process {each} :type :ok :f :read :value {key}[7]{end} :time 5}}" for each in range(4)]
+    data = "\n".join(lines).encode()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(reading, "_ROWS", 4)
+        _both_ways(data, ForeignFormat.JEPSEN_EDN)
+        with _patched(FEWEST=2):
+            events, _, _ = _outcome(data, ForeignFormat.JEPSEN_EDN)
+    assert [(each["offset"], each["value"]) for each in events if each["kind"] == "observe"] == [(0, 7)] * 4
+
+
 def test_an_answer_for_another_key_is_refused(tmp_path: Path) -> None:
     lines = ["{:process 0 :type :invoke :f :read :value [1 nil]}", "{:process 0 :type :ok :f :read :value [1 5]}"] * 200
     lines[-1] = lines[-1].replace("[1 5]", "[2 5]")

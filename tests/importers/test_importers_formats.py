@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from loghistory import open_run
+from loghistory import HistoryError, open_run
 from loghistory.cli import history
 from loghistory.importers import ForeignFormat
 from loghistory.importers.edn import EdnError, forms
@@ -247,6 +247,19 @@ def test_faults_are_kept_for_the_time_line(tmp_path: Path) -> None:
     assert (rows[1]["f"], rows[1]["text"], rows[3]["reason"]) == ("kill", '{"n1":":killed"}', '[":timeout",1]')
 
 
+@pytest.mark.parametrize("line", [":nemesis :type :info :f nil", '"nemesis" :type :info'])
+def test_a_fault_may_have_no_name(tmp_path: Path, line: str) -> None:
+    rows = open_run(_write(tmp_path, f"{OPERATION}\n{{:process {line} :value :all}}\n")).table().to_pylist()
+    assert [(row["kind"], row["f"], row["text"]) for row in rows[1:]] == [("fault", "nemesis", '":all"')]
+
+
+@pytest.mark.parametrize("process", ["0", ":w1", "nil"])
+def test_an_operation_of_a_client_has_a_name(tmp_path: Path, process: str) -> None:
+    path = _write(tmp_path, f"{OTHER}\n{{:process {process} :type :invoke :f nil :value nil}}\n")
+    with pytest.raises(HistoryError, match="line 2, field f: nothing is no name of an operation"):
+        open_run(path).table()
+
+
 def test_why_an_operation_failed_may_be_told_in_any_words(tmp_path: Path) -> None:
     path = _write(
         tmp_path,
@@ -290,21 +303,27 @@ LOGS = {
 }
 
 
-@pytest.mark.parametrize("name", LOGS)
+@pytest.mark.parametrize(
+    ("name", "early"),
+    # Before the first append nothing tells a key and an offset from a value.
+    [(name, early) for name in LOGS for early in (False, True) if not early or name != "by key, offsets alone"],
+)
 @pytest.mark.parametrize("right", [True, False])
-def test_forms_of_logs(tmp_path: Path, name: str, right: bool) -> None:
+def test_forms_of_logs(tmp_path: Path, name: str, early: bool, right: bool) -> None:
     append, offset, read, answer = LOGS[name]
     if not right:
         answer = answer.replace("5", "6")
     events = [(0, "invoke", append), (0, "ok", f"append {offset}"), (1, "invoke", read)]
     events.append((1, "ok", f"{read.split()[0]} {answer}"))
+    if early:
+        events.insert(0, events.pop(2))
     maps = []
     for process, kind, words in events:
         f, value = words.split(" ", 1)
         maps.append(f"{{:process {process}, :type :{kind}, :f :{f}, :value {value}}}")
     source = open_run(_write(tmp_path, "\n".join(maps)))
     verdict = check_model(source, model_of(source))
-    assert model_of(source) is (Model.LIST_APPEND if name == "read behind an offset" else Model.LOG)
+    assert model_of(source) is (Model.LIST_APPEND if name == "read behind an offset" and not early else Model.LOG)
     assert ("phantom" in anomalies(verdict.checks)) == (not right)
     assert verdict.exit_status == (0 if right else 1), [each for each in verdict.checks if each.violated]
 

@@ -101,6 +101,8 @@ class Operations:
         kind = _TYPES.get(word) or _TYPES.get(_plain(word)) if isinstance(word, str) else None
         if kind is None:
             raise Malformed("type", f"{_named(word)} is no type of an operation", "invoke, ok, fail or info")
+        if f is None and isinstance(process, str) and self._client(process, kind) is _INJECTOR:
+            f = process  # who injects faults may tell no more than that it did
         if not isinstance(f, str) or not 0 < len(f) <= _LONGEST_WORD:
             raise Malformed("f", f"{_named(f)} is no name of an operation", "give a keyword such as :read")
         f = str(f).removeprefix(":")
@@ -220,6 +222,12 @@ class Operations:
 
     # completions
 
+    def _is_read_of_log(self, opened: Opened) -> bool:
+        """Whether it began before the first append, which told what it reads of."""
+        is_log = self._are_logs if opened.keyed else self._is_log and opened.log is None
+        fits = opened.value is None or (is_integer(opened.value) and opened.value >= 0)
+        return is_log and opened.f in _READS and not opened.pairs and fits
+
     def _complete(self, kind: str, process: int, f: str, value: Value, rest: Mapping[str, Value], time: int) -> None:
         opened = self._open.get(process)
         if opened is None:
@@ -259,6 +267,9 @@ class Operations:
             return value, None, None
         if f in _POSITIONS:
             return None, None, as_json([log_name(key) for key in _keys(opened.value if value is None else value)])
+        if opened.start is None and self._is_read_of_log(opened):
+            opened.asked = opened.value is not None
+            opened.start = opened.value if opened.asked else 0
         if opened.pairs or opened.start is not None:
             start = opened.start or 0
             batches = value if opened.pairs else _read_from(start, value, opened.asked)
