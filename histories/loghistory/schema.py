@@ -10,10 +10,10 @@ never closed counts as ``info``. What a reader was given comes as ``observe`` ro
 Internal events describe one node and one log and carry the node's state *after* the change. They are optional:
 a run with client operations alone is a full citizen.
 
-Offsets are inclusive. A batch is one ``value`` that fills the offsets ``offset..last_offset`` (``last_offset``
-left out means a batch of one offset); value ``v`` at offset ``o`` therefore means the pair ``(v, o - offset)``.
-Values are 64-bit integers that name what was written; where a foreign history has richer values, ``text`` holds
-them as compact JSON and ``value`` is null.
+Offsets are inclusive and those of entries count from 0. A batch is one ``value`` that fills the offsets
+``offset..last_offset`` (``last_offset`` left out means a batch of one offset); value ``v`` at offset ``o``
+therefore means the pair ``(v, o - offset)``. Values are 64-bit integers that name what was written; where a
+foreign history has richer values, ``text`` holds them as compact JSON and ``value`` is null.
 
 Notation as in the rules: ``dirty`` last appended offset, ``flushed`` last offset known durable, ``commit`` the commit
 index, ``visible`` what a reader may see; -1 means "nothing yet". Source: architecture, "The history".
@@ -35,7 +35,7 @@ class Kind(StrEnum):
     # client operations
     INVOKE = "invoke"  # op process f; append: value acks [term: expected term]; read: offset [last_offset]
     OBSERVE = "observe"  # op process offset value: one batch that a read returned
-    OK = "ok"  # op process f; append: offset term; read: count, offset = next; tail: offset = number of entries
+    OK = "ok"  # op process f; append: offset (-1: not told) term; read: count, offset = next; tail: offset = entries
     FAIL = "fail"  # op process f; reason
     INFO = "info"  # op process f; reason
 
@@ -181,6 +181,9 @@ REQUIRED: dict[Kind, tuple[str, ...]] = {
     Kind.PHASE: ("f",),
 }
 """Columns that an event of a kind must carry besides ``seq``, ``time`` and ``kind``; a reader refuses it otherwise."""
+
+UNTOLD = -1
+"""Offset of an acknowledged append whose answer told none, as with acks 0; the same as null."""
 
 MAX_BATCH_OFFSETS = 1 << 20
 """A batch wider than this is refused by the readers: offsets are expanded when they are compared."""

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from .arrays import Mask, coded, slots, valid
 from .errors import quote
-from .schema import MAX_BATCH_OFFSETS, REQUIRED, SCHEMA, Acks, Kind
+from .schema import MAX_BATCH_OFFSETS, REQUIRED, SCHEMA, UNTOLD, Acks, Kind, Operation
 
 
 class Reason(StrEnum):
@@ -54,7 +54,7 @@ class Flaw:
 
 KINDS = tuple(Kind)
 _CODE = {str(kind): code for code, kind in enumerate(KINDS)}
-_LARGEST = np.iinfo(np.int64).max
+_OK = _CODE[str(Kind.OK)]
 _BATCHES = np.array([k in {Kind.OBSERVE, Kind.OK, Kind.APPEND, Kind.ACKED} for k in KINDS] + [False])
 _ALWAYS = tuple(field.name for field in SCHEMA if not field.nullable and field.name != "kind")
 
@@ -174,6 +174,8 @@ def _ranges(batch: pa.RecordBatch, names: set[str], codes: npt.NDArray[np.int8] 
                     row, Reason.OUT_OF_RANGE, "acks", f"{acks[row]} is no acks level", "-1 all, 1 leader, 0 none"
                 ),
             )
+    if codes is not None and "offset" in names and batch.column("offset").null_count < batch.num_rows:
+        yield from _below(batch, names, codes)
     if not {"offset", "last_offset"} <= names or batch.column("last_offset").null_count == batch.num_rows:
         return
     first, last = slots(batch.column("offset")), slots(batch.column("last_offset"))
@@ -211,6 +213,20 @@ def _ranges(batch: pa.RecordBatch, names: set[str], codes: npt.NDArray[np.int8] 
                 f"at most {MAX_BATCH_OFFSETS}; record it as several batches",
             ),
         )
+
+
+def _below(batch: pa.RecordBatch, names: set[str], codes: npt.NDArray[np.int8]) -> Iterator[_Rule]:
+    """Entries are at offsets from 0 on; the answer to an append may tell none."""
+    first = slots(batch.column("offset"))
+    if first.min() >= 0:
+        return
+    untold = (codes == _OK) & (first == UNTOLD)
+    if "f" in names and untold.any():
+        untold &= coded(batch.column("f"), lambda word: int(word == Operation.APPEND), 0, np.int8) == 1
+    below = valid(batch.column("offset")) & _BATCHES[codes] & (first < 0) & ~untold
+    if below.any():
+        remedy = f"offsets count from 0; leave it out where none was told, or {UNTOLD} in the ok of an append"
+        yield _Rule(below, lambda row: Flaw(row, Reason.OUT_OF_RANGE, "offset", f"{first[row]} is no offset", remedy))
 
 
 def _within(column: pa.Array, low: int, high: int) -> bool:

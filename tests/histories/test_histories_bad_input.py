@@ -20,6 +20,8 @@ STOP = b'{"seq":%d,"time":5,"kind":"stop","node":1}\n'
 INT64 = "an integer from {} to {}".format(*integer_range(pa.int64()))
 COLUMNS = ", ".join(SCHEMA.names)
 KINDS = ", ".join(Kind)
+OFFSET = "offset: offsets count from 0; leave it out where none was told, or -1 in the ok of an append"
+STATE = {"term": 1, "dirty": 0, "flushed": -1, "commit": -1}
 WHOLE = "one JSON object a line"
 HEADER_REMEDY = 'write {"kind":"history","version":1} first'
 
@@ -90,9 +92,29 @@ BAD_LINES = {
         event(offset=9, last_offset=8),
         "line 3, field last_offset: 8 is below the offset 9: the last offset is inclusive",
     ),
+    "an entry below the first offset": (
+        event(kind="observe", process=1, op=1, offset=-1, value=7),
+        f"line 3, field offset: -1 is no {OFFSET}",
+    ),
+    "acknowledged below the first offset": (
+        event(kind="ok", process=1, op=1, f="append", offset=-5),
+        f"line 3, field offset: -5 is no {OFFSET}",
+    ),
+    "a tail below none": (
+        event(kind="ok", process=1, op=1, f="tail", offset=-1),
+        f"line 3, field offset: -1 is no {OFFSET}",
+    ),
+    "a batch below the first offset": (
+        event(kind="append", **STATE, entry_term=1, offset=-(2**63), last_offset=-1),
+        f"line 3, field offset: {-(2**63)} is no {OFFSET}",
+    ),
+    "answered below the first offset": (
+        event(kind="acked", **STATE, entry_term=1, acks=1, reason="success", offset=-1),
+        f"line 3, field offset: -1 is no {OFFSET}",
+    ),
     "wide batch": (
-        event(kind="observe", process=1, op=1, offset=-(2**63), last_offset=2**63 - 1),
-        "line 3, field last_offset: a batch of 18446744073709551616 offsets is too wide: "
+        event(kind="observe", process=1, op=1, offset=0, last_offset=2**63 - 1),
+        "line 3, field last_offset: a batch of 9223372036854775808 offsets is too wide: "
         "at most 1048576; record it as several batches",
     ),
     "key twice": (
@@ -131,6 +153,14 @@ def message(path: Path) -> str:
     assert text.isprintable()
     assert text.startswith(str(path))
     return text[len(str(path)) :].removeprefix(", ").removeprefix(": ")
+
+
+def test_an_append_may_be_acknowledged_without_its_offset(tmp_path: Path) -> None:
+    path = tmp_path / "events.jsonl"
+    said = event(kind="ok", process=1, op=1, f="append", offset=-1)
+    path.write_bytes(HEADER + said + event(seq=2, kind="trim", offset=-1))  # no entry is at the offset of a trim
+    assert open_run(path).table().column("offset").to_pylist() == [-1, -1]
+    assert [batch.num_rows for batch in open_run(path).batches(["kind", "offset"])] == [2]
 
 
 @pytest.mark.parametrize("name", BAD_LINES)

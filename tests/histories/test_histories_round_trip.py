@@ -45,6 +45,8 @@ def _event(draw: st.DrawFn) -> dict[str, Any]:
     kind = draw(st.sampled_from(list(Kind)))
     names = set(REQUIRED[kind]) | draw(st.sets(st.sampled_from(SCHEMA.names), max_size=4))
     columns = {c.name: draw(_value(c.type)) for c in COLUMNS if c.name in names - {"seq", "kind", "time"}}
+    if kind in (Kind.OBSERVE, Kind.OK, Kind.APPEND, Kind.ACKED) and "offset" in columns:
+        columns["offset"] = max(columns["offset"], 0)
     if "last_offset" in columns and "offset" in columns:
         columns["last_offset"] = min(columns["offset"] + abs(columns["last_offset"]) % 1000, 2**63 - 1)
     return {"kind": kind, "time": draw(_value(pa.int64())), **columns}

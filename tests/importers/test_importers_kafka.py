@@ -45,6 +45,15 @@ CASES: dict[str, tuple[str, list[str]]] = {
         "0 send [[:send 1 13]] ok [[:send 1 [4 13]]]",
         [],
     ),
+    "sends that were told no offset": (
+        "3 send [[:send 1 14]] ok [[:send 1 [-1 14]]]\n4 send [[:send 1 15]] ok [[:send 1 [-1 15]]]\n"
+        "2 poll [[:poll]] ok [[:poll {1 [[4 14] [5 15]]}]]",
+        [],
+    ),
+    "of sends that were told no offset one is twice": (
+        "3 send [[:send 1 14]] ok [[:send 1 [-1 14]]]\n2 poll [[:poll]] ok [[:poll {1 [[4 14] [5 14]]}]]",
+        ["duplicate"],
+    ),
     "a failed send is read": (
         "3 send [[:send 1 14]] fail [[:send 1 14]]\n2 poll [[:poll]] ok [[:poll {1 [[4 14]]}]]",
         ["aborted read"],

@@ -20,7 +20,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ..errors import quote
-from ..schema import Kind
+from ..schema import UNTOLD, Kind
 from .rows import Rows
 from .values import Malformed, Value, as_json, is_integer, log_name
 
@@ -260,8 +260,7 @@ class Operations:
             offset = value[0] if is_pair(value) and not is_pair(opened.value) else None
             if type(value) is int and value != opened.value:
                 offset = value
-            _require_offset(offset, optional=True)
-            return offset, None, None
+            return _told_offset(offset), None, None
         if f == "tail":
             _require_offset(value, optional=False)
             return value, None, None
@@ -405,9 +404,7 @@ def _sent(part: _Part, answer: Value, kind: str) -> int | None:
         return None
     fits = type(answer) is list and len(answer) == 3 and answer[0] == "send" and log_name(answer[1]) == part.log
     if fits and is_pair(answer[2]) and answer[2][1] == part.value:
-        offset = answer[2][0]
-        _require_offset(offset, optional=True)
-        return None if offset is None else int(offset)
+        return _told_offset(answer[2][0])
     if fits and answer[2] == part.value:
         return None
     problem = f"{_named(answer)} does not answer the send of {_named(part.value)} to {part.log}"
@@ -456,6 +453,14 @@ def _require_offset(offset: Value, *, optional: bool) -> None:
     if (offset is None and optional) or (is_integer(offset) and offset >= 0):
         return
     raise Malformed("value", f"{_named(offset)} is no offset", "offsets are integers from 0 on")
+
+
+def _told_offset(offset: Value) -> int | None:
+    """The offset that a write answered; Kafka says -1 for none where nothing was to be acknowledged."""
+    if offset is None or (type(offset) is int and offset == UNTOLD):
+        return None
+    _require_offset(offset, optional=False)
+    return int(offset)
 
 
 def _acks(acks: Value) -> int:

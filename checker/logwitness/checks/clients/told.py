@@ -210,8 +210,8 @@ def acknowledge(
 ) -> None:
     """The client's append was acknowledged at ``offset``."""
     row = clients.row[client]
-    if row == NONE or offset == NULL:
-        return
+    if row == NONE or offset < 0:
+        return  # it was not told where
     acks = values.acks[row]
     if values.ok_seq[row] < 0:
         values.ok_seq[row] = seq
