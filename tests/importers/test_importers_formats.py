@@ -247,6 +247,49 @@ def test_faults_are_kept_for_the_time_line(tmp_path: Path) -> None:
     assert (rows[1]["f"], rows[1]["text"], rows[3]["reason"]) == ("kill", '{"n1":":killed"}', '[":timeout",1]')
 
 
+WRITE = "{:type :invoke :process 0 :f :write :value 1}"
+MAPS = {
+    "a bad operation": ("{:name 1\n :history [" + WRITE + "\n7 {}]}", 'line 3: "7" where an operation should begin'),
+    "cut off": ("{:history [" + WRITE, "line 1: the file ends inside a form that begins here"),
+    "cut off behind the history": ("{:history [" + WRITE + "]\n:x [1 {", "line 2: the file ends inside a form"),
+    "a bad bracket behind it": ("{:history [" + WRITE + "]\n:x [1}}", 'line 2: "}" closes nothing'),
+    "something behind the map": ("{:history [" + WRITE + "]}\n x", 'line 2: "x" where an operation should begin'),
+    "a history that is no vector": ("{:history {:ops [" + WRITE + "]}}", "line 1, field type: nothing is no type"),
+    "a history that is a text": ('{"history": "[]", "f": [1]}', "line 1, field type: nothing is no type"),
+    "the word at another place": ("{:x [1 :history [" + WRITE + "]]}", "line 1, field type: nothing is no type"),
+    "a vector behind another word": ("{:old-history [" + WRITE + "]}", "line 1, field type: nothing is no type"),
+    "far behind": (
+        "{:x [" + ("[" + "1 " * 99 + "]") * 29999 + "] :history [" + WRITE + "]}",
+        "line 1: a form is longer than 1048576",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MAPS)
+def test_a_map_that_has_no_readable_history(tmp_path: Path, name: str) -> None:
+    text, expected = MAPS[name]
+    with pytest.raises(HistoryError) as caught:
+        open_run(_write(tmp_path, text)).table()
+    assert expected in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{:type :invoke :history [] :process 0 :f :read}",
+        '{"type": "invoke", "history": [],\n"process": 0, "f": "read"}',
+    ],
+)
+def test_an_operation_may_have_a_history_of_its_own(tmp_path: Path, text: str) -> None:
+    assert open_run(_write(tmp_path, text)).table().column("f").to_pylist() == ["read"]
+
+
+def test_what_a_map_has_behind_its_history_is_passed_over_whatever_its_length(tmp_path: Path) -> None:
+    rest = ("[{:a 2}" + " 1" * 99 + "]") * 29999  # longer than a form may be, so that it is not kept
+    path = _write(tmp_path, f"{{:x [1] :history [{WRITE}] :y [{rest}]}}")
+    assert open_run(path).table().num_rows == 1
+
+
 @pytest.mark.parametrize("line", [":nemesis :type :info :f nil", '"nemesis" :type :info'])
 def test_a_fault_may_have_no_name(tmp_path: Path, line: str) -> None:
     rows = open_run(_write(tmp_path, f"{OPERATION}\n{{:process {line} :value :all}}\n")).table().to_pylist()
@@ -292,6 +335,7 @@ def test_clients_may_have_names(tmp_path: Path) -> None:
 
 LOGS = {
     "offsets alone": ("append 5", "0", "read nil", "[5]"),
+    "no offset told": ("append 5", "[-1 5]", "read nil", "[[0 5]]"),
     "offset and value": ("append 5", "[0 5]", "read nil", "[5]"),
     "read at an offset": ("append 5", "0", "read 0", "5"),
     "read at an offset, which is repeated": ("append 5", "0", "read 0", "[0 5]"),
@@ -323,7 +367,8 @@ def test_forms_of_logs(tmp_path: Path, name: str, early: bool, right: bool) -> N
         maps.append(f"{{:process {process}, :type :{kind}, :f :{f}, :value {value}}}")
     source = open_run(_write(tmp_path, "\n".join(maps)))
     verdict = check_model(source, model_of(source))
-    assert model_of(source) is (Model.LIST_APPEND if name == "read behind an offset" and not early else Model.LOG)
+    lists = name == "no offset told" or (name == "read behind an offset" and not early)
+    assert model_of(source) is (Model.LIST_APPEND if lists else Model.LOG)
     assert ("phantom" in anomalies(verdict.checks)) == (not right)
     assert verdict.exit_status == (0 if right else 1), [each for each in verdict.checks if each.violated]
 

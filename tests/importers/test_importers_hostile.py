@@ -46,8 +46,8 @@ HOSTILE: dict[str, tuple[bytes, str]] = {
     "a time that is text": (OP + b'{:process 1 :type :invoke :f :read :time "x"}', "line 2, field time"),
     "a negative offset": (
         b"{:process 0 :type :invoke :f :send :value [[:send 1 1]]}\n"
-        b"{:process 0 :type :ok :f :send :value [[:send 1 [-1 1]]]}",
-        "line 2, field value: -1 is no offset",
+        b"{:process 0 :type :ok :f :send :value [[:send 1 [-2 1]]]}",
+        "line 2, field value: -2 is no offset",
     ),
     "an answer to another question": (
         b"{:process 0 :type :invoke :f :send :value [[:send 1 1]]}\n"

@@ -99,6 +99,9 @@ FORMS: dict[str, Callable[[Sequence[Map]], str | bytes]] = {
     "EDN, maps without line ends": lambda maps: "".join(map(edn, maps)),
     "EDN, one vector": lambda maps: "[" + "\n ".join(map(edn, maps)) + "]\n",
     "EDN, one list": lambda maps: "(" + ", ".join(map(edn, maps)) + ")",
+    "EDN, in a map": lambda maps: (
+        "{:x {:history [1]}:history #jepsen.history.History [" + "\n".join(map(edn, maps)) + "]\n, :y {:a [{}]}}"
+    ),
     "EDN, records": _lines(lambda each: f"#jepsen.history.Op{edn(each)}"),
     "EDN, namespaced": _lines(_namespaced),
     "EDN, one namespace": _lines(lambda each: "#:jepsen.history" + edn(each)),
@@ -110,6 +113,8 @@ FORMS: dict[str, Callable[[Sequence[Map]], str | bytes]] = {
     "EDN, zstd": lambda maps: pa.Codec("zstd").compress(_lines(edn)(maps).encode(), asbytes=True),
     "JSON, an object a line": _lines(lambda each: json.dumps(_plain(each))),
     "JSON, one array": lambda maps: json.dumps(_plain(maps)),
+    "JSON, in an object": lambda maps: json.dumps({"name": "x", "n": [1], "history": _plain(maps), "end": {"a": 1}}),
+    "JSON, in an object, indented": lambda maps: json.dumps({"history": _plain(maps)}, indent=2),
     "JSON, indented": lambda maps: json.dumps(_plain(maps), indent=2),
     "JSON, words with colons": _lines(lambda each: json.dumps(_colons(each))),
     "JSON, gzip of two members": lambda maps: b"".join(

@@ -15,7 +15,7 @@ class ForeignFormat(StrEnum):
     """A format of histories that other tools write; the value is what a command line calls it."""
 
     JEPSEN_EDN = "jepsen-edn"
-    """Operation maps, one after the other or in one vector."""
+    """Operation maps, one after the other or in one vector, which may be what a map has at ``:history``."""
     JEPSEN_JSON = "jepsen-json"
     """The same as JSON objects, one after the other or in one array."""
     JEPSEN_LOG = "jepsen-log"
@@ -53,6 +53,7 @@ _EDN_EMPTY = re.compile(r"(?:[\s,]|;[^\n]*\n)*[\[(][\s,]*[\])][\s,]*")
 _EDN_MAP = re.compile(r"[\[(\s,]*\{\s*[:}]")
 _JSON_START = re.compile(r"\s*\[?\s*\{\s*\"")
 _JSON_OPERATION = re.compile(r'"[:\w./-]*?(?:type|process|f)"\s*:')
+_JSON_HISTORY = re.compile(r'"history"\s*:\s*\[\s*[{\]]')
 _OURS = re.compile(r'\s*\{\s*"kind"|[^\n]{0,4096}"kind"\s*:')
 _WITH_KEY = re.compile(r":key\s")
 
@@ -62,7 +63,7 @@ def foreign_format(start: bytes) -> ForeignFormat | None:
     text = start.removeprefix(codecs.BOM_UTF8).decode("utf-8", "replace")
     edn = _EDN_MAP.match(text) or (_EDN_START.match(text) and _EDN_OPERATION.search(text[:4096]))
     if _JSON_START.match(text) and not (edn and not _JSON_OPERATION.search(text[:4096])):
-        if _JSON_OPERATION.search(text[:4096]) and not _OURS.match(text):
+        if (_JSON_OPERATION.search(text[:4096]) or _JSON_HISTORY.search(text)) and not _OURS.match(text):
             return ForeignFormat.JEPSEN_JSON
         return None
     if edn or _EDN_EMPTY.fullmatch(text):

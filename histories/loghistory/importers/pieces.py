@@ -1,7 +1,7 @@
 """Cutting a stream of EDN or JSON into the maps at its top, within limits, without reading them.
 
-A history is many maps one after the other, or one vector of them. Only brackets, strings and comments are looked at,
-so that a file of any size is cut with no more than one map in memory.
+A history is many maps one after the other, or one vector of them, which may be what a map has at ``history``. Only
+brackets, strings and comments are looked at, so that a file of any size is cut with no more than one map in memory.
 """
 
 from __future__ import annotations
@@ -34,6 +34,9 @@ _BLANK = " \t\r\n,"
 _SHORTEST = 16
 """Lines that are shorter on the average are not worth to be read at once."""
 _REMEDY = "give one map an operation, or one vector of them"
+_HISTORY = re.compile(r'(?:[\s,{})\]"]:history|"history"\s*+:?+)[\s,]*+(?:#[A-Za-z][\w./-]*+[\s,]*+)?\Z')
+_LONGEST_KEY = 256
+_OPERATION = re.compile(r'(?::(?:[\w./-]+/)?type[\s,]|"type"\s*:?)\s*:?"?:?(?:invoke|ok|fail|info)\b')
 
 
 def _balanced(text: str) -> bool:
@@ -124,6 +127,10 @@ class Pieces:
         self._dropping = 0
         self._skipping = False
         """What is read next is the rest of a line that was refused."""
+        self._first = True
+        """No form has begun yet."""
+        self._inside = False
+        """The vector is in a map."""
         self._at_once = True
         """Whether maps of the text at hand are worth a try to be cut in one go: one failure costs the whole text."""
 
@@ -140,6 +147,8 @@ class Pieces:
                 place = len(self._text) if match is None else match.start()
                 if not stack and not (self._text[start:place].strip(_BLANK) and any(words(self._text[start:place]))):
                     start = place  # comments and white space
+                elif self._inside and stack and not outer:
+                    start = place  # what the map has behind the history
                 if place - start > MAX_LINE or len(self._text) - place > MAX_LINE:
                     self._refuse(start, Reason.LONG_LINE, f"a form is longer than {MAX_LINE} bytes", "split it")
                     start = place = self._next_line(place)
@@ -155,6 +164,14 @@ class Pieces:
                 if not stack:
                     fine = self._between(start, match.start())
                     behind, start = start, match.start()
+                    if fine and self._first and not self._dropping:
+                        self._first = False
+                        inside = self._history(start) if token == "{" else None
+                        if inside is not None:
+                            self._inside = True
+                            outer += 1
+                            start = place = inside
+                            continue
                     if fine and token == "{" and not self._dropping:
                         run, end = self._lines(behind, start)
                         if run is not None:
@@ -195,6 +212,9 @@ class Pieces:
                     self._between(start, match.start())
                     outer -= 1
                     start = place
+                    if self._inside:
+                        stack.append("{")
+                        self._dropping += 1  # the rest of the map
                 elif not stack or _CLOSING[stack.pop()] != token:
                     self._refuse(match.start(), Reason.NOT_JSON, f'"{token}" closes nothing', _REMEDY)
                     stack.clear()
@@ -214,6 +234,37 @@ class Pieces:
             self._refuse(where, Reason.CUT_OFF, "the file ends inside a form that begins here", remedy)
         else:
             self._between(start, len(self._text))
+
+    def _history(self, start: int) -> int | None:
+        """The place behind the bracket of the vector that the map that begins at ``start`` has at ``history``.
+
+        None if its first MiB has none, or if the map is an operation.
+        """
+        depth = 0
+        place = behind = start  # of the last bracket
+        while place - start <= MAX_LINE:
+            match = self._significant.search(self._text, place)
+            if match is None or (len(match[0]) == 1 and match[0] in '";\\'):
+                if self._ended or len(self._text) - place > MAX_LINE:
+                    return None
+                self._add()
+                continue
+            token = match[0]
+            place = match.end()
+            if token in _CLOSING:
+                if depth == 1:
+                    if _OPERATION.search(self._text, behind, match.start()):
+                        return None
+                    key = max(behind, match.start() - _LONGEST_KEY)
+                    if token != "{" and _HISTORY.search(self._text, key, match.start()):
+                        return place
+                depth += 1
+            elif token in ("]", ")", "}"):
+                depth -= 1
+                if not depth:
+                    return None
+                behind = match.start()
+        return None
 
     def _lines(self, behind: int, start: int) -> tuple[Run | None, int]:
         """The lines that were read at once from the one on whose map begins at ``start``, and where they end.
@@ -274,6 +325,9 @@ class Pieces:
         self._line_of(start)
         self._text = self._text[start:]
         self._counted = 0
+        self._add()
+
+    def _add(self) -> None:
         self._at_once = True
         more = self._source.more()
         if more is None:
