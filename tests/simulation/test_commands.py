@@ -161,10 +161,18 @@ def test_hunt_refuses_bad_usage(arguments: list[str]) -> None:
     assert CliRunner().invoke(hunt, arguments).exit_code == 2
 
 
+_INTERRUPTIBLE = """
+import os, signal, sys
+signal.signal(signal.SIGINT, signal.SIG_DFL)
+os.execv(sys.argv[1], sys.argv[1:])
+"""
+"""Runs a command that can be interrupted, even if these tests run behind a shell's ``&``, which takes that away."""
+
+
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
 def test_an_interrupted_hunt_leaves_nobody_behind(how: signal.Signals) -> None:
     with subprocess.Popen(
-        [LOGWITNESS, "hunt", "--reference", "--seeds", "100000"],
+        [sys.executable, "-c", _INTERRUPTIBLE, LOGWITNESS, "hunt", "--reference", "--seeds", "100000"],
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
@@ -176,7 +184,12 @@ def test_an_interrupted_hunt_leaves_nobody_behind(how: signal.Signals) -> None:
             time.sleep(0.1)
         time.sleep(1)
         process.send_signal(how)
-        assert process.wait(30) == (130 if how is signal.SIGINT else -signal.SIGKILL)
+        try:
+            status = process.wait(30)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            raise
+        assert status == (130 if how is signal.SIGINT else -signal.SIGKILL)
         deadline = time.monotonic() + 30
         while _group(process.pid):
             assert time.monotonic() < deadline, "helpers are still there"
