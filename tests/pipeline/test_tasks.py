@@ -41,6 +41,21 @@ def test_who_has_more_than_its_share_has_more_cores(
     assert shares(found, cores) == expected
 
 
+@pytest.mark.parametrize(
+    ("megabytes", "at_least", "tasks"),
+    [
+        ([4] * 100, 8, [[4] * 13] * 4 + [[4] * 12] * 4),
+        ([9, 5, 5, 4, 3, 1], 3, [[5, 3, 1], [5, 4], [9]]),
+        ([1, 1], 8, [[1], [1]]),
+        ([], 8, []),
+        ([40, 40, 40, 20], 2, [[40, 20], [40], [40]]),
+    ],
+)
+def test_tasks_have_about_the_same_work(megabytes: list[int], at_least: int, tasks: list[list[int]]) -> None:
+    found = bins(_pending(*megabytes), at_least)
+    assert [[each.source.size // MB for each in one] for one in found] == tasks
+
+
 def test_the_only_history_of_an_audit_has_all_cores(
     tmp_path: Path, audited: Auditor, monkeypatch: pytest.MonkeyPatch
 ) -> None:

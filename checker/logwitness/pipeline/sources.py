@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import heapq
 import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -135,17 +136,19 @@ def bins(pending: Sequence[Pending], at_least: int, most: int = 64 * MIB) -> lis
 
     ``at_least`` tasks, if there are as many histories; none of several histories has more than ``most`` bytes of work.
     """
-    work = {id(each): _work(each) for each in pending}
-    limit = min(most, sum(work.values()) // max(1, at_least) + 1)
-    result: list[list[Pending]] = []
-    room = 0
-    for each in sorted(pending, key=lambda each: (-work[id(each)], each.source.run)):
-        if work[id(each)] > room:
-            result.append([])
-            room = limit
-        result[-1].append(each)
-        room -= work[id(each)]
-    return result
+    tasks: list[list[Pending]] = [[] for _ in range(max(1, at_least))]
+    # The next history goes where there is least to do.
+    loads = [(0, number) for number in range(len(tasks))]
+    for each in sorted(pending, key=lambda each: (-_work(each), each.source.run)):
+        work = _work(each)
+        load, number = loads[0]
+        if load and load + work > most:
+            heapq.heappush(loads, (work, len(tasks)))
+            tasks.append([each])
+        else:
+            heapq.heapreplace(loads, (load + work, number))
+            tasks[number].append(each)
+    return sorted(filter(None, tasks), key=lambda task: -sum(map(_work, task)))
 
 
 def shares(tasks: Sequence[Sequence[Pending]], cores: int) -> list[int]:
