@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +11,12 @@ import pytest
 from long_history import batches
 from notation import HISTORIES, Case, cases, history
 
-from loghistory import HistoryError, open_run, write_run
+from loghistory import HistoryError, RunSource, open_run, write_run
 from loghistory.run import write_file
 from logwitness import Verdict, check, judge
 from logwitness.checks.kernel import available
 from logwitness.engine.local import events_at
+from logwitness.models import check_model, model_of
 
 (HEALTHY,) = cases(HISTORIES / "healthy.txt")
 
@@ -33,6 +35,26 @@ def test_a_run_on_disk_is_judged_like_its_table(tmp_path: Path, format_: str) ->
     assert on_disk.losses == in_memory.losses
     assert on_disk.exit_status == 0
     assert on_disk.run == str(tmp_path / "run")
+
+
+def test_a_run_of_nodes_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_run(tmp_path / "run", HEALTHY.table, {"name": "healthy"}, format="parquet")
+    source = open_run(tmp_path / "run")
+    read = []
+    batches_of = RunSource.batches
+
+    def noted(
+        source: RunSource,
+        columns: Iterable[str] | None = None,
+        kinds: Collection[str] | None = None,
+        batch_rows: int = 1 << 17,
+    ) -> Iterator[pa.RecordBatch]:
+        read.append(columns)
+        return batches_of(source, columns, kinds, batch_rows)
+
+    monkeypatch.setattr(RunSource, "batches", noted)
+    assert check_model(source, model_of(source)).exit_status == 0
+    assert len(read) == 1
 
 
 def test_the_configuration_comes_from_the_manifest(tmp_path: Path) -> None:

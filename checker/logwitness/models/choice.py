@@ -52,9 +52,8 @@ def model_of(source: RunSource) -> Model:
 
     A history without any is a log, for then nothing but a node's own events can be judged. Raises `HistoryError`.
     """
-    counts = source.manifest.counts if source.manifest is not None else {}
-    if any(kind not in _CLIENT for kind in counts if kind not in (Kind.FAULT, Kind.HEAL, Kind.PHASE)):
-        return Model.LOG  # a node's own events: a run of ours
+    if _shows_nodes(source):
+        return Model.LOG
     kinds: set[str] = set()
     names: set[str] = set()
     of_parts: set[str] = set()
@@ -85,11 +84,19 @@ def model_of(source: RunSource) -> Model:
     return Model.REGISTER if names == {"read"} else Model.UNKNOWN
 
 
+def _shows_nodes(source: RunSource) -> bool:
+    """Whether the manifest counts events of the nodes themselves: it is a run of ours."""
+    counts = source.manifest.counts if source.manifest is not None else {}
+    return any(kind not in _CLIENT for kind in counts if kind not in (Kind.FAULT, Kind.HEAL, Kind.PHASE))
+
+
 def are_lists(source: RunSource) -> bool:
     """Whether a history of clients alone is told by lists alone. Raises `HistoryError`.
 
     Of our own formats one append at least must have been acknowledged without an offset.
     """
+    if _shows_nodes(source):
+        return False
     counted = (Kind.INVOKE, Kind.OK) if isinstance(source.format, ForeignFormat) else (Kind.OK,)
     appends = 0
     for batch in source.batches(["kind", "f", "offset", "last_offset", "text"]):
