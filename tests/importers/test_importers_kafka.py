@@ -6,6 +6,7 @@ follow one another; those of a line with `|` are concurrent.
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -145,6 +146,17 @@ CASES: dict[str, tuple[str, list[str]]] = {
         "4 send [[:send 3 30] [:send 3 31]] info [[:send 3 30] [:send 3 31]]\n"
         "5 poll [[:poll]] ok [[:poll {3 [[0 31] [1 30]]}]]",
         ["non-monotonic append"],
+    ),
+    "what was read was there before what was sent later": (
+        "4 send [[:send 3 30]] info [[:send 3 30]]\n5 poll [[:poll]] ok [[:poll {3 [[5 30]]}]]\n"
+        "4 send [[:send 3 31]] ok [[:send 3 [3 31]]]\n6 poll [[:poll]] ok [[:poll {3 [[3 31] [5 30]]}]]",
+        ["real-time inversion"],
+    ),
+    "what was sent while another was read may be before it": (
+        "4 send [[:send 3 30]] info [[:send 3 30]]\n"
+        "5 poll [[:poll]] ok [[:poll {3 [[5 30]]}]] | 4 send [[:send 3 31]] ok [[:send 3 [3 31]]]\n"
+        "6 poll [[:poll]] ok [[:poll {3 [[3 31] [5 30]]}]]",
+        [],
     ),
     "what is of unknown outcome may arrive late": (
         "4 send [[:send 3 30]] info [[:send 3 30]]\n4 send [[:send 3 31]] ok [[:send 3 [0 31]]]\n"
@@ -359,7 +371,11 @@ REBALANCED = """
     ("log", "expected"),
     [
         ("[{:keys [1]}]", []),
+        ("{:before [{:type :lost, :keys [1]}], :during []}", []),
+        ("{:before nil, :during [{:keys [1]}]}", []),
+        ("nil", ["non-monotonic read", "skip"]),
         ("[{:keys [2], :type :revoked}]", ["non-monotonic read", "skip"]),
+        ("{:before [{:keys [2]}]}", ["non-monotonic read", "skip"]),
         ("[]", ["non-monotonic read", "skip"]),
     ],
 )
@@ -372,6 +388,24 @@ def test_a_rebalance_takes_the_position_on_its_keys(tmp_path: Path, log: str, ex
     assert sorted(anomalies(check_model(source, Model.KAFKA).checks)) == expected
     assert write_jepsen_json(tmp_path / "again.json", source.batches())
     assert open_run(tmp_path / "again.json").table().equals(source.table())
+
+
+@pytest.mark.parametrize("colon", ["", ":"])
+@pytest.mark.parametrize(
+    "log", ['[{"~type": "~revoked", "~keys": ["1"]}]', '{"~before": [], "~during": [{"~keys": ["1"]}]}']
+)
+def test_a_rebalance_in_json(tmp_path: Path, colon: str, log: str) -> None:
+    path = tmp_path / "history.edn"
+    path.write_text(_edn(GOOD.strip() + REBALANCED))
+    assert write_jepsen_json(tmp_path / "history.json", open_run(path).batches())
+    *before, last, end = (tmp_path / "history.json").read_text().rstrip().splitlines()
+    last = re.sub(r'([{,])"([a-z]+)":', rf'\1"{colon}\2":', last)
+    assert last.startswith(f'{{"{colon}index":')
+    for name, expected in (("other", ["non-monotonic read", "skip"]), ("~rebalance-log", [])):
+        more = f'"{name}": {log}'.replace("~", colon)
+        (tmp_path / "again.json").write_text("\n".join([*before, f"{{{more},{last[1:]}", end]))
+        verdict = check_model(open_run(tmp_path / "again.json"), Model.KAFKA)
+        assert sorted(anomalies(verdict.checks)) == expected
 
 
 def test_a_gap_of_a_billion_offsets_costs_nothing(tmp_path: Path) -> None:

@@ -95,6 +95,11 @@ class _Sent:
     read_offset: int = -1
     elsewhere: bool = False
 
+    @property
+    def there(self) -> int:
+        """The first event that shows it in the log; -1 if none does."""
+        return min((seq for seq in (self.acked, self.read) if seq >= 0), default=-1)
+
 
 @dataclass(slots=True)
 class Session:
@@ -637,28 +642,29 @@ class KafkaHistory:
                 self._report(SKIP, key, sentence, before, seq, shown)
 
     def _inverted(self, key: Key) -> None:
-        """Values that were sent after another was acknowledged, and are before it."""
+        """Values that were sent after another was acknowledged or read, and are before it."""
         known = [
             (sent, sent.offset if sent.offset is not None else sent.read_offset)
             for sent in key.values.values()
             if sent.invokes == 1 and sent.weak is None and (sent.offset is not None or sent.read >= 0)
         ]
-        acked = sorted((each for each in known if each[0].acked >= 0), key=lambda each: each[0].acked)
+        there = sorted((each for each in known if each[0].there >= 0), key=lambda each: each[0].there)
         known.sort(key=lambda each: each[0].invoked)
         far: tuple[_Sent, int] | None = None
         done = 0
         for sent, offset in known:
-            while done < len(acked) and acked[done][0].acked < sent.invoked:
-                if far is None or acked[done][1] > far[1]:
-                    far = acked[done]
+            while done < len(there) and there[done][0].there < sent.invoked:
+                if far is None or there[done][1] > far[1]:
+                    far = there[done]
                 done += 1
             if far is None:
                 continue
             self._judged[REAL_TIME_INVERSION] += 1
             if offset < far[1]:
+                how = "acknowledged" if far[0].there == far[0].acked else "read"
                 sentence = (
-                    f"Value {far[0].value} was acknowledged at offset {far[1]} before the send of value "
+                    f"Value {far[0].value} was {how} at offset {far[1]} before the send of value "
                     f"{sent.value} began, which is at offset {offset}."
                 )
                 shown = sent.bound if sent.bound >= 0 else sent.read
-                self._report(REAL_TIME_INVERSION, key, sentence, far[0].acked, sent.invoked, shown)
+                self._report(REAL_TIME_INVERSION, key, sentence, far[0].there, sent.invoked, shown)

@@ -84,11 +84,8 @@ def meant(found: dict[Any, Any]) -> dict[Any, Any]:
     f = found.get("f")
     if isinstance(f, str) and f in _KEYED:
         found["value"] = _with_keys(found.get("value"))
-        if isinstance(found.get("rebalance-log"), list):
-            found["rebalance-log"] = [
-                {name: _with_keys(keys) for name, keys in each.items()} if isinstance(each, dict) else each
-                for each in found["rebalance-log"]
-            ]
+        if "rebalance-log" in found:
+            found["rebalance-log"] = _rebalances(found["rebalance-log"])
     return found
 
 
@@ -143,6 +140,16 @@ def _with_keys(value: Value) -> Value:
             micro = [micro[0].removeprefix(":"), *map(_poll_keys, micro[1:2]), *micro[2:]]
         result.append(_poll_keys(micro))
     return result
+
+
+def _rebalances(log: Value) -> Value:
+    """Rebalances, or a map of lists of them, with keys that are no texts."""
+    if isinstance(log, list):
+        return [
+            {name: _with_keys(keys) for name, keys in renamed(each).items()} if isinstance(each, dict) else each
+            for each in log
+        ]
+    return {name: _rebalances(part) for name, part in log.items()} if isinstance(log, dict) else log
 
 
 def _poll_keys(value: Value) -> Value:

@@ -434,7 +434,11 @@ def _keys(value: Value) -> Sequence[Value]:
 
 
 def _rebalanced(log: Value) -> list[str]:
-    """The names of the logs that rebalances during an operation concerned: ``[{:keys [k ...]} ...]``."""
+    """The names of the logs that rebalances concerned: ``[{:keys [k ...]} ...]``, also parted in a map by when."""
+    if isinstance(log, dict) and all(part is None or isinstance(part, list) for part in log.values()):
+        log = [each for part in log.values() for each in part or ()]
+    if log is None:
+        return []
     if not isinstance(log, list) or not all(isinstance(each, dict) for each in log):
         raise Malformed("rebalance-log", f"{_named(log)} is no list of rebalances", "[{:keys [key ...]} ...]")
     return list(dict.fromkeys(log_name(key) for each in log for key in _keys(each.get("keys") or [])))
