@@ -13,6 +13,13 @@ from loghistory import open_run
 from logwitness.models import check_model, model_of
 
 HOLDS: dict[str, str] = {
+    "reads of a log that name an offset": """
+        append 10 ok [0 10]
+        read [1 nil] ok [1 nil]
+        append 11 ok [1 11]
+        read [0 nil] ok [0 10]
+        read [1 nil] ok 11
+        read [2 nil] ok nil""",
     "sets by key": """
         add [1 5] ok [1 5]
         add [2 6] ok [2 6]
@@ -51,6 +58,20 @@ HOLDS: dict[str, str] = {
 }
 
 VIOLATED: dict[str, str] = {
+    "a read of a log that finds nothing where an entry is": """
+        append 10 ok [0 10]
+        append 11 ok [1 11]
+        read [1 nil] ok [1 nil]""",
+    "the same by the bare offset": """
+        append 10 ok [0 10]
+        read 0 ok nil""",
+    "the same by a read of everything": """
+        append 10 ok [0 10]
+        read nil ok []""",
+    "another value at the offset that a read names": """
+        append 10 ok [0 10]
+        append 11 ok [1 11]
+        read [1 nil] ok [1 10]""",
     "a set by key loses an element": "add [1 5] ok [1 5]\nread [1 nil] ok [1 #{}]",
     "a queue by key loses its order": """
         enqueue [1 5] ok [1 5]

@@ -150,9 +150,17 @@ def _disturbed(events: list[dict[str, Any]], chosen: random.Random) -> list[dict
     """The history with one thing changed, anywhere; mostly it is then wrong, or does not compose."""
     rows = [dict(row) for row in events]
     row = chosen.choice(rows)
-    what = chosen.choice(["offset", "value", "acks", "drop", "fail", "last_offset", "kind", "time", "op", "log"])
+    what = chosen.choice(
+        ["offset", "value", "acks", "drop", "fail", "last_offset", "kind", "time", "op", "log", "empty"]
+    )
     if what == "drop":
         rows.remove(row)
+    elif what == "empty":
+        read = chosen.choice([row for row in rows if row["kind"] == "ok" and row["f"] == "read"])
+        read |= {"offset": read["offset"] - chosen.choice([1, 3]), "count": 0}
+        (invoked,) = (row for row in rows if row["kind"] == "invoke" and row["op"] == read["op"])
+        invoked["offset"] = read["offset"]
+        rows = [row for row in rows if row["kind"] != "observe" or row["op"] != read["op"]]
     elif what == "fail" and row["kind"] == "ok":
         row["kind"] = "fail"
     elif what == "kind" and row["kind"] == "ok":

@@ -7,7 +7,8 @@ huge log splits by offset range".
 
 What is found so is that the check holds, and over how much. Whatever does not compose makes `judge_by_ranges` give no
 answer, and the fold judges as for any other history: a violation (the fold words it), holes in a dense log, other acks
-levels beside acks=all, values that are texts, a clock that is set back, operation ids that come twice.
+levels beside acks=all, reads that found nothing in a dense log, values that are texts, a clock that is set back,
+operation ids that come twice.
 """
 
 from __future__ import annotations
@@ -70,6 +71,8 @@ class _Notes:
 
     refused: bool = False
     sparse: bool = False
+    nothing: bool = False
+    """A read found nothing; it counts in a dense log."""
     logs: frozenset[str | None] = frozenset()
     span: tuple[int, int, int] | None = None
     """Its place, and the times of its first and last event of a client."""
@@ -138,7 +141,7 @@ def _operations(piece: tuple[int, int, int], large: Large, tasks: int) -> Iterat
             for bucket, some in _split(rows, rows[_OP] % tasks):
                 yield bucket, (_APPENDED, some)
     told = None if span is None else (place, *span)
-    yield 0, (_NOTES, _Notes(refused, sparse, frozenset(logs), told))
+    yield 0, (_NOTES, _Notes(refused, sparse, logs=frozenset(logs), span=told))
 
 
 def _split(rows: Ints, buckets: Ints) -> Iterator[tuple[int, Ints]]:
@@ -183,7 +186,11 @@ def _values(pieces: Iterable[tuple[int, _Piece]], tasks: int) -> Iterator[tuple[
         or (is_append & ~np.isin(asked[_ACKS], (ACKS_ALL, NO_ACKS))).any()
     )
     done = over & (kind[final] == OK)
-    yield 0, (_NOTES, _Notes(refused, _jumped(rows, first, of, done, asked, closed)))
+    unread = np.ones(len(first), dtype=bool)
+    unread[of[kind == OBSERVE]] = False
+    nothing = done & unread & np.isin(asked[_F], _READS) & (closed[_OFFSET] == asked[_OFFSET])
+    jumped = _jumped(rows, first, of, done, asked, closed)
+    yield 0, (_NOTES, _Notes(refused, jumped, bool((nothing & (closed[_OFFSET] != NULL)).any())))
     placed = done & (closed[_OFFSET] >= 0)
     appends = np.stack(
         [
@@ -308,7 +315,7 @@ def _together(parts: list[_Judged]) -> tuple[str | None, Outcome] | None:
             end = part.last
     gaps += max(part.top for part in parts) > end + 1
     dense = not any(note.sparse for note in notes)
-    if whole is None or whole.violated or (dense and gaps):
+    if whole is None or whole.violated or (dense and (gaps or any(note.nothing for note in notes))):
         return None
     judged = sum(part.entries + part.tails for part in parts)
     (log,) = logs

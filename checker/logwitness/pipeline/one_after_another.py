@@ -4,7 +4,8 @@ A log, and behind it another one that begins later and at a higher offset, are o
 are. So the logs are moved: each begins when the one before it has ended, at the offset where that one ends, and no two
 have a value or an operation in common. What can be found over all of them is that each holds, with the sum of their
 facts and no excuse. The one log is judged as one that need not be dense: else a hole might be filled with an append of
-unknown outcome of another log. So it counts as excused, and that is no answer.
+unknown outcome of another log. So it counts as excused, and that is no answer. For the same reason a dense log with a
+read that found nothing is left to itself.
 
 Logs that give no answer together are tried in smaller groups, and in the end are left to be judged by themselves.
 """
@@ -15,7 +16,20 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..checks.codes import APPEND, F_APPEND, INFO, INVOKE, NULL, OBSERVE, OK
+from ..checks.codes import (
+    APPEND,
+    COMPACT,
+    F_APPEND,
+    F_FINAL_READ,
+    F_READ,
+    F_READ_COMMITTED,
+    INFO,
+    INVOKE,
+    NULL,
+    OBSERVE,
+    OK,
+    TRIM,
+)
 from ..checks.columns import Columns, Ints
 from ..checks.contract import Outcome, Setting, Verdict, outcome
 from ..checks.linearizable_log import CHECK, FAMILY
@@ -74,8 +88,11 @@ def _facts(line: _Line, low: int, high: int, setting: Setting) -> int | None:
 
 def _line(columns: Columns, starts: Ints) -> _Line:
     """The operations of the logs that can be moved: their offsets are not negative, and there is room for all."""
+    log = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
+    sparse = np.zeros(len(starts) - 1, dtype=bool)
+    sparse[log[np.isin(columns.kind, (APPEND, COMPACT, TRIM))]] = True
     mine = np.flatnonzero((columns.kind >= INVOKE) & (columns.kind <= INFO))
-    log = np.repeat(np.arange(len(starts) - 1), np.diff(starts))[mine]
+    log = log[mine]
     columns = columns.where(mine)
     logs, first, log = np.unique(log, return_index=True, return_inverse=True)
     if not len(logs):
@@ -84,6 +101,11 @@ def _line(columns: Columns, starts: Ints) -> _Line:
     op = _numbered(log, columns.op)
     appends = np.zeros(len(op), dtype=bool)
     appends[op[(kind == INVOKE) & (columns.f == F_APPEND)]] = True
+    by_op = np.argsort(op, kind="stable")
+    given = np.zeros(len(op), dtype=bool)
+    given[by_op[1:]] = (np.diff(op[by_op]) == 0) & (kind[by_op[:-1]] == OBSERVE)
+    nothing = (kind == OK) & np.isin(columns.f, (F_READ, F_READ_COMMITTED, F_FINAL_READ)) & ~given
+    empty = np.logical_or.reduceat(nothing, first) & ~sparse[logs]
     told = ((kind == OBSERVE) | (kind == OK)) & (offset != NULL)
     top = np.maximum.reduceat(np.where(told, np.where((kind == OBSERVE) | appends[op], last + 1, offset), 0), first)
     # The time of the fold: it is not set back, and while it stands still the order of events counts.
@@ -92,7 +114,7 @@ def _line(columns: Columns, starts: Ints) -> _Line:
     begin, end = time[first], np.maximum.reduceat(time, first)
     most = _ROOM // len(logs)
     below = np.logical_or.reduceat((offset < 0) & (offset != NULL), first)
-    fits = ~below & (top <= most) & (end.astype(np.float64) - begin <= most)
+    fits = ~below & ~empty & (top <= most) & (end.astype(np.float64) - begin <= most)
     base = np.cumsum(top * fits) - top * fits
     length = (end - begin) * fits
     later = np.cumsum(length) - length - begin

@@ -199,7 +199,9 @@ class Operations:
         """Offset, value and text of an operation of one part."""
         f, value = opened.f, opened.value
         if f in KEYED:
-            if opened.log is None and (is_keyed(f, value) or (self._are_logs and is_pair(value))):
+            if f in _READS and self._is_log and not self._are_logs and opened.log is None and _asks_for_offset(value):
+                opened.value = value = value[0]
+            elif opened.log is None and (is_keyed(f, value) or (self._are_logs and is_pair(value))):
                 opened.keyed = True
                 opened.log = log_name(value[0])
                 opened.value = value = value[1]
@@ -364,7 +366,7 @@ def _read_from(start: int, value: Value, asked: bool) -> Sequence[Value]:
     if value and all(is_pair(each) for each in value):
         return value
     if asked and len(value) == 2 and value[0] == start:
-        return [value]
+        return [] if value[1] is None else [value]
     return list(enumerate(value, start))
 
 
@@ -414,6 +416,11 @@ def _sent(part: _Part, answer: Value, kind: str) -> int | None:
 def is_pair(value: Value) -> bool:
     """Whether it is a vector of two."""
     return type(value) is list and len(value) == 2
+
+
+def _asks_for_offset(value: Value) -> bool:
+    """Whether a read of a log without keys asks what is at an offset: ``[offset nil]``."""
+    return is_pair(value) and value[1] is None and is_integer(value[0]) and value[0] >= 0
 
 
 def is_keyed(f: str, value: Value) -> bool:

@@ -12,14 +12,14 @@ from ..contract import Check, Family, Setting, Verdicts, Violation, outcome
 from ..hashing import all_grown, empty_table, roomy
 from .bounds import Ends
 from .judging import Entries, Values, distinct, judge_log
-from .state import ACKED, LOOSE, NONE, Given, Known, Lengths, More, Named, Open, Tables, blank, fill
+from .state import ACKED, LOOSE, NONE, Empty, Given, Known, Lengths, More, Named, Open, Tables, blank, fill
 from .told import listen
 
 CHECK = Check(
     "linearizable-log",
     "Appends, reads and tails take effect one after the other, each between its invocation and its completion.",
     "history-checks.md, Linearizable log, near linear time",
-    "an offset whose entry is known, or a tail",
+    "an offset whose entry is known, a tail, or a read that found nothing",
     (Kind.INVOKE, Kind.OK),
     ("op", "f", "offset", "value"),
 )
@@ -38,11 +38,12 @@ class LinearizableLogFold:
 
     def __init__(self, setting: Setting) -> None:
         self._setting = setting
-        self._tables = Tables(empty_table(), empty_table(), empty_table())
+        self._tables = Tables(empty_table(), empty_table(), empty_table(), empty_table())
         self._open = Open(**blank(Open._fields))
         self._given = Given(**blank(Given._fields))
         self._named = Named(**blank(Named._fields))
         self._lengths = Lengths(**blank(Lengths._fields))
+        self._empty = Empty(**blank(Empty._fields))
         self._more = More(**blank(More._fields))
         start = dict.fromkeys(Known._fields, 0) | {"open_free": NONE, "given_free": NONE}
         start["write_caching"] = int(setting.write_caching)
@@ -59,6 +60,7 @@ class LinearizableLogFold:
             self._given,
             self._named,
             self._lengths,
+            self._empty,
             self._more,
             self._known,
         )
@@ -66,19 +68,22 @@ class LinearizableLogFold:
     def _make_room(self, clients: int, observed: int) -> None:
         """For so many events of clients, so many of them batches that readers were given."""
         known, compiled = self._known, self._setting.compiled
-        open_, named, lengths = int(known.open[0]), int(known.named[0]), int(known.lengths[0])
+        open_, named = int(known.open[0]), int(known.named[0])
+        lengths, empty = int(known.lengths[0]), int(known.empty[0])
         # Each value is named by an append or by a batch given now or earlier.
         naming = clients + int(known.given_rows[0])
         self._tables = Tables(
             roomy(self._tables.open, open_, clients, compiled),
             roomy(self._tables.named, named, naming, compiled),
             roomy(self._tables.lengths, lengths, clients, compiled),
+            roomy(self._tables.empty, empty, clients, compiled),
         )
         rows, batches, more = int(known.open_rows[0]), int(known.given_rows[0]), self._conflicts()
         self._open = all_grown(self._open, rows, clients, fill)
         self._given = all_grown(self._given, batches, observed, fill)
         self._named = all_grown(self._named, named, naming, fill)
         self._lengths = all_grown(self._lengths, lengths, clients, fill)
+        self._empty = all_grown(self._empty, empty, clients, fill)
         self._more = all_grown(self._more, more, naming, fill)
 
     def _conflicts(self) -> int:
@@ -101,7 +106,7 @@ class LinearizableLogFold:
             self._values(named),
             self._entries(named, twice),
             self._ends(reaches=not loose),
-            int(known.ends[0]),
+            int(known.ends[0]) + (0 if known.sparse[0] else int(known.nothings[0])),
             dense=not known.sparse[0] and not loose,
             once=self._setting.idempotent and twice > 0,
             keep=self._setting.keep,
@@ -159,9 +164,15 @@ class LinearizableLogFold:
         ]
         offset, invoked, completed, invoked_seq, completed_seq = both
         invoked, completed = self._time(invoked, invoked_seq), self._time(completed, completed_seq)
+        columns = [offset, invoked, completed, np.full(len(offset), reaches), invoked_seq, completed_seq]
+        if not self._known.sparse[0]:
+            # Where offsets have gaps, there may be nothing at one and something behind it.
+            none = Empty(*(column[: int(self._known.empty[0])] for column in self._empty))
+            times = self._time(none.invoked, none.invoked_seq), self._time(none.completed, none.completed_seq)
+            found = (none.offset, *times, np.zeros(len(none.offset), bool), none.invoked_seq, none.completed_seq)
+            columns = [np.concatenate(pair) for pair in zip(columns, found, strict=True)]
         # Of equal offsets the later one first: then one pair of bounds tells what both say.
-        order = np.argsort(offset, kind="stable")
-        columns = (offset, invoked, completed, np.full(len(offset), reaches), invoked_seq, completed_seq)
+        order = np.argsort(columns[0], kind="stable")
         return Ends(*(column[order] for column in columns))
 
 
@@ -171,6 +182,6 @@ FAMILY = Family(
     "linearizable_log",
     (CHECK,),
     frozenset(_CLIENT_KINDS) | {Kind.APPEND, Kind.COMPACT, Kind.TRIM},
-    ("time", "op", "f", "acks", "offset", "last_offset", "value"),
+    ("time", "node", "op", "f", "acks", "offset", "last_offset", "value"),
     LinearizableLogFold,
 )

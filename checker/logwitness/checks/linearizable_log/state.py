@@ -1,7 +1,7 @@
 """What the fold keeps: the operations that are open, and by value and by end of the log what became of the others.
 
-An operation is forgotten when it is over. What stays is one row a value and one a length that a tail gave, so memory
-grows with the log and with what is open, not with the number of events.
+An operation is forgotten when it is over. What stays is one row a value, and one a length that a tail gave or a place
+that a read found empty, so memory grows with the log and with what is open, not with the number of events.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 
 from ..codes import NULL
 from ..columns import Array, Ints
-from ..hashing import Table, place_of, remove
+from ..hashing import Table, named_row, place_of, remove
 from ..kernel import part
 
 NONE = -1
@@ -31,6 +31,7 @@ class Open(NamedTuple):
     head: Array  # what it was given so far, linked in `Given`
     tail: Array
     jumped: Array  # 1: it was led over an offset, or given a value without a name
+    lags: Array  # 1: a node was asked that may not have everything yet
 
 
 class Given(NamedTuple):
@@ -78,6 +79,16 @@ class Lengths(NamedTuple):
     soon_completed_seq: Ints
 
 
+class Empty(NamedTuple):
+    """Every place at which a read found nothing, and of these reads the one asked for last."""
+
+    offset: Ints
+    invoked: Ints
+    invoked_seq: Ints
+    completed: Ints
+    completed_seq: Ints
+
+
 class More(NamedTuple):
     """Places said of values that have one already: conflicts, unless a value may be appended twice."""
 
@@ -90,11 +101,12 @@ class More(NamedTuple):
 
 
 class Tables(NamedTuple):
-    """Where rows are found: open operations by id, values, lengths."""
+    """Where rows are found: open operations by id, values, lengths, places that were empty."""
 
     open: Table
     named: Table
     lengths: Table
+    empty: Table
 
 
 class Known(NamedTuple):
@@ -112,13 +124,15 @@ class Known(NamedTuple):
     named: Ints
     lengths: Ints
     more: Ints
+    empty: Ints
     ends: Ints  # tails answered
+    nothings: Ints  # reads that found nothing
     loose: Ints  # values
     sparse: Ints  # the log holds what no client is seen to append
     write_caching: Ints
 
 
-_NARROW = ("f", "row", "head", "tail", "jumped", "next", "asked", "failed", "placed", "marks", "acked")
+_NARROW = ("f", "row", "head", "tail", "jumped", "lags", "next", "asked", "failed", "placed", "marks", "acked")
 _FILL = {"row": NONE, "head": NONE, "tail": NONE, "next": NONE, "f": NONE, "offset": NULL, "reach": NULL}
 _FIRST_ROWS = 16
 
@@ -161,6 +175,7 @@ def open_row(tables: Tables, open_: Open, known: Known, op: int) -> int:
     open_.head[row] = NONE
     open_.tail[row] = NONE
     open_.jumped[row] = 0
+    open_.lags[row] = 0
     return row
 
 
@@ -243,3 +258,19 @@ def length_said(
     lengths.late_seq[row] = invoked_seq
     lengths.late_completed[row] = now
     lengths.late_completed_seq[row] = seq
+
+
+@part
+def nothing_said(
+    tables: Tables, empty: Empty, known: Known, offset: int, invoked: int, invoked_seq: int, now: int, seq: int
+) -> None:
+    """A read found nothing at this offset; the one asked for last counts."""
+    known.nothings[0] += 1
+    free = known.empty[0]
+    row = named_row(tables.empty, known.empty, empty.offset, offset)
+    if row != free and (invoked, invoked_seq) <= (empty.invoked[row], empty.invoked_seq[row]):
+        return
+    empty.invoked[row] = invoked
+    empty.invoked_seq[row] = invoked_seq
+    empty.completed[row] = now
+    empty.completed_seq[row] = seq

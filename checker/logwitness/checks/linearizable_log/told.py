@@ -15,6 +15,7 @@ from ..codes import (
     INFO,
     INVOKE,
     NO_ACKS,
+    NO_NODE,
     NULL,
     OBSERVE,
     OK,
@@ -27,6 +28,7 @@ from .state import (
     ACKED,
     LOOSE,
     NONE,
+    Empty,
     Given,
     Known,
     Lengths,
@@ -37,6 +39,7 @@ from .state import (
     close_row,
     give,
     length_said,
+    nothing_said,
     open_row,
     place_said,
 )
@@ -50,6 +53,7 @@ def listen(
     given: Given,
     named: Named,
     lengths: Lengths,
+    empty: Empty,
     more: More,
     known: Known,
 ) -> None:
@@ -83,6 +87,7 @@ def listen(
                     open_.row[row] = asked(tables, named, known, columns.value[i], columns.acks[i], now, seq)
                 elif f in (F_READ, F_READ_COMMITTED, F_FINAL_READ):
                     open_.offset[row] = offset
+                    open_.lags[row] = columns.node[i] != NO_NODE
         elif kind == OBSERVE:
             observed(tables, open_, given, known, op, columns.value[i], offset, columns.last_offset[i])
         else:
@@ -91,7 +96,7 @@ def listen(
                 continue
             if kind == OK:
                 last = columns.last_offset[i]
-                completed(tables, open_, given, named, lengths, more, known, row, f, offset, last, now, seq)
+                completed(tables, open_, given, named, lengths, empty, more, known, row, f, offset, last, now, seq)
             elif kind == FAIL and open_.row[row] != NONE:
                 named.failed[open_.row[row]] += 1
             close_row(tables, open_, given, known, op, row)
@@ -140,6 +145,7 @@ def completed(
     given: Given,
     named: Named,
     lengths: Lengths,
+    empty: Empty,
     more: More,
     known: Known,
     row: int,
@@ -165,6 +171,8 @@ def completed(
         reached = open_.reach[row] if open_.reach[row] != NULL else open_.offset[row]
         if reached != NULL and offset > reached:
             known.sparse[0] = 1
+        elif reached == offset and open_.reach[row] == NULL and offset >= 0 and not open_.lags[row]:
+            nothing_said(tables, empty, known, offset, open_.time[row], open_.seq[row], now, seq)
     place = open_.head[row]
     while place != NONE:
         seen = named_row(tables.named, known.named, named.value, given.value[place])
