@@ -38,10 +38,21 @@ def two_offsets(values: Values, known: Known, found: Findings, row: int, e0: int
 
 
 @part
+def not_behind(values: Values, first: int, row: int, offset: int) -> bool:
+    """Whether ``row``, at this offset, is not behind ``first`` in the log.
+
+    At the same offset it is not either; with acks=all that is an inconsistent offset, which says more.
+    """
+    both_all = values.acks[first] == ACKS_ALL and values.acks[row] == ACKS_ALL
+    reached: bool = offset < values.offset[first] or (offset == values.offset[first] and not both_all)
+    return reached
+
+
+@part
 def inversion(values: Values, known: Known, found: Findings, first: int, row: int, offset: int, seq: int) -> None:
     """``first`` was acknowledged before ``row`` was invoked: is it before it in the log?"""
     found.judged[REAL_TIME_INVERSION] += 1
-    if offset <= values.offset[first]:
+    if not_behind(values, first, row, offset):
         if values.acks[first] == ACKS_ALL and may_be_gone(values, known, first, values.invoke_seq[first]):
             found.excused[REAL_TIME_INVERSION] += 1
             return
@@ -231,7 +242,7 @@ def acknowledge(
         both_all = acks == ACKS_ALL and values.acks[former] == ACKS_ALL
         if both_all or same_term:
             found.judged[NON_MONOTONIC_APPEND] += 1
-            if offset <= values.offset[former]:
+            if not_behind(values, former, row, offset):
                 gone = not same_term and may_be_gone(values, known, former, values.invoke_seq[former])
                 if gone or acks == ACKS_NONE or values.acks[former] == ACKS_NONE:
                     found.excused[NON_MONOTONIC_APPEND] += 1
