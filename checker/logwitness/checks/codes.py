@@ -29,6 +29,8 @@ KINDS = tuple(Kind)
 (TERM, VOTE, LEADER, ROLE) = range(10, 14)
 (APPEND, FLUSH, TRUNCATE, COMMIT, VISIBLE, ACKED, COMPACT, TRIM) = range(14, 22)
 (SEND, RECEIVE, FAULT, HEAL, PHASE) = range(22, 27)
+MADE_BY_NODES = (APPEND, COMPACT, TRIM)
+"""What puts entries into a log, or takes them out, without a client that is seen to ask for it."""
 if [KINDS[i] for i in (INVOKE, START, TERM, APPEND, SEND, PHASE)] != [
     Kind.INVOKE,
     Kind.START,
@@ -47,6 +49,7 @@ OPERATIONS = {
     Operation.FINAL_READ: 4,
 }
 F_APPEND, F_READ, F_READ_COMMITTED, F_TAIL, F_FINAL_READ = range(5)
+READS = (F_READ, F_READ_COMMITTED, F_FINAL_READ)
 
 FAULT_WIPE = 10
 """Column ``f`` of a fault: the node's disk was emptied."""

@@ -27,21 +27,17 @@ from loghistory.columns import WORDS
 
 from ..checks.codes import (
     ACKS_ALL,
-    APPEND,
-    COMPACT,
     F_APPEND,
-    F_FINAL_READ,
-    F_READ,
-    F_READ_COMMITTED,
     F_TAIL,
     FAIL,
     INFO,
     INVOKE,
+    MADE_BY_NODES,
     NO_ACKS,
     NULL,
     OBSERVE,
     OK,
-    TRIM,
+    READS,
 )
 from ..checks.columns import Array, Ints, Reader
 from ..checks.contract import Outcome, outcome
@@ -58,7 +54,6 @@ _EVENTS_A_TASK = 2_000_000
 _BATCH = 1 << 17
 _ROW = ("seq", "time", "kind", "op", "f", "acks", "offset", "last_offset", "value")
 _SEQ, _TIME, _KIND, _OP, _F, _ACKS, _OFFSET, _LAST, _VALUE = range(len(_ROW))
-_READS = (F_READ, F_READ_COMMITTED, F_FINAL_READ)
 
 _APPENDED, _GIVEN, _ENTRIES, _TAILS, _NOTES = "appended", "given", "entries", "tails", "notes"
 _Piece = tuple[str, Any]
@@ -128,7 +123,7 @@ def _operations(piece: tuple[int, int, int], large: Large, tasks: int) -> Iterat
         reads = [name for name in file.schema_arrow.names if name in reader.reads]
         for batch in file.iter_batches(_BATCH, row_groups=list(range(first, end)), columns=reads):
             columns = reader.columns(batch)
-            sparse = sparse or bool(np.isin(columns.kind, (APPEND, COMPACT, TRIM)).any())
+            sparse = sparse or bool(np.isin(columns.kind, MADE_BY_NODES).any())
             mine = np.flatnonzero((columns.kind >= 0) & (columns.kind <= INFO) & (columns.op != NULL))
             if not len(mine):
                 continue
@@ -188,7 +183,7 @@ def _values(pieces: Iterable[tuple[int, _Piece]], tasks: int) -> Iterator[tuple[
     done = over & (kind[final] == OK)
     unread = np.ones(len(first), dtype=bool)
     unread[of[kind == OBSERVE]] = False
-    nothing = done & unread & np.isin(asked[_F], _READS) & (closed[_OFFSET] == asked[_OFFSET])
+    nothing = done & unread & np.isin(asked[_F], READS) & (closed[_OFFSET] == asked[_OFFSET])
     jumped = _jumped(rows, first, of, done, asked, closed)
     yield 0, (_NOTES, _Notes(refused, jumped, bool((nothing & (closed[_OFFSET] != NULL)).any())))
     placed = done & (closed[_OFFSET] >= 0)
@@ -219,7 +214,7 @@ def _values(pieces: Iterable[tuple[int, _Piece]], tasks: int) -> Iterator[tuple[
 def _jumped(rows: Ints, first: Ints, of: Ints, done: Array, asked: Ints, closed: Ints) -> bool:
     """Whether a reader was led over an offset, or given a value without a name."""
     given = np.flatnonzero((rows[_KIND] == OBSERVE) & done[of])
-    reading = np.isin(asked[_F], _READS)
+    reading = np.isin(asked[_F], READS)
     begin = np.where(reading, asked[_OFFSET], NULL)
     reach = begin.copy()
     jumped = bool((rows[_VALUE, given] == NULL).any())
@@ -234,7 +229,7 @@ def _jumped(rows: Ints, first: Ints, of: Ints, done: Array, asked: Ints, closed:
         jumped = jumped or bool((known & (rows[_OFFSET, given[head]] > begin[heads])).any())
         tail = np.append(head[1:], len(given)) - 1
         reach[op[tail]] = rows[_LAST, given[tail]] + 1
-    ends = done & np.isin(closed[_F], _READS) & (closed[_OFFSET] != NULL) & (reach != NULL)
+    ends = done & np.isin(closed[_F], READS) & (closed[_OFFSET] != NULL) & (reach != NULL)
     return jumped or bool((ends & (closed[_OFFSET] > reach)).any())
 
 

@@ -16,20 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..checks.codes import (
-    APPEND,
-    COMPACT,
-    F_APPEND,
-    F_FINAL_READ,
-    F_READ,
-    F_READ_COMMITTED,
-    INFO,
-    INVOKE,
-    NULL,
-    OBSERVE,
-    OK,
-    TRIM,
-)
+from ..checks.codes import APPEND, F_APPEND, INFO, INVOKE, MADE_BY_NODES, NULL, OBSERVE, OK, READS
 from ..checks.columns import Columns, Ints
 from ..checks.contract import Outcome, Setting, Verdict, outcome
 from ..checks.linearizable_log import CHECK, FAMILY
@@ -90,7 +77,7 @@ def _line(columns: Columns, starts: Ints) -> _Line:
     """The operations of the logs that can be moved: their offsets are not negative, and there is room for all."""
     log = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
     sparse = np.zeros(len(starts) - 1, dtype=bool)
-    sparse[log[np.isin(columns.kind, (APPEND, COMPACT, TRIM))]] = True
+    sparse[log[np.isin(columns.kind, MADE_BY_NODES)]] = True
     mine = np.flatnonzero((columns.kind >= INVOKE) & (columns.kind <= INFO))
     log = log[mine]
     columns = columns.where(mine)
@@ -104,7 +91,7 @@ def _line(columns: Columns, starts: Ints) -> _Line:
     by_op = np.argsort(op, kind="stable")
     given = np.zeros(len(op), dtype=bool)
     given[by_op[1:]] = (np.diff(op[by_op]) == 0) & (kind[by_op[:-1]] == OBSERVE)
-    nothing = (kind == OK) & np.isin(columns.f, (F_READ, F_READ_COMMITTED, F_FINAL_READ)) & ~given
+    nothing = (kind == OK) & np.isin(columns.f, READS) & ~given
     empty = np.logical_or.reduceat(nothing, first) & ~sparse[logs]
     told = ((kind == OBSERVE) | (kind == OK)) & (offset != NULL)
     top = np.maximum.reduceat(np.where(told, np.where((kind == OBSERVE) | appends[op], last + 1, offset), 0), first)

@@ -20,8 +20,6 @@ from ..codes import (
     CRASH,
     F_APPEND,
     F_FINAL_READ,
-    F_READ,
-    F_READ_COMMITTED,
     F_TAIL,
     FAIL,
     FAULT,
@@ -32,6 +30,7 @@ from ..codes import (
     OBSERVE,
     OK,
     POWER_LOSS,
+    READS,
     STORAGE_ERROR,
     TRIM,
 )
@@ -100,7 +99,7 @@ def _scan(
             )
             continue
         f = clients.f[client]
-        reading = f in (F_READ, F_READ_COMMITTED, F_FINAL_READ)
+        reading = f in READS
         if kind == OBSERVE:
             if reading:
                 last, value = columns.last_offset[i], columns.value[i]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..codes import ACKS_ALL, ACKS_NONE, F_APPEND, F_FINAL_READ, F_READ, F_READ_COMMITTED, F_TAIL, NO_ACKS, NULL
+from ..codes import ACKS_ALL, ACKS_NONE, F_APPEND, F_FINAL_READ, F_TAIL, NO_ACKS, NULL, READS
 from ..findings import Findings, report
 from ..hashing import named_row, row_of
 from ..kernel import part, step
@@ -100,7 +100,7 @@ def invoke(
         if known.far_row[0] != NONE and known.far[0] + 1 > known.tail[0]:
             clients.tail[client] = known.far[0] + 1
             clients.tail_seq[client] = values.ok_seq[known.far_row[0]]
-    elif f in (F_READ, F_READ_COMMITTED, F_FINAL_READ):
+    elif f in READS:
         clients.position[client] = offset if offset != NULL else clients.following[client]
         clients.position_seq[client] = seq
 

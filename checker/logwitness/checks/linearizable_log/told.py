@@ -4,22 +4,18 @@ from __future__ import annotations
 
 from ..codes import (
     ACKS_ALL,
-    APPEND,
-    COMPACT,
     F_APPEND,
-    F_FINAL_READ,
-    F_READ,
-    F_READ_COMMITTED,
     F_TAIL,
     FAIL,
     INFO,
     INVOKE,
+    MADE_BY_NODES,
     NO_ACKS,
     NO_NODE,
     NULL,
     OBSERVE,
     OK,
-    TRIM,
+    READS,
 )
 from ..columns import Columns
 from ..hashing import named_row, place_of
@@ -61,7 +57,7 @@ def listen(
     for i in range(len(columns.seq)):
         kind = columns.kind[i]
         if kind > INFO:
-            if kind in (APPEND, COMPACT, TRIM):
+            if kind in MADE_BY_NODES:
                 known.sparse[0] = 1
             continue
         op = columns.op[i]
@@ -85,7 +81,7 @@ def listen(
                 open_.seq[row] = seq
                 if f == F_APPEND:
                     open_.row[row] = asked(tables, named, known, columns.value[i], columns.acks[i], now, seq)
-                elif f in (F_READ, F_READ_COMMITTED, F_FINAL_READ):
+                elif f in READS:
                     open_.offset[row] = offset
                     open_.lags[row] = columns.node[i] != NO_NODE
         elif kind == OBSERVE:
@@ -167,7 +163,7 @@ def completed(
     # A read may go on behind what it was given.
     if open_.jumped[row]:
         known.sparse[0] = 1
-    if f in (F_READ, F_READ_COMMITTED, F_FINAL_READ) and offset != NULL:
+    if f in READS and offset != NULL:
         reached = open_.reach[row] if open_.reach[row] != NULL else open_.offset[row]
         if reached != NULL and offset > reached:
             known.sparse[0] = 1
