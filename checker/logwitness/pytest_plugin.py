@@ -134,7 +134,7 @@ def _explained(source: RunSource, verdict: RunVerdict, required: Sequence[str]) 
     told = []
     exercised = set()
     for each in verdict.checks:
-        told += [f"{each.id}: {history.told(violation)}" for violation in each.violations[:_EXPLAINED]]
+        told += [f"{each.id}: {history.sentence_of(violation)}" for violation in each.violations[:_EXPLAINED]]
         if each.violated > _EXPLAINED:
             told.append(f"  and {each.violated - _EXPLAINED:,} more of {each.id}")
         if each.verdict is Verdict.UNDECIDED:

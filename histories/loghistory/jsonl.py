@@ -26,8 +26,8 @@ from msgspec.structs import astuple
 from .columns import Row, from_rows, integer_range
 from .diagnosis import diagnose, repeated_key
 from .errors import HistoryError
-from .intake import Intake
 from .lines import Block, Lines
+from .quarantine import Quarantine
 from .schema import COLUMNS, SCHEMA, VERSION
 from .validity import Reason, flaws
 from .versions import Upgrade, upgrade_of
@@ -70,40 +70,40 @@ class Ending:
 
 
 def read(
-    read_bytes: Callable[[int], bytes], file: str, intake: Intake, ending: Ending, *, torn_end_allowed: bool
+    read_bytes: Callable[[int], bytes], file: str, quarantine: Quarantine, ending: Ending, *, torn_end_allowed: bool
 ) -> Iterator[pa.RecordBatch]:
     """The events of a file as record batches of the schema, one for each block read.
 
     ``read_bytes(n)`` gives up to n further bytes and none at the end; it may raise `BrokenStream`. What has to be
-    refused goes to ``intake``. With ``torn_end_allowed`` an end that is missing is noted in ``ending`` and all
+    refused goes to ``quarantine``. With ``torn_end_allowed`` an end that is missing is noted in ``ending`` and all
     whole events before it are given; otherwise it is refused, after them.
     """
-    lines = Lines(read_bytes, _is_whole, file, intake)
+    lines = Lines(read_bytes, _is_whole, file, quarantine)
     last_seq: int | None = None
     upgrade: Upgrade | None = None
     used = set(_NAMES)
     for block in lines:
         events = block
         if upgrade is None:
-            events, upgrade = _after_header(block, file, intake)
-        batch = _batch(events, upgrade, file, intake, last_seq, used)
-        intake.take(batch.num_rows)
+            events, upgrade = _after_header(block, file, quarantine)
+        batch = _batch(events, upgrade, file, quarantine, last_seq, used)
+        quarantine.take(batch.num_rows)
         if batch.num_rows:
             last_seq = batch.column(0)[-1].as_py()
             yield batch
     if lines.broken is not None:
         ending.torn = True
         if not (torn_end_allowed and lines.broken.reason is Reason.CUT_OFF):
-            intake.refuse(lines.broken.reason, lines.broken.error, lines.tail)
+            quarantine.refuse(lines.broken.reason, lines.broken.error, lines.tail)
     elif lines.tail or upgrade is None:
         ending.torn = True
         if torn_end_allowed:
             return
         if upgrade is None:
-            _after_header(Block(1, lines.tail), file, intake)
+            _after_header(Block(1, lines.tail), file, quarantine)
         else:
             error = HistoryError(file, lines.number, None, "the last line is cut off", _SKIP_REST)
-            intake.refuse(Reason.CUT_OFF, error, lines.tail)
+            quarantine.refuse(Reason.CUT_OFF, error, lines.tail)
 
 
 _SKIP_REST = "record it again, or read up to the line before with --lenient"
@@ -122,7 +122,7 @@ class _Header(msgspec.Struct):
     version: int
 
 
-def _after_header(block: Block, file: str, intake: Intake) -> tuple[Block, Upgrade]:
+def _after_header(block: Block, file: str, quarantine: Quarantine) -> tuple[Block, Upgrade]:
     """The lines after the header and how to read their version."""
     end = block.data.find(b"\n") + 1 or len(block.data)
     line = block.data[:end]
@@ -135,7 +135,7 @@ def _after_header(block: Block, file: str, intake: Intake) -> tuple[Block, Upgra
         return rest, upgrade_of(header.version, file, block.number)
     problem = "the first line is no history header" if line else "the file is empty"
     remedy = f"write {HEADER.decode().strip()} first"
-    intake.refuse(Reason.NO_HEADER, HistoryError(file, block.number, None, problem, remedy), line)
+    quarantine.refuse(Reason.NO_HEADER, HistoryError(file, block.number, None, problem, remedy), line)
     # A file may merely have lost its header: then its first line is an event, else it is refused with the header.
     return block if _is_event(line) else rest, upgrade_of(VERSION, file)
 
@@ -149,7 +149,7 @@ def _is_event(line: bytes) -> bool:
 
 
 def _batch(
-    block: Block, upgrade: Upgrade, file: str, intake: Intake, last_seq: int | None, used: set[str]
+    block: Block, upgrade: Upgrade, file: str, quarantine: Quarantine, last_seq: int | None, used: set[str]
 ) -> pa.RecordBatch:
     """The good events of a block. ``used`` are the columns that are looked for first, those of the block before."""
     if not block.data:
@@ -169,7 +169,7 @@ def _batch(
         used.clear()
         used.update(c.name for c, array in zip(COLUMNS, batch.columns, strict=True) if array.null_count < len(array))
     if batch is None or _repeat_keys(block.data, line_ends, suspects):
-        batch, numbers = _one_by_one(block, file, intake)
+        batch, numbers = _one_by_one(block, file, quarantine)
     batch = upgrade(batch)
     wrong = flaws(batch, last_seq)
     if not wrong:
@@ -179,7 +179,7 @@ def _batch(
     for flaw in wrong:
         number = int(numbers[flaw.row])
         error = HistoryError(file, number, flaw.field, flaw.problem, flaw.remedy)
-        intake.refuse(flaw.reason, error, lines[number - block.number])
+        quarantine.refuse(flaw.reason, error, lines[number - block.number])
         keep[flaw.row] = False
     return batch.filter(pa.array(keep))
 
@@ -218,7 +218,7 @@ def _repeat_keys(data: bytes, line_ends: npt.NDArray[np.int64], suspects: npt.ND
     return any(repeated_key(data[starts[row] : line_ends[row]]) is not None for row in suspects.tolist())
 
 
-def _one_by_one(block: Block, file: str, intake: Intake) -> tuple[pa.RecordBatch, npt.NDArray[np.int64]]:
+def _one_by_one(block: Block, file: str, quarantine: Quarantine) -> tuple[pa.RecordBatch, npt.NDArray[np.int64]]:
     """The events of a block that holds a bad line or a doubtful one, each looked at closely, and their line numbers."""
     rows: list[Row] = []
     numbers: list[int] = []
@@ -234,5 +234,5 @@ def _one_by_one(block: Block, file: str, intake: Intake) -> tuple[pa.RecordBatch
         else:
             trouble = diagnose(line)
             error = HistoryError(file, number, trouble.field, trouble.problem, trouble.remedy)
-            intake.refuse(trouble.reason, error, line)
+            quarantine.refuse(trouble.reason, error, line)
     return from_rows(rows, file), np.array(numbers, np.int64)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from .errors import HistoryError
-from .intake import Intake
+from .quarantine import Quarantine
 from .validity import Reason
 
 BLOCK = 1 << 20
@@ -46,12 +46,12 @@ class Lines:
         read_bytes: Callable[[int], bytes],
         is_whole: Callable[[bytes], bool],
         file: str,
-        intake: Intake,
+        quarantine: Quarantine,
     ) -> None:
         self._read = read_bytes
         self._is_whole = is_whole
         self._file = file
-        self._intake = intake
+        self._quarantine = quarantine
         self.number = 1
         self.tail = b""
         self.broken: BrokenStream | None = None
@@ -98,4 +98,4 @@ class Lines:
     def _too_long(self, number: int, line: bytes) -> None:
         problem = f"the line is longer than {MAX_LINE} bytes"
         error = HistoryError(self._file, number, None, problem, "split what it holds into several events")
-        self._intake.refuse(Reason.LONG_LINE, error, line)
+        self._quarantine.refuse(Reason.LONG_LINE, error, line)

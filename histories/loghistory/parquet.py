@@ -25,8 +25,8 @@ from .arrays import slots
 from .columns import WORDS, cast, columns_in_order, expected, fits, of_kinds, rechunk, schema_of
 from .compressed import FREE, MAX_RATIO
 from .errors import HistoryError, quote
-from .intake import Intake
 from .lines import MAX_LINE
+from .quarantine import Quarantine
 from .schema import COLUMNS, SCHEMA, VERSION
 from .validity import Reason, flaws
 from .versions import Upgrade, upgrade_of
@@ -61,7 +61,7 @@ def write(batches: Iterable[pa.RecordBatch], file: Any) -> None:  # noqa: ANN401
 
 def read(
     path: Path,
-    intake: Intake,
+    quarantine: Quarantine,
     columns: Sequence[str] | None = None,
     kinds: frozenset[str] | None = None,
     batch_rows: int = 1 << 16,
@@ -69,7 +69,7 @@ def read(
     """The events of a file as record batches with the wanted columns, in the order and types of the schema.
 
     ``columns`` None: all; ``kinds`` None: all. Events are checked as far as the columns read show them; what has to
-    be refused goes to ``intake``, a row group that cannot be read as a whole.
+    be refused goes to ``quarantine``, a row group that cannot be read as a whole.
     """
     wanted = columns_in_order(columns)
     with _opened(path) as (file, upgrade):
@@ -81,7 +81,7 @@ def read(
             done = 0
             try:
                 for batch in _group(file, group, wanted, kinds, batch_rows, unpacked):
-                    good, last_seq = _good(upgrade(batch), first + done, path, intake, last_seq)
+                    good, last_seq = _good(upgrade(batch), first + done, path, quarantine, last_seq)
                     done += batch.num_rows
                     chosen = good if kinds is None else of_kinds(good, kinds)
                     if chosen.num_rows:
@@ -89,12 +89,12 @@ def read(
             except _Misfit as misfit:
                 problem = f"row group {group + 1} holds {misfit.problem}"
                 refused = HistoryError(path, first + done, misfit.column, problem, misfit.remedy, place="event")
-                intake.refuse(misfit.reason, refused, b"")
+                quarantine.refuse(misfit.reason, refused, b"")
             except _DAMAGE as error:
                 problem = f"row group {group + 1} is damaged, {quote(_first_line(error))[1:-1]}"
                 remedy = "copy or record it again, or leave the group out with --lenient"
                 refused = HistoryError(path, first + done, None, problem, remedy, place="event")
-                intake.refuse(Reason.DAMAGED, refused, b"")
+                quarantine.refuse(Reason.DAMAGED, refused, b"")
             first += rows
 
 
@@ -211,7 +211,7 @@ def _validate(column: pa.Array) -> None:
 
 
 def _good(
-    batch: pa.RecordBatch, first: int, path: Path, intake: Intake, last_seq: int | None
+    batch: pa.RecordBatch, first: int, path: Path, quarantine: Quarantine, last_seq: int | None
 ) -> tuple[pa.RecordBatch, int | None]:
     """The good events of a batch and the ``seq`` of the last one (if it was read)."""
     wrong = flaws(batch, last_seq)
@@ -220,10 +220,10 @@ def _good(
         for flaw in wrong:
             number = first + flaw.row
             error = HistoryError(path, number, flaw.field, flaw.problem, flaw.remedy, place="event")
-            intake.refuse(flaw.reason, error, _as_line(batch, flaw.row))
+            quarantine.refuse(flaw.reason, error, _as_line(batch, flaw.row))
             keep[flaw.row] = False
         batch = batch.filter(pa.array(keep))
-    intake.take(batch.num_rows)
+    quarantine.take(batch.num_rows)
     if "seq" in batch.schema.names and batch.num_rows:
         last_seq = batch.column("seq")[-1].as_py()
     return batch, last_seq

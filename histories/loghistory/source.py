@@ -14,9 +14,9 @@ from . import compressed, importers, jsonl, manifest, parquet
 from .columns import columns_in_order, conform, of_kinds, schema_of
 from .errors import HistoryError, quote
 from .importers import ForeignFormat
-from .intake import Intake, Lenient, Strict
 from .lines import BrokenStream
 from .manifest import Manifest
+from .quarantine import Lenient, Quarantine, Strict
 from .recorder import UNFINISHED
 from .schema import Kind
 from .validity import flaws
@@ -84,30 +84,30 @@ class RunSource:
         """
         wanted = columns_in_order(columns)
         chosen = None if kinds is None else frozenset(str(Kind(kind)) for kind in kinds)
-        intake: Intake = Lenient(self._quarantine) if self._lenient else Strict()
-        self.set_aside = intake.counts if isinstance(intake, Lenient) else Counter()
+        aside: Quarantine = Lenient(self._quarantine) if self._lenient else Strict()
+        self.set_aside = aside.counts if isinstance(aside, Lenient) else Counter()
         try:
             if self.format is Format.PARQUET:
-                yield from parquet.read(self.events, intake, wanted, chosen, batch_rows)
+                yield from parquet.read(self.events, aside, wanted, chosen, batch_rows)
             else:
-                for batch in self._lines(intake):
+                for batch in self._lines(aside):
                     some = batch if chosen is None else of_kinds(batch, chosen)
                     for start in range(0, some.num_rows, batch_rows):
                         yield some.slice(start, batch_rows).select(wanted)
-            intake.close()
+            aside.close()
         except FileNotFoundError:
             raise _no_file(self.events) from None
         finally:
-            intake.abandon()
+            aside.abandon()
 
-    def _lines(self, intake: Intake) -> Iterator[pa.RecordBatch]:
+    def _lines(self, aside: Quarantine) -> Iterator[pa.RecordBatch]:
         ending = jsonl.Ending()
         read, close = self._opened()
         try:
             if isinstance(self.format, ForeignFormat):
-                yield from importers.read(read, str(self.events), intake, self.format)
+                yield from importers.read(read, str(self.events), aside, self.format)
             else:
-                yield from jsonl.read(read, str(self.events), intake, ending, torn_end_allowed=self._killed)
+                yield from jsonl.read(read, str(self.events), aside, ending, torn_end_allowed=self._killed)
         finally:
             self._torn = ending.torn
             close()

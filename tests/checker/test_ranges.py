@@ -26,7 +26,7 @@ from logwitness.checks.linearizable_log import (
     merge,
     range_of,
 )
-from logwitness.engine.ahead import ahead
+from logwitness.engine.read_ahead import read_ahead
 
 _NONE = np.zeros(0, dtype=np.int64)
 _ENTRY = st.tuples(st.integers(0, 12), st.integers(0, 12), st.booleans())
@@ -136,7 +136,7 @@ def test_what_is_read_ahead_comes_in_order_with_its_errors(threads: int) -> None
     try:
         seen: list[int] = []
         with pytest.raises(ValueError, match="sixth"):
-            seen.extend(ahead(pieces()))
+            seen.extend(read_ahead(pieces()))
     finally:
         pa.set_cpu_count(before)
     assert seen == [0, 1, 2, 3, 4]

@@ -25,8 +25,8 @@ from loghistory import HistoryError, RunSource, open_run
 from loghistory.exporters import write_jepsen_json
 from loghistory.importers import ForeignFormat, foreign_format, read
 from loghistory.importers.edn import EdnError, forms
-from loghistory.intake import Lenient, Strict
 from loghistory.manifest import read as read_manifest
+from loghistory.quarantine import Lenient, Strict
 from loghistory.run import write_file
 from loghistory.validity import flaws
 from logwitness.models.kafka import KafkaHistory
@@ -87,9 +87,9 @@ def _ours(data: bytes) -> None:
 def _foreign(format_: ForeignFormat) -> Callable[[bytes], None]:
     def run(data: bytes) -> None:
         foreign_format(data)
-        for intake in (Strict(), Lenient(None)):
+        for quarantine in (Strict(), Lenient(None)):
             with _documented():
-                for batch in read(io.BytesIO(data).read, "file", intake, format_):
+                for batch in read(io.BytesIO(data).read, "file", quarantine, format_):
                     assert flaws(batch, None) == []
 
     return run

@@ -17,7 +17,7 @@ from logs_of_clients import Appends, Kafka, planted
 from written import Map, Text, edn, written
 
 from loghistory import HistoryError, open_run
-from loghistory.importers import ForeignFormat, many_operations, read, reading
+from loghistory.importers import ForeignFormat, columnar_operations, read, reading
 from loghistory.importers.edn import EdnError, forms
 from loghistory.importers.plain_values import BAD, PlainValues
 from loghistory.importers.shapes import Shapes
@@ -42,7 +42,7 @@ FORMS = {
 
 
 class _Noted:
-    """An intake that goes on and remembers."""
+    """A quarantine that goes on and remembers."""
 
     def __init__(self) -> None:
         self.refused: list[tuple[str, str, bytes]] = []
@@ -62,7 +62,7 @@ def _patched(**names: Any) -> Iterator[None]:  # noqa: ANN401
     with pytest.MonkeyPatch.context() as patch:
         for name, value in names.items():
             patch.setattr(reading, name, value)
-        patch.setattr(many_operations, "FEWEST", names["FEWEST"])
+        patch.setattr(columnar_operations, "FEWEST", names["FEWEST"])
         yield
 
 
@@ -72,14 +72,14 @@ class _NoShapes:
 
 
 def _outcome(data: bytes, format_: ForeignFormat) -> tuple[list[dict[str, Any]], list[tuple[str, str, bytes]], str]:
-    intake = _Noted()
+    quarantine = _Noted()
     batches: list[pa.RecordBatch] = []
     ended = ""
     try:
-        batches.extend(read(io.BytesIO(data).read, "file", intake, format_))
+        batches.extend(read(io.BytesIO(data).read, "file", quarantine, format_))
     except HistoryError as error:
         ended = str(error)
-    return [row for batch in batches for row in batch.to_pylist()], intake.refused, ended
+    return [row for batch in batches for row in batch.to_pylist()], quarantine.refused, ended
 
 
 def _both_ways(data: bytes, format_: ForeignFormat) -> None:

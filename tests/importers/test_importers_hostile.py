@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from loghistory import HistoryError, open_run
 from loghistory.importers import ForeignFormat, foreign_format, read
 from loghistory.importers.edn import EdnError, flat_map, forms
-from loghistory.intake import Lenient, Strict
+from loghistory.quarantine import Lenient, Strict
 from logwitness.models import check_model, model_of
 
 OP = b"{:process 0, :type :invoke, :f :write, :value 1}\n"
@@ -165,7 +165,7 @@ def _is_one_line(error: Exception) -> None:
 
 def _all_of(data: bytes, format_: ForeignFormat) -> None:
     """Read strictly and leniently: rows or a `HistoryError`, nothing else."""
-    for intake in (Strict(), Lenient(None)):
+    for quarantine in (Strict(), Lenient(None)):
         place = 0
 
         def some(size: int) -> bytes:
@@ -174,7 +174,7 @@ def _all_of(data: bytes, format_: ForeignFormat) -> None:
             return data[place - min(size, 7) : place]
 
         try:
-            for batch in read(some, "file", intake, format_):
+            for batch in read(some, "file", quarantine, format_):
                 assert batch.num_rows
         except HistoryError as error:
             _is_one_line(error)

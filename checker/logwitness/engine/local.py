@@ -16,8 +16,8 @@ from ..checks import all_checks, families_of
 from ..checks.columns import Reader
 from ..checks.contract import Family, Setting, Verdict, Verdicts, worst
 from ..checks.kernel import compiled_pays
-from .ahead import ahead
 from .logs import Logs
+from .read_ahead import read_ahead
 from .run import RunVerdict, exit_status, together
 
 BATCH_ROWS = 1 << 17
@@ -122,7 +122,7 @@ def judge_logs(
     logs = Logs(lambda: [family.start(setting) for family in families])
     events = 0
     read = ((reader.columns(batch), batch.column("log")) for batch in batches(reader.reads) if batch.num_rows)
-    for columns, log in ahead(read):
+    for columns, log in read_ahead(read):
         logs.feed(columns, log)
         events += len(log)
         if progress is not None:

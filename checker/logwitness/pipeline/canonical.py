@@ -20,8 +20,8 @@ import pyarrow.parquet as pq
 
 from loghistory import SCHEMA, Format, RunSource
 from loghistory.columns import WORDS, columns_in_order, of_kinds, rechunk
-from loghistory.intake import Strict
 from loghistory.parquet import read as read_parquet
+from loghistory.quarantine import Strict
 from loghistory.source import BATCH_ROWS
 
 SMALL = 1 << 17

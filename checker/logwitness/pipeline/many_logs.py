@@ -27,8 +27,8 @@ from ..checks.kernel import compiled_pays
 from ..checks.linearizable_log import FAMILY as LINEARIZABLE_LOG
 from ..engine.local import families_for
 from ..engine.logs import SHARED_KINDS
+from .concatenated_logs import judge_together
 from .ingest import Large
-from .one_after_another import judge_together
 from .partial import ManyLogs
 
 if TYPE_CHECKING:

@@ -41,7 +41,7 @@ def annotations_of(history: History) -> Iterator[str]:
         elif result.state is State.FAILED:
             new = [v for place, v in enumerate(result.outcome.violations) if place not in result.known]
             for violation in new:
-                yield _command("error", history, history.line_of(violation), id_, history.told(violation))
+                yield _command("error", history, history.line_of(violation), id_, history.sentence_of(violation))
             if not new or result.outcome.violated > len(result.outcome.violations):
                 yield _command("error", history, None, id_, result.headline)
 

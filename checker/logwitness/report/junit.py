@@ -62,7 +62,7 @@ def _result(case: ElementTree.Element, history: History, result: Result) -> None
     outcome = result.outcome
     if result.state is State.FAILED:
         told = [
-            ("(known) " if place in result.known else "") + history.told(violation)
+            ("(known) " if place in result.known else "") + history.sentence_of(violation)
             for place, violation in enumerate(outcome.violations)
         ]
         if outcome.violated > len(told):

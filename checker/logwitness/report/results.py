@@ -84,7 +84,7 @@ class History:
         """The line to point at: the last event completes what is wrong."""
         return self.lines.get(violation.events[-1]) if violation.events else None
 
-    def told(self, violation: Violation) -> str:
+    def sentence_of(self, violation: Violation) -> str:
         """The violation and its events, a line each."""
         log = f" (log {violation.log})" if violation.log is not None else ""
         lines = [printable(violation.sentence + log)]

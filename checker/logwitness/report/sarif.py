@@ -86,7 +86,7 @@ def _results(history: History, result: Result, place: int, with_baseline: bool) 
             **common,
             "kind": "fail",
             "level": "error",
-            "message": {"text": history.told(violation)},
+            "message": {"text": history.sentence_of(violation)},
             "locations": [_location(history, history.line_of(violation))],
             "partialFingerprints": {FINGERPRINT: digest(history.name, outcome.id, violation)},
             "properties": {"run": printable(history.name), "violated": outcome.violated},

@@ -14,7 +14,7 @@ from ..errors import quote
 from .edn import MAX_DEPTH
 from .values import Value, key_in_json
 
-Told: TypeAlias = tuple[Value, Value, Value, Value, Value, Mapping[str, Value]]
+Fields: TypeAlias = tuple[Value, Value, Value, Value, Value, Mapping[str, Value]]
 """Type, f, process, time, value, and the whole map."""
 
 _CHUNK = 256
@@ -29,13 +29,13 @@ _decoder = msgspec.json.Decoder()
 _ERRORS = (msgspec.DecodeError, UnicodeEncodeError, RecursionError)
 
 
-def told(found: Mapping[Any, Value]) -> Told:
+def fields_of(found: Mapping[Any, Value]) -> Fields:
     """What an operation map tells."""
     get = found.get
     return get("type"), get("f"), get("process"), get("time"), get("value"), found
 
 
-def objects(lines: Sequence[str]) -> list[Told | None]:
+def objects(lines: Sequence[str]) -> list[Fields | None]:
     """What every line tells that is one object, maybe with a comma behind it; None for lines that are not read here."""
     try:
         return _all(lines)
@@ -46,7 +46,7 @@ def objects(lines: Sequence[str]) -> list[Told | None]:
     return [each for place in range(0, len(lines), size) for each in objects(lines[place : place + size])]
 
 
-def _all(lines: Sequence[str]) -> list[Told | None]:
+def _all(lines: Sequence[str]) -> list[Fields | None]:
     """The same if all lines can be read here, a `ValueError` otherwise."""
     # Every line begins and ends an object, so that as many objects as lines are one a line.
     text = ("\n".join(lines) + "\n").replace("\r\n", "\n").replace("},\n", "}\n")
@@ -67,7 +67,7 @@ def _all(lines: Sequence[str]) -> list[Told | None]:
             return [(*_USUAL(each), each) for each in found]
     except (KeyError, TypeError):
         pass
-    return [told(meant(each)) for each in found]
+    return [fields_of(meant(each)) for each in found]
 
 
 def one(text: str) -> Mapping[Any, Value]:

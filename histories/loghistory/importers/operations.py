@@ -95,9 +95,9 @@ class Operations:
         get = operation.get
         self.tell((get("type"), get("f"), get("process"), get("time"), get("value"), operation))
 
-    def tell(self, told: tuple[Value, Value, Value, Value, Value, Mapping[str, Value]]) -> None:
+    def tell(self, fields: tuple[Value, Value, Value, Value, Value, Mapping[str, Value]]) -> None:
         """The same for type, f, process, time, value and what else the map has."""
-        word, f, process, given_time, value, rest = told
+        word, f, process, given_time, value, rest = fields
         kind = _TYPES.get(word) or _TYPES.get(_plain(word)) if isinstance(word, str) else None
         if kind is None:
             raise Malformed("type", f"{_named(word)} is no type of an operation", "invoke, ok, fail or info")
@@ -262,7 +262,7 @@ class Operations:
             offset = value[0] if is_pair(value) and not is_pair(opened.value) else None
             if type(value) is int and value != opened.value:
                 offset = value
-            return _told_offset(offset), None, None
+            return _known_offset(offset), None, None
         if f == "tail":
             _require_offset(value, optional=False)
             return value, None, None
@@ -406,7 +406,7 @@ def _sent(part: _Part, answer: Value, kind: str) -> int | None:
         return None
     fits = type(answer) is list and len(answer) == 3 and answer[0] == "send" and log_name(answer[1]) == part.log
     if fits and is_pair(answer[2]) and answer[2][1] == part.value:
-        return _told_offset(answer[2][0])
+        return _known_offset(answer[2][0])
     if fits and answer[2] == part.value:
         return None
     problem = f"{_named(answer)} does not answer the send of {_named(part.value)} to {part.log}"
@@ -466,7 +466,7 @@ def _require_offset(offset: Value, *, optional: bool) -> None:
     raise Malformed("value", f"{_named(offset)} is no offset", "offsets are integers from 0 on")
 
 
-def _told_offset(offset: Value) -> int | None:
+def _known_offset(offset: Value) -> int | None:
     """The offset that a write answered; Kafka says -1 for none where nothing was to be acknowledged."""
     if offset is None or (type(offset) is int and offset == UNTOLD):
         return None

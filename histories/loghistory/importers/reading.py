@@ -11,15 +11,15 @@ import msgspec
 import pyarrow as pa
 
 from ..errors import HistoryError, quote
-from ..intake import Intake
 from ..lines import Lines
+from ..quarantine import Quarantine
 from ..validity import Reason, flaws
+from .columnar_operations import FEWEST, ColumnarOperations
 from .edn import EdnError, flat_map, forms
 from .formats import LOG_LINE, ForeignFormat, log_operation
-from .many_operations import FEWEST, ManyOperations
-from .objects import Told, objects, one, renamed, told
-from .pieces import Piece, Pieces, Run
+from .objects import Fields, fields_of, objects, one, renamed
 from .shapes import Shapes
+from .splitter import Piece, Run, Splitter
 from .values import Malformed, Value
 
 _ROWS = 1 << 12
@@ -30,31 +30,31 @@ _TOLD = re.compile(rb":(?:invoke|ok|fail|info)(?![\w.-])")
 """What a line has that tells an operation."""
 _NO_OPERATION = "no operation in it"
 _NOTHING: Mapping[str, Value] = {}
-_Some: TypeAlias = tuple[Sequence[int], Sequence[Told], Sequence[str]]
+_Some: TypeAlias = tuple[Sequence[int], Sequence[Fields], Sequence[str]]
 """Some operations: the numbers of their lines, what they tell, their texts."""
 
 
 def read(
-    read_bytes: Callable[[int], bytes], file: str, intake: Intake, format_: ForeignFormat
+    read_bytes: Callable[[int], bytes], file: str, quarantine: Quarantine, format_: ForeignFormat
 ) -> Iterator[pa.RecordBatch]:
     """The events of a file as record batches of the schema.
 
-    ``read_bytes(n)`` gives up to n further bytes and none at the end. What has to be refused goes to ``intake``.
+    ``read_bytes(n)`` gives up to n further bytes and none at the end. What has to be refused goes to ``quarantine``.
     Memory is bounded by one operation and by the operations that are open.
     """
-    operations = ManyOperations()
+    operations = ColumnarOperations()
     taken = 0
     is_log = format_ is ForeignFormat.JEPSEN_LOG
-    for numbers, some, texts in _stretches(_told(read_bytes, file, intake, format_)):
+    for numbers, some, texts in _stretches(_fields(read_bytes, file, quarantine, format_)):
         if operations.rows.size >= _ROWS or (operations.rows.size and len(some) >= FEWEST):
             batch = _batch(operations.rows.batch(), file)
             yield batch
-            intake.take(batch.num_rows)
+            quarantine.take(batch.num_rows)
         made = operations.take_many(some)
         if made is not None:
             taken += len(some)
             yield _batch(made, file)
-            intake.take(made.num_rows)
+            quarantine.take(made.num_rows)
             continue
         for line, each, text in zip(numbers, some, texts, strict=True):
             try:
@@ -62,14 +62,14 @@ def read(
             except Malformed as error:
                 problem = HistoryError(file, line, error.field, error.problem, error.remedy)
                 raw = text if is_log else _map_in(text)
-                intake.refuse(Reason.WRONG_TYPE, problem, raw.encode("utf-8", "surrogatepass"))
+                quarantine.refuse(Reason.WRONG_TYPE, problem, raw.encode("utf-8", "surrogatepass"))
                 continue
             taken += 1
     if operations.rows.size:
         yield _batch(operations.rows.batch(), file)
     if not taken:
         remedy = f"name a history of operations, or say its format (one of {', '.join(ForeignFormat)})"
-        intake.refuse(Reason.NO_HEADER, HistoryError(file, None, None, _NO_OPERATION, remedy), b"")
+        quarantine.refuse(Reason.NO_HEADER, HistoryError(file, None, None, _NO_OPERATION, remedy), b"")
 
 
 def _batch(batch: pa.RecordBatch, file: str) -> pa.RecordBatch:
@@ -78,22 +78,24 @@ def _batch(batch: pa.RecordBatch, file: str) -> pa.RecordBatch:
     return batch
 
 
-def _stretches(told: Iterable[_Some]) -> Iterator[_Some]:
+def _stretches(fields: Iterable[_Some]) -> Iterator[_Some]:
     """The same in stretches of which each is taken at once or one by one."""
-    for numbers, some, texts in told:
+    for numbers, some, texts in fields:
         for begin in range(0, len(some), _ROWS):
             end = begin + _ROWS
             yield numbers[begin:end], some[begin:end], texts[begin:end]
 
 
-def _told(read_bytes: Callable[[int], bytes], file: str, intake: Intake, format_: ForeignFormat) -> Iterator[_Some]:
+def _fields(
+    read_bytes: Callable[[int], bytes], file: str, quarantine: Quarantine, format_: ForeignFormat
+) -> Iterator[_Some]:
     if format_ is ForeignFormat.JEPSEN_LOG:
-        yield from _Log(file, intake).read(read_bytes)
+        yield from _Log(file, quarantine).read(read_bytes)
         return
     is_json = format_ is ForeignFormat.JEPSEN_JSON
-    for piece in Pieces(read_bytes, file, intake, objects if is_json else Shapes().read, json=is_json):
+    for piece in Splitter(read_bytes, file, quarantine, objects if is_json else Shapes().read, json=is_json):
         if isinstance(piece, Run):
-            yield piece.lines, piece.told, piece.texts
+            yield piece.lines, piece.fields, piece.texts
             continue
         try:
             found = one(piece.text) if is_json else _edn_map(piece)
@@ -102,9 +104,9 @@ def _told(read_bytes: Callable[[int], bytes], file: str, intake: Intake, format_
             problem = HistoryError(
                 file, piece.line, None, f"not valid {what}, {quote(str(error))[1:-1]}", "correct what wrote it"
             )
-            intake.refuse(Reason.NOT_JSON, problem, piece.text.encode("utf-8", "surrogatepass"))
+            quarantine.refuse(Reason.NOT_JSON, problem, piece.text.encode("utf-8", "surrogatepass"))
             continue
-        yield [piece.line], [told(found)], [piece.text]
+        yield [piece.line], [fields_of(found)], [piece.text]
 
 
 def _edn_map(piece: Piece) -> Mapping[str, Value]:
@@ -117,20 +119,20 @@ def _edn_map(piece: Piece) -> Mapping[str, Value]:
 class _Log:
     """What the lines of a log tell; lines that tell no operation say nothing."""
 
-    def __init__(self, file: str, intake: Intake) -> None:
+    def __init__(self, file: str, quarantine: Quarantine) -> None:
         self._file = file
-        self._intake = intake
+        self._quarantine = quarantine
         self._known: dict[str, list[Value]] = {}
         """Forms behind the words of an operation, as they were read before."""
 
     def read(self, read_bytes: Callable[[int], bytes]) -> Iterator[_Some]:
-        lines = Lines(read_bytes, lambda _: True, self._file, self._intake)
+        lines = Lines(read_bytes, lambda _: True, self._file, self._quarantine)
         for block in lines:
             data = block.data.removeprefix(codecs.BOM_UTF8) if block.number == 1 else block.data
             if _TOLD.search(data) is not None:
                 yield from self._block(block.number, data)
         if lines.broken is not None:
-            self._intake.refuse(lines.broken.reason, lines.broken.error, lines.tail)
+            self._quarantine.refuse(lines.broken.reason, lines.broken.error, lines.tail)
 
     def _block(self, first: int, data: bytes) -> Iterator[_Some]:
         try:
@@ -143,9 +145,9 @@ class _Log:
         found = LOG_LINE.findall("\n".join(texts))
         if len(found) != len(texts):
             # No line has two matches, for a match goes on to the end of its line.
-            told = [place for place, text in enumerate(texts) if LOG_LINE.search(text) is not None]
-            numbers, texts = [first + place for place in told], [texts[place] for place in told]
-        yield from self._told(numbers, [log_operation(groups) for groups in found], texts)
+            found_at = [place for place, text in enumerate(texts) if LOG_LINE.search(text) is not None]
+            numbers, texts = [first + place for place in found_at], [texts[place] for place in found_at]
+        yield from self._fields(numbers, [log_operation(groups) for groups in found], texts)
 
     def _line(self, number: int, line: bytes) -> Iterator[_Some]:
         """A line of a block that is not all UTF-8."""
@@ -155,14 +157,14 @@ class _Log:
             text = line.decode()
         except UnicodeDecodeError:
             error = HistoryError(self._file, number, None, "the text is not valid UTF-8", "save the file as UTF-8")
-            self._intake.refuse(Reason.NOT_UTF8, error, line)
+            self._quarantine.refuse(Reason.NOT_UTF8, error, line)
             return
-        yield from self._told([number], list(map(log_operation, LOG_LINE.findall(text))), [text])
+        yield from self._fields([number], list(map(log_operation, LOG_LINE.findall(text))), [text])
 
-    def _told(
+    def _fields(
         self, numbers: Sequence[int], operations: Sequence[tuple[str, str, str, str]], texts: Sequence[str]
     ) -> Iterator[_Some]:
-        told: list[Told] = []
+        fields: list[Fields] = []
         begin = 0
         for place, (process, kind, f, rest) in enumerate(operations):
             try:
@@ -170,16 +172,18 @@ class _Log:
             except EdnError as problem:
                 if kind in ("fail", "info"):
                     # Why it failed is told to people, in words of all sorts.
-                    told.append((kind, f, _process(process), None, None, {"error": rest.strip()}))
+                    fields.append((kind, f, _process(process), None, None, {"error": rest.strip()}))
                     continue
-                yield numbers[begin:place], told, texts[begin:place]
-                told, begin = [], place + 1
+                yield numbers[begin:place], fields, texts[begin:place]
+                fields, begin = [], place + 1
                 error = HistoryError(self._file, numbers[place], "value", str(problem), "correct what wrote it")
-                self._intake.refuse(Reason.NOT_JSON, error, texts[place].encode())
+                self._quarantine.refuse(Reason.NOT_JSON, error, texts[place].encode())
                 continue
             value = given[0] if given else None
-            told.append((kind, f, _process(process), None, value, {"error": given[1]} if len(given) > 1 else _NOTHING))
-        yield numbers[begin:], told, texts[begin:]
+            fields.append(
+                (kind, f, _process(process), None, value, {"error": given[1]} if len(given) > 1 else _NOTHING)
+            )
+        yield numbers[begin:], fields, texts[begin:]
 
     def _forms(self, rest: str) -> list[Value]:
         given = self._known.get(rest)

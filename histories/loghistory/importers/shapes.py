@@ -19,7 +19,7 @@ from .edn import places
 from .plain_values import BAD, PlainValues
 from .values import Value
 
-Told: TypeAlias = tuple[str, str, int, int | None, Value, dict[str, Value]]
+Fields: TypeAlias = tuple[str, str, int, int | None, Value, dict[str, Value]]
 """What a line tells: type, f, process, time, value, and the members besides them."""
 
 _MOST_SHAPES = 8
@@ -66,20 +66,20 @@ class Shapes:
         self._failures = 0
         self._values = PlainValues()
 
-    def read(self, lines: Sequence[str]) -> list[Told | None]:
+    def read(self, lines: Sequence[str]) -> list[Fields | None]:
         """What every line tells that is one map and no more; None for lines that are not read here."""
-        found: list[Told | None] = [None] * len(lines)
+        found: list[Fields | None] = [None] * len(lines)
         left: Sequence[int] = range(len(lines))
         tried = 0
         while left:
             some = lines if len(left) == len(lines) else [lines[place] for place in left]
             if tried == len(self._shapes) and not self._learn(some):
                 break
-            told = self._told(self._shapes[tried], some)
-            if len(told) == len(lines) and None not in told:
-                return told
+            fields = self._fields(self._shapes[tried], some)
+            if len(fields) == len(lines) and None not in fields:
+                return fields
             missed = []
-            for place, each in zip(left, told, strict=True):
+            for place, each in zip(left, fields, strict=True):
                 if each is None:
                     missed.append(place)
                 else:
@@ -102,7 +102,7 @@ class Shapes:
             self._failures += 1
         return False
 
-    def _told(self, shape: _Shape, lines: Sequence[str]) -> list[Told | None]:
+    def _fields(self, shape: _Shape, lines: Sequence[str]) -> list[Fields | None]:
         rows = shape.pattern.findall("\n".join(lines) + "\n")
         kind = itemgetter(shape.keys.index("type"))
         matched: list[int] | None = None
@@ -130,13 +130,13 @@ class Shapes:
             rest = [dict(zip(names, row, strict=True)) for row in zip(*(read for _, read in others), strict=True)]
         times = map(int, given["time"]) if "time" in given else repeat(None)
         columns = (given["type"], given["f"], map(int, given["process"]), times, values, rest)
-        told: list[Told | None] = list(zip(*columns, strict=False))
+        fields: list[Fields | None] = list(zip(*columns, strict=False))
         for place in bad:
-            told[place] = None
+            fields[place] = None
         if matched is None:
-            return told
-        found: list[Told | None] = [None] * len(lines)
-        for place, each in zip(matched, told, strict=True):
+            return fields
+        found: list[Fields | None] = [None] * len(lines)
+        for place, each in zip(matched, fields, strict=True):
             found[place] = each
         return found
 

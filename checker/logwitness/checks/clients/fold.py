@@ -40,10 +40,10 @@ from ..faults import Faults, empty_faults, fault_code, note_fault, with_fault_ro
 from ..findings import Findings, KernelFold, report
 from ..hashing import all_grown, empty_table, roomy, row_of
 from ..kernel import kernel
-from .ending import Ending
+from .at_end import AtEnd
+from .per_event import acknowledge, gap, invoke, observe
 from .rules import CHECKS, SENTENCES, STALE_TAIL
 from .state import KNOWN_GAPS, NONE, Bound, Clients, Gaps, Known, Tables, Values, blank, fill, gap_room
-from .told import acknowledge, gap, invoke, observe
 
 
 @kernel
@@ -162,7 +162,7 @@ class ClientsFold(KernelFold):
         self._known = Known(**{name: np.array([number], dtype=np.int64) for name, number in start.items()})
         seen = [np.full(KNOWN_GAPS, NULL, dtype=np.int64) for _ in range(2)]
         self._gaps = gap_room(0, *seen)
-        self._ending = Ending()
+        self._at_end = AtEnd()
 
     def run(self, columns: Columns) -> None:
         """Judge the events."""
@@ -171,7 +171,7 @@ class ClientsFold(KernelFold):
         rows = int(np.count_nonzero(kinds <= FAIL))
         self._make_room(rows, len(kinds) - rows, compiled)
         if int(np.count_nonzero(kinds == COMPACT)):
-            self._ending.compacted(columns, kinds == COMPACT)
+            self._at_end.compacted(columns, kinds == COMPACT)
         _scan.form(compiled)(
             columns,
             self._tables,
@@ -183,7 +183,7 @@ class ClientsFold(KernelFold):
             self._faults,
             self.found,
         )
-        self._ending.take_gaps(self._gaps, int(self._known.gaps[0]))
+        self._at_end.take_gaps(self._gaps, int(self._known.gaps[0]))
         self._known.gaps[0] = 0
 
     def _make_room(self, rows: int, others: int, compiled: bool) -> None:
@@ -202,12 +202,12 @@ class ClientsFold(KernelFold):
 
     def finish(self) -> Verdicts:
         """What the whole history shows: losses, gaps, failed appends that were read; then the outcomes."""
-        self._ending.judge(self._values, self._known, self._faults, self.found, self.setting.compiled)
+        self._at_end.judge(self._values, self._known, self._faults, self.found, self.setting.compiled)
         return super().finish()
 
     def losses(self) -> tuple[Loss, ...] | None:
         """Acknowledged appends that the final read did not return; None without one."""
-        return self._ending.losses(self.setting.words)
+        return self._at_end.losses(self.setting.words)
 
 
 _KINDS = frozenset(

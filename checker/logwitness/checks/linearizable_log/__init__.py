@@ -13,17 +13,17 @@ the suffix minimum of l. Offsets below the end that nobody named are holes; appe
 the order of their invocation: they have no deadline and l does not decrease, so no other order does better. Prefix
 maximum and suffix minimum are associative, which lets one log be split by ranges of offsets.
 
-`judging` is the algorithm, over arrays; `bounds` its comparison of e with l, and how it is put together from ranges of
-offsets; `fold` finds the arrays in a history, with the loop in `told` and the state in `state`. Only what acks=all (or
-no acks level at all) promises is judged. Times are closed intervals: what happens at equal time stamps is concurrent.
+`algorithm` works on arrays; `bounds` compares e with l, and puts the comparison together from ranges of offsets; `fold`
+finds the arrays in a history, with the loop in `per_event` and the state in `state`. Only what acks=all (or no acks
+level at all) promises is judged. Times are closed intervals: what happens at equal time stamps is concurrent.
 A history whose clock stands still is ordered by ``seq``.
 
 What is left to `clients`: anomalies by their names, and everything about the other acks levels.
 """
 
+from .algorithm import Appends, Judgement, Outcome, Reads, judge
 from .bounds import NEVER, Bounds, Ends, Range, merge, range_of
 from .fold import CHECK, FAMILY
-from .judging import Appends, Judgement, Outcome, Reads, judge
 
 __all__ = [
     "CHECK",

@@ -1,8 +1,8 @@
 """Times that bound when entries came, compared along the log: at once, or range by range of offsets.
 
 A bound is e or l of some offset (see the package). The log is linearizable iff no e is greater than an l of its own
-place or of one behind it; what is found is told as pairs of such bounds. `range_of` gives what the comparison of one
-range of offsets says and leaves to others, `merge` puts two neighbours together. Merging is associative, so any tree
+place or of one behind it; a violation is a pair of such bounds. `range_of` gives what the comparison of one range of
+offsets says and leaves to others, `merge` puts two neighbours together. Merging is associative, so any tree
 of ranges gives the verdict of the whole log. Source: history-checks.md, "Linearizable log", step 5.
 """
 
@@ -20,7 +20,7 @@ NEVER = np.int64((1 << 63) - 1)
 """The completion of an operation whose outcome is unknown."""
 ALWAYS = np.int64(-(1 << 63))
 
-Told = tuple[str, tuple[int, ...]]
+Described = tuple[str, tuple[int, ...]]
 """A sentence, and the ``seq`` of the events that show it."""
 
 
@@ -61,13 +61,13 @@ class Violations:
     def __init__(self, keep: int) -> None:
         self.keep = keep
         self.count = 0
-        self.told: list[Told] = []
+        self.kept: list[Described] = []
 
     def add(self, sentence: str, events: list[int]) -> None:
         """One more."""
         self.count += 1
-        if len(self.told) < self.keep:
-            self.told.append((sentence + ".", tuple(sorted({int(seq) for seq in events if seq >= 0}))))
+        if len(self.kept) < self.keep:
+            self.kept.append((sentence + ".", tuple(sorted({int(seq) for seq in events if seq >= 0}))))
 
     def each(self, mask: Array, word: Callable[[int], tuple[str, list[int]]]) -> None:
         """One for every true place of ``mask``, worded by a function of the place."""
@@ -102,7 +102,7 @@ class Range(msgspec.Struct, frozen=True):
 
     violated: int
     """Pairs of bounds found wrong so far; a pair across ranges counts once a merge."""
-    violations: tuple[Told, ...]
+    violations: tuple[Described, ...]
     high: Extreme | None
     """Its greatest e; None: it has none."""
     low: Extreme | None
@@ -178,14 +178,14 @@ def _worded(late: Extreme, soon: Extreme) -> tuple[str, list[int]]:
 def range_of(earliest: Bounds, latest: Bounds, ends: Ends, *, keep: int = 10) -> Range:
     """What one range of offsets says: ``earliest`` and ``latest`` of its entries, and the ends at its offsets.
 
-    Rows may come in any order. ``keep`` violations are told, all are counted.
+    Rows may come in any order. ``keep`` violations are described, all are counted.
     """
     found = Violations(keep)
     e, l_ = _lines(earliest, latest, ends)
     _compare(e, l_, found)
     high = _extreme(e, np.argmax(e.time)) if len(e.time) else None
     low = _extreme(l_, len(l_.time) - 1 - np.argmin(l_.time[::-1])) if len(l_.time) else None
-    return Range(found.count, tuple(found.told), high, low)
+    return Range(found.count, tuple(found.kept), high, low)
 
 
 def merge(left: Range, right: Range, *, keep: int = 10) -> Range:
@@ -198,5 +198,5 @@ def merge(left: Range, right: Range, *, keep: int = 10) -> Range:
         high = right.high
     if low is None or (left.low is not None and left.low.time < low.time):
         low = left.low
-    told = (*left.violations, *found.told, *right.violations)
-    return Range(left.violated + found.count + right.violated, told[:keep], high, low)
+    kept = (*left.violations, *found.kept, *right.violations)
+    return Range(left.violated + found.count + right.violated, kept[:keep], high, low)

@@ -10,10 +10,10 @@ from ..codes import NULL, OBSERVE
 from ..columns import Columns, Ints
 from ..contract import Check, Family, Setting, Verdicts, Violation, outcome
 from ..hashing import all_grown, empty_table, roomy
+from .algorithm import Entries, Values, distinct, judge_log
 from .bounds import Ends
-from .judging import Entries, Values, distinct, judge_log
+from .per_event import listen
 from .state import ACKED, LOOSE, NONE, Empty, Given, Known, Lengths, More, Named, Open, Tables, blank, fill
-from .told import listen
 
 CHECK = Check(
     "linearizable-log",

@@ -1,4 +1,4 @@
-"""Each thing a client asks or is told, judged as it comes; what needs the end of the history is in `ending`."""
+"""Each thing a client asks or is told, judged as it comes; what needs the end of the history is in `at_end`."""
 
 from __future__ import annotations
 

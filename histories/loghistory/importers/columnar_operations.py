@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from .objects import Told
+from .objects import Fields
 from .operations import FAIL, INFO, INVOKE, KEYED, OK, OURS, SILENT, Opened, Operations, is_keyed, is_pair, reason_of
 from .rows import batch_of
 from .values import Malformed, Value, as_json, log_name
@@ -36,25 +36,25 @@ class _NotPlain(Exception):  # noqa: N818
     """The operations have to be taken one by one."""
 
 
-class ManyOperations(Operations):
+class ColumnarOperations(Operations):
     """`Operations` that takes many at once where it can."""
 
-    def take_many(self, told: Sequence[Told]) -> pa.RecordBatch | None:
+    def take_many(self, fields: Sequence[Fields]) -> pa.RecordBatch | None:
         """The events of operations that all are plain and right; None for others, of which nothing is taken.
 
         There must be no ``rows`` left from before.
         """
-        if len(told) < FEWEST or self._is_log or self._are_logs:
+        if len(fields) < FEWEST or self._is_log or self._are_logs:
             return None
         try:
-            return self._plain(told)
+            return self._plain(fields)
         except (_NotPlain, Malformed, TypeError, LookupError, OverflowError):
             return None
 
-    def _plain(self, told: Sequence[Told]) -> pa.RecordBatch:
-        fs: Sequence[str] = [each[1] for each in told]
+    def _plain(self, fields: Sequence[Fields]) -> pa.RecordBatch:
+        fs: Sequence[str] = [each[1] for each in fields]
         words = {f: _word(f) for f in set(fs)}
-        kinds, _, processes, times, values, rests = zip(*told, strict=True)
+        kinds, _, processes, times, values, rests = zip(*fields, strict=True)
         members = set().union(*rests)
         _require(members.isdisjoint(_MEMBERS_NOT_PLAIN) and set(map(type, processes)) == {int})
         keys = [rest.get("key", _NO_KEY) for rest in rests] if "key" in members else [_NO_KEY] * len(fs)

@@ -25,7 +25,7 @@ MAX_BAD = 1 << 20
 """A lenient reading is given up after so many refusals if they are more than the good events."""
 
 
-class Intake(Protocol):
+class Quarantine(Protocol):
     """Where a reader reports what it refuses."""
 
     def refuse(self, reason: Reason, error: HistoryError, raw: bytes) -> None:

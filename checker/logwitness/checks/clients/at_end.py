@@ -25,7 +25,7 @@ _GAP_FIELDS = 6
 LOW, HIGH, SEQ, BEFORE, ROW, INVOKED = range(_GAP_FIELDS)
 
 
-class Ending:
+class AtEnd:
     """Collects gaps while the history is read, and judges once it has ended."""
 
     def __init__(self) -> None:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..columns import Array, Ints
-from .bounds import ALWAYS, Bounds, Ends, Told, Violations, ascending, compare
+from .bounds import ALWAYS, Bounds, Described, Ends, Violations, ascending, compare
 
 
 class Outcome(IntEnum):
@@ -25,7 +25,7 @@ class Outcome(IntEnum):
 
 
 class Appends(NamedTuple):
-    """One row an append: its value, times and how it ended; ``offset`` and ``last`` are -1 where it was not told."""
+    """One row per append: value, times, how it ended; ``offset`` and ``last`` are -1 where the answer named none."""
 
     value: Ints
     invoked: Ints
@@ -71,7 +71,7 @@ class Entries(NamedTuple):
         """Those that ``mask`` selects, by truth or by position."""
         return Entries(*(column[mask] for column in self))
 
-    def told(self, sentence: str, i: int, seq: int) -> tuple[str, list[int]]:
+    def sentence(self, sentence: str, i: int, seq: int) -> tuple[str, list[int]]:
         """A sentence about the value and offset of entry ``i``, with its event and one more."""
         return "Value " + sentence.format(self.value[i], self.offset[i]), [int(seq), int(self.latest_seq[i])]
 
@@ -82,7 +82,7 @@ class Judgement:
 
     judged: int
     """Entries and ends."""
-    violations: tuple[Told, ...]
+    violations: tuple[Described, ...]
     """The first ones, as sentence and events."""
     violated: int
     excused: int
@@ -96,7 +96,7 @@ def judge(
 
     ``dense`` says that every offset holds an entry of one of the appends. Otherwise a hole may be filled with anything
     (control records, what was compacted, entries of other writers) and is left out. ``once`` says that a value is at
-    one offset at most. ``keep`` violations are told, all are counted. Cost: a few sorts.
+    one offset at most. ``keep`` violations are described, all are counted. Cost: a few sorts.
     """
     values = _values(appends)
     entries = _entries(appends, reads, values)
@@ -104,17 +104,19 @@ def judge(
 
 
 def judge_log(
-    values: Values, entries: Entries, ends: Ends, told_ends: int, *, dense: bool, once: bool, keep: int
+    values: Values, entries: Entries, ends: Ends, judged_ends: int, *, dense: bool, once: bool, keep: int
 ) -> Judgement:
-    """Judge one log, put together by value and by offset; ``told_ends`` is how many ends there were in all."""
+    """Judge one log, put together by value and by offset; ``judged_ends`` is how many ends there were in all."""
     found = Violations(keep)
     entries = in_order(entries)
     _conflicts(entries, once, found)
     known = entries.row >= 0
-    found.each(~known, lambda i: entries.told("{} was read at offset {} but never appended", i, -1))
+    found.each(~known, lambda i: entries.sentence("{} was read at offset {} but never appended", i, -1))
     failed = _taken(values.failed, entries.row, known, False)
     invoked_seq = _taken(values.invoked_seq, entries.row, known, -1)
-    found.each(failed, lambda i: entries.told("{} was read at offset {} although its append failed", i, invoked_seq[i]))
+    found.each(
+        failed, lambda i: entries.sentence("{} was read at offset {} although its append failed", i, invoked_seq[i])
+    )
 
     earliest = Bounds(entries.offset, _taken(values.invoked, entries.row, known, ALWAYS), invoked_seq)
     counted = ends.offset[ends.reaches]
@@ -136,7 +138,7 @@ def judge_log(
         earliest = earliest.and_also(Bounds(holes, values.invoked[filled], values.invoked_seq[filled]))
     compare(earliest, Bounds(entries.offset, entries.latest, entries.latest_seq), ends, found)
     excused = 0 if dense else len(starts)
-    return Judgement(len(entries.offset) + told_ends, tuple(found.told), found.count, excused)
+    return Judgement(len(entries.offset) + judged_ends, tuple(found.kept), found.count, excused)
 
 
 def _values(appends: Appends) -> Values:
@@ -157,16 +159,16 @@ def _values(appends: Appends) -> Values:
 
 def _entries(appends: Appends, reads: Reads, values: Values) -> Entries:
     """What acknowledgements and reads say is where, each entry once."""
-    told = (appends.outcome == Outcome.OK) & (appends.offset >= 0)
-    value = np.concatenate([appends.value[told], reads.value])
+    placed = (appends.outcome == Outcome.OK) & (appends.offset >= 0)
+    value = np.concatenate([appends.value[placed], reads.value])
     places, known = found_in(values.value, value)
     return distinct(
         Entries(
-            np.concatenate([appends.offset[told], reads.offset]),
-            np.concatenate([appends.last[told], reads.last]),
+            np.concatenate([appends.offset[placed], reads.offset]),
+            np.concatenate([appends.last[placed], reads.last]),
             value,
-            np.concatenate([appends.completed[told], reads.completed]),
-            np.concatenate([appends.completed_seq[told], reads.completed_seq]),
+            np.concatenate([appends.completed[placed], reads.completed]),
+            np.concatenate([appends.completed_seq[placed], reads.completed_seq]),
             np.where(known, places, -1),
         )
     )
@@ -196,7 +198,7 @@ def _conflicts(entries: Entries, once: bool, found: Violations) -> None:
     overlap[1:] = entries.offset[1:] <= np.maximum.accumulate(entries.last)[:-1]
     found.each(
         overlap,
-        lambda i: entries.told(
+        lambda i: entries.sentence(
             f"{entries.value[i - 1]} and value {{}} are both at offset {{}}", i, entries.latest_seq[i - 1]
         ),
     )
@@ -212,7 +214,7 @@ def _conflicts(entries: Entries, once: bool, found: Violations) -> None:
     before, after = order[again], order[again + 1]
     found.each(
         np.ones(len(again), dtype=bool),
-        lambda k: entries.told(
+        lambda k: entries.sentence(
             f"{{}} is at offset {entries.offset[before[k]]} and at offset {{}}", after[k], entries.latest_seq[before[k]]
         ),
     )

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..errors import HistoryError, quote
-from ..intake import Intake
 from ..lines import BLOCK, MAX_LINE, BrokenStream
+from ..quarantine import Quarantine
 from ..validity import Reason
 from .edn import MAX_DEPTH, words
 from .objects import is_shallow
@@ -57,7 +57,7 @@ class Run:
     """Maps that were read at once: the numbers of their lines, what they tell, their texts or those of their lines."""
 
     lines: Sequence[int]
-    told: Sequence[Any]
+    fields: Sequence[Any]
     texts: Sequence[str]
 
 
@@ -94,7 +94,7 @@ class _Text:
         return text if data or text else None
 
 
-class Pieces:
+class Splitter:
     """The maps of a stream; ``json`` says which of the two syntaxes it is in.
 
     ``at_once`` is given many lines and says of each what it tells, if it is one map and no more, or None. What it
@@ -105,19 +105,19 @@ class Pieces:
         self,
         read_bytes: Callable[[int], bytes],
         file: str,
-        intake: Intake,
+        quarantine: Quarantine,
         at_once: Callable[[Sequence[str]], Sequence[Any]],
         *,
         json: bool,
     ) -> None:
         self._read_at_once = at_once
         self._first_read = 1
-        self._told: Sequence[Any] = ()
+        self._ready: Sequence[Any] = ()
         self._texts: Sequence[str] = ()
         """Of lines that were read at once: the number of the first, what they tell, their texts."""
         self._source = _Text(read_bytes, file)
         self._file = file
-        self._intake = intake
+        self._quarantine = quarantine
         self._significant = _JSON if json else _EDN
         self._json = json
         self._text = ""
@@ -227,7 +227,7 @@ class Pieces:
                     start = place
         broken = self._source.broken
         if broken is not None:
-            self._intake.refuse(broken.reason, broken.error, self._text[start : start + 4096].encode())
+            self._quarantine.refuse(broken.reason, broken.error, self._text[start : start + 4096].encode())
         elif stack or outer or (match is not None and match[0] == '"'):
             remedy = "record it again, or read what is before with --lenient"
             where = start if stack else len(self._text)
@@ -275,24 +275,24 @@ class Pieces:
         if (not begin and behind) or not _BEFORE.fullmatch(self._text, begin, start):
             return None, start
         number = self._line_of(begin)
-        if not self._first_read <= number < self._first_read + len(self._told):
+        if not self._first_read <= number < self._first_read + len(self._ready):
             end = self._text.rfind("\n", start) + 1
             self._first_read = number
             count = self._text.count("\n", begin, end)
             if count * _SHORTEST > end - begin:
-                self._texts, self._told = (), [None] * count
+                self._texts, self._ready = (), [None] * count
             else:
                 self._texts = self._text[begin:end].split("\n")[:-1]
-                self._told = self._read_at_once(self._texts)
+                self._ready = self._read_at_once(self._texts)
         first = number - self._first_read
         try:
-            last = self._told.index(None, first)
+            last = self._ready.index(None, first)
         except ValueError:
-            last = len(self._told)
+            last = len(self._ready)
         if first >= last:
             return None, start
         texts = self._texts[first:last]
-        run = Run(range(number, number + last - first), self._told[first:last], texts)
+        run = Run(range(number, number + last - first), self._ready[first:last], texts)
         return run, begin + sum(map(len, texts)) + len(texts)
 
     def _on_one_line(self, start: int) -> tuple[Run | None, int]:
@@ -310,11 +310,11 @@ class Pieces:
             ends.append(place)
         if len(texts) < 2:
             return None, start
-        told = self._read_at_once(texts)
-        count = told.index(None) if None in told else len(told)
+        fields = self._read_at_once(texts)
+        count = fields.index(None) if None in fields else len(fields)
         if not count:
             return None, start
-        return Run([self._line_of(start)] * count, told[:count], texts[:count]), ends[count - 1]
+        return Run([self._line_of(start)] * count, fields[:count], texts[:count]), ends[count - 1]
 
     def _fine(self, text: str) -> bool:
         """Whether a map that was cut in one go is as if cut bracket by bracket: EDN is told by the reader of forms."""
@@ -375,4 +375,4 @@ class Pieces:
 
     def _refuse(self, place: int, reason: Reason, problem: str, remedy: str) -> None:
         error = HistoryError(self._file, self._line_of(place), None, problem, remedy)
-        self._intake.refuse(reason, error, self._text[place : place + 4096].encode("utf-8", "surrogatepass"))
+        self._quarantine.refuse(reason, error, self._text[place : place + 4096].encode("utf-8", "surrogatepass"))

@@ -16,7 +16,7 @@ from loghistory import SCHEMA
 from logwitness.checks.columns import Columns, Ints, Reader
 from logwitness.checks.contract import Outcome, Setting, Verdict
 from logwitness.checks.linearizable_log import FAMILY
-from logwitness.pipeline.one_after_another import judge_together
+from logwitness.pipeline.concatenated_logs import judge_together
 
 Rows = list[dict[str, Any]]
 SETTING = Setting(())

@@ -11,7 +11,7 @@ import pyarrow as pa
 T = TypeVar("T")
 
 
-def ahead(pieces: Iterable[T]) -> Iterator[T]:
+def read_ahead(pieces: Iterable[T]) -> Iterator[T]:
     """The same pieces, each made while the one before it is in use. What making one raises is raised here.
 
     A process that gives Arrow one thread (``pyarrow.set_cpu_count``), such as one of several workers of a machine,
