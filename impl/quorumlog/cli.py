@@ -22,6 +22,8 @@ from rich.console import Console
 from rich.table import Table
 
 from loghistory import Format, HistoryError
+from quorumlog.durations import format_duration, parse_duration
+from quorumlog.faults import FaultPlanError, Plan, plan_from_json
 from quorumlog.hunt import RUN_SECONDS
 from quorumlog.hunt import hunt as run_hunt
 from quorumlog.judging import Candidate, NoJudgeError, Rejection, load_judge, show_again, shrunk
@@ -35,8 +37,6 @@ from quorumlog.simulation.configuration import (
     ConfigurationError,
     configuration_from_json,
 )
-from quorumlog.simulation.durations import format_duration, parse_duration
-from quorumlog.simulation.faults import FaultPlanError, Plan, plan_from_json
 from quorumlog.simulation.raft_cluster import Outcome
 from quorumlog.simulation.runs import save_run
 from quorumlog.simulation.runs import simulate as play

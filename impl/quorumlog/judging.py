@@ -18,11 +18,11 @@ from typing import Any
 import pyarrow as pa
 from msgspec.structs import replace
 
+from quorumlog.faults import Plan, plan_to_json, shrink
 from quorumlog.mutants import MUTANTS
 from quorumlog.raft.core import RaftCore
 from quorumlog.rules_file import core_of
 from quorumlog.simulation.configuration import ClusterConfiguration
-from quorumlog.simulation.faults import Plan, plan_to_json, shrink
 from quorumlog.simulation.raft_node import CoreFactory
 from quorumlog.simulation.runs import simulate
 from quorumlog.simulation.settings import SETTINGS

@@ -21,12 +21,12 @@ from msgspec.structs import replace
 
 from loghistory import Format, Manifest, open_run, write_run
 from loghistory.schema import CLIENT_KINDS
+from quorumlog.durations import MILLISECOND, SECOND
 from quorumlog.hunt import hunt
 from quorumlog.judging import Candidate, Rejection, judge_run, load_judge, shrunk
 from quorumlog.mutants import MUTANTS
 from quorumlog.mutants.mutant import Mutant
 from quorumlog.simulation.configuration import ClusterConfiguration
-from quorumlog.simulation.durations import MILLISECOND, SECOND
 from quorumlog.simulation.runs import made_by, simulate
 from quorumlog.simulation.settings import SETTINGS
 

@@ -32,10 +32,10 @@ import pytest
 from msgspec.structs import replace
 
 from loghistory import MemorySink, Recorder
+from quorumlog.durations import MILLISECOND, SECOND, parse_duration
 from quorumlog.judging import judge_table
 from quorumlog.raft.messages import AnyMessage
 from quorumlog.simulation.configuration import ClusterConfiguration, DiskTiming, NodeTiming, WorkloadMix
-from quorumlog.simulation.durations import MILLISECOND, SECOND, parse_duration
 from quorumlog.simulation.raft_cluster import RaftCluster
 from quorumlog.simulation.workload import Client
 from quorumlog.storage.batch import BatchKind

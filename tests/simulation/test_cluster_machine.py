@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from loghistory import MemorySink, Recorder
+from quorumlog.durations import MILLISECOND, SECOND
+from quorumlog.faults import Fault
 from quorumlog.judging import judge_table
 from quorumlog.simulation.configuration import ClusterConfiguration, DiskTiming, WorkloadMix
-from quorumlog.simulation.durations import MILLISECOND, SECOND
-from quorumlog.simulation.faults import Fault
 from quorumlog.simulation.raft_cluster import RaftCluster
 from quorumlog.simulation.workload import Client
 

@@ -7,12 +7,11 @@ from collections.abc import Sequence
 
 import pytest
 
-from quorumlog.simulation.faults import (
+from quorumlog.faults import (
     KINDS,
     Fault,
     FaultMix,
     FaultPlanError,
-    Injector,
     Plan,
     Target,
     generate,
@@ -20,6 +19,7 @@ from quorumlog.simulation.faults import (
     plan_to_json,
     shrink,
 )
+from quorumlog.simulation.injector import Injector
 from quorumlog.simulation.loop import Simulation, derived_random
 
 SECOND = 1_000_000_000

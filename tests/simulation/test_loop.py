@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quorumlog.simulation.durations import format_duration, parse_duration
+from quorumlog.durations import format_duration, parse_duration
 from quorumlog.simulation.host import Host
 from quorumlog.simulation.loop import LimitReachedError, Simulation
 

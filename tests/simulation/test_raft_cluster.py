@@ -13,14 +13,14 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from quorumlog.durations import MILLISECOND, SECOND
+from quorumlog.faults import KINDS, Fault
 from quorumlog.simulation.configuration import (
     ClusterConfiguration,
     ConfigurationError,
     configuration_from_json,
     configuration_to_json,
 )
-from quorumlog.simulation.durations import MILLISECOND, SECOND
-from quorumlog.simulation.faults import KINDS, Fault
 from quorumlog.simulation.runs import simulate
 from quorumlog.simulation.settings import SETTINGS
 

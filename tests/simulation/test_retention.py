@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from loghistory import MemorySink, Recorder
+from quorumlog.durations import MILLISECOND
 from quorumlog.judging import judge_table
-from quorumlog.simulation.durations import MILLISECOND
 from quorumlog.simulation.raft_cluster import RaftCluster
 from quorumlog.simulation.settings import SETTINGS
 

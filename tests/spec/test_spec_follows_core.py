@@ -18,11 +18,11 @@ from loghistory import Format, Manifest, MemorySink, Recorder, open_run, write_r
 from logspec.recording import Trace, read_traces
 from logspec.toolchain import find_toolchain
 from logspec.traces import Campaign, follow_traces
+from quorumlog.durations import MILLISECOND, SECOND
+from quorumlog.faults import Fault
 from quorumlog.mutants import MUTANTS
 from quorumlog.raft.core import RaftCore
 from quorumlog.simulation.configuration import ClusterConfiguration, DiskTiming, WorkloadMix
-from quorumlog.simulation.durations import MILLISECOND, SECOND
-from quorumlog.simulation.faults import Fault
 from quorumlog.simulation.raft_cluster import RaftCluster
 from quorumlog.simulation.raft_node import CoreFactory
 

@@ -24,12 +24,12 @@ from rich.console import Console
 from rich.table import Table
 
 from loghistory import HistoryError, Kind, open_run
+from quorumlog.durations import parse_duration
 from quorumlog.node.disturbance import CHOICES
 from quorumlog.node.supervisor import ClusterError
 from quorumlog.node.trial import Ending, Setting, play
 from quorumlog.node.workload import Load
 from quorumlog.run_directory import NoRoomError, check_command, check_room
-from quorumlog.simulation.durations import parse_duration
 
 _ACKS = {-1: "all", 1: "leader", 0: "none"}
 _OPERATIONS = {

@@ -1,6 +1,6 @@
 """What goes wrong in a run of real processes, and when: a plan drawn from the seed, and what carries it out.
 
-The plan is the simulator's (`quorumlog.simulation.faults`), limited to what can be done to a process: ``kill``
+The plan is the simulator's (`quorumlog.faults`), limited to what can be done to a process: ``kill``
 (SIGKILL, started again at the end), ``pause`` (SIGSTOP), and cut links: ``partition`` (both directions), ``mute``
 (nobody hears the node) and ``deafen`` (it hears nobody). Times are real, so the same seed gives the same plan and not
 the same run.
@@ -15,9 +15,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from loghistory.schema import Kind
+from quorumlog.faults import Fault, Plan, Target
 from quorumlog.node.supervisor import Cluster, ClusterError, Pair
 from quorumlog.node.workload import Register
-from quorumlog.simulation.faults import Fault, Plan, Target
 
 CHOICES: dict[str, tuple[tuple[str, str], ...]] = {
     "kill": (("kill", "any"), ("kill", "leader")),

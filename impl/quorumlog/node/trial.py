@@ -14,11 +14,11 @@ import msgspec
 
 from loghistory import Format, HybridClock, Manifest, merge_runs
 from loghistory.schema import Kind, Operation
+from quorumlog.faults import Plan, plan_to_json
 from quorumlog.node.disturbance import Disturber, draw_plan
 from quorumlog.node.recording import HistoryFile
 from quorumlog.node.supervisor import Cluster, ClusterError
 from quorumlog.node.workload import ACKS_ALL, Client, Load, Register
-from quorumlog.simulation.faults import Plan, plan_to_json
 
 AGREEMENT_SECONDS = 20.0
 _LEADER_SECONDS = 15.0

@@ -11,8 +11,8 @@ from typing import Annotated, Any
 
 import msgspec
 
-from quorumlog.simulation.durations import MICROSECOND, MILLISECOND, SECOND, Interval, Pause
-from quorumlog.simulation.faults import KINDS, FaultMix, FaultPlanError, Plan, Weight, plan_from_json, plan_to_json
+from quorumlog.durations import MICROSECOND, MILLISECOND, SECOND, Interval, Pause
+from quorumlog.faults import KINDS, FaultMix, FaultPlanError, Plan, Weight, plan_from_json, plan_to_json
 from quorumlog.simulation.network import Link, Probability
 
 WORDS = ("leader", "follower", "followers", "minority", "majority", "all")

@@ -14,7 +14,7 @@ from typing import Annotated
 
 import msgspec
 
-from quorumlog.simulation.durations import Pause
+from quorumlog.durations import Pause
 from quorumlog.simulation.loop import Simulation
 
 Probability = Annotated[float, msgspec.Meta(ge=0, le=1)]

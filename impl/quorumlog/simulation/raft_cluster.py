@@ -20,12 +20,13 @@ from typing import Any
 from msgspec.structs import replace
 
 from loghistory import Recorder
+from quorumlog.durations import MILLISECOND
+from quorumlog.faults import Fault, Plan, Target, generate
 from quorumlog.raft.core import RaftCore
 from quorumlog.raft.messages import AnyMessage
 from quorumlog.raft.state import Configuration
 from quorumlog.simulation.configuration import ClusterConfiguration
-from quorumlog.simulation.durations import MILLISECOND
-from quorumlog.simulation.faults import Fault, Injector, Plan, Target, generate
+from quorumlog.simulation.injector import Injector
 from quorumlog.simulation.loop import Simulation
 from quorumlog.simulation.network import UNDISTURBED, Link, Network, Pair
 from quorumlog.simulation.raft_node import CoreFactory, RaftNode
@@ -257,7 +258,7 @@ class RaftCluster:
         }.get(target, ())
 
     def begin(self, fault: Fault, nodes: Sequence[int], token: int) -> None:
-        """Make a fault happen to these nodes; see `quorumlog.simulation.faults.KINDS`."""
+        """Make a fault happen to these nodes; see `quorumlog.faults.KINDS`."""
         self.record("fault", self._describe(fault, nodes))
         match fault.name:
             case "kill":

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace
 
+from quorumlog.durations import MILLISECOND, SECOND
+from quorumlog.faults import FaultMix
 from quorumlog.simulation.configuration import ClusterConfiguration, DiskTiming, NodeTiming, WorkloadMix
-from quorumlog.simulation.durations import MILLISECOND, SECOND
-from quorumlog.simulation.faults import FaultMix
 from quorumlog.simulation.network import Link
 
 _DEFAULT = ClusterConfiguration()

@@ -1,9 +1,8 @@
-"""Fault plans: what goes wrong in a simulated run, and when, as data.
+"""Fault plans: what goes wrong in a run, simulated or real, and when, as data.
 
-A plan is a tuple of `Fault`; each begins at a virtual time and lasts for a while, so that any subset of a
-plan is a plan: that is what makes shrinking (`shrink`, delta debugging) possible. Plans have a JSON form, are
-generated from a random stream and a `FaultMix`, and are carried out by an `Injector` on anything that offers
-`Surroundings`.
+A plan is a tuple of `Fault`; each begins at a time of the run and lasts for a while, so that any subset of a
+plan is a plan: that is what makes shrinking (`shrink`, delta debugging) possible. Plans have a JSON form and are
+generated from a random stream and a `FaultMix`; who carries them out is elsewhere (`quorumlog.simulation.injector`).
 
 Nodes are named by number or by what they are when the fault begins ("leader", "follower", ...): the protocol
 driver resolves such a word, this module does not know what it means.
@@ -15,12 +14,11 @@ import json
 import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Any
 
 import msgspec
 
-from quorumlog.simulation.durations import MILLISECOND, Interval, format_duration, parse_duration
-from quorumlog.simulation.loop import Simulation
+from quorumlog.durations import MILLISECOND, Interval, format_duration, parse_duration
 
 Weight = Annotated[float, msgspec.Meta(ge=0, le=1e6)]
 """How often something is drawn, relative to the others; 0 is never."""
@@ -137,57 +135,6 @@ def _fault_from_json(item: object, position: int) -> Fault:
             raise refuse(f"{key} {value!r} of {name} is not a number from {least:g} to {greatest:g}")
         args[key] = value
     return Fault(at, name, tuple(nodes), lasting, args)
-
-
-class Surroundings(Protocol):
-    """What an `Injector` needs of the thing it disturbs; every pair of calls nests and overlaps freely."""
-
-    def resolve(self, target: Target) -> Sequence[int]:
-        """The nodes that a number or a word means now; empty if there is none."""
-
-    def begin(self, fault: Fault, nodes: Sequence[int], token: int) -> None:
-        """Make it happen to these nodes."""
-
-    def end(self, fault: Fault, nodes: Sequence[int], token: int) -> None:
-        """Make it stop; the same fault, nodes and token as in `begin`."""
-
-
-class Injector:
-    """Carries a plan out: `begin` at each fault's time, `end` when it is over or at `heal`."""
-
-    def __init__(self, simulation: Simulation, surroundings: Surroundings, plan: Plan, nodes: Sequence[int]) -> None:
-        self._simulation = simulation
-        self._surroundings = surroundings
-        self._all = tuple(nodes)
-        self._open: dict[int, tuple[Fault, tuple[int, ...]]] = {}
-        self._healed = False
-        for token, fault in enumerate(plan):
-            simulation.at(fault.at, self._begin, fault, token)
-
-    def heal(self) -> None:
-        """End every fault that lasts, begin no other."""
-        self._healed = True
-        for token in sorted(self._open):
-            self._end(token)
-
-    def _begin(self, fault: Fault, token: int) -> None:
-        if self._healed:
-            return
-        if fault.nodes:
-            found = {node for target in fault.nodes for node in self._surroundings.resolve(target)}
-            nodes = tuple(node for node in self._all if node in found)
-            if not nodes:
-                return
-        else:
-            nodes = self._all
-        self._open[token] = (fault, nodes)
-        self._surroundings.begin(fault, nodes, token)
-        self._simulation.after(fault.lasting, self._end, token)
-
-    def _end(self, token: int) -> None:
-        fault_and_nodes = self._open.pop(token, None)
-        if fault_and_nodes is not None:
-            self._surroundings.end(*fault_and_nodes, token)
 
 
 _WEIGHTS = {
