@@ -1,7 +1,7 @@
 """The catalogue of invariants (``spec/catalogue.yaml``): read it, resolve its cells, and show it as a table.
 
-The file says of every invariant where the documents ask for it, which TLA+ operator, proof and check watch over it, and
-which mutants break it. ``problems`` follows every name to the thing it names; ``render`` writes ``docs/catalogue.md``.
+The file says of every invariant which rules ask for it, which TLA+ operator, proof and check watch over it, and which
+mutants break it. ``problems`` follows every name to the thing it names; ``render`` writes ``docs/catalogue.md``.
 Checks and mutants belong to packages that are not imported here, so their ids are handed in.
 """
 
@@ -21,7 +21,8 @@ import yaml
 from logspec.errors import SpecError, missing
 from logspec.places import spec_directory
 
-CELLS = ("section", "tla", "proof", "checks", "mutants")
+CELLS = ("source", "tla", "proof", "checks", "mutants")
+_CITATION = re.compile(r"[a-z-]+\.md#[a-z0-9-]+")
 PLACES = ("model", "core", "proof")
 """Where a mutant may live: a model that TLC refutes, a core whose runs the checker rejects, a twin of a proof."""
 
@@ -55,9 +56,8 @@ class Lack:
 
 @dataclass(frozen=True)
 class Catalogue:
-    """All rows, what the documents are, and which mutants are not everywhere."""
+    """All rows, and which mutants are not everywhere."""
 
-    documents: Mapping[str, str]
     rows: tuple[Row, ...]
     not_everywhere: tuple[Lack, ...] = ()
 
@@ -80,7 +80,7 @@ def read_catalogue(path: Path | None = None) -> Catalogue:
     if twice:
         raise SpecError(f"{path}: {sorted(twice)[0]} is there twice; an id names one row")
     lacks = tuple(_lack(path, raw) for raw in found.get("not_everywhere") or ())
-    return Catalogue(found.get("documents") or {}, rows, lacks)
+    return Catalogue(rows, lacks)
 
 
 def _lack(path: Path, raw: Any) -> Lack:  # noqa: ANN401
@@ -127,9 +127,9 @@ def problems(catalogue: Catalogue, known: Known) -> Iterator[str]:
     mutants = {mutant for names in places.values() for mutant in names}
     yield from _misplaced(catalogue, places)
     for row in catalogue.rows:
-        for entry in row.cells["section"].entries:
-            if entry.split(": ")[0] not in catalogue.documents or ": " not in entry:
-                yield f"{row.id}: section {entry!r} is not of the form document: section"
+        for entry in row.cells["source"].entries:
+            if not _CITATION.fullmatch(entry):
+                yield f"{row.id}: source {entry!r} is not of the form PAGE.md#ANCHOR"
         defined = _operators(row.protocol)
         for entry in row.cells["tla"].entries:
             if entry not in defined:
@@ -231,8 +231,6 @@ def render(catalogue: Catalogue) -> str:
         "- Check: ids of `logwitness checks`, judged on recorded runs.",
         "- Mutants: faults that break it. t: a model that TLC must refute; p: a twin that a proof must refute. Unless",
         "  it is listed at the end, it is a core as well whose runs the checker must reject (`quorumlog.mutants`).",
-        "",
-        "Documents: " + "; ".join(f"*{name}*: {what}" for name, what in catalogue.documents.items()) + ".",
     ]
     for protocol in dict.fromkeys(row.protocol for row in catalogue.rows):
         rows = [row for row in catalogue.rows if row.protocol == protocol]
@@ -262,8 +260,10 @@ def render(catalogue: Catalogue) -> str:
 
 
 def _shown(column: str, entry: str, models: Collection[str], twins: Collection[str]) -> str:
+    if column == "source":
+        return f"[{entry.partition('#')[2]}](rules/{entry})"
     if column != "mutants":
-        return entry if column == "section" else f"`{entry}`"
+        return f"`{entry}`"
     marks = [mark for mark, there in (("t", models), ("p", twins)) if entry in there]
     return f"`{entry}`" + (f" ({', '.join(marks)})" if marks else "")
 

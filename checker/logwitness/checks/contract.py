@@ -119,7 +119,7 @@ class Setting:
     voters: tuple[int, ...]
     """The nodes that count for a majority."""
     write_caching: bool = False
-    """acks=all promises a majority without a flush (rules/raft.md, Acks)."""
+    """acks=all promises a majority without a flush (raft.md#write-caching)."""
     compiled: bool = False
     """Run kernels as machine code (needs numba), or as they stand."""
     keep: int = 10

@@ -1,7 +1,7 @@
 """Elections: one leader a term, one vote a term and node, a leader has a majority, a term begins with a candidate.
 
 Elections are rare beside appends, so this fold takes their events out of the columns and keeps plain
-dictionaries. Sources: rules/raft.md (Elections, Known faults).
+dictionaries. Source: raft.md#elections.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ CHECKS = (
     Check(
         "one-leader-per-term",
         "No two nodes win the election of the same term.",
-        "rules/raft.md, Elections and Known faults (one leader per term)",
+        "raft.md#election-majority",
         "an election won",
         (Kind.LEADER,),
         ("node", "term"),
@@ -28,7 +28,7 @@ CHECKS = (
     Check(
         "one-vote-per-term",
         "A node votes for one candidate a term at most, across restarts and power loss.",
-        "rules/raft.md, Elections (term and voted_for are durable before the reply leaves)",
+        "raft.md#election-majority, raft.md#vote-durable",
         "a durable vote",
         (Kind.VOTE,),
         ("node", "term", "peer"),
@@ -36,7 +36,7 @@ CHECKS = (
     Check(
         "leader-has-majority",
         "A node becomes leader of a term only with the durable votes of a majority of the voters in that term.",
-        "rules/raft.md, Elections",
+        "raft.md#election-majority",
         "an election won, in a history that shows votes",
         (Kind.LEADER, Kind.VOTE),
         ("node", "term", "peer"),
@@ -44,7 +44,7 @@ CHECKS = (
     Check(
         "term-needs-candidate",
         "A term begins with a candidate: nobody else moves to it earlier, and a pre-vote moves nobody.",
-        "rules/raft.md, Elections (pre-vote: the vote RPC without a term bump)",
+        "raft.md#pre-vote",
         "a node that moves to a later term",
         (Kind.TERM,),
         ("node", "term", "peer"),

@@ -2,8 +2,8 @@
 
 Every internal event carries the node's state after it, so these rules need no log: commit index monotonic and within
 flushed, flushed within dirty and never back without truncation, visible likewise, what was flushed (after a
-crash: what was dirty) still there at the next start, term never back. Sources: rules/raft.md (Commit index,
-Visibility, Flush, Truncation crash restart); raft-recovery.txt (dirty and committed offsets).
+crash: what was dirty) still there at the next start, term never back. Sources: raft.md#words,
+raft.md#commit-index, raft.md#visibility, raft.md#flush, raft.md#truncation-crash-restart.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ CHECKS = (
     Check(
         "commit-monotonic",
         "A node's commit index never moves back between two starts of the node.",
-        "rules/raft.md, Commit index",
+        "raft.md#leader-commit, raft.md#follower-commit",
         "an event of a node that states a commit index (not -1), after an earlier one of the same incarnation",
         (),
         ("commit",),
@@ -74,7 +74,7 @@ CHECKS = (
     Check(
         "commit-within-flushed",
         "No node's commit index is above what it has flushed itself.",
-        "rules/raft.md, Commit index (leader: min with own flushed; follower: min(leader commit, own flushed))",
+        "raft.md#leader-commit, raft.md#follower-commit",
         "an event of a node that states its commit index and its flushed offset",
         (),
         ("commit", "flushed"),
@@ -82,7 +82,7 @@ CHECKS = (
     Check(
         "flushed-within-dirty",
         "A node's flushed offset is never above its dirty offset.",
-        "raft-recovery.txt, dirty and committed offsets; rules/raft.md, Flush",
+        "raft.md#flushed, documents.md#raft-recovery-committed-and-dirty",
         "an event of a node that states both offsets",
         (),
         ("flushed", "dirty"),
@@ -90,7 +90,7 @@ CHECKS = (
     Check(
         "flushed-monotonic",
         "A node's flushed offset moves back only by truncation, and then no further than the truncation point.",
-        "rules/raft.md, Flush (flushed = max(flushed, dirty captured at the start))",
+        "raft.md#finished-flush",
         "an event of a node that states its flushed offset, after an earlier one of the same incarnation",
         (),
         ("flushed",),
@@ -98,7 +98,7 @@ CHECKS = (
     Check(
         "flushed-durable",
         "What a node had flushed is in its log when it starts again, whatever stopped it.",
-        "rules/raft.md, Truncation, crash, restart (power loss keeps any prefix at or above flushed)",
+        "raft.md#power-loss, raft.md#failed-fsync",
         "a start of a node that had flushed something",
         (Kind.START,),
         ("flushed", "dirty"),
@@ -106,7 +106,7 @@ CHECKS = (
     Check(
         "dirty-survives-crash",
         "A process that dies without power loss keeps all it had appended: the page cache lives.",
-        "rules/raft.md, Truncation, crash, restart (SIGKILL keeps the page cache)",
+        "raft.md#process-crash",
         "a start of a node after a crash or stop without power loss or storage error",
         (Kind.START,),
         ("dirty",),
@@ -114,7 +114,7 @@ CHECKS = (
     Check(
         "restart-is-flushed",
         "After a restart flushed = dirty = the recovered end.",
-        "rules/raft.md, Truncation, crash, restart",
+        "raft.md#restart",
         "a start of a node",
         (Kind.START,),
         ("flushed", "dirty"),
@@ -122,7 +122,7 @@ CHECKS = (
     Check(
         "visible-within-dirty",
         "A node never shows readers more than it has appended.",
-        "rules/raft.md, Visibility; scenario 5",
+        "raft.md#visible-offset, raft.md#follower-visible",
         "an event of a node that states its visible and its dirty offset",
         (),
         ("visible", "dirty"),
@@ -130,7 +130,7 @@ CHECKS = (
     Check(
         "visible-monotonic",
         "A node's visible offset moves back only by truncation, and then no further than the truncation point.",
-        "rules/raft.md, Visibility (MRI and UB are maxima; truncation clamps)",
+        "raft.md#visible-offset, raft.md#visible-may-be-truncated",
         "an event of a node that states its visible offset, after an earlier one of the same incarnation",
         (),
         ("visible",),
@@ -138,7 +138,7 @@ CHECKS = (
     Check(
         "term-monotonic",
         "A node's term never decreases, and a restart keeps at least the term of its last durable vote.",
-        "rules/raft.md, Elections (term and voted_for are durable before the reply leaves)",
+        "raft.md#vote-durable",
         "an event of a node that states its term, after an earlier one",
         (),
         ("term",),
@@ -147,7 +147,7 @@ CHECKS = (
         "converges",
         "When all faults are healed and the run has come to its final read, every running voter ends with all of the "
         "log, and all of it committed.",
-        "rules/raft.md, Scenarios (commits converge, logs equal) and Known faults (liveness: commit catches up)",
+        "raft.md#converges, raft.md#recovery-end, raft.md#recovery-flush",
         "a voter that is running at the end of a run with a final_read phase, or when the first is stopped after it",
         (Kind.PHASE,),
         ("dirty", "commit"),

@@ -4,6 +4,6 @@ from quorumlog.mutants.mutant import Mutant
 from quorumlog.mutants.raft import MUTANTS as RAFT
 
 MUTANTS: dict[str, Mutant] = {mutant.id: mutant for mutant in RAFT}
-"""All mutants by id, in the order of the rules page."""
+"""All mutants by id, in the order of raft.md#mutants."""
 
 __all__ = ["MUTANTS", "Mutant"]

@@ -5,7 +5,7 @@ that is asked for while another runs waits for it, and all that wait by then bec
 
 Nothing leaves the process, neither to nodes nor to clients, before the history of what led to it is written
 (`hand_out`): what anybody can know of is in the file even after a SIGKILL. Any error of the disk, the history's
-included, is fail-stop (rules page: "Any storage error"): the driver handles no further event and tells the process.
+included, is fail-stop (raft.md#failed-fsync): the driver handles no further event and tells the process.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Elections with pre-vote; term and vote durable before an answer leaves (rules page, "Elections").
+"""Elections with pre-vote; term and vote durable before an answer leaves (raft.md#elections, raft.md#vote-durable).
 
-A node that misses its leader asks for pre-votes in its own term; only a majority of them lets it begin a term. A node
-that heard from a leader within the election time-out refuses, whatever the candidate's term. Priorities and leadership
+A node that misses its leader asks for pre-votes in its own term; only a majority of them lets it begin a term
+(raft.md#pre-vote). A node that heard from a leader within the election time-out refuses, whatever the candidate's
+term (raft.md#refuse-vote). Priorities and leadership
 transfer will hook in at ``_vote_requested``.
 """
 

@@ -1,4 +1,4 @@
-"""What a leader knows of one follower (raft-recovery, ``follower_index_metadata``)."""
+"""What a leader knows of one follower (documents.md#raft-recovery-leader)."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ class Progress:
 
     ``match``: up to here the logs are known to be equal. ``dirty``, ``flushed``: as the follower last said.
     ``durable``, ``replicated``: up to here one reply alone showed that it holds this log, on disk or at all; the latter
-    comes down again when a later reply tells that it lost what was not on disk.
-    ``last_sent``: end of what was sent in order; the next request begins behind it (raft-simplification, "last-sent
-    offset").
+    comes down again when a later reply tells that it lost what was not on disk (raft.md#durable, raft.md#replicated).
+    ``last_sent``: end of what was sent in order; the next request begins behind it
+    (documents.md#raft-simplification-recovery).
     """
 
     __slots__ = (

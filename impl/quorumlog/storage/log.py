@@ -17,7 +17,8 @@ Every error of the disk is fatal for this object: it refuses further changes, th
 next `Log.open` finds out what is there. After a failed sync the log writes down how far it was durable
 before, and the next opening cuts what lies behind: it may read well and still not be on the disk.
 
-Sources: raft-recovery.txt (flushed and dirty offsets), rules/raft.md ("Flush", "Truncation, crash, restart").
+Sources: documents.md#raft-recovery-committed-and-dirty, raft.md#flush, raft.md#truncation, raft.md#failed-fsync,
+raft.md#trim.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ and is gone after the next power loss although later syncs succeed, which is wha
 choices come from the `random.Random` given, so a run is reproduced from its seed. How long a sync takes is
 the driver's business.
 
-Source: rules/raft.md, "Truncation, crash, restart".
+Source: raft.md#power-loss, raft.md#process-crash.
 """
 
 from __future__ import annotations

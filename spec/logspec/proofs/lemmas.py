@@ -1,7 +1,8 @@
 """What each rule promises by itself, in integers: the small facts that the large proofs and the core rely on.
 
 A rule over a list of nodes is proved for clusters of one to seven voters; ``commit_candidate`` and
-``majority_replicated`` both rest on ``quorum_match``. Source: the section that stands at each lemma.
+``majority_replicated`` both rest on ``quorum_match``. Sources: the rules of raft.md#commit-index,
+raft.md#visibility and the sections behind them.
 """
 
 from __future__ import annotations
@@ -252,7 +253,10 @@ def _picture(model: z3.ModelRef) -> str:
 
 PROOF = Proof(
     "rules",
-    "rules: Commit index, Visibility, Acks, Flush, Heartbeats, Recovery, Elections",
+    (
+        *("raft.md#commit-index", "raft.md#visibility", "raft.md#acks", "raft.md#flush"),
+        *("raft.md#heartbeats", "raft.md#recovery", "raft.md#elections"),
+    ),
     "Each decision rule keeps what the core relies on, whatever its arguments; quorums for one to seven voters.",
     claims,
     (

@@ -1,4 +1,4 @@
-"""The checks that `fold` judges: ids as in history-checks.md, rules, and how a breach is told."""
+"""The checks that `fold` judges: ids as in history-checks.md#anomalies, rules, and how a breach is told."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ NON_MONOTONIC_APPEND = 8
 REAL_TIME_INVERSION = 9
 STALE_TAIL = 10
 
-_PAGE = "history-checks.md, Anomalies"
 _READ = ("process", "op", "offset", "value")
 _ACKED = ("process", "op", "f", "offset", "value", "acks")
 
@@ -26,7 +25,7 @@ CHECKS = (
     Check(
         "inconsistent-offset",
         "An offset binds one value: no two reads, and no read and acknowledgement, differ on what is there.",
-        f"{_PAGE}; rules/raft.md, Known faults (one value per offset)",
+        "history-checks.md#inconsistent-offset, history-checks.md#bind-offsets",
         "a batch that a read returned, or an acknowledged acks=all append",
         (),
         _READ,
@@ -34,7 +33,7 @@ CHECKS = (
     Check(
         "duplicate",
         "A value that was appended once is at one offset only.",
-        _PAGE,
+        "history-checks.md#duplicate",
         "a value that was read",
         (Kind.OBSERVE, Kind.INVOKE),
         _READ,
@@ -42,7 +41,7 @@ CHECKS = (
     Check(
         "aborted-read",
         "The value of an append that failed is never read.",
-        f"{_PAGE}; rules/raft.md, Known faults (an append reported failed is never read)",
+        "history-checks.md#aborted-read, raft.md#failed-never-read",
         "a value whose appends all failed, in a history with reads",
         (Kind.OBSERVE, Kind.FAIL),
         _READ,
@@ -50,7 +49,7 @@ CHECKS = (
     Check(
         "phantom",
         "Only values that some client appended are read.",
-        _PAGE,
+        "history-checks.md#phantom",
         "a value that was read, in a history with appends",
         (Kind.OBSERVE, Kind.INVOKE),
         _READ,
@@ -58,7 +57,7 @@ CHECKS = (
     Check(
         "lost-write",
         "An append acknowledged with acks=all is read by those who read past its offset.",
-        f"{_PAGE}; rules/raft.md, Known faults (acknowledged acks=all entries survive)",
+        "history-checks.md#lost-write, raft.md#acked-survives",
         "an acknowledged acks=all append whose offset was read or passed over",
         (Kind.OK,),
         _ACKED,
@@ -66,7 +65,7 @@ CHECKS = (
     Check(
         "unseen",
         "A final read of everything returns every append that was acknowledged with acks=all.",
-        _PAGE,
+        "history-checks.md#unseen",
         "an acknowledged acks=all append, in a history with a final read",
         (Kind.OK,),
         _ACKED,
@@ -74,7 +73,7 @@ CHECKS = (
     Check(
         "skip",
         "A reader does not pass over an offset that holds something.",
-        _PAGE,
+        "history-checks.md#skip",
         "a batch that a read returned behind a known position",
         (Kind.OBSERVE,),
         _READ,
@@ -82,7 +81,7 @@ CHECKS = (
     Check(
         "non-monotonic-read",
         "A reader does not go back without asking to.",
-        _PAGE,
+        "history-checks.md#non-monotonic-read",
         "a batch that a read returned behind a known position",
         (Kind.OBSERVE,),
         _READ,
@@ -90,7 +89,7 @@ CHECKS = (
     Check(
         "non-monotonic-append",
         "One client's acknowledged appends are in the log in the order it made them.",
-        f"{_PAGE}; rules/raft.md, Replication (order of enqueueing is order in the log)",
+        "history-checks.md#non-monotonic-append, raft.md#enqueue-order",
         "two successive acknowledged appends of a client, with acks=all or in one leader's term",
         (Kind.OK,),
         ("process", "op", "f", "offset"),
@@ -98,7 +97,7 @@ CHECKS = (
     Check(
         "real-time-inversion",
         "An append that was invoked after another was acknowledged is behind it in the log (acks=1: in one term).",
-        f"{_PAGE}; Linearizable log, step 5",
+        "history-checks.md#real-time-inversion, history-checks.md#pairwise-bounds",
         "an append with a known offset that was invoked after another was acknowledged",
         (Kind.INVOKE, Kind.OK),
         _ACKED,
@@ -106,7 +105,7 @@ CHECKS = (
     Check(
         "stale-tail",
         "A tail is not smaller than what had been acknowledged with acks=all, or given as tail, when it was asked for.",
-        _PAGE,
+        "history-checks.md#stale-tail",
         "an answered tail",
         (Kind.OK,),
         ("process", "op", "f", "offset"),

@@ -18,7 +18,7 @@ from .state import ACKED, LOOSE, NONE, Empty, Given, Known, Lengths, More, Named
 CHECK = Check(
     "linearizable-log",
     "Appends, reads and tails take effect one after the other, each between its invocation and its completion.",
-    "history-checks.md, Linearizable log, near linear time",
+    "history-checks.md#linearizable-log-near-linear-time",
     "an offset whose entry is known, a tail, or a read that found nothing",
     (Kind.INVOKE, Kind.OK),
     ("op", "f", "offset", "value"),

@@ -30,7 +30,7 @@ CHECKS = (
     Check(
         "log-matching",
         "Two logs that hold an entry with the same offset and term are the same up to that entry.",
-        "raft-simplification.txt, Introduction; rules/raft.md, Truncation, crash, restart",
+        "documents.md#raft-simplification-introduction, raft.md#log-matching, raft.md#skip-duplicates",
         "an appended batch that another log holds with the same offset and term",
         (Kind.APPEND,),
         (*_ENTRY, "value"),
@@ -38,7 +38,7 @@ CHECKS = (
     Check(
         "append-at-end",
         "A node appends behind the end of its log, never over entries that it still holds.",
-        "rules/raft.md, Truncation, crash, restart",
+        "raft.md#truncation, raft.md#log-matching",
         "an appended batch",
         (Kind.APPEND,),
         _ENTRY,
@@ -46,7 +46,7 @@ CHECKS = (
     Check(
         "log-terms-monotonic",
         "Terms never decrease along a log, and no entry is of a later term than its node's.",
-        "rules/raft.md, Commit index and Elections",
+        "raft.md#leader-commit, raft.md#election-majority",
         "an appended batch behind one that is known",
         (Kind.APPEND,),
         (*_ENTRY, "term"),
@@ -54,7 +54,7 @@ CHECKS = (
     Check(
         "leader-append-only",
         "A leader never truncates its own log.",
-        "rules/raft.md, Truncation, crash, restart (only a follower truncates)",
+        "raft.md#leader-append-only, raft.md#truncation",
         "an election won, during whose term truncations of the leader are looked for",
         (Kind.LEADER,),
         ("node", "term", "offset"),
@@ -62,7 +62,7 @@ CHECKS = (
     Check(
         "truncation-needs-divergence",
         "A follower skips batches that it already has; it truncates only at a real mismatch.",
-        "rules/raft.md, Truncation, crash, restart; Recovery (no truncation and redelivery without divergence)",
+        "raft.md#skip-duplicates, raft.md#truncation, documents.md#raft-simplification-recovery",
         "the first append of a node after a truncation, in the same term",
         (Kind.TRUNCATE, Kind.APPEND),
         _ENTRY,
@@ -70,7 +70,7 @@ CHECKS = (
     Check(
         "committed-flushed-on-majority",
         "When a leader commits, a majority has flushed that very entry, offset and term.",
-        "rules/raft.md, Commit index; raft-recovery.txt (committed: flushed on the majority of nodes)",
+        "raft.md#leader-commit, raft.md#durable, documents.md#raft-recovery-committed-and-dirty",
         "a leader's move of its commit index",
         (Kind.LEADER, Kind.APPEND),
         (*_ENTRY, "commit", "flushed"),
@@ -78,7 +78,7 @@ CHECKS = (
     Check(
         "commit-current-term",
         "A leader moves its commit index only to an entry of its own term.",
-        "rules/raft.md, Commit index (term(q) = current term)",
+        "raft.md#leader-commit",
         "a leader's move of its commit index",
         (Kind.LEADER, Kind.APPEND),
         (*_ENTRY, "commit", "term"),
@@ -86,7 +86,7 @@ CHECKS = (
     Check(
         "committed-agree",
         "At one offset all nodes commit the same entry.",
-        "rules/raft.md, Recovery and Known faults (no divergence); raft-simplification.txt, Introduction",
+        "raft.md#follower-commit, raft.md#recovery-commit, documents.md#raft-simplification-introduction",
         "a move of a node's commit index",
         (Kind.APPEND,),
         (*_ENTRY, "commit"),
@@ -94,7 +94,7 @@ CHECKS = (
     Check(
         "committed-never-truncated",
         "No node truncates an entry that is committed, by itself or by anyone.",
-        "rules/raft.md, Truncation, crash, restart (never at or below commit)",
+        "raft.md#truncation, raft.md#cut-below-commit",
         "a truncation that removes something",
         (Kind.TRUNCATE, Kind.APPEND),
         ("node", "offset", "commit"),
@@ -102,7 +102,7 @@ CHECKS = (
     Check(
         "leader-completeness",
         "A new leader's log holds every entry committed in an earlier term.",
-        "rules/raft.md, Elections (log_ok) and Known faults (committed entries are never lost)",
+        "raft.md#log-ok, raft.md#leader-commit",
         "an election won after something was committed, and a late commit of an older leader",
         (Kind.LEADER, Kind.APPEND),
         ("node", "term", "commit"),
@@ -110,7 +110,7 @@ CHECKS = (
     Check(
         "visible-on-majority",
         "An entry that readers may see is, or has been, in the log of each node of a majority.",
-        "rules/raft.md, Visibility (MRI, clamped to match_index)",
+        "raft.md#majority-replicated, raft.md#replicated, documents.md#raft-simplification-acks",
         "a move of a node's visible offset",
         (Kind.APPEND,),
         (*_ENTRY, "visible"),
@@ -118,7 +118,7 @@ CHECKS = (
     Check(
         "pending-not-visible",
         "An entry written with acks=all is not visible before it is committed, whatever lies around it.",
-        "rules/raft.md, Visibility (meaning)",
+        "raft.md#visible-offset, raft.md#visibility-on-append",
         "a move of a node's visible offset, write caching off",
         (Kind.APPEND,),
         (*_ENTRY, "visible", "acks"),
@@ -127,7 +127,7 @@ CHECKS = (
         "ack-rule",
         "A leader acknowledges acks=all only when it still holds the entry in the term it was written in and has "
         "committed it; acks 0 and 1 only when it has appended it.",
-        "rules/raft.md, Acks (SUCCESS iff term(o) = t and commit >= o)",
+        "raft.md#quorum-ack, raft.md#relaxed-acks",
         "an append answered with success by a node",
         (Kind.ACKED,),
         (*_ENTRY, "acks", "reason", "commit"),
@@ -135,7 +135,7 @@ CHECKS = (
     Check(
         "truncated-rule",
         "A leader reports an append as truncated only when a later term has committed and the entry is gone.",
-        "rules/raft.md, Acks (TRUNCATED iff term(commit) > t and term(o) != t)",
+        "raft.md#quorum-ack",
         "an append answered with truncated by a node",
         (Kind.ACKED,),
         (*_ENTRY, "reason", "commit"),
@@ -143,7 +143,7 @@ CHECKS = (
     Check(
         "acked-survives",
         "An entry acknowledged with acks=all is in the log for good.",
-        "rules/raft.md, Acks; raft-simplification.txt, Kafka ACKS in Redpanda",
+        "raft.md#acked-survives, raft.md#quorum-ack, documents.md#raft-simplification-acks",
         "an acknowledged acks=all entry whose fate the history shows",
         (Kind.ACKED, Kind.APPEND),
         (*_ENTRY, "acks", "reason"),
@@ -151,7 +151,7 @@ CHECKS = (
     Check(
         "failed-never-committed",
         "An entry whose append was reported as truncated is never committed.",
-        "rules/raft.md, Acks and Known faults (an append reported failed is never read)",
+        "raft.md#failed-never-read, raft.md#quorum-ack",
         "an append reported as truncated",
         (Kind.ACKED, Kind.APPEND),
         (*_ENTRY, "reason"),
@@ -159,7 +159,7 @@ CHECKS = (
     Check(
         "uncommitted-read",
         "A read returns only what a node had made visible; a committed read only what was committed.",
-        "history-checks.md, Anomalies; rules/raft.md, Visibility and Known faults (applied <= commit)",
+        "history-checks.md#uncommitted-read, raft.md#visible-offset",
         "a batch that a read returned",
         (Kind.OBSERVE, Kind.APPEND),
         ("process", "offset", "value"),
