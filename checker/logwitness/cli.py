@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 import click
 
 from .commands import check_command, checks_command
+from .explain.command import explain_command
 
 COMMANDS = "logwitness.commands"
 _UNUSABLE = 2
@@ -120,3 +121,4 @@ def main() -> None:
 
 main.add_command(check_command)
 main.add_command(checks_command)
+main.add_command(explain_command)

@@ -1,0 +1,43 @@
+"""What the implementation can explain: its decision rules and its mutants."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterator
+from dataclasses import fields
+from typing import Any
+
+from quorumlog.mutants import MUTANTS
+from quorumlog.raft.rules import REFERENCE
+
+_CITATION = re.compile(r"\b[a-z-]+\.md#[a-z0-9-]+")
+_RULES_PAGE = "raft.md"
+
+
+def topics() -> Iterator[dict[str, Any]]:
+    """One topic a rule, by the name of its function, and one a mutant."""
+    for each in fields(REFERENCE):
+        said, _, source = (inspect.getdoc(getattr(REFERENCE, each.name)) or "").partition("\n\nSource: ")
+        first, _, rest = said.partition("\n\n")
+        reasons = [("Why", " ".join(rest.split()))] if rest else []
+        operator = "".join(word.capitalize() for word in each.name.split("_"))
+        proof = f"logwitness spec prove rules/{each.name.replace('_', '-')}"
+        yield {
+            "kind": "rule",
+            "name": each.name,
+            "says": " ".join(first.split()),
+            "source": tuple(_CITATION.findall(source)),
+            "details": [*reasons, ("Code", "impl/quorumlog/raft/rules.py"), ("In TLA+", f"{operator} of Rules.tla")],
+            "shows": [proof],
+        }
+    for mutant in MUTANTS.values():
+        yield {
+            "kind": "mutant",
+            "name": mutant.id,
+            "says": f"{mutant.change[0].upper()}{mutant.change[1:]}.",
+            "source": (f"{_RULES_PAGE}#{mutant.id}",),
+            "details": [("One of these checks must notice", ", ".join(mutant.checks))],
+            "names": {"check": mutant.checks},
+            "shows": [f"logwitness hunt --mutant {mutant.id}"],
+        }
