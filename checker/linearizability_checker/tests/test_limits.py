@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import linearizability_checker.checker
-from linearizability_checker import LOG, REGISTER, UNKNOWN, Checker, Operation, Reason, Result, Verdict
+from linearizability_checker import LOG, REGISTER, UNKNOWN, Checker, Operation, Reason, Result, Verdict, process
 
 EASY = [Operation(0, 0, 1, ("write", 5), None), Operation(1, 2, 3, ("read",), 5)]
 WRONG = [Operation(0, 0, 1, ("write", 5), None), Operation(1, 2, 3, ("read",), 6)]
@@ -50,7 +50,7 @@ def _children() -> set[int]:
 
 
 @pytest.fixture(autouse=True)
-def no_orphans(worker: str) -> Iterator[None]:
+def no_orphans() -> Iterator[None]:
     before = _children()
     yield
     assert not _children() - before, "a worker outlived its checker"
@@ -159,12 +159,12 @@ NO_WORKERS = {
 
 
 @pytest.mark.parametrize("name", NO_WORKERS)
-def test_what_is_no_worker(name: str, worker: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_what_is_no_worker(name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     script = NO_WORKERS[name]
-    false = tmp_path / Path(worker).name
-    false.write_bytes(Path(worker).read_bytes()[:1_000_000] if script is None else f"#!/bin/sh\n{script}\n".encode())
+    false = tmp_path / "worker"
+    false.write_bytes(process.WORKER.read_bytes()[:1_000_000] if script is None else f"#!/bin/sh\n{script}\n".encode())
     false.chmod(0o755)
-    monkeypatch.setenv("LINEARIZABILITY_CHECKER_CACHE", str(tmp_path))
+    monkeypatch.setattr(process, "WORKER", false)
     unknown = Result(Verdict.UNKNOWN, Reason.WORKER)
     with Checker(timeout=5) as checker:
         assert checker.check_operations("register", EASY) == unknown
