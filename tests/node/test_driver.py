@@ -10,6 +10,7 @@ from pathlib import Path
 from loghistory import HybridClock, open_run
 from quorumlog.node.driver import Driver
 from quorumlog.node.recording import HistoryFile
+from quorumlog.quorum import Voters
 from quorumlog.raft.core import RaftCore
 from quorumlog.raft.events import Started, Timer, TimerFired
 from quorumlog.raft.state import Configuration, Restored
@@ -26,7 +27,7 @@ def test_the_events_of_one_step_have_one_time_however_long_it_takes(tmp_path: Pa
         disk = FileDisk(tmp_path / "disk")
         clock = HybridClock(lambda: next(seconds))  # a second goes by with each look at it
         history = HistoryFile(tmp_path / "node.jsonl", clock, {"node": 0, "incarnation": 0})
-        core = RaftCore(Configuration(0, (0,)), Restored())
+        core = RaftCore(Configuration(0, Voters((0,))), Restored())
         driver = Driver(
             core, Log.open(disk, "log"), VoteStore(disk), history, random.Random(1), lambda *_: None, lambda *_: None
         )

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import msgspec
 
+from quorumlog.quorum import Voters
 from quorumlog.raft.state import MILLISECOND, Configuration
 
 MAX_NODES = 31
@@ -57,7 +58,7 @@ class NodeConfiguration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
         """The part that the protocol core needs."""
         return Configuration(
             self.node,
-            tuple(sorted(self.addresses)),
+            Voters(tuple(sorted(self.addresses))),
             election_timeout=self.timing.election_timeout * MILLISECOND,
             election_jitter=self.timing.election_jitter * MILLISECOND,
             heartbeat_interval=self.timing.heartbeat_interval * MILLISECOND,
