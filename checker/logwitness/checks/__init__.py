@@ -6,10 +6,10 @@ from collections.abc import Iterable
 
 from .clients import FAMILY as CLIENTS
 from .contract import Check, Family
-from .elections import FAMILY as ELECTIONS
 from .linearizable_log import FAMILY as LINEARIZABLE_LOG
-from .offsets import FAMILY as OFFSETS
-from .replicas import FAMILY as REPLICAS
+from .raft.elections import FAMILY as ELECTIONS
+from .raft.offsets import FAMILY as OFFSETS
+from .raft.replicas import FAMILY as REPLICAS
 
 FAMILIES: tuple[Family, ...] = (OFFSETS, ELECTIONS, REPLICAS, CLIENTS, LINEARIZABLE_LOG)
 

@@ -12,9 +12,9 @@ import numpy as np
 
 from loghistory.schema import Kind
 
-from .codes import FAULT, FAULT_WIPE, LEADER, NULL, ROLE, ROLE_CANDIDATE, TERM, VOTE
-from .columns import Columns
-from .contract import Check, Family, Outcome, Setting, Verdicts, Violation, outcome
+from ..codes import FAULT, FAULT_WIPE, LEADER, NULL, ROLE, ROLE_CANDIDATE, TERM, VOTE
+from ..columns import Columns
+from ..contract import Check, Family, Outcome, Setting, Verdicts, Violation, outcome
 
 CHECKS = (
     Check(

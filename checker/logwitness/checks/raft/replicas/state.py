@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ..columns import Ints
-from ..hashing import Table
+from ...columns import Ints
+from ...hashing import Table
 
 
 class Replicas(NamedTuple):

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from ..codes import ACKS_ALL, ACKS_LEADER, F_FINAL_READ, F_READ, F_READ_COMMITTED, NULL, SUCCESS, TRUNCATED
-from ..faults import Faults, Ledger
-from ..findings import Findings, report
-from ..hashing import place_of
-from ..kernel import part, step
+from ...codes import ACKS_ALL, ACKS_LEADER, F_FINAL_READ, F_READ, F_READ_COMMITTED, NULL, SUCCESS, TRUNCATED
+from ...faults import Faults, Ledger
+from ...findings import Findings, report
+from ...hashing import place_of
+from ...kernel import part, step
 from .commitment import lose
 from .rules import (
     ACK_RULE,

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ..codes import ACKS_ALL, ACKS_LEADER
-from ..faults import Faults, Ledger, enter
-from ..findings import Findings, report
-from ..kernel import part, step
+from ...codes import ACKS_ALL, ACKS_LEADER
+from ...faults import Faults, Ledger, enter
+from ...findings import Findings, report
+from ...kernel import part, step
 from .rules import (
     ACKED_SURVIVES,
     COMMIT_CURRENT_TERM,

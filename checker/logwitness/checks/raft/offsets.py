@@ -14,8 +14,8 @@ import numpy as np
 
 from loghistory.schema import Kind
 
-from . import codes
-from .codes import (
+from .. import codes
+from ..codes import (
     COMMIT,
     CRASH,
     F_FINAL_READ,
@@ -31,10 +31,10 @@ from .codes import (
     TRUNCATE,
     VOTE,
 )
-from .columns import Columns, Ints
-from .contract import Check, Family, Setting, Verdicts
-from .findings import MAX_NODES, Findings, KernelFold, report
-from .kernel import kernel, part
+from ..columns import Columns, Ints
+from ..contract import Check, Family, Setting, Verdicts
+from ..findings import MAX_NODES, Findings, KernelFold, report
+from ..kernel import kernel, part
 
 _STATE_KINDS = (
     Kind.START,

@@ -11,7 +11,7 @@ import numpy as np
 
 from loghistory.schema import Kind
 
-from ..codes import (
+from ...codes import (
     ACKED,
     APPEND,
     COMMIT,
@@ -33,13 +33,13 @@ from ..codes import (
     TRIM,
     TRUNCATE,
 )
-from ..codes import VISIBLE as SHOWN
-from ..columns import Columns
-from ..contract import Family, Loss, Setting, Verdicts
-from ..faults import Faults, Ledger, empty_faults, empty_ledger, fault_code, ledger_lines, note_fault, with_fault_room
-from ..findings import MAX_NODES, Findings, KernelFold
-from ..hashing import empty_table, grown, place_of, roomy, row_of
-from ..kernel import kernel
+from ...codes import VISIBLE as SHOWN
+from ...columns import Columns
+from ...contract import Family, Loss, Setting, Verdicts
+from ...faults import Faults, Ledger, empty_faults, empty_ledger, fault_code, ledger_lines, note_fault, with_fault_room
+from ...findings import MAX_NODES, Findings, KernelFold
+from ...hashing import empty_table, grown, place_of, roomy, row_of
+from ...kernel import kernel
 from .answers import answer, mark_visible, observe, show
 from .commitment import commit_to, elected_holds, leader_commits, lose
 from .log import append, truncate

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ..codes import ACKS_ALL, NULL
-from ..findings import Findings, report
-from ..kernel import part, step
+from ...codes import ACKS_ALL, NULL
+from ...findings import Findings, report
+from ...kernel import part, step
 from .rules import (
     APPEND_AT_END,
     COMMITTED_NEVER_TRUNCATED,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from loghistory.schema import Kind
 
-from ..contract import Check
+from ...contract import Check
 
 LOG_MATCHING = 0
 APPEND_AT_END = 1
