@@ -32,140 +32,176 @@ from ..codes import (
     VOTE,
 )
 from ..columns import Columns, Ints
-from ..contract import Check, Family, Setting, Verdicts
-from ..findings import MAX_NODES, Findings, KernelFold, report
+from ..contract import Check, Family, Setting
+from ..findings import MAX_NODES, Findings, KernelFold, Node, number, report
 from ..kernel import kernel, part
+from .protocol import RAFT
 
-_STATE_KINDS = (
-    Kind.START,
-    Kind.TERM,
-    Kind.VOTE,
-    Kind.LEADER,
-    Kind.ROLE,
-    Kind.APPEND,
-    Kind.FLUSH,
-    Kind.TRUNCATE,
-    Kind.COMMIT,
-    Kind.VISIBLE,
-    Kind.ACKED,
-)
+_FLUSH = ("raft.md#flush",)
+_VISIBILITY = ("raft.md#visibility",)
+_RESTART = ("raft.md#truncation-crash-restart",)
 
-COMMIT_MONOTONIC = 0
-COMMIT_WITHIN_FLUSHED = 1
-FLUSHED_WITHIN_DIRTY = 2
-FLUSHED_MONOTONIC = 3
-FLUSHED_DURABLE = 4
-DIRTY_SURVIVES_CRASH = 5
-RESTART_IS_FLUSHED = 6
-VISIBLE_WITHIN_DIRTY = 7
-VISIBLE_MONOTONIC = 8
-TERM_MONOTONIC = 9
-CONVERGES = 10
+CHECKS: list[Check] = []
 
-CHECKS = (
+
+class _Moved(NamedTuple):
+    node: Node
+    before: int
+    after: int
+
+
+class _Beyond(NamedTuple):
+    node: Node
+    offset: int
+    end: int
+
+
+class _Lagging(NamedTuple):
+    node: Node
+    commit: int
+    dirty: int
+    end: int
+
+
+COMMIT_MONOTONIC = number(
+    CHECKS,
     Check(
-        "commit-monotonic",
-        "A node's commit index never moves back between two starts of the node.",
-        "rules/raft.md, Commit index",
-        "an event of a node that states a commit index (not -1), after an earlier one of the same incarnation",
-        (),
-        ("commit",),
-    ),
-    Check(
-        "commit-within-flushed",
-        "No node's commit index is above what it has flushed itself.",
-        "rules/raft.md, Commit index (leader: min with own flushed; follower: min(leader commit, own flushed))",
-        "an event of a node that states its commit index and its flushed offset",
-        (),
-        ("commit", "flushed"),
-    ),
-    Check(
-        "flushed-within-dirty",
-        "A node's flushed offset is never above its dirty offset.",
-        "raft-recovery.txt, dirty and committed offsets; rules/raft.md, Flush",
-        "an event of a node that states both offsets",
-        (),
-        ("flushed", "dirty"),
-    ),
-    Check(
-        "flushed-monotonic",
-        "A node's flushed offset moves back only by truncation, and then no further than the truncation point.",
-        "rules/raft.md, Flush (flushed = max(flushed, dirty captured at the start))",
-        "an event of a node that states its flushed offset, after an earlier one of the same incarnation",
-        (),
-        ("flushed",),
-    ),
-    Check(
-        "flushed-durable",
-        "What a node had flushed is in its log when it starts again, whatever stopped it.",
-        "rules/raft.md, Truncation, crash, restart (power loss keeps any prefix at or above flushed)",
-        "a start of a node that had flushed something",
-        (Kind.START,),
-        ("flushed", "dirty"),
-    ),
-    Check(
-        "dirty-survives-crash",
-        "A process that dies without power loss keeps all it had appended: the page cache lives.",
-        "rules/raft.md, Truncation, crash, restart (SIGKILL keeps the page cache)",
-        "a start of a node after a crash or stop without power loss or storage error",
-        (Kind.START,),
-        ("dirty",),
-    ),
-    Check(
-        "restart-is-flushed",
-        "After a restart flushed = dirty = the recovered end.",
-        "rules/raft.md, Truncation, crash, restart",
-        "a start of a node",
-        (Kind.START,),
-        ("flushed", "dirty"),
-    ),
-    Check(
-        "visible-within-dirty",
-        "A node never shows readers more than it has appended.",
-        "rules/raft.md, Visibility; scenario 5",
-        "an event of a node that states its visible and its dirty offset",
-        (),
-        ("visible", "dirty"),
-    ),
-    Check(
-        "visible-monotonic",
-        "A node's visible offset moves back only by truncation, and then no further than the truncation point.",
-        "rules/raft.md, Visibility (MRI and UB are maxima; truncation clamps)",
-        "an event of a node that states its visible offset, after an earlier one of the same incarnation",
-        (),
-        ("visible",),
-    ),
-    Check(
-        "term-monotonic",
-        "A node's term never decreases, and a restart keeps at least the term of its last durable vote.",
-        "rules/raft.md, Elections (term and voted_for are durable before the reply leaves)",
-        "an event of a node that states its term, after an earlier one",
-        (),
-        ("term",),
-    ),
-    Check(
-        "converges",
-        "When all faults are healed and the run has come to its final read, every running voter ends with all of the "
-        "log, and all of it committed.",
-        "rules/raft.md, Scenarios (commits converge, logs equal) and Known faults (liveness: commit catches up)",
-        "a voter that is running at the end of a run with a final_read phase, or when the first is stopped after it",
-        (Kind.PHASE,),
-        ("dirty", "commit"),
+        id="commit-monotonic",
+        rule="A node's commit index never moves back while the node is running.",
+        source=("raft.md#commit-index",),
+        fact="an event of a node that states a commit index (not -1), after an earlier one of the same incarnation",
+        sentence="Node {node} moved its commit index back from {before} to {after} without a restart.",
+        fields=_Moved,
+        columns=("commit",),
     ),
 )
-
-_SENTENCES = (
-    "Node {node0} moved its commit index back from {n1} to {n2} without a restart.",
-    "Node {node0} has commit index {n1} but has flushed only up to {n2}.",
-    "Node {node0} claims flushed offset {n1} but its log ends at {n2}.",
-    "Node {node0} moved its flushed offset back from {n1} to {n2} without a truncation that far.",
-    "Node {node0} had flushed up to {n1}, but after its restart its log ends at {n2}.",
-    "Node {node0} had appended up to {n1} and only its process died, but after its restart its log ends at {n2}.",
-    "Node {node0} started with flushed offset {n1} although it recovered its log up to {n2}.",
-    "Node {node0} shows readers everything up to {n1} but its log ends at {n2}.",
-    "Node {node0} moved its visible offset back from {n1} to {n2} without a truncation that far.",
-    "Node {node0} went back from term {n1} to term {n2}.",
-    "Node {node0} ends with commit index {n1} and dirty offset {n2} although the log reaches to {n3}.",
+COMMIT_WITHIN_FLUSHED = number(
+    CHECKS,
+    Check(
+        id="commit-within-flushed",
+        rule="No node's commit index is above what the node itself has flushed.",
+        source=("raft.md#commit-index",),
+        fact="an event of a node that states its commit index and its flushed offset",
+        sentence="Node {node} has commit index {offset} but has flushed only up to {end}.",
+        fields=_Beyond,
+        columns=("commit", "flushed"),
+    ),
+)
+FLUSHED_WITHIN_DIRTY = number(
+    CHECKS,
+    Check(
+        id="flushed-within-dirty",
+        rule="A node's flushed offset is never above its dirty offset.",
+        source=(*_FLUSH, "raft-recovery, Committed batches"),
+        fact="an event of a node that states both offsets",
+        sentence="Node {node} claims flushed offset {offset} but its log ends at {end}.",
+        fields=_Beyond,
+        columns=("flushed", "dirty"),
+    ),
+)
+FLUSHED_MONOTONIC = number(
+    CHECKS,
+    Check(
+        id="flushed-monotonic",
+        rule="A node's flushed offset moves back only by truncation, and then no further than the truncation point.",
+        source=_FLUSH,
+        fact="an event of a node that states its flushed offset, after an earlier one of the same incarnation",
+        sentence="Node {node} moved its flushed offset back from {before} to {after} without a truncation that far.",
+        fields=_Moved,
+        columns=("flushed",),
+    ),
+)
+FLUSHED_DURABLE = number(
+    CHECKS,
+    Check(
+        id="flushed-durable",
+        rule="What a node had flushed is in its log when it starts again, whatever stopped it.",
+        source=_RESTART,
+        fact="a start of a node that had flushed something",
+        sentence="Node {node} had flushed up to {offset}, but after its restart its log ends at {end}.",
+        fields=_Beyond,
+        kinds=(Kind.START,),
+        columns=("flushed", "dirty"),
+    ),
+)
+DIRTY_SURVIVES_CRASH = number(
+    CHECKS,
+    Check(
+        id="dirty-survives-crash",
+        rule="A process that dies without losing power keeps everything it had appended: the page cache survives.",
+        source=_RESTART,
+        fact="a start of a node after a crash or stop without power loss or storage error",
+        sentence="Node {node} had appended up to {offset} and only its process died, "
+        "but after its restart its log ends at {end}.",
+        fields=_Beyond,
+        kinds=(Kind.START,),
+        columns=("dirty",),
+    ),
+)
+RESTART_IS_FLUSHED = number(
+    CHECKS,
+    Check(
+        id="restart-is-flushed",
+        rule="After a restart, the flushed offset and the dirty offset are both the end of the recovered log.",
+        source=_RESTART,
+        fact="a start of a node",
+        sentence="Node {node} started with flushed offset {offset} although it had recovered its log up to {end}.",
+        fields=_Beyond,
+        kinds=(Kind.START,),
+        columns=("flushed", "dirty"),
+    ),
+)
+VISIBLE_WITHIN_DIRTY = number(
+    CHECKS,
+    Check(
+        id="visible-within-dirty",
+        rule="A node never shows readers more than it has appended.",
+        source=_VISIBILITY,
+        fact="an event of a node that states its visible and its dirty offset",
+        sentence="Node {node} shows readers everything up to {offset}, but its log ends at {end}.",
+        fields=_Beyond,
+        columns=("visible", "dirty"),
+    ),
+)
+VISIBLE_MONOTONIC = number(
+    CHECKS,
+    Check(
+        id="visible-monotonic",
+        rule="A node's visible offset moves back only by truncation, and then no further than the truncation point.",
+        source=_VISIBILITY,
+        fact="an event of a node that states its visible offset, after an earlier one of the same incarnation",
+        sentence="Node {node} moved its visible offset back from {before} to {after} without a truncation that far.",
+        fields=_Moved,
+        columns=("visible",),
+    ),
+)
+TERM_MONOTONIC = number(
+    CHECKS,
+    Check(
+        id="term-monotonic",
+        rule="A node's term never decreases, and a restart keeps at least the term of the node's last durable vote.",
+        source=("raft.md#elections",),
+        fact="an event of a node that states its term, after an earlier one",
+        sentence="Node {node} went back from term {before} to term {after}.",
+        fields=_Moved,
+        columns=("term",),
+    ),
+)
+CONVERGES = number(
+    CHECKS,
+    Check(
+        id="converges",
+        rule="Once all faults are healed and the run has reached its final read, every running voter ends with the "
+        "whole log, all of it committed.",
+        source=("raft.md#scenarios-set-up---expected",),
+        fact="a voter that is running at the end of a run with a final_read phase, or when the first node is stopped "
+        "after it",
+        sentence="Node {node} ends with commit index {commit} and dirty offset {dirty}, but the log reaches offset "
+        "{end}.",
+        fields=_Lagging,
+        kinds=(Kind.PHASE,),
+        columns=("dirty", "commit"),
+    ),
 )
 
 
@@ -207,8 +243,8 @@ def _converged(state: _State, found: Findings) -> None:
         found.judged[CONVERGES] += 1
         end, dirty, commit = state.dirty[first], state.dirty[node], state.commit[node]
         if commit < end or dirty < end:
-            e0, e1 = state.dirty_seq[first], state.commit_seq[node]
-            report(found, CONVERGES, e0, e1, -1, -1, node, commit, dirty, end, -1)
+            fields = _Lagging(node, commit=commit, dirty=dirty, end=end)
+            report(found, CONVERGES, fields, state.dirty_seq[first], state.commit_seq[node])
 
 
 @kernel
@@ -259,22 +295,22 @@ def _scan(columns: Columns, state: _State, found: Findings) -> None:
                 if state.flushed[node] >= 0:
                     found.judged[FLUSHED_DURABLE] += 1
                     if dirty < state.flushed[node]:
-                        e0, e1 = state.flushed_seq[node], state.down_seq[node]
-                        report(found, FLUSHED_DURABLE, e0, e1, seq, -1, node, state.flushed[node], dirty, -1, -1)
+                        gone = _Beyond(node, offset=state.flushed[node], end=dirty)
+                        report(found, FLUSHED_DURABLE, gone, state.flushed_seq[node], state.down_seq[node], seq)
                 if down == 1 and state.dirty[node] >= 0:
                     found.judged[DIRTY_SURVIVES_CRASH] += 1
                     if dirty < state.dirty[node]:
-                        e0, e1 = state.dirty_seq[node], state.down_seq[node]
-                        report(found, DIRTY_SURVIVES_CRASH, e0, e1, seq, -1, node, state.dirty[node], dirty, -1, -1)
+                        gone = _Beyond(node, offset=state.dirty[node], end=dirty)
+                        report(found, DIRTY_SURVIVES_CRASH, gone, state.dirty_seq[node], state.down_seq[node], seq)
             if dirty != NULL and flushed != NULL:
                 found.judged[RESTART_IS_FLUSHED] += 1
                 if flushed != dirty:
-                    report(found, RESTART_IS_FLUSHED, seq, -1, -1, -1, node, flushed, dirty, -1, -1)
+                    report(found, RESTART_IS_FLUSHED, _Beyond(node, offset=flushed, end=dirty), seq)
             if down != 3 and term != NULL and state.vote_term[node] != NULL:
                 found.judged[TERM_MONOTONIC] += 1
                 if term < state.vote_term[node]:
-                    e0 = state.vote_seq[node]
-                    report(found, TERM_MONOTONIC, e0, seq, -1, -1, node, state.vote_term[node], term, -1, -1)
+                    back = _Moved(node, before=state.vote_term[node], after=term)
+                    report(found, TERM_MONOTONIC, back, state.vote_seq[node], seq)
             state.down[node] = 0
             state.down_seq[node] = -1
             state.term[node] = NULL
@@ -287,8 +323,8 @@ def _scan(columns: Columns, state: _State, found: Findings) -> None:
             if state.term[node] != NULL:
                 found.judged[TERM_MONOTONIC] += 1
                 if term < state.term[node]:
-                    e0 = state.term_seq[node]
-                    report(found, TERM_MONOTONIC, e0, seq, -1, -1, node, state.term[node], term, -1, -1)
+                    back = _Moved(node, before=state.term[node], after=term)
+                    report(found, TERM_MONOTONIC, back, state.term_seq[node], seq)
             if term != state.term[node]:
                 state.term[node] = term
                 state.term_seq[node] = seq
@@ -304,12 +340,12 @@ def _scan(columns: Columns, state: _State, found: Findings) -> None:
             if before != NULL and max(before, flushed) >= 0:
                 found.judged[FLUSHED_MONOTONIC] += 1
                 if flushed < min(before, floor):
-                    e0 = state.flushed_seq[node]
-                    report(found, FLUSHED_MONOTONIC, e0, seq, -1, -1, node, before, flushed, -1, -1)
+                    back = _Moved(node, before=before, after=flushed)
+                    report(found, FLUSHED_MONOTONIC, back, state.flushed_seq[node], seq)
             if dirty != NULL and flushed >= 0:
                 found.judged[FLUSHED_WITHIN_DIRTY] += 1
                 if flushed > dirty and (flushed != before or dirty != state.dirty[node]):
-                    report(found, FLUSHED_WITHIN_DIRTY, seq, -1, -1, -1, node, flushed, dirty, -1, -1)
+                    report(found, FLUSHED_WITHIN_DIRTY, _Beyond(node, offset=flushed, end=dirty), seq)
             if flushed != before:
                 state.flushed[node] = flushed
                 state.flushed_seq[node] = seq
@@ -319,12 +355,12 @@ def _scan(columns: Columns, state: _State, found: Findings) -> None:
             if before != NULL and max(before, commit) >= 0:
                 found.judged[COMMIT_MONOTONIC] += 1
                 if commit < before:
-                    e0 = state.commit_seq[node]
-                    report(found, COMMIT_MONOTONIC, e0, seq, -1, -1, node, before, commit, -1, -1)
+                    back = _Moved(node, before=before, after=commit)
+                    report(found, COMMIT_MONOTONIC, back, state.commit_seq[node], seq)
             if flushed != NULL and commit >= 0:
                 found.judged[COMMIT_WITHIN_FLUSHED] += 1
                 if commit > flushed and (commit != before or kind == COMMIT):
-                    report(found, COMMIT_WITHIN_FLUSHED, seq, -1, -1, -1, node, commit, flushed, -1, -1)
+                    report(found, COMMIT_WITHIN_FLUSHED, _Beyond(node, offset=commit, end=flushed), seq)
             if commit != before:
                 state.commit[node] = commit
                 state.commit_seq[node] = seq
@@ -334,12 +370,12 @@ def _scan(columns: Columns, state: _State, found: Findings) -> None:
             if before != NULL and max(before, visible) >= 0:
                 found.judged[VISIBLE_MONOTONIC] += 1
                 if visible < min(before, floor):
-                    e0 = state.visible_seq[node]
-                    report(found, VISIBLE_MONOTONIC, e0, seq, -1, -1, node, before, visible, -1, -1)
+                    back = _Moved(node, before=before, after=visible)
+                    report(found, VISIBLE_MONOTONIC, back, state.visible_seq[node], seq)
             if dirty != NULL and visible >= 0:
                 found.judged[VISIBLE_WITHIN_DIRTY] += 1
                 if visible > dirty and (visible != before or dirty != state.dirty[node]):
-                    report(found, VISIBLE_WITHIN_DIRTY, seq, -1, -1, -1, node, visible, dirty, -1, -1)
+                    report(found, VISIBLE_WITHIN_DIRTY, _Beyond(node, offset=visible, end=dirty), seq)
             if visible != before:
                 state.visible[node] = visible
                 state.visible_seq[node] = seq
@@ -353,7 +389,6 @@ class OffsetsFold(KernelFold):
     """Judges the offsets of every node of one log."""
 
     checks = CHECKS
-    sentences = _SENTENCES
 
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting)
@@ -369,17 +404,16 @@ class OffsetsFold(KernelFold):
         """Judge the events."""
         _scan.form(self.setting.compiled)(columns, self.state, self.found)
 
-    def finish(self) -> Verdicts:
-        """Judge where the nodes ended up, and answer."""
+    def end(self) -> None:
+        """Judge where the nodes ended up."""
         _close.form(self.setting.compiled)(self.state, self.found)
-        return super().finish()
 
 
 FAMILY = Family(
     "offsets",
-    CHECKS,
-    frozenset(_STATE_KINDS) | {Kind.STOP, Kind.CRASH, Kind.POWER_LOSS, Kind.STORAGE_ERROR, Kind.FAULT, Kind.PHASE},
+    tuple(CHECKS),
+    RAFT.kinds | {Kind.STOP, Kind.CRASH, Kind.POWER_LOSS, Kind.STORAGE_ERROR, Kind.FAULT, Kind.PHASE},
     ("node", "f", "term", "offset", "dirty", "flushed", "commit", "visible"),
     OffsetsFold,
-    of_nodes=True,
+    RAFT,
 )

@@ -1,192 +1,416 @@
-"""The checks that `fold` judges: ids, rules, where they are stated, and how a breach is told."""
+"""The checks that `fold` judges: what each asks for, and what the kernel reports of a violation."""
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 from loghistory.schema import Kind
 
 from ...contract import Check
-
-LOG_MATCHING = 0
-APPEND_AT_END = 1
-LOG_TERMS = 2
-LEADER_APPEND_ONLY = 3
-TRUNCATION_NEEDS_DIVERGENCE = 4
-COMMITTED_ON_MAJORITY = 5
-COMMIT_CURRENT_TERM = 6
-COMMITTED_AGREE = 7
-COMMITTED_NEVER_TRUNCATED = 8
-LEADER_COMPLETENESS = 9
-VISIBLE_ON_MAJORITY = 10
-PENDING_NOT_VISIBLE = 11
-ACK_RULE = 12
-TRUNCATED_RULE = 13
-ACKED_SURVIVES = 14
-FAILED_NEVER_COMMITTED = 15
-UNCOMMITTED_READ = 16
+from ...findings import Acks, Node, number
 
 _ENTRY = ("node", "offset", "entry_term")
+_RESTART = "raft.md#truncation-crash-restart"
+_COMMIT = "raft.md#commit-index"
+_VISIBILITY = "raft.md#visibility"
+_ACKS = "raft.md#acks"
 
-CHECKS = (
+CHECKS: list[Check] = []
+
+
+class Appended(NamedTuple):
+    """A node appended an entry of a term."""
+
+    node: Node
+    offset: int
+    term: int
+
+
+LOG_MATCHING = number(
+    CHECKS,
     Check(
-        "log-matching",
-        "Two logs that hold an entry with the same offset and term are the same up to that entry.",
-        "raft-simplification.txt, Introduction; rules/raft.md, Truncation, crash, restart",
-        "an appended batch that another log holds with the same offset and term",
-        (Kind.APPEND,),
-        (*_ENTRY, "value"),
-    ),
-    Check(
-        "append-at-end",
-        "A node appends behind the end of its log, never over entries that it still holds.",
-        "rules/raft.md, Truncation, crash, restart",
-        "an appended batch",
-        (Kind.APPEND,),
-        _ENTRY,
-    ),
-    Check(
-        "log-terms-monotonic",
-        "Terms never decrease along a log, and no entry is of a later term than its node's.",
-        "rules/raft.md, Commit index and Elections",
-        "an appended batch behind one that is known",
-        (Kind.APPEND,),
-        (*_ENTRY, "term"),
-    ),
-    Check(
-        "leader-append-only",
-        "A leader never truncates its own log.",
-        "rules/raft.md, Truncation, crash, restart (only a follower truncates)",
-        "an election won, during whose term truncations of the leader are looked for",
-        (Kind.LEADER,),
-        ("node", "term", "offset"),
-    ),
-    Check(
-        "truncation-needs-divergence",
-        "A follower skips batches that it already has; it truncates only at a real mismatch.",
-        "rules/raft.md, Truncation, crash, restart; Recovery (no truncation and redelivery without divergence)",
-        "the first append of a node after a truncation, in the same term",
-        (Kind.TRUNCATE, Kind.APPEND),
-        _ENTRY,
-    ),
-    Check(
-        "committed-flushed-on-majority",
-        "When a leader commits, a majority has flushed that very entry, offset and term.",
-        "rules/raft.md, Commit index; raft-recovery.txt (committed: flushed on the majority of nodes)",
-        "a leader's move of its commit index",
-        (Kind.LEADER, Kind.APPEND),
-        (*_ENTRY, "commit", "flushed"),
-    ),
-    Check(
-        "commit-current-term",
-        "A leader moves its commit index only to an entry of its own term.",
-        "rules/raft.md, Commit index (term(q) = current term)",
-        "a leader's move of its commit index",
-        (Kind.LEADER, Kind.APPEND),
-        (*_ENTRY, "commit", "term"),
-    ),
-    Check(
-        "committed-agree",
-        "At one offset all nodes commit the same entry.",
-        "rules/raft.md, Recovery and Known faults (no divergence); raft-simplification.txt, Introduction",
-        "a move of a node's commit index",
-        (Kind.APPEND,),
-        (*_ENTRY, "commit"),
-    ),
-    Check(
-        "committed-never-truncated",
-        "No node truncates an entry that is committed, by itself or by anyone.",
-        "rules/raft.md, Truncation, crash, restart (never at or below commit)",
-        "a truncation that removes something",
-        (Kind.TRUNCATE, Kind.APPEND),
-        ("node", "offset", "commit"),
-    ),
-    Check(
-        "leader-completeness",
-        "A new leader's log holds every entry committed in an earlier term.",
-        "rules/raft.md, Elections (log_ok) and Known faults (committed entries are never lost)",
-        "an election won after something was committed, and a late commit of an older leader",
-        (Kind.LEADER, Kind.APPEND),
-        ("node", "term", "commit"),
-    ),
-    Check(
-        "visible-on-majority",
-        "An entry that readers may see is, or has been, in the log of each node of a majority.",
-        "rules/raft.md, Visibility (MRI, clamped to match_index)",
-        "a move of a node's visible offset",
-        (Kind.APPEND,),
-        (*_ENTRY, "visible"),
-    ),
-    Check(
-        "pending-not-visible",
-        "An entry written with acks=all is not visible before it is committed, whatever lies around it.",
-        "rules/raft.md, Visibility (meaning)",
-        "a move of a node's visible offset, write caching off",
-        (Kind.APPEND,),
-        (*_ENTRY, "visible", "acks"),
-    ),
-    Check(
-        "ack-rule",
-        "A leader acknowledges acks=all only when it still holds the entry in the term it was written in and has "
-        "committed it; acks 0 and 1 only when it has appended it.",
-        "rules/raft.md, Acks (SUCCESS iff term(o) = t and commit >= o)",
-        "an append answered with success by a node",
-        (Kind.ACKED,),
-        (*_ENTRY, "acks", "reason", "commit"),
-    ),
-    Check(
-        "truncated-rule",
-        "A leader reports an append as truncated only when a later term has committed and the entry is gone.",
-        "rules/raft.md, Acks (TRUNCATED iff term(commit) > t and term(o) != t)",
-        "an append answered with truncated by a node",
-        (Kind.ACKED,),
-        (*_ENTRY, "reason", "commit"),
-    ),
-    Check(
-        "acked-survives",
-        "An entry acknowledged with acks=all is in the log for good.",
-        "rules/raft.md, Acks; raft-simplification.txt, Kafka ACKS in Redpanda",
-        "an acknowledged acks=all entry whose fate the history shows",
-        (Kind.ACKED, Kind.APPEND),
-        (*_ENTRY, "acks", "reason"),
-    ),
-    Check(
-        "failed-never-committed",
-        "An entry whose append was reported as truncated is never committed.",
-        "rules/raft.md, Acks and Known faults (an append reported failed is never read)",
-        "an append reported as truncated",
-        (Kind.ACKED, Kind.APPEND),
-        (*_ENTRY, "reason"),
-    ),
-    Check(
-        "uncommitted-read",
-        "A read returns only what a node had made visible; a committed read only what was committed.",
-        "history-checks.md, Anomalies; rules/raft.md, Visibility and Known faults (applied <= commit)",
-        "a batch that a read returned",
-        (Kind.OBSERVE, Kind.APPEND),
-        ("process", "offset", "value"),
+        id="log-matching",
+        rule="Two logs that hold an entry with the same offset and term are the same up to that entry.",
+        source=(_RESTART, "raft-simplification, Introduction"),
+        fact="an appended batch that another log holds with the same offset and term",
+        sentence="Node {node} appended an entry of term {term} at offset {offset}; another log holds an entry of the "
+        "same term there, but that entry, or the log before it, is different.",
+        fields=Appended,
+        kinds=(Kind.APPEND,),
+        columns=(*_ENTRY, "value"),
     ),
 )
 
-SENTENCES = (
-    "Node {node0} appended at offset {n1} an entry of term {n2} that differs from the entry another log holds there "
-    "in the same term, or that follows a different log.",
-    "Node {node0} appended at offset {n1} although its log reaches to {n2}.",
-    "Node {node0} appended at offset {n1} an entry of term {n2} after one of term {n3}, in its term {n4}.",
-    "Node {node0} truncated its log from offset {n1} on while it was leader of term {n2}.",
-    "Node {node0} truncated at offset {n1} and then appended the same entry (term {n2}) again.",
-    "Leader {node0} committed offset {n1} (entry of term {n2}) when {n3} voters had flushed that entry; it takes {n4}.",
-    "Leader {node0} committed offset {n1}, an entry of term {n2}, by counting in its own term {n3}.",
-    "Node {node0} committed at offset {n1} an entry of term {n2}; the entry committed there before is of term {n3} "
-    "or of another log.",
-    "Node {node0} truncated from offset {n1} on and so removed the committed entry at {n2} (term {n3}).",
-    "Node {node0} became leader of term {n1} without the committed entry at offset {n2} (term {n3}).",
-    "Node {node0} made offset {n1} (entry of term {n2}) visible; only {n3} voters ever held that entry, it takes {n4}.",
-    "Node {node0} made everything up to offset {n1} visible, but the acks=all entry at {n2} (term {n3}) "
-    "is not committed.",
-    "Node {node0} acknowledged the append at offset {n1} (term {n2}, acks {n3}) with commit index {n4}: not committed, "
-    "or no longer the entry it holds there.",
-    "Node {node0} reported the append at offset {n1} (term {n2}) as truncated with commit index {n3}: no later "
-    "term had committed yet, or the entry was still there.",
-    "The entry at offset {n0} (term {n1}) was acknowledged with acks=all and is lost.",
-    "The entry at offset {n0} (term {n1}) was reported as truncated, but it is committed.",
-    "A read returned value {n1} at offset {n0}, which no node had made visible (or, for a committed read, committed).",
+
+class Overlap(NamedTuple):
+    """A node appended at an offset below the end of its log."""
+
+    node: Node
+    offset: int
+    end: int
+
+
+APPEND_AT_END = number(
+    CHECKS,
+    Check(
+        id="append-at-end",
+        rule="A node appends at the end of its log, never over entries that it still holds.",
+        source=(_RESTART,),
+        fact="an appended batch",
+        sentence="Node {node} appended at offset {offset} although its log reaches offset {end}.",
+        fields=Overlap,
+        kinds=(Kind.APPEND,),
+        columns=_ENTRY,
+    ),
+)
+
+
+class TermOrder(NamedTuple):
+    """A node in its own term appended an entry of a term after one of another."""
+
+    node: Node
+    offset: int
+    term: int
+    before: int
+    own: int
+
+
+LOG_TERMS = number(
+    CHECKS,
+    Check(
+        id="log-terms-monotonic",
+        rule="Terms never decrease along a log, and no entry has a later term than its node.",
+        source=(_COMMIT, "raft.md#elections"),
+        fact="an appended batch that follows one that is known",
+        sentence="Node {node}, in term {own}, appended at offset {offset} an entry of term {term} after one of term "
+        "{before}.",
+        fields=TermOrder,
+        kinds=(Kind.APPEND,),
+        columns=(*_ENTRY, "term"),
+    ),
+)
+
+
+class LeaderTruncation(NamedTuple):
+    """A leader of a term truncated from an offset on."""
+
+    leader: Node
+    offset: int
+    term: int
+
+
+LEADER_APPEND_ONLY = number(
+    CHECKS,
+    Check(
+        id="leader-append-only",
+        rule="A leader never truncates its own log.",
+        source=(_RESTART,),
+        fact="an election won, during whose term truncations by the leader are looked for",
+        sentence="Node {leader} truncated its log from offset {offset} while it was leader of term {term}.",
+        fields=LeaderTruncation,
+        kinds=(Kind.LEADER,),
+        columns=("node", "term", "offset"),
+    ),
+)
+TRUNCATION_NEEDS_DIVERGENCE = number(
+    CHECKS,
+    Check(
+        id="truncation-needs-divergence",
+        rule="A follower skips batches that it already has; it truncates only at a real mismatch.",
+        source=(_RESTART, "raft.md#recovery"),
+        fact="the first append of a node after a truncation, in the same term",
+        sentence="Node {node} truncated its log from offset {offset} and then appended the same entry (term {term}) "
+        "there again.",
+        fields=Appended,
+        kinds=(Kind.TRUNCATE, Kind.APPEND),
+        columns=_ENTRY,
+    ),
+)
+
+
+class WithoutMajority(NamedTuple):
+    """A leader committed an entry of a term that too few voters had flushed."""
+
+    leader: Node
+    offset: int
+    term: int
+    holders: int
+    needed: int
+
+
+COMMITTED_ON_MAJORITY = number(
+    CHECKS,
+    Check(
+        id="committed-flushed-on-majority",
+        rule="When a leader commits an entry, a majority of the voters has flushed that very entry: same offset, same "
+        "term.",
+        source=(_COMMIT, "raft-recovery, Flushing strategy"),
+        fact="a leader's move of its commit index",
+        sentence="Leader {leader} committed offset {offset} (entry of term {term}) when {holders:voter|voters} had "
+        "flushed that entry; {needed:is|are} needed.",
+        fields=WithoutMajority,
+        kinds=(Kind.LEADER, Kind.APPEND),
+        columns=(*_ENTRY, "commit", "flushed"),
+    ),
+)
+
+
+class OldTerm(NamedTuple):
+    """A leader in its own term committed an entry of another."""
+
+    leader: Node
+    offset: int
+    term: int
+    own: int
+
+
+COMMIT_CURRENT_TERM = number(
+    CHECKS,
+    Check(
+        id="commit-current-term",
+        rule="A leader moves its commit index only to an entry of its own term.",
+        source=(_COMMIT,),
+        fact="a leader's move of its commit index",
+        sentence="Leader {leader} committed offset {offset}, an entry of term {term}, by counting replicas in its own "
+        "term {own}.",
+        fields=OldTerm,
+        kinds=(Kind.LEADER, Kind.APPEND),
+        columns=(*_ENTRY, "commit", "term"),
+    ),
+)
+
+
+class OtherCommitted(NamedTuple):
+    """A node committed an entry of a term where one of another term is committed."""
+
+    node: Node
+    offset: int
+    term: int
+    other: int
+
+
+COMMITTED_AGREE = number(
+    CHECKS,
+    Check(
+        id="committed-agree",
+        rule="All nodes commit the same entry at the same offset.",
+        source=("raft.md#recovery", "raft-simplification, Introduction"),
+        fact="a move of a node's commit index",
+        sentence="Node {node} committed an entry of term {term} at offset {offset}, where a different entry, of term "
+        "{other}, had been committed before.",
+        fields=OtherCommitted,
+        kinds=(Kind.APPEND,),
+        columns=(*_ENTRY, "commit"),
+    ),
+)
+
+
+class CommittedRemoved(NamedTuple):
+    """A node truncated from an offset on, and so the committed entry at another."""
+
+    node: Node
+    offset: int
+    removed: int
+    term: int
+
+
+COMMITTED_NEVER_TRUNCATED = number(
+    CHECKS,
+    Check(
+        id="committed-never-truncated",
+        rule="No node truncates an entry that is committed, whether by itself or by another node.",
+        source=(_RESTART,),
+        fact="a truncation that removes something",
+        sentence="Node {node} truncated its log from offset {offset} and so removed the committed entry at offset "
+        "{removed} (term {term}).",
+        fields=CommittedRemoved,
+        kinds=(Kind.TRUNCATE, Kind.APPEND),
+        columns=("node", "offset", "commit"),
+    ),
+)
+
+
+class Incomplete(NamedTuple):
+    """A node was elected in a term without a committed entry."""
+
+    leader: Node
+    elected: int
+    offset: int
+    term: int
+
+
+LEADER_COMPLETENESS = number(
+    CHECKS,
+    Check(
+        id="leader-completeness",
+        rule="A new leader's log holds every entry committed in an earlier term.",
+        source=("raft.md#elections",),
+        fact="an election won after something was committed, or a late commit by an older leader",
+        sentence="Node {leader} became leader of term {elected} without the committed entry at offset {offset} (term "
+        "{term}).",
+        fields=Incomplete,
+        kinds=(Kind.LEADER, Kind.APPEND),
+        columns=("node", "term", "commit"),
+    ),
+)
+
+
+class ShownEarly(NamedTuple):
+    """A node made an entry of a term visible that too few voters ever held."""
+
+    node: Node
+    offset: int
+    term: int
+    holders: int
+    needed: int
+
+
+VISIBLE_ON_MAJORITY = number(
+    CHECKS,
+    Check(
+        id="visible-on-majority",
+        rule="An entry that readers may see is, or has been, in the logs of a majority of the voters.",
+        source=(_VISIBILITY,),
+        fact="a move of a node's visible offset",
+        sentence="Node {node} made offset {offset} (entry of term {term}) visible when {holders:voter|voters} had ever "
+        "held that entry; {needed:is|are} needed.",
+        fields=ShownEarly,
+        kinds=(Kind.APPEND,),
+        columns=(*_ENTRY, "visible"),
+    ),
+)
+
+
+class PendingShown(NamedTuple):
+    """A node made everything up to an offset visible, and with it a pending entry."""
+
+    node: Node
+    offset: int
+    pending: int
+    term: int
+
+
+PENDING_NOT_VISIBLE = number(
+    CHECKS,
+    Check(
+        id="pending-not-visible",
+        rule="An entry written with acks=all is not visible before it is committed, whatever surrounds it.",
+        source=(_VISIBILITY,),
+        fact="a move of a node's visible offset, with write caching off",
+        sentence="Node {node} made everything up to offset {offset} visible, but the acks=all entry at offset "
+        "{pending} (term {term}) is not committed.",
+        fields=PendingShown,
+        kinds=(Kind.APPEND,),
+        columns=(*_ENTRY, "visible", "acks"),
+    ),
+)
+
+
+class WrongSuccess(NamedTuple):
+    """A node acknowledged an append, at its commit index."""
+
+    node: Node
+    offset: int
+    term: int
+    acks: Acks
+    commit: int
+
+
+ACK_RULE = number(
+    CHECKS,
+    Check(
+        id="ack-rule",
+        rule="A leader acknowledges acks=all only when it still holds the entry in the term it was written in and has "
+        "committed it; acks 0 and 1 only when it has appended it.",
+        source=(_ACKS,),
+        fact="an append answered with success by a node",
+        sentence="Node {node} acknowledged the append at offset {offset} (term {term}, acks {acks}) with commit index "
+        "{commit}: the entry is not committed, or the node no longer holds it.",
+        fields=WrongSuccess,
+        kinds=(Kind.ACKED,),
+        columns=(*_ENTRY, "acks", "reason", "commit"),
+    ),
+)
+
+
+class WrongTruncated(NamedTuple):
+    """A node answered that an append was truncated, at its commit index."""
+
+    node: Node
+    offset: int
+    term: int
+    commit: int
+
+
+TRUNCATED_RULE = number(
+    CHECKS,
+    Check(
+        id="truncated-rule",
+        rule="A leader reports an append as truncated only when a later term has committed and the entry is gone.",
+        source=(_ACKS,),
+        fact="an append answered with truncated by a node",
+        sentence="Node {node} reported the append at offset {offset} (term {term}) as truncated with commit index "
+        "{commit}: no later term had committed yet, or the entry was still there.",
+        fields=WrongTruncated,
+        kinds=(Kind.ACKED,),
+        columns=(*_ENTRY, "reason", "commit"),
+    ),
+)
+
+
+class Entry(NamedTuple):
+    """An entry of the log."""
+
+    offset: int
+    term: int
+
+
+ACKED_SURVIVES = number(
+    CHECKS,
+    Check(
+        id="acked-survives",
+        rule="An entry acknowledged with acks=all stays in the log for good.",
+        source=(_ACKS, "raft-simplification, Kafka ACKS in Redpanda"),
+        fact="an acknowledged acks=all entry whose fate the history shows",
+        sentence="The entry at offset {offset} (term {term}) was acknowledged with acks=all and is lost.",
+        fields=Entry,
+        kinds=(Kind.ACKED, Kind.APPEND),
+        columns=(*_ENTRY, "acks", "reason"),
+    ),
+)
+FAILED_NEVER_COMMITTED = number(
+    CHECKS,
+    Check(
+        id="failed-never-committed",
+        rule="An entry whose append was reported as truncated is never committed.",
+        source=(_ACKS,),
+        fact="an append reported as truncated",
+        sentence="The entry at offset {offset} (term {term}) was reported as truncated, but it is committed.",
+        fields=Entry,
+        kinds=(Kind.ACKED, Kind.APPEND),
+        columns=(*_ENTRY, "reason"),
+    ),
+)
+
+
+class Returned(NamedTuple):
+    """A read returned a value at an offset."""
+
+    value: int
+    offset: int
+
+
+UNCOMMITTED_READ = number(
+    CHECKS,
+    Check(
+        id="uncommitted-read",
+        rule="A read returns only what some node had made visible; a committed read returns only what was committed.",
+        source=("history-checks.md#anomalies-by-name-and-what-acks-level-forbids-them", _VISIBILITY),
+        fact="a batch that a read returned",
+        sentence="A read returned value {value} at offset {offset}, which no node had made visible (or, for a "
+        "committed read, committed).",
+        fields=Returned,
+        kinds=(Kind.OBSERVE, Kind.APPEND),
+        columns=("process", "offset", "value"),
+    ),
 )
