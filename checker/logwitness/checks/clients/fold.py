@@ -33,6 +33,9 @@ from ..codes import (
     READS,
     STORAGE_ERROR,
     TRIM,
+    among,
+    codes,
+    lookup,
 )
 from ..columns import Columns
 from ..contract import Family, Loss, Setting
@@ -44,6 +47,9 @@ from .at_end import AtEnd
 from .per_event import acknowledge, gap, invoke, observe
 from .rules import CHECKS, STALE_TAIL, ShortTail
 from .state import KNOWN_GAPS, NONE, Bound, Clients, Gaps, Known, Tables, Values, blank, fill, gap_room
+
+_JUDGED = frozenset({Kind.INVOKE, Kind.OBSERVE, Kind.OK, Kind.FAIL})
+_IS_JUDGED = lookup(_JUDGED)
 
 
 @kernel
@@ -76,7 +82,7 @@ def _scan(
             known.trimmed[0] = max(known.trimmed[0], columns.offset[i])
         elif kind == COMPACT:
             known.compacted[0] += 1
-        if kind > FAIL or columns.process[i] == NULL:
+        if not _IS_JUDGED[kind] or columns.process[i] == NULL:
             continue
 
         process = columns.process[i]
@@ -167,7 +173,7 @@ class ClientsFold(KernelFold):
         """Judge the events."""
         compiled = self.setting.compiled
         kinds = columns.kind if compiled else np.array(columns.kind)
-        rows = int(np.count_nonzero(kinds <= FAIL))
+        rows = int(np.count_nonzero(among(kinds, codes(_JUDGED))))
         self._make_room(rows, len(kinds) - rows, compiled)
         if int(np.count_nonzero(kinds == COMPACT)):
             self._at_end.compacted(columns, kinds == COMPACT)

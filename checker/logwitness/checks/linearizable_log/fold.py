@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from loghistory.schema import Kind
+from loghistory.schema import CLIENT_KINDS, Kind
 
-from ..codes import NULL, OBSERVE
+from ..codes import NULL, OBSERVE, OF_CLIENTS, among
 from ..columns import Columns, Ints
 from ..contract import Family, Setting, Verdicts, outcome
 from ..hashing import all_grown, empty_table, roomy
@@ -43,7 +43,7 @@ class LinearizableLogFold:
 
     def feed(self, columns: Columns) -> None:
         """Take the next events of the log."""
-        clients = int(np.count_nonzero(columns.kind < len(_CLIENT_KINDS)))
+        clients = int(np.count_nonzero(among(columns.kind, OF_CLIENTS)))
         self._make_room(clients, int(np.count_nonzero(columns.kind == OBSERVE)))
         listen.form(self._setting.compiled)(
             columns if self._setting.compiled else columns.lists(),
@@ -166,12 +166,10 @@ class LinearizableLogFold:
         return Ends(*(column[order] for column in columns))
 
 
-_CLIENT_KINDS = (Kind.INVOKE, Kind.OBSERVE, Kind.OK, Kind.FAIL, Kind.INFO)
-
 FAMILY = Family(
     "linearizable_log",
     (CHECK,),
-    frozenset(_CLIENT_KINDS) | {Kind.APPEND, Kind.COMPACT, Kind.TRIM},
+    CLIENT_KINDS | {Kind.APPEND, Kind.COMPACT, Kind.TRIM},
     ("time", "node", "op", "f", "acks", "offset", "last_offset", "value"),
     LinearizableLogFold,
 )

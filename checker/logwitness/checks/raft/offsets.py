@@ -16,6 +16,7 @@ from loghistory.schema import Kind
 
 from .. import codes
 from ..codes import (
+    CARRIES_STATE,
     COMMIT,
     CRASH,
     F_FINAL_READ,
@@ -24,7 +25,6 @@ from ..codes import (
     NULL,
     PHASE,
     POWER_LOSS,
-    SEND,
     START,
     STOP,
     STORAGE_ERROR,
@@ -261,26 +261,24 @@ def _scan(columns: Columns, state: _State, found: Findings) -> None:
         node = columns.node[i]
         if kind == PHASE and columns.f[i] == F_FINAL_READ:
             state.final[0] = max(state.final[0], FINAL_READ)
-        if node < 0 or kind < START:
+        if node < 0:
             continue
         seq = columns.seq[i]
-        if kind >= SEND:
+        if not CARRIES_STATE[kind]:
             if kind == FAULT and columns.f[i] == FAULT_WIPE:
                 state.down[node] = 3
                 state.down_seq[node] = seq
                 state.vote_term[node] = NULL
-            continue
-        if kind in (CRASH, STOP):
-            # Nodes are stopped one after the other; what those do that are left is no matter of the run any more.
-            if kind == STOP and state.final[0] == FINAL_READ and state.down[node] == 0 and node < state.final[1]:
-                _converged(state, found)
-                state.final[0] = ENDED
-            state.down[node] = max(state.down[node], 1)
-            state.down_seq[node] = seq
-            continue
-        if kind in (POWER_LOSS, STORAGE_ERROR):
-            state.down[node] = max(state.down[node], 2)
-            state.down_seq[node] = seq
+            elif kind in (CRASH, STOP):
+                # Nodes are stopped one after the other; what those do that are left is no matter of the run any more.
+                if kind == STOP and state.final[0] == FINAL_READ and state.down[node] == 0 and node < state.final[1]:
+                    _converged(state, found)
+                    state.final[0] = ENDED
+                state.down[node] = max(state.down[node], 1)
+                state.down_seq[node] = seq
+            elif kind in (POWER_LOSS, STORAGE_ERROR):
+                state.down[node] = max(state.down[node], 2)
+                state.down_seq[node] = seq
             continue
 
         term = columns.term[i]

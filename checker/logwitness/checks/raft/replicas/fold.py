@@ -14,19 +14,20 @@ from loghistory.schema import Kind
 from ...codes import (
     ACKED,
     APPEND,
+    CARRIES_STATE,
     COMMIT,
     CRASH,
     FAULT,
     FAULT_POWER,
     FAULT_WIPE,
     INVOKE,
+    IS_OF_CLIENT,
     LEADER,
     NULL,
     OBSERVE,
     POWER_LOSS,
     ROLE,
     ROLE_LEADER,
-    SEND,
     START,
     STOP,
     STORAGE_ERROR,
@@ -79,7 +80,7 @@ def _scan(
         kind = columns.kind[i]
         seq = columns.seq[i]
         node = columns.node[i]
-        if kind < START:
+        if IS_OF_CLIENT[kind]:
             if kind in (INVOKE, OBSERVE):
                 process = columns.process[i]
                 if process == NULL:
@@ -105,14 +106,15 @@ def _scan(
             elif columns.f[i] == FAULT_POWER:
                 cluster.power_seq[0] = seq
             continue
-        if node < 0 or kind >= SEND:
+        if node < 0:
             continue
-        if kind in (STOP, CRASH, POWER_LOSS, STORAGE_ERROR):
-            replicas.leader_term[node] = NULL
-            if kind != STOP:
-                note_fault(faults, seq, fault_code(kind))
-            if kind in (POWER_LOSS, STORAGE_ERROR):
-                cluster.power_seq[0] = seq
+        if not CARRIES_STATE[kind]:
+            if kind in (STOP, CRASH, POWER_LOSS, STORAGE_ERROR):
+                replicas.leader_term[node] = NULL
+                if kind != STOP:
+                    note_fault(faults, seq, fault_code(kind))
+                if kind in (POWER_LOSS, STORAGE_ERROR):
+                    cluster.power_seq[0] = seq
             continue
 
         term = columns.term[i]
