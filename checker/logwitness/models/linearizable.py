@@ -33,13 +33,18 @@ if TYPE_CHECKING:
     from linearizability_checker import Result
 
 LINEARIZABLE: Check = Check(
-    "linearizable",
-    "Operations on registers, key-value stores, sets and queues take effect one after the other, each between its "
+    id="linearizable",
+    rule="Operations on registers, key-value stores, sets and queues take effect one after the other, each between its "
     "invocation and its completion, and answer accordingly.",
-    "history-checks.md, Porcupine as the search engine",
-    "an operation of a client",
-    (Kind.INVOKE, Kind.OK),
-    ("process", "op", "f", "text"),
+    source=("history-checks.md#porcupine-as-the-search-engine",),
+    fact="an operation of a client",
+    sentence={
+        "operations": "No order of the {count:operation|operations}{where} explains every answer: {reason}.",
+        "transactions": "No order of the {count:transaction|transactions} explains every answer: {reason}.",
+        "unplaced": "No order of the operations explains every answer.",
+    },
+    kinds=(Kind.INVOKE, Kind.OK),
+    columns=("process", "op", "f", "text"),
 )
 
 _KEPT = 10
@@ -458,35 +463,36 @@ def _explained(done: Sequence[_Done], specification: Specification, result: Resu
     """The violation: where the longest order that explains some operations stops, and at what."""
     broken = next((each for each in result.partitions if not each.complete), None)
     if broken is None:
-        return Violation("No order of the operations explains every answer.", done[0].events, log)
+        return msgspec.structs.replace(LINEARIZABLE.violation(done[0].events, "unplaced"), log=log)
     order = broken.linearizations[0] if broken.linearizations else ()
     stuck = [place for place in broken.unplaced if done[place].operation.return_ is not None]
     stuck.sort(key=lambda place: done[place].operation.return_ or 0)
     key = None
     if specification.model is Model.KEY_VALUE:
         key = str(done[broken.operations[0]].operation.input[1])
-    total = len(broken.operations)
-    words = f"No order of the {total} operations{'' if key is None else f' on key {key}'} explains every answer: "
-    words += f"the longest one found places {len(order)}"
+    reason = f"the longest one found places {len(order)}"
     events: list[int] = []
     if order:
-        words += f", ends with {_told(done[order[-1]])}"
+        reason += f", ends with {_told(done[order[-1]])}"
         events += done[order[-1]].events
     holds = _held(specification, [done[place].operation for place in order])
     if holds is not None:
-        words += f" (then it holds {holds})"
+        reason += f" (then it holds {holds})"
     if stuck:
-        words += f" and has no place for {_told(done[stuck[0]])}"
+        reason += f" and has no place for {_told(done[stuck[0]])}"
         events += done[stuck[0]].events
-    return Violation(words + ".", tuple(sorted(set(events))), key if key is not None else log)
+    where = "" if key is None else f" on key {key}"
+    found = LINEARIZABLE.violation(events, "operations", count=len(broken.operations), where=where, reason=reason)
+    return msgspec.structs.replace(found, log=key if key is not None else log)
 
 
 def _contradicted(done: Sequence[_Done], answer: Contradiction, log: str | None) -> Violation:
     """The violation that was found without a search."""
-    events = {seq for place in answer.places for seq in done[place].events}
+    events = [seq for place in answer.places for seq in done[place].events]
     told = "; ".join(_told(done[place]) for place in dict.fromkeys(answer.places))
-    words = f"No order of the {len(done)} operations explains every answer: {answer.words} ({told})."
-    return Violation(words, tuple(sorted(events)), log)
+    reason = f"{answer.words} ({told})"
+    found = LINEARIZABLE.violation(events, "operations", count=len(done), where="", reason=reason)
+    return msgspec.structs.replace(found, log=log)
 
 
 def _told(done: _Done) -> str:

@@ -91,6 +91,7 @@ class Large:
     voters: tuple[int, ...]
     write_caching: bool
     idempotent: bool
+    protocols: frozenset[str]
     lowest_offset: int
     highest_offset: int
     """Of its offsets, and 0. The file is not asked: it may be a stranger's, copied as it is, whose index lies."""
@@ -113,7 +114,7 @@ class Large:
 
     def setting(self, *, compiled: bool) -> Setting:
         """What the folds must know."""
-        return Setting(self.voters, self.write_caching, compiled, idempotent=self.idempotent)
+        return Setting(self.voters, self.write_caching, compiled, idempotent=self.idempotent, protocols=self.protocols)
 
 
 @dataclass(slots=True)
@@ -309,6 +310,7 @@ class _History:
             setting.voters,
             setting.write_caching,
             setting.idempotent,
+            setting.protocols,
             *self._offsets,
             self._heavy() if len(self._logs) > MANY_LOGS else None,
         )

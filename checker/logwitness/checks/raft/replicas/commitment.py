@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ..codes import ACKS_ALL, ACKS_LEADER
-from ..faults import Faults, Ledger, enter
-from ..findings import Findings, report
-from ..kernel import part, step
+from ...codes import ACKS_ALL, ACKS_LEADER
+from ...faults import Faults, Ledger, enter
+from ...findings import Findings, report, show
+from ...kernel import part, step
 from .rules import (
     ACKED_SURVIVES,
     COMMIT_CURRENT_TERM,
@@ -13,6 +13,11 @@ from .rules import (
     COMMITTED_ON_MAJORITY,
     FAILED_NEVER_COMMITTED,
     LEADER_COMPLETENESS,
+    Entry,
+    Incomplete,
+    OldTerm,
+    OtherCommitted,
+    WithoutMajority,
 )
 from .state import Cluster, Replicas
 from .tree import ACKED_ALL, ACKED_LEADER, ANY_ACKED, COMMITTED, DEAD, NONE, REPORTED_TRUNCATED, UNKNOWN, Tree, at
@@ -30,8 +35,8 @@ def lose(tree: Tree, cluster: Cluster, faults: Faults, ledger: Ledger, found: Fi
             found.excused[ACKED_SURVIVES] += 1
             enter(ledger, faults, ACKS_ALL, acked, tree.ack_time[vertex], entries, tree.size[vertex])
         else:
-            offset, term = tree.base[vertex], tree.term[vertex]
-            report(found, ACKED_SURVIVES, tree.seq[vertex], acked, seq, -1, offset, term, -1, -1, -1)
+            lost = Entry(offset=tree.base[vertex], term=tree.term[vertex])
+            report(found, ACKED_SURVIVES, lost, tree.seq[vertex], acked, seq)
     elif flags & ACKED_LEADER:
         enter(ledger, faults, ACKS_LEADER, acked, tree.ack_time[vertex], entries, tree.size[vertex])
     else:
@@ -89,9 +94,8 @@ def commit_to(
         if cluster.wiped[0] and cluster.wipe_seq[0] > tree.commit_seq[rival]:
             found.excused[COMMITTED_AGREE] += 1
             return
-        e0, e1, e2 = tree.seq[rival], tree.commit_seq[rival], tree.seq[below]
-        offset, ours, theirs = tree.base[below], tree.term[below], tree.term[rival]
-        report(found, COMMITTED_AGREE, e0, e1, e2, seq, node, offset, ours, theirs, -1)
+        other = OtherCommitted(node, offset=tree.base[below], term=tree.term[below], other=tree.term[rival])
+        report(found, COMMITTED_AGREE, other, tree.seq[rival], tree.commit_seq[rival], tree.seq[below], seq)
         return
     counts[COMMITTED_AGREE] += 1
     cluster.committed[0] = vertex
@@ -100,9 +104,8 @@ def commit_to(
         tree.flags[walk] |= COMMITTED
         tree.commit_seq[walk] = seq
         if tree.flags[walk] & REPORTED_TRUNCATED:
-            offset, term = tree.base[walk], tree.term[walk]
-            e0, e1 = tree.seq[walk], tree.ack_seq[walk]
-            report(found, FAILED_NEVER_COMMITTED, e0, e1, seq, -1, offset, term, -1, -1, -1)
+            entry = Entry(offset=tree.base[walk], term=tree.term[walk])
+            report(found, FAILED_NEVER_COMMITTED, entry, tree.seq[walk], tree.ack_seq[walk], seq)
         parent = tree.parent[walk]
         if not tree.flags[walk] & UNKNOWN:
             other = tree.child[parent]
@@ -128,8 +131,8 @@ def leader_commits(
     term = replicas.term[node]
     found.judged[COMMIT_CURRENT_TERM] += 1
     if tree.term[vertex] != term:
-        e0, e1 = tree.seq[vertex], replicas.leader_seq[node]
-        report(found, COMMIT_CURRENT_TERM, e0, e1, seq, -1, node, commit, tree.term[vertex], term, -1)
+        old = OldTerm(node, offset=commit, term=tree.term[vertex], own=term)
+        report(found, COMMIT_CURRENT_TERM, old, tree.seq[vertex], replicas.leader_seq[node], seq)
     sure = 0
     perhaps = 0
     for other in range(len(replicas.tip)):
@@ -151,20 +154,14 @@ def leader_commits(
         found.unjudged[COMMITTED_ON_MAJORITY] += 1
     else:
         found.judged[COMMITTED_ON_MAJORITY] += 1
-        needed = cluster.majority[0]
-        report(
-            found,
-            COMMITTED_ON_MAJORITY,
-            tree.seq[vertex],
-            seq,
-            -1,
-            -1,
-            node,
-            commit,
-            tree.term[vertex],
-            sure,
-            needed,
-        )
+        few = WithoutMajority(node, offset=commit, term=tree.term[vertex], holders=sure, needed=cluster.majority[0])
+        report(found, COMMITTED_ON_MAJORITY, few, tree.seq[vertex], replicas.leader_seq[node], seq)
+        for other in range(len(replicas.tip)):
+            if not cluster.voters[0] >> other:
+                break
+            show(found, replicas.flushed_seq[other])
+            if replicas.flushed[other] >= commit and at(tree, replicas.tip[other], commit) != vertex:
+                show(found, replicas.tip_seq[other])
     # An older leader may learn late that its entry was committed; then the newer leader must hold it already.
     if cluster.elected_term[0] > term:
         elected_holds(tree, cluster, found, vertex, seq)
@@ -188,17 +185,7 @@ def elected_holds(tree: Tree, cluster: Cluster, found: Findings, vertex: int, se
     missing = vertex
     while at(tree, tip, tree.last[tree.parent[missing]]) != tree.parent[missing]:
         missing = tree.parent[missing]
-    e1 = tree.commit_seq[missing] if tree.commit_seq[missing] >= 0 else seq
-    report(
-        found,
-        LEADER_COMPLETENESS,
-        tree.seq[missing],
-        e1,
-        cluster.elected_seq[0],
-        -1,
-        cluster.elected_node[0],
-        cluster.elected_term[0],
-        tree.base[missing],
-        tree.term[missing],
-        -1,
-    )
+    committed = tree.commit_seq[missing] if tree.commit_seq[missing] >= 0 else seq
+    leader, elected = cluster.elected_node[0], cluster.elected_term[0]
+    without = Incomplete(leader, elected=elected, offset=tree.base[missing], term=tree.term[missing])
+    report(found, LEADER_COMPLETENESS, without, tree.seq[missing], committed, cluster.elected_seq[0])

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ..codes import ACKS_ALL, NULL
-from ..findings import Findings, report
-from ..kernel import part, step
+from ...codes import ACKS_ALL, NULL
+from ...findings import Findings, report
+from ...kernel import part, step
 from .rules import (
     APPEND_AT_END,
     COMMITTED_NEVER_TRUNCATED,
@@ -12,6 +12,11 @@ from .rules import (
     LOG_MATCHING,
     LOG_TERMS,
     TRUNCATION_NEEDS_DIVERGENCE,
+    Appended,
+    CommittedRemoved,
+    LeaderTruncation,
+    Overlap,
+    TermOrder,
 )
 from .state import Cluster, Replicas
 from .tree import COMMITTED, DIVERGED, NONE, UNKNOWN, Tree, at, before, find, grow, unknown
@@ -36,7 +41,7 @@ def append(
     tip = replicas.tip[node]
     found.judged[APPEND_AT_END] += 1
     if base <= tree.last[tip]:
-        report(found, APPEND_AT_END, tree.seq[tip], seq, -1, -1, node, base, tree.last[tip], -1, -1)
+        report(found, APPEND_AT_END, Overlap(node, offset=base, end=tree.last[tip]), tree.seq[tip], seq)
         tip = before(tree, tip, base)
     if base > tree.last[tip] + 1:
         # The log goes on behind a part that is not shown: trimmed, or recorded from the middle.
@@ -46,7 +51,8 @@ def append(
         found.judged[LOG_TERMS] += 1
         if entry_term < tree.term[tip] or (replicas.term[node] != NULL and entry_term > replicas.term[node]):
             e0 = tree.seq[tip] if entry_term < tree.term[tip] else -1
-            report(found, LOG_TERMS, e0, seq, -1, -1, node, base, entry_term, tree.term[tip], replicas.term[node])
+            own, earlier = replicas.term[node], tree.term[tip]
+            report(found, LOG_TERMS, TermOrder(node, offset=base, term=entry_term, before=earlier, own=own), e0, seq)
 
     vertex = find(tree, base, entry_term)
     flags = 0
@@ -67,7 +73,7 @@ def append(
                 other = tree.same[other]
         else:
             found.judged[LOG_MATCHING] += 1
-            report(found, LOG_MATCHING, tree.seq[vertex], seq, -1, -1, node, base, entry_term, -1, -1)
+            report(found, LOG_MATCHING, Appended(node, offset=base, term=entry_term), tree.seq[vertex], seq)
             flags = DIVERGED
             vertex = NONE
     if vertex == NONE:
@@ -77,23 +83,12 @@ def append(
     if replicas.cut[node] != NONE:
         found.judged[TRUNCATION_NEEDS_DIVERGENCE] += 1
         if replicas.cut[node] == vertex:
-            e1 = replicas.cut_seq[node]
-            report(
-                found,
-                TRUNCATION_NEEDS_DIVERGENCE,
-                tree.seq[vertex],
-                e1,
-                seq,
-                -1,
-                node,
-                base,
-                entry_term,
-                -1,
-                -1,
-            )
+            again = Appended(node, offset=base, term=entry_term)
+            report(found, TRUNCATION_NEEDS_DIVERGENCE, again, tree.seq[vertex], replicas.cut_seq[node], seq)
         replicas.cut[node] = NONE
     tree.held[vertex] |= 1 << node
     replicas.tip[node] = vertex
+    replicas.tip_seq[node] = seq
 
 
 @part
@@ -104,8 +99,8 @@ def truncate(
     tip = replicas.tip[node]
     gone = at(tree, tip, offset)
     if replicas.leader_term[node] != NULL:
-        e0 = replicas.leader_seq[node]
-        report(found, LEADER_APPEND_ONLY, e0, seq, -1, -1, node, offset, replicas.leader_term[node], -1, -1)
+        own = LeaderTruncation(node, offset=offset, term=replicas.leader_term[node])
+        report(found, LEADER_APPEND_ONLY, own, replicas.leader_seq[node], seq)
     if gone != NONE:
         found.judged[COMMITTED_NEVER_TRUNCATED] += 1
         known = tree.flags[gone] & (COMMITTED | UNKNOWN) == COMMITTED
@@ -113,21 +108,10 @@ def truncate(
             if cluster.wiped[0]:
                 found.excused[COMMITTED_NEVER_TRUNCATED] += 1
             else:
-                e0, e1 = tree.seq[gone], tree.commit_seq[gone]
-                report(
-                    found,
-                    COMMITTED_NEVER_TRUNCATED,
-                    e0,
-                    e1,
-                    seq,
-                    -1,
-                    node,
-                    offset,
-                    tree.base[gone],
-                    tree.term[gone],
-                    -1,
-                )
+                removed = CommittedRemoved(node, offset=offset, removed=tree.base[gone], term=tree.term[gone])
+                report(found, COMMITTED_NEVER_TRUNCATED, removed, tree.seq[gone], tree.commit_seq[gone], seq)
         if tree.base[gone] == offset and not tree.flags[gone] & UNKNOWN:
             replicas.cut[node] = gone
             replicas.cut_seq[node] = seq
     replicas.tip[node] = before(tree, tip, offset)
+    replicas.tip_seq[node] = seq

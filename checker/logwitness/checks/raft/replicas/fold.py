@@ -11,39 +11,41 @@ import numpy as np
 
 from loghistory.schema import Kind
 
-from ..codes import (
+from ...codes import (
     ACKED,
     APPEND,
+    CARRIES_STATE,
     COMMIT,
     CRASH,
     FAULT,
     FAULT_POWER,
     FAULT_WIPE,
     INVOKE,
+    IS_OF_CLIENT,
     LEADER,
     NULL,
     OBSERVE,
     POWER_LOSS,
     ROLE,
     ROLE_LEADER,
-    SEND,
     START,
     STOP,
     STORAGE_ERROR,
     TRIM,
     TRUNCATE,
 )
-from ..codes import VISIBLE as SHOWN
-from ..columns import Columns
-from ..contract import Family, Loss, Setting, Verdicts
-from ..faults import Faults, Ledger, empty_faults, empty_ledger, fault_code, ledger_lines, note_fault, with_fault_room
-from ..findings import MAX_NODES, Findings, KernelFold
-from ..hashing import empty_table, grown, place_of, roomy, row_of
-from ..kernel import kernel
+from ...codes import VISIBLE as SHOWN
+from ...columns import Columns
+from ...contract import Family, Loss, Setting
+from ...faults import Faults, Ledger, empty_faults, empty_ledger, fault_code, ledger_lines, note_fault, with_fault_room
+from ...findings import MAX_NODES, Findings, KernelFold
+from ...hashing import empty_table, grown, place_of, roomy, row_of
+from ...kernel import kernel
+from ..protocol import RAFT
 from .answers import answer, mark_visible, observe, show
 from .commitment import commit_to, elected_holds, leader_commits, lose
 from .log import append, truncate
-from .rules import ACK_RULE, ACKED_SURVIVES, CHECKS, LEADER_APPEND_ONLY, SENTENCES
+from .rules import ACK_RULE, ACKED_SURVIVES, CHECKS, LEADER_APPEND_ONLY
 from .state import Cluster, Readers, Replicas
 from .tree import (
     ACKED_ALL,
@@ -78,7 +80,7 @@ def _scan(
         kind = columns.kind[i]
         seq = columns.seq[i]
         node = columns.node[i]
-        if kind < START:
+        if IS_OF_CLIENT[kind]:
             if kind in (INVOKE, OBSERVE):
                 process = columns.process[i]
                 if process == NULL:
@@ -100,17 +102,19 @@ def _scan(
                 if node >= 0:
                     cluster.wiped[0] |= 1 << node
                     replicas.flushed[node] = -1
+                    replicas.flushed_seq[node] = seq
             elif columns.f[i] == FAULT_POWER:
                 cluster.power_seq[0] = seq
             continue
-        if node < 0 or kind >= SEND:
+        if node < 0:
             continue
-        if kind in (STOP, CRASH, POWER_LOSS, STORAGE_ERROR):
-            replicas.leader_term[node] = NULL
-            if kind != STOP:
-                note_fault(faults, seq, fault_code(kind))
-            if kind in (POWER_LOSS, STORAGE_ERROR):
-                cluster.power_seq[0] = seq
+        if not CARRIES_STATE[kind]:
+            if kind in (STOP, CRASH, POWER_LOSS, STORAGE_ERROR):
+                replicas.leader_term[node] = NULL
+                if kind != STOP:
+                    note_fault(faults, seq, fault_code(kind))
+                if kind in (POWER_LOSS, STORAGE_ERROR):
+                    cluster.power_seq[0] = seq
             continue
 
         term = columns.term[i]
@@ -135,6 +139,7 @@ def _scan(
                     cluster.has_unknown[0] = 1
                     tip = unknown(tree, tip, dirty, seq)
                 replicas.tip[node] = tip
+                replicas.tip_seq[node] = seq
         elif kind == APPEND:
             append(
                 tree,
@@ -158,9 +163,11 @@ def _scan(
             cluster.has_unknown[0] = 1
             replicas.cut[node] = NONE
             replicas.tip[node] = unknown(tree, ROOT, columns.dirty[i], seq)
+            replicas.tip_seq[node] = seq
 
         if columns.flushed[i] != NULL:
             replicas.flushed[node] = columns.flushed[i]
+            replicas.flushed_seq[node] = seq
 
         commit = columns.commit[i]
         if commit != NULL:
@@ -246,14 +253,14 @@ class ReplicasFold(KernelFold):
     """Judges the logs of all nodes of one log against each other."""
 
     checks = CHECKS
-    sentences = SENTENCES
 
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting)
         blank = {name: np.full(MAX_NODES, NULL, dtype=np.int64) for name in Replicas._fields}
         blank["tip"][:] = ROOT
         blank["cut"][:] = NONE
-        blank["flushed"][:] = -1
+        for name in ("flushed", "flushed_seq", "tip_seq"):
+            blank[name][:] = -1
         self._replicas = Replicas(**blank)
         voters = min(len(setting.voters), MAX_NODES)
         start = dict.fromkeys(Cluster._fields, 0)
@@ -298,18 +305,17 @@ class ReplicasFold(KernelFold):
             return None
         return ledger_lines(self._ledger, self.setting.words)
 
-    def finish(self) -> Verdicts:
-        """The outcomes."""
+    def end(self) -> None:
+        """Judge what became of acknowledged entries."""
         close = _close.form(self.setting.compiled)
         close(self._tree, self._replicas, self._cluster, self._faults, self._ledger, self.found)
-        return super().finish()
 
 
 _KINDS = frozenset(Kind) - {Kind.SEND, Kind.RECEIVE, Kind.HEAL, Kind.PHASE, Kind.COMPACT}
 
 FAMILY = Family(
     "replicas",
-    CHECKS,
+    tuple(CHECKS),
     _KINDS - {Kind.OK, Kind.FAIL, Kind.INFO},
     (
         "time",
@@ -332,5 +338,5 @@ FAMILY = Family(
         "role",
     ),
     ReplicasFold,
-    of_nodes=True,
+    RAFT,
 )

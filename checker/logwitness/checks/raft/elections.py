@@ -12,45 +12,53 @@ import numpy as np
 
 from loghistory.schema import Kind
 
-from .codes import FAULT, FAULT_WIPE, LEADER, NULL, ROLE, ROLE_CANDIDATE, TERM, VOTE
-from .columns import Columns
-from .contract import Check, Family, Outcome, Setting, Verdicts, Violation, outcome
+from ..codes import FAULT, FAULT_WIPE, LEADER, NULL, ROLE, ROLE_CANDIDATE, TERM, VOTE
+from ..columns import Columns
+from ..contract import Check, Family, Setting, Tally, Verdicts
+from ..sentences import listed
+from .protocol import RAFT
 
-CHECKS = (
-    Check(
-        "one-leader-per-term",
-        "No two nodes win the election of the same term.",
-        "rules/raft.md, Elections and Known faults (one leader per term)",
-        "an election won",
-        (Kind.LEADER,),
-        ("node", "term"),
-    ),
-    Check(
-        "one-vote-per-term",
-        "A node votes for one candidate a term at most, across restarts and power loss.",
-        "rules/raft.md, Elections (term and voted_for are durable before the reply leaves)",
-        "a durable vote",
-        (Kind.VOTE,),
-        ("node", "term", "peer"),
-    ),
-    Check(
-        "leader-has-majority",
-        "A node becomes leader of a term only with the durable votes of a majority of the voters in that term.",
-        "rules/raft.md, Elections",
-        "an election won, in a history that shows votes",
-        (Kind.LEADER, Kind.VOTE),
-        ("node", "term", "peer"),
-    ),
-    Check(
-        "term-needs-candidate",
-        "A term begins with a candidate: nobody else moves to it earlier, and a pre-vote moves nobody.",
-        "rules/raft.md, Elections (pre-vote: the vote RPC without a term bump)",
-        "a node that moves to a later term",
-        (Kind.TERM,),
-        ("node", "term", "peer"),
-    ),
+ONE_LEADER = Check(
+    id="one-leader-per-term",
+    rule="No two nodes win the election of the same term.",
+    source=("raft.md#elections", "raft.md#invariants-false-of-a-correct-system-if--is-not-heeded"),
+    fact="an election won",
+    sentence="Nodes {first} and {second} both became leader of term {term}.",
+    kinds=(Kind.LEADER,),
+    columns=("node", "term"),
 )
-ONE_LEADER, ONE_VOTE, MAJORITY, CANDIDATE = range(4)
+ONE_VOTE = Check(
+    id="one-vote-per-term",
+    rule="In each term a node votes for at most one candidate, even across restarts and power loss.",
+    source=("raft.md#elections",),
+    fact="a durable vote",
+    sentence="Node {node} voted in term {term} for node {first} and for node {second}.",
+    kinds=(Kind.VOTE,),
+    columns=("node", "term", "peer"),
+)
+MAJORITY = Check(
+    id="leader-has-majority",
+    rule="A node becomes leader of a term only with the durable votes of a majority of the voters in that term.",
+    source=("raft.md#elections",),
+    fact="an election won, in a history that shows votes",
+    sentence="Node {node} became leader of term {term} with {votes:durable vote|durable votes}; "
+    "{needed:is|are} needed.",
+    kinds=(Kind.LEADER, Kind.VOTE),
+    columns=("node", "term", "peer"),
+)
+CANDIDATE = Check(
+    id="term-needs-candidate",
+    rule="A term begins with a candidate: no other node enters it earlier, and a pre-vote raises nobody's term.",
+    source=("raft.md#elections",),
+    fact="a node that moves to a later term",
+    sentence={
+        "too early": "Node {node} moved to term {term} before any node was a candidate in it; node {candidate} was the "
+        "first.",
+        "no candidate": "Nodes {nodes} moved to term {term}, which has no candidate.",
+    },
+    kinds=(Kind.TERM,),
+    columns=("node", "term", "peer"),
+)
 
 
 @dataclass(slots=True)
@@ -69,10 +77,10 @@ class ElectionsFold:
     def __init__(self, setting: Setting) -> None:
         self._setting = setting
         self._terms: dict[int, _Term] = {}
-        self._judged = [0] * len(CHECKS)
-        self._violated = [0] * len(CHECKS)
-        self._excused = [0] * len(CHECKS)
-        self._violations: list[list[Violation]] = [[] for _ in CHECKS]
+        self._leaders = Tally(ONE_LEADER, setting.keep)
+        self._votes = Tally(ONE_VOTE, setting.keep)
+        self._majorities = Tally(MAJORITY, setting.keep)
+        self._candidates = Tally(CANDIDATE, setting.keep)
         self._wiped: set[int] = set()
         self._votes_seen = False
 
@@ -96,7 +104,7 @@ class ElectionsFold:
                 elif kind == LEADER:
                     self._leader(known, seq, node, term)
                 elif kind == TERM:
-                    self._judged[CANDIDATE] += 1
+                    self._candidates.judged += 1
                     if role == ROLE_CANDIDATE:
                         self._begun(known, seq, node, term)
                     elif known.begun is None:
@@ -106,38 +114,35 @@ class ElectionsFold:
 
     def _vote(self, known: _Term, seq: int, node: int, term: int, peer: int) -> None:
         self._votes_seen = True
-        self._judged[ONE_VOTE] += 1
+        self._votes.judged += 1
         if peer == node:
             self._begun(known, seq, node, term)
         earlier = known.votes.setdefault(node, (peer, seq))
         if earlier[0] == peer:
             return
         if node in self._wiped:
-            self._excused[ONE_VOTE] += 1
+            self._votes.excused += 1
         else:
-            told = f"Node {node} voted in term {term} for node {earlier[0]} and for node {peer}."
-            self._violation(ONE_VOTE, told, earlier[1], seq)
+            self._votes.violation(earlier[1], seq, node=node, term=term, first=earlier[0], second=peer)
         known.votes[node] = (peer, seq)
 
     def _leader(self, known: _Term, seq: int, node: int, term: int) -> None:
-        self._judged[ONE_LEADER] += 1
+        self._leaders.judged += 1
         if known.leader is None:
             known.leader = (node, seq)
         elif known.leader[0] != node:
             if self._wiped:
-                self._excused[ONE_LEADER] += 1
+                self._leaders.excused += 1
             else:
-                told = f"Nodes {known.leader[0]} and {node} both became leader of term {term}."
-                self._violation(ONE_LEADER, told, known.leader[1], seq)
+                self._leaders.violation(known.leader[1], seq, term=term, first=known.leader[0], second=node)
         if not self._votes_seen:
             return
-        self._judged[MAJORITY] += 1
+        self._majorities.judged += 1
         voters = self._setting.voters
         given = [vote[1] for voter, vote in known.votes.items() if vote[0] == node and voter in voters]
         needed = len(voters) // 2 + 1
         if len(given) < needed:
-            told = f"Node {node} became leader of term {term} with {len(given)} durable votes; it takes {needed}."
-            self._violation(MAJORITY, told, *given, seq)
+            self._majorities.violation(*given, seq, node=node, term=term, votes=len(given), needed=needed)
 
     def _begun(self, known: _Term, seq: int, node: int, term: int) -> None:
         """``node`` is a candidate: whoever moved to the term before the first one had no reason to."""
@@ -146,40 +151,24 @@ class ElectionsFold:
             return
         known.begun = seq
         for early, moved in known.early.items():
-            told = (
-                f"Node {early} moved to term {term} before any node was a candidate in it; node {node} was the first."
-            )
-            self._violation(CANDIDATE, told, moved, seq)
-
-    def _violation(self, check: int, sentence: str, *events: int) -> None:
-        self._violated[check] += 1
-        if len(self._violations[check]) < self._setting.keep:
-            self._violations[check].append(Violation(sentence, tuple(sorted(set(events)))))
+            self._candidates.violation(moved, seq, way="too early", node=early, term=term, candidate=node)
 
     def finish(self) -> Verdicts:
         """The outcomes."""
         for term, known in self._terms.items():
             # One node alone may be a candidate that was stopped at once.
             if known.begun is None and len(known.early) > 1:
-                told = f"Nodes {', '.join(map(str, sorted(known.early)))} moved to term {term}, which has no candidate."
-                self._violation(CANDIDATE, told, *list(known.early.values())[:2])
-        return Verdicts(tuple(self._outcome(place, check) for place, check in enumerate(CHECKS)))
-
-    def _outcome(self, place: int, check: Check) -> Outcome:
-        return outcome(
-            check,
-            self._judged[place],
-            self._violated[place],
-            tuple(self._violations[place]),
-            excused=self._excused[place],
-        )
+                nodes, moves = listed(sorted(known.early)), list(known.early.values())[:2]
+                self._candidates.violation(*moves, way="no candidate", nodes=nodes, term=term)
+        found = (self._leaders, self._votes, self._majorities, self._candidates)
+        return Verdicts(tuple(each.outcome() for each in found))
 
 
 FAMILY = Family(
     "elections",
-    CHECKS,
+    (ONE_LEADER, ONE_VOTE, MAJORITY, CANDIDATE),
     frozenset({Kind.VOTE, Kind.LEADER, Kind.TERM, Kind.ROLE, Kind.FAULT}),
     ("node", "term", "peer", "f", "role"),
     ElectionsFold,
-    of_nodes=True,
+    RAFT,
 )

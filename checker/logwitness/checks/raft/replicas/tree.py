@@ -19,10 +19,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .. import codes
-from ..columns import Array, Ints
-from ..hashing import Table, empty_table, grown, place_of, roomy
-from ..kernel import part
+from ... import codes
+from ...columns import Array, Ints
+from ...hashing import Table, empty_table, grown, place_of, roomy
+from ...kernel import part
 
 UNKNOWN = 1
 COMMITTED = 2

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from ..codes import ACKS_ALL, ACKS_LEADER, F_FINAL_READ, F_READ, F_READ_COMMITTED, NULL, SUCCESS, TRUNCATED
-from ..faults import Faults, Ledger
-from ..findings import Findings, report
-from ..hashing import place_of
-from ..kernel import part, step
+from ...codes import ACKS_ALL, ACKS_LEADER, F_FINAL_READ, F_READ, F_READ_COMMITTED, NULL, SUCCESS, TRUNCATED
+from ...faults import Faults, Ledger
+from ...findings import Findings, report
+from ...hashing import place_of
+from ...kernel import part, step
 from .commitment import lose
 from .rules import (
     ACK_RULE,
@@ -15,6 +15,12 @@ from .rules import (
     TRUNCATED_RULE,
     UNCOMMITTED_READ,
     VISIBLE_ON_MAJORITY,
+    Entry,
+    PendingShown,
+    Returned,
+    ShownEarly,
+    WrongSuccess,
+    WrongTruncated,
 )
 from .state import Cluster, Replicas
 from .tree import (
@@ -45,15 +51,15 @@ def show(tree: Tree, cluster: Cluster, found: Findings, node: int, visible: int,
         found.judged[VISIBLE_ON_MAJORITY] += 1
         holders = members(tree.held[vertex] & cluster.voters[0])
         if holders < cluster.majority[0] and not tree.flags[vertex] & COMMITTED:
-            e0, needed = tree.seq[vertex], cluster.majority[0]
-            term = tree.term[vertex]
-            report(found, VISIBLE_ON_MAJORITY, e0, seq, -1, -1, node, visible, term, holders, needed)
+            needed = cluster.majority[0]
+            early = ShownEarly(node, offset=visible, term=tree.term[vertex], holders=holders, needed=needed)
+            report(found, VISIBLE_ON_MAJORITY, early, tree.seq[vertex], seq)
     if not cluster.write_caching[0] and not tree.flags[vertex] & UNKNOWN:
         found.judged[PENDING_NOT_VISIBLE] += 1
         pending = tree.pending[vertex]
         if pending != NONE and not tree.flags[pending] & COMMITTED:
-            e0, offset, term = tree.seq[pending], tree.base[pending], tree.term[pending]
-            report(found, PENDING_NOT_VISIBLE, e0, seq, -1, -1, node, visible, offset, term, -1)
+            shown = PendingShown(node, offset=visible, pending=tree.base[pending], term=tree.term[pending])
+            report(found, PENDING_NOT_VISIBLE, shown, tree.seq[pending], seq)
     mark_visible(tree, vertex)
 
 
@@ -103,7 +109,8 @@ def answer(
                     enough = commit != NULL and commit >= last
             if not held or not enough:
                 e0 = tree.seq[promised] if promised != NONE else -1
-                report(found, ACK_RULE, e0, seq, -1, -1, node, base, entry_term, acks, commit)
+                wrong = WrongSuccess(node, offset=base, term=entry_term, acks=acks, commit=commit)
+                report(found, ACK_RULE, wrong, e0, seq)
         if promised != NONE and not tree.flags[promised] & ANY_ACKED:
             mark = ACKED_ALL if acks == ACKS_ALL else (ACKED_LEADER if acks == ACKS_LEADER else ACKED_NONE)
             tree.flags[promised] |= mark
@@ -120,12 +127,13 @@ def answer(
             still = here != NONE and tree.term[here] == entry_term
             if still or tree.term[newer] <= entry_term:
                 e0 = tree.seq[promised] if promised != NONE else -1
-                report(found, TRUNCATED_RULE, e0, seq, -1, -1, node, base, entry_term, commit, -1)
+                untrue = WrongTruncated(node, offset=base, term=entry_term, commit=commit)
+                report(found, TRUNCATED_RULE, untrue, e0, seq)
         if promised != NONE:
             found.judged[FAILED_NEVER_COMMITTED] += 1
             if tree.flags[promised] & COMMITTED:
                 e0, e1 = tree.seq[promised], tree.commit_seq[promised]
-                report(found, FAILED_NEVER_COMMITTED, e0, e1, seq, -1, base, entry_term, -1, -1, -1)
+                report(found, FAILED_NEVER_COMMITTED, Entry(offset=base, term=entry_term), e0, e1, seq)
             else:
                 tree.flags[promised] |= REPORTED_TRUNCATED
                 tree.ack_seq[promised] = seq
@@ -156,4 +164,4 @@ def observe(
         return
     found.judged[UNCOMMITTED_READ] += 1
     e0 = tree.seq[shown] if shown != NONE else -1
-    report(found, UNCOMMITTED_READ, e0, invoked, seq, -1, base, value, -1, -1, -1)
+    report(found, UNCOMMITTED_READ, Returned(value=value, offset=base), e0, invoked, seq)

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ..columns import Ints
-from ..hashing import Table
+from ...columns import Ints
+from ...hashing import Table
 
 
 class Replicas(NamedTuple):
     """By node index: its log and what its last event stated."""
 
     tip: Ints
+    tip_seq: Ints  # the event that last changed its log
     term: Ints
     flushed: Ints
+    flushed_seq: Ints  # the last event that states how far it has flushed
     commit: Ints
     visible: Ints
     leader_term: Ints  # the term it leads, else NULL
