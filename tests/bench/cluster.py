@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from quorumlog.node.supervisor import Cluster
+from quorumlog.cluster.supervisor import Cluster
 from quorumlog.node.wire import AppendResult, StatusResult
 from quorumlog.storage.files import FileDisk
 

@@ -20,10 +20,10 @@ import tempfile
 import time
 from pathlib import Path
 
-from quorumlog.node.client import NodeClient
+from quorumlog.cluster.client import NodeClient
+from quorumlog.cluster.supervisor import Cluster
 from quorumlog.node.configuration import load
 from quorumlog.node.process import Supervisor, run
-from quorumlog.node.supervisor import Cluster
 from quorumlog.node.wire import StatusResult
 from quorumlog.raft.rules import REFERENCE
 

@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 
 import pytest
 
-from quorumlog.node.client import NodeClient
-from quorumlog.node.supervisor import Cluster
+from quorumlog.cluster.client import NodeClient
+from quorumlog.cluster.supervisor import Cluster
 from quorumlog.node.wire import AnyResult, ReadResult, StatusResult, TailResult, unpack_batches
 from quorumlog.storage.batch import BatchKind
 

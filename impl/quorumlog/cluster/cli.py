@@ -24,11 +24,11 @@ from rich.console import Console
 from rich.table import Table
 
 from loghistory import HistoryError, Kind, open_run
+from quorumlog.cluster.faults import CHOICES
+from quorumlog.cluster.run import Result, Setting, play
+from quorumlog.cluster.supervisor import ClusterError
+from quorumlog.cluster.workload import Load
 from quorumlog.durations import parse_duration
-from quorumlog.node.disturbance import CHOICES
-from quorumlog.node.supervisor import ClusterError
-from quorumlog.node.trial import Ending, Setting, play
-from quorumlog.node.workload import Load
 from quorumlog.run_directory import NoRoomError, check_command, check_room
 
 _ACKS = {-1: "all", 1: "leader", 0: "none"}
@@ -117,7 +117,7 @@ def cluster(
     began = time.monotonic()
     try:
         with _room(directory, force=force) as (work, fresh), _progress() as tell:
-            ending = asyncio.run(_interruptible(setting, work, fresh, directory.name, tell))
+            result = asyncio.run(_interruptible(setting, work, fresh, directory.name, tell))
     except (ClusterError, HistoryError, NoRoomError) as error:
         _refuse(str(error))
     except OSError as error:
@@ -125,15 +125,15 @@ def cluster(
     except (KeyboardInterrupt, asyncio.CancelledError):
         click.echo("interrupted; all nodes are stopped and nothing was written", err=True)
         sys.exit(130)
-    _tell(ending, setting, directory, time.monotonic() - began)
-    for problem in ending.problems:
+    _tell(result, setting, directory, time.monotonic() - began)
+    for problem in result.problems:
         click.echo(problem, err=True)
     click.echo(f"run in {directory}; judge it with: {check_command(directory)}")
-    if not ending.agreed:
+    if not result.agreed:
         sys.exit(3)
 
 
-async def _interruptible(setting: Setting, work: Path, output: Path, name: str, tell: Callable[[str], None]) -> Ending:
+async def _interruptible(setting: Setting, work: Path, output: Path, name: str, tell: Callable[[str], None]) -> Result:
     """Play the run; SIGINT, SIGTERM and SIGHUP cancel it, which stops all nodes. Raises what `play` raises."""
     command = ["logwitness", *sys.argv[1:]]
     task = asyncio.create_task(play(setting, work, output, name, command, tell))
@@ -193,7 +193,7 @@ def _progress() -> Iterator[Callable[[str], None]]:
         yield status.update
 
 
-def _tell(ending: Ending, setting: Setting, directory: Path, took: float) -> None:
+def _tell(result: Result, setting: Setting, directory: Path, took: float) -> None:
     """What happened, as a table."""
     table = Table(show_header=False, box=None, pad_edge=False)
     table.add_column(style="bold")
@@ -214,22 +214,22 @@ def _tell(ending: Ending, setting: Setting, directory: Path, took: float) -> Non
     table.add_row("faults", ", ".join(f"{n} {name.replace('_', ' ')}" for name, n in sorted(faults.items())) or "none")
     table.add_row("elections", f"{len(leaders)} won: {', '.join(leaders)}")
     for acks, word in _ACKS.items():
-        _row(table, f"appends, acks {word}", ending.counts, "append", acks)
+        _row(table, f"appends, acks {word}", result.counts, "append", acks)
     for f, word in _OPERATIONS.items():
-        _row(table, word, ending.counts, f, None)
+        _row(table, word, result.counts, f, None)
     names = ("append", "flush", "truncate", "commit", "visible", "crash", "start")
-    table.add_row("events", f"{ending.events}: " + ", ".join(f"{kinds[name]} {name}" for name in names if kinds[name]))
-    table.add_row("after healing", "all nodes agree" if ending.agreed else "the nodes did NOT agree")
+    table.add_row("events", f"{result.events}: " + ", ".join(f"{kinds[name]} {name}" for name in names if kinds[name]))
+    table.add_row("after healing", "all nodes agree" if result.agreed else "the nodes did NOT agree")
     Console().print(table)
 
 
 def _row(table: Table, title: str, counts: Counter[tuple[str, int | None, str]], f: str, acks: int | None) -> None:
     """One kind of operation, by how it ended."""
-    endings = {how: n for (name, level, how), n in sorted(counts.items(), key=str) if (name, level) == (f, acks)}
-    words = {how: how.replace("fail", "failed:").replace("info", "unknown:").replace("_", " ") for how in endings}
-    if endings:
-        first = [f"{endings['ok']} ok"] if "ok" in endings else []
-        table.add_row(title, ", ".join(first + [f"{n} {words[how]}" for how, n in endings.items() if how != "ok"]))
+    completed = {how: n for (name, level, how), n in sorted(counts.items(), key=str) if (name, level) == (f, acks)}
+    words = {how: how.replace("fail", "failed:").replace("info", "unknown:").replace("_", " ") for how in completed}
+    if completed:
+        first = [f"{completed['ok']} ok"] if "ok" in completed else []
+        table.add_row(title, ", ".join(first + [f"{n} {words[how]}" for how, n in completed.items() if how != "ok"]))
 
 
 def _refuse(problem: str) -> None:

@@ -1,4 +1,4 @@
-"""A cluster of node processes on this machine: starts them, disturbs them, stops them, whatever happens.
+"""A cluster of node processes on this machine: it starts, kills, pauses and cuts off nodes, and leaves none behind.
 
     async with Cluster(directory, nodes=3, seed=7) as cluster:
         client = await cluster.client(0)
@@ -22,7 +22,7 @@ from typing import Any, Self
 
 from loghistory import HybridClock
 from loghistory.schema import Kind
-from quorumlog.node.client import NodeClient
+from quorumlog.cluster.client import NodeClient
 from quorumlog.node.process import DISK_FAILED
 from quorumlog.node.recording import HistoryFile, end_stamp, find_history, history_path, whole_events
 

@@ -15,9 +15,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from loghistory.schema import Kind
+from quorumlog.cluster.supervisor import Cluster, ClusterError, Pair
+from quorumlog.cluster.workload import Register
 from quorumlog.faults import Fault, Plan, Target
-from quorumlog.node.supervisor import Cluster, ClusterError, Pair
-from quorumlog.node.workload import Register
 
 CHOICES: dict[str, tuple[tuple[str, str], ...]] = {
     "kill": (("kill", "any"), ("kill", "leader")),
@@ -62,7 +62,7 @@ def _milliseconds(seconds: float) -> int:
     return round(seconds * 1000) * (_SECOND // 1000)
 
 
-class Disturber:
+class Injector:
     """Carries a plan out on a cluster and records it. Faults that overlap on a node end one by one."""
 
     def __init__(self, cluster: Cluster, register: Register, plan: Plan) -> None:

@@ -1,4 +1,4 @@
-"""Clients of real nodes: each has at most one open operation and records what it asked and what it was told.
+"""Clients of real nodes: each has at most one open operation and records what it asked and what the answer was.
 
 The same clients as in the simulator (`quorumlog.simulation.workload`), on sockets: a time-out or a lost connection is
 no failure, the outcome stays unknown (``info``) and the client goes on under a new process number. A refusal that
@@ -17,9 +17,9 @@ from typing import Any, TypeVar
 import msgspec
 
 from loghistory.schema import Kind, Operation
-from quorumlog.node.client import NodeClient
+from quorumlog.cluster.client import NodeClient
+from quorumlog.cluster.supervisor import Cluster
 from quorumlog.node.recording import HistoryFile
-from quorumlog.node.supervisor import Cluster
 from quorumlog.node.wire import AppendResult, ReadResult, Refusal, TailResult, unpack_batches
 from quorumlog.raft.events import Outcome
 from quorumlog.storage.batch import BatchKind, RecordBatch
@@ -83,7 +83,7 @@ class Client:
         self._acks: int | None = None
 
     async def work(self, until: asyncio.Event) -> None:
-        """Go from one operation to the next until told to end."""
+        """Go from one operation to the next until ``until`` is set."""
         load = self._load
         doings = (self._append_something, self._read_on, self._read_committed_on, self._tail)
         weights = (load.append, load.read, load.read_committed, load.tail)
@@ -233,12 +233,12 @@ class Client:
             self.leader = self._draw.choice(self._cluster.nodes)
 
     def _close(self, kind: Kind, reason: str | None, columns: dict[str, Any] | None = None) -> None:
-        told = dict(columns or {})
+        completed = dict(columns or {})
         if reason is not None:
-            told["reason"] = reason
+            completed["reason"] = reason
         ended = "ok" if kind is Kind.OK else f"{kind} {reason}"
         self._register.counts[self._f, self._acks, ended] += 1
-        self._record(kind, told)
+        self._record(kind, completed)
 
     def _record(self, kind: Kind, columns: dict[str, Any]) -> None:
         common = {"process": self._process, "op": self._operation, "f": str(self._f), "node": self._node}
