@@ -18,6 +18,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import click
 from rich.console import Console
@@ -29,8 +30,11 @@ from quorumlog.cluster.run import Result, Setting, play
 from quorumlog.cluster.supervisor import ClusterError
 from quorumlog.cluster.workload import Load
 from quorumlog.durations import parse_duration
+from quorumlog.node.configuration import LEAST_RETENTION
+from quorumlog.node.protocol import RealProtocol, real_protocol, real_protocols
 from quorumlog.run_directory import NoRoomError, check_command, check_room
 
+PROTOCOLS = real_protocols()
 _ACKS = {-1: "all", 1: "leader", 0: "none"}
 _OPERATIONS = {
     "read": "reads",
@@ -61,15 +65,30 @@ class _Faults(click.ParamType):  # type: ignore[type-arg,unused-ignore]
         words = tuple(word.strip() for word in str(value).split(",") if word.strip())
         if words == ("none",):
             return ()
+        known = _protocol(ctx).faults
         for word in words:
-            if word not in CHOICES:
-                self.fail(f"{word!r} is unknown; give none, or some of {', '.join(CHOICES)}", param, ctx)
+            if word not in known:
+                self.fail(f"{word!r} is unknown; give none, or some of {', '.join(known)}", param, ctx)
         if not words:
-            self.fail(f"give none, or some of {', '.join(CHOICES)}", param, ctx)
+            self.fail(f"give none, or some of {', '.join(known)}", param, ctx)
         return words
 
 
+def _protocol(ctx: click.Context | None) -> RealProtocol:
+    """The protocol that was asked for; its option is read before the others."""
+    return real_protocol(ctx.params["protocol"] if ctx is not None else PROTOCOLS[0])
+
+
 @click.command()
+@click.option(
+    "--protocol",
+    type=click.Choice(PROTOCOLS),
+    default=PROTOCOLS[0] if len(PROTOCOLS) == 1 else None,
+    required=len(PROTOCOLS) > 1,
+    show_default=True,
+    is_eager=True,
+    help="What the nodes run.",
+)
 @click.option("--nodes", type=click.IntRange(1, 15), default=3, show_default=True, help="How many nodes.")
 @click.option("--duration", type=_Seconds(), default="10", show_default=True, help="Seconds of load and faults.")
 @click.option("--seed", type=click.IntRange(0, 2**63 - 1), help="Decides faults and load; a random one if left out.")
@@ -82,18 +101,15 @@ class _Faults(click.ParamType):  # type: ignore[type-arg,unused-ignore]
     help=f"Some of {', '.join(CHOICES)}, with commas; or none.",
 )
 @click.option("--write-caching", is_flag=True, help="acks=all without a flush.")
+@click.option(
+    "--retention",
+    metavar="BYTES",
+    type=click.IntRange(min=LEAST_RETENTION),
+    help="How much of its log each node keeps; older segments go once committed.  [default: everything]",
+)
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="The run directory.  [default: out/cluster-SEED]")
 @click.option("--force", is_flag=True, help="Replace a run that is there.")
-def cluster(
-    nodes: int,
-    duration: float,
-    seed: int | None,
-    clients: int,
-    faults: tuple[str, ...],
-    write_caching: bool,
-    output: Path | None,
-    force: bool,
-) -> None:
+def cluster(seed: int | None, clients: int, output: Path | None, force: bool, **setting: Any) -> None:  # noqa: ANN401
     """Run real nodes on this machine under load and faults, and record what happened.
 
     Each node is a process that replicates over TCP on the loopback and writes to real files. The seed decides which
@@ -102,22 +118,16 @@ def cluster(
     \b
     logwitness cluster --faults kill
     logwitness cluster --nodes 5 --duration 20 --output runs/five
+    logwitness cluster --retention 65536 --faults kill,stop
     """
     seed = secrets.randbelow(2**32) if seed is None else seed
-    setting = Setting(
-        seed=seed,
-        nodes=nodes,
-        duration=duration,
-        faults=faults,
-        write_caching=write_caching,
-        load=Load(clients=clients),
-    )
+    run = Setting(seed=seed, load=Load(clients=clients), **setting)
     directory = output if output is not None else Path("out") / f"cluster-{seed}"
     click.echo(f"seed {seed}")
     began = time.monotonic()
     try:
         with _room(directory, force=force) as (work, fresh), _progress() as tell:
-            result = asyncio.run(_interruptible(setting, work, fresh, directory.name, tell))
+            result = asyncio.run(_interruptible(run, work, fresh, directory.name, tell))
     except (ClusterError, HistoryError, NoRoomError) as error:
         _refuse(str(error))
     except OSError as error:
@@ -125,7 +135,7 @@ def cluster(
     except (KeyboardInterrupt, asyncio.CancelledError):
         click.echo("interrupted; all nodes are stopped and nothing was written", err=True)
         sys.exit(130)
-    _tell(result, setting, directory, time.monotonic() - began)
+    _tell(result, run, directory, time.monotonic() - began)
     for problem in result.problems:
         click.echo(problem, err=True)
     click.echo(f"run in {directory}; judge it with: {check_command(directory)}")
@@ -210,6 +220,8 @@ def _tell(result: Result, setting: Setting, directory: Path, took: float) -> Non
             elif kind == Kind.FAULT:
                 faults[f] += 1
     table.add_row("nodes", f"{setting.nodes} processes" + (", write caching" if setting.write_caching else ""))
+    if setting.retention is not None:
+        table.add_row("retention", f"{setting.retention} bytes of log on each node")
     table.add_row("time", f"{setting.duration:g} s of load, {took:.1f} s in all")
     table.add_row("faults", ", ".join(f"{n} {name.replace('_', ' ')}" for name, n in sorted(faults.items())) or "none")
     table.add_row("elections", f"{len(leaders)} won: {', '.join(leaders)}")
@@ -217,7 +229,7 @@ def _tell(result: Result, setting: Setting, directory: Path, took: float) -> Non
         _row(table, f"appends, acks {word}", result.counts, "append", acks)
     for f, word in _OPERATIONS.items():
         _row(table, word, result.counts, f, None)
-    names = ("append", "flush", "truncate", "commit", "visible", "crash", "start")
+    names = ("append", "flush", "truncate", "trim", "commit", "visible", "crash", "start")
     table.add_row("events", f"{result.events}: " + ", ".join(f"{kinds[name]} {name}" for name in names if kinds[name]))
     table.add_row("after healing", "all nodes agree" if result.agreed else "the nodes did NOT agree")
     Console().print(table)

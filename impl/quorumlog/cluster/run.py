@@ -18,25 +18,30 @@ from quorumlog.cluster.faults import Injector, draw_plan
 from quorumlog.cluster.supervisor import Cluster, ClusterError
 from quorumlog.cluster.workload import ACKS_ALL, Client, Load, Register
 from quorumlog.faults import Plan, plan_to_json
+from quorumlog.node.protocol import real_protocol
 from quorumlog.node.recording import HistoryFile
 
 AGREEMENT_SECONDS = 20.0
 _LEADER_SECONDS = 15.0
 _POLL = 0.05
-TIMING = {"election_timeout": 400, "election_jitter": 400, "heartbeat_interval": 60}
-"""Shorter than a node's defaults: one machine, short runs."""
 
 
 class Setting(msgspec.Struct, frozen=True, kw_only=True):
-    """What decides a run beside the machine it runs on. ``duration``: seconds of load."""
+    """What decides a run beside the machine it runs on.
+
+    ``duration``: seconds of load. ``retention``: bytes of log that each node keeps, None: all. ``timing``: times of the
+    protocol in milliseconds that are not to be its brisk ones (`RealProtocol`).
+    """
 
     seed: int
+    protocol: str = "raft"
     nodes: int = 3
     duration: float = 10.0
     faults: tuple[str, ...] = ("kill", "stop", "cut")
     write_caching: bool = False
+    retention: int | None = None
     load: Load = Load()
-    timing: dict[str, int] = msgspec.field(default_factory=lambda: dict(TIMING))
+    timing: dict[str, int] = msgspec.field(default_factory=dict)
 
     @property
     def plan(self) -> Plan:
@@ -59,9 +64,14 @@ async def play(
 ) -> Result:
     """Play a run in the directory ``work`` and write its history to ``output``, under a name and how it was made.
 
-    ``tell`` is called with what goes on, for a person. Raises `ClusterError`, OSError or `loghistory.HistoryError`.
+    ``tell`` is called with what goes on, for a person. Raises `ClusterError`, OSError, `loghistory.HistoryError` or
+    `UnknownProtocolError`.
     When the task is cancelled all processes are stopped and nothing is written.
     """
+    protocol = real_protocol(setting.protocol)
+    setting = msgspec.structs.replace(
+        setting, load=setting.load.limited_to(protocol.operations), timing={**protocol.brisk, **setting.timing}
+    )
     recorder = HistoryFile(work / "clients.jsonl", HybridClock(), {})
     register = Register(recorder)
     result = Result(counts=register.counts)
@@ -74,9 +84,8 @@ async def play(
         work,
         nodes=setting.nodes,
         seed=setting.seed,
+        settings={name: getattr(setting, name) for name in ("protocol", "write_caching", "retention", "timing")},
         recorder=recorder,
-        write_caching=setting.write_caching,
-        timing=setting.timing,
         ended=ended,
     )
     async with cluster:

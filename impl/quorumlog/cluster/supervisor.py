@@ -20,11 +20,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
+import msgspec
+
 from loghistory import HybridClock
 from loghistory.schema import Kind
 from quorumlog.cluster.client import NodeClient
-from quorumlog.node.process import DISK_FAILED
 from quorumlog.node.recording import HistoryFile, end_stamp, find_history, history_path, whole_events
+from quorumlog.node.supervision import DISK_FAILED, Order
 
 START_SECONDS = 30.0
 STOP_SECONDS = 8.0
@@ -42,8 +44,9 @@ class Cluster:
     """See the module. What goes on is recorded in ``recorder`` if there is one, with its clock.
 
     ``directory`` gets ``node-N/`` (disk), ``node-N.json``, ``node-N.stderr`` and ``histories/`` (with ``record``).
-    ``command`` starts a node when ``--config FILE`` and the supervisor are put behind it; ``timing`` are fields of
-    `configuration.Timing`. ``ended(node, status)`` is called when a node ends that was not told to.
+    ``settings`` are fields of `quorumlog.node.configuration.NodeConfiguration` that all nodes share: protocol, timing,
+    retention and the like. ``command`` starts a node when ``--config FILE`` and the supervisor are put behind it.
+    ``ended(node, status)`` is called when a node ends that was not told to.
     """
 
     def __init__(
@@ -52,10 +55,9 @@ class Cluster:
         *,
         nodes: int,
         seed: int,
+        settings: Mapping[str, Any] | None = None,
         record: bool = True,
         recorder: HistoryFile | None = None,
-        write_caching: bool = False,
-        timing: Mapping[str, int] | None = None,
         command: Sequence[str] = NODE_COMMAND,
         ended: Callable[[int, int], None] | None = None,
     ) -> None:
@@ -67,8 +69,7 @@ class Cluster:
         self._recorder = recorder
         self._record = record
         self._seed = seed
-        self._write_caching = write_caching
-        self._timing = dict(timing or {})
+        self._settings = dict(settings or {})
         self._command = tuple(command)
         self._ended = ended
         self._holders = [_hold_port() for _ in self.nodes]
@@ -243,8 +244,7 @@ class Cluster:
             "data": f"node-{node}",
             "history": self.histories.name if self._record else None,
             "seed": self._seed,
-            "write_caching": self._write_caching,
-            "timing": self._timing,
+            **self._settings,
         }
         path.write_text(json.dumps(plain, indent=2) + "\n")
 
@@ -281,7 +281,7 @@ class Cluster:
         muted = sorted(target for source, target in self._cuts if source == node)
         stdin = self._processes[node].stdin
         if stdin is not None and not stdin.is_closing():
-            stdin.write(json.dumps({"mute": muted}).encode() + b"\n")
+            stdin.write(msgspec.json.encode(Order(muted)) + b"\n")
 
 
 def _hold_port() -> socket.socket:
