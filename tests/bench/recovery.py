@@ -90,7 +90,7 @@ async def fill(directory: Path, size: int) -> int:
                 assert getattr(answer, "outcome", "") == "success", answer
         await nodes.stop()
     finally:
-        nodes.abandon()
+        await nodes.abandon()
     return count
 
 
@@ -115,7 +115,7 @@ async def recover(directory: Path, variant: str) -> float:
         took = time.perf_counter() - first
         await nodes.stop()
     finally:
-        nodes.abandon()
+        await nodes.abandon()
     return took
 
 

@@ -18,7 +18,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import click
 from rich.console import Console
@@ -126,8 +126,8 @@ def cluster(seed: int | None, clients: int, output: Path | None, force: bool, **
     click.echo(f"seed {seed}")
     began = time.monotonic()
     try:
-        with _room(directory, force=force) as (work, fresh), _progress() as tell:
-            result = asyncio.run(_interruptible(run, work, fresh, directory.name, tell))
+        with _Interruption() as interruption, _room(directory, force=force) as (work, fresh), _progress() as tell:
+            result = asyncio.run(_interruptible(interruption, run, work, fresh, directory.name, tell))
     except (ClusterError, HistoryError, NoRoomError) as error:
         _refuse(str(error))
     except OSError as error:
@@ -143,13 +143,45 @@ def cluster(seed: int | None, clients: int, output: Path | None, force: bool, **
         sys.exit(3)
 
 
-async def _interruptible(setting: Setting, work: Path, output: Path, name: str, tell: Callable[[str], None]) -> Result:
-    """Play the run; SIGINT, SIGTERM and SIGHUP cancel it, which stops all nodes. Raises what `play` raises."""
+class _Interruption:
+    """SIGINT, SIGTERM and SIGHUP: the first one cancels the run, and nothing disturbs the clearing up after it."""
+
+    def __init__(self) -> None:
+        self._before: dict[int, Any] = {}
+        self._heard = False
+        self._cancel: Callable[[], object] | None = None
+
+    def __enter__(self) -> Self:
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                self._before[number] = signal.signal(number, self._hear)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, signal.SIG_IGN if self._heard else handler)
+
+    def _hear(self, *_: object) -> None:
+        if self._heard:
+            return
+        self._heard = True
+        if self._cancel is None:
+            raise KeyboardInterrupt
+        self._cancel()
+
+    def cancels(self, task: asyncio.Task[Any]) -> None:
+        """From now on it is this task that is cancelled."""
+        loop = asyncio.get_running_loop()
+        self._cancel = lambda: loop.call_soon_threadsafe(task.cancel)
+
+
+async def _interruptible(
+    interruption: _Interruption, setting: Setting, work: Path, output: Path, name: str, tell: Callable[[str], None]
+) -> Result:
+    """Play the run; an interruption cancels it, which stops all nodes. Raises what `play` raises."""
     command = ["logwitness", *sys.argv[1:]]
     task = asyncio.create_task(play(setting, work, output, name, command, tell))
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        loop.add_signal_handler(number, task.cancel)
+    interruption.cancels(task)
     try:
         return await task
     except ExceptionGroup as group:  # several clients may fail at once, all for one reason

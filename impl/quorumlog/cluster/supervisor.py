@@ -11,6 +11,7 @@ by sockets that never listen, so that nobody else takes the port of a node that 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import signal
@@ -75,7 +76,7 @@ class Cluster:
         self._holders = [_hold_port() for _ in self.nodes]
         self.addresses: list[tuple[str, int]] = [holder.getsockname() for holder in self._holders]
         self._processes: dict[int, asyncio.subprocess.Process] = {}
-        self._watchers: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[None]] = set()  # a start, or the watch over a process until its end
         self._expected: set[int] = set()
         self._starts = [0] * nodes
         self._cuts: dict[Pair, int] = {}
@@ -88,16 +89,17 @@ class Cluster:
             for node in self.nodes:
                 await self.wait_for(node)
         except BaseException:
-            self.abandon()
+            await self.abandon()
             raise
         return self
 
-    async def __aexit__(self, *error: object) -> None:
-        """Stop all nodes."""
+    async def __aexit__(self, kind: type[BaseException] | None, *error: object) -> None:
+        """Stop all nodes: gracefully, or at once if the body was cancelled."""
         try:
-            await self.stop()
+            if kind is None or not issubclass(kind, asyncio.CancelledError):
+                await self.stop()
         finally:
-            self.abandon()
+            await self.abandon()
 
     # -- one node ------------------------------------------------------------------------------------------------
 
@@ -113,6 +115,13 @@ class Cluster:
         """Start a node's process if it is not there."""
         if node in self._processes:
             return
+        # A task of its own: a process that is being made when this is cancelled must not be forgotten.
+        starting = asyncio.create_task(self._start(node))
+        self._tasks.add(starting)
+        starting.add_done_callback(self._tasks.discard)
+        await asyncio.shield(starting)
+
+    async def _start(self, node: int) -> None:
         configuration = self.directory / f"node-{node}.json"
         if not self._starts[node]:
             self._write_configuration(node, configuration)
@@ -134,8 +143,8 @@ class Cluster:
         self._expected.discard(node)
         self._tell_links(node)
         watcher = asyncio.create_task(self._watch(node, process))
-        self._watchers.add(watcher)
-        watcher.add_done_callback(self._watchers.discard)
+        self._tasks.add(watcher)
+        watcher.add_done_callback(self._tasks.discard)
 
     async def wait_for(self, node: int) -> None:
         """Wait until a node answers; raises `ClusterError` with its last words if it does not."""
@@ -215,13 +224,14 @@ class Cluster:
                 await self.kill(node)
             self._processes.pop(node, None)
 
-    def abandon(self) -> None:
-        """Kill what is left, at once, and let go of the ports."""
-        for process in self._processes.values():
-            _signal(process, signal.SIGKILL)
+    async def abandon(self) -> None:
+        """Kill what is left, wait until all of it is gone, and let go of the ports."""
+        self._expected.update(self.nodes)
+        while self._tasks:
+            for process in self._processes.values():
+                _signal(process, signal.SIGKILL)
+            await asyncio.wait(self._tasks, timeout=1, return_when=asyncio.FIRST_COMPLETED)
         self._processes.clear()
-        for watcher in self._watchers:
-            watcher.cancel()
         for holder in self._holders:
             holder.close()
 
@@ -255,6 +265,10 @@ class Cluster:
             self._note_end(node, Kind.STORAGE_ERROR if status == DISK_FAILED else Kind.CRASH)
             if self._ended is not None:
                 self._ended(node, status)
+        if process.stdin is not None:
+            process.stdin.close()
+            with contextlib.suppress(OSError):
+                await process.stdin.wait_closed()
 
     def _note_end(self, node: int, kind: Kind) -> None:
         """Record how a process ended, after everything that it recorded itself."""
@@ -294,7 +308,7 @@ def _hold_port() -> socket.socket:
 
 
 def _signal(process: asyncio.subprocess.Process, number: signal.Signals) -> None:
-    try:
-        process.send_signal(number)
-    except ProcessLookupError:
-        return
+    # Not by the process object: that looks first whether the process has ended, and asyncio then misses its status.
+    if process.returncode is None:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(process.pid, number)
