@@ -33,6 +33,7 @@ type answer struct {
 	Error      string            `json:"error,omitempty"` // the request could not be understood
 	Verdicts   string            `json:"verdicts"`
 	Partitions []partitionAnswer `json:"partitions,omitempty"` // if explanations were asked for
+	LeftOut    bool              `json:"left_out,omitempty"`   // they would not have fitted
 	HTML       string            `json:"html,omitempty"`
 }
 
@@ -136,7 +137,12 @@ func answerTo(line []byte, guard *guard) answer {
 		explained := explain(spec, histories[0], timeout, r.Visualize, guard)
 		result.Verdicts = string(explained.verdict)
 		result.Partitions = explained.partitions
+		result.LeftOut = explained.leftOut
 		result.HTML = explained.html
+	} else if len(histories) == 1 {
+		p := newProblem(spec, histories[0])
+		decided, _ := p.decide(startStopwatch(timeout, len(p.parts)), guard)
+		result.Verdicts = string(decided)
 	} else {
 		result.Verdicts = checkAll(spec, histories, timeout, guard)
 	}

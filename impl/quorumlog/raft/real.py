@@ -7,6 +7,7 @@ import msgspec
 from loghistory.schema import Operation
 from quorumlog.node.driver import Place
 from quorumlog.node.protocol import RealProtocol
+from quorumlog.quorum import Voters
 from quorumlog.raft.core import RaftCore
 from quorumlog.raft.driver import RaftDriver
 from quorumlog.raft.index import LogIndex
@@ -70,7 +71,7 @@ def _drive(place: Place, rules: Rules) -> RaftDriver:
     )
     configuration = Configuration(
         place.node,
-        place.nodes,
+        Voters(place.nodes),
         election_timeout=timing.election_timeout * MILLISECOND,
         election_jitter=timing.election_jitter * MILLISECOND,
         heartbeat_interval=timing.heartbeat_interval * MILLISECOND,
