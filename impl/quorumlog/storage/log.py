@@ -29,6 +29,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import NamedTuple
 
 from quorumlog.storage.batch import BatchDamaged, RecordBatch
@@ -215,6 +216,20 @@ class Log:
                 break
             room -= sum(batch.size_bytes for batch in more)
         return batches
+
+    def start_to_keep(self, size: int, committed: int) -> int:
+        """Where the log may start so that it keeps `size` bytes and all that lies behind the offset `committed`.
+
+        That is `start_offset` or the base of a later segment: only a whole segment gives its room back.
+        """
+        start = self._state.start_offset
+        kept = sum(segment.size for segment in self._segments)
+        for segment, following in pairwise(self._segments):
+            kept -= segment.size
+            if kept < size or following.base_offset > committed + 1:
+                break
+            start = max(start, following.base_offset)
+        return start
 
     # -- changes -----------------------------------------------------------------------------------
 
