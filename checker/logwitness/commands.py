@@ -217,7 +217,7 @@ def _limits(initial: str | None, timeout: float, memory_limit: int) -> Limits:
 @click.command("checks")
 @click.option("--json", "as_json", is_flag=True, help="A JSON list, for machines.")
 def checks_command(as_json: bool) -> None:
-    """List every check: id, rule, document section, models, what it needs and what it counts.
+    """List every check: id, rule, where it is stated, models, what it needs and what it counts.
 
     \b
     logwitness checks
@@ -235,7 +235,7 @@ def checks_command(as_json: bool) -> None:
             "id": check.id,
             "family": family,
             "rule": check.rule,
-            "section": check.section,
+            "source": list(check.source),
             "fact": check.fact,
             "kinds": [str(kind) for kind in check.kinds],
             "columns": list(check.columns),

@@ -21,6 +21,7 @@ def topics() -> Iterator[dict[str, Any]]:
         said, _, source = (inspect.getdoc(getattr(REFERENCE, each.name)) or "").partition("\n\nSource: ")
         first, _, rest = said.partition("\n\n")
         reasons = [("Why", " ".join(rest.split()))] if rest else []
+        module = getattr(REFERENCE, each.name).__module__.replace(".", "/")
         operator = "".join(word.capitalize() for word in each.name.split("_"))
         proof = f"logwitness spec prove rules/{each.name.replace('_', '-')}"
         yield {
@@ -28,7 +29,7 @@ def topics() -> Iterator[dict[str, Any]]:
             "name": each.name,
             "says": " ".join(first.split()),
             "source": tuple(_CITATION.findall(source)),
-            "details": [*reasons, ("Code", "impl/quorumlog/raft/rules.py"), ("In TLA+", f"{operator} of Rules.tla")],
+            "details": [*reasons, ("Code", f"impl/{module}.py"), ("In TLA+", operator)],
             "shows": [proof],
         }
     for mutant in MUTANTS.values():

@@ -63,7 +63,9 @@ def test_the_report_explains_a_violation_within_80_columns(runs: Path) -> None:
     done = _run("check", runs / "bad")
     assert max(map(len, done.stdout.splitlines())) <= 80
     text = " ".join(done.stdout.split())
-    assert "committed-never-truncated: Node 2 truncated from offset 0 on and so removed the committed entry" in text
+    assert (
+        "committed-never-truncated: Node 2 truncated its log from offset 0 and so removed the committed entry" in text
+    )
     for event in ("append offset=0 entry_term=1", "commit term=1 dirty=0", "truncate offset=0"):
         assert event in text
 
@@ -123,7 +125,7 @@ def test_checks_lists_every_check_with_its_source() -> None:
     assert judged_by["acked-survives"] == ["log"]
     assert judged_by["phantom"] == ["log", "kafka", "list-append"]
     assert "cas-register" in judged_by["linearizable"]
-    assert all(each["rule"] and each["section"] and each["fact"] for each in listed)
+    assert all(each["rule"] and each["source"] and each["fact"] for each in listed)
     text = _run("checks").stdout
     assert all(each.id in text for each in all_checks())
 

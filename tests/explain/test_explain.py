@@ -112,8 +112,9 @@ def test_a_rule_of_the_implementation_is_explained(name: str) -> None:
     assert found.rules
     details = dict(found.topics[0].details)
     modules = Path(__file__).parents[2] / "spec" / "raft"
-    operator = details["In TLA+"].split()[0]
-    specified = f"\n{operator}" in (modules / "Rules.tla").read_text(encoding="utf-8")
+    text = "".join((modules / name).read_text(encoding="utf-8") for name in ("Rules.tla", "Quorum.tla"))
+    specified = f"\n{details['In TLA+']}" in text
+    assert (modules.parents[1] / details["Code"]).is_file()
     assert specified or name in ("recovery_flush", "recovery_waits", "may_dispatch", "reply_is_current")
 
 

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from typing import Any
 
 from ..models import every_check
-from .pages import citations
 
 
 def topics() -> Iterator[dict[str, Any]]:
@@ -16,7 +15,7 @@ def topics() -> Iterator[dict[str, Any]]:
             "kind": "check",
             "name": check.id,
             "says": check.rule,
-            "source": citations(check.section),
+            "source": tuple(check.source),
             "details": [
                 ("A fact that it judges", check.fact),
                 ("It needs", f"{', '.join(check.kinds) or 'any events'} with {', '.join(check.columns)}"),

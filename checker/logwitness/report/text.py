@@ -152,7 +152,7 @@ def print_checks(listed: Sequence[tuple[str, Check, Sequence[str]]]) -> None:
             console.print(Text(check.id, style="bold"))
             for line in (
                 check.rule,
-                f"source: {check.section}",
+                f"source: {'; '.join(check.source)}",
                 f"judges: {', '.join(models)}",
                 f"needs: {', '.join(check.kinds) or 'any events'} with {', '.join(check.columns)}",
                 f"a fact: {check.fact}",

@@ -33,17 +33,23 @@ from ..codes import (
     READS,
     STORAGE_ERROR,
     TRIM,
+    among,
+    codes,
+    lookup,
 )
 from ..columns import Columns
-from ..contract import Family, Loss, Setting, Verdicts
+from ..contract import Family, Loss, Setting
 from ..faults import Faults, empty_faults, fault_code, note_fault, with_fault_room
 from ..findings import Findings, KernelFold, report
 from ..hashing import all_grown, empty_table, roomy, row_of
 from ..kernel import kernel
 from .at_end import AtEnd
 from .per_event import acknowledge, gap, invoke, observe
-from .rules import CHECKS, SENTENCES, STALE_TAIL
+from .rules import CHECKS, STALE_TAIL, ShortTail
 from .state import KNOWN_GAPS, NONE, Bound, Clients, Gaps, Known, Tables, Values, blank, fill, gap_room
+
+_JUDGED = frozenset({Kind.INVOKE, Kind.OBSERVE, Kind.OK, Kind.FAIL})
+_IS_JUDGED = lookup(_JUDGED)
 
 
 @kernel
@@ -76,7 +82,7 @@ def _scan(
             known.trimmed[0] = max(known.trimmed[0], columns.offset[i])
         elif kind == COMPACT:
             known.compacted[0] += 1
-        if kind > FAIL or columns.process[i] == NULL:
+        if not _IS_JUDGED[kind] or columns.process[i] == NULL:
             continue
 
         process = columns.process[i]
@@ -117,8 +123,8 @@ def _scan(
                 if offset < clients.tail[client] and (lost or known.wipe_seq[0] > clients.tail_seq[client]):
                     found.excused[STALE_TAIL] += 1
                 elif offset < clients.tail[client]:
-                    e0, e1 = clients.tail_seq[client], clients.seq[client]
-                    report(found, STALE_TAIL, e0, e1, seq, -1, offset, clients.tail[client], -1, -1, -1)
+                    short = ShortTail(tail=offset, known=clients.tail[client])
+                    report(found, STALE_TAIL, short, clients.tail_seq[client], clients.seq[client], seq)
                 if offset > known.tail[0]:
                     known.tail[0] = offset
                     known.tail_seq[0] = seq
@@ -146,7 +152,6 @@ class ClientsFold(KernelFold):
     """Judges what the clients of one log were told."""
 
     checks = CHECKS
-    sentences = SENTENCES
 
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting)
@@ -168,7 +173,7 @@ class ClientsFold(KernelFold):
         """Judge the events."""
         compiled = self.setting.compiled
         kinds = columns.kind if compiled else np.array(columns.kind)
-        rows = int(np.count_nonzero(kinds <= FAIL))
+        rows = int(np.count_nonzero(among(kinds, codes(_JUDGED))))
         self._make_room(rows, len(kinds) - rows, compiled)
         if int(np.count_nonzero(kinds == COMPACT)):
             self._at_end.compacted(columns, kinds == COMPACT)
@@ -200,10 +205,9 @@ class ClientsFold(KernelFold):
         if len(self._gaps.low) < rows:
             self._gaps = gap_room(rows, self._gaps.seen_low, self._gaps.seen_high)
 
-    def finish(self) -> Verdicts:
-        """What the whole history shows: losses, gaps, failed appends that were read; then the outcomes."""
+    def end(self) -> None:
+        """Judge what the whole history shows: losses, gaps, failed appends that were read."""
         self._at_end.judge(self._values, self._known, self._faults, self.found, self.setting.compiled)
-        return super().finish()
 
     def losses(self) -> tuple[Loss, ...] | None:
         """Acknowledged appends that the final read did not return; None without one."""
@@ -228,7 +232,7 @@ _KINDS = frozenset(
 
 FAMILY = Family(
     "clients",
-    CHECKS,
+    tuple(CHECKS),
     _KINDS,
     ("time", "process", "f", "acks", "term", "offset", "last_offset", "value", "text", "count", "bytes"),
     ClientsFold,
