@@ -166,7 +166,7 @@ def test_a_part_that_is_missing_is_one_sentence(tmp_path: Path) -> None:
     assert "not available" in _run("--help", env=environment).stdout
     done = _run("fly", "--high", env=environment)
     assert done.returncode == 2
-    assert "`logwitness fly` is not available: the module no_such_wings is not installed." in done.stderr
+    assert "`logwitness fly` is not available: the module no_such_wings is not installed\n" in done.stderr
     assert "Traceback" not in done.stderr
 
 
