@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import traceback
 from importlib import metadata
@@ -11,10 +12,10 @@ from typing import Any, NoReturn
 import click
 
 from .commands import check_command, checks_command
+from .start import INTERRUPTED, Loading
 
 COMMANDS = "logwitness.commands"
 _UNUSABLE = 2
-_INTERRUPTED = 130
 _BROKEN_PIPE = 141
 
 
@@ -32,7 +33,8 @@ class Commands(click.Group):
             return own
         for point in metadata.entry_points(group=COMMANDS, name=cmd_name):
             try:
-                loaded = point.load()
+                with Loading():
+                    loaded = point.load()
             except (ImportError, AttributeError) as problem:
                 return _missing(cmd_name, _reason(problem))
             return loaded if isinstance(loaded, click.Command) else _missing(cmd_name, "it is not a command")
@@ -44,6 +46,8 @@ class Commands(click.Group):
             return super().invoke(ctx)
         except BrokenPipeError:
             _nobody_reads()
+        except KeyboardInterrupt:
+            raise click.Abort from None  # click itself would put an empty line before ours
         except SystemExit as end:
             if isinstance(end.__context__, BrokenPipeError):
                 _nobody_reads()
@@ -55,8 +59,9 @@ class Commands(click.Group):
         try:
             status = super().main(*args, **kwargs)
         except click.Abort:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)  # once more would end it with a trace
             click.echo("logwitness: interrupted", err=True)
-            sys.exit(_INTERRUPTED)
+            sys.exit(INTERRUPTED)
         except click.ClickException as problem:
             problem.show()
             sys.exit(_UNUSABLE)

@@ -18,7 +18,7 @@ def search_limits(what: str) -> Callable[[Command], Command]:
         default=60.0,
         show_default=True,
         metavar="SECONDS",
-        help=f"Give up a search {what} after this time: undecided.",
+        help=f"Give up a search {what} after so much processor time: undecided.",
     )
     memory_limit = click.option(
         "--memory-limit",

@@ -22,7 +22,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from linearizability_checker.location import worker_path
 from loghistory import SCHEMA, Format, HistoryError, RunSource, open_run
 from loghistory.columns import joined
 
@@ -31,6 +30,7 @@ from ..directories import histories_in
 from ..engine.local import events_at, setting_of
 from ..engine.run import UNDECIDED, UNUSABLE, RunVerdict
 from ..models import Limits, Model, check_model, model_of
+from ..models.search import can_search
 from .canonical import PARQUET, SMALL, Canonical
 from .hadoop import Shell, is_remote
 from .sources import Pending, Source
@@ -289,7 +289,7 @@ class _History:
         if verdict is not None:
             self._small.take(self._source.id, history.small)
             verdict = msgspec.structs.replace(verdict, run=self._source.run)
-            if verdict.verdict is Verdict.UNDECIDED and not worker_path().is_file():
+            if verdict.verdict is Verdict.UNDECIDED and not can_search():
                 self._row |= _LOOK_AGAIN  # by then Porcupine may be there
             write_verdict(self._rows, self._row, verdict, history)
             self._done.judged += 1

@@ -15,9 +15,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from loghistory.schema import Kind
+from quorumlog.cluster.supervisor import Cluster, ClusterError, Pair
+from quorumlog.cluster.workload import Register
+from quorumlog.durations import MILLISECOND, SECOND
 from quorumlog.faults import Fault, Plan, Target
-from quorumlog.node.supervisor import Cluster, ClusterError, Pair
-from quorumlog.node.workload import Register
 
 CHOICES: dict[str, tuple[tuple[str, str], ...]] = {
     "kill": (("kill", "any"), ("kill", "leader")),
@@ -27,7 +28,6 @@ CHOICES: dict[str, tuple[tuple[str, str], ...]] = {
 }
 """What may be asked for, and which faults on which nodes that means, in turn."""
 
-_SECOND = 1_000_000_000
 _FIRST = 1.0
 _EVERY = 2.5
 _ANSWER_SECONDS = 0.3
@@ -59,10 +59,10 @@ def draw_plan(seed: int, kinds: Sequence[str], nodes: int, duration: float) -> P
 
 
 def _milliseconds(seconds: float) -> int:
-    return round(seconds * 1000) * (_SECOND // 1000)
+    return round(seconds * 1000) * MILLISECOND
 
 
-class Disturber:
+class Injector:
     """Carries a plan out on a cluster and records it. Faults that overlap on a node end one by one."""
 
     def __init__(self, cluster: Cluster, register: Register, plan: Plan) -> None:
@@ -109,7 +109,7 @@ class Disturber:
             return None
 
     async def _one(self, fault: Fault, begun: float, healed: asyncio.Event) -> None:
-        await _sleep(fault.at / _SECOND - (asyncio.get_running_loop().time() - begun), healed)
+        await _sleep(fault.at / SECOND - (asyncio.get_running_loop().time() - begun), healed)
         if healed.is_set():
             return
         target = fault.nodes[0]
@@ -117,7 +117,7 @@ class Disturber:
         described = {"f": fault.name, "node": node, "text": _described(fault, node)}
         self._register.record(Kind.FAULT, described)
         await self._begin(fault.name, node)
-        await _sleep(fault.lasting / _SECOND, healed)
+        await _sleep(fault.lasting / SECOND, healed)
         await self._end(fault.name, node)
         self._register.record(Kind.HEAL, described)
 

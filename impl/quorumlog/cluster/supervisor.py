@@ -1,4 +1,4 @@
-"""A cluster of node processes on this machine: starts them, disturbs them, stops them, whatever happens.
+"""A cluster of node processes on this machine: it starts, kills, pauses and cuts off nodes, and leaves none behind.
 
     async with Cluster(directory, nodes=3, seed=7) as cluster:
         client = await cluster.client(0)
@@ -11,6 +11,7 @@ by sockets that never listen, so that nobody else takes the port of a node that 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import signal
@@ -20,11 +21,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
+import msgspec
+
 from loghistory import HybridClock
 from loghistory.schema import Kind
-from quorumlog.node.client import NodeClient
-from quorumlog.node.process import DISK_FAILED
+from quorumlog.cluster.client import NodeClient
 from quorumlog.node.recording import HistoryFile, end_stamp, find_history, history_path, whole_events
+from quorumlog.node.supervision import DISK_FAILED, Order
 
 START_SECONDS = 30.0
 STOP_SECONDS = 8.0
@@ -42,8 +45,9 @@ class Cluster:
     """See the module. What goes on is recorded in ``recorder`` if there is one, with its clock.
 
     ``directory`` gets ``node-N/`` (disk), ``node-N.json``, ``node-N.stderr`` and ``histories/`` (with ``record``).
-    ``command`` starts a node when ``--config FILE`` and the supervisor are put behind it; ``timing`` are fields of
-    `configuration.Timing`. ``ended(node, status)`` is called when a node ends that was not told to.
+    ``settings`` are fields of `quorumlog.node.configuration.NodeConfiguration` that all nodes share: protocol, timing,
+    retention and the like. ``command`` starts a node when ``--config FILE`` and the supervisor are put behind it.
+    ``ended(node, status)`` is called when a node ends that was not told to.
     """
 
     def __init__(
@@ -52,10 +56,9 @@ class Cluster:
         *,
         nodes: int,
         seed: int,
+        settings: Mapping[str, Any] | None = None,
         record: bool = True,
         recorder: HistoryFile | None = None,
-        write_caching: bool = False,
-        timing: Mapping[str, int] | None = None,
         command: Sequence[str] = NODE_COMMAND,
         ended: Callable[[int, int], None] | None = None,
     ) -> None:
@@ -67,14 +70,13 @@ class Cluster:
         self._recorder = recorder
         self._record = record
         self._seed = seed
-        self._write_caching = write_caching
-        self._timing = dict(timing or {})
+        self._settings = dict(settings or {})
         self._command = tuple(command)
         self._ended = ended
         self._holders = [_hold_port() for _ in self.nodes]
         self.addresses: list[tuple[str, int]] = [holder.getsockname() for holder in self._holders]
         self._processes: dict[int, asyncio.subprocess.Process] = {}
-        self._watchers: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[None]] = set()  # a start, or the watch over a process until its end
         self._expected: set[int] = set()
         self._starts = [0] * nodes
         self._cuts: dict[Pair, int] = {}
@@ -87,16 +89,17 @@ class Cluster:
             for node in self.nodes:
                 await self.wait_for(node)
         except BaseException:
-            self.abandon()
+            await self.abandon()
             raise
         return self
 
-    async def __aexit__(self, *error: object) -> None:
-        """Stop all nodes."""
+    async def __aexit__(self, kind: type[BaseException] | None, *error: object) -> None:
+        """Stop all nodes: gracefully, or at once if the body was cancelled."""
         try:
-            await self.stop()
+            if kind is None or not issubclass(kind, asyncio.CancelledError):
+                await self.stop()
         finally:
-            self.abandon()
+            await self.abandon()
 
     # -- one node ------------------------------------------------------------------------------------------------
 
@@ -112,6 +115,13 @@ class Cluster:
         """Start a node's process if it is not there."""
         if node in self._processes:
             return
+        # A task of its own: a process that is being made when this is cancelled must not be forgotten.
+        starting = asyncio.create_task(self._start(node))
+        self._tasks.add(starting)
+        starting.add_done_callback(self._tasks.discard)
+        await asyncio.shield(starting)
+
+    async def _start(self, node: int) -> None:
         configuration = self.directory / f"node-{node}.json"
         if not self._starts[node]:
             self._write_configuration(node, configuration)
@@ -133,8 +143,8 @@ class Cluster:
         self._expected.discard(node)
         self._tell_links(node)
         watcher = asyncio.create_task(self._watch(node, process))
-        self._watchers.add(watcher)
-        watcher.add_done_callback(self._watchers.discard)
+        self._tasks.add(watcher)
+        watcher.add_done_callback(self._tasks.discard)
 
     async def wait_for(self, node: int) -> None:
         """Wait until a node answers; raises `ClusterError` with its last words if it does not."""
@@ -214,13 +224,14 @@ class Cluster:
                 await self.kill(node)
             self._processes.pop(node, None)
 
-    def abandon(self) -> None:
-        """Kill what is left, at once, and let go of the ports."""
-        for process in self._processes.values():
-            _signal(process, signal.SIGKILL)
+    async def abandon(self) -> None:
+        """Kill what is left, wait until all of it is gone, and let go of the ports."""
+        self._expected.update(self.nodes)
+        while self._tasks:
+            for process in self._processes.values():
+                _signal(process, signal.SIGKILL)
+            await asyncio.wait(self._tasks, timeout=1, return_when=asyncio.FIRST_COMPLETED)
         self._processes.clear()
-        for watcher in self._watchers:
-            watcher.cancel()
         for holder in self._holders:
             holder.close()
 
@@ -243,8 +254,7 @@ class Cluster:
             "data": f"node-{node}",
             "history": self.histories.name if self._record else None,
             "seed": self._seed,
-            "write_caching": self._write_caching,
-            "timing": self._timing,
+            **self._settings,
         }
         path.write_text(json.dumps(plain, indent=2) + "\n")
 
@@ -255,6 +265,10 @@ class Cluster:
             self._note_end(node, Kind.STORAGE_ERROR if status == DISK_FAILED else Kind.CRASH)
             if self._ended is not None:
                 self._ended(node, status)
+        if process.stdin is not None:
+            process.stdin.close()
+            with contextlib.suppress(OSError):
+                await process.stdin.wait_closed()
 
     def _note_end(self, node: int, kind: Kind) -> None:
         """Record how a process ended, after everything that it recorded itself."""
@@ -281,7 +295,7 @@ class Cluster:
         muted = sorted(target for source, target in self._cuts if source == node)
         stdin = self._processes[node].stdin
         if stdin is not None and not stdin.is_closing():
-            stdin.write(json.dumps({"mute": muted}).encode() + b"\n")
+            stdin.write(msgspec.json.encode(Order(muted)) + b"\n")
 
 
 def _hold_port() -> socket.socket:
@@ -294,7 +308,7 @@ def _hold_port() -> socket.socket:
 
 
 def _signal(process: asyncio.subprocess.Process, number: signal.Signals) -> None:
-    try:
-        process.send_signal(number)
-    except ProcessLookupError:
-        return
+    # Not by the process object: that looks first whether the process has ended, and asyncio then misses its status.
+    if process.returncode is None:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(process.pid, number)

@@ -1,4 +1,4 @@
-"""Clients of real nodes: each has at most one open operation and records what it asked and what it was told.
+"""Clients of real nodes: each has at most one open operation and records what it asked and what the answer was.
 
 The same clients as in the simulator (`quorumlog.simulation.workload`), on sockets: a time-out or a lost connection is
 no failure, the outcome stays unknown (``info``) and the client goes on under a new process number. A refusal that
@@ -11,17 +11,16 @@ import asyncio
 import itertools
 import random
 from collections import Counter
-from collections.abc import Awaitable, Iterable
+from collections.abc import Awaitable, Collection, Iterable
 from typing import Any, TypeVar
 
 import msgspec
 
 from loghistory.schema import Kind, Operation
-from quorumlog.node.client import NodeClient
+from quorumlog.cluster.client import NodeClient
+from quorumlog.cluster.supervisor import Cluster
 from quorumlog.node.recording import HistoryFile
-from quorumlog.node.supervisor import Cluster
-from quorumlog.node.wire import AppendResult, ReadResult, Refusal, TailResult, unpack_batches
-from quorumlog.raft.events import Outcome
+from quorumlog.node.wire import SUCCESS, UNKNOWN, AppendResult, ReadResult, Refusal, TailResult, unpack_batches
 from quorumlog.storage.batch import BatchKind, RecordBatch
 
 ACKS_ALL, ACKS_LEADER, ACKS_NONE = -1, 1, 0
@@ -46,6 +45,11 @@ class Load(msgspec.Struct, frozen=True, kw_only=True):
     rewind: float = 0.02
     largest_batch: int = 3
     value_bytes: int = 200
+
+    def limited_to(self, operations: Collection[str]) -> Load:
+        """The same without the operations that are not among these (`loghistory.schema.Operation`)."""
+        every = (Operation.APPEND, Operation.READ, Operation.READ_COMMITTED, Operation.TAIL)
+        return msgspec.structs.replace(self, **{name.value: 0.0 for name in every if name not in operations})
 
 
 class Register:
@@ -83,7 +87,7 @@ class Client:
         self._acks: int | None = None
 
     async def work(self, until: asyncio.Event) -> None:
-        """Go from one operation to the next until told to end."""
+        """Go from one operation to the next until ``until`` is set."""
         load = self._load
         doings = (self._append_something, self._read_on, self._read_committed_on, self._tail)
         weights = (load.append, load.read, load.read_committed, load.tail)
@@ -114,11 +118,11 @@ class Client:
         payload = value.to_bytes(8, "big", signed=True) + bytes(padding)
         sent = connection.append(payload, records=records, acks=acks, expected_term=expected_term)
         answer = await self._answered(sent)
-        if isinstance(answer, AppendResult) and answer.outcome == Outcome.SUCCESS:
+        if isinstance(answer, AppendResult) and answer.outcome == SUCCESS:
             self._term = answer.term
             self._ok({"offset": answer.offset, "last_offset": answer.last_offset, "term": answer.term})
             return True
-        unknown = isinstance(answer, AppendResult) and answer.outcome == Outcome.UNKNOWN
+        unknown = isinstance(answer, AppendResult) and answer.outcome == UNKNOWN
         self._not_ok("unknown" if unknown else answer)
         return False
 
@@ -171,7 +175,7 @@ class Client:
         if connection is None:
             return
         answer = await self._answered(connection.tail())
-        if isinstance(answer, TailResult) and answer.outcome == Outcome.SUCCESS:
+        if isinstance(answer, TailResult) and answer.outcome == SUCCESS:
             self._ok({"offset": answer.offset + 1})
         else:
             self._not_ok(answer)
@@ -233,12 +237,12 @@ class Client:
             self.leader = self._draw.choice(self._cluster.nodes)
 
     def _close(self, kind: Kind, reason: str | None, columns: dict[str, Any] | None = None) -> None:
-        told = dict(columns or {})
+        completed = dict(columns or {})
         if reason is not None:
-            told["reason"] = reason
+            completed["reason"] = reason
         ended = "ok" if kind is Kind.OK else f"{kind} {reason}"
         self._register.counts[self._f, self._acks, ended] += 1
-        self._record(kind, told)
+        self._record(kind, completed)
 
     def _record(self, kind: Kind, columns: dict[str, Any]) -> None:
         common = {"process": self._process, "op": self._operation, "f": str(self._f), "node": self._node}

@@ -9,7 +9,7 @@ import tempfile
 import threading
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final
@@ -29,6 +29,8 @@ _CHUNK: Final = 4096
 """Operations in one request of many histories; a larger history goes alone."""
 _AHEAD: Final = 8
 """Requests that are written before their predecessors are answered."""
+_BUSY: Final = 10
+"""How many times as long as on an idle machine a search may take before its worker is taken to hang."""
 _GRACE: Final = 10.0
 """Seconds that a worker has for a request besides the search itself."""
 _GRACE_PER_OPERATION: Final = 1e-4
@@ -52,8 +54,9 @@ class _Request:
 class Checker:
     """A worker to ask, as a context manager: ``with Checker(timeout=5) as checker: checker.check_operations(...)``.
 
-    ``timeout`` is in seconds for each history and ``memory_limit`` in bytes for the worker process (about 10 MB of it
-    are its own); None means no limit. Exceeding one is the verdict unknown. One checker may be used from several
+    ``timeout`` is in seconds for each history: of processor time, on each processor that has a partition to search; for
+    many histories at once, of time that passes. ``memory_limit`` is in bytes for the worker process (about 10 MB of it
+    are its own). None means no limit, and exceeding one is the verdict unknown. One checker may be used from several
     threads; they take turns. A process that forks needs a checker of its own in the child.
     """
 
@@ -121,7 +124,11 @@ class Checker:
         if visualization is not None and "html" in answer:
             _write(Path(visualization), answer["html"])
         result = _RESULTS[answer["verdicts"]]
-        return Result(result.verdict, result.reason, _partitions(answer)) if explain else result
+        seconds = float(answer.get("seconds", 0.0))
+        if not explain:
+            return replace(result, seconds=seconds)
+        too_large = bool(answer.get("left_out", False))
+        return Result(result.verdict, result.reason, _partitions(answer), too_large, seconds)
 
     def check_events(
         self,
@@ -146,7 +153,7 @@ class Checker:
             )
             for partition in result.partitions
         )
-        return Result(result.verdict, result.reason, named)
+        return replace(result, partitions=named)
 
     def check_many(self, model: Model | str, histories: Iterable[Sequence[Operation]]) -> Iterator[Result]:
         """The results of many histories over one model, in their order and without explanations, as they come.
@@ -198,7 +205,8 @@ class Checker:
     def _request(self, columns: Columns, *, explain: bool = False, visualize: bool = False) -> _Request:
         seconds = None
         if self._timeout is not None:
-            seconds = self._timeout * len(columns.lengths) + _GRACE + _GRACE_PER_OPERATION * len(columns.status)
+            seconds = self._timeout * (len(columns.lengths) if len(columns.lengths) > 1 else _BUSY)
+            seconds += _GRACE + _GRACE_PER_OPERATION * len(columns.status)
         body = {
             "timeout_ms": 0 if self._timeout is None else max(1, math.ceil(self._timeout * 1000)),
             "explain": explain,

@@ -22,7 +22,7 @@ def test_order_is_the_order_of_the_events(checker: Checker) -> None:
     assert checker.check_events("register", overlapping).partitions[0].linearizations == ((11, 10),)
 
 
-def test_call_without_return_is_unknown(worker: str) -> None:
+def test_call_without_return_is_unknown() -> None:
     assert check_events("log", [Call(0, 1, ("append", 5)), Call(1, 2, ("tail",)), Return(2, 1)])
     assert check_events("log", [Call(0, 1, ("append", 5)), Call(1, 2, ("tail",)), Return(2, 0)])
     lost = [Call(0, 1, ("append", 5)), Return(1, FAILED), Call(1, 2, ("tail",)), Return(2, 1)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 
@@ -60,7 +60,13 @@ class Result:
     reason: Reason | None = None
     """Why the verdict is unknown; None if it is not."""
     partitions: tuple[Partition, ...] = ()
-    """How far the search came; empty where no explanation was asked for or the worker did not live to give one."""
+    """How far the search came: in every partition of a history that is linearizable, else in the one that is not, or
+    that could not be decided. Empty where no explanation was asked for or the worker did not live to give one."""
+    too_large: bool = False
+    """Whether the partitions come without linearizations because those would not have fitted into memory."""
+
+    seconds: float = field(default=0.0, compare=False)
+    """Processor time that the worker took, where one history was asked about and it lived to answer."""
 
     def __bool__(self) -> bool:
         return self.verdict is Verdict.OK

@@ -33,8 +33,8 @@ Values and keys are None (where it is no answer of its own), bool, int of 64 bit
 three values. ``REGISTER.starting(0)`` is a register (or key-value store) whose initial value is 0 and not None.
 Every output may be UNKNOWN or FAILED instead.
 
-The search itself runs in a worker process, written in Go around the real Porcupine; ``python -m
-linearizability_checker.build`` builds it. Without it there is a ``WorkerMissing`` that says so.
+The search itself runs in a worker process, written in Go around the real Porcupine; it comes with the wheel. Without
+it there is a ``WorkerMissing`` that says so.
 
 Porcupine: Athalye 2017, https://github.com/anishathalye/porcupine; the algorithm is that of Wing & Gong 1993 and Lowe
 2017. The question is NP-complete, so give it limits: exceeding one is the verdict ``unknown``, never ``ok``.

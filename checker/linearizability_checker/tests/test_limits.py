@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import linearizability_checker.checker
-from linearizability_checker import LOG, REGISTER, UNKNOWN, Checker, Operation, Reason, Result, Verdict
+from linearizability_checker import LOG, REGISTER, UNKNOWN, Checker, Operation, Reason, Result, Verdict, process
 
 EASY = [Operation(0, 0, 1, ("write", 5), None), Operation(1, 2, 3, ("read",), 5)]
 WRONG = [Operation(0, 0, 1, ("write", 5), None), Operation(1, 2, 3, ("read",), 6)]
@@ -50,7 +50,7 @@ def _children() -> set[int]:
 
 
 @pytest.fixture(autouse=True)
-def no_orphans(worker: str) -> Iterator[None]:
+def no_orphans() -> Iterator[None]:
     before = _children()
     yield
     assert not _children() - before, "a worker outlived its checker"
@@ -91,6 +91,45 @@ def test_memory_limit(model: str, history: list[Operation], tmp_path: Path) -> N
         assert checker.check_operations("register", WRONG).verdict == "illegal"
 
 
+def _on_key(key: str, operations: list[Operation]) -> list[Operation]:
+    """The same history, of a register, on a key of a store."""
+    words = {"write": "put", "read": "get"}
+    return [
+        Operation(each.process, each.call, each.return_, (words[each.input[0]], key, *each.input[1:]), each.output)
+        for each in operations
+    ]
+
+
+@pytest.mark.parametrize("explain", [True, False])
+@pytest.mark.parametrize("memory", [SMALL, 4 << 30])
+def test_a_partition_that_is_illegal_is_found_beside_hard_ones(explain: bool, memory: int) -> None:
+    hard = [operation for key in ("a", "b", "c", "d") for operation in _on_key(key, HARD)]
+    with Checker(timeout=20, memory_limit=memory) as checker:
+        start = time.monotonic()
+        result = checker.check_operations("key-value", [*hard, *_on_key("z", WRONG)], explain=explain)
+        assert result.verdict == "illegal"
+        assert time.monotonic() - start < 15
+        if explain:
+            (partition,) = result.partitions
+            assert partition.operations == (len(hard), len(hard) + 1)
+            assert partition.unplaced == (len(hard) + 1,)
+
+
+def test_the_limit_is_of_processor_time() -> None:
+    """A worker that is stopped for longer than the limit, as on a busy machine, still comes to its verdict."""
+
+    def pause(worker: int) -> None:
+        os.kill(worker, signal.SIGSTOP)
+        time.sleep(2)
+        os.kill(worker, signal.SIGCONT)
+
+    with Checker(timeout=0.8, memory_limit=4 << 30) as checker:
+        start = time.monotonic()
+        result = _while_searching(checker, pause)
+        assert (result.verdict, result.reason) == (Verdict.UNKNOWN, Reason.TIMEOUT)
+        assert time.monotonic() - start > 2.3
+
+
 def test_limits_among_many() -> None:
     with Checker(timeout=0.5, memory_limit=4 << 30) as checker:
         results = list(checker.check_many("register", [EASY, HARD, WRONG, HARD, EASY]))
@@ -125,6 +164,7 @@ def test_worker_killed_in_the_middle() -> None:
 
 def test_worker_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(linearizability_checker.checker, "_GRACE", 0.5)
+    monkeypatch.setattr(linearizability_checker.checker, "_BUSY", 1)
     with Checker(timeout=0.6, memory_limit=4 << 30) as checker:
         start = time.monotonic()
         result = _while_searching(checker, lambda worker: os.kill(worker, signal.SIGSTOP))
@@ -159,12 +199,12 @@ NO_WORKERS = {
 
 
 @pytest.mark.parametrize("name", NO_WORKERS)
-def test_what_is_no_worker(name: str, worker: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_what_is_no_worker(name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     script = NO_WORKERS[name]
-    false = tmp_path / Path(worker).name
-    false.write_bytes(Path(worker).read_bytes()[:1_000_000] if script is None else f"#!/bin/sh\n{script}\n".encode())
+    false = tmp_path / "worker"
+    false.write_bytes(process.WORKER.read_bytes()[:1_000_000] if script is None else f"#!/bin/sh\n{script}\n".encode())
     false.chmod(0o755)
-    monkeypatch.setenv("LINEARIZABILITY_CHECKER_CACHE", str(tmp_path))
+    monkeypatch.setattr(process, "WORKER", false)
     unknown = Result(Verdict.UNKNOWN, Reason.WORKER)
     with Checker(timeout=5) as checker:
         assert checker.check_operations("register", EASY) == unknown
@@ -276,4 +316,6 @@ def test_history_too_large_to_explain_is_judged_all_the_same() -> None:
     with Checker(timeout=60, memory_limit=256 << 20) as checker:
         assert checker.check_operations("log", entries)
         entries[20_000].output = 5
-        assert checker.check_operations("log", entries).verdict == "illegal"
+        result = checker.check_operations("log", entries)
+        assert (result.verdict, result.too_large) == ("illegal", True)
+        assert result.partitions[0].linearizations == ()
