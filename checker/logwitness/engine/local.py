@@ -104,7 +104,7 @@ def checks_for(only: Iterable[str] | None, setting: Setting, required: Collectio
         check
         for family in families()
         for check in family.checks
-        if check.id in required or (family in chosen and (wanted is None or check.id in wanted))
+        if (check.id in required if wanted is None else check.id in wanted) or (wanted is None and family in chosen)
     )
 
 

@@ -6,13 +6,13 @@ import json
 import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..engine.run import UNUSABLE
-from .answer import Answer, Example, NotKnownError, answer
-from .pages import Passage
+if TYPE_CHECKING:
+    from .answer import Answer, Example
+    from .pages import Passage
 
 _WIDTH = 80
 _HEADINGS = {
@@ -46,6 +46,9 @@ def explain_command(ctx: click.Context, name: str, as_json: bool) -> None:
 
     Exit status: 0; 2 if nothing has that name.
     """
+    from ..engine.run import UNUSABLE
+    from .answer import NotKnownError, answer
+
     try:
         found = answer(name)
     except NotKnownError as problem:

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
+from importlib import metadata
 from pathlib import Path
 
 from loghistory import HistoryError
@@ -77,6 +78,15 @@ def passages() -> Mapping[str, Passage]:
 def citations(text: str) -> tuple[str, ...]:
     """The citations in a text, each once, in order."""
     return tuple(dict.fromkeys(f"{page}#{anchor}" for page, anchor in CITATION.findall(text)))
+
+
+def address(citation: str) -> str | None:
+    """Where a passage can be read in public, if the distribution says so: ``Rules`` among its project URLs."""
+    for named in metadata.metadata("logwitness").get_all("Project-URL") or ():
+        label, _, place = named.partition(", ")
+        if label == "Rules":
+            return f"{place.rstrip('/')}/{citation}"
+    return None
 
 
 def plain(text: str) -> str:

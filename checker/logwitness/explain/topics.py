@@ -23,6 +23,8 @@ from functools import cache
 from importlib import metadata
 from typing import Any
 
+from ..extras import not_installed
+
 EXPLAINERS = "logwitness.explainers"
 KINDS = ("check", "invariant", "operator", "proof", "rule", "mutant")
 
@@ -104,7 +106,7 @@ def gather() -> Topics:
             explainer: Callable[[], Iterable[Mapping[str, Any]]] = point.load()
             found += [Topic(**topic) for topic in explainer()]
         except ImportError as problem:
-            silent.append(f"{point.name}: {problem}")
+            silent.append(f"{point.name}: {not_installed(problem)}")
     return Topics(found, silent)
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from ..codes import ACKS_ALL, NULL, Words
 from ..columns import Array, Columns, Ints
 from ..contract import Loss
-from ..faults import Faults, Ledger, empty_ledger, enter_all, ledger_lines
+from ..faults import Account, Faults, Ledger, empty_ledger, enter_all, ledger_lines
 from ..findings import Findings, report
 from .rules import ABORTED_READ, INCONSISTENT_OFFSET, LOST_WRITE, SKIP, UNSEEN, PassedOver, Placed, TwoValues
 
@@ -108,7 +108,7 @@ class AtEnd:
         self._ledger = self._ledger or empty_ledger()
         entries = ended.last[rows] - ended.offset[rows] + 1
         columns = (ended.acks[rows], ended.ok_seq[rows], ended.ok_time[rows], entries, ended.size[rows])
-        enter_all.form(compiled)(self._ledger, faults, *columns)
+        enter_all.form(compiled)(Account(faults, self._ledger), *columns)
 
 
 class _Ended:
