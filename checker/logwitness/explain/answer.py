@@ -69,17 +69,15 @@ def answer(name: str) -> Answer:
     found = topics.named(name)
     if found:
         around = topics.around(found)
-        # A mutant has a passage of its own; what it breaks is said by the rules of the invariants.
-        own = [each for each in _cited(found) if not each.endswith(f"#{name}")]
-        cited = own or _cited([topic for topic in around if topic.kind == "invariant"])
+        # The passage of a mutant says what is changed; what that breaks is said by the rules of the invariants.
+        stated = [topic for topic in found if topic.kind != "mutant"]
+        cited = _cited(stated) or _cited([topic for topic in around if topic.kind == "invariant"])
     else:
         passage = _passage(name, topics, pages)
         citing = topics.citing(passage.citation)
         around, cited = topics.around(citing), [passage.citation]
     rules = [pages[each] for each in cited if each in pages and not each.startswith(DOCUMENTS)]
     said = [*cited, *(each for rule in rules for each in rule.documents)]
-    if not any(each.startswith(DOCUMENTS) for each in said):
-        said += _cited([topic for topic in around if topic.kind == "invariant"])
     documents = list(_documents(dict.fromkeys(each for each in said if each.startswith(DOCUMENTS)), pages))
     mutants = [topic for topic in found if topic.kind == "mutant"]
     noticing = [check_id for mutant in mutants for check_id in mutant.names.get("check", ())]
