@@ -34,7 +34,7 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     seed: int
-    protocol: str = "raft"
+    protocol: str
     nodes: int = 3
     duration: float = 10.0
     faults: tuple[str, ...] = ("kill", "stop", "cut")
