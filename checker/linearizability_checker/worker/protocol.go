@@ -35,6 +35,7 @@ type answer struct {
 	Partitions []partitionAnswer `json:"partitions,omitempty"` // if explanations were asked for
 	LeftOut    bool              `json:"left_out,omitempty"`   // they would not have fitted
 	HTML       string            `json:"html,omitempty"`
+	Seconds    float64           `json:"seconds"` // processor time that all of it took
 }
 
 // A partitionAnswer lists operations by their position in the history.
@@ -129,6 +130,7 @@ func answerTo(line []byte, guard *guard) answer {
 		return answer{ID: r.ID, Error: err.Error()}
 	}
 	timeout := time.Duration(r.TimeoutMS) * time.Millisecond
+	began := processorTime()
 	result := answer{ID: r.ID}
 	if r.Explain || r.Visualize {
 		if len(histories) != 1 {
@@ -146,6 +148,7 @@ func answerTo(line []byte, guard *guard) answer {
 	} else {
 		result.Verdicts = checkAll(spec, histories, timeout, guard)
 	}
+	result.Seconds = (processorTime() - began).Seconds()
 	return result
 }
 

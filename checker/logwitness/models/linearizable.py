@@ -8,7 +8,6 @@ Source: history-checks.md, "Porcupine as the search engine".
 from __future__ import annotations
 
 import re
-import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -146,13 +145,15 @@ class LinearizableHistory:
         self._ended: list[_Ended] = []
         self._parts: dict[str | None, _Part] = {}
         self._foreign: Counter[str] = Counter()
+        self._spent = 0.0
+        """Seconds of processor time that searches took."""
         self._count = 0
         self._drawn: set[Path] = set()
         self.notes: list[str] = []
 
     @property
     def logs(self) -> int:
-        """Registers, stores, sets or queues."""
+        """How many registers, stores, sets or queues were seen; at least 1."""
         return max(1, len(self._parts))
 
     def feed(self, batch: pa.RecordBatch) -> None:
@@ -242,7 +243,7 @@ class LinearizableHistory:
         return HistoryError(self._name, seq, "text", problem, remedy, place="seq")
 
     def finish(self) -> tuple[Outcome, ...]:
-        """Judge."""
+        """Judge all operations together; one outcome, of `LINEARIZABLE`. Raises `HistoryError` for unfit values."""
         self._ended += [_Ended(asked, None, Kind.INFO, None) for asked in self._open.values()]
         self._open.clear()
         if self._model in (Model.KEY_VALUE, Model.SET, Model.QUEUE):
@@ -309,10 +310,9 @@ class LinearizableHistory:
         violated = 0
         undecided: str | None = None
         several = len(self._parts) > 1
-        began = time.monotonic()
         with Search(timeout=self._limits.timeout, memory=self._limits.memory) as search:
             for log, part in self._parts.items():
-                if self._limits.timeout is not None and time.monotonic() - began > self._limits.timeout:
+                if self._limits.timeout is not None and self._spent > self._limits.timeout:
                     undecided = f"the search took more than {self._limits.timeout:g} s (--timeout)"
                     break
                 operations = [each.operation for each in part.done]
@@ -353,6 +353,7 @@ class LinearizableHistory:
         for initial in initials:
             specification = Specification(self._model, initial)
             result = search.ask(specification, operations)
+            self._spent += result.seconds
             if result.verdict != "illegal":
                 if result.verdict == "ok" and initial is not None and not self._limits.given:
                     self._note(f"It holds for the initial value {_json(initial)}; --initial says another one.")
@@ -470,15 +471,18 @@ def _explained(done: Sequence[_Done], specification: Specification, result: Resu
     key = None
     if specification.model is Model.KEY_VALUE:
         key = str(done[broken.operations[0]].operation.input[1])
-    reason = f"the longest one found places {len(order)}"
+    if result.too_large:
+        reason = "how far the search came is left out, for it would not fit into the memory allowed"
+    else:
+        reason = f"the longest one found places {len(order)}"
     events: list[int] = []
     if order:
         reason += f", ends with {_told(done[order[-1]])}"
         events += done[order[-1]].events
-    holds = _held(specification, [done[place].operation for place in order])
+    holds = None if result.too_large else _held(specification, [done[place].operation for place in order])
     if holds is not None:
         reason += f" (then it holds {holds})"
-    if stuck:
+    if stuck and not result.too_large:
         reason += f" and has no place for {_told(done[stuck[0]])}"
         events += done[stuck[0]].events
     where = "" if key is None else f" on key {key}"

@@ -38,7 +38,7 @@ class VisibleUsesDirty(RaftCore):
     def _set_commit(self, commit: int) -> bool:
         moved = super()._set_commit(commit)
         if moved and self.role == "leader":
-            self.majority = max(self.majority, self.index.dirty)
+            self.majority_replicated = max(self.majority_replicated, self.index.dirty)
         return moved
 
 

@@ -9,7 +9,7 @@ import tempfile
 import threading
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final
@@ -124,9 +124,11 @@ class Checker:
         if visualization is not None and "html" in answer:
             _write(Path(visualization), answer["html"])
         result = _RESULTS[answer["verdicts"]]
+        seconds = float(answer.get("seconds", 0.0))
         if not explain:
-            return result
-        return Result(result.verdict, result.reason, _partitions(answer), answer.get("left_out", False))
+            return replace(result, seconds=seconds)
+        too_large = bool(answer.get("left_out", False))
+        return Result(result.verdict, result.reason, _partitions(answer), too_large, seconds)
 
     def check_events(
         self,
@@ -151,7 +153,7 @@ class Checker:
             )
             for partition in result.partitions
         )
-        return Result(result.verdict, result.reason, named, result.too_large)
+        return replace(result, partitions=named)
 
     def check_many(self, model: Model | str, histories: Iterable[Sequence[Operation]]) -> Iterator[Result]:
         """The results of many histories over one model, in their order and without explanations, as they come.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 
@@ -64,6 +64,9 @@ class Result:
     that could not be decided. Empty where no explanation was asked for or the worker did not live to give one."""
     too_large: bool = False
     """Whether the partitions come without linearizations because those would not have fitted into memory."""
+
+    seconds: float = field(default=0.0, compare=False)
+    """Processor time that the worker took, where one history was asked about and it lived to answer."""
 
     def __bool__(self) -> bool:
         return self.verdict is Verdict.OK
