@@ -87,7 +87,7 @@ COMMIT = "commit-within-flushed"
             "match-is-real",
             "mutants",
             ["replies-combined"],
-            "its column mutants lacks commit-counts-dirty, which",
+            "its column mutants lacks commit-ignores-match, which",
         ),
     ],
 )

@@ -97,7 +97,7 @@ def test_other_rules_are_refuted_with_a_small_table() -> None:
     changed = replace(REFERENCE, replicated_flushed=lambda dirty, flushed, match: min(dirty, match))
     (result,) = prove(["commit-rule/reply"], changed)
     assert result.answer == "sat"
-    assert "match-is-real" in result.counterexample
+    assert "match-is-durable" in result.counterexample
     assert "(leader)" in result.counterexample
 
 

@@ -56,7 +56,7 @@ def test_a_broken_rule_is_shown_with_its_counterexample(tmp_path: Path) -> None:
     result = run("commit-rule", "--rules", str(rules))
     assert result.exit_code == 1
     assert "commit-rule/reply: sat, expected unsat" in result.stdout
-    assert "counted-is-the-leaders" in result.stdout
+    assert "match-is-real" in result.stdout
     assert "(leader)" in result.stdout
 
 
