@@ -23,7 +23,7 @@ from typing import Any
 from quorumlog.raft.core import RaftCore
 from quorumlog.raft.rules import REFERENCE, Rules
 from quorumlog.raft.state import Configuration, Restored
-from quorumlog.simulation.raft_node import CoreFactory
+from quorumlog.simulation.logs import CoreFactory
 
 _MODULE = "logwitness_rules_file"
 _LINE_LIMIT = 300

@@ -16,9 +16,9 @@ import time
 from collections.abc import Callable
 from functools import partial
 
+from quorumlog.raft.settings import SETTINGS
 from quorumlog.simulation.loop import Simulation
 from quorumlog.simulation.runs import simulate
-from quorumlog.simulation.settings import SETTINGS
 
 DEPTH = 64  # about what a cluster of three has scheduled
 STEP = 1000

@@ -11,14 +11,14 @@ from click.testing import CliRunner
 from logspec.catalogue import CELLS, Cell, Known, Lack, catalogue, problems, read_catalogue, render
 from logspec.errors import SpecError
 from logwitness.checks import all_checks
-from quorumlog.mutants.raft import MUTANTS
+from quorumlog.raft.mutants import MUTANTS
 
 PAGE = Path(__file__).parents[2] / "docs" / "catalogue.md"
 ROW = "{id: a, protocol: raft, says: b, section: [c], tla: [d], proof: [e], checks: [f], mutants: [g]}"
 
 
 def known() -> Known:
-    return Known([check.id for check in all_checks()], [mutant.id for mutant in MUTANTS])
+    return Known([check.id for check in all_checks()], [mutant.id for mutant in MUTANTS.values()])
 
 
 def test_every_cell_resolves_and_nothing_is_left_out() -> None:
@@ -63,7 +63,7 @@ def test_a_mutant_that_is_missing_somewhere_needs_a_reason() -> None:
 
 def test_mutants_are_in_the_row_of_the_check_that_must_notice_them() -> None:
     rows = read_catalogue().rows
-    for mutant in MUTANTS:
+    for mutant in MUTANTS.values():
         mine = [row for row in rows if mutant.id in row.cells["mutants"].entries]
         assert any(set(mutant.checks) & set(row.cells["checks"].entries) for row in mine), mutant.id
 

@@ -22,13 +22,13 @@ from msgspec.structs import replace
 from loghistory import Format, Manifest, open_run, write_run
 from loghistory.schema import CLIENT_KINDS
 from quorumlog.durations import MILLISECOND, SECOND
-from quorumlog.hunt import hunt
-from quorumlog.judging import Candidate, Rejection, judge_run, load_judge, shrunk
-from quorumlog.mutants import MUTANTS
-from quorumlog.mutants.mutant import Mutant
+from quorumlog.protocol import Mutant
+from quorumlog.raft.mutants import MUTANTS
+from quorumlog.raft.settings import SETTINGS
 from quorumlog.simulation.configuration import ClusterConfiguration
 from quorumlog.simulation.runs import made_by, simulate
-from quorumlog.simulation.settings import SETTINGS
+from quorumlog.trials.hunt import hunt
+from quorumlog.trials.judging import Candidate, Rejection, judge_run, load_judge, shrunk
 
 RUNS = Path(__file__).resolve().parents[2] / "histories" / "runs" / "raft"
 SEEDS = 2000

@@ -1,4 +1,4 @@
-"""The scenarios in *.toml beside this file, played on a simulated cluster; every one ends with all history checks.
+"""The scenarios of a protocol (scenarios.toml beside it), played on a simulated cluster and judged by every check.
 
 Steps, one a line. NODE is a number, ``leader``, ``old_leader`` (the last one isolated), ``follower`` (the node after
 the leader), ``last`` (the other end of that ring), ``all``, or a name given by ``let``; VALUE is a number, a name given
@@ -31,20 +31,21 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+import quorumlog
 from loghistory import MemorySink, Recorder
 from quorumlog.durations import MILLISECOND, SECOND, parse_duration
-from quorumlog.judging import judge_table
 from quorumlog.raft.messages import AnyMessage
+from quorumlog.simulation.cluster import RaftCluster
 from quorumlog.simulation.configuration import ClusterConfiguration, DiskTiming, NodeTiming, WorkloadMix
-from quorumlog.simulation.raft_cluster import RaftCluster
-from quorumlog.simulation.workload import Client
+from quorumlog.simulation.log_client import Client
 from quorumlog.storage.batch import BatchKind
 from quorumlog.storage.log import Log
+from quorumlog.trials.judging import judge_table
 
 Scenario = dict[str, Any]
 SCENARIOS: list[Scenario] = [
     scenario
-    for path in sorted(Path(__file__).parent.glob("*.toml"))
+    for path in sorted(Path(quorumlog.__file__).parent.glob("*/scenarios.toml"))
     for scenario in tomllib.loads(path.read_text(encoding="utf-8"))["scenario"]
 ]
 OPERATORS: dict[str, Callable[[Any, Any], bool]] = {

@@ -9,10 +9,10 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 from loghistory import MemorySink, Recorder
 from quorumlog.durations import MILLISECOND, SECOND
 from quorumlog.faults import Fault
-from quorumlog.judging import judge_table
+from quorumlog.simulation.cluster import RaftCluster
 from quorumlog.simulation.configuration import ClusterConfiguration, DiskTiming, WorkloadMix
-from quorumlog.simulation.raft_cluster import RaftCluster
-from quorumlog.simulation.workload import Client
+from quorumlog.simulation.log_client import Client
+from quorumlog.trials.judging import judge_table
 
 nodes = st.sampled_from([0, 1, 2])
 then = st.sampled_from([0, 2, 20, 100, 400])

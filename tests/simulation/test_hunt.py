@@ -5,13 +5,14 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from quorumlog.hunt import hunt
-from quorumlog.judging import REFERENCE, Candidate, Rejection, judge_run, judge_seed, judge_table, shrunk
-from quorumlog.mutants import MUTANTS, Mutant
+from quorumlog.protocol import Mutant
 from quorumlog.raft.core import RaftCore
+from quorumlog.raft.mutants import MUTANTS
+from quorumlog.raft.settings import SETTINGS
 from quorumlog.simulation.configuration import ClusterConfiguration
 from quorumlog.simulation.runs import simulate
-from quorumlog.simulation.settings import SETTINGS
+from quorumlog.trials.hunt import hunt
+from quorumlog.trials.judging import REFERENCE, Candidate, Rejection, judge_run, judge_seed, judge_table, shrunk
 
 SEEDS = 200
 GROUP = 20

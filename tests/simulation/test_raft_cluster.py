@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from quorumlog.durations import MILLISECOND, SECOND
 from quorumlog.faults import KINDS, Fault
+from quorumlog.raft.settings import SETTINGS
 from quorumlog.simulation.configuration import (
     ClusterConfiguration,
     ConfigurationError,
@@ -22,7 +23,6 @@ from quorumlog.simulation.configuration import (
     configuration_to_json,
 )
 from quorumlog.simulation.runs import simulate
-from quorumlog.simulation.settings import SETTINGS
 
 QUIET = ClusterConfiguration(duration=SECOND, plan=())
 
@@ -30,7 +30,7 @@ PROGRAM = """
 import hashlib, sys
 from pathlib import Path
 from quorumlog.simulation.runs import simulate, save_run
-from quorumlog.simulation.settings import SETTINGS
+from quorumlog.raft.settings import SETTINGS
 table, _ = simulate(5, SETTINGS[sys.argv[1]])
 save_run(Path(sys.argv[2]), table, seed=5, configuration=SETTINGS[sys.argv[1]])
 """

@@ -6,9 +6,9 @@ import pytest
 
 from loghistory import MemorySink, Recorder
 from quorumlog.durations import MILLISECOND
-from quorumlog.judging import judge_table
-from quorumlog.simulation.raft_cluster import RaftCluster
-from quorumlog.simulation.settings import SETTINGS
+from quorumlog.raft.settings import SETTINGS
+from quorumlog.simulation.cluster import RaftCluster
+from quorumlog.trials.judging import judge_table
 
 MEAN_PAUSE = 60 * MILLISECOND
 

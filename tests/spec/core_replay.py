@@ -53,7 +53,7 @@ from quorumlog.raft.messages import (
 )
 from quorumlog.raft.rules import NOBODY
 from quorumlog.raft.state import Configuration, Restored
-from quorumlog.simulation.raft_node import CoreFactory
+from quorumlog.simulation.logs import CoreFactory
 from quorumlog.storage.batch import BatchKind, RecordBatch
 
 Choose = Callable[[int], int]

@@ -20,11 +20,11 @@ from logspec.toolchain import find_toolchain
 from logspec.traces import Campaign, follow_traces
 from quorumlog.durations import MILLISECOND, SECOND
 from quorumlog.faults import Fault
-from quorumlog.mutants import MUTANTS
 from quorumlog.raft.core import RaftCore
+from quorumlog.raft.mutants import MUTANTS
+from quorumlog.simulation.cluster import RaftCluster
 from quorumlog.simulation.configuration import ClusterConfiguration, DiskTiming, WorkloadMix
-from quorumlog.simulation.raft_cluster import RaftCluster
-from quorumlog.simulation.raft_node import CoreFactory
+from quorumlog.simulation.logs import CoreFactory
 
 NODES = (0, 1, 2)
 Action = tuple[str, tuple[int, ...], int, int]

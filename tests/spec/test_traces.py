@@ -11,8 +11,8 @@ from click.testing import CliRunner
 
 from loghistory import open_run
 from logspec.cli import spec
+from quorumlog.raft.settings import SETTINGS
 from quorumlog.simulation.runs import save_run, simulate
-from quorumlog.simulation.settings import SETTINGS
 
 RECORDED = Path(__file__).parents[2] / "histories" / "runs" / "raft"
 FEW_EVENTS = 1600

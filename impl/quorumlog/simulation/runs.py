@@ -10,9 +10,9 @@ import pyarrow as pa
 
 from loghistory import Format, Manifest, MemorySink, Recorder, write_run
 from quorumlog.raft.core import RaftCore
+from quorumlog.simulation.cluster import Outcome, RaftCluster
 from quorumlog.simulation.configuration import ClusterConfiguration, configuration_to_json
-from quorumlog.simulation.raft_cluster import Outcome, RaftCluster
-from quorumlog.simulation.raft_node import CoreFactory
+from quorumlog.simulation.logs import CoreFactory
 
 
 def simulate(

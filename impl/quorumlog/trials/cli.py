@@ -24,23 +24,24 @@ from rich.table import Table
 from loghistory import Format, HistoryError
 from quorumlog.durations import format_duration, parse_duration
 from quorumlog.faults import FaultPlanError, Plan, plan_from_json
-from quorumlog.hunt import RUN_SECONDS
-from quorumlog.hunt import hunt as run_hunt
-from quorumlog.judging import Candidate, NoJudgeError, Rejection, load_judge, show_again, shrunk
-from quorumlog.mutants import MUTANTS, Mutant
-from quorumlog.parallel import HelperError
+from quorumlog.protocol import Mutant
 from quorumlog.raft.core import RaftCore
+from quorumlog.raft.mutants import MUTANTS
+from quorumlog.raft.settings import SETTINGS
 from quorumlog.rules_file import RulesFileError, core_of, load_rules
 from quorumlog.run_directory import NoRoomError, check_command, check_room
+from quorumlog.simulation.cluster import Outcome
 from quorumlog.simulation.configuration import (
     ClusterConfiguration,
     ConfigurationError,
     configuration_from_json,
 )
-from quorumlog.simulation.raft_cluster import Outcome
 from quorumlog.simulation.runs import save_run
 from quorumlog.simulation.runs import simulate as play
-from quorumlog.simulation.settings import SETTINGS
+from quorumlog.trials.hunt import RUN_SECONDS
+from quorumlog.trials.hunt import hunt as run_hunt
+from quorumlog.trials.judging import Candidate, NoJudgeError, Rejection, load_judge, show_again, shrunk
+from quorumlog.trials.parallel import HelperError
 
 DEFAULT_SEEDS = 2000
 _MOST_BYTES = 16 << 20

@@ -9,7 +9,10 @@ from __future__ import annotations
 import shlex
 from typing import Any
 
-from quorumlog.judging import (
+from quorumlog.raft.mutants import MUTANTS
+from quorumlog.raft.settings import SETTINGS
+from quorumlog.simulation.runs import made_by, simulate
+from quorumlog.trials.judging import (
     BREAKDOWN,
     CONVERGENCE,
     REFERENCE,
@@ -18,9 +21,6 @@ from quorumlog.judging import (
     said_of_breakdown,
     said_of_no_convergence,
 )
-from quorumlog.mutants import MUTANTS
-from quorumlog.simulation.runs import made_by, simulate
-from quorumlog.simulation.settings import SETTINGS
 
 
 def mutants() -> dict[str, dict[str, Any]]:

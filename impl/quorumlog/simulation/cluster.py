@@ -27,10 +27,10 @@ from quorumlog.raft.messages import AnyMessage
 from quorumlog.raft.state import Configuration
 from quorumlog.simulation.configuration import ClusterConfiguration
 from quorumlog.simulation.injector import Injector
+from quorumlog.simulation.log_client import Client
+from quorumlog.simulation.logs import CoreFactory, RaftNode
 from quorumlog.simulation.loop import Simulation
 from quorumlog.simulation.network import UNDISTURBED, Link, Network, Pair
-from quorumlog.simulation.raft_node import CoreFactory, RaftNode
-from quorumlog.simulation.workload import Client
 
 FIRST_FAULT = 250 * MILLISECOND
 """Before that a plan is empty, so that a run begins with a leader."""

@@ -12,13 +12,22 @@ from pathlib import Path
 from typing import Any
 
 from quorumlog.faults import Plan
-from quorumlog.hunt import RUN_SECONDS
-from quorumlog.judging import BREAKDOWN, Candidate, NoJudgeError, Rejection, judge_seed, load_judge, show_again, shrunk
-from quorumlog.parallel import HelperError, in_order
+from quorumlog.raft.settings import SETTINGS
 from quorumlog.rules_file import RulesFileError
 from quorumlog.simulation.runs import save_run
 from quorumlog.simulation.runs import simulate as play
-from quorumlog.simulation.settings import SETTINGS
+from quorumlog.trials.hunt import RUN_SECONDS
+from quorumlog.trials.judging import (
+    BREAKDOWN,
+    Candidate,
+    NoJudgeError,
+    Rejection,
+    judge_seed,
+    load_judge,
+    show_again,
+    shrunk,
+)
+from quorumlog.trials.parallel import HelperError, in_order
 
 Say = Callable[[str], None]
 Result = dict[str, Any]

@@ -19,13 +19,13 @@ import pyarrow as pa
 from msgspec.structs import replace
 
 from quorumlog.faults import Plan, plan_to_json, shrink
-from quorumlog.mutants import MUTANTS
 from quorumlog.raft.core import RaftCore
+from quorumlog.raft.mutants import MUTANTS
+from quorumlog.raft.settings import SETTINGS
 from quorumlog.rules_file import core_of
 from quorumlog.simulation.configuration import ClusterConfiguration
-from quorumlog.simulation.raft_node import CoreFactory
+from quorumlog.simulation.logs import CoreFactory
 from quorumlog.simulation.runs import simulate
-from quorumlog.simulation.settings import SETTINGS
 
 Judge = Callable[..., dict[str, Any]]
 """``judge(table, only, configuration=...)``, the entry point ``history`` of the group ``logwitness.judges``."""

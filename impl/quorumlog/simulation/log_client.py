@@ -13,8 +13,8 @@ from typing import Any, Protocol
 
 from quorumlog.raft.events import Outcome, Resolved
 from quorumlog.simulation.configuration import WorkloadMix
+from quorumlog.simulation.logs import READ_BYTES, RaftNode, data_batch
 from quorumlog.simulation.loop import Entry, Simulation
-from quorumlog.simulation.raft_node import READ_BYTES, RaftNode, data_batch
 from quorumlog.storage.batch import BatchKind, RecordBatch
 
 EVERYTHING = 1 << 62
