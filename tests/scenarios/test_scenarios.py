@@ -35,9 +35,10 @@ import quorumlog
 from loghistory import MemorySink, Recorder
 from quorumlog.durations import MILLISECOND, SECOND, parse_duration
 from quorumlog.raft.messages import AnyMessage
-from quorumlog.simulation.cluster import RaftCluster
-from quorumlog.simulation.configuration import ClusterConfiguration, DiskTiming, NodeTiming, WorkloadMix
-from quorumlog.simulation.log_client import Client
+from quorumlog.raft.settings import NodeTiming, RaftConfiguration
+from quorumlog.raft.simulated import RaftCluster
+from quorumlog.simulation.configuration import DiskTiming, LogWorkload
+from quorumlog.simulation.log_client import LogClient
 from quorumlog.storage.batch import BatchKind
 from quorumlog.storage.log import Log
 from quorumlog.trials.judging import judge_table
@@ -62,7 +63,7 @@ ACKS = {"all": -1, "1": 1, "0": 0}
 class Stage(RaftCluster):
     """A cluster on which messages of a kind can be made slow."""
 
-    def __init__(self, configuration: ClusterConfiguration, recorder: Recorder) -> None:
+    def __init__(self, configuration: RaftConfiguration, recorder: Recorder) -> None:
         super().__init__(1, configuration, recorder)
         self.slower: dict[str, int] = {}
 
@@ -75,18 +76,18 @@ class Play:
     """One scenario under way."""
 
     def __init__(self, scenario: Scenario) -> None:
-        self.configuration = ClusterConfiguration(
+        self.configuration = RaftConfiguration(
             nodes=scenario.get("nodes", 3),
             write_caching=scenario.get("write_caching", False),
             timing=NodeTiming(flush=parse_duration(scenario.get("flush", "60ms"))),
             disk=DiskTiming(least=MILLISECOND, most=4 * MILLISECOND),
-            workload=WorkloadMix(timeout=parse_duration(scenario.get("timeout", "5s"))),
+            workload=LogWorkload(timeout=parse_duration(scenario.get("timeout", "5s"))),
         )
         self.sink = MemorySink()
         self.recorder = Recorder(self.sink)
         self.stage = Stage(self.configuration, self.recorder)
         self.names: dict[str, int] = {}
-        self.submitted: dict[str, list[Client]] = {}
+        self.submitted: dict[str, list[LogClient]] = {}
         self.cut: list[list[tuple[int, int]]] = []
         self.old_leader = -1
         self.stage.start()
@@ -157,7 +158,7 @@ class Play:
         verb, _, rest = line.partition(" ")
         getattr(self, f"do_{verb}")(rest)
 
-    def ask(self, rest: str, clients: list[Client] | None = None) -> tuple[list[Client], str]:
+    def ask(self, rest: str, clients: list[LogClient] | None = None) -> tuple[list[LogClient], str]:
         """Begin the appends of a step one after another, or all at once by these clients."""
         request, _, expected = rest.partition(" -> ")
         count, *options = request.split()
@@ -183,7 +184,7 @@ class Play:
                 self.ended([client], expected)
         return asked, expected
 
-    def ended(self, clients: list[Client], expected: str) -> None:
+    def ended(self, clients: list[LogClient], expected: str) -> None:
         while not all(client.idle for client in clients):
             self.stage.advance(MILLISECOND)
         kind, _, reason = expected.partition(" ")

@@ -17,7 +17,8 @@ from click.testing import CliRunner, Result
 
 from loghistory import open_run
 from quorumlog.raft.mutants import MUTANTS
-from quorumlog.trials.cli import hunt, simulate
+from quorumlog.trials.hunt_command import hunt
+from quorumlog.trials.simulate_command import simulate
 
 LOGWITNESS = Path(sys.executable).with_name("logwitness")
 

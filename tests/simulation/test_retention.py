@@ -7,7 +7,7 @@ import pytest
 from loghistory import MemorySink, Recorder
 from quorumlog.durations import MILLISECOND
 from quorumlog.raft.settings import SETTINGS
-from quorumlog.simulation.cluster import RaftCluster
+from quorumlog.raft.simulated import RaftCluster
 from quorumlog.trials.judging import judge_table
 
 MEAN_PAUSE = 60 * MILLISECOND

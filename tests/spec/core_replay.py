@@ -20,6 +20,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from quorumlog.events import CoreFactory
 from quorumlog.raft.core import RaftCore
 from quorumlog.raft.events import Append as AppendEffect
 from quorumlog.raft.events import (
@@ -53,7 +54,6 @@ from quorumlog.raft.messages import (
 )
 from quorumlog.raft.rules import NOBODY
 from quorumlog.raft.state import Configuration, Restored
-from quorumlog.simulation.logs import CoreFactory
 from quorumlog.storage.batch import BatchKind, RecordBatch
 
 Choose = Callable[[int], int]

@@ -24,10 +24,10 @@ from logspec.places import spec_directory
 from logspec.tlavalue import parse_state
 from logspec.tlc import run_tlc
 from logspec.toolchain import find_toolchain
+from quorumlog.events import CoreFactory
 from quorumlog.protocol import Mutant
 from quorumlog.raft.core import RaftCore
 from quorumlog.raft.mutants import MUTANTS
-from quorumlog.simulation.logs import CoreFactory
 
 SEED = 11
 

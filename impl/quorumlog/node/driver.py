@@ -39,7 +39,6 @@ from quorumlog.raft.events import (
     Send,
     SetTimer,
     StartFlush,
-    Timer,
     TimerFired,
     Trim,
     Truncate,
@@ -90,7 +89,7 @@ class Driver:
         self._inbox: deque[Event] = deque()
         self._busy = False
         self._dead = False
-        self._timers: dict[Timer, asyncio.Handle] = {}
+        self._timers: dict[str, asyncio.Handle] = {}
         self._outgoing: dict[int, list[AnyMessage]] = {}
         self._outboxes: dict[Outbox, None] = {}
         self._hand_out_due = False
@@ -333,7 +332,7 @@ class Driver:
         if timer is not None:
             timer.cancel()
 
-    def _timer_fired(self, name: Timer) -> None:
+    def _timer_fired(self, name: str) -> None:
         self._timers.pop(name, None)
         self.post(TimerFired(name))
 

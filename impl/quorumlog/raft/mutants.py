@@ -11,14 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
+from quorumlog.events import CoreFactory
 from quorumlog.protocol import Mutant
 from quorumlog.raft.core import RaftCore
 from quorumlog.raft.events import Outcome
 from quorumlog.raft.rules import ACKS_ALL, NOBODY, PENDING, REFERENCE, SUCCESS, TRUNCATED
-from quorumlog.raft.state import Configuration, Restored
-from quorumlog.simulation.logs import CoreFactory
 
 
 class AckOnTermChange(RaftCore):
@@ -59,12 +59,7 @@ def _truncated_at_once(offset: int, term: int, term_at_offset: int, commit: int,
 
 def with_rules(**changed: Callable[..., Any]) -> CoreFactory:
     """A factory of cores whose rules are the reference's but for these; raises TypeError for an unknown rule."""
-    rules = replace(REFERENCE, **changed)
-
-    def make(configuration: Configuration, restored: Restored) -> RaftCore:
-        return RaftCore(configuration, restored, rules)
-
-    return make
+    return partial(RaftCore, rules=replace(REFERENCE, **changed))
 
 
 _IN_ORDER = (

@@ -1,105 +1,53 @@
-"""Simulated clients: each has at most one open operation and records what it asked and what it was told.
+"""Simulated clients of a replicated log: appends with an acks level, reads from an offset on, the tail.
 
-A time-out is no failure: the outcome stays unknown (``info``), and the client goes on under a new process number, as
-histories demand. A refusal that certainly wrote nothing is a ``fail``. Appends go to the node the client believes to
-be the leader, now and then to another; reads go to any node and go on where the last one of this client ended.
+Appends go to the node the client believes to be the leader, now and then to another; reads go to any node and go on
+where the last one of this client ended.
 """
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
 
-from quorumlog.raft.events import Outcome, Resolved
-from quorumlog.simulation.configuration import WorkloadMix
-from quorumlog.simulation.logs import READ_BYTES, RaftNode, data_batch
-from quorumlog.simulation.loop import Entry, Simulation
+from quorumlog.events import Outcome, Resolved
+from quorumlog.simulation.client import Client, Service
+from quorumlog.simulation.configuration import LogWorkload
+from quorumlog.simulation.log_node import READ_BYTES, LogNode
 from quorumlog.storage.batch import BatchKind, RecordBatch
 
 EVERYTHING = 1 << 62
 ACKS_ALL, ACKS_LEADER, ACKS_NONE = -1, 1, 0
 
 
-class Service(Protocol):
-    """What clients need of the cluster."""
+class LogClient(Client[LogNode]):
+    """One client of a log; see `Client`."""
 
-    simulation: Simulation
-    nodes: Sequence[RaftNode]
-
-    def record(self, kind: str, columns: dict[str, Any]) -> None:
-        """Put an event into the history, at the time it is now."""
-
-    def new_operation(self) -> int:
-        """A number for an operation, unique in the run."""
-
-    def new_value(self) -> int:
-        """A value for a batch, unique in the run."""
-
-    def new_process(self) -> int:
-        """A number for a client's process, unique in the run."""
-
-
-class Client:
-    """One client. It goes from one operation to the next until `stop`.
-
-    ``last_outcome`` is "ok", "fail" or "info" once an operation has ended, ``last_reason`` why it did not succeed,
-    ``last_offset`` the offset it was answered with.
-    """
-
-    def __init__(self, service: Service, number: int, mix: WorkloadMix, delay: int) -> None:
-        self._service = service
-        self._simulation = service.simulation
+    def __init__(self, service: Service[LogNode], mix: LogWorkload, delay: int) -> None:
         self._mix = mix
-        self._delay = delay
-        self._random: random.Random = service.simulation.random(f"client {number}")
-        self._process = service.new_process()
-        self._leader = self._random.randrange(len(service.nodes))
         self._term = -1
         self._position = 0
-        self._open: int | None = None
-        self._deadline: Entry | None = None
-        self._f = ""
-        self._node = 0
-        self._working = False
-        self.last_outcome = ""
-        self.last_reason = ""
-        self.last_offset = -1
-        weights = [
-            (self._invoke_append, mix.append),
-            (self._invoke_read, mix.read),
-            (self._invoke_read_committed, mix.read_committed),
-            (self._invoke_tail, mix.tail),
-        ]
-        self._operations: list[Callable[[], None]] = [operation for operation, weight in weights if weight > 0]
-        self._weights = [weight for _, weight in weights if weight > 0]
+        super().__init__(service, mix, delay)
 
-    def work(self) -> None:
-        """Begin, with a pause."""
-        if self._operations:
-            self._working = True
-            self._pause()
+    def operations(self) -> Sequence[tuple[Callable[[], object], float]]:
+        """Appends, reads up to what is visible or committed, and tails, as the mix says."""
+        mix = self._mix
+        return (
+            (self._append_some, mix.append),
+            (lambda: self._read_on("read"), mix.read),
+            (lambda: self._read_on("read_committed"), mix.read_committed),
+            (lambda: self.tail(self._leader), mix.tail),
+        )
 
-    def stop(self) -> None:
-        """Begin no other operation; the open one ends as it will."""
-        self._working = False
+    def last_write(self, node: int) -> int:
+        """Append one batch with acks=all."""
+        return self.append(node, acks=ACKS_ALL)
 
-    @property
-    def idle(self) -> bool:
-        """Whether no operation is open."""
-        return self._open is None
-
-    def _pause(self) -> None:
-        if self._working:
-            self._simulation.after(int(self._random.expovariate(1.0) * self._mix.think), self._next)
-
-    def _next(self) -> None:
-        if self._working and self._open is None:
-            self._random.choices(self._operations, self._weights)[0]()
+    def final_read(self, node: int) -> int:
+        """Read everything that is visible."""
+        return self.read(node, "final_read", 0)
 
     # -- appends -------------------------------------------------------------------------------------------------
 
-    def _invoke_append(self) -> None:
+    def _append_some(self) -> None:
         draw, mix = self._random, self._mix
         acks = draw.choices((ACKS_ALL, ACKS_LEADER, ACKS_NONE), (mix.acks_all, mix.acks_leader, mix.acks_none))[0]
         node = self._leader if draw.random() >= mix.stray else draw.randrange(len(self._service.nodes))
@@ -118,42 +66,29 @@ class Client:
         columns = {"acks": acks, "value": value, "count": records}
         if expected_term >= 0:
             columns["term"] = expected_term
-        operation = self._invoke("append", node, columns)
-        batch = data_batch(value, records, acks, padding)
-        self._simulation.after(self._delay, self._arrive_append, operation, node, batch, expected_term)
-        return operation
+        payload = value.to_bytes(8, "big", signed=True) + bytes(padding)
+        batch = RecordBatch(0, 0, BatchKind.DATA, records, acks, payload)
 
-    def _arrive_append(self, operation: int, number: int, batch: RecordBatch, expected_term: int) -> None:
-        node = self._service.nodes[number]
-        if not node.host.running:
-            self._answer(self._refused, operation)
-            return
+        def serve(operation: int, node: LogNode) -> None:
+            def reply(resolved: Resolved | None) -> None:
+                self.answer(self._appended, operation, resolved, node.core.leader)
 
-        def reply(resolved: Resolved | None) -> None:
-            self._answer(self._appended, operation, resolved, node.core.leader)
+            node.append(batch, expected_term, reply)
 
-        node.host.deliver(node.append, batch, expected_term, reply)
+        return self.ask("append", node, columns, serve)
 
-    def _appended(self, operation: int, resolved: Resolved | None, leader: int) -> None:
-        if operation != self._open:
-            return
+    def _appended(self, resolved: Resolved | None, leader: int) -> None:
         if resolved is None:
-            self._info("connection lost")
+            self.give_up("connection lost")
         elif resolved.outcome is Outcome.SUCCESS:
             self._leader, self._term = self._node, resolved.term
-            self._close("ok", {"offset": resolved.offset, "last_offset": resolved.last_offset, "term": resolved.term})
+            self.close("ok", {"offset": resolved.offset, "last_offset": resolved.last_offset, "term": resolved.term})
         elif resolved.outcome is Outcome.UNKNOWN:
-            self._info("unknown")
+            self.give_up("unknown")
         else:
-            self._fail(str(resolved.outcome), leader)
+            self.refuse(str(resolved.outcome), leader)
 
     # -- reads ---------------------------------------------------------------------------------------------------
-
-    def _invoke_read(self) -> None:
-        self._read_on("read")
-
-    def _invoke_read_committed(self) -> None:
-        self._read_on("read_committed")
 
     def _read_on(self, f: str) -> None:
         if self._random.random() < self._mix.rewind:
@@ -162,119 +97,47 @@ class Client:
 
     def read(self, node: int, f: str, start: int) -> int:
         """Ask ``node`` for everything from ``start`` on that ``f`` may see; returns the operation."""
-        operation = self._invoke(f, node, {"offset": start})
-        self._simulation.after(self._delay, self._arrive_read, operation, node, f, start)
-        return operation
 
-    def _arrive_read(self, operation: int, number: int, f: str, start: int) -> None:
-        node = self._service.nodes[number]
-        if not node.host.running:
-            self._answer(self._refused, operation)
-        else:
-            node.host.deliver(self._serve_read, operation, node, f, start)
+        def serve(operation: int, node: LogNode) -> None:
+            max_bytes = EVERYTHING if f == "final_read" else READ_BYTES
+            batches = node.read(start, committed=f == "read_committed", max_bytes=max_bytes)
+            self.answer(self._have_read, operation, start, batches)
 
-    def _serve_read(self, operation: int, node: RaftNode, f: str, start: int) -> None:
-        max_bytes = EVERYTHING if f == "final_read" else READ_BYTES
-        batches = node.read(start, committed=f == "read_committed", max_bytes=max_bytes)
-        self._answer(self._have_read, operation, start, batches)
+        return self.ask(f, node, {"offset": start}, serve)
 
-    def _have_read(self, operation: int, start: int, batches: list[RecordBatch]) -> None:
-        if operation != self._open:
-            return
+    def _have_read(self, start: int, batches: list[RecordBatch]) -> None:
         following = start
         count = 0
         for batch in batches:
             following = batch.last_offset + 1
             if batch.kind is BatchKind.DATA:
                 count += 1
-                self._service.record(
-                    "observe",
-                    {
-                        "process": self._process,
-                        "op": operation,
-                        "f": self._f,
-                        "node": self._node,
-                        "offset": batch.base_offset,
-                        "last_offset": batch.last_offset,
-                        "value": batch.value,
-                    },
-                )
+                columns = {"offset": batch.base_offset, "last_offset": batch.last_offset, "value": batch.value}
+                self.observe(columns)
         self._position = following
-        self._close("ok", {"offset": following, "count": count})
+        self.close("ok", {"offset": following, "count": count})
 
     # -- the tail ------------------------------------------------------------------------------------------------
 
-    def _invoke_tail(self) -> None:
-        self.tail(self._leader)
-
     def tail(self, node: int) -> int:
         """Ask ``node`` for the number of entries of the log, linearizable; returns the operation."""
-        operation = self._invoke("tail", node, {})
-        self._simulation.after(self._delay, self._arrive_tail, operation, node)
-        return operation
 
-    def _arrive_tail(self, operation: int, number: int) -> None:
-        node = self._service.nodes[number]
-        if not node.host.running:
-            self._answer(self._refused, operation)
-            return
+        def serve(operation: int, node: LogNode) -> None:
+            def reply(resolved: Resolved | None) -> None:
+                self.answer(self._have_tail, operation, resolved, node.core.leader)
 
-        def reply(resolved: Resolved | None) -> None:
-            self._answer(self._have_tail, operation, resolved, node.core.leader)
+            node.barrier(reply)
 
-        node.host.deliver(node.barrier, reply)
+        return self.ask("tail", node, {}, serve)
 
-    def _have_tail(self, operation: int, resolved: Resolved | None, leader: int) -> None:
-        if operation != self._open:
-            return
+    def _have_tail(self, resolved: Resolved | None, leader: int) -> None:
         if resolved is None:
-            self._info("connection lost")
+            self.give_up("connection lost")
         elif resolved.outcome is Outcome.SUCCESS:
             self._leader = self._node
-            self._close("ok", {"offset": resolved.offset + 1})
+            self.close("ok", {"offset": resolved.offset + 1})
         else:
-            self._fail(str(resolved.outcome), leader)
+            self.refuse(str(resolved.outcome), leader)
 
-    # -- operations ----------------------------------------------------------------------------------------------
 
-    def _invoke(self, f: str, node: int, columns: dict[str, Any]) -> int:
-        self._open = operation = self._service.new_operation()
-        self._f = f
-        self._node = node
-        self._service.record("invoke", {"process": self._process, "op": operation, "f": f, "node": node, **columns})
-        self._deadline = self._simulation.after(self._mix.timeout, self._timed_out, operation)
-        return operation
-
-    def _answer(self, callback: Callable[..., None], operation: int, *args: Any) -> None:  # noqa: ANN401
-        if operation == self._open:
-            self._simulation.after(self._delay, callback, operation, *args)
-
-    def _timed_out(self, operation: int) -> None:
-        if operation == self._open:
-            self._info("timeout")
-
-    def _refused(self, operation: int) -> None:
-        if operation == self._open:
-            self._fail("refused")
-
-    def _fail(self, reason: str, leader: int = -1) -> None:
-        """Nothing was written. ``leader`` is whom the node follows, if it said so."""
-        self._leader = leader if leader >= 0 else self._random.randrange(len(self._service.nodes))
-        self._close("fail", {"reason": reason})
-
-    def _info(self, reason: str) -> None:
-        self._leader = self._random.randrange(len(self._service.nodes))
-        self._close("info", {"reason": reason})
-        self._process = self._service.new_process()
-
-    def _close(self, kind: str, columns: dict[str, Any]) -> None:
-        operation, self._open = self._open, None
-        self.last_outcome = kind
-        self.last_reason = columns.get("reason", "")
-        self.last_offset = columns.get("offset", -1)
-        if self._deadline is not None:
-            self._simulation.cancel(self._deadline)
-        self._service.record(
-            kind, {"process": self._process, "op": operation, "f": self._f, "node": self._node, **columns}
-        )
-        self._pause()
+__all__ = ["LogClient"]
