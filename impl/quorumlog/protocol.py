@@ -61,13 +61,13 @@ class Protocol:
     """
 
     name: str
-    documents: tuple[str, ...]
     core: CoreFactory
     rules: Any
     configuration: type[ClusterConfiguration]
     settings: Mapping[str, ClusterConfiguration]
     stage: Callable[[int, Any, Recorder, CoreFactory], Cluster[Any, Any]]
     mutants: Mapping[str, Mutant]
+    documents: tuple[str, ...] = ()
     scenarios: Path | None = None
     real: str | None = None
 
@@ -148,9 +148,8 @@ def find(
 def one_of(found: tuple[Protocol, ...]) -> Protocol:
     """The only one of these. Raises `ProtocolError` if there are several."""
     if len(found) != 1:
-        raise ProtocolError(
-            f"{' and '.join(each.name for each in found)} come into question; say which with --protocol"
-        )
+        which = " or ".join(each.name for each in found)
+        raise ProtocolError(f"which protocol is meant, {which}? Say so with --protocol")
     return found[0]
 
 
