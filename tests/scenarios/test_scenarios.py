@@ -309,7 +309,7 @@ class Play:
         self.do_converge("")
         self.stage.final_read()
         self.recorder.close()
-        answer = judge_table(self.sink.table, replace(self.configuration))
+        answer = judge_table("raft", self.sink.table, replace(self.configuration))
         violated = {c["id"]: c["violations"] for c in answer["checks"] if c["verdict"] == "violated"}
         assert not violated
         if self.wanted_losses is not None:

@@ -126,7 +126,7 @@ class ClusterMachine(RuleBasedStateMachine):
             self.cluster.advance(10 * MILLISECOND)
         self.cluster.final_read()
         self.recorder.close()
-        answer = judge_table(self.sink.table, self.configuration)
+        answer = judge_table("raft", self.sink.table, self.configuration)
         assert not [check for check in answer["checks"] if check["verdict"] == "violated"]
 
 

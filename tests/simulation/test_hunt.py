@@ -36,7 +36,7 @@ def test_the_reference_exercises_every_check_of_replicas() -> None:
     declared: set[str] = set()
     for seed, setting in enumerate(SETTINGS.values()):
         table, _ = PROTOCOL.simulate(seed, setting)
-        for check in judge_table(table, setting)["checks"]:
+        for check in judge_table("raft", table, setting)["checks"]:
             declared.add(check["id"])
             if check["judged"]:
                 exercised.add(check["id"])

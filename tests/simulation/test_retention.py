@@ -41,7 +41,7 @@ def test_trimmed_logs_under_faults_keep_all_promises(setting: str) -> None:
         outcome = Trimming(seed, configuration, recorder).play()
         recorder.close()
         assert outcome.converged, f"seed {seed}"
-        judged = judge_table(sink.table, configuration)
+        judged = judge_table("raft", sink.table, configuration)
         assert [check for check in judged["checks"] if check["verdict"] == "violated"] == [], f"seed {seed}"
         events = sink.table.select(["kind", "offset", "dirty"]).to_pylist()
         begun_anew += sum(event["kind"] == "trim" and event["dirty"] < event["offset"] for event in events)

@@ -16,6 +16,7 @@ from typing import Any
 
 from quorumlog.events import CoreFactory
 from quorumlog.protocol import Mutant
+from quorumlog.quorum import quorum_match
 from quorumlog.raft.core import RaftCore
 from quorumlog.raft.events import Outcome
 from quorumlog.raft.rules import ACKS_ALL, NOBODY, PENDING, REFERENCE, SUCCESS, TRUNCATED
@@ -88,7 +89,7 @@ _IN_ORDER = (
         "commit-before-own-flush",
         "the leader's own flushed offset does not bound the commit index",
         ("commit-within-flushed",),
-        with_rules(commit_candidate=lambda own, followers: sorted([own, *followers])[len(followers) // 2]),
+        with_rules(commit_candidate=lambda voters, durable, own_flushed: quorum_match(voters, durable)),
         "lost-power",
     ),
     Mutant(

@@ -6,6 +6,7 @@ from functools import partial
 
 from loghistory import Recorder
 from quorumlog.events import CoreFactory
+from quorumlog.quorum import Voters
 from quorumlog.raft.core import RaftCore
 from quorumlog.raft.events import SaveVote, VoteSaved
 from quorumlog.raft.index import LogIndex
@@ -31,7 +32,7 @@ class RaftNode(LogNode):
         self._make_core = make_core
         self._configuration = Configuration(
             node=number,
-            voters=tuple(range(configuration.nodes)),
+            voters=Voters(tuple(range(configuration.nodes))),
             election_timeout=timing.election,
             election_jitter=timing.election,
             heartbeat_interval=timing.heartbeat,

@@ -18,6 +18,7 @@ from quorumlog.trials.judging import (
     BREAKDOWN,
     CONVERGENCE,
     Candidate,
+    known_to_the_judge,
     said_of_breakdown,
     said_of_no_convergence,
     simulate_command,
@@ -57,7 +58,7 @@ def play(protocol: str, seed: int, mutant: str | None = None) -> dict[str, Any]:
     configuration = candidate.of.settings[setting]
     played: dict[str, Any] = {
         "table": None,
-        "configuration": configuration.known_to_the_judge(),
+        "configuration": known_to_the_judge(protocol, configuration),
         "made_by": made_by(protocol, seed, configuration, mutant),
         "setting": setting,
         "command": shlex.join(simulate_command(candidate, seed, setting)),

@@ -109,10 +109,15 @@ def load_judge() -> Judge:
 
 
 def judge_table(
-    table: pa.Table, configuration: ClusterConfiguration, only: Sequence[str] | None = None
+    protocol: str, table: pa.Table, configuration: ClusterConfiguration, only: Sequence[str] | None = None
 ) -> dict[str, Any]:
     """What the judge says about a simulated run that is not in files; ``only``: the ids of the checks wanted."""
-    return load_judge()(table, only, configuration=configuration.known_to_the_judge())
+    return load_judge()(table, only, configuration=known_to_the_judge(protocol, configuration))
+
+
+def known_to_the_judge(protocol: str, configuration: ClusterConfiguration) -> dict[str, Any]:
+    """What a judge must know of how a run was made."""
+    return {"protocol": protocol, **configuration.known_to_the_judge()}
 
 
 def said_of_breakdown(error: Exception) -> str:
@@ -167,7 +172,7 @@ def judge_run(candidate: Candidate, seed: int, setting: str, configuration: Clus
         return Judged((rejection,), {})
     rejections = []
     facts = {}
-    for check in judge_table(table, configuration, candidate.checks)["checks"]:
+    for check in judge_table(candidate.protocol, table, configuration, candidate.checks)["checks"]:
         facts[check["id"]] = check["judged"]
         if check["verdict"] == "violated":
             shown: dict[str, Any] = next(iter(check["violations"]), {"sentence": "", "events": []})
@@ -208,6 +213,7 @@ __all__ = [
     "judge_run",
     "judge_seed",
     "judge_table",
+    "known_to_the_judge",
     "load_judge",
     "said_of_breakdown",
     "said_of_no_convergence",
