@@ -242,7 +242,7 @@ def render(catalogue: Catalogue) -> str:
         "- Proof: goals of `logwitness spec prove`.",
         "- Check: ids of `logwitness checks`, judged on recorded runs.",
         "- Mutants: faults that break it. t: a model that TLC must refute; p: a twin that a proof must refute. Unless",
-        "  it is listed at the end, it is a core as well whose runs the checker must reject (`quorumlog.mutants`).",
+        "  it is listed at the end, it is a core as well whose runs the checker must reject (`raft/mutants.py`).",
         "",
         "An invariant has one name, which the operator has in CamelCase and the goal and the check as it is. Others in",
         "its cells are those of other rows, which watch over it too; goals of `rules` are promises of single rules.",
