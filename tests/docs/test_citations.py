@@ -120,7 +120,7 @@ def named_by_code() -> set[str]:
     """The citations in code, and the passages that are named like a mutant, an invariant or a scenario."""
     cited = {each for name, text in texts().items() if name.startswith(CODE) for each in citations(text)}
     named = {topic.name for topic in gather().all}
-    scenarios = tomllib.loads((ROOT / "tests/scenarios/raft.toml").read_text(encoding="utf-8"))["scenario"]
+    scenarios = tomllib.loads((ROOT / "impl/quorumlog/raft/scenarios.toml").read_text(encoding="utf-8"))["scenario"]
     named |= {f"scenario-{each['number']}" for each in scenarios}
     return cited | {passage.citation for passage in passages().values() if passage.anchor in named}
 

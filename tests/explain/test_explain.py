@@ -20,7 +20,7 @@ from logwitness.explain.pages import passages
 from logwitness.explain.topics import EXPLAINERS, Topics, gather
 from logwitness.explain.transcripts import cases
 from logwitness.models import every_check
-from quorumlog.mutants import MUTANTS
+from quorumlog.raft.mutants import MUTANTS
 from quorumlog.raft.rules import Rules
 
 CATALOGUE = read_catalogue()
@@ -165,7 +165,7 @@ def test_the_command_prints_rule_document_example_and_the_rest_within_80_columns
         "A recorded run that breaks it: histories/runs/raft/mutant-commit-counts-dirty",
         "Leader 2 committed offset 6 (entry of term 1)",
         "spec/raft/FlushedRaft.tla:",
-        "raft-safety#committed-is-flushed-on-a-majority",
+        "raft-safety#committed-flushed-on-majority",
         "commit-ignores-match",
     ):
         assert expected in done.stdout

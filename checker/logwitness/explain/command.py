@@ -104,7 +104,8 @@ def _lines(found: Answer) -> Iterator[str]:
         if belonging:
             yield from ("", heading)
         for topic in belonging:
-            yield from _wrapped(f"{topic.name}: {topic.says}" if topic.says else topic.name, "  ", "      ")
+            said = topic.says or next((text for _, text in topic.details if kind == "mutant"), "")
+            yield from _wrapped(f"{topic.name}: {said}" if said else topic.name, "  ", "      ")
             if kind == "operator":
                 yield from (f"      {text.splitlines()[0]}" for label, text in topic.details if label == "Defined in")
     for reason in found.silent:

@@ -107,6 +107,8 @@ def gather() -> Topics:
             found += [Topic(**topic) for topic in explainer()]
         except ImportError as problem:
             silent.append(f"{point.name}: {not_installed(problem)}")
+        except ValueError as problem:  # what the part is made of is not as it should be
+            silent.append(f"{point.name}: {problem}")
     return Topics(found, silent)
 
 

@@ -16,7 +16,7 @@ CHECKS: list[Check] = []
 
 
 class TwoValues(NamedTuple):
-    """Two values at one offset."""
+    """Two different values that clients were told of at one offset."""
 
     offset: int
     first: int
@@ -39,7 +39,7 @@ INCONSISTENT_OFFSET = number(
 
 
 class TwoOffsets(NamedTuple):
-    """One value at two offsets."""
+    """One value that clients were told of at two offsets."""
 
     value: int
     first: int
@@ -62,7 +62,7 @@ DUPLICATE = number(
 
 
 class Placed(NamedTuple):
-    """A value at an offset."""
+    """A value, and the offset at which a client was told it is."""
 
     value: int
     offset: int
@@ -73,7 +73,7 @@ ABORTED_READ = number(
     Check(
         id="aborted-read",
         rule="The value of an append that failed is never read.",
-        source=("history-checks.md#aborted-read", "raft.md#failed-never-read"),
+        source=("history-checks.md#aborted-read", "raft.md#failed-never-committed"),
         fact="a value whose appends all failed, in a history with reads",
         sentence="Value {value} was read at offset {offset} although its append failed.",
         fields=Placed,

@@ -355,7 +355,7 @@ TRUNCATED_RULE = number(
 
 
 class Entry(NamedTuple):
-    """An entry of the log."""
+    """An entry, named by its first offset and term."""
 
     offset: int
     term: int
@@ -379,7 +379,7 @@ FAILED_NEVER_COMMITTED = number(
     Check(
         id="failed-never-committed",
         rule="An entry whose append was reported as truncated is never committed.",
-        source=("raft.md#failed-never-read", "raft.md#quorum-ack"),
+        source=("raft.md#failed-never-committed", "raft.md#quorum-ack"),
         fact="an append reported as truncated",
         sentence="The entry at offset {offset} (term {term}) was reported as truncated, but it is committed.",
         fields=Entry,
