@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from notation import HISTORIES, Case, all_cases, cases
 
 from loghistory import SCHEMA
 from logwitness import Verdict, check
 from logwitness.checks import all_checks, families
 from logwitness.checks.kernel import available
+from logwitness.explain.transcripts import HISTORIES, Case, all_cases, cases
 
 CASES = [case for case in all_cases() if case.check != "-"]
 (HEALTHY,) = cases(HISTORIES / "healthy.txt")
