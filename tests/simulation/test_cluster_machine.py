@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
@@ -13,6 +14,8 @@ from quorumlog.judging import judge_table
 from quorumlog.simulation.configuration import ClusterConfiguration, DiskTiming, WorkloadMix
 from quorumlog.simulation.raft_cluster import RaftCluster
 from quorumlog.simulation.workload import Client
+
+pytestmark = pytest.mark.slow
 
 nodes = st.sampled_from([0, 1, 2])
 then = st.sampled_from([0, 2, 20, 100, 400])

@@ -13,10 +13,11 @@ from quorumlog.simulation.configuration import ClusterConfiguration
 from quorumlog.simulation.runs import simulate
 from quorumlog.simulation.settings import SETTINGS
 
-SEEDS = 200
+SEEDS = 100
 GROUP = 20
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first", range(0, SEEDS, GROUP))
 def test_the_reference_survives(first: int) -> None:
     for seed in range(first, first + GROUP):

@@ -28,6 +28,8 @@ from quorumlog.mutants import MUTANTS, Mutant
 from quorumlog.raft.core import RaftCore
 from quorumlog.simulation.raft_node import CoreFactory
 
+pytestmark = pytest.mark.xdist_group("walks")
+"""One process makes the walks for all."""
 SEED = 11
 
 
@@ -79,6 +81,7 @@ def walks(kind: Kind, seed: int = SEED) -> list[list[State]]:
             extra_modules={"CoreWalk": text},
             workers=1,
             coverage=False,
+            brief=True,
             arguments=[
                 "-simulate",
                 f"file={directory}/walk,num={kind.number}",
