@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 import click
 
 from .commands import check_command, checks_command
+from .extras import not_installed
 from .start import INTERRUPTED, Loading
 
 COMMANDS = "logwitness.commands"
@@ -35,8 +36,10 @@ class Commands(click.Group):
             try:
                 with Loading():
                     loaded = point.load()
-            except (ImportError, AttributeError) as problem:
-                return _missing(cmd_name, _reason(problem))
+            except ImportError as problem:
+                return _missing(cmd_name, not_installed(problem))
+            except AttributeError as problem:
+                return _missing(cmd_name, " ".join(str(problem).split()))
             return loaded if isinstance(loaded, click.Command) else _missing(cmd_name, "it is not a command")
         return None
 
@@ -89,15 +92,9 @@ def _write_nothing_more() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _reason(problem: Exception) -> str:
-    if isinstance(problem, ModuleNotFoundError) and problem.name:
-        return f"the module {problem.name} is not installed"
-    return " ".join(str(problem).split())
-
-
 def _missing(name: str, reason: str) -> click.Command:
     def refuse(**_: object) -> None:
-        raise click.UsageError(f"`logwitness {name}` is not available: {reason}.")
+        raise click.ClickException(f"`logwitness {name}` is not available: {reason}")
 
     return click.Command(
         name,

@@ -40,9 +40,9 @@ def _published(path: Path) -> str:
 @pytest.fixture(scope="module")
 def judged() -> dict[str, dict[str, Any]]:
     """What one command says about the whole directory, by file."""
-    done = _check("--json", RECORDED)
+    done = _check("--json", "-v", RECORDED)
     assert done.returncode == 1, done.stderr
-    assert "README.md is no history and was skipped" in done.stderr
+    assert "README.md: no history, skipped" in done.stderr
     documents = [json.loads(line) for line in done.stdout.splitlines()]
     return {str(Path(each["file"]).relative_to(RECORDED)): each for each in documents}
 

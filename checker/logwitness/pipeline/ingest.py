@@ -375,7 +375,7 @@ class _History:
         if self._path.is_dir():
             return True
         try:
-            next(iter(histories_in(self._path.parent, lambda path: None)))
+            next(iter(histories_in(self._path.parent, lambda path, why: None)))
         except HistoryError:
             self._rows.add(RUNS, self._row | {"verdict": NO_HISTORY, "exit_status": None})
             return False

@@ -89,7 +89,11 @@ def _results(history: History, result: Result, place: int, with_baseline: bool) 
             "message": {"text": history.sentence_of(violation)},
             "locations": [_location(history, history.line_of(violation))],
             "partialFingerprints": {FINGERPRINT: digest(history.name, outcome.id, violation)},
-            "properties": {"run": printable(history.name), "violated": outcome.violated},
+            "properties": {
+                "run": printable(history.name),
+                "violated": outcome.violated,
+                "unjudged": outcome.unjudged,
+            },
         }
         if others := _others(history, violation):
             one["relatedLocations"] = others

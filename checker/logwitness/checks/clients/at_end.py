@@ -14,7 +14,7 @@ import numpy as np
 from ..codes import ACKS_ALL, NULL, Words
 from ..columns import Array, Columns, Ints
 from ..contract import Loss
-from ..faults import Faults, Ledger, empty_ledger, enter_all, ledger_lines
+from ..faults import Account, Faults, Ledger, empty_ledger, enter_all, ledger_lines
 from ..findings import Findings, report
 from .rules import ABORTED_READ, INCONSISTENT_OFFSET, LOST_WRITE, SKIP, UNSEEN, PassedOver, Placed, TwoValues
 
@@ -55,7 +55,7 @@ class AtEnd:
         return () if self._ledger is None else ledger_lines(self._ledger, words)
 
     def judge(self, values: Values, known: Known, faults: Faults, found: Findings, compiled: bool) -> None:
-        """Judge and enter into ``found``."""
+        """Judge what only the end shows, and enter it into ``found``. Called once; ``compiled``: as machine code."""
         used = int(known.values[0])
         ended = _Ended(values, used, known, self._excused_ranges(int(known.trimmed[0])))
         self._has_final = bool(known.final_reads[0])
@@ -108,7 +108,7 @@ class AtEnd:
         self._ledger = self._ledger or empty_ledger()
         entries = ended.last[rows] - ended.offset[rows] + 1
         columns = (ended.acks[rows], ended.ok_seq[rows], ended.ok_time[rows], entries, ended.size[rows])
-        enter_all.form(compiled)(self._ledger, faults, *columns)
+        enter_all.form(compiled)(Account(faults, self._ledger), *columns)
 
 
 class _Ended:

@@ -89,20 +89,7 @@ def _scan(
         client = row_of(tables.clients, known.clients, process)
         offset = columns.offset[i]
         if kind == INVOKE:
-            invoke(
-                tables,
-                values,
-                clients,
-                known,
-                client,
-                columns.f[i],
-                columns.value[i],
-                columns.acks[i],
-                offset,
-                columns.records[i],
-                columns.bytes[i],
-                seq,
-            )
+            invoke(tables, values, clients, known, columns, client, i)
             continue
         f = clients.f[client]
         reading = f in READS
@@ -112,10 +99,7 @@ def _scan(
                 observe(tables, values, clients, bound, known, gaps, found, client, offset, last, value, seq)
         elif kind == OK:
             if f == F_APPEND:
-                last, term, time = columns.last_offset[i], columns.term[i], columns.time[i]
-                acknowledge(
-                    tables, values, clients, bound, known, found, client, process, offset, last, term, seq, time
-                )
+                acknowledge(tables, values, clients, bound, known, found, columns, client, i)
             elif f == F_TAIL and offset != NULL:
                 found.judged[STALE_TAIL] += 1
                 # Under write caching a power loss takes acknowledged entries, and with them the end of the log.
@@ -170,7 +154,7 @@ class ClientsFold(KernelFold):
         self._at_end = AtEnd()
 
     def run(self, columns: Columns) -> None:
-        """Judge the events."""
+        """Judge the events and keep what the end needs; nodes are indices."""
         compiled = self.setting.compiled
         kinds = columns.kind if compiled else np.array(columns.kind)
         rows = int(np.count_nonzero(among(kinds, codes(_JUDGED))))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..codes import ACKS_ALL, ACKS_NONE, F_APPEND, F_FINAL_READ, F_TAIL, NO_ACKS, NULL, READS
+from ..columns import Columns
 from ..findings import Findings, report
 from ..hashing import named_row, row_of
 from ..kernel import part, step
@@ -73,16 +74,12 @@ def invoke(
     values: Values,
     clients: Clients,
     known: Known,
+    columns: Columns,
     client: int,
-    f: int,
-    value: int,
-    acks: int,
-    offset: int,
-    count: int,
-    size: int,
-    seq: int,
+    i: int,
 ) -> None:
-    """A client begins an operation."""
+    """A client begins an operation, by event ``i``."""
+    f, value, offset, seq = columns.f[i], columns.value[i], columns.offset[i], columns.seq[i]
     clients.f[client] = f
     clients.seq[client] = seq
     if f == F_APPEND:
@@ -94,9 +91,9 @@ def invoke(
             row = named_row(tables.values, known.values, values.value, value)
             if values.invokes[row] == 0:
                 values.invoke_seq[row] = seq
-                values.acks[row] = ACKS_ALL if acks == NO_ACKS else acks
-                values.width[row] = count
-                values.size[row] = size
+                values.acks[row] = ACKS_ALL if columns.acks[i] == NO_ACKS else columns.acks[i]
+                values.width[row] = columns.records[i]
+                values.size[row] = columns.bytes[i]
                 values.after[row] = known.far_row[0]
             values.invokes[row] += 1
             clients.row[client] = row
@@ -217,24 +214,21 @@ def acknowledge(
     bound: Bound,
     known: Known,
     found: Findings,
+    columns: Columns,
     client: int,
-    process: int,
-    offset: int,
-    last: int,
-    term: int,
-    seq: int,
-    time: int,
+    i: int,
 ) -> None:
-    """The client's append was acknowledged at ``offset``."""
+    """The client's append was acknowledged, by event ``i``."""
+    offset, term, seq = columns.offset[i], columns.term[i], columns.seq[i]
     row = clients.row[client]
     if row == NONE or offset < 0:
         return  # it was not told where
     acks = values.acks[row]
     if values.ok_seq[row] < 0:
         values.ok_seq[row] = seq
-        values.ok_time[row] = time
+        values.ok_time[row] = columns.time[i]
         values.offset[row] = offset
-        values.last[row] = max(last, offset + values.width[row] - 1)
+        values.last[row] = max(columns.last_offset[i], offset + values.width[row] - 1)
         if values.read_seq[row] >= 0 and values.read_offset[row] != offset:
             two_offsets(values, known, found, row, values.read_seq[row], seq, values.read_offset[row], offset)
     if values.after[row] != NONE and acks == ACKS_ALL:
@@ -254,7 +248,7 @@ def acknowledge(
                     found.excused[NON_MONOTONIC_APPEND] += 1
                 else:
                     a, b, at = values.value[former], values.value[row], values.offset[former]
-                    two = OutOfOrder(process, first=a, first_offset=at, second=b, second_offset=offset)
+                    two = OutOfOrder(columns.process[i], first=a, first_offset=at, second=b, second_offset=offset)
                     report(found, NON_MONOTONIC_APPEND, two, values.ok_seq[former], seq)
     clients.last_row[client] = row
     clients.last_term[client] = term

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from ...codes import ACKS_ALL, ACKS_LEADER, F_FINAL_READ, F_READ, F_READ_COMMITTED, NULL, SUCCESS, TRUNCATED
-from ...faults import Faults, Ledger
+from ...columns import Columns
+from ...faults import Account
 from ...findings import Findings, report
 from ...hashing import place_of
 from ...kernel import part, step
@@ -76,19 +77,15 @@ def answer(
     tree: Tree,
     replicas: Replicas,
     cluster: Cluster,
-    faults: Faults,
-    ledger: Ledger,
+    account: Account,
     found: Findings,
-    node: int,
-    base: int,
-    last: int,
-    entry_term: int,
-    acks: int,
-    reason: int,
-    seq: int,
-    time: int,
+    columns: Columns,
+    i: int,
 ) -> None:
-    """``node`` answered an append: was it entitled to, and what does the answer promise?"""
+    """A node answered an append, by event ``i``: was it entitled to, and what does the answer promise?"""
+    node, seq = columns.node[i], columns.seq[i]
+    base, entry_term = columns.offset[i], columns.entry_term[i]
+    acks, reason = columns.acks[i], columns.reason[i]
     tip = replicas.tip[node]
     here = at(tree, tip, base)
     commit = replicas.commit[node]
@@ -104,9 +101,9 @@ def answer(
             if acks == ACKS_ALL:
                 if cluster.write_caching[0]:
                     enough = held and members(tree.held[here] & cluster.voters[0]) >= cluster.majority[0]
-                    enough = enough or (commit != NULL and commit >= last)
+                    enough = enough or (commit != NULL and commit >= columns.last_offset[i])
                 else:
-                    enough = commit != NULL and commit >= last
+                    enough = commit != NULL and commit >= columns.last_offset[i]
             if not held or not enough:
                 e0 = tree.seq[promised] if promised != NONE else -1
                 wrong = WrongSuccess(node, offset=base, term=entry_term, acks=acks, commit=commit)
@@ -115,9 +112,9 @@ def answer(
             mark = ACKED_ALL if acks == ACKS_ALL else (ACKED_LEADER if acks == ACKS_LEADER else ACKED_NONE)
             tree.flags[promised] |= mark
             tree.ack_seq[promised] = seq
-            tree.ack_time[promised] = time
+            tree.ack_time[promised] = columns.time[i]
             if tree.flags[promised] & DEAD:
-                lose(tree, cluster, faults, ledger, found, promised, seq)
+                lose(tree, cluster, account, found, promised, seq)
     elif reason == TRUNCATED:
         newer = at(tree, tip, commit) if commit != NULL else ROOT
         if hidden or newer == NONE or (newer != ROOT and tree.flags[newer] & UNKNOWN != 0):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...codes import ACKS_ALL, ACKS_LEADER
-from ...faults import Faults, Ledger, enter
+from ...faults import Account, enter
 from ...findings import Findings, report, show
 from ...kernel import part, step
 from .rules import (
@@ -24,7 +24,7 @@ from .tree import ACKED_ALL, ACKED_LEADER, ANY_ACKED, COMMITTED, DEAD, NONE, REP
 
 
 @part
-def lose(tree: Tree, cluster: Cluster, faults: Faults, ledger: Ledger, found: Findings, vertex: int, seq: int) -> None:
+def lose(tree: Tree, cluster: Cluster, account: Account, found: Findings, vertex: int, seq: int) -> None:
     """An acknowledged entry is gone for good: a violation, or a line of the loss account."""
     flags = tree.flags[vertex]
     acked = tree.ack_seq[vertex]
@@ -33,25 +33,25 @@ def lose(tree: Tree, cluster: Cluster, faults: Faults, ledger: Ledger, found: Fi
         excuse = cluster.wipe_seq[0] > acked or (cluster.write_caching[0] != 0 and cluster.power_seq[0] > acked)
         if excuse:
             found.excused[ACKED_SURVIVES] += 1
-            enter(ledger, faults, ACKS_ALL, acked, tree.ack_time[vertex], entries, tree.size[vertex])
+            enter(account, ACKS_ALL, acked, tree.ack_time[vertex], entries, tree.size[vertex])
         else:
             lost = Entry(offset=tree.base[vertex], term=tree.term[vertex])
             report(found, ACKED_SURVIVES, lost, tree.seq[vertex], acked, seq)
     elif flags & ACKED_LEADER:
-        enter(ledger, faults, ACKS_LEADER, acked, tree.ack_time[vertex], entries, tree.size[vertex])
+        enter(account, ACKS_LEADER, acked, tree.ack_time[vertex], entries, tree.size[vertex])
     else:
-        enter(ledger, faults, 0, acked, tree.ack_time[vertex], entries, tree.size[vertex])
+        enter(account, 0, acked, tree.ack_time[vertex], entries, tree.size[vertex])
 
 
 @part
-def bury(tree: Tree, cluster: Cluster, faults: Faults, ledger: Ledger, found: Findings, top: int, seq: int) -> None:
+def bury(tree: Tree, cluster: Cluster, account: Account, found: Findings, top: int, seq: int) -> None:
     """Mark the branch from ``top`` on as lost."""
     vertex = top
     while True:
         if not tree.flags[vertex] & DEAD:
             tree.flags[vertex] |= DEAD
             if tree.flags[vertex] & ANY_ACKED:
-                lose(tree, cluster, faults, ledger, found, vertex, seq)
+                lose(tree, cluster, account, found, vertex, seq)
         if tree.child[vertex] != NONE:
             vertex = tree.child[vertex]
             continue
@@ -66,8 +66,7 @@ def bury(tree: Tree, cluster: Cluster, faults: Faults, ledger: Ledger, found: Fi
 def commit_to(
     tree: Tree,
     cluster: Cluster,
-    faults: Faults,
-    ledger: Ledger,
+    account: Account,
     found: Findings,
     node: int,
     vertex: int,
@@ -111,7 +110,7 @@ def commit_to(
             other = tree.child[parent]
             while other != NONE:
                 if other != walk and not tree.flags[other] & UNKNOWN:
-                    bury(tree, cluster, faults, ledger, found, other, seq)
+                    bury(tree, cluster, account, found, other, seq)
                 other = tree.sibling[other]
         walk = parent
 

@@ -37,7 +37,7 @@ from ...codes import (
 from ...codes import VISIBLE as SHOWN
 from ...columns import Columns
 from ...contract import Family, Loss, Setting
-from ...faults import Faults, Ledger, empty_faults, empty_ledger, fault_code, ledger_lines, note_fault, with_fault_room
+from ...faults import Account, empty_faults, empty_ledger, fault_code, ledger_lines, note_fault, with_fault_room
 from ...findings import MAX_NODES, Findings, KernelFold
 from ...hashing import empty_table, grown, place_of, roomy, row_of
 from ...kernel import kernel
@@ -72,8 +72,7 @@ def _scan(
     replicas: Replicas,
     cluster: Cluster,
     readers: Readers,
-    faults: Faults,
-    ledger: Ledger,
+    account: Account,
     found: Findings,
 ) -> None:
     for i in range(len(columns.seq)):
@@ -96,7 +95,7 @@ def _scan(
                     observe(tree, cluster, found, readers.f[row], base, value, readers.seq[row], seq)
             continue
         if kind == FAULT:
-            note_fault(faults, seq, columns.f[i])
+            note_fault(account.faults, seq, columns.f[i])
             if columns.f[i] == FAULT_WIPE:
                 cluster.wipe_seq[0] = seq
                 if node >= 0:
@@ -112,7 +111,7 @@ def _scan(
             if kind in (STOP, CRASH, POWER_LOSS, STORAGE_ERROR):
                 replicas.leader_term[node] = NULL
                 if kind != STOP:
-                    note_fault(faults, seq, fault_code(kind))
+                    note_fault(account.faults, seq, fault_code(kind))
                 if kind in (POWER_LOSS, STORAGE_ERROR):
                     cluster.power_seq[0] = seq
             continue
@@ -141,20 +140,7 @@ def _scan(
                 replicas.tip[node] = tip
                 replicas.tip_seq[node] = seq
         elif kind == APPEND:
-            append(
-                tree,
-                replicas,
-                cluster,
-                found,
-                node,
-                columns.offset[i],
-                columns.last_offset[i],
-                columns.entry_term[i],
-                columns.value[i],
-                columns.bytes[i],
-                columns.acks[i],
-                seq,
-            )
+            append(tree, replicas, cluster, found, columns, i)
         elif kind == TRUNCATE:
             truncate(tree, replicas, cluster, found, node, columns.offset[i], seq)
         elif kind == TRIM and columns.dirty[i] != NULL and columns.dirty[i] < columns.offset[i]:
@@ -176,7 +162,7 @@ def _scan(
             if kind != START and commit >= 0 and (old == NULL or commit > old):
                 vertex = at(tree, replicas.tip[node], commit)
                 if vertex != NONE:
-                    commit_to(tree, cluster, faults, ledger, found, node, vertex, seq)
+                    commit_to(tree, cluster, account, found, node, vertex, seq)
                     if replicas.leader_term[node] != NULL and not tree.flags[vertex] & UNKNOWN:
                         leader_commits(tree, replicas, cluster, found, node, commit, vertex, seq)
 
@@ -209,26 +195,11 @@ def _scan(
                         show(tree, cluster, found, node, visible, vertex, seq)
 
         if kind == ACKED:
-            answer(
-                tree,
-                replicas,
-                cluster,
-                faults,
-                ledger,
-                found,
-                node,
-                columns.offset[i],
-                columns.last_offset[i],
-                columns.entry_term[i],
-                columns.acks[i],
-                columns.reason[i],
-                seq,
-                columns.time[i],
-            )
+            answer(tree, replicas, cluster, account, found, columns, i)
 
 
 @kernel
-def _close(tree: Tree, replicas: Replicas, cluster: Cluster, faults: Faults, ledger: Ledger, found: Findings) -> None:
+def _close(tree: Tree, replicas: Replicas, cluster: Cluster, account: Account, found: Findings) -> None:
     """What the end of the history says of acknowledged entries."""
     for node in range(len(replicas.tip)):
         vertex = replicas.tip[node]
@@ -240,7 +211,7 @@ def _close(tree: Tree, replicas: Replicas, cluster: Cluster, faults: Faults, led
         if not flags & ANY_ACKED:
             continue
         if not flags & (COMMITTED | DEAD | ALIVE):
-            lose(tree, cluster, faults, ledger, found, vertex, -1)
+            lose(tree, cluster, account, found, vertex, -1)
             flags |= DEAD
         if flags & ACKED_ALL:
             if flags & (COMMITTED | DEAD):
@@ -271,17 +242,16 @@ class ReplicasFold(KernelFold):
         self._tree = empty_tree()
         numbers = [np.full(64, -1, dtype=np.int64) for _ in range(2)]
         self._readers = Readers(empty_table(), np.zeros(1, dtype=np.int64), *numbers)
-        self._faults = empty_faults()
-        self._ledger = empty_ledger()
+        self._account = Account(empty_faults(), empty_ledger())
 
     def run(self, columns: Columns) -> None:
-        """Judge the events."""
+        """Judge the events, each against the tree of all logs; nodes are indices."""
         compiled, rows = self.setting.compiled, len(columns.seq)
         # An append adds at most a vertex and a hidden part before it; so do a start and a trim.
         kinds = columns.kind if compiled else np.array(columns.kind)
         growing = int(np.count_nonzero((kinds == APPEND) | (kinds == START) | (kinds == TRIM)))
         self._tree = with_room(self._tree, 2 * growing, compiled)
-        self._faults = with_fault_room(self._faults, rows)
+        self._account = self._account._replace(faults=with_fault_room(self._account.faults, rows))
         readers, used = self._readers, int(self._readers.used[0])
         self._readers = readers._replace(
             table=roomy(readers.table, used, rows, compiled),
@@ -294,8 +264,7 @@ class ReplicasFold(KernelFold):
             self._replicas,
             self._cluster,
             self._readers,
-            self._faults,
-            self._ledger,
+            self._account,
             self.found,
         )
 
@@ -303,12 +272,12 @@ class ReplicasFold(KernelFold):
         """Acknowledged entries that ended beside the committed log; None if no acknowledgement was recorded."""
         if not self.found.judged[ACK_RULE] + self.found.unjudged[ACK_RULE]:
             return None
-        return ledger_lines(self._ledger, self.setting.words)
+        return ledger_lines(self._account.ledger, self.setting.words)
 
     def end(self) -> None:
         """Judge what became of acknowledged entries."""
         close = _close.form(self.setting.compiled)
-        close(self._tree, self._replicas, self._cluster, self._faults, self._ledger, self.found)
+        close(self._tree, self._replicas, self._cluster, self._account, self.found)
 
 
 _KINDS = frozenset(Kind) - {Kind.SEND, Kind.RECEIVE, Kind.HEAL, Kind.PHASE, Kind.COMPACT}

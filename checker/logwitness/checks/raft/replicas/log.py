@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ...codes import ACKS_ALL, NULL
+from ...columns import Columns
 from ...findings import Findings, report
 from ...kernel import part, step
 from .rules import (
@@ -28,16 +29,13 @@ def append(
     replicas: Replicas,
     cluster: Cluster,
     found: Findings,
-    node: int,
-    base: int,
-    last: int,
-    entry_term: int,
-    value: int,
-    size: int,
-    acks: int,
-    seq: int,
+    columns: Columns,
+    i: int,
 ) -> None:
-    """``node`` appended a batch."""
+    """A node appended a batch, by event ``i``."""
+    node, seq = columns.node[i], columns.seq[i]
+    base, last = columns.offset[i], columns.last_offset[i]
+    entry_term, value, acks = columns.entry_term[i], columns.value[i], columns.acks[i]
     tip = replicas.tip[node]
     found.judged[APPEND_AT_END] += 1
     if base <= tree.last[tip]:
@@ -77,7 +75,7 @@ def append(
             flags = DIVERGED
             vertex = NONE
     if vertex == NONE:
-        vertex = grow(tree, tip, base, last, entry_term, value, size, acks, seq, flags)
+        vertex = grow(tree, tip, base, last, entry_term, value, columns.bytes[i], acks, seq, flags)
     elif acks == ACKS_ALL and tree.pending[vertex] != vertex and not tree.flags[vertex] & COMMITTED:
         tree.pending[vertex] = vertex
     if replicas.cut[node] != NONE:
