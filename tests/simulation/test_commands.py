@@ -170,6 +170,7 @@ os.execv(sys.argv[1], sys.argv[1:])
 """Runs a command that can be interrupted, even if these tests run behind a shell's ``&``, which takes that away."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
 def test_an_interrupted_hunt_leaves_nobody_behind(how: signal.Signals) -> None:
     with subprocess.Popen(
