@@ -82,6 +82,7 @@ def test_ids_are_unique_and_described() -> None:
             assert set(each.columns) <= set(SCHEMA.names)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not available(), reason="numba is not installed")
 @pytest.mark.parametrize("case", [HEALTHY, *CASES], ids=lambda case: f"{case.place}-{case.check}")
 def test_compiled_loops_agree(case: Case) -> None:
