@@ -76,10 +76,14 @@ def test_in_the_house_the_page_is_enough(tmp_path: Path) -> None:
 def test_the_catalogue_asks_for_the_check(tmp_path: Path) -> None:
     ids = [*(check.id for check in all_checks()), "one-open-operation"]
     known = Known(ids, {mutant.id: mutant.checks for mutant in MUTANTS.values()})
-    assert list(problems(read_catalogue(), known)) == ["no row names one-open-operation in its column checks"]
-    rows = (
-        (ROOT / "spec" / "catalogue.yaml").read_text().replace("checks: [skip,", "checks: [one-open-operation, skip,")
-    )
+    assert set(problems(read_catalogue(), known)) == {
+        "no row has the name of one-open-operation, and it is not among the anomalies",
+        "no row names one-open-operation in its column checks",
+    }
+    rows = (ROOT / "spec" / "catalogue.yaml").read_text()
+    for place in ("checks: [skip,", "readers-move-forward: [skip,"):
+        assert place in rows
+        rows = rows.replace(place, place.replace("skip", "one-open-operation, skip"))
     (tmp_path / "catalogue.yaml").write_text(rows)
     assert not list(problems(read_catalogue(tmp_path / "catalogue.yaml"), known))
 
