@@ -99,11 +99,12 @@ def convert(
             run.batches(),
             lambda: msgspec.structs.replace(manifest, notes=run.notes),
             wanted or Format.JSON_LINES,
+            version=run.version,
         ).events
     else:
         if wanted not in {None, named}:
             raise click.UsageError(f"{target} is called a {named} file, not {wanted}; leave --format out")
-        events = write_file(target, run.batches(), named)
+        events = write_file(target, run.batches(), named, version=run.version)
     _say(run)
     click.echo(f"{target}: {events} events")
 

@@ -305,7 +305,8 @@ def merge_runs(
     def described() -> Manifest:
         return msgspec.structs.replace(complete, notes=[*complete.notes, *notes.sentences()])
 
-    return write_run(directory, merged(sources, notes), described, format)
+    version = min(source.version for source in sources)
+    return write_run(directory, merged(sources, notes), described, format, version=version)
 
 
 def _recorded(path: Path) -> Path:

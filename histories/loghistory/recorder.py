@@ -60,6 +60,7 @@ class Recorder:
         self._next = 0
         self._last: int | None = None
 
+    # written by tests/histories/derived.py
     def event(
         self,
         kind: str,
@@ -93,14 +94,14 @@ class Recorder:
     ) -> int:
         """Record one event and return its ``seq``: 0, 1, 2, ... in the order of the calls.
 
-        ``time`` is in nanoseconds; the columns are those of `loghistory.schema.COLUMNS`. An unknown kind is a
-        `ValueError`, an unknown column a `TypeError`.
+        ``kind`` is a word of `loghistory.Kind`, ``time`` in nanoseconds; the others are the columns of
+        `loghistory.COLUMNS`. README.md says what each kind carries. An unknown kind is a `ValueError`, an
+        unknown column a `TypeError`.
         """
         if kind not in _KINDS:
             raise ValueError(f"unknown kind {kind!r}; the kinds are {', '.join(Kind)}")
         seq = self._next
         self._next = seq + 1
-        # In the order of the schema; a test holds the two together.
         self._add(
             (
                 seq,
@@ -136,6 +137,8 @@ class Recorder:
         if len(self._rows) >= BUFFER_EVENTS:
             self._hand_over()
         return seq
+
+    # end
 
     def flush(self) -> None:
         """Hand all events so far to the operating system: they outlive a SIGKILL of this process."""

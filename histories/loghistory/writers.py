@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from . import jsonl, parquet, zstd
 from .columns import Row, to_rows
+from .schema import VERSION
 
 
 class Format(StrEnum):
@@ -101,9 +102,9 @@ class JsonLinesWriter:
 
     regular = True
 
-    def __init__(self, file: Digested) -> None:
+    def __init__(self, file: Digested, version: int = VERSION) -> None:
         self._file = file
-        file.write(jsonl.HEADER)
+        file.write(jsonl.header(version))
 
     def write(self, rows: Sequence[Row]) -> None:
         """Add events."""
@@ -125,8 +126,9 @@ class ZstdWriter:
     events alone.
     """
 
-    def __init__(self, file: Digested) -> None:
+    def __init__(self, file: Digested, version: int = VERSION) -> None:
         self._file = file
+        self._version = version
         self._held: list[Row] = []
         self._first = True
         self.regular = True
@@ -155,21 +157,24 @@ class ZstdWriter:
         del self._held[:events]
         if self._first:
             self._first = False
-            lines = jsonl.HEADER + lines
+            lines = jsonl.header(self._version) + lines
         self._file.write(zstd.compress(lines))
 
 
-def line_writer(format_: Format, file: Digested) -> LineWriter:
+def line_writer(format_: Format, file: Digested, version: int = VERSION) -> LineWriter:
     """The streaming writer of a format; Parquet cannot be read before its end and is streamed as zstd."""
-    return JsonLinesWriter(file) if format_ is Format.JSON_LINES else ZstdWriter(file)
+    return JsonLinesWriter(file, version) if format_ is Format.JSON_LINES else ZstdWriter(file, version)
 
 
-def write_all(batches: Iterable[pa.RecordBatch], format_: Format, file: Digested) -> None:
-    """Write a whole file. The same events give the same bytes, however they are cut into batches."""
+def write_all(batches: Iterable[pa.RecordBatch], format_: Format, file: Digested, version: int = VERSION) -> None:
+    """Write a whole file. The same events give the same bytes, however they are cut into batches.
+
+    ``version`` is the one in which the events were recorded.
+    """
     if format_ is Format.PARQUET:
-        parquet.write(batches, file)
+        parquet.write(batches, file, version)
         return
-    writer = line_writer(format_, file)
+    writer = line_writer(format_, file, version)
     for batch in batches:
         for start in range(0, batch.num_rows, zstd.FRAME_EVENTS):
             writer.write(list(to_rows(batch.slice(start, zstd.FRAME_EVENTS))))

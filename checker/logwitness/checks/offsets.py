@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from loghistory.schema import Kind
+from loghistory.schema import STATE_KINDS, Kind
 
 from . import codes
 from .codes import (
@@ -35,20 +35,6 @@ from .columns import Columns, Ints
 from .contract import Check, Family, Setting, Verdicts
 from .findings import MAX_NODES, Findings, KernelFold, report
 from .kernel import kernel, part
-
-_STATE_KINDS = (
-    Kind.START,
-    Kind.TERM,
-    Kind.VOTE,
-    Kind.LEADER,
-    Kind.ROLE,
-    Kind.APPEND,
-    Kind.FLUSH,
-    Kind.TRUNCATE,
-    Kind.COMMIT,
-    Kind.VISIBLE,
-    Kind.ACKED,
-)
 
 COMMIT_MONOTONIC = 0
 COMMIT_WITHIN_FLUSHED = 1
@@ -376,7 +362,7 @@ class OffsetsFold(KernelFold):
 FAMILY = Family(
     "offsets",
     CHECKS,
-    frozenset(_STATE_KINDS) | {Kind.STOP, Kind.CRASH, Kind.POWER_LOSS, Kind.STORAGE_ERROR, Kind.FAULT, Kind.PHASE},
+    STATE_KINDS | {Kind.STOP, Kind.CRASH, Kind.POWER_LOSS, Kind.STORAGE_ERROR, Kind.FAULT, Kind.PHASE},
     ("node", "f", "term", "offset", "dirty", "flushed", "commit", "visible"),
     OffsetsFold,
     of_nodes=True,

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from loghistory import Kind, RunSource
+from loghistory.schema import STATE_KINDS
 
 from ..checks import all_checks, families_of
 from ..checks.columns import Reader
@@ -21,22 +22,8 @@ from .read_ahead import read_ahead
 from .run import RunVerdict, exit_status, together
 
 BATCH_ROWS = 1 << 17
-_INTERNAL = tuple(
-    str(kind)
-    for kind in (
-        Kind.START,
-        Kind.TERM,
-        Kind.VOTE,
-        Kind.LEADER,
-        Kind.ROLE,
-        Kind.APPEND,
-        Kind.FLUSH,
-        Kind.TRUNCATE,
-        Kind.COMMIT,
-        Kind.VISIBLE,
-        Kind.ACKED,
-    )
-)
+_INTERNAL = tuple(map(str, STATE_KINDS - {Kind.COMPACT, Kind.TRIM}))
+"""Kinds that show the nodes at work; that records are given up may be all that a black-box run shows of them."""
 
 Progress = Callable[[int], None]
 """Called with the number of events read so far."""

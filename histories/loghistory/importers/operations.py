@@ -20,7 +20,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ..errors import quote
-from ..schema import UNTOLD, Kind
+from ..schema import UNKNOWN_OFFSET, Kind
 from .rows import Rows
 from .values import Malformed, Value, as_json, is_integer, log_name
 
@@ -468,7 +468,7 @@ def _require_offset(offset: Value, *, optional: bool) -> None:
 
 def _known_offset(offset: Value) -> int | None:
     """The offset that a write answered; Kafka says -1 for none where nothing was to be acknowledged."""
-    if offset is None or (type(offset) is int and offset == UNTOLD):
+    if offset is None or (type(offset) is int and offset == UNKNOWN_OFFSET):
         return None
     _require_offset(offset, optional=False)
     return int(offset)
