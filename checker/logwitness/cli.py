@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import traceback
 from importlib import metadata
@@ -11,10 +12,11 @@ from typing import Any, NoReturn
 import click
 
 from .commands import check_command, checks_command
+from .extras import not_installed
+from .start import INTERRUPTED, Loading
 
 COMMANDS = "logwitness.commands"
 _UNUSABLE = 2
-_INTERRUPTED = 130
 _BROKEN_PIPE = 141
 
 
@@ -32,9 +34,12 @@ class Commands(click.Group):
             return own
         for point in metadata.entry_points(group=COMMANDS, name=cmd_name):
             try:
-                loaded = point.load()
-            except (ImportError, AttributeError) as problem:
-                return _missing(cmd_name, _reason(problem))
+                with Loading():
+                    loaded = point.load()
+            except ImportError as problem:
+                return _missing(cmd_name, not_installed(problem))
+            except AttributeError as problem:
+                return _missing(cmd_name, " ".join(str(problem).split()))
             return loaded if isinstance(loaded, click.Command) else _missing(cmd_name, "it is not a command")
         return None
 
@@ -44,6 +49,8 @@ class Commands(click.Group):
             return super().invoke(ctx)
         except BrokenPipeError:
             _nobody_reads()
+        except KeyboardInterrupt:
+            raise click.Abort from None  # click itself would put an empty line before ours
         except SystemExit as end:
             if isinstance(end.__context__, BrokenPipeError):
                 _nobody_reads()
@@ -55,8 +62,9 @@ class Commands(click.Group):
         try:
             status = super().main(*args, **kwargs)
         except click.Abort:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)  # once more would end it with a trace
             click.echo("logwitness: interrupted", err=True)
-            sys.exit(_INTERRUPTED)
+            sys.exit(INTERRUPTED)
         except click.ClickException as problem:
             problem.show()
             sys.exit(_UNUSABLE)
@@ -84,15 +92,9 @@ def _write_nothing_more() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _reason(problem: Exception) -> str:
-    if isinstance(problem, ModuleNotFoundError) and problem.name:
-        return f"the module {problem.name} is not installed"
-    return " ".join(str(problem).split())
-
-
 def _missing(name: str, reason: str) -> click.Command:
     def refuse(**_: object) -> None:
-        raise click.UsageError(f"`logwitness {name}` is not available: {reason}.")
+        raise click.ClickException(f"`logwitness {name}` is not available: {reason}")
 
     return click.Command(
         name,

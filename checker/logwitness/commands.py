@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from .directories import Left, is_pattern
 from .limits import search_limits
+from .pyproject import SOURCE, configured
 
 if TYPE_CHECKING:
     from .models import Limits
     from .report.gate import Gate
-
-EXAMPLES = 3
-"""Violations of a check that the report for people explains."""
-
+    from .report.text import Report
 
 MODELS = ("log", "list-append", "register", "cas-register", "kv", "set", "queue", "kafka")
+CONFIGURABLE = (
+    *("require", "only", "exclude", "baseline", "junit", "sarif", "visualise"),
+    *("lenient", "format", "model", "initial", "timeout", "memory-limit"),
+)
+"""Options that may stand in pyproject.toml: what a project decides, not what one call asks for."""
 FORMATS = ("jepsen-edn", "jepsen-json", "jepsen-log", "porcupine-kv", "jsonl", "zst", "parquet")
 
 _OUTPUT = click.Path(dir_okay=False, path_type=Path)
@@ -34,6 +39,13 @@ def _known_ids(ctx: click.Context, parameter: click.Parameter, names: tuple[str,
     return names
 
 
+def _patterns(ctx: click.Context, parameter: click.Parameter, patterns: tuple[str, ...]) -> tuple[str, ...]:
+    for pattern in patterns:
+        if not is_pattern(pattern):
+            raise click.BadParameter(f"{pattern!r} is no pattern: give a name or a path, where * and ? match any text")
+    return patterns
+
+
 class _Named(click.Path):
     """A path that was really named: an empty text, as of a variable that nobody set, would be the working directory."""
 
@@ -43,16 +55,54 @@ class _Named(click.Path):
         return super().convert(value, param, ctx)
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Asked:
+    """The options of ``logwitness check``, by the names that click gives them."""
+
+    runs: tuple[Path, ...]
+    quiet: bool
+    verbose: bool
+    as_json: bool
+    only: tuple[str, ...]
+    require: tuple[str, ...]
+    exclude: tuple[str, ...]
+    lenient: bool
+    format_: str | None
+    model: str | None
+    initial: str | None
+    timeout: float
+    memory_limit: int
+    pages: Path | None
+    junit: Path | None
+    sarif: Path | None
+    annotations: bool
+    baseline: Path | None
+    write_baseline: Path | None
+
+
 @click.command("check")
 @click.argument("runs", nargs=-1, required=True, type=_Named(path_type=Path), metavar="RUN...")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object a run or file, one a line, for machines.")
+@click.option("-q", "--quiet", is_flag=True, help="Print only what does not hold; nothing if all holds.")
+@click.option("-v", "--verbose", is_flag=True, help="Print every check, and which files were skipped.")
+@click.option("--json", "as_json", is_flag=True, help="Print a line of JSON for each history, for machines.")
 @click.option("--only", multiple=True, metavar="ID", callback=_known_ids, help="Judge this check only (repeatable).")
 @click.option(
-    "--require", multiple=True, metavar="ID", callback=_known_ids, help="Exit 3 if this check had nothing to judge."
+    "--require",
+    multiple=True,
+    metavar="ID",
+    callback=_known_ids,
+    help="Exit with 3 if this check had nothing to judge (repeatable).",
 )
-@click.option("--lenient", is_flag=True, help="Set bad lines aside in a quarantine file and judge the rest.")
+@click.option(
+    "--exclude",
+    multiple=True,
+    metavar="PATTERN",
+    callback=_patterns,
+    help="Leave out what is called like this in directories, such as 'mutant-*' or 'old/*.edn' (repeatable).",
+)
+@click.option("--lenient/--no-lenient", help="Set bad lines aside in a quarantine file and judge the rest.")
 @click.option("--format", "format_", type=click.Choice(FORMATS), help="Format of the files; default: by content.")
-@click.option("--model", type=click.Choice(MODELS), help="What is judged; default: by the operations seen.")
+@click.option("--model", type=click.Choice(MODELS), help="What the histories are of; default: by their operations.")
 @click.option("--initial", metavar="JSON", help="Initial value of a register or key; default: null, 0 or as read.")
 @search_limits("(registers, key-value stores, sets, queues)")
 @click.option(
@@ -62,46 +112,36 @@ class _Named(click.Path):
     metavar="DIR",
     help="Write Porcupine's page (HTML) of every search into this directory.",
 )
-@click.option("--junit", type=_OUTPUT, metavar="FILE", help="Write JUnit XML: a suite a run, a case a check.")
+@click.option(
+    "--junit",
+    type=_OUTPUT,
+    metavar="FILE",
+    help="Write JUnit XML: a test suite for each history, a test case for each check.",
+)
 @click.option("--sarif", type=_OUTPUT, metavar="FILE", help="Write SARIF 2.1.0 for code scanning.")
 @click.option("--annotations", is_flag=True, help="Print GitHub workflow commands that annotate the files.")
-@click.option("--baseline", type=_OUTPUT, metavar="FILE", help="Known violations: only others fail.")
-@click.option("--write-baseline", type=_OUTPUT, metavar="FILE", help="Record the violations found as known.")
+@click.option("--baseline", type=_OUTPUT, metavar="FILE", help="Fail only on violations that this file does not have.")
+@click.option("--write-baseline", type=_OUTPUT, metavar="FILE", help="Write the violations found as a baseline.")
+@configured(*CONFIGURABLE)
 @click.pass_context
-def check_command(
-    ctx: click.Context,
-    runs: tuple[Path, ...],
-    as_json: bool,
-    only: tuple[str, ...],
-    require: tuple[str, ...],
-    lenient: bool,
-    format_: str | None,
-    model: str | None,
-    initial: str | None,
-    timeout: float,
-    memory_limit: int,
-    pages: Path | None,
-    junit: Path | None,
-    sarif: Path | None,
-    annotations: bool,
-    baseline: Path | None,
-    write_baseline: Path | None,
-) -> None:
-    """Judge recorded runs: run directories, single files of events, or directories of them.
+def check_command(ctx: click.Context, /, **options: Any) -> None:  # noqa: ANN401 - click's own values, typed in _Asked
+    """Judge recorded histories: run directories, files of events, or directories of them.
 
-    Files may be of other tools: Jepsen's EDN, JSON and logs, Porcupine's key-value logs.
+    Files may come from other tools: Jepsen's EDN, JSON and logs, Porcupine's key-value logs.
 
     \b
     logwitness check runs/demo
+    logwitness check -q runs/ --exclude 'mutant-*'
     logwitness check --only acked-survives --json runs/*
     logwitness check --require committed-flushed-on-majority runs/nightly
     logwitness check --model cas-register --initial 0 history.edn
-    logwitness check --json store/
     logwitness check --junit junit.xml --sarif history.sarif runs/
     logwitness check --baseline known.json runs/
 
-    The exit status is that of the worst run: 1 violated, else 2 unreadable, else 3 undecided or nothing
-    judged, else 0. With --baseline a run whose violations are all known counts as if they were none.
+    Defaults of the options can stand in pyproject.toml, under [tool.logwitness].
+
+    The exit status is that of the worst history: 1 violated, else 2 unreadable, else 3 undecided or nothing judged,
+    else 0. With --baseline a history whose violations are all known counts as if it had none.
     """
     from loghistory import HistoryError
     from loghistory.errors import printable
@@ -109,87 +149,96 @@ def check_command(
     from .directories import histories_in
     from .engine.run import UNUSABLE, worst_status
     from .report.gate import Gate
+    from .report.text import Report
 
-    if annotations and as_json:
+    asked = _Asked(**options)
+    if asked.annotations and asked.as_json:
         raise click.UsageError("--annotations and --json both write to standard output: choose one")
-    limits = _limits(initial, timeout, memory_limit)
+    if asked.quiet and asked.verbose:
+        raise click.UsageError("--quiet and --verbose exclude each other: choose one")
+    limits = _limits(asked)
     statuses = []
     try:
         gate = Gate(
-            junit=junit,
-            sarif=sarif,
-            annotate=annotations,
-            baseline=baseline,
-            record=write_baseline,
-            required=require,
+            junit=asked.junit,
+            sarif=asked.sarif,
+            annotate=asked.annotations,
+            baseline=asked.baseline,
+            record=asked.write_baseline,
+            required=asked.require,
         )
     except HistoryError as problem:
         click.echo(f"logwitness: {problem}", err=True)
         ctx.exit(UNUSABLE)
+    if asked.verbose and SOURCE in ctx.meta:
+        click.echo(f"logwitness: defaults from {printable(str(ctx.meta[SOURCE]))}", err=True)
+    report = Report(quiet=asked.quiet, verbose=asked.verbose)
+    totals = report.totals
 
     def unusable(path: Path, problem: HistoryError) -> None:
         gate.unusable(path, problem)
         click.echo(f"logwitness: {problem}", err=True)
-        if as_json:
+        if asked.as_json:
             click.echo(_json_of(path, "unreadable", [], {"exit_status": UNUSABLE, "error": str(problem)}))
         statuses.append(UNUSABLE)
 
-    def skipped(path: Path) -> None:
-        click.echo(f"logwitness: {printable(str(path))} is no history and was skipped", err=True)
+    def left(path: Path, why: Left) -> None:
+        totals.left[why] += 1
+        if asked.verbose:
+            click.echo(f"logwitness: {printable(str(path))}: {why}", err=True)
 
-    for named in runs:
+    for named in asked.runs:
         try:
-            for path in histories_in(named, skipped):
+            for path in histories_in(named, left, asked.exclude):
                 try:
-                    statuses.append(_judge(path, as_json, only, require, lenient, format_, model, limits, pages, gate))
+                    statuses.append(_judge(path, asked, limits, gate, None if asked.as_json else report))
                 except HistoryError as problem:
+                    totals.histories["unreadable"] += 1
                     unusable(path, problem)
                 except MemoryError:
+                    totals.histories["unreadable"] += 1
                     remedy = "allow it more, or judge it with `logwitness audit`"
                     unusable(path, HistoryError(path, None, None, "there is not enough memory to judge it", remedy))
         except HistoryError as problem:
+            totals.fruitless += 1
             unusable(named, problem)
+    if not asked.as_json:
+        report.close()
+    elif totals.passed_over and not asked.quiet:
+        click.echo(f"logwitness: {totals.passed_over}{'' if asked.verbose else '; -v names them'}", err=True)
     gate.finish()
     ctx.exit(worst_status(statuses))
 
 
-def _judge(
-    path: Path,
-    as_json: bool,
-    only: tuple[str, ...],
-    require: tuple[str, ...],
-    lenient: bool,
-    format_: str | None,
-    model: str | None,
-    limits: Limits,
-    pages: Path | None,
-    gate: Gate,
-) -> int:
-    """Judge one history, print the verdict and return its exit status."""
+def _judge(path: Path, asked: _Asked, limits: Limits, gate: Gate, report: Report | None) -> int:
+    """Judge one history, print the verdict (``report`` None: as JSON) and return its exit status."""
     from loghistory import Format, open_run
     from loghistory.importers import ForeignFormat
 
-    from .engine.local import events_at
     from .models import Model, check_model, model_of
     from .models.anomalies import anomalies
     from .report.progress import progress_of
-    from .report.text import print_run
 
     forced: Format | ForeignFormat | None = None
-    if format_ is not None:
-        forced = ForeignFormat(format_) if format_ in set(ForeignFormat) else Format(format_)
-    source = open_run(path, lenient=lenient, format=forced)
-    chosen = Model(model) if model else model_of(source)
+    if asked.format_ is not None:
+        forced = ForeignFormat(asked.format_) if asked.format_ in set(ForeignFormat) else Format(asked.format_)
+    source = open_run(path, lenient=asked.lenient, format=forced)
+    model = Model(asked.model) if asked.model else model_of(source)
     with progress_of(source) as progress:
         verdict = check_model(
-            source, chosen, only or None, required=require, limits=limits, pages=pages, progress=progress
+            source,
+            model,
+            asked.only or None,
+            required=asked.require,
+            limits=limits,
+            pages=asked.pages,
+            progress=progress,
         )
-    verdict = gate.judged(source, verdict)
-    if as_json:
+    verdict, results = gate.judged(source, verdict)
+    if report is None:
         click.echo(_json_of(path, str(verdict.verdict), anomalies(verdict.checks), verdict.document()))
     else:
-        shown = [seq for each in verdict.checks for v in each.violations[:EXAMPLES] for seq in v.events]
-        print_run(verdict, events_at(source, shown), EXAMPLES)
+        report.judged(source, verdict, results)
     return verdict.exit_status
 
 
@@ -200,33 +249,36 @@ def _json_of(path: Path, verdict: str, names: list[str], rest: dict[str, Any]) -
     return line if line.isprintable() else json.dumps(document)
 
 
-def _limits(initial: str | None, timeout: float, memory_limit: int) -> Limits:
+def _limits(asked: _Asked) -> Limits:
     from .models import Limits
 
     value = None
-    if initial is not None:
+    if asked.initial is not None:
         try:
-            value = json.loads(initial)
+            value = json.loads(asked.initial)
         except (ValueError, RecursionError):
-            value = initial  # a word may stand for itself
+            value = asked.initial  # a word may stand for itself
         if isinstance(value, (float, list, dict)):
             raise click.BadParameter("null, true, false, an integer or a text", param_hint="--initial")
-    return Limits(timeout, memory_limit << 20, value, initial is not None)
+    return Limits(asked.timeout, asked.memory_limit << 20, value, asked.initial is not None)
 
 
 @click.command("checks")
 @click.option("--json", "as_json", is_flag=True, help="A JSON list, for machines.")
 def checks_command(as_json: bool) -> None:
-    """List every check: id, rule, document section, models, what it needs and what it counts.
+    """List every check: id, rule, where it is stated, models, what it needs and what it counts.
 
     \b
     logwitness checks
     logwitness checks --json
     """
+    from .checks import left_out
     from .models import judged_by
     from .report.text import print_checks
 
     listed = judged_by()
+    for problem in left_out():
+        click.echo(f"logwitness: {problem}", err=True)
     if not as_json:
         print_checks(listed)
         return
@@ -235,7 +287,7 @@ def checks_command(as_json: bool) -> None:
             "id": check.id,
             "family": family,
             "rule": check.rule,
-            "section": check.section,
+            "source": list(check.source),
             "fact": check.fact,
             "kinds": [str(kind) for kind in check.kinds],
             "columns": list(check.columns),

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable, Iterator, Sequence
+from enum import StrEnum
+from pathlib import Path, PurePath
 
 from loghistory import HistoryError, is_history
 
@@ -22,29 +23,51 @@ _OTHERS = frozenset({"results.edn", "test.edn", "options.edn", "results.json", "
 """What tools put beside a history."""
 
 
-def histories_in(path: Path, skipped: Callable[[Path], None]) -> Iterator[Path]:
+class Left(StrEnum):
+    """Why something in a directory was not judged."""
+
+    SKIPPED = "no history, skipped"
+    LINK = "a link to a directory, not followed"
+    EXCLUDED = "excluded"
+
+
+def is_pattern(text: str) -> bool:
+    """Whether this can be a pattern of `histories_in`; nothing matches an empty one."""
+    return PurePath(text) != PurePath()
+
+
+def histories_in(path: Path, left: Callable[[Path, Left], None], exclude: Sequence[str] = ()) -> Iterator[Path]:
     """The path itself, or if it is a directory that is no run, the histories below it, by name.
 
     A directory that is a run is one history. Files that are called like a history are taken even if they are none, so
-    that a damaged one is not passed over; of other files those that are recognised. ``skipped`` is told the rest.
-    Raises `HistoryError` for a directory that cannot be read.
+    that a damaged one is not passed over; of other files those that are recognised. Below a directory what a pattern
+    of ``exclude`` matches is left out, a directory with all that is in it; patterns match the end of a path, as
+    `pathlib.PurePath.match` has it. ``left`` is told what was passed over and why. Raises `HistoryError` for a
+    directory that cannot be read or has no history.
     """
     if not path.is_dir() or _is_run(path):
         yield path
         return
-    found = False
-    for each in _below(path, skipped):
+    found = excluded = False
+
+    def note(each: Path, why: Left) -> None:
+        nonlocal excluded
+        excluded = excluded or why is Left.EXCLUDED
+        left(each, why)
+
+    for each in _below(path, note, exclude):
         found = True
         yield each
     if not found:
-        raise HistoryError(path, None, None, "no history is in this directory", "name a run, a file or a directory")
+        problem = "no history is in this directory" + (" but what is excluded" if excluded else "")
+        raise HistoryError(path, None, None, problem, "name a run, a file or a directory")
 
 
 def _is_run(directory: Path) -> bool:
     return any((directory / name).is_file() for name in _RUN)
 
 
-def _below(directory: Path, skipped: Callable[[Path], None]) -> Iterator[Path]:
+def _below(directory: Path, left: Callable[[Path, Left], None], exclude: Sequence[str]) -> Iterator[Path]:
     try:
         entries = sorted(directory.iterdir())
     except OSError as error:
@@ -52,18 +75,20 @@ def _below(directory: Path, skipped: Callable[[Path], None]) -> Iterator[Path]:
     for each in entries:
         if each.name.startswith("."):
             continue
-        if each.is_dir():
+        if exclude and any(each.absolute().match(pattern) for pattern in exclude):
+            left(each, Left.EXCLUDED)
+        elif each.is_dir():
             if each.is_symlink():
-                skipped(each)  # it may lead back here
+                left(each, Left.LINK)  # it may lead back here
             elif _is_run(each):
                 yield each
             else:
-                yield from _below(each, skipped)
+                yield from _below(each, left, exclude)
         elif not each.name.endswith(".quarantine.jsonl"):
             if each.is_file() and _is_history(each):
                 yield each
             else:
-                skipped(each)
+                left(each, Left.SKIPPED)
 
 
 def _is_history(path: Path) -> bool:

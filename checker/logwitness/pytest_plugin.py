@@ -11,19 +11,23 @@ it imports what it needs when it is used.
 
 from __future__ import annotations
 
+import difflib
 import hashlib
+import os
 import re
 import shutil
+import sys
 import threading
 import time as clock
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
 if TYPE_CHECKING:
-    from loghistory import Recorder, RunSource
+    from loghistory import HistoryError, Recorder, RunSource
 
     from .engine.run import RunVerdict
 
@@ -31,18 +35,50 @@ _MARK = "logwitness"
 _SETTINGS = ("only", "require", "configuration")
 _EXPLAINED = 3
 """Violations of a check that the failure explains."""
+_LONGEST_CALL = 200
+"""Characters of a call that a message quotes."""
+
+
+class _Call(NamedTuple):
+    """One call of `History.event`, and the place that it came from."""
+
+    root: Path
+    """The root directory of the tests."""
+    file: str
+    line: int
+    kind: str
+    columns: Mapping[str, Any]
+
+    def __str__(self) -> str:
+        """File, line and the call, as far as they fit on a line."""
+        from loghistory.errors import printable
+
+        words = ", ".join([repr(self.kind), *(f"{name}={value!r}" for name, value in self.columns.items())])
+        call = printable(f"event({words})")
+        if len(call) > _LONGEST_CALL:
+            call = f"{call[: _LONGEST_CALL - 1]}…"
+        return f"{os.path.relpath(self.file, self.root)}:{self.line}: {call}"
 
 
 class History:
     """Records the events of one test, from any thread, and judges them. ``path`` is the run directory."""
 
-    def __init__(self, path: Path, test: str, settings: Mapping[str, Any]) -> None:
-        from loghistory import Recorder, RunSink
+    def __init__(self, path: Path, root: Path, test: str, settings: Mapping[str, Any]) -> None:
+        from loghistory import COLUMNS, Kind, Recorder, RunSink
+        from loghistory.recorder import BUFFER_EVENTS
 
         self.path = path
+        self._root = root
         self._settings = settings
         made_by = {"command": ["pytest", test], "configuration": dict(settings.get("configuration", {}))}
         self._recorder: Recorder = Recorder(RunSink(path, {"name": test, "made_by": made_by}))
+        self._kinds = frozenset(map(str, Kind))
+        self._columns = frozenset(column.name for column in COLUMNS) - {"seq", "kind"}
+        self._calls: deque[_Call] = deque(maxlen=BUFFER_EVENTS)
+        """The calls whose events the recorder may still find fault with."""
+        self._recorded = 0
+        self._refused: str | None = None
+        """Why an event is not in the history; then no verdict on the rest means anything."""
         self._lock = threading.Lock()
         self._start = clock.monotonic_ns()
         self._unjudged = True
@@ -52,12 +88,44 @@ class History:
     def event(self, kind: str, *, time: int | None = None, **columns: Any) -> int:  # noqa: ANN401
         """Record one event and return its ``seq``, as `loghistory.Recorder.event`; ``time`` None: now, in nanoseconds.
 
-        An unknown kind is a `ValueError`, an unknown column a `TypeError`.
+        An unknown kind is a `ValueError`, an unknown column a `TypeError`. A missing column and a value that the
+        column cannot hold fail the test when events are written, a few thousand calls later or when they are judged.
+        Each says the file, the line and the words of the call. What was refused fails the test in the end as well,
+        for a thread's exception may be seen by nobody.
         """
+        __tracebackhide__ = True
+        from loghistory import HistoryError
+
+        caller = sys._getframe(1)
+        given = columns if time is None else {"time": time, **columns}
+        call = _Call(self._root, caller.f_code.co_filename, caller.f_lineno, kind, given)
         with self._lock:
             self._unjudged = True
+            if not isinstance(kind, str) or kind not in self._kinds:
+                raise ValueError(self._refuse(f"{call}: {_unknown('kind', kind, self._kinds)}"))
+            if not self._columns >= columns.keys():
+                name = next(name for name in columns if name not in self._columns)
+                raise TypeError(self._refuse(f"{call}: {_unknown('column', name, self._columns)}"))
             at = clock.monotonic_ns() - self._start if time is None else time
-            return self._recorder.event(kind, time=at, **columns)
+            self._calls.append(call)
+            self._recorded += 1
+            try:
+                return self._recorder.event(kind, time=at, **columns)
+            except HistoryError as problem:
+                refused = self._refuse(self._named(problem))
+            pytest.fail(refused, pytrace=False)
+
+    def _refuse(self, message: str) -> str:
+        self._refused = self._refused or message
+        return message
+
+    def _named(self, problem: HistoryError) -> str:
+        """What the recorder found wrong, with the call that it came from."""
+        if problem.place == "event" and problem.line is not None:
+            place = problem.line - (self._recorded - len(self._calls))
+            if 0 <= place < len(self._calls):
+                return f"{self._calls[place]}: field {problem.field}: {problem.problem}"
+        return f"logwitness: {problem}"
 
     def check(
         self,
@@ -89,7 +157,9 @@ class History:
                 source = open_run(self.path)
                 verdict = _judge(source, wanted, required, settings)
             except HistoryError as problem:
-                pytest.fail(f"logwitness: {problem}", pytrace=False)
+                self._refuse(self._named(problem))
+            if self._refused is not None:
+                pytest.fail(self._refused, pytrace=False)
             if verdict.exit_status:
                 pytest.fail(_explained(source, verdict, required), pytrace=False)
         return verdict
@@ -104,10 +174,20 @@ class History:
         """Finish the run directory."""
         from loghistory import HistoryError
 
+        problem = None
         try:
             self._recorder.close()
-        except HistoryError as problem:
-            pytest.fail(f"logwitness: {problem}", pytrace=False)
+        except HistoryError as found:
+            problem = self._named(found)
+        if problem is not None:
+            pytest.fail(problem, pytrace=False)
+
+
+def _unknown(what: str, word: object, known: Collection[str]) -> str:
+    """That there is no such kind or column, and which one may be meant."""
+    close = difflib.get_close_matches(str(word), known, 1)
+    meant = f"did you mean {close[0]}? " if close else ""
+    return f"there is no {what} {word!r}: {meant}the {what}s are {', '.join(sorted(known))}"
 
 
 def _judge(
@@ -164,7 +244,7 @@ def logwitness_history(request: pytest.FixtureRequest) -> Iterator[History]:
     """Records the history of this test, judges it when the test is over, and keeps it if the test fails."""
     settings = _settings(request.node.get_closest_marker(_MARK))
     path = _directory(request.config, request.node.nodeid)
-    history = History(path, request.node.nodeid, settings)
+    history = History(path, request.config.rootpath, request.node.nodeid, settings)
     _OPEN[request.node] = history
     try:
         yield history

@@ -19,6 +19,7 @@ from typing import Any
 import click
 
 from .engine.run import HOLDS, UNDECIDED, VIOLATED
+from .extras import not_installed
 
 STAGES = "logwitness.validators"
 RULES = "logwitness.rules"
@@ -121,8 +122,7 @@ def _run(name: str, rules: Path | None, seeds: int, say: Callable[[str], None]) 
         stage: Stage = point.load()
         yield from stage(rules, seeds, lambda text: say(f"{name}: {text}"))
     except ImportError as problem:
-        missing = f"the module {problem.name} is not installed" if problem.name else str(problem)
-        yield _undecided(name, "stage", f"not available: {missing}")
+        yield _undecided(name, "stage", f"not available: {not_installed(problem)}")
     except Exception as problem:  # the other stages have answers all the same
         said = " ".join(str(problem).split())
         yield _undecided(name, "stage", f"broke off: {type(problem).__name__}: {said}")

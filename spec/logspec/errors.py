@@ -14,4 +14,9 @@ def missing(problem: ModuleNotFoundError) -> str:
     """Return one sentence that names the module that is missing and the extra that brings it."""
     module = (problem.name or str(problem)).partition(".")[0]
     extra = _EXTRAS.get(module)
-    return f"the module {module} is not installed" + (f"; install logwitness[{extra}]" if extra else "")
+    return f"the module {module} is not installed" + (f": {install(extra)}" if extra else "")
+
+
+def install(extra: str) -> str:
+    """The command that installs an extra."""
+    return f"pip install 'logwitness[{extra}]'"

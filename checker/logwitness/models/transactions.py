@@ -23,9 +23,8 @@ import pyarrow as pa
 from loghistory import HistoryError, Kind
 from loghistory.errors import quote
 
-from ..checks import all_checks
 from ..checks.contract import Check, Outcome, Violation, outcome
-from .kafka import KEPT
+from .kafka import BY_ID, KEPT
 from .linearizable import LINEARIZABLE
 
 _IDS = (
@@ -40,8 +39,7 @@ _IDS = (
     "uncommitted-read",
     "stale-tail",
 )
-_BY_ID = {check.id: check for check in all_checks()}
-CHECKS: tuple[Check, ...] = (*(_BY_ID[id_] for id_ in _IDS), LINEARIZABLE)
+CHECKS: tuple[Check, ...] = (*(BY_ID[id_] for id_ in _IDS), LINEARIZABLE)
 _NEVER = 1 << 62
 
 
@@ -119,7 +117,7 @@ class TransactionHistory:
 
     @property
     def logs(self) -> int:
-        """Keys."""
+        """How many keys, each a list, were seen; at least 1."""
         return max(1, len(self._lists))
 
     def feed(self, batch: pa.RecordBatch) -> None:
@@ -141,7 +139,7 @@ class TransactionHistory:
                 self.answer(txn, op, seq, self._listed(shown, seq))
 
     def begin(self, op: int, process: int, seq: int) -> None:
-        """A transaction is invoked."""
+        """A transaction is invoked by a client, by event ``seq``."""
         self._open[op] = _Transaction(process, seq)
 
     def ask(self, op: int, part: int, f: str, log: str | None, seq: int, value: str) -> None:
@@ -150,7 +148,7 @@ class TransactionHistory:
             self._open[op].micro[part] = _Micro(f, log or "", seq, (value,) if f == "append" else ())
 
     def answer(self, op: int, part: int, seq: int, values: Sequence[str]) -> None:
-        """A part read these values."""
+        """A part of an open transaction read these values."""
         micro = self._open[op].micro.get(part) if op in self._open else None
         if micro is not None:
             micro.seq, micro.values = seq, tuple(values)
@@ -174,7 +172,7 @@ class TransactionHistory:
         raise HistoryError(self._name, seq, "text", f"{quote(text)} is no list", "[value ...]", place="seq")
 
     def finish(self) -> tuple[Outcome, ...]:
-        """Judge."""
+        """Judge all transactions together; one outcome for each of `CHECKS`."""
         self._all += self._open.values()
         self._open.clear()
         self._all.sort(key=lambda each: each.invoked)
@@ -403,9 +401,9 @@ class TransactionHistory:
         way = _way_back(after, start, left)
         told = [(self._all[node].invoked, why) for node, why in way if node < count]
         words = "".join(f" that of event {seq}, which {why}" for seq, why in told[1:])
-        sentence = f"No order of the {sum(there)} transactions explains every answer: that of event {told[0][0]} "
-        sentence += f"{told[0][1]}{words} the first."
-        self._report(LINEARIZABLE.id, None, sentence, *(seq for seq, _ in told))
+        reason = f"that of event {told[0][0]} {told[0][1]}{words} the first"
+        found = LINEARIZABLE.violation((seq for seq, _ in told), "transactions", count=sum(there), reason=reason)
+        self._report(LINEARIZABLE.id, None, found.sentence, *found.events)
 
     def _offset(self, micro: _Micro) -> int:
         if micro.f != "append":

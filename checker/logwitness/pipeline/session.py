@@ -23,6 +23,8 @@ from typing import TYPE_CHECKING
 
 from loghistory.errors import printable
 
+from ..extras import install
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -62,7 +64,7 @@ def broke_off(problem: Exception) -> str:
 def check_spark(command: str) -> None:
     """Raise `SparkProblem` unless pyspark is installed and a Java that can run it is found."""
     if importlib.util.find_spec("pyspark") is None:
-        raise SparkProblem(f"`logwitness {command}` needs Spark: install the extra, pip install 'logwitness[spark]'")
+        raise SparkProblem(f"`logwitness {command}` needs Spark, which is not installed: {install('spark')}")
     if "PYSPARK_GATEWAY_PORT" in os.environ:
         return  # spark-submit has started Java already
     home = os.environ.get("JAVA_HOME")

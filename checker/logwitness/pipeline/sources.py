@@ -67,7 +67,8 @@ class Pending(msgspec.Struct, frozen=True):
 
 def local_sources(place: Path, skipped: Callable[[Path], None]) -> Iterator[Source]:
     """The histories at a path of this machine, as ``logwitness check`` finds them. Raises `HistoryError`."""
-    for path in histories_in(Path(os.path.abspath(place)), skipped):  # noqa: PTH100 - links stay as they are named
+    absolute = Path(os.path.abspath(place))  # noqa: PTH100 - links stay as they are named
+    for path in histories_in(absolute, lambda each, why: skipped(each)):
         source = local_source(path)
         if source is not None:
             yield source

@@ -20,6 +20,7 @@ from .baseline import Baseline, read_baseline, write_baseline
 from .junit import junit
 from .results import History, Result, State, lines_at, shown, write_whole
 from .sarif import sarif
+from .totals import counted
 
 
 class Gate:
@@ -54,8 +55,12 @@ class Gate:
         if self._token is not None:
             click.echo(silence(self._token))
 
-    def judged(self, source: RunSource, verdict: RunVerdict) -> RunVerdict:
-        """Take the verdict on a history; the answer says in its exit status and notes what the baseline makes of it."""
+    def judged(self, source: RunSource, verdict: RunVerdict) -> tuple[RunVerdict, tuple[Result, ...]]:
+        """Take the verdict on a history.
+
+        The answer is the verdict, with an exit status and notes that say what the baseline makes of it, and what each
+        check means for the gate; checks that were required and not judged stand at the end.
+        """
         name = self._name(source.path, source.manifest.name if source.manifest else "")
         results = tuple(self._result(name, each) for each in (*verdict.checks, *self._missing(verdict.checks)))
         if self._record is not None:
@@ -67,7 +72,7 @@ class Gate:
             events = frozenset(seq for each in verdict.checks for v in each.violations for seq in v.events)
             rows, lines = events_at(source, events), lines_at(source, events)
             self._histories.append(History(name, source.events, results, None, verdict.notes, rows, lines))
-        return verdict
+        return verdict, results
 
     def unusable(self, path: Path, problem: HistoryError) -> None:
         """Take note of a history that cannot be read."""
@@ -126,11 +131,14 @@ class Gate:
         for result in results:
             outcome = result.outcome
             if result.state is State.KNOWN:
-                notes.append(f"{outcome.id}: known from the baseline, all {outcome.violated:,}.")
+                notes.append(f"{outcome.id}: {counted(outcome.violated, 'violation')}, known from the baseline.")
             elif result.state is State.FAILED:
                 new = len(outcome.violations) - len(result.known)
-                notes.append(f"{outcome.id}: {new:,} of the first {len(outcome.violations):,} are not in the baseline.")
+                kept = counted(len(outcome.violations), "violation")
+                notes.append(f"{outcome.id}: {new:,} of the first {kept} not in the baseline.")
                 if not new:
                     notes[-1] = f"{outcome.id}: {result.headline}."
-            notes += [f"{outcome.id}: gone since the baseline: {told}" for told in self._baseline.gone(name, outcome)]
+            notes += [
+                f"{outcome.id}: in the baseline, but not found: {told}" for told in self._baseline.gone(name, outcome)
+            ]
         return msgspec.structs.replace(verdict, exit_status=status, notes=tuple(notes))

@@ -1,7 +1,8 @@
-"""JUnit XML: one test suite a run, one test case a check; a failure is a violation, with the events that show it.
+"""JUnit XML: a test suite for each history, a test case for each check; a violation is a failure, with its events.
 
-What makes the exit status differ from 0 is a failure or an error here, and nothing else is: undecided, unreadable and
-"nothing was judged" are errors, unexercised and known from the baseline are skipped.
+There is a failure or an error exactly where the exit status is not 0: undecided, unreadable and "nothing was judged"
+are errors; unexercised and known from the baseline are skipped. Notes, and the facts that could not be judged, are the
+output of the suite.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from xml.etree import ElementTree
 from loghistory.errors import printable
 
 from .results import IDLE_PROBLEM, History, Result, State
+from .totals import counted
 
 _COUNTED = ("failure", "error", "skipped")
 
@@ -45,8 +47,10 @@ def _suite(root: ElementTree.Element, history: History) -> None:
         _result(_case(suite, name, result.outcome.id), history, result)
     if history.idle:
         _wrong(_case(suite, name, "exercised"), "error", "unexercised", IDLE_PROBLEM)
-    if history.notes:
-        ElementTree.SubElement(suite, "system-out").text = "\n".join(map(printable, history.notes))
+    unjudged = [(each.outcome.id, each.outcome.unjudged) for each in history.results if each.outcome.unjudged]
+    told = [*history.notes, *(f"{id_}: {counted(number, 'fact')} could not be judged." for id_, number in unjudged)]
+    if told:
+        ElementTree.SubElement(suite, "system-out").text = "\n".join(map(printable, told))
 
 
 def _case(suite: ElementTree.Element, run: str, name: str) -> ElementTree.Element:

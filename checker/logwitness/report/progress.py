@@ -10,6 +10,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from loghistory import RunSource
 
+from ..checks.kernel import available
+from ..extras import install
+
 _LONG = 2_000_000
 _LONG_BYTES = 100 << 20
 
@@ -25,5 +28,6 @@ def progress_of(source: RunSource) -> Iterator[Callable[[int], None] | None]:
         return
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task(f"judging {source.path.name}", total=events or None)
+        slow = "" if available() else f" (faster with {install('fast')})"
+        task = bar.add_task(f"judging {source.path.name}{slow}", total=events or None)
         yield lambda done: bar.update(task, completed=done)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from quorumlog.quorum import NOTHING, is_quorum
 from quorumlog.raft.events import (
     Accepted,
     AppendRequested,
@@ -26,7 +27,7 @@ from quorumlog.raft.events import (
 from quorumlog.raft.follower import Follower
 from quorumlog.raft.messages import AppendEntries, AppendReply, Heartbeat, HeartbeatReply, StartAt
 from quorumlog.raft.progress import Progress
-from quorumlog.raft.rules import ACKS_ALL, NOTHING, PENDING, Rules
+from quorumlog.raft.rules import ACKS_ALL, PENDING, Rules
 from quorumlog.raft.rules import SUCCESS as RULE_SUCCESS
 from quorumlog.raft.state import Configuration, Restored
 from quorumlog.storage.batch import BatchKind, RecordBatch
@@ -45,7 +46,7 @@ class _Pending:
 
 @dataclass(slots=True)
 class _Barrier:
-    """A linearizable read of the end: waits for ``target`` to commit and for a majority to confirm the leader after
+    """A linearizable read of the end: waits for ``target`` to commit and for a quorum to confirm the leader after
     it."""
 
     request: int
@@ -54,12 +55,19 @@ class _Barrier:
 
 
 class Leader(Follower):
-    """The sending side of replication."""
+    """The sending side of replication.
+
+    ``durable_on``, ``replicated_on``: up to where each node holds this log as far as the leader knows, on disk or at
+    all; its own offsets are among them. Of another node one reply alone showed it; ``replicated_on`` comes down again
+    when a later reply tells that the node lost what was not on disk.
+    """
 
     def __init__(self, configuration: Configuration, restored: Restored, rules: Rules) -> None:
         super().__init__(configuration, restored, rules)
         self.progress: dict[int, Progress] = {}
-        self.last_quorum = NOTHING  # offset of the last append that required a flush, LQ
+        self.durable_on: dict[int, int] = {}
+        self.replicated_on: dict[int, int] = {}
+        self.last_quorum_write = NOTHING  # offset of the last append that required a flush, LQ
         self._last_required = False
         self._queue: list[AppendRequested] = []
         self._draining = False
@@ -70,17 +78,18 @@ class Leader(Follower):
 
     def _become_leader(self) -> None:
         """Begin the term with a configuration batch; nothing is served before an entry of this term is committed."""
-        self.progress = {peer: Progress(self.index.dirty) for peer in self.configuration.peers}
-        self.last_quorum = self.flushed
+        self.progress = {peer: Progress(self.index.dirty) for peer in self.voters.members if peer != self.node}
+        self.durable_on = dict.fromkeys(self.progress, NOTHING)
+        self.replicated_on = dict.fromkeys(self.progress, NOTHING)
+        self.last_quorum_write = self.flushed
         self._effects.append(CancelTimer(Timer.ELECTION))
-        payload = ",".join(str(voter) for voter in self.configuration.voters).encode()
         configuration = RecordBatch(
             base_offset=self.index.dirty + 1,
             term=self.term,
             kind=BatchKind.CONFIGURATION,
             record_count=1,
             acks=ACKS_ALL,
-            payload=payload,
+            payload=str(self.voters).encode(),
         )
         self._round((configuration,), required=True)
         self._heartbeat_timer_fired()
@@ -160,10 +169,10 @@ class Leader(Follower):
         previous_term = self.index.term(previous)
         self._append(batches)
         if required:
-            self.last_quorum = self.index.dirty
+            self.last_quorum_write = self.index.dirty
         self._last_required = required
-        self.upper_bound = self.rules.visibility_on_append(
-            self.upper_bound, self.commit, self.last_quorum, self.index.dirty
+        self.visibility_upper_bound = self.rules.visibility_on_append(
+            self.visibility_upper_bound, self.commit, self.last_quorum_write, self.index.dirty
         )
         for peer, follower in self.progress.items():
             if (
@@ -204,21 +213,19 @@ class Leader(Follower):
 
     def _replicated(self) -> None:
         """Recompute MRI, commit index and what is visible; then see which requests are answered by that."""
-        rules, followers = self.rules, self.progress.values()
-        majority = rules.majority_replicated(
-            self.majority,
-            self.index.dirty,
-            [f.replicated for f in followers],
-        )
-        if rules.may_count_replicated(self.index.term(majority), self.term):
-            self.majority = majority
-        candidate = rules.commit_candidate(self.flushed, [f.durable for f in followers])
+        rules = self.rules
+        self.durable_on[self.node] = self.flushed
+        self.replicated_on[self.node] = self.index.dirty
+        majority = rules.majority_replicated(self.voters, self.replicated_on, self.majority_replicated)
+        if majority != self.majority_replicated and rules.may_count_replicated(self.index.term(majority), self.term):
+            self.majority_replicated = majority
+        candidate = rules.commit_candidate(self.voters, self.durable_on, self.flushed)
         if rules.may_commit(candidate, self.commit, self.index.term(candidate), self.term):
             self._set_commit(candidate)
-            self.upper_bound = rules.visibility_on_commit(
-                self.upper_bound, self.majority, self.commit, self.last_quorum
+            self.visibility_upper_bound = rules.visibility_on_commit(
+                self.visibility_upper_bound, self.majority_replicated, self.commit, self.last_quorum_write
             )
-            self.majority = max(self.majority, self.commit)
+            self.majority_replicated = max(self.majority_replicated, self.commit)
         self._show_visible()
         self._resolve()
 
@@ -236,7 +243,7 @@ class Leader(Follower):
             here = self.index.term(wait.last_offset)
             if wait.cached:
                 outcome = self.rules.resolve_write_cached(
-                    wait.last_offset, wait.term, here, self.majority, self.commit, term_at_commit
+                    wait.last_offset, wait.term, here, self.majority_replicated, self.commit, term_at_commit
                 )
             else:
                 outcome = self.rules.resolve_quorum_ack(wait.last_offset, wait.term, here, self.commit, term_at_commit)
@@ -268,15 +275,16 @@ class Leader(Follower):
             follower.in_flight = max(0, follower.in_flight - 1)
         # All from one reply: the offsets of one and the match of another may belong to two different logs.
         # What is durable and equal stays so for the whole term, so an overtaken reply counts for that as well.
-        durable = self.rules.replicated_flushed(reply.dirty, reply.flushed, reply.match)
-        follower.durable = max(follower.durable, durable)
-        follower.replicated = max(follower.replicated, durable)
+        durable = max(self.durable_on[sender], self.rules.replicated_flushed(reply.dirty, reply.flushed, reply.match))
+        known = max(self.replicated_on[sender], durable)
+        self.durable_on[sender] = durable
+        self.replicated_on[sender] = known
         if not self.rules.reply_is_current(reply.sequence, follower.last_reply):
             self._replicated()
             return None
         replicated = self.rules.replicated_dirty(reply.dirty, reply.flushed, reply.match)
         # A follower that lost power may have less than it said before; only what is durable cannot be taken back.
-        follower.replicated = max(follower.durable, min(max(follower.replicated, replicated), reply.dirty))
+        self.replicated_on[sender] = max(durable, min(max(known, replicated), reply.dirty))
         follower.last_reply = reply.sequence
         follower.dirty = reply.dirty
         follower.flushed = reply.flushed
@@ -433,8 +441,8 @@ class Leader(Follower):
             return
         still = []
         for barrier in self._barriers:
-            confirmed = 1 + sum(self.progress[peer].last_reply > asked for peer, asked in barrier.asked.items())
-            if confirmed >= self.configuration.majority and self.commit >= barrier.target:
+            confirmed = [peer for peer, asked in barrier.asked.items() if self.progress[peer].last_reply > asked]
+            if self.commit >= barrier.target and is_quorum(self.voters, (self.node, *confirmed)):
                 self._effects.append(
                     Resolved(barrier.request, Outcome.SUCCESS, barrier.target, barrier.target, self.term)
                 )

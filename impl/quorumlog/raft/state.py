@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from quorumlog.quorum import NOTHING, Voters
 from quorumlog.raft.events import (
     Append,
     CancelTimer,
@@ -28,17 +29,20 @@ from quorumlog.raft.events import (
 )
 from quorumlog.raft.index import LogIndex
 from quorumlog.raft.messages import AnyMessage
-from quorumlog.raft.rules import NOBODY, NOTHING, Rules
+from quorumlog.raft.rules import NOBODY, Rules
 from quorumlog.storage.batch import BatchKind, RecordBatch
 
 MILLISECOND = 1_000_000
 
 
 class Configuration(msgspec.Struct, frozen=True):
-    """A replica's place in its group and its limits. Times in nanoseconds, sizes in bytes."""
+    """A replica's place in its group and its limits. Times in nanoseconds, sizes in bytes.
+
+    ``voters``: the group that the replica begins with.
+    """
 
     node: int
-    voters: tuple[int, ...]
+    voters: Voters
     election_timeout: int = 1500 * MILLISECOND
     election_jitter: int = 1500 * MILLISECOND
     heartbeat_interval: int = 150 * MILLISECOND
@@ -49,16 +53,6 @@ class Configuration(msgspec.Struct, frozen=True):
     max_in_flight: int = 16
     round_bytes: int = 1 << 20
     write_caching: bool = False
-
-    @property
-    def majority(self) -> int:
-        """How many voters make a quorum."""
-        return len(self.voters) // 2 + 1
-
-    @property
-    def peers(self) -> tuple[int, ...]:
-        """The voters without this one."""
-        return tuple(voter for voter in self.voters if voter != self.node)
 
 
 @dataclass(slots=True)
@@ -86,6 +80,7 @@ class Replica:
         self.configuration = configuration
         self.rules = rules
         self.node = configuration.node
+        self.voters = configuration.voters  # in force here
         self.now = 0
         self.index = restored.index
         self.term = max(restored.term, self.index.last_term)
@@ -94,8 +89,8 @@ class Replica:
         self.leader = NOBODY
         self.flushed = self.index.dirty
         self.commit = self.index.start - 1  # only what is committed is ever trimmed
-        self.majority = self.commit  # majority replicated index, MRI
-        self.upper_bound = self.commit  # visibility upper bound, UB
+        self.majority_replicated = self.commit  # majority replicated index, MRI
+        self.visibility_upper_bound = self.commit  # visibility upper bound, UB
         self.visible = self.commit
         self.truncations = 0
         self._effects: list[Effect] = []
@@ -186,8 +181,8 @@ class Replica:
         last = self.index.dirty  # whole batches go, so it may end well before the offset
         self.flushed = min(self.flushed, last)
         self._flush_target = min(self._flush_target, last)
-        self.majority = min(self.majority, last)
-        self.upper_bound = min(self.upper_bound, last)
+        self.majority_replicated = min(self.majority_replicated, last)
+        self.visibility_upper_bound = min(self.visibility_upper_bound, last)
         self.visible = min(self.visible, last)
         self.note("truncate", offset=last + 1)
 
@@ -210,7 +205,7 @@ class Replica:
         self.index = LogIndex(start, start_term)
         self.truncations += 1
         self.flushed = self._flush_target = start - 1
-        self.majority = self.upper_bound = start - 1
+        self.majority_replicated = self.visibility_upper_bound = start - 1
         self.commit = max(self.commit, start - 1)
         self.visible = start - 1
         self.note("trim", offset=start)
@@ -271,7 +266,7 @@ class Replica:
         return True
 
     def _show_visible(self) -> None:
-        visible = min(self.majority, self.upper_bound)
+        visible = min(self.majority_replicated, self.visibility_upper_bound)
         if visible != self.visible:
             self.visible = visible
             self.note("visible")

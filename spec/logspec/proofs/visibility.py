@@ -25,6 +25,7 @@ from logspec.proofs import one_term
 from logspec.proofs.claims import Claim, Proof, Rules, Twin
 from logspec.proofs.one_term import BEFORE, SIZES, State, Step, leader
 from logspec.proofs.pictures import table
+from logspec.proofs.quorums import Voters
 from logspec.proofs.vocabulary import Formula, Index, Node, Offset, forall, implies, member
 from logspec.symbolic import Executor
 
@@ -53,7 +54,7 @@ def majority_invariants(s: State) -> dict[str, Formula]:
         "majority-was-counted": forall(
             Index, Node, lambda j, m: implies(s.majority(j), member(m, s.majority_quorum(j)), s.replicated(m, j))
         ),
-        "visible-is-on-a-majority": forall(
+        "visible-on-majority": forall(
             Index,
             Node,
             lambda j, m: implies(s.majority(j), member(m, s.majority_quorum(j)), j != Offset.least, s.same(m, j)),
@@ -124,15 +125,9 @@ def bound_invariants(b: Bound, *, leads: bool) -> dict[str, Formula]:
     offset = z3.Int("o")
     waiting = z3.And(b.waits(offset), offset > b.committed, offset <= b.dirty)
     found = {
-        "nothing-beyond-dirty": z3.And(
-            b.dirty >= -1,
-            b.majority >= -1,
-            b.upper >= -1,
-            b.majority <= b.dirty,
-            b.upper <= b.dirty,
-            b.commit <= b.dirty,
-        ),
-        "known-commit-is-a-commit": z3.And(b.commit <= b.committed, b.commit >= -1),
+        "nothing-is-below-the-log": z3.And(b.dirty >= -1, b.majority >= -1, b.upper >= -1),
+        "visible-within-dirty": z3.And(b.majority <= b.dirty, b.upper <= b.dirty),
+        "known-commit-is-a-commit": z3.And(b.commit <= b.committed, b.commit >= -1, b.commit <= b.dirty),
         "pending-is-beyond-the-bound": z3.ForAll([offset], z3.Implies(waiting, b.upper < offset)),
         "pending-not-visible": z3.ForAll([offset], z3.Implies(waiting, b.visible() < offset)),
     }
@@ -170,9 +165,10 @@ def advance_commit(b: Bound, rules: Rules) -> tuple[Formula, Bound]:
 
 def raise_majority_index(b: Bound, rules: Rules) -> tuple[Formula, Bound]:
     """MRI rises because followers replied; three nodes stand for all (for more see the proof ``rules``)."""
-    followers = list(z3.Ints("first second"))
-    majority = _RUN.call(rules.majority_replicated, b.majority, b.dirty, followers)
-    return z3.And([z3.And(held >= -1, held <= b.dirty) for held in followers]), replace(b, majority=majority)
+    first, second = z3.Ints("first second")
+    replicated = {0: b.dirty, 1: first, 2: second}
+    majority = _RUN.call(rules.majority_replicated, Voters((0, 1, 2)), replicated, b.majority)
+    return z3.And([z3.And(held >= -1, held <= b.dirty) for held in (first, second)]), replace(b, majority=majority)
 
 
 def become_leader(b: Bound, rules: Rules) -> tuple[Formula, Bound]:
@@ -281,7 +277,7 @@ PROOF = Proof(
             "visible-uses-dirty",
             "the leader's dirty offset is taken for the majority index",
             "majority/raise-majority",
-            "visible-is-on-a-majority",
+            "visible-on-majority",
             without=frozenset({"a-quorum-for-the-majority-index"}),
         ),
         Twin(
@@ -302,7 +298,7 @@ PROOF = Proof(
             "follower-visible-unbounded",
             "a follower shows what its leader shows, though its own log is shorter",
             "bound/follow",
-            "nothing-beyond-dirty",
+            "visible-within-dirty",
             {"follower_visible": lambda leader_visible, dirty, verified: leader_visible},
         ),
     ),
