@@ -38,6 +38,7 @@ class _Commands(click.Group):
     """Ends with status 2 and the error's one line where a history is bad."""
 
     def invoke(self, ctx: click.Context) -> Any:  # noqa: ANN401
+        """Run the subcommand; a `HistoryError` becomes click's error with exit status 2."""
         try:
             return super().invoke(ctx)
         except HistoryError as error:

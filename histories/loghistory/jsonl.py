@@ -6,7 +6,7 @@ bytes. A reader takes any order and white space, but no repeated key and nothing
 
 A block of lines is decoded at once. Repeated keys are found by counting quotation marks: an object of flat values with
 k keys and s strings has 2(k + s) of them if none is escaped, so a line with more than its decoded event explains is
-looked at closely, and only such a line. The same count tells whether a block has columns that the one before had not.
+looked at closely, and only such a line. The same count shows whether a block has columns that the one before lacked.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ _NEW_LINE, _QUOTE, _BACKSLASH = b'\n"\\'
 
 
 def encode(rows: Iterable[Row]) -> bytes:
-    """The lines of some rows."""
+    """The lines of some rows, each with its line end: one JSON object a row, columns that are null left out."""
     return _encoder.encode_lines(starmap(Event, rows))
 
 

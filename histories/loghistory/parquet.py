@@ -217,7 +217,7 @@ def _group(
 
 
 def _validate(column: pa.Array) -> None:
-    """Raise `pa.ArrowInvalid` if a column is not what it says. The usual column of words is told at a glance."""
+    """Raise `pa.ArrowInvalid` if a column is not what it says. Of a column of words the codes are enough."""
     if pa.types.is_dictionary(column.type) and len(column):
         indices = slots(column.indices)
         if indices.min() >= 0 and indices.max() < len(column.dictionary):

@@ -53,7 +53,7 @@ class RunSink:
         self._tally = Tally()
 
     def write(self, rows: Sequence[Row], batch: pa.RecordBatch) -> None:
-        """Write the events."""
+        """Write the events to the file and count them for the manifest. Raises OSError."""
         self._tally.add(batch)
         self._stream.write(rows, batch)
 

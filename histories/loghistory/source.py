@@ -223,16 +223,16 @@ def format_of(path: Path) -> Format | ForeignFormat:
     What nothing is known of counts as JSON Lines: reading it says what is wrong. Raises `HistoryError` if the file
     cannot be read, or has to be unpacked first.
     """
-    return _told(path)[0]
+    return _recognised(path)[0]
 
 
 def is_history(path: Path) -> bool:
     """Whether a file begins like a history, of whatever format. Raises `HistoryError` as `format_of` does."""
-    return _told(path)[1]
+    return _recognised(path)[1]
 
 
-def _told(path: Path) -> tuple[Format | ForeignFormat, bool]:
-    """The format of a file, and whether its first bytes tell it."""
+def _recognised(path: Path) -> tuple[Format | ForeignFormat, bool]:
+    """The format of a file, and whether its first bytes show it to be a history."""
     start = _first_bytes(path)
     if start.startswith(parquet.MAGIC):
         return Format.PARQUET, True

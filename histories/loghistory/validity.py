@@ -166,6 +166,7 @@ def _unknown_kind(row: int, word: Any) -> Flaw:  # noqa: ANN401
 
 def _missing(name: str, batch: pa.RecordBatch) -> Callable[[int], Flaw]:
     def flaw(row: int) -> Flaw:
+        """What is wrong with the event in this row: it lacks the column."""
         kind = batch.column("kind")[row].as_py() if "kind" in batch.schema.names else None
         subject = f"{_article(kind)} {kind} event" if kind else "every event"
         return Flaw(row, Reason.MISSING_FIELD, name, f"{subject} must carry it", f"add {quote(name)}")
@@ -196,7 +197,7 @@ def _ranges(batch: pa.RecordBatch, names: set[str], codes: npt.NDArray[np.int8] 
         return
     first, last = slots(batch.column("offset")), slots(batch.column("last_offset"))
     given = valid(batch.column("last_offset"))
-    # Whole batches of ordinary events are told at once, whatever stands where there is no offset.
+    # A whole batch of ordinary events is passed at once, whatever stands where there is no offset.
     width = (last - first) * given
     if first.min() >= 0 and width.min() >= 0 and width.max() < MAX_BATCH_OFFSETS:
         return
@@ -232,16 +233,18 @@ def _ranges(batch: pa.RecordBatch, names: set[str], codes: npt.NDArray[np.int8] 
 
 
 def _below(batch: pa.RecordBatch, names: set[str], codes: npt.NDArray[np.int8]) -> Iterator[_Rule]:
-    """Entries are at offsets from 0 on; the answer to an append may tell none."""
+    """Entries are at offsets from 0 on; the answer to an append may carry none."""
     first = slots(batch.column("offset"))
     if first.min() >= 0:
         return
-    untold = (codes == _OK) & (first == UNKNOWN_OFFSET)
-    if "f" in names and untold.any():
-        untold &= coded(batch.column("f"), lambda word: int(word == Operation.APPEND), 0, np.int8) == 1
-    below = valid(batch.column("offset")) & _BATCHES[codes] & (first < 0) & ~untold
+    unknown_offset = (codes == _OK) & (first == UNKNOWN_OFFSET)
+    if "f" in names and unknown_offset.any():
+        unknown_offset &= coded(batch.column("f"), lambda word: int(word == Operation.APPEND), 0, np.int8) == 1
+    below = valid(batch.column("offset")) & _BATCHES[codes] & (first < 0) & ~unknown_offset
     if below.any():
-        remedy = f"offsets count from 0; leave it out where none was told, or {UNKNOWN_OFFSET} in the ok of an append"
+        remedy = (
+            f"offsets count from 0; leave out one that is not known, or give {UNKNOWN_OFFSET} in the ok of an append"
+        )
         yield _Rule(below, lambda row: Flaw(row, Reason.OUT_OF_RANGE, "offset", f"{first[row]} is no offset", remedy))
 
 

@@ -33,7 +33,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class EventKind:
-    """One kind of event."""
+    """One kind of event: its word, its meaning, and which columns it carries."""
 
     word: str
     """Its name, as column ``kind`` holds it."""

@@ -46,7 +46,7 @@ class Digested:
         self.closed = False
 
     def write(self, data: bytes) -> int:
-        """Write all of the data."""
+        """Write all of the data; returns the number of its bytes. Raises OSError."""
         self._file.write(data)
         self._hash.update(data)
         size = memoryview(data).nbytes
@@ -54,19 +54,19 @@ class Digested:
         return size
 
     def writable(self) -> bool:
-        """True; asked for by pyarrow."""
+        """True: pyarrow asks before it writes."""
         return True
 
     def readable(self) -> bool:
-        """False."""
+        """False: what was written is not read back."""
         return False
 
     def seekable(self) -> bool:
-        """False."""
+        """False: the digest is of bytes written in order."""
         return False
 
     def tell(self) -> int:
-        """Bytes written so far."""
+        """Position in the file: the number of bytes written so far."""
         return self.size
 
     def flush(self) -> None:
@@ -88,17 +88,17 @@ class LineWriter(Protocol):
     regular: bool
 
     def write(self, rows: Sequence[Row]) -> None:
-        """Add events."""
+        """Add events, given as rows of the schema. Raises OSError."""
 
     def flush(self) -> None:
         """Hand all events so far to the operating system."""
 
     def close(self) -> None:
-        """Write what is left."""
+        """Write what is held back. The file stays open."""
 
 
 class JsonLinesWriter:
-    """JSON Lines."""
+    """Streams JSON Lines: the header at once, then a line an event."""
 
     regular = True
 
@@ -107,7 +107,7 @@ class JsonLinesWriter:
         file.write(jsonl.header(version))
 
     def write(self, rows: Sequence[Row]) -> None:
-        """Add events."""
+        """Write the events, a line each. Raises OSError."""
         self._file.write(jsonl.encode(rows))
 
     def flush(self) -> None:
@@ -134,7 +134,7 @@ class ZstdWriter:
         self.regular = True
 
     def write(self, rows: Sequence[Row]) -> None:
-        """Add events."""
+        """Write every frame that is full, hold back the rest. Raises OSError."""
         self._held += rows
         while len(self._held) >= zstd.FRAME_EVENTS:
             self._frame(zstd.FRAME_EVENTS)
@@ -147,7 +147,7 @@ class ZstdWriter:
         self._file.flush()
 
     def close(self) -> None:
-        """Write the last frame."""
+        """Write the last frame, shorter than the others; the header alone if there was no event."""
         if self._held or self._first:
             self._frame(len(self._held))
         self._file.flush()

@@ -50,10 +50,7 @@ def stub() -> str:
 
 
 def event_method() -> str:
-    """`Recorder.event`: a parameter for each column, and their values in the order of the schema.
-
-    Written out, because an event that passes through a dictionary takes three times as long.
-    """
+    """`Recorder.event`: a parameter for each column, and their values in the order of the schema."""
     lines = [
         "    def event(",
         "        self,",
@@ -67,6 +64,8 @@ def event_method() -> str:
         "        ``kind`` is a word of `loghistory.Kind`, ``time`` in nanoseconds; the others are the columns of",
         "        `loghistory.COLUMNS`. README.md says what each kind carries. An unknown kind is a `ValueError`, an",
         "        unknown column a `TypeError`.",
+        "",
+        "        One parameter for each column: an event that passed through a dictionary took three times as long.",
         '        """',
         "        if kind not in _KINDS:",
         "            raise ValueError(f\"unknown kind {kind!r}; the kinds are {', '.join(Kind)}\")",

@@ -9,7 +9,7 @@ from .log import STATE
 
 
 class Role(StrEnum):
-    """Column ``role``."""
+    """Words of the column ``role``: what a node is in its term."""
 
     LEADER = "leader"
     FOLLOWER = "follower"

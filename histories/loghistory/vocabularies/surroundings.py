@@ -17,7 +17,7 @@ class FaultWord(StrEnum):
 
 
 class Phase(StrEnum):
-    """Column ``f`` of a phase."""
+    """Words of the column ``f`` of a phase: the sections of a run."""
 
     LOAD = "load"
     HEAL = "heal"
