@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 import click
 
 from .commands import check_command, checks_command
+from .explain.command import explain_command
 from .extras import not_installed
 from .start import INTERRUPTED, Loading
 
@@ -122,3 +123,4 @@ def main() -> None:
 
 main.add_command(check_command)
 main.add_command(checks_command)
+main.add_command(explain_command)

@@ -11,14 +11,14 @@ from click.testing import CliRunner
 from logspec.catalogue import CELLS, Cell, Known, Lack, catalogue, problems, read_catalogue, render
 from logspec.errors import SpecError
 from logwitness.checks import all_checks
-from quorumlog.mutants.raft import MUTANTS
+from quorumlog.raft.mutants import MUTANTS
 
 PAGE = Path(__file__).parents[2] / "docs" / "catalogue.md"
-ROW = "{id: a, protocol: raft, says: b, section: [c], tla: [d], proof: [e], checks: [f], mutants: [g]}"
+ROW = "{id: a, protocol: raft, says: b, source: [c], tla: [d], proof: [e], checks: [f], mutants: [g]}"
 
 
 def known() -> Known:
-    return Known([check.id for check in all_checks()], {mutant.id: mutant.checks for mutant in MUTANTS})
+    return Known([check.id for check in all_checks()], {mutant.id: mutant.checks for mutant in MUTANTS.values()})
 
 
 def test_every_cell_resolves_and_nothing_is_left_out() -> None:

@@ -11,9 +11,9 @@ from logspec.proofs import PROOFS, prove
 from logspec.proofs.claims import Claim, Proof, Twin, check, run
 from logspec.proofs.raft_safety import RUNS
 from logspec.proofs.raft_state import STEPS
-from quorumlog.mutants.mutant import Mutant
-from quorumlog.mutants.raft import MUTANTS
+from quorumlog.protocol import Mutant
 from quorumlog.quorum import Voters
+from quorumlog.raft.mutants import MUTANTS
 from quorumlog.raft.rules import REFERENCE, Rules
 from quorumlog.raft.state import Configuration, Restored
 
@@ -72,7 +72,7 @@ def _rules_of(mutant: Mutant) -> Rules:
     return mutant.make_core(Configuration(0, Voters((0, 1, 2))), Restored()).rules
 
 
-RULE_MUTANTS = [mutant for mutant in MUTANTS if mutant.id in MUTANTS_BY_PROOF and _rules_of(mutant).changed()]
+RULE_MUTANTS = [mutant for mutant in MUTANTS.values() if mutant.id in MUTANTS_BY_PROOF and _rules_of(mutant).changed()]
 
 
 def _twin_of(mutant: Mutant) -> tuple[Proof, Twin]:

@@ -13,31 +13,35 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from loghistory import MemorySink, Recorder
 from quorumlog.durations import MILLISECOND, SECOND
 from quorumlog.faults import KINDS, Fault
+from quorumlog.protocol import every, load
+from quorumlog.raft.protocol import PROTOCOL
+from quorumlog.raft.settings import SETTINGS, RaftConfiguration
+from quorumlog.raft.simulated import RaftCluster
 from quorumlog.simulation.configuration import (
-    ClusterConfiguration,
     ConfigurationError,
     configuration_from_json,
     configuration_to_json,
 )
-from quorumlog.simulation.runs import simulate
-from quorumlog.simulation.settings import SETTINGS
 
-QUIET = ClusterConfiguration(duration=SECOND, plan=())
+QUIET = RaftConfiguration(duration=SECOND, plan=())
 
 PROGRAM = """
 import hashlib, sys
 from pathlib import Path
-from quorumlog.simulation.runs import simulate, save_run
-from quorumlog.simulation.settings import SETTINGS
-table, _ = simulate(5, SETTINGS[sys.argv[1]])
-save_run(Path(sys.argv[2]), table, seed=5, configuration=SETTINGS[sys.argv[1]])
+from quorumlog.raft.protocol import PROTOCOL
+from quorumlog.simulation.runs import made_by, save_run
+from quorumlog.raft.protocol import PROTOCOL
+from quorumlog.raft.settings import SETTINGS
+table, _ = PROTOCOL.simulate(5, SETTINGS[sys.argv[1]])
+save_run(Path(sys.argv[2]), table, made_by("raft", 5, SETTINGS[sys.argv[1]]))
 """
 
 
-def rows(configuration: ClusterConfiguration, seed: int = 1) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = simulate(seed, configuration)[0].to_pylist()
+def rows(configuration: RaftConfiguration, seed: int = 1) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = PROTOCOL.simulate(seed, configuration)[0].to_pylist()
     return found
 
 
@@ -69,7 +73,8 @@ def test_another_seed_gives_another_run() -> None:
 @pytest.mark.parametrize("setting", SETTINGS)
 def test_a_configuration_survives_json(setting: str) -> None:
     configuration = replace(SETTINGS[setting], plan=(Fault(1, "loss", ("leader", 2), 7, {"probability": 0.25}),))
-    assert configuration_from_json(json.loads(json.dumps(configuration_to_json(configuration)))) == configuration
+    plain = json.loads(json.dumps(configuration_to_json(configuration)))
+    assert configuration_from_json(plain, RaftConfiguration) == configuration
 
 
 @pytest.mark.parametrize(
@@ -85,12 +90,12 @@ def test_a_configuration_survives_json(setting: str) -> None:
 )
 def test_a_bad_configuration_is_refused_in_one_line(plain: dict[str, Any], said: str) -> None:
     with pytest.raises(ConfigurationError, match=said) as caught:
-        configuration_from_json(plain)
+        configuration_from_json(plain, RaftConfiguration)
     assert "\n" not in str(caught.value)
 
 
 def test_a_quiet_run_has_one_leader_and_hardly_a_failure() -> None:
-    _, outcome = simulate(3, QUIET)
+    _, outcome = PROTOCOL.simulate(3, QUIET)
     counts = outcome.counts
     assert outcome.converged
     assert counts["leader"] == 1
@@ -103,7 +108,7 @@ def test_a_quiet_run_has_one_leader_and_hardly_a_failure() -> None:
 @pytest.mark.parametrize("name", KINDS)
 def test_every_fault_is_recorded_ended_and_survived(name: str) -> None:
     plan = (Fault(300 * MILLISECOND, name, ("leader",), 400 * MILLISECOND),)
-    table, outcome = simulate(4, replace(QUIET, plan=plan))
+    table, outcome = PROTOCOL.simulate(4, replace(QUIET, plan=plan))
     events = table.to_pylist()
     assert outcome.converged
     seen = Counter((event["kind"], event["f"]) for event in events)
@@ -159,3 +164,32 @@ def test_messages_are_recorded_on_demand() -> None:
     assert received
     assert all(sent[e["message"]]["seq"] < e["seq"] and sent[e["message"]]["node"] == e["peer"] for e in received)
     assert "AppendEntries" in {e["f"] for e in received}
+
+
+def test_words_name_nodes_by_the_leader_and_by_the_last_one_while_there_is_none() -> None:
+    cluster = RaftCluster(2, replace(QUIET, nodes=5), Recorder(MemorySink()))
+    cluster.start()
+    cluster.advance(SECOND)
+    leader = cluster.leader()
+    assert leader is not None
+    ring = [(leader.number + step) % 5 for step in range(5)]
+    meant = {"leader": 1, "minority": 2, "majority": 3, "all": 5}
+    for _ in range(2):
+        assert {word: list(cluster.faults.resolve(word)) for word in meant} == {w: ring[:n] for w, n in meant.items()}
+        assert list(cluster.faults.resolve("follower")) == ring[1:2]
+        assert list(cluster.faults.resolve("followers")) == ring[1:]
+        assert list(cluster.faults.resolve(4)) == [4]
+        for node in cluster.nodes:
+            node.kill()
+        assert cluster.leader() is None
+
+
+def test_every_protocol_is_found_with_what_it_names() -> None:
+    for protocol in every():
+        assert load(protocol.name) is protocol
+        for mutant in protocol.mutants.values():
+            assert mutant.setting in protocol.settings
+        assert all(isinstance(setting, protocol.configuration) for setting in protocol.settings.values())
+        assert protocol.scenarios is None or protocol.scenarios.is_file()
+        if protocol.real is not None:
+            assert protocol.load_real().name == protocol.name

@@ -20,6 +20,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from quorumlog.events import CoreFactory
 from quorumlog.quorum import Voters
 from quorumlog.raft.core import RaftCore
 from quorumlog.raft.events import Append as AppendEffect
@@ -54,7 +55,6 @@ from quorumlog.raft.messages import (
 )
 from quorumlog.raft.rules import NOBODY
 from quorumlog.raft.state import Configuration, Restored
-from quorumlog.simulation.raft_node import CoreFactory
 from quorumlog.storage.batch import BatchKind, RecordBatch
 
 Choose = Callable[[int], int]

@@ -24,10 +24,13 @@ from logspec.places import spec_directory
 from logspec.tlavalue import parse_state
 from logspec.tlc import run_tlc
 from logspec.toolchain import find_toolchain
-from quorumlog.mutants import MUTANTS, Mutant
+from quorumlog.events import CoreFactory
+from quorumlog.protocol import Mutant
 from quorumlog.raft.core import RaftCore
-from quorumlog.simulation.raft_node import CoreFactory
+from quorumlog.raft.mutants import MUTANTS
 
+pytestmark = pytest.mark.xdist_group("walks")
+"""One process makes the walks for all."""
 SEED = 11
 
 
@@ -79,6 +82,7 @@ def walks(kind: Kind, seed: int = SEED) -> list[list[State]]:
             extra_modules={"CoreWalk": text},
             workers=1,
             coverage=False,
+            brief=True,
             arguments=[
                 "-simulate",
                 f"file={directory}/walk,num={kind.number}",

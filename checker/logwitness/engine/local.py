@@ -194,12 +194,12 @@ def _configuration(source: RunSource | pa.Table) -> Mapping[str, Any]:
 def _nodes(source: RunSource | pa.Table, configuration: Mapping[str, Any]) -> tuple[tuple[int, ...], frozenset[str]]:
     """The voters and the protocols of a run.
 
-    The voters: as configured, else the nodes that have events of a protocol. The protocol: as the manifest has it, else
-    those of which there are events.
+    The voters: as configured, else the nodes that have events of a protocol. The protocol: as the manifest has it, or
+    the configuration of a table; else those of which there are events.
     """
     known = {family.protocol for family in families() if family.protocol is not None}
     manifest = source.manifest if isinstance(source, RunSource) else None
-    named = manifest.made_by.get("protocol") if manifest is not None else None
+    named = (configuration if manifest is None else manifest.made_by).get("protocol")
     protocols = frozenset({named}) if isinstance(named, str) else None
     configured = configuration.get("voters")
     voters = tuple(int(node) for node in configured) if isinstance(configured, list) and configured else None

@@ -7,7 +7,7 @@
 The layers, each a file and a class on top of the other: ``state`` (offsets, flush, durable vote), ``elections``,
 ``follower``, ``leader`` (rounds, commit, visibility, acks, recovery), and this dispatcher. The decisions are in
 ``rules``; replace one with ``RaftCore(..., rules=dataclasses.replace(REFERENCE, may_commit=mine))``. Sources:
-raft-recovery, raft-simplification.
+documents.md#raft-recovery, documents.md#raft-simplification; the layers name the rules.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ class RaftCore(Leader):
         elif isinstance(message, VoteReply):
             self._vote_replied(sender, message)
 
-    def _timer_fired(self, timer: Timer) -> None:
+    def _timer_fired(self, timer: str) -> None:
         if timer is Timer.HEARTBEAT:
             self._heartbeat_timer_fired()
         elif timer is Timer.ELECTION:
