@@ -38,7 +38,7 @@ def runs(tmp_path: Path) -> Path:
         write_run(tmp_path / name, case.table, {"name": name})
     idle = Case("", "", "", rows=[{"seq": 0, "time": 0, "kind": "phase", "f": "load"}])
     write_run(tmp_path / "idle", idle.table, {"name": "idle"})
-    (tmp_path / "broken.jsonl").write_text('{"kind":"history","version":1}\n{"seq":0,"time":0,"kind":"nonsense"}\n')
+    (tmp_path / "broken.jsonl").write_text('{"kind":"history","version":2}\n{"seq":0,"time":0,"kind":"nonsense"}\n')
     return tmp_path
 
 

@@ -22,8 +22,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from loghistory import SCHEMA, Format, HistoryError, RunSource, open_run
+from loghistory import Format, HistoryError, RunSource, open_run
 from loghistory.columns import joined
+from loghistory.schema import schema_in
 
 from ..checks.contract import Setting, Verdict
 from ..directories import histories_in
@@ -296,7 +297,7 @@ class _History:
             return
         if history.small is not None:  # many logs of few events: they need a file to be judged apart
             history.file.parent.mkdir(parents=True, exist_ok=True)
-            with pq.ParquetWriter(history.file, SCHEMA, **PARQUET) as writer:
+            with pq.ParquetWriter(history.file, schema_in(history.version), **PARQUET) as writer:
                 for batch in history.small:
                     writer.write_batch(batch)
             self._row["events_in"] = EVENTS
