@@ -1,4 +1,4 @@
-"""Terms, votes and leaders. Source: rules/raft.md, Elections."""
+"""Terms, votes and leaders. Source: raft.md#elections."""
 
 from __future__ import annotations
 

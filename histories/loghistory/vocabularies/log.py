@@ -1,8 +1,9 @@
 """The replicated log of a node, batch by batch, and how far the node knows it to be durable, committed and visible.
 
 Offsets as in the rules: ``dirty`` is the last appended offset, ``flushed`` the last one known to be durable, ``commit``
-the commit index, ``visible`` what readers may see; -1 means "nothing yet". Sources: rules/raft.md (Commit index,
-Visibility, Acks, Flush, Truncation); raft-recovery.txt (dirty and committed offsets).
+the commit index, ``visible`` what readers may see; -1 means "nothing yet". Sources: raft.md#commit-index,
+raft.md#visibility, raft.md#acks, raft.md#flush, raft.md#truncation-crash-restart;
+documents.md#raft-recovery-committed-and-dirty.
 """
 
 from __future__ import annotations
