@@ -30,23 +30,29 @@ $(VENV)/.all: $(VENV)/.base requirements/all.lock
 	@$(PIP) install --require-hashes -r requirements/all.lock
 	@touch $@
 
+CHECKER := checker/linearizability_checker
+$(VENV)/.porcupine: $(VENV)/.all $(CHECKER)/pyproject.toml $(CHECKER)/hatch_build.py $(wildcard $(CHECKER)/worker/*)
+	@echo "building the Porcupine worker"
+	@$(PIP) install --no-deps --no-build-isolation --editable $(CHECKER)
+	@touch $@
+
 $(VENV)/.java:
 	@command -v java >/dev/null || { echo "Java 17 or later is needed for TLC and Spark: install it, or put it on the PATH"; exit 2; }
 	@java -version 2>&1 | awk -F '["." ]+' '/version/ {exit !($$3 >= 17)}' || \
 		{ echo "Java 17 or later is needed for TLC and Spark, this is $$(java -version 2>&1 | head -n 1)"; exit 2; }
 	@mkdir -p $(VENV) && touch $@
 
-setup: $(VENV)/.java $(VENV)/.all ## everything: all extras, TLC, the Porcupine worker
+setup: $(VENV)/.java $(VENV)/.porcupine ## everything: all extras, TLC, the Porcupine worker
 	@$(LOGWITNESS) spec setup
-	@$(BIN)/python -m linearizability_checker.build
 
 demo: $(VENV)/.base ## three real processes, a killed leader, the verdict; then a bad run explained
 	@$(BIN)/python tests/demo.py
 
-lint: $(VENV)/.all ## ruff, mypy --strict, import contracts
+lint: $(VENV)/.porcupine ## ruff, mypy --strict, import contracts
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
+	@$(BIN)/mypy $(CHECKER)/hatch_build.py
 	@$(BIN)/lint-imports --no-cache
 
 test: setup lint ## everything that a change must pass
@@ -65,4 +71,4 @@ format: $(VENV)/.all ## write the code in the house's form
 	@$(BIN)/ruff format --quiet .
 
 clean: ## remove what was built and set up
-	rm -rf $(VENV) .cache out .coverage .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) .cache $(CHECKER)/.cache out .coverage .mypy_cache .ruff_cache .pytest_cache .hypothesis

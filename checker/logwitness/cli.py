@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import traceback
 from importlib import metadata
@@ -12,10 +13,10 @@ import click
 
 from .commands import check_command, checks_command
 from .extras import not_installed
+from .start import INTERRUPTED, Loading
 
 COMMANDS = "logwitness.commands"
 _UNUSABLE = 2
-_INTERRUPTED = 130
 _BROKEN_PIPE = 141
 
 
@@ -33,7 +34,8 @@ class Commands(click.Group):
             return own
         for point in metadata.entry_points(group=COMMANDS, name=cmd_name):
             try:
-                loaded = point.load()
+                with Loading():
+                    loaded = point.load()
             except ImportError as problem:
                 return _missing(cmd_name, not_installed(problem))
             except AttributeError as problem:
@@ -47,6 +49,8 @@ class Commands(click.Group):
             return super().invoke(ctx)
         except BrokenPipeError:
             _nobody_reads()
+        except KeyboardInterrupt:
+            raise click.Abort from None  # click itself would put an empty line before ours
         except SystemExit as end:
             if isinstance(end.__context__, BrokenPipeError):
                 _nobody_reads()
@@ -58,8 +62,9 @@ class Commands(click.Group):
         try:
             status = super().main(*args, **kwargs)
         except click.Abort:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)  # once more would end it with a trace
             click.echo("logwitness: interrupted", err=True)
-            sys.exit(_INTERRUPTED)
+            sys.exit(INTERRUPTED)
         except click.ClickException as problem:
             problem.show()
             sys.exit(_UNUSABLE)

@@ -272,10 +272,13 @@ def checks_command(as_json: bool) -> None:
     logwitness checks
     logwitness checks --json
     """
+    from .checks import left_out
     from .models import judged_by
     from .report.text import print_checks
 
     listed = judged_by()
+    for problem in left_out():
+        click.echo(f"logwitness: {problem}", err=True)
     if not as_json:
         print_checks(listed)
         return
@@ -284,7 +287,7 @@ def checks_command(as_json: bool) -> None:
             "id": check.id,
             "family": family,
             "rule": check.rule,
-            "section": check.section,
+            "source": list(check.source),
             "fact": check.fact,
             "kinds": [str(kind) for kind in check.kinds],
             "columns": list(check.columns),

@@ -29,7 +29,7 @@ def search_limits(what: str) -> Callable[[Command], Command]:
         default=60.0,
         show_default=True,
         metavar="SECONDS",
-        help=f"Time limit of a search {what}; beyond it the verdict is undecided.",
+        help=f"Limit of processor time for a search {what}; beyond it the verdict is undecided.",
     )
     memory_limit = click.option(
         "--memory-limit",

@@ -1,19 +1,20 @@
-"""Clients: one operation at a time. Source: the history's schema, column ``process``."""
+"""Clients: one operation at a time. Source: the schema of the history, column ``process``."""
 
 from __future__ import annotations
 
 from loghistory.schema import Kind
 from logwitness.checks.codes import FAIL, INFO, INVOKE, OK
 from logwitness.checks.columns import Columns
-from logwitness.checks.contract import Check, Family, Setting, Verdicts, Violation, outcome
+from logwitness.checks.contract import Check, Family, Setting, Tally, Verdicts
 
 CHECK = Check(
-    "one-open-operation",
-    "A client begins an operation only when its last one is over.",
-    "loghistory/schema.py, column process (one has at most one open operation)",
-    "an operation begun",
-    (Kind.INVOKE,),
-    ("process", "op"),
+    id="one-open-operation",
+    rule="A client begins an operation only when its last one is over.",
+    source=("history-checks.md#linearizable-log-near-linear-time", "loghistory.schema, column process"),
+    fact="an operation begun",
+    sentence="Client {client} began operation {second} while its operation {first} was open.",
+    kinds=(Kind.INVOKE,),
+    columns=("process", "op"),
 )
 
 
@@ -21,32 +22,26 @@ class OneOpenOperation:
     """Judges the clients of one log."""
 
     def __init__(self, setting: Setting) -> None:
-        self._keep = setting.keep
-        self._open: dict[int, int] = {}  # client -> the event that began its open operation
-        self._judged = 0
-        self._violated = 0
-        self._violations: list[Violation] = []
+        self._tally = Tally(CHECK, setting.keep)
+        self._open: dict[int, tuple[int, int]] = {}  # client -> its open operation and the event that began it
 
     def feed(self, columns: Columns) -> None:
         """Take the next events: the rule, one event after the other."""
-        for seq, kind, process in zip(
-            columns.seq.tolist(), columns.kind.tolist(), columns.process.tolist(), strict=True
-        ):
+        rows = zip(*(each.tolist() for each in (columns.seq, columns.kind, columns.process, columns.op)), strict=True)
+        for seq, kind, client, op in rows:
             if kind in (OK, FAIL, INFO):
-                self._open.pop(process, None)
+                self._open.pop(client, None)
             if kind != INVOKE:
                 continue
-            self._judged += 1
-            if process in self._open:
-                self._violated += 1
-                if len(self._violations) < self._keep:
-                    told = f"Client {process} began an operation while another one of it was open."
-                    self._violations.append(Violation(told, (self._open[process], seq)))
-            self._open[process] = seq
+            self._tally.judged += 1
+            if client in self._open:
+                first, began = self._open[client]
+                self._tally.violation(began, seq, client=client, first=first, second=op)
+            self._open[client] = op, seq
 
     def finish(self) -> Verdicts:
         """Answer."""
-        return Verdicts((outcome(CHECK, self._judged, self._violated, tuple(self._violations)),))
+        return Verdicts((self._tally.outcome(),))
 
 
 FAMILY = Family(

@@ -7,8 +7,9 @@ of a sort whose order the caller declares (``Order``), which keeps a proof free 
 
 Only pure functions can be run: ``return``, ``if``, assignment to a local name, ``and``/``or``/``not``, comparison,
 ``+ - *`` and ``//`` by a positive constant, ``min``, ``max``, ``sorted``, ``len``, ``abs``, ``any``, ``all``,
-``sum``, lists and tuples, comprehensions over them, and calls of other such functions. Anything else is refused with
-one sentence that names the function and the line.
+``sum``, lists and tuples, comprehensions over them, fields of a dataclass, ``mapping[key]`` and
+``mapping.get(key, default)`` for a plain key, and calls of other such functions. Anything else is refused with one
+sentence that names the function and the line.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import builtins
 import inspect
 import linecache
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, is_dataclass
 from functools import lru_cache
 from types import FunctionType, ModuleType
 from typing import Any, cast
@@ -26,7 +27,7 @@ from typing import Any, cast
 import z3
 
 Value = Any
-"""A Python integer, boolean or None, a z3 term, a list or tuple of values, or a function."""
+"""A Python integer, boolean or None, a z3 term, a list, tuple, mapping or dataclass of values, or a function."""
 
 _DEEPEST_CALL = 20
 
@@ -189,7 +190,7 @@ class _Frame:
             return work()
         except UnsupportedRuleError:
             raise
-        except (ValueError, TypeError, IndexError, z3.Z3Exception) as error:
+        except (ValueError, TypeError, LookupError, z3.Z3Exception) as error:
             raise self.refuse(node, str(error).splitlines()[0]) from None
 
     def _evaluate(self, node: ast.expr, names: Mapping[str, Value]) -> Value:
@@ -200,7 +201,7 @@ class _Frame:
                 return self._look_up(name, names)
             case ast.Attribute(value=inner, attr=attribute):
                 owner = self.evaluate(inner, names)
-                if isinstance(owner, ModuleType):
+                if isinstance(owner, ModuleType) or _has_field(owner, attribute):
                     return getattr(owner, attribute)
             case ast.List(elts=parts) | ast.Tuple(elts=parts):
                 return self._parts(parts, names)
@@ -301,6 +302,8 @@ class _Frame:
         raise ValueError("uses an unknown comparison")
 
     def _item(self, owner: Value, index: ast.expr, names: Mapping[str, Value]) -> Value:
+        if isinstance(owner, Mapping):
+            return owner[_plain(self.evaluate(index, names))]
         values = _listed(owner)
         if isinstance(index, ast.Slice):
             bounds = [
@@ -324,6 +327,11 @@ class _Frame:
         return values
 
     def _call(self, node: ast.Call, names: Mapping[str, Value]) -> Value:
+        match node:
+            case ast.Call(func=ast.Attribute(value=inner, attr="get"), args=[key, default], keywords=[]):
+                owner = self.evaluate(inner, names)
+                if isinstance(owner, Mapping):
+                    return owner.get(_plain(self.evaluate(key, names)), self.evaluate(default, names))
         function = self.evaluate(node.func, names)
         arguments = self._parts(node.args, names)
         named: dict[str, Value] = {}
@@ -454,7 +462,11 @@ def _counted(value: Value) -> Value:
 def _plain(value: Value) -> int:
     if isinstance(value, int):
         return value
-    raise ValueError("indexes a list by a symbolic value")
+    raise ValueError("looks something up by a symbolic value")
+
+
+def _has_field(value: Value, name: str) -> bool:
+    return is_dataclass(value) and not isinstance(value, type) and any(known.name == name for known in fields(value))
 
 
 def _listed(value: Value) -> list[Value]:

@@ -54,7 +54,7 @@ followVars == <<sent, replies, committed, shown, answered>>
 faultVars == <<waiting, crashes, powerLosses>>
 vars == <<electionVars, logVars, commit, visibilityVars, followVars, faultVars>>
 
-Quorum == {Q \in SUBSET Node : 2 * Cardinality(Q) > Cardinality(Node)}
+Voters == Simple(Node)             \* no change of membership here
 Others(n) == Node \ {n}
 Visible(n) == Min(mri[n], ub[n])
 
@@ -138,9 +138,9 @@ UpdateTerm(n, t) ==
 (* Pre-vote: a majority says that it would vote. Nobody's term moves. The answers are gathered at one moment;  *)
 (* no promise but TermsAreStable depends on it.                                                               *)
 PreVoteGranted(n) ==
-    \E Q \in Quorum : \A v \in Q :
+    IsQuorum(Voters, {v \in Node :
         /\ term[v] <= term[n]
-        /\ LogOk(LastTerm(log[n]), Len(log[n]), LastTerm(log[v]), Len(log[v]))
+        /\ LogOk(LastTerm(log[n]), Len(log[n]), LastTerm(log[v]), Len(log[v]))})
 
 (* The node stands for the next term: it votes for itself, saves that and asks the others.                   *)
 BecomeCandidate(n) ==
@@ -189,7 +189,7 @@ StepDown(n) ==
 (* A majority voted for the candidate. Everything flushed so far counts as written with a flush.             *)
 BecomeLeader(n) ==
     /\ role[n] = "candidate"
-    /\ votes[n] \in Quorum
+    /\ VoteResult(Voters, [v \in votes[n] |-> TRUE]) = VoteWon
     /\ role' = [role EXCEPT ![n] = "leader"]
     /\ votes' = [votes EXCEPT ![n] = {}]
     /\ lq' = [lq EXCEPT ![n] = flushed[n]]
@@ -239,10 +239,12 @@ ClientAppend(n, entry) ==
 (* to two different logs.                                                                                     *)
 RepliesBelieved(l, f) == replies[l][f]
 
-FollowersFlushed(l) ==
-    [f \in Others(l) |-> Largest({0} \union {ReplicatedFlushed(r.dirty, r.flushed, r.match) : r \in RepliesBelieved(l, f)})]
-FollowersDirty(l) ==
-    [f \in Others(l) |-> Largest({0} \union {ReplicatedDirty(r.dirty, r.flushed, r.match) : r \in RepliesBelieved(l, f)})]
+DurableOn(l) ==
+    [n \in Node |-> IF n = l THEN flushed[l] ELSE
+        Largest({0} \union {ReplicatedFlushed(r.dirty, r.flushed, r.match) : r \in RepliesBelieved(l, n)})]
+ReplicatedOn(l) ==
+    [n \in Node |-> IF n = l THEN Len(log[l]) ELSE
+        Largest({0} \union {ReplicatedDirty(r.dirty, r.flushed, r.match) : r \in RepliesBelieved(l, n)})]
 
 (* Commit rule: flushed on a majority, the leader included, and of the leader's term. The leader may not have  *)
 (* heard everything yet, so it moves to the candidate or to less. `majority' is the MRI as it knows it.       *)
@@ -250,7 +252,7 @@ MajorityOnCommit(majority, newCommit, ownDirty) == Max(majority, newCommit)
 
 AdvanceCommitKnowing(l, c, majority) ==
     /\ role[l] = "leader"
-    /\ c <= CommitCandidate(flushed[l], FollowersFlushed(l))
+    /\ c <= CommitCandidate(Voters, DurableOn(l), flushed[l])
     /\ MayCommit(c, commit[l], TermAt(log[l], c), term[l])
     /\ commit' = [commit EXCEPT ![l] = c]
     /\ ub' = [ub EXCEPT ![l] = VisibilityOnCommit(@, majority, c, lq[l])]
@@ -261,7 +263,7 @@ AdvanceCommitKnowing(l, c, majority) ==
 AdvanceCommit(l, c) == AdvanceCommitKnowing(l, c, mri[l])
 
 (* Visibility: the leader learns that a majority has more, flushed or not.                                    *)
-MostReplicated(l) == MajorityReplicated(mri[l], Len(log[l]), FollowersDirty(l))
+MostReplicated(l) == MajorityReplicated(Voters, ReplicatedOn(l), mri[l])
 
 LearnReplicated(l, m) ==
     /\ role[l] = "leader"
@@ -446,14 +448,14 @@ LogMatching ==
 FlushedIsDirty == \A n \in Node : flushed[n] <= Len(log[n])
 
 Has(n, i, t) == TermAt(log[n], i) = t
-OnMajority(P(_)) == \E Q \in Quorum : \A n \in Q : P(n)
+OnQuorum(P(_)) == IsQuorum(Voters, {n \in Node : P(n)})
 
 (* Commit index                                                                                              *)
 CommitIsFlushed == \A n \in Node : commit[n] <= flushed[n]
 
 CommittedIsFlushedOnMajority ==
     \A i \in 1..Len(committed) :
-        LET durable(n) == Has(n, i, committed[i].term) /\ i <= flushed[n] IN OnMajority(durable)
+        LET durable(n) == Has(n, i, committed[i].term) /\ i <= flushed[n] IN OnQuorum(durable)
 
 OneValuePerOffset ==
     \A n \in Node : \A i \in 1..Min(commit[n], Len(log[n])) : Has(n, i, committed[i].term)
@@ -465,8 +467,8 @@ LeaderCompleteness ==
 (* The leader does not count on what its followers do not have. A term that is over may be believed longer.  *)
 MatchIsReal ==
     \A l, f \in Node : role[l] = "leader" /\ f # l /\ term[f] = term[l] =>
-        /\ FollowersFlushed(l)[f] <= flushed[f]
-        /\ FollowersFlushed(l)[f] <= MatchEnd(log[f], log[l])
+        /\ DurableOn(l)[f] <= flushed[f]
+        /\ DurableOn(l)[f] <= MatchEnd(log[f], log[l])
 
 (* Callers                                                                                                   *)
 AnsweredAs(outcome) == {a \in answered : a.outcome = outcome}
@@ -489,7 +491,7 @@ VisibleIsDirty == \A n \in Node : Visible(n) <= Len(log[n])
 VisibleOnMajority ==
     powerLosses = 0 =>
         \A n \in Node : \A i \in 1..Visible(n) :
-            LET there(m) == Has(m, i, log[n][i].term) IN OnMajority(there)
+            LET there(m) == Has(m, i, log[n][i].term) IN OnQuorum(there)
 
 (* What one reader saw at an offset, no reader sees replaced.                                                *)
 VisibleNeverChanges ==

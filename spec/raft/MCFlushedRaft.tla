@@ -141,7 +141,7 @@ InitSplit ==
 CommitCountsDirty(dirty, flushedThere, match) == Min(dirty, match)           \* ReplicatedFlushed
 CommitIgnoresMatch(dirty, flushedThere, match) == flushedThere               \* ReplicatedFlushed
 CommitOldTerm(candidate, own, candidateTerm, currentTerm) == candidate > own \* MayCommit
-CommitBeforeOwnFlush(ownFlushed, followers) == QuorumMatch(ownFlushed, followers)   \* CommitCandidate
+CommitBeforeOwnFlush(group, durable, ownFlushed) == QuorumMatch(group, durable) \* CommitCandidate
 FollowerCommitUnclamped(own, leaderCommit, flushedHere, verified) == Max(own, leaderCommit)
 FollowerCommitUnverified(own, leaderCommit, flushedHere, verified) == Max(own, Min(leaderCommit, flushedHere))
 RecoveryLateCommitSample(chunkEnd, commitBeforeRead, commitNow) == commitNow

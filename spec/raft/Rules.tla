@@ -2,9 +2,9 @@
 (* The decisions of Raft with flushed and dirty offsets. Each operator has the name and the arguments of the *)
 (* function in quorumlog.raft.rules that the implementation runs (MayCommit is may_commit), so that the two  *)
 (* can be read side by side; a mutant model replaces one of them.                                             *)
-(* `own' is the leader's own offset, `followers' a function from each follower to its offset.                *)
+(* `voters' and who of them must agree: see Quorum.                                                          *)
 (* Source: rules page; the section stands at each group.                                                      *)
-EXTENDS Integers, FiniteSets, FlushedLog
+EXTENDS Integers, FiniteSets, FlushedLog, Quorum
 
 CONSTANT Nobody                    \* voted for nobody yet
 
@@ -19,16 +19,10 @@ Pending == "pending"
 -------------------------------------------------------------------------------------------
 (* Commit index (raft-recovery, "Flushing strategy" and match_committed_index)                               *)
 
-(* The largest offset that a majority of the voters has reached.                                             *)
-QuorumMatch(own, followers) ==
-    LET voters == Cardinality(DOMAIN followers) + 1
-        values == {own} \union {followers[f] : f \in DOMAIN followers}
-        reached(v) == Cardinality({f \in DOMAIN followers : followers[f] >= v}) + (IF own >= v THEN 1 ELSE 0)
-    IN  Largest({v \in values : 2 * reached(v) > voters})
-
 ReplicatedFlushed(dirty, flushed, match) == Min(flushed, match)
 
-CommitCandidate(ownFlushed, followers) == Min(QuorumMatch(ownFlushed, followers), ownFlushed)
+(* `durable' is a function from each node, the leader among them, to what is known to be durable there.      *)
+CommitCandidate(voters, durable, ownFlushed) == Min(QuorumMatch(voters, durable), ownFlushed)
 
 MayCommit(candidate, commit, candidateTerm, currentTerm) ==
     candidate > commit /\ candidateTerm = currentTerm
@@ -45,8 +39,8 @@ RecoveryCommit(chunkEnd, commitBeforeRead, commitNow) == Min(chunkEnd, commitBef
 
 ReplicatedDirty(dirty, flushed, match) == Min(dirty, match)
 
-(* MRI, the majority replicated index.                                                                       *)
-MajorityReplicated(majority, ownDirty, followers) == Max(majority, QuorumMatch(ownDirty, followers))
+(* MRI, the majority replicated index. `replicated' is a function from each node, the leader among them.     *)
+MajorityReplicated(voters, replicated, majority) == Max(majority, QuorumMatch(voters, replicated))
 
 (* A leader counts what is replicated only by an entry of its own term. The rules page does not ask for it,     *)
 (* but an entry of an old term that a majority has can still be replaced, as with the commit index: it would    *)

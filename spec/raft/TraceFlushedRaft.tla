@@ -271,7 +271,7 @@ ReportAccepted == line > Len(Events) => PrintT(<<"accepted", run>>)
 HeardEnd(n) == IF Hears(n) THEN MatchEnd(log[n], Leads(n).log) ELSE 0
 Allowed ==
     CASE Kind = "commit" /\ role[At] = "leader" ->
-            [most |-> CommitCandidate(flushed[At], FollowersFlushed(At)),
+            [most |-> CommitCandidate(Voters, DurableOn(At), flushed[At]),
              currentTermFrom |-> LET own == {i \in 1..Len(log[At]) : log[At][i].term = term[At]}
                                  IN  IF own = {} THEN 0 ELSE CHOOSE i \in own : \A j \in own : i <= j]
       [] Kind = "commit" /\ role[At] # "leader" ->

@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from quorumlog.node.supervisor import Cluster
+from quorumlog.cluster.supervisor import Cluster
 from quorumlog.node.wire import AppendResult, StatusResult
 from quorumlog.storage.files import FileDisk
 
@@ -59,7 +59,8 @@ async def state(cluster: Cluster, node: int) -> StatusResult:
 async def load(directory: Path, clients: int, seconds: float, *, record: bool) -> dict[str, Any]:
     """Appends a second by so many clients, and how many appends each flush of the leader covered."""
     done = 0
-    async with Cluster(directory, nodes=3, seed=1, record=record, timing={"election_timeout": 1000}) as cluster:
+    settings = {"timing": {"election_timeout": 1000}}
+    async with Cluster(directory, nodes=3, seed=1, settings=settings, record=record) as cluster:
         leading = await leader(cluster)
         connections = [await cluster.client(leading) for _ in range(min(CONNECTIONS, clients))]
         over = asyncio.Event()

@@ -20,11 +20,13 @@ import tempfile
 import time
 from pathlib import Path
 
-from quorumlog.node.client import NodeClient
+from quorumlog.cluster.client import NodeClient
+from quorumlog.cluster.supervisor import Cluster
 from quorumlog.node.configuration import load
-from quorumlog.node.process import Supervisor, run
-from quorumlog.node.supervisor import Cluster
+from quorumlog.node.process import run
+from quorumlog.node.supervision import Supervisor
 from quorumlog.node.wire import StatusResult
+from quorumlog.raft.real import real
 from quorumlog.raft.rules import REFERENCE
 
 PAYLOAD = 8000  # four batches a chunk of 32 KiB
@@ -43,13 +45,14 @@ def node(variant: str) -> None:
     arguments = parser.parse_args(sys.argv[3:])
     process, *after = arguments.supervisor
     supervisor = Supervisor(process, (after[0], after[1]))
-    sys.exit(run(load(arguments.config), VARIANTS[variant], supervisor))
+    sys.exit(run(load(arguments.config), protocol=real(VARIANTS[variant]), supervisor=supervisor))
 
 
 def cluster(directory: Path, variant: str) -> Cluster:
     """Three nodes on the directory's disks, none started; they record nothing."""
+    settings = {"timing": {"election_timeout": 1000}}
     command = (sys.executable, str(Path(__file__).resolve()), "--node", variant)
-    return Cluster(directory, nodes=3, seed=1, record=False, command=command, timing={"election_timeout": 1000})
+    return Cluster(directory, nodes=3, seed=1, record=False, command=command, settings=settings)
 
 
 async def state(client: NodeClient) -> StatusResult:
@@ -87,7 +90,7 @@ async def fill(directory: Path, size: int) -> int:
                 assert getattr(answer, "outcome", "") == "success", answer
         await nodes.stop()
     finally:
-        nodes.abandon()
+        await nodes.abandon()
     return count
 
 
@@ -112,7 +115,7 @@ async def recover(directory: Path, variant: str) -> float:
         took = time.perf_counter() - first
         await nodes.stop()
     finally:
-        nodes.abandon()
+        await nodes.abandon()
     return took
 
 

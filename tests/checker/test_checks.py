@@ -8,7 +8,7 @@ from notation import HISTORIES, Case, all_cases, cases
 
 from loghistory import SCHEMA
 from logwitness import Verdict, check
-from logwitness.checks import FAMILIES, all_checks
+from logwitness.checks import all_checks, families
 from logwitness.checks.kernel import available
 
 CASES = [case for case in all_cases() if case.check != "-"]
@@ -62,6 +62,7 @@ def test_nothing_at_all_is_never_green() -> None:
     assert verdict.verdict is Verdict.UNEXERCISED
     assert verdict.exit_status == 3
     assert {each.verdict for each in verdict.checks} == {Verdict.UNEXERCISED}
+    assert "phantom" in {each.id for each in verdict.checks}
 
 
 def test_a_required_check_must_be_exercised() -> None:
@@ -72,10 +73,11 @@ def test_a_required_check_must_be_exercised() -> None:
 
 def test_ids_are_unique_and_described() -> None:
     assert len(set(IDS)) == len(IDS)
-    for family in FAMILIES:
+    for family in families():
         for each in family.checks:
             assert each.rule.endswith(".")
-            assert each.section
+            assert each.fact
+            assert each.source
             assert set(each.kinds) <= family.kinds
             assert set(each.columns) <= set(SCHEMA.names)
 

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from logwitness import Violation
 from logwitness.checks.hashing import Table, empty_table, place_of, remove
 from logwitness.checks.linearizable_log import (
     NEVER,
@@ -98,13 +99,8 @@ def test_a_pair_across_ranges_is_told() -> None:
     assert left.violated == right.violated == 0
     found = merge(left, right)
     assert isinstance(found, Range)
-    assert found.violations == (
-        (
-            "It was known that offset 7 was filled, and only then the append began whose entry is before it, "
-            "at offset 0.",
-            (2, 5),
-        ),
-    )
+    sentence = "It was known that offset 7 was filled, and only then did the append begin whose entry comes before it, "
+    assert found.violations == (Violation(f"{sentence}at offset 0.", (2, 5)),)
 
 
 @pytest.mark.parametrize("spread", [1, 8, 1_000_003])

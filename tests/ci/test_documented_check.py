@@ -2,90 +2,128 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
+import os
 import re
 import shlex
+import shutil
+import subprocess
+import sys
+import tomllib
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
-import pyarrow as pa
 import pytest
 import yaml
 from click.testing import CliRunner
 
-import logwitness.checks
-from loghistory import MemorySink, Recorder, open_run
-from logwitness import check
+from logspec.catalogue import Known, problems, read_catalogue
+from logwitness.checks import all_checks
 from logwitness.cli import main
 from logwitness.commands import check_command
+from quorumlog.mutants.raft import MUTANTS
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 RUNS = ROOT / "histories" / "runs" / "raft"
+EXAMPLE = DOCS / "examples" / "one_open_operation.py"
+COMMAND = [sys.executable, "-c", "from logwitness.cli import main; main()"]
 
 
-@pytest.fixture
-def example(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """The documented check, added to the families."""
-    spec = importlib.util.spec_from_file_location("one_open_operation", DOCS / "examples" / "one_open_operation.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    monkeypatch.setattr(logwitness.checks, "FAMILIES", (*logwitness.checks.FAMILIES, module.FAMILY))
-    return module
+def _blocks() -> list[str]:
+    """The quoted blocks of the page about a new check."""
+    page = (DOCS / "adding-a-check.md").read_text()
+    return [block.strip("\n") for block in re.findall(r"(?:^(?: {4}.*)?\n)+", page, re.M) if block.strip()]
 
 
-def _history(*events: tuple[str, int, int]) -> pa.Table:
-    sink = MemorySink()
-    with Recorder(sink) as record:
-        for kind, process, op in events:
-            record.event(kind, time=0, process=process, op=op, f="tail", offset=0 if kind == "ok" else None)
-    return sink.table
+def _plain(block: str) -> str:
+    return "\n".join(line.removeprefix("    ") for line in block.splitlines()) + "\n"
+
+
+RECORD, LOOP, FAMILY, HISTORIES, ENTRY_POINT = _blocks()
+
+
+def _run(words: list[str], *paths: Path, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(map(str, paths))}
+    return subprocess.run(words, env=environment, cwd=cwd, capture_output=True, text=True, timeout=300, check=False)
 
 
 def test_the_page_quotes_the_example() -> None:
-    page, code = (DOCS / "adding-a-check.md").read_text(), (DOCS / "examples" / "one_open_operation.py").read_text()
-    quoted = [block.rstrip() for block in re.findall(r"(?:^(?: {4}.*)?\n)+", page, re.M) if block.strip()]
-    assert len(quoted) == 3
-    for block in quoted:
-        lines = [line.removeprefix("    ") for line in block.strip("\n").splitlines()]
-        # A block from inside a loop is quoted as deep as it stands there.
-        assert "\n".join(lines) in code or block.strip("\n") in code
+    code = EXAMPLE.read_text()
+    assert _plain(RECORD) in code
+    assert _plain(FAMILY) in code
+    assert LOOP in code, "a block from inside a loop is quoted as deep as it stands there"
 
 
-@pytest.mark.parametrize(
-    ("events", "verdict", "shown"),
-    [
-        ([("invoke", 0, 0), ("ok", 0, 0), ("invoke", 0, 1)], "holds", []),
-        ([("invoke", 0, 0), ("invoke", 1, 1), ("info", 0, 0), ("invoke", 0, 2)], "holds", []),
-        ([("invoke", 0, 0), ("invoke", 1, 1), ("invoke", 0, 2)], "violated", [0, 2]),
-    ],
-)
-def test_the_documented_check(
-    example: ModuleType, events: list[tuple[str, int, int]], verdict: str, shown: list[int]
-) -> None:
-    (outcome,) = check(_history(*events), ["one-open-operation"]).checks
-    assert outcome.verdict == verdict
-    assert outcome.judged == sum(kind == "invoke" for kind, _, _ in events)
-    assert [seq for each in outcome.violations for seq in each.events] == shown
+def test_in_the_house_the_page_is_enough(tmp_path: Path) -> None:
+    """One file with the check, one with its histories; the tests that every check has find both and pass."""
+    for name in ("checker", "tests/checker", "docs/rules"):
+        shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(EXAMPLE, tmp_path / "checker" / "logwitness" / "checks" / "clients")
+    (tmp_path / "tests" / "checker" / "histories" / "operations.txt").write_text(_plain(HISTORIES))
+    pytest_ = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--import-mode=importlib", "-q"]
+    tests = ["tests/checker/test_checks.py", "tests/checker/test_records.py", "-k", "one-open-operation or unique"]
+    done = _run([*pytest_, *tests], tmp_path / "checker", cwd=tmp_path)
+    assert done.returncode == 0, done.stdout
+    passed = re.search(r"(\d+) passed", done.stdout)
+    assert passed is not None
+    assert int(passed[1]) > 6, done.stdout
+    (tmp_path / "tests" / "checker" / "histories" / "operations.txt").write_text(_plain(HISTORIES).replace("* ", ""))
+    assert "1 failed" in _run([*pytest_, *tests], tmp_path / "checker", cwd=tmp_path).stdout
 
 
-def test_the_documented_check_is_known_everywhere(example: ModuleType) -> None:
-    listed = json.loads(CliRunner().invoke(main, ["checks", "--json"]).stdout)
-    assert "one-open-operation" in {each["id"] for each in listed}
-    done = CliRunner().invoke(
-        main, ["check", str(RUNS / "reference-jsonl"), "--require", "one-open-operation", "--json"]
+def test_the_catalogue_asks_for_the_check(tmp_path: Path) -> None:
+    known = Known([*(check.id for check in all_checks()), "one-open-operation"], [mutant.id for mutant in MUTANTS])
+    assert list(problems(read_catalogue(), known)) == ["no row names one-open-operation in its column checks"]
+    rows = (
+        (ROOT / "spec" / "catalogue.yaml").read_text().replace("checks: [skip,", "checks: [one-open-operation, skip,")
     )
-    assert json.loads(done.stdout)["verdict"] == "holds"
+    (tmp_path / "catalogue.yaml").write_text(rows)
+    assert not list(problems(read_catalogue(tmp_path / "catalogue.yaml"), known))
 
 
-def test_recorded_runs_keep_the_documented_rule(example: ModuleType) -> None:
-    for name in ("reference-default", "cluster-kill-leader", "clients-only"):
-        (outcome,) = check(open_run(RUNS / name), ["one-open-operation"]).checks
-        assert (outcome.verdict, outcome.judged > 50) == ("holds", True)
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A place with the module of a package and what its installation leaves, as the page has it."""
+    place = tmp_path_factory.mktemp("packages")
+    shutil.copy(EXAMPLE, place)
+    info = place / "one_open_operation-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: one-open-operation\nVersion: 1.0\n")
+    declared = tomllib.loads(_plain(ENTRY_POINT))["project"]["entry-points"]
+    lines = [f"[{group}]\n" + "".join(f"{k} = {v}\n" for k, v in found.items()) for group, found in declared.items()]
+    (info / "entry_points.txt").write_text("".join(lines))
+    return place
+
+
+def test_installed_it_is_known_everywhere(installed: Path) -> None:
+    listed = json.loads(_run([*COMMAND, "checks", "--json"], installed).stdout)
+    assert "one-open-operation" in {each["id"] for each in listed}
+    assert "one-open-operation" not in {check.id for check in all_checks()}
+
+
+def test_installed_it_judges_every_run(installed: Path) -> None:
+    runs = [str(RUNS / name) for name in ("reference-default", "cluster-kill-leader", "clients-only")]
+    done = _run([*COMMAND, "check", "--json", "--require", "one-open-operation", *runs], installed)
+    for line in done.stdout.splitlines():
+        verdict = json.loads(line)
+        (outcome,) = (each for each in verdict["checks"] if each["id"] == "one-open-operation")
+        assert (verdict["exit_status"], outcome["verdict"], outcome["judged"] > 50) == (0, "holds", True)
+
+
+def test_installed_it_finds_a_violation(installed: Path, tmp_path: Path) -> None:
+    events = [("invoke", 0, 0), ("invoke", 1, 1), ("info", 1, 1), ("invoke", 0, 2)]
+    lines = [{"kind": "history", "version": 1}]
+    lines += [
+        {"seq": seq, "time": seq, "kind": kind, "process": client, "op": op, "f": "tail"}
+        for seq, (kind, client, op) in enumerate(events)
+    ]
+    (tmp_path / "events.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    words = [*COMMAND, "check", "--json", "--only", "one-open-operation", str(tmp_path / "events.jsonl")]
+    (outcome,) = json.loads(_run(words, installed).stdout)["checks"]
+    assert (outcome["verdict"], outcome["judged"], outcome["violated"]) == ("violated", 3, 1)
+    sentence = "Client 0 began operation 2 while its operation 0 was open."
+    assert outcome["violations"] == [{"sentence": sentence, "events": [0, 3], "log": None}]
 
 
 def _steps() -> list[dict[str, Any]]:

@@ -72,7 +72,7 @@ def _results(file: Path) -> list[dict[str, Any]]:
     assert driver["name"] == "logwitness"
     rules = driver["rules"]
     assert len({rule["id"] for rule in rules}) == len(rules)
-    assert all(rule["help"]["text"] and rule["properties"]["section"] for rule in rules)
+    assert all(rule["help"]["text"] and rule["properties"]["source"] for rule in rules)
     for result in run["results"]:
         assert rules[result["ruleIndex"]]["id"] == result["ruleId"]
         assert result["message"]["text"]

@@ -6,4 +6,4 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).parent
-sys.path[:0] = [str(HERE), str(HERE.parent / "linearizability_checker")]
+sys.path[:0] = [str(HERE), str(HERE.parents[1] / "checker" / "linearizability_checker" / "tests")]

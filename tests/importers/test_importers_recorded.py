@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import linearizability_checker
 from loghistory import open_run
 from loghistory.exporters import write_jepsen_json
 from loghistory.run import write_file
@@ -17,13 +20,6 @@ from loghistory.run import write_file
 RECORDED = Path(__file__).parents[1] / "recorded"
 COMMAND = [sys.executable, "-c", "from logwitness.cli import main; main()", "check"]
 ETCD_LINEARIZABLE = ["005", "007", "025", "031", "045", "049", "051", "053", "067", "075", "087", "101"]
-
-
-@pytest.fixture(scope="session", autouse=True)
-def worker() -> None:
-    """Built by the project's own command; nothing here is skipped where it is missing."""
-    done = subprocess.run([sys.executable, "-m", "linearizability_checker.build"], capture_output=True, check=False)
-    assert done.returncode == 0, done.stderr
 
 
 def _check(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
@@ -42,7 +38,7 @@ def _published(path: Path) -> str:
 
 
 @pytest.fixture(scope="module")
-def judged(worker: None) -> dict[str, dict[str, Any]]:
+def judged() -> dict[str, dict[str, Any]]:
     """What one command says about the whole directory, by file."""
     done = _check("--json", "-v", RECORDED)
     assert done.returncode == 1, done.stderr
@@ -53,7 +49,7 @@ def judged(worker: None) -> dict[str, dict[str, Any]]:
 
 def test_every_file_has_its_published_verdict(judged: dict[str, dict[str, Any]]) -> None:
     files = [path for path in RECORDED.rglob("*") if path.is_file() and path.name != "README.md"]
-    assert len(files) == len(judged) == 89
+    assert len(files) == len(judged) == 92
     for path in files:
         found = judged[str(path.relative_to(RECORDED))]
         # 095 is empty and has no published verdict.
@@ -128,13 +124,37 @@ def test_a_search_that_takes_too_long_is_undecided(hard: Path) -> None:
     assert "--timeout" in found["checks"][0]["reason"]
 
 
-def test_a_missing_worker_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("LINEARIZABILITY_CHECKER_CACHE", str(tmp_path))
+def _copied_without_its_worker(place: Path) -> None:
+    ignored = shutil.ignore_patterns("porcupine-worker*")
+    shutil.copytree(Path(linearizability_checker.__file__).parent, place / "linearizability_checker", ignore=ignored)
+
+
+def _not_installed(place: Path) -> None:
+    (place / "linearizability_checker").mkdir()  # as a folder of that name in a checkout: a package of nothing
+    (place / "linearizability_checker" / "__init__.py").touch()
+
+
+@pytest.mark.parametrize(
+    ("as_if", "sentence"),
+    [
+        (_not_installed, "Porcupine is not installed: install the extra, pip install 'logwitness[porcupine]'"),
+        (_copied_without_its_worker, "is missing: install linearizability-checker with pip"),
+    ],
+)
+def test_a_missing_worker_is_one_sentence(
+    as_if: Callable[[Path], None], sentence: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    as_if(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     done = _check("--json", RECORDED / "kv/c01-ok.txt")
     assert done.returncode == 3
-    assert "python -m linearizability_checker.build" in json.loads(done.stdout)["checks"][0]["reason"]
-    # Everything else works.
-    assert _check(RECORDED / "jepsen-kafka/good.edn").returncode == 0
+    assert sentence in json.loads(done.stdout)["checks"][0]["reason"]
+    # Everything else works, a set too.
+    (tmp_path / "set.edn").write_text(
+        "".join(f"{{:process 0 :type :{kind} :f :add :value 1}}\n" for kind in ("invoke", "ok"))
+        + "{:process 0 :type :invoke :f :read}\n{:process 0 :type :ok :f :read :value #{1}}\n"
+    )
+    assert _check(RECORDED / "jepsen-kafka/good.edn", tmp_path / "set.edn").returncode == 0
 
 
 def test_operations_that_no_model_knows_are_undecided(tmp_path: Path) -> None:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
 
-from quorumlog.node.client import NodeClient
-from quorumlog.node.supervisor import Cluster
+from quorumlog.cluster.client import NodeClient
+from quorumlog.cluster.supervisor import Cluster
 from quorumlog.node.wire import AnyResult, ReadResult, StatusResult, TailResult, unpack_batches
 from quorumlog.storage.batch import BatchKind
 
@@ -84,12 +84,14 @@ def with_cluster(
     directory: Path,
     body: Callable[[Bench], Awaitable[_T]],
     nodes: int = 3,
+    settings: Mapping[str, Any] = {},
     **options: Any,  # noqa: ANN401
 ) -> _T:
     """Run ``body`` on a fresh cluster and stop it."""
 
     async def run() -> _T:
-        async with Cluster(directory, nodes=nodes, seed=1, timing=TIMING, **options) as cluster:
+        shared = {"timing": TIMING, **settings}
+        async with Cluster(directory, nodes=nodes, seed=1, settings=shared, **options) as cluster:
             return await asyncio.wait_for(body(Bench(cluster)), 60)
 
     return asyncio.run(run())

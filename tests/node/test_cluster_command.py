@@ -17,7 +17,7 @@ import pytest
 
 from loghistory import RunSource, open_run
 
-COMMAND = [sys.executable, "-c", "from quorumlog.node.cli import cluster; cluster(prog_name='logwitness cluster')"]
+COMMAND = [sys.executable, "-c", "from quorumlog.cluster.cli import cluster; cluster(prog_name='logwitness cluster')"]
 
 
 def judge() -> Callable[[RunSource], dict[str, Any]]:
@@ -158,7 +158,7 @@ USAGE: dict[str, tuple[list[str], str]] = {
 def test_bad_usage_is_refused(tmp_path: Path) -> None:
     from click.testing import CliRunner
 
-    from quorumlog.node.cli import cluster
+    from quorumlog.cluster.cli import cluster
 
     for name, (arguments, expected) in USAGE.items():
         done = CliRunner().invoke(cluster, ["-o", str(tmp_path / "run"), *arguments])

@@ -8,14 +8,12 @@ from itertools import count
 from pathlib import Path
 
 from loghistory import HybridClock, open_run
-from quorumlog.node.driver import Driver
+from quorumlog.node.driver import Place
 from quorumlog.node.recording import HistoryFile
-from quorumlog.raft.core import RaftCore
 from quorumlog.raft.events import Started, Timer, TimerFired
-from quorumlog.raft.state import Configuration, Restored
+from quorumlog.raft.real import REAL, Timing
 from quorumlog.storage.files import FileDisk
 from quorumlog.storage.log import Log
-from quorumlog.storage.vote import VoteStore
 
 
 def test_the_events_of_one_step_have_one_time_however_long_it_takes(tmp_path: Path) -> None:
@@ -26,10 +24,19 @@ def test_the_events_of_one_step_have_one_time_however_long_it_takes(tmp_path: Pa
         disk = FileDisk(tmp_path / "disk")
         clock = HybridClock(lambda: next(seconds))  # a second goes by with each look at it
         history = HistoryFile(tmp_path / "node.jsonl", clock, {"node": 0, "incarnation": 0})
-        core = RaftCore(Configuration(0, (0,)), Restored())
-        driver = Driver(
-            core, Log.open(disk, "log"), VoteStore(disk), history, random.Random(1), lambda *_: None, lambda *_: None
+        place = Place(
+            node=0,
+            nodes=(0,),
+            timing=Timing(),
+            write_caching=False,
+            disk=disk,
+            log=Log.open(disk, "log"),
+            history=history,
+            jitter=random.Random(1),
+            send=lambda *_: None,
+            failed=lambda *_: None,
         )
+        driver = REAL.drive(place)
         driver.post(Started())
         driver.post(TimerFired(Timer.ELECTION))  # nobody else votes: pre-vote and candidacy are one step
         await driver.stop()

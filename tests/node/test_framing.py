@@ -19,6 +19,7 @@ from quorumlog.node.framing import (
     frame,
 )
 from quorumlog.raft import messages
+from quorumlog.raft import wire as raft_wire
 from quorumlog.storage.batch import BatchKind, RecordBatch
 
 HELLO = Hello(Role.CLIENT, -1, b"12345678")
@@ -101,18 +102,18 @@ def test_too_long_a_frame_is_refused_before_any_of_it_comes(length: int) -> None
 
 @given(stamp=STAMPS, sent=st.lists(MESSAGES, max_size=5))
 def test_messages_survive_the_wire(stamp: wire.Stamp, sent: list[messages.AnyMessage]) -> None:
-    framed = wire.encode_messages(stamp, sent)
-    assert wire.decode_messages(framed[4:]) == (stamp, sent)
+    framed = raft_wire.MESSAGES.encode(stamp, sent)
+    assert raft_wire.MESSAGES.decode(framed[4:]) == (stamp, sent)
 
 
 @given(stamp=STAMPS, message=MESSAGES, where=st.integers(0, 10_000), flip=st.integers(1, 255))
 def test_a_damaged_message_is_refused_or_still_a_message(
     stamp: wire.Stamp, message: messages.AnyMessage, where: int, flip: int
 ) -> None:
-    payload = bytearray(wire.encode_messages(stamp, [message])[4:])
+    payload = bytearray(raft_wire.MESSAGES.encode(stamp, [message])[4:])
     payload[where % len(payload)] ^= flip
     try:
-        _, found = wire.decode_messages(bytes(payload))
+        _, found = raft_wire.MESSAGES.decode(bytes(payload))
     except FrameError:
         return
     assert all(isinstance(each, messages.Message) for each in found)
@@ -124,7 +125,7 @@ def test_a_damaged_message_is_refused_or_still_a_message(
 
 @given(st.binary(max_size=300))
 def test_random_payloads_are_refused(payload: bytes) -> None:
-    for decode in (wire.decode_messages, wire.decode_calls, wire.decode_results):
+    for decode in (raft_wire.MESSAGES.decode, wire.CALLS.decode, wire.RESULTS.decode):
         try:
             _, found = decode(payload)
         except FrameError:
@@ -138,7 +139,7 @@ def test_numbers_out_of_range_are_refused(field: str, number: int) -> None:
     fields = {"term": 1, "sequence": 1, "previous": 0, "previous_term": 0, "commit": 0, "visible": 0}
     message = messages.AppendEntries(**{**fields, field: number}, flush=False, batches=())
     with pytest.raises(FrameError, match="out of range"):
-        wire.decode_messages(wire.encode_messages((1, 0), [message])[4:])
+        raft_wire.MESSAGES.decode(raft_wire.MESSAGES.encode((1, 0), [message])[4:])
 
 
 @pytest.mark.parametrize(
@@ -149,4 +150,4 @@ def test_batches_that_do_not_follow_are_refused(base: int, term: int) -> None:
     second = RecordBatch(base, term, BatchKind.DATA, 1, -1, bytes(8))
     request = messages.AppendEntries(3, 1, 2, 2, 0, 0, False, (first, second))
     with pytest.raises(FrameError, match="follows nothing"):
-        wire.decode_messages(wire.encode_messages((1, 0), [request])[4:])
+        raft_wire.MESSAGES.decode(raft_wire.MESSAGES.encode((1, 0), [request])[4:])

@@ -12,6 +12,7 @@ from quorumlog.node import wire
 from quorumlog.node.configuration import cluster_key
 from quorumlog.node.framing import Hello, Role, frame
 from quorumlog.raft.messages import Heartbeat
+from quorumlog.raft.wire import MESSAGES
 
 CONNECTIONS = 80
 
@@ -36,10 +37,10 @@ def attacks(cluster_name: str) -> dict[str, tuple[bytes, str]]:
         "noise in a node's frame": (node + frame(noise[:5000]), ""),
         "an empty frame": (client + frame(b""), "too short"),
         "a call that is none": (client + frame(bytes(12) + b"\x91\x93\xa3abc\x01\x02"), "not a call"),
-        "impossible numbers": (node + wire.encode_messages((1, 0), [Heartbeat(2**61, 1, 1, 1, 1, 1)]), "out of range"),
-        "a clock far ahead": (node + wire.encode_messages((future, 0), [Heartbeat(1, 1, 1, 1, 1, 1)]), "ahead"),
+        "impossible numbers": (node + MESSAGES.encode((1, 0), [Heartbeat(2**61, 1, 1, 1, 1, 1)]), "out of range"),
+        "a clock far ahead": (node + MESSAGES.encode((future, 0), [Heartbeat(1, 1, 1, 1, 1, 1)]), "ahead"),
         "impossible acks": (
-            client + wire.encode_calls((1, 0), [wire.AppendCall(1, bytes(8), 1, 5, -1, False)]),
+            client + wire.CALLS.encode((1, 0), [wire.AppendCall(1, bytes(8), 1, 5, -1, False)]),
             "impossible acks",
         ),
     }

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from loghistory import open_run
-from quorumlog.node.process import DISK_FAILED, UNUSABLE
+from quorumlog.node.supervision import DISK_FAILED, UNUSABLE
 
 LIMITED = (
     "import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[1]),) * 2); del sys.argv[1]; "

@@ -13,15 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from loghistory import HybridClock, Kind
-from quorumlog.node.recording import (
-    HistoryFile,
-    end_stamp,
-    files_before,
-    find_history,
-    missing_changes,
-    term_runs,
-    whole_events,
-)
+from quorumlog.node.missing import files_before, missing_changes, term_runs
+from quorumlog.node.recording import HistoryFile, end_stamp, find_history, whole_events
 from quorumlog.storage.batch import BatchKind, RecordBatch
 from quorumlog.storage.log import Log
 from quorumlog.storage.simulated import SimulatedDisk

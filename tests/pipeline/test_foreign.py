@@ -70,7 +70,7 @@ def test_an_audit_says_what_check_says(source: Path, tmp_path: Path, audited: Au
         assert set(violated[run["run"]]) == {each.id for each in expected.checks if each.violated}, path
         assert set(anomalies(expected.checks)) <= set(names), path
         seen[path.name] = run["model"], run["verdict"], names
-    assert len(seen) == 89 + 9
+    assert len(seen) == 92 + 9
     for name in ("lists.edn", "lists.parquet", "many.edn", "many.parquet", "stale.edn", "transactions.edn"):
         assert seen[name][:2] == ("list-append", "violated"), name
     assert seen["many.parquet"] == seen["many.edn"] == ("list-append", "violated", ["unseen"])

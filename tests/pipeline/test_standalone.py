@@ -85,14 +85,16 @@ def _closure(name: str, found: set[str]) -> set[str]:
 
 
 def _packages(tmp_path: Path) -> Path:
-    """The archive of the guide: the wheel and all it needs. Instead of a registry it takes what is installed here."""
+    """The archive of the guide: two wheels and all they need. Instead of a registry it takes what is installed here."""
     command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "--no-index"]
-    subprocess.run([*command, "-w", tmp_path / "dist", ROOT], check=True, timeout=120)
-    (wheel,) = (tmp_path / "dist").glob("logwitness-*.whl")
+    sources = (ROOT, ROOT / "checker" / "linearizability_checker")
+    subprocess.run([*command, "-w", tmp_path / "dist", *sources], check=True, timeout=120)
     archive = tmp_path / "packages.zip"
-    with zipfile.ZipFile(archive, "w") as packed, zipfile.ZipFile(wheel) as ours:
-        for name in ours.namelist():
-            packed.writestr(name, ours.read(name))
+    with zipfile.ZipFile(archive, "w") as packed:
+        for wheel in (tmp_path / "dist").glob("*.whl"):
+            with zipfile.ZipFile(wheel) as ours:
+                for entry in ours.infolist():
+                    packed.writestr(entry, ours.read(entry))
         for each in sorted(_closure("logwitness", set()) - {"logwitness"}):
             for file in metadata.files(each) or ():
                 if ".." not in file.parts and "tests" not in file.parts and file.suffix != ".pyc":
@@ -105,6 +107,7 @@ def test_submitted_to_a_cluster_without_anything_installed(tmp_path: Path, maste
     assert known.returncode == 1, "the worker's Python must not know this project"
     for name in ("reference-default", "mutant-vote-twice", "reference-parquet"):
         shutil.copytree(RUNS / name, tmp_path / "source" / name)
+    shutil.copy(ROOT / "tests" / "recorded" / "kv" / "c10-ok.txt", tmp_path / "source")  # takes a search
     (tmp_path / "main.py").write_text("from logwitness.cli import main\n\nmain()\n")
     settings = {
         "spark.archives": f"{_packages(tmp_path)}#packages",
@@ -125,9 +128,9 @@ def test_submitted_to_a_cluster_without_anything_installed(tmp_path: Path, maste
         check=False,
     )
     assert done.returncode == 1, done.stderr[-3000:]  # the mutant
-    assert "3 histories" in done.stdout
+    assert "4 histories" in done.stdout
     assert [row["verdict"] for row in rows(tmp_path / "out", "runs")].count("violated") == 1
-    assert same_verdicts(tmp_path / "out", tmp_path) == 3
+    assert same_verdicts(tmp_path / "out", tmp_path) == 4
     # It ran on the worker, with what was shipped.
     (application,) = (tmp_path / "work").iterdir()
     assert (application / "0" / "packages" / "logwitness" / "cli.py").is_file()

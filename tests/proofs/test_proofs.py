@@ -13,6 +13,7 @@ from logspec.proofs.raft_safety import RUNS
 from logspec.proofs.raft_state import STEPS
 from quorumlog.mutants.mutant import Mutant
 from quorumlog.mutants.raft import MUTANTS
+from quorumlog.quorum import Voters
 from quorumlog.raft.rules import REFERENCE, Rules
 from quorumlog.raft.state import Configuration, Restored
 
@@ -68,7 +69,7 @@ def test_every_mutant_that_a_proof_can_notice_has_a_twin() -> None:
 
 
 def _rules_of(mutant: Mutant) -> Rules:
-    return mutant.make_core(Configuration(0, (0, 1, 2)), Restored()).rules
+    return mutant.make_core(Configuration(0, Voters((0, 1, 2))), Restored()).rules
 
 
 RULE_MUTANTS = [mutant for mutant in MUTANTS if mutant.id in MUTANTS_BY_PROOF and _rules_of(mutant).changed()]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -13,10 +13,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from logspec.symbolic import Executor, Order, UnsupportedRuleError
+from quorumlog.quorum import Voters
 from quorumlog.raft import rules as raft_rules
 from quorumlog.raft.rules import REFERENCE, Rules
 
 SMALL = st.integers(-3, 4)
+GROUPS = [
+    *(Voters(tuple(range(n))) for n in range(7)),
+    Voters((0, 1, 2), old=(2, 3, 4), learners=(5,)),
+    Voters((), old=(0, 1)),
+]
 RULES = sorted(Rules.__dataclass_fields__)
 
 
@@ -24,8 +30,11 @@ def _arguments(data: st.DataObject, function: Callable[..., Any]) -> list[Any]:
     """Random arguments by the annotations of a rule."""
     made: list[Any] = []
     for parameter in inspect.signature(function).parameters.values():
-        if "Sequence" in str(parameter.annotation):
-            made.append(data.draw(st.lists(SMALL, max_size=6)))
+        if parameter.annotation == "Voters":
+            made.append(data.draw(st.sampled_from(GROUPS)))
+        elif "Mapping" in str(parameter.annotation):
+            of = st.booleans() if "bool" in parameter.annotation else SMALL
+            made.append(data.draw(st.dictionaries(st.integers(0, 5), of)))
         elif "bool" in str(parameter.annotation):
             made.append(data.draw(st.booleans()))
         else:
@@ -43,6 +52,12 @@ def _symbols(values: Sequence[Any], prefix: str = "x") -> tuple[list[Any], list[
             inner, known = _symbols(value, f"{name}_")
             symbols.append(inner)
             meaning += known
+        elif isinstance(value, dict):
+            inner, known = _symbols(list(value.values()), f"{name}_")
+            symbols.append(dict(zip(value, inner, strict=True)))
+            meaning += known
+        elif isinstance(value, Voters):
+            symbols.append(value)
         else:
             symbol = z3.Bool(name) if isinstance(value, bool) else z3.Int(name)
             constant = z3.BoolVal(value) if isinstance(value, bool) else z3.IntVal(value)
@@ -90,6 +105,11 @@ def written_at_length(a: int, b: int, wanted: bool) -> int:
     return pair[-1] if any(x > 2 for x in pair) else len(pair[0:1])
 
 
+def looks_up(known: Mapping[int, int], voters: Voters) -> int:
+    """Uses a mapping in every way that a rule may."""
+    return known[0] + known.get(1, 7) - sum([known.get(node, 2) for node in [*voters.old, *voters.learners]])
+
+
 def calls_others(a: int, b: int, c: int) -> int:
     return raft_rules.flushed_after(a, captured=middle([a, b, c, a + b])) if a > raft_rules.PENDING else min([b, c])
 
@@ -103,6 +123,8 @@ def truth(a: int, b: int, p: bool) -> bool:
 def test_what_the_subset_allows(a: int, b: int, c: int, p: bool) -> None:
     agrees(written_at_length, [a, b, p])
     agrees(calls_others, [a, b, c])
+    agrees(looks_up, [{0: a, 1: b, 5: c}, GROUPS[-2]])
+    agrees(looks_up, [{0: a, 3: b}, GROUPS[-2]])
 
 
 @settings(max_examples=100, deadline=None)
@@ -188,9 +210,19 @@ def test_what_cannot_be_run_is_refused_with_function_and_line(
     assert "\n" not in sentence
 
 
+def asks_a_method(voters: Voters) -> int:
+    return len(voters.members)
+
+
 def test_an_index_must_be_known() -> None:
     with pytest.raises(UnsupportedRuleError, match="symbolic value"):
         Executor().call(indexes, [1, 2], z3.Int("x"))
+    with pytest.raises(UnsupportedRuleError, match="symbolic value"):
+        Executor().call(indexes, {1: 2}, z3.Int("x"))
+    with pytest.raises(UnsupportedRuleError, match="indexes"):
+        Executor().call(indexes, {1: 2}, 3)
+    with pytest.raises(UnsupportedRuleError, match=r"voters\.members"):
+        Executor().call(asks_a_method, GROUPS[3])
 
 
 def test_wrong_arguments_are_refused() -> None:

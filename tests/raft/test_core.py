@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from quorumlog.quorum import Voters
 from quorumlog.raft.core import Configuration, RaftCore, Restored
 from quorumlog.raft.events import (
     AppendRequested,
@@ -20,6 +21,7 @@ from quorumlog.raft.events import (
     Resolved,
     SaveVote,
     Send,
+    SetTimer,
     Started,
     StartFlush,
     Timer,
@@ -43,6 +45,7 @@ from quorumlog.raft.rules import REFERENCE, Rules
 from quorumlog.storage.batch import BatchKind, RecordBatch
 
 SECOND = 1_000_000_000
+THREE = Voters((0, 1, 2))
 
 
 def batch(offset: int, term: int, acks: int = -1, value: int = 1) -> RecordBatch:
@@ -59,10 +62,17 @@ def batch(offset: int, term: int, acks: int = -1, value: int = 1) -> RecordBatch
 class Bench:
     """Drives one core and remembers its effects; flushes and saves finish when the test says so."""
 
-    def __init__(self, term: int = 0, entries: tuple[int, ...] = (), voters: int = 3, rules: Rules = REFERENCE) -> None:
+    def __init__(
+        self,
+        term: int = 0,
+        entries: tuple[int, ...] = (),
+        voters: Voters = THREE,
+        rules: Rules = REFERENCE,
+        node: int = 0,
+    ) -> None:
         index = LogIndex.of((offset, offset, entry_term) for offset, entry_term in enumerate(entries))
         self.now = 0
-        self.core = RaftCore(Configuration(0, tuple(range(voters))), Restored(term, index=index), rules)
+        self.core = RaftCore(Configuration(node, voters), Restored(term, index=index), rules)
         self.give(Started())
 
     def give(self, event: Event, after: int = 0) -> list[Effect]:
@@ -99,6 +109,12 @@ class Bench:
         self.receive(1, AppendReply(self.core.term, 1, True, end, end, end))
         assert self.core.serving
         return self
+
+    def acknowledge(self, peer: int, end: int, flushed: int | None = None) -> None:
+        """Let a node answer its newest request: it has the leader's log up to ``end``."""
+        progress = self.core.progress[peer]
+        said = end if flushed is None else flushed
+        self.receive(peer, AppendReply(self.core.term, progress.sequence, True, end, said, end))
 
     def append(self, request: int, acks: int = -1, value: int = 1, **more: Any) -> None:  # noqa: ANN401
         self.give(AppendRequested(request, batch(0, 0, acks, value), **more))
@@ -281,7 +297,7 @@ def test_barrier_waits_for_a_majority_that_answered_after_it() -> None:
 
 
 def test_a_single_node_commits_only_after_a_flush() -> None:
-    bench = Bench(voters=1)
+    bench = Bench(voters=Voters((0,)))
     bench.give(TimerFired(Timer.ELECTION), after=10 * SECOND)
     bench.save()
     assert (bench.core.role, bench.core.commit) == ("leader", -1)
@@ -322,7 +338,7 @@ def test_what_a_reset_log_no_longer_tells_is_unknown_and_not_truncated() -> None
 
 
 def test_a_copy_that_a_follower_lost_counts_no_more() -> None:
-    bench = Bench(voters=5)
+    bench = Bench(voters=Voters((0, 1, 2, 3, 4)))
     bench.give(TimerFired(Timer.ELECTION), after=10 * SECOND)
     for pre_vote in (True, False):
         for peer in (1, 2):
@@ -341,6 +357,83 @@ def test_a_copy_that_a_follower_lost_counts_no_more() -> None:
     assert bench.core.majority == end + 1
 
 
-def test_a_node_outside_the_voters_is_refused() -> None:
-    with pytest.raises(ValueError, match="node 4 is not among the voters"):
-        RaftCore(Configuration(4, (0, 1, 2)), Restored())
+def test_a_node_outside_its_group_is_refused() -> None:
+    with pytest.raises(ValueError, match="node 4 is not in its group: voters 0,1,2 learners 3"):
+        RaftCore(Configuration(4, Voters((0, 1, 2), learners=(3,))), Restored())
+
+
+def test_refusals_elect_nobody_and_may_be_followed_by_a_vote() -> None:
+    bench = Bench()
+    bench.give(TimerFired(Timer.ELECTION), after=10 * SECOND)
+    for peer in (1, 2):
+        bench.receive(peer, VoteReply(0, 0, pre_vote=True, granted=False))
+    assert (bench.core.term, bench.core.role) == (0, "follower")
+    bench.receive(1, VoteReply(0, 0, pre_vote=True, granted=True))
+    assert (bench.core.term, bench.core.role) == (1, "candidate")
+    bench.receive(1, VoteReply(1, 1, pre_vote=False, granted=True))
+    bench.receive(2, VoteReply(1, 1, pre_vote=False, granted=True))
+    assert bench.core.role == "candidate", "its own vote is not durable yet"
+
+
+def test_a_learner_is_sent_the_log_and_decides_nothing() -> None:
+    bench = Bench(voters=Voters((0, 1, 2), learners=(3,)))
+    bench.give(TimerFired(Timer.ELECTION), after=10 * SECOND)
+    assert {effect.to for effect in bench.of(Send)} == {1, 2}
+    bench.receive(3, VoteReply(0, 0, pre_vote=True, granted=True))
+    assert bench.core.term == 0
+    bench.lead()
+    bench.append(1)
+    bench.flush()
+    end = bench.core.dirty
+    assert 3 in bench.core.progress
+    bench.acknowledge(3, end)
+    assert (bench.core.commit, bench.core.majority) == (end - 1, end - 1)
+    bench.acknowledge(2, end)
+    assert (bench.core.commit, bench.core.majority) == (end, end)
+
+
+def test_a_learner_does_not_campaign() -> None:
+    bench = Bench(voters=Voters((0, 1, 2), learners=(3,)), node=3)
+    bench.give(TimerFired(Timer.ELECTION), after=10 * SECOND)
+    assert bench.of(Send) == []
+    assert bench.of(SetTimer) != [], "it may be promoted later"
+
+
+def test_a_joint_group_needs_both_halves() -> None:
+    bench = Bench(voters=Voters((0, 3, 4), old=(0, 1, 2)))
+    bench.give(TimerFired(Timer.ELECTION), after=10 * SECOND)
+    for pre_vote in (True, False):
+        for peer in (1, 2):  # all of the old half
+            bench.receive(peer, VoteReply(bench.core.term, bench.core.term, pre_vote, granted=True))
+        bench.save()
+        assert bench.core.role != "leader"
+        bench.receive(4, VoteReply(bench.core.term, bench.core.term, pre_vote, granted=True))
+        bench.save()
+    assert bench.core.role == "leader"
+    bench.flush()
+    for peer in (1, 2):
+        bench.acknowledge(peer, bench.core.dirty)
+    assert not bench.core.serving
+    bench.acknowledge(3, bench.core.dirty)
+    assert bench.core.serving
+    bench.give(BarrierRequested(7))
+    for peer in (1, 2):
+        bench.acknowledge(peer, bench.core.dirty)
+        assert bench.of(Resolved) == []
+    bench.acknowledge(3, bench.core.dirty)
+    assert [resolved.request for resolved in bench.of(Resolved)] == [7]
+
+
+def test_a_leader_that_does_not_vote_commits_by_the_voters_and_by_what_it_has_flushed() -> None:
+    bench = Bench().lead()
+    bench.core.voters = Voters((1, 2))  # a change that removes the leader is in force
+    bench.append(1)
+    start_flush = bench.of(StartFlush)
+    end = bench.core.dirty
+    bench.acknowledge(1, end)
+    assert (bench.core.commit, bench.core.majority) == (end - 1, end - 1), "one of two voters"
+    bench.acknowledge(2, end)
+    assert (bench.core.commit, bench.core.majority) == (end - 1, end), "its own flush is not done"
+    for effect in start_flush:
+        bench.give(Flushed(effect.ticket))
+    assert bench.core.commit == end

@@ -35,10 +35,10 @@ Rest ==
 NewLeader(n) == role[n] = "leader" /\ LastTerm(log[n]) < term[n]
 
 MayStand(n) ==
-    \E Q \in Quorum : \A v \in Q :
+    IsQuorum(Voters, {v \in Node :
         /\ term[v] <= term[n]
         /\ v # n => role[v] # "leader"
-        /\ LogOk(LastTerm(log[n]), Len(log[n]), LastTerm(log[v]), Len(log[v]))
+        /\ LogOk(LastTerm(log[n]), Len(log[n]), LastTerm(log[v]), Len(log[v]))})
 
 HearReply(l) ==
     /\ role[l] = "leader"
@@ -51,10 +51,12 @@ HearReply(l) ==
     /\ UNCHANGED <<vars, owed, cut>>
 
 MajorityKnown(l) ==
-    LET most == MajorityReplicated(mri[l], Len(log[l]), [f \in Others(l) |-> knows[l][f].replicated])
+    LET known == [n \in Node |-> IF n = l THEN Len(log[l]) ELSE knows[l][n].replicated]
+        most == MajorityReplicated(Voters, known, mri[l])
     IN  IF MayCountReplicated(TermAt(log[l], most), term[l]) THEN most ELSE mri[l]
 
-CandidateKnown(l) == CommitCandidate(flushed[l], [f \in Others(l) |-> knows[l][f].durable])
+CandidateKnown(l) ==
+    CommitCandidate(Voters, [n \in Node |-> IF n = l THEN flushed[l] ELSE knows[l][n].durable], flushed[l])
 
 MayCommitKnown(l) == LET c == CandidateKnown(l) IN MayCommit(c, commit[l], TermAt(log[l], c), term[l])
 Behind(l) == role[l] = "leader" /\ (MayCommitKnown(l) \/ MajorityKnown(l) > mri[l])

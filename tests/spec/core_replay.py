@@ -20,6 +20,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from quorumlog.quorum import Voters
 from quorumlog.raft.core import RaftCore
 from quorumlog.raft.events import Append as AppendEffect
 from quorumlog.raft.events import (
@@ -93,7 +94,7 @@ class _Node:
     """A core with what its driver would keep: disk, flushes under way, saved vote."""
 
     def __init__(self, node: int, write_caching: bool, make_core: CoreFactory) -> None:
-        self.configuration = Configuration(node=node, voters=NODES, write_caching=write_caching)
+        self.configuration = Configuration(node=node, voters=Voters(NODES), write_caching=write_caching)
         self.make_core = make_core
         self.saved = (0, NOBODY)
         self.batches: list[RecordBatch] = []

@@ -71,7 +71,7 @@ def test_the_catalogue_is_shown(program: Path, tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_changed_rules_are_validated(program: Path, tmp_path: Path) -> None:
-    shutil.copy(ROOT / "docs" / "examples" / "commit_by_followers.py", tmp_path / "mine.py")
+    shutil.copy(ROOT / "docs" / "examples" / "commit_by_counting.py", tmp_path / "mine.py")
     done = _run(program, tmp_path, "validate", "--rules", "mine.py", "--seeds", "4")
     assert done.returncode == 0, done.stdout + done.stderr
     for stage in ("simulation", "traces", "proofs"):

@@ -165,7 +165,9 @@ def test_a_file_system_that_is_full(tmp_path: Path) -> None:
         subprocess.run(["umount", "-l", str(tmp_path)], check=True)
 
 
-def test_a_failing_sync_stops_the_log_and_the_next_one_cuts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failing_sync_stops_the_log_and_the_next_one_writes_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     disk = FileDisk(tmp_path)
     log = Log.open(disk, DIRECTORY)
     log.append([data(0), data(1)])
@@ -184,9 +186,20 @@ def test_a_failing_sync_stops_the_log_and_the_next_one_cuts(tmp_path: Path, monk
     with pytest.raises(LogFailed, match="sync failed"):
         log.flush_begin()
     log.close()
+    written = []
+    write = os.pwrite
+
+    def noted(descriptor: int, part: bytes, position: int) -> int:
+        written.append((position, bytes(part)))
+        return write(descriptor, part, position)
+
+    monkeypatch.setattr(os, "pwrite", noted)
     log = Log.open(disk, DIRECTORY)
-    assert (log.dirty, log.recovery.bytes_cut) == (1, data(2).size_bytes)
-    assert log.recovery.reason == "a sync had failed when the log was durable up to offset 1"
+    assert (log.dirty, log.flushed, log.recovery.bytes_cut) == (2, 2, 0)
+    # Nothing was remembered since the log began: all of it is written once more, in its place.
+    whole = b"".join(data(offset).encode() for offset in range(3))
+    assert (0, whole) in written
+    assert (tmp_path / DIRECTORY / "00000000000000000000-1.log").read_bytes() == whole
 
 
 def test_no_second_process_opens_the_disk(tmp_path: Path) -> None:

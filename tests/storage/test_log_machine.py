@@ -336,6 +336,10 @@ class InterruptibleDisk(SimulatedDisk):
         self._step()
         super().truncate(path, size)
 
+    def rewrite(self, path: str, position: int) -> None:
+        self._step()
+        super().rewrite(path, position)
+
     def remove(self, path: str) -> None:
         self._step()
         super().remove(path)
@@ -373,6 +377,22 @@ class SimulatedLogMachine(LogMachine):
             with suppress(PowerCut):
                 self.log_type.open(self.disk, DIRECTORY, SEGMENT_BYTES)
             self.disk.calm()
+        self.lose_power()
+
+    @rule(syncs=st.integers(0, 6), times=st.integers(1, 3), full=st.booleans(), power=st.booleans())
+    def a_sync_fails_while_it_is_opened(self, syncs: int, times: int, full: bool, power: bool) -> None:
+        """However often: what an opening declares durable is."""
+        least = self.promised
+        if power:
+            self.disk.power_loss()
+        for _ in range(times):
+            self.disk.syncs_until_failure = syncs
+            if full:
+                self.disk.capacity_bytes = 0
+            with suppress(FlushFailed):
+                self.log_type.open(self.disk, DIRECTORY, SEGMENT_BYTES)
+            self.disk.calm()
+        self.reopen(self.unchanged(least=least))
         self.lose_power()
 
     @rule(
@@ -529,11 +549,6 @@ class FailedSyncIsForgotten(Log):
         pass
 
 
-class FailedSyncLeavesNoMark(Log):
-    def _fail(self, error: StorageError) -> None:
-        self._failure = str(error)
-
-
 class TruncationKeepsKnowledge(Log):
     def truncate(self, offset: int) -> int:
         state, self._state = self._state, replace(self._state, known_flushed=-1)
@@ -553,6 +568,16 @@ class DiskForgetsToSync(InterruptibleDisk):
         pass
 
 
+class DiskDoesNotWriteAgain(InterruptibleDisk):
+    def rewrite(self, path: str, position: int) -> None:
+        pass
+
+
+class DiskWritesTooLittleAgain(InterruptibleDisk):
+    def rewrite(self, path: str, position: int) -> None:
+        super().rewrite(path, position + 1)
+
+
 class DiskLosesFlushed(InterruptibleDisk):
     def power_loss(self) -> None:
         for file in self._files.values():
@@ -569,7 +594,6 @@ class DiskLosesFlushed(InterruptibleDisk):
         FlushForgetsNames,
         FlushForgetsEarlierSegments,
         FailedSyncIsForgotten,
-        FailedSyncLeavesNoMark,
         TruncationKeepsKnowledge,
         ResetRemovesFirst,
     ],
@@ -579,7 +603,11 @@ def test_the_machine_notices_a_mutated_log(log_type: type[Log]) -> None:
     rejected(type("MutantMachine", (SimulatedLogMachine,), {"log_type": log_type}))
 
 
-@pytest.mark.parametrize("disk_type", [DiskForgetsToSync, DiskLosesFlushed], ids=lambda disk_type: disk_type.__name__)
+@pytest.mark.parametrize(
+    "disk_type",
+    [DiskForgetsToSync, DiskDoesNotWriteAgain, DiskWritesTooLittleAgain, DiskLosesFlushed],
+    ids=lambda disk_type: disk_type.__name__,
+)
 def test_the_machine_notices_a_mutated_disk(disk_type: type[InterruptibleDisk]) -> None:
     rejected(type("MutantMachine", (SimulatedLogMachine,), {"disk_type": disk_type}))
 

@@ -50,14 +50,27 @@ def test_a_vote_that_could_not_be_saved_leaves_the_old_one() -> None:
     disk = SimulatedDisk(Random(1))
     votes = VoteStore(disk)
     votes.save(5, 2)
-    disk.fail_next_sync = True
-    with pytest.raises(FlushFailed):
-        votes.save(6, 1)
     disk.capacity_bytes = disk.used_bytes
     with pytest.raises(DiskFull):
         votes.save(6, 1)
     disk.power_loss()
     assert votes.load() == (5, 2)
+
+
+def test_after_a_sync_that_failed_it_is_the_old_vote_or_the_new_one_and_the_one_that_was_loaded_stays() -> None:
+    loaded = set()
+    for seed in range(20):
+        disk = SimulatedDisk(Random(seed))
+        votes = VoteStore(disk)
+        votes.save(5, 2)
+        disk.fail_next_sync = True
+        with pytest.raises(FlushFailed):
+            votes.save(6, 1)
+        found = votes.load()
+        disk.power_loss()
+        assert votes.load() == found
+        loaded.add(found)
+    assert loaded == {(5, 2), (6, 1)}
 
 
 @pytest.mark.parametrize(("term", "voted_for"), [(-1, None), (3, -1)])

@@ -82,9 +82,9 @@ func (p *problem) matters(op *operation) bool {
 	return op.status == answered || op.status == unknown && !slices.Contains(p.spec.reads, op.f)
 }
 
-// model gives the specification to Porcupine. When abort is set no step is possible any more, which ends the search
+// model gives the specification to Porcupine. Once halt says so no step is possible any more, which ends the search
 // after it has unwound.
-func (p *problem) model(abort *atomic.Bool, processes map[int64]int) porcupine.Model {
+func (p *problem) model(halt func() bool, processes map[int64]int) porcupine.Model {
 	return porcupine.Model{
 		Partition: func([]porcupine.Operation) [][]porcupine.Operation {
 			partitions := make([][]porcupine.Operation, len(p.parts))
@@ -105,7 +105,7 @@ func (p *problem) model(abort *atomic.Bool, processes map[int64]int) porcupine.M
 		},
 		Init: func() any { return p.spec.initial },
 		Step: func(state, input, _ any) (bool, any) {
-			if abort.Load() {
+			if halt() {
 				return false, state
 			}
 			return p.spec.step(state, input.(*operation))
@@ -149,7 +149,7 @@ func checkAll(spec *spec, histories [][]operation, timeout time.Duration, guard 
 func check(p *problem, timeout time.Duration, guard *guard) verdict {
 	abort := guard.enter()
 	defer guard.leave(abort)
-	result := porcupine.CheckOperationsTimeout(p.model(abort, nil), nil, timeout)
+	result := porcupine.CheckOperationsTimeout(p.model(abort.Load, nil), nil, timeout)
 	return verdictOf(result, abort)
 }
 
@@ -168,40 +168,54 @@ func verdictOf(result porcupine.CheckResult, abort *atomic.Bool) verdict {
 type explanation struct {
 	verdict    verdict
 	partitions []partitionAnswer
+	leftOut    bool // it would not fit
 	html       string
 }
 
-// explain checks one history and says how far every search came.
-//
-// Porcupine can keep a linearization for every operation, the square of the history. Where that could be too much the
-// question is answered without first, and the explanation of an illegal history gets the time that is left.
+// Steps of a search that only shows how far one came that was given up.
+const shownSteps = 1 << 18
+
+// explain decides one history and then says how far the search came, if there is room and time for that: in the partition
+// that was found to be illegal, or that could not be decided, or in all that are linearizable. The verdict never depends
+// on the explanation.
 func explain(spec *spec, history []operation, timeout time.Duration, visualize bool, guard *guard) explanation {
 	p := newProblem(spec, history)
-	decided := verdict(0)
+	limit := startStopwatch(timeout, len(p.parts))
+	decided, part := p.decide(limit, guard)
+	if decided != ok {
+		p = p.only(part)
+	}
 	if !p.affordable(guard.limit) {
-		start := time.Now()
-		decided = check(p, timeout, guard)
-		if timeout > 0 {
-			timeout = max(timeout-time.Since(start), time.Millisecond)
-		}
-		if decided != illegal {
-			return explanation{verdict: decided, partitions: p.answer(nil)}
-		}
+		return explanation{verdict: decided, partitions: p.answer(nil), leftOut: true}
 	}
 	abort := guard.enter()
 	processes := p.processes()
-	result, info := porcupine.CheckOperationsVerbose(p.model(abort, processes), nil, timeout)
-	found := verdictOf(result, abort)
+	var steps atomic.Int64 // Porcupine searches partitions side by side
+	var ended atomic.Bool
+	halt := func() bool {
+		step := steps.Add(1)
+		if decided == ok || decided == illegal {
+			if limit.overNow(step) {
+				ended.Store(true)
+			}
+		} else if step > shownSteps {
+			ended.Store(true)
+		}
+		return ended.Load() || abort.Load()
+	}
+	_, info := porcupine.CheckOperationsVerbose(p.model(halt, processes), nil, 0)
 	answers := p.answer(info.PartialLinearizations())
 	guard.leave(abort)
-	if decided == 0 {
-		decided = found
-	}
 	explained := explanation{verdict: decided, partitions: answers}
 	if visualize {
 		explained.html = p.visualize(info, processes)
 	}
 	return explained
+}
+
+// only is the problem with one of its partitions.
+func (p *problem) only(part int) *problem {
+	return &problem{spec: p.spec, history: p.history, parts: p.parts[part : part+1], end: p.end}
 }
 
 func (p *problem) affordable(limit uint64) bool {
@@ -281,7 +295,7 @@ func (p *problem) visualize(info porcupine.LinearizationInfo, processes map[int6
 	}
 	info.AddAnnotations(annotations)
 	var page bytes.Buffer
-	if err := porcupine.Visualize(p.model(new(atomic.Bool), processes), info, &page); err != nil {
+	if err := porcupine.Visualize(p.model(func() bool { return false }, processes), info, &page); err != nil {
 		panic(err) // a buffer takes everything
 	}
 	return page.String()

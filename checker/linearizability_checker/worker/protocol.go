@@ -33,7 +33,9 @@ type answer struct {
 	Error      string            `json:"error,omitempty"` // the request could not be understood
 	Verdicts   string            `json:"verdicts"`
 	Partitions []partitionAnswer `json:"partitions,omitempty"` // if explanations were asked for
+	LeftOut    bool              `json:"left_out,omitempty"`   // they would not have fitted
 	HTML       string            `json:"html,omitempty"`
+	Seconds    float64           `json:"seconds"` // processor time that all of it took
 }
 
 // A partitionAnswer lists operations by their position in the history.
@@ -128,6 +130,7 @@ func answerTo(line []byte, guard *guard) answer {
 		return answer{ID: r.ID, Error: err.Error()}
 	}
 	timeout := time.Duration(r.TimeoutMS) * time.Millisecond
+	began := processorTime()
 	result := answer{ID: r.ID}
 	if r.Explain || r.Visualize {
 		if len(histories) != 1 {
@@ -136,10 +139,16 @@ func answerTo(line []byte, guard *guard) answer {
 		explained := explain(spec, histories[0], timeout, r.Visualize, guard)
 		result.Verdicts = string(explained.verdict)
 		result.Partitions = explained.partitions
+		result.LeftOut = explained.leftOut
 		result.HTML = explained.html
+	} else if len(histories) == 1 {
+		p := newProblem(spec, histories[0])
+		decided, _ := p.decide(startStopwatch(timeout, len(p.parts)), guard)
+		result.Verdicts = string(decided)
 	} else {
 		result.Verdicts = checkAll(spec, histories, timeout, guard)
 	}
+	result.Seconds = (processorTime() - began).Seconds()
 	return result
 }
 

@@ -1,31 +1,57 @@
-"""The checks, one module a family. `FAMILIES` is all there is; adding a family is adding it here."""
+"""The checks: rooms by protocol, in them families, in them checks.
+
+A module or package below this one that has a ``FAMILY`` is a family of the house; there is no list to add it to.
+Installed packages add theirs through the entry point group ``logwitness.families`` (`third_party`).
+"""
 
 from __future__ import annotations
 
+import pkgutil
 from collections.abc import Iterable
+from functools import cache
+from importlib import import_module
 
-from .clients import FAMILY as CLIENTS
 from .contract import Check, Family
-from .elections import FAMILY as ELECTIONS
-from .linearizable_log import FAMILY as LINEARIZABLE_LOG
-from .offsets import FAMILY as OFFSETS
-from .replicas import FAMILY as REPLICAS
+from .third_party import admitted
 
-FAMILIES: tuple[Family, ...] = (OFFSETS, ELECTIONS, REPLICAS, CLIENTS, LINEARIZABLE_LOG)
+
+@cache
+def house_families() -> tuple[Family, ...]:
+    """The families of this package: those of protocols, then those that judge any log; each room by name."""
+    found: dict[str, Family] = {}
+    for module in pkgutil.walk_packages(__path__, f"{__name__}."):
+        family = getattr(import_module(module.name), "FAMILY", None)
+        if isinstance(family, Family):
+            found.setdefault(family.name, family)
+    return tuple(sorted(found.values(), key=lambda family: family.protocol is None))
+
+
+@cache
+def _all() -> tuple[tuple[Family, ...], tuple[str, ...]]:
+    added, left_out = admitted(house_families())
+    return (*house_families(), *added), left_out
+
+
+def families() -> tuple[Family, ...]:
+    """Every family, those of installed packages last."""
+    return _all()[0]
+
+
+def left_out() -> tuple[str, ...]:
+    """Why families of installed packages are not used, a sentence each."""
+    return _all()[1]
 
 
 def all_checks() -> tuple[Check, ...]:
-    """Every check, family by family."""
-    return tuple(check for family in FAMILIES for check in family.checks)
+    """Every check, family by family; no two have the same id."""
+    return tuple(check for family in families() for check in family.checks)
 
 
-def families_of(only: Iterable[str] | None) -> tuple[Family, ...]:
-    """The families that judge the checks with these ids (None: all). KeyError with the first unknown id."""
-    if only is None:
-        return FAMILIES
+def families_of(only: Iterable[str]) -> tuple[Family, ...]:
+    """The families that judge the checks with these ids. KeyError with the first unknown id."""
     wanted = list(only)
     known = {check.id for check in all_checks()}
     for name in wanted:
         if name not in known:
             raise KeyError(name)
-    return tuple(family for family in FAMILIES if any(check.id in wanted for check in family.checks))
+    return tuple(family for family in families() if any(check.id in wanted for check in family.checks))

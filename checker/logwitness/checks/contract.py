@@ -12,19 +12,25 @@ facts judged.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+import typing
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from loghistory.schema import Kind
+from loghistory.schema import SCHEMA, Kind
 
 from .codes import Words
+from .sentences import fields_of, worded
 
 if TYPE_CHECKING:
     from .columns import Columns
+
+
+_ID = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 
 
 class Verdict(StrEnum):
@@ -44,21 +50,52 @@ def worst(verdicts: list[Verdict]) -> Verdict:
     return Verdict.UNEXERCISED
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """One rule that a history can be judged by."""
+    """One rule that a history can be judged by. Raises ValueError for a record that contradicts itself."""
 
     id: str
+    """Small letters, digits and hyphens; unique among all checks."""
     rule: str
     """The rule in one sentence."""
-    section: str
-    """Document and section that state it."""
+    source: tuple[str, ...]
+    """Where the rule is stated: first as ``page.md#anchor`` of docs/rules, then document and section in words."""
     fact: str
     """What counts as one judged fact."""
-    kinds: tuple[Kind, ...]
+    sentence: str | Mapping[str, str]
+    """What a violation says, with named fields (`sentences`). A rule that can be broken in several ways has a sentence
+    for each way, by a name for it."""
+    fields: type[tuple[int, ...]] | None = None
+    """For a rule that a kernel judges: the named tuple that the kernel reports, with the fields of the sentence."""
+    kinds: tuple[Kind, ...] = ()
     """Event kinds without any one of which there is nothing to judge; what a node states comes with all its events."""
-    columns: tuple[str, ...]
+    columns: tuple[str, ...] = ()
     """Columns that these events must carry for it."""
+
+    def __post_init__(self) -> None:
+        if not _ID.fullmatch(self.id):
+            raise ValueError(f"{self.id!r} is no id of a check: small letters, digits and hyphens")
+        named = frozenset().union(*map(fields_of, self.sentences.values()))
+        if self.fields is not None and named != set(_names(self.fields)):
+            reported = ", ".join(_names(self.fields))
+            raise ValueError(f"{self.id}: the sentence has {', '.join(sorted(named))}, but {reported} are reported")
+
+    @property
+    def sentences(self) -> Mapping[str, str]:
+        """Every sentence, by the way in which the rule is broken; the way of a single one is empty."""
+        return {"": self.sentence} if isinstance(self.sentence, str) else self.sentence
+
+    def violation(self, events: Iterable[int], way: str = "", /, **fields: object) -> Violation:
+        """A breach shown by these events (their ``seq``; negative ones are none), with the fields of its sentence.
+
+        Raises KeyError for an unknown way and for a field that is missing.
+        """
+        return Violation(worded(self.sentences[way], fields), tuple(sorted({seq for seq in events if seq >= 0})))
+
+
+def _names(fields: type[tuple[int, ...]]) -> tuple[str, ...]:
+    names: tuple[str, ...] = fields._fields  # type: ignore[attr-defined]
+    return names
 
 
 class Violation(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -128,9 +165,11 @@ class Setting:
     """One append of a value puts it into the log once at most, however often it is tried again."""
     words: Words = field(default_factory=Words)
     """The codes of column ``f``, shared with the reader of the events."""
+    protocols: frozenset[str] = frozenset()
+    """Names of the protocols that the run is of; none: only what clients saw can be judged."""
 
 
-class Fold(Protocol):
+class Fold(typing.Protocol):
     """The state of one family of checks over one log."""
 
     def feed(self, columns: Columns) -> None:
@@ -150,8 +189,18 @@ class Verdicts:
 
 
 @dataclass(frozen=True, slots=True)
+class Protocol:
+    """What a run is of, as far as checks must know: whose rules its nodes follow."""
+
+    name: str
+    """As manifests have it (``made_by.protocol``), and as the folders of checks and rules are called."""
+    kinds: frozenset[Kind]
+    """The events of its nodes. A run whose manifest names no protocol is of this one if such an event occurs in it."""
+
+
+@dataclass(frozen=True, slots=True)
 class Family:
-    """Checks that are judged by one fold."""
+    """Checks that are judged by one fold. Raises ValueError for columns that the schema does not have."""
 
     name: str
     checks: tuple[Check, ...]
@@ -160,8 +209,48 @@ class Family:
     columns: tuple[str, ...]
     """The columns that the fold reads, besides ``seq`` and ``kind``."""
     start: Callable[[Setting], Fold]
-    of_nodes: bool = False
-    """A history without internal events leaves it nothing to judge."""
+    protocol: Protocol | None = None
+    """Whose runs it judges, by what their nodes recorded; None: any log, by what its clients saw."""
+
+    def __post_init__(self) -> None:
+        for name in (*self.columns, *(name for check in self.checks for name in check.columns)):
+            if name not in SCHEMA.names:
+                raise ValueError(f"family {self.name}: the history has no column {name!r}")
+
+    def judges(self, protocols: frozenset[str]) -> bool:
+        """Whether it has anything to say about a run of these protocols."""
+        return self.protocol is None or self.protocol.name in protocols
+
+
+class Tally:
+    """What a fold written in plain Python finds of one check: counts, and the first violations."""
+
+    def __init__(self, check: Check, keep: int) -> None:
+        """``keep`` violations are worded; all are counted."""
+        self.judged = 0
+        self.excused = 0
+        self.unjudged = 0
+        self._check = check
+        self._keep = keep
+        self._violated = 0
+        self._violations: list[Violation] = []
+
+    def violation(self, *events: int, way: str = "", **fields: object) -> None:
+        """One more violation, shown by these events; see `Check.violation`."""
+        self._violated += 1
+        if len(self._violations) < self._keep:
+            self._violations.append(self._check.violation(events, way, **fields))
+
+    def outcome(self) -> Outcome:
+        """What the check says."""
+        return outcome(
+            self._check,
+            self.judged,
+            self._violated,
+            tuple(self._violations),
+            excused=self.excused,
+            unjudged=self.unjudged,
+        )
 
 
 def outcome(

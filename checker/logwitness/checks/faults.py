@@ -38,6 +38,13 @@ class Ledger(NamedTuple):
     lines: Ints
 
 
+class Account(NamedTuple):
+    """The loss account: the faults so far, and the losses that are put down to them."""
+
+    faults: Faults
+    ledger: Ledger
+
+
 def empty_faults() -> Faults:
     """No fault yet."""
     return Faults(np.zeros(16, dtype=np.int64), np.zeros(16, dtype=np.int64), np.zeros(1, dtype=np.int64))
@@ -92,10 +99,10 @@ def fault_of(faults: Faults, acked: int) -> int:
 
 
 @part
-def enter(ledger: Ledger, faults: Faults, acks: int, acked: int, time: int, entries: int, size: int) -> None:
+def enter(account: Account, acks: int, acked: int, time: int, entries: int, size: int) -> None:
     """Enter the loss of one batch that was acknowledged by event ``acked`` at ``time``."""
     level = 0 if acks == -1 else (1 if acks == 1 else 2)
-    line = ledger.lines[level, fault_of(faults, acked)]
+    line = account.ledger.lines[level, fault_of(account.faults, acked)]
     if line[0] == 0 or time < line[3]:
         line[3] = time
     if line[0] == 0 or time > line[4]:
@@ -108,10 +115,10 @@ def enter(ledger: Ledger, faults: Faults, acks: int, acked: int, time: int, entr
 
 
 @kernel
-def enter_all(ledger: Ledger, faults: Faults, acks: Ints, acked: Ints, time: Ints, entries: Ints, size: Ints) -> None:
+def enter_all(account: Account, acks: Ints, acked: Ints, time: Ints, entries: Ints, size: Ints) -> None:
     """Enter many losses."""
     for i in range(len(acks)):
-        enter(ledger, faults, acks[i], acked[i], time[i], entries[i], size[i])
+        enter(account, acks[i], acked[i], time[i], entries[i], size[i])
 
 
 def ledger_lines(ledger: Ledger, words: Words) -> tuple[Loss, ...]:

@@ -2,69 +2,120 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Annotated, NamedTuple, TypeAlias, get_type_hints
 
 import numpy as np
 
+from .codes import ACKS_NAMES, NULL
 from .columns import Array, Columns, Ints
 from .contract import Check, Loss, Setting, Verdicts, Violation, outcome
 from .kernel import part
 
-EVENTS = 4
-"""Events that a finding can name."""
+FIELDS = 6
+"""Fields that a finding can have."""
 
-NUMBERS = 5
-"""Numbers for its sentence."""
+EVENTS = 256
+"""Events that a finding can name; further ones are left out."""
 
 MAX_NODES = 62
 """Nodes of one log; sets of nodes are bits of one signed word."""
 
+Node: TypeAlias = Annotated[int, "node"]
+"""A field that is the index of a node; a sentence has the node's id."""
+
+Acks: TypeAlias = Annotated[int, "acks"]
+"""A field that is an acks level; a sentence has ``all``, ``1`` or ``0``."""
+
+_CHECK, _SHOWN, _FIRST = range(3)
+_HEAD = _FIRST + FIELDS
+_END, _OPEN = range(2)
+
 
 class Findings(NamedTuple):
-    """Counts by check, and the first violations as rows of `EVENTS` seqs (-1: none) and `NUMBERS` numbers."""
+    """Counts by check, and the first violations of each."""
 
     judged: Ints
     violated: Ints
     excused: Ints
     unjudged: Ints
-    rows: Ints
+    keep: Ints  # how many violations of a check are written down
+    pages: Ints  # what a kernel wrote down: check, number of events, fields, then the events; and the next one
+    place: Ints  # where the next one goes; where the last one is, -1 if it is only counted
 
 
 def empty_findings(checks: int, keep: int) -> Findings:
-    """Nothing found yet for so many checks, with room for ``keep`` violations of each."""
-    counts = {name: np.zeros(checks, dtype=np.int64) for name in Findings._fields if name != "rows"}
-    return Findings(**counts, rows=np.full((checks, keep, EVENTS + NUMBERS), -1, dtype=np.int64))
+    """Nothing found yet for so many checks, ``keep`` violations of each to be written down."""
+    counts = {name: np.zeros(checks, dtype=np.int64) for name in ("judged", "violated", "excused", "unjudged")}
+    numbers = np.array([keep], dtype=np.int64), np.zeros(0, dtype=np.int64), np.array([0, -1], dtype=np.int64)
+    return Findings(**counts, keep=numbers[0], pages=numbers[1], place=numbers[2])
 
 
 @part
-def report(
-    found: Findings,
-    check: int,
-    e0: int,
-    e1: int,
-    e2: int,
-    e3: int,
-    n0: int,
-    n1: int,
-    n2: int,
-    n3: int,
-    n4: int,
-) -> None:
-    """Count a violation and keep it if it is among the first."""
-    place = found.violated[check]
+def report(found: Findings, check: int, fields: tuple[int, ...], *seqs: int) -> None:
+    """Count a violation; if it is among the first, write down its fields and the events that show it.
+
+    A ``seq`` below 0 is no event. More events can follow by `show`.
+    """
+    before = found.violated[check]
     found.violated[check] += 1
-    if place < found.rows.shape[1]:
-        row = found.rows[check, place]
-        row[0] = e0
-        row[1] = e1
-        row[2] = e2
-        row[3] = e3
-        row[4] = n0
-        row[5] = n1
-        row[6] = n2
-        row[7] = n3
-        row[8] = n4
+    if before >= found.keep[0]:
+        found.place[_OPEN] = -1
+        return
+    at = found.place[_END]
+    found.place[_OPEN] = at
+    found.place[_END] = at + _HEAD
+    found.pages[at + _CHECK] = check
+    found.pages[at + _SHOWN] = 0
+    # Compiled code knows the number of fields, but cannot walk through fields of several types.
+    found.pages[at + _FIRST] = fields[0]
+    if len(fields) > 1:
+        found.pages[at + _FIRST + 1] = fields[1]
+    if len(fields) > 2:
+        found.pages[at + _FIRST + 2] = fields[2]
+    if len(fields) > 3:
+        found.pages[at + _FIRST + 3] = fields[3]
+    if len(fields) > 4:
+        found.pages[at + _FIRST + 4] = fields[4]
+    if len(fields) > 5:
+        found.pages[at + _FIRST + 5] = fields[5]
+    for seq in seqs:
+        show(found, seq)
+
+
+@part
+def show(found: Findings, seq: int) -> None:
+    """One more event that shows the violation reported last."""
+    at = found.place[_OPEN]
+    if at < 0 or seq < 0 or found.pages[at + _SHOWN] == EVENTS:
+        return
+    found.pages[found.place[_END]] = seq
+    found.place[_END] += 1
+    found.pages[at + _SHOWN] += 1
+
+
+def number(checks: list[Check], check: Check) -> int:
+    """Add a check to those of a kernel; the kernel knows it by the number returned, its place among them."""
+    if check.fields is None or not 1 <= len(get_type_hints(check.fields)) <= FIELDS:
+        raise ValueError(f"{check.id}: a kernel reports a named tuple of 1 to {FIELDS} fields")
+    checks.append(check)
+    return len(checks) - 1
+
+
+class _Pages(threading.local):
+    """Room for what kernels write down, one piece of memory a thread for all folds: they are emptied after each run."""
+
+    room: Ints = np.zeros(0, dtype=np.int64)
+
+    def at_least(self, numbers: int) -> Ints:
+        if len(self.room) < numbers:
+            self.room = np.empty(numbers, dtype=np.int64)
+        return self.room
+
+
+_pages = _Pages()
 
 
 class Nodes:
@@ -128,28 +179,29 @@ class Nodes:
 
 
 class KernelFold:
-    """A fold whose work is one kernel: keeps the findings and words them.
+    """A fold whose work is one kernel: keeps the findings and words them."""
 
-    ``sentences`` are format strings, one a check, over ``n0..n4`` (the numbers of a finding) and
-    ``node0..node4`` (the same numbers read as node indices).
-    """
-
-    checks: tuple[Check, ...]
-    sentences: tuple[str, ...]
+    checks: Sequence[Check]
+    """In the order of their numbers (`number`)."""
 
     def __init__(self, setting: Setting) -> None:
         self.setting = setting
         self.nodes = Nodes(setting.voters)
         self.found = empty_findings(len(self.checks), setting.keep)
+        self._kept: list[tuple[int, list[int], list[int]]] = []
 
     def feed(self, columns: Columns) -> None:
         """Take the next events."""
         columns = columns._replace(node=self.nodes.indices(columns.node))
-        self.run(columns if self.setting.compiled else columns.lists())
+        with self._pages():
+            self.run(columns if self.setting.compiled else columns.lists())
 
     def run(self, columns: Columns) -> None:
         """Run the kernel over the events, whose nodes are indices."""
         raise NotImplementedError
+
+    def end(self) -> None:
+        """Judge what only the end of the history shows."""
 
     def losses(self) -> tuple[Loss, ...] | None:
         """The loss account as this fold sees it; None: it cannot tell."""
@@ -160,9 +212,11 @@ class KernelFold:
         return self.nodes.too_many
 
     def finish(self) -> Verdicts:
-        """The outcomes."""
+        """Judge the end, and answer."""
+        with self._pages():
+            self.end()
         undecided = self.undecided()
-        counts = zip(*(column.tolist() for column in self.found[:-1]), strict=True)
+        counts = zip(*(each.tolist() for each in self.found[:4]), strict=True)
         outcomes = tuple(
             outcome(
                 check,
@@ -179,12 +233,38 @@ class KernelFold:
         )
         return Verdicts(outcomes, self.losses())
 
-    def _violations(self, place: int) -> tuple[Violation, ...]:
-        kept = self.found.rows[place, : min(int(self.found.violated[place]), self.setting.keep)]
-        return tuple(self._violation(self.sentences[place], row) for row in kept.tolist())
+    @contextmanager
+    def _pages(self) -> Iterator[None]:
+        """Give the kernel pages to write on, and keep what it wrote: all that may yet be kept has room."""
+        self.found = self.found._replace(pages=_pages.at_least(len(self.checks) * self.setting.keep * (_HEAD + EVENTS)))
+        yield
+        end = int(self.found.place[_END])
+        if not end:
+            return
+        written, at = self.found.pages[:end].tolist(), 0
+        while at < end:
+            events = at + _HEAD
+            after = events + written[at + _SHOWN]
+            self._kept.append((written[at + _CHECK], written[at + _FIRST : events], written[events:after]))
+            at = after
+        self.found.place[_END] = 0
 
-    def _violation(self, sentence: str, row: list[int]) -> Violation:
-        numbers = row[EVENTS:]
-        words = {f"n{i}": str(number) for i, number in enumerate(numbers)}
-        words |= {f"node{i}": self.nodes.name(number) for i, number in enumerate(numbers)}
-        return Violation(sentence.format(**words), tuple(sorted({seq for seq in row[:EVENTS] if seq >= 0})))
+    def _violations(self, place: int) -> tuple[Violation, ...]:
+        check = self.checks[place]
+        assert check.fields is not None
+        words: dict[str, Callable[[int], object]] = {"node": self.nodes.name, "acks": ACKS_NAMES.get}
+        worded = {
+            name: words.get(getattr(hint, "__metadata__", ("",))[0], _number)
+            for name, hint in get_type_hints(check.fields, include_extras=True).items()
+        }
+        return tuple(
+            check.violation(
+                seqs, **{name: word(field) for (name, word), field in zip(worded.items(), fields, strict=False)}
+            )
+            for number, fields, seqs in self._kept
+            if number == place
+        )
+
+
+def _number(field: int) -> int | str:
+    return "unknown" if field == NULL else field

@@ -15,11 +15,12 @@ import inspect
 import os
 import platform
 import shutil
-import sys
 from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
 from typing import Any, Generic, ParamSpec, TypeVar, cast
+
+from . import codes
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -144,8 +145,10 @@ def _cache_directory() -> Path | None:
     """Where machine code is kept, by the sources it was made from; None if nowhere."""
     sources = {inspect.getsourcefile(function) for function in _parts}
     sources |= {inspect.getsourcefile(each.plain) for each in _kernels}
-    sources.add(inspect.getsourcefile(sys.modules[f"{__package__}.codes"]))
+    sources.add(inspect.getsourcefile(codes))
     digest = hashlib.sha256(f"{metadata.version('numba')} {platform.python_version()} {platform.machine()}".encode())
+    # Compiled loops freeze the codes, and these follow from the order of the kinds.
+    digest.update(" ".join(codes.KINDS).encode())
     for source in sorted(source for source in sources if source is not None):
         digest.update(Path(source).read_bytes())
     root = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")

@@ -10,33 +10,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from loghistory import Kind, RunSource
+from loghistory import RunSource
 
-from ..checks import all_checks, families_of
+from ..checks import families, families_of, left_out
 from ..checks.columns import Reader
-from ..checks.contract import Family, Setting, Verdict, Verdicts, worst
+from ..checks.contract import Check, Family, Protocol, Setting, Verdict, Verdicts, worst
 from ..checks.kernel import compiled_pays
 from .logs import Logs
 from .read_ahead import read_ahead
 from .run import RunVerdict, exit_status, together
 
 BATCH_ROWS = 1 << 17
-_INTERNAL = tuple(
-    str(kind)
-    for kind in (
-        Kind.START,
-        Kind.TERM,
-        Kind.VOTE,
-        Kind.LEADER,
-        Kind.ROLE,
-        Kind.APPEND,
-        Kind.FLUSH,
-        Kind.TRUNCATE,
-        Kind.COMMIT,
-        Kind.VISIBLE,
-        Kind.ACKED,
-    )
-)
 
 Progress = Callable[[int], None]
 """Called with the number of events read so far."""
@@ -54,36 +38,37 @@ def check(
     """Judge one run.
 
     ``source`` is a run as opened by loghistory, or a table of its schema; ``only`` the ids of the checks wanted
-    (None: all); ``required`` those that must not be unexercised; ``configuration`` what the run was made with
+    (None: those of the run's protocol, and those that judge any log); ``required`` those that must not be unexercised;
+    ``configuration`` what the run was made with
     (``voters``, ``write_caching``, ``idempotent``; None: as its manifest says); ``compiled`` whether loops run
     as machine code (None: if it pays). Raises `HistoryError` for bad input and KeyError for an unknown check
     id.
     """
     setting = setting_of(source, configuration, compiled)
-    families = families_for(only, setting)
-    events, by_log = judge_logs(_name(source), partial(_batches, source), families, setting, progress)
-    notes = tuple(source.notes) if isinstance(source, RunSource) else ()
-    return concluded(_name(source), events, by_log, only, required=required, notes=notes, keep=setting.keep)
+    chosen = families_for(only, setting)
+    events, by_log = judge_logs(_name(source), partial(_batches, source), chosen, setting, progress)
+    notes = source.notes if isinstance(source, RunSource) else ()
+    wanted = checks_for(only, setting, required)
+    return concluded(_name(source), events, by_log, wanted, required=required, notes=notes, keep=setting.keep)
 
 
 def concluded(
     name: str,
     events: int,
     by_log: Sequence[tuple[str | None, Verdicts]],
-    only: Sequence[str] | None = None,
+    wanted: Sequence[Check],
     *,
     required: Sequence[str] = (),
     notes: Sequence[str] = (),
     keep: int = 10,
 ) -> RunVerdict:
-    """The verdict on a run from what `judge_logs` says about all of its logs."""
-    wanted = [each for each in all_checks() if only is None or each.id in only]
+    """The verdict on a run from what `judge_logs` says about all of its logs; ``wanted`` as of `checks_for`."""
     outcomes, losses = together(wanted, by_log, keep)
     status = exit_status(outcomes, required)
     verdict = worst([each.verdict for each in outcomes])
     if verdict is Verdict.HOLDS and status:
         verdict = Verdict.UNEXERCISED
-    return RunVerdict(name, verdict, status, events, len(by_log), outcomes, losses, tuple(notes))
+    return RunVerdict(name, verdict, status, events, len(by_log), outcomes, losses, (*notes, *left_out()))
 
 
 def setting_of(
@@ -93,17 +78,40 @@ def setting_of(
     configuration = _configuration(source) if configuration is None else configuration
     if compiled is None:
         compiled = compiled_pays(_events(source))
+    voters, protocols = _nodes(source, configuration)
     return Setting(
-        voters=_voters(source, configuration),
+        voters=voters,
         write_caching=bool(configuration.get("write_caching", False)),
         idempotent=bool(configuration.get("idempotent", True)),
         compiled=compiled,
+        protocols=protocols,
     )
 
 
 def families_for(only: Iterable[str] | None, setting: Setting) -> tuple[Family, ...]:
     """The families that have something to judge. Raises KeyError for an unknown check id."""
-    return tuple(family for family in families_of(only) if setting.voters or not family.of_nodes)
+    return tuple(family for family in _chosen(only, setting) if setting.voters or family.protocol is None)
+
+
+def checks_for(only: Iterable[str] | None, setting: Setting, required: Collection[str] = ()) -> tuple[Check, ...]:
+    """The checks that a verdict tells of: those asked for; or those that can judge such a run, and the required ones.
+
+    Raises KeyError for an unknown check id.
+    """
+    wanted = None if only is None else {*only}
+    chosen = _chosen(wanted, setting)
+    return tuple(
+        check
+        for family in families()
+        for check in family.checks
+        if (check.id in required if wanted is None else check.id in wanted) or (wanted is None and family in chosen)
+    )
+
+
+def _chosen(only: Iterable[str] | None, setting: Setting) -> tuple[Family, ...]:
+    if only is not None:
+        return families_of(only)
+    return tuple(family for family in families() if family.judges(setting.protocols))
 
 
 def judge_logs(
@@ -175,18 +183,40 @@ def _configuration(source: RunSource | pa.Table) -> Mapping[str, Any]:
     return found if isinstance(found, Mapping) else {}
 
 
-def _voters(source: RunSource | pa.Table, configuration: Mapping[str, Any]) -> tuple[int, ...]:
-    """The voters: as configured, else the nodes that have internal events."""
+def _nodes(source: RunSource | pa.Table, configuration: Mapping[str, Any]) -> tuple[tuple[int, ...], frozenset[str]]:
+    """The voters and the protocols of a run.
+
+    The voters: as configured, else the nodes that have events of a protocol. The protocol: as the manifest has it, else
+    those of which there are events.
+    """
+    known = {family.protocol for family in families() if family.protocol is not None}
+    manifest = source.manifest if isinstance(source, RunSource) else None
+    named = manifest.made_by.get("protocol") if manifest is not None else None
+    protocols = frozenset({named}) if isinstance(named, str) else None
     configured = configuration.get("voters")
-    if isinstance(configured, list) and configured:
-        return tuple(int(node) for node in configured)
-    if isinstance(source, RunSource) and source.manifest is not None and source.manifest.events:
-        seen = source.manifest.counts
-        return tuple(source.manifest.nodes) if any(seen.get(kind) for kind in _INTERNAL) else ()
-    kinds = pa.array(_INTERNAL, pa.string())
+    voters = tuple(int(node) for node in configured) if isinstance(configured, list) and configured else None
+    if voters is not None and protocols is not None:
+        return voters, protocols
+    if manifest is not None and manifest.events:
+        kinds = {kind for kind, count in manifest.counts.items() if count}
+        nodes = tuple(manifest.nodes) if _told_by(kinds, known) else ()
+    else:
+        kinds, nodes = _recorded(source, known)
+    return nodes if voters is None else voters, _told_by(kinds, known) if protocols is None else protocols
+
+
+def _told_by(kinds: Collection[str], known: Iterable[Protocol]) -> frozenset[str]:
+    return frozenset(protocol.name for protocol in known if any(kind in kinds for kind in protocol.kinds))
+
+
+def _recorded(source: RunSource | pa.Table, known: Iterable[Protocol]) -> tuple[set[str], tuple[int, ...]]:
+    """The kinds that occur in a run, and the nodes that have events of a protocol."""
+    internal = pa.array(sorted({str(kind) for protocol in known for kind in protocol.kinds}), pa.string())
+    kinds: set[str] = set()
     nodes: set[int] = set()
     for batch in _batches(source, ["kind", "node"]):
         words = batch.column("kind")
-        internal = pc.is_in(words.dictionary, value_set=kinds).take(words.indices)
-        nodes.update(node for node in batch.column("node").filter(internal).unique().to_pylist() if node is not None)
-    return tuple(sorted(nodes))
+        kinds.update(words.unique().to_pylist())
+        of_nodes = pc.is_in(words.dictionary, value_set=internal).take(words.indices)
+        nodes.update(node for node in batch.column("node").filter(of_nodes).unique().to_pylist() if node is not None)
+    return kinds, tuple(sorted(nodes))

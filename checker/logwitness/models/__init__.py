@@ -1,7 +1,7 @@
 """Histories of other systems: which model they are judged by, and the models that are no log of ours.
 
-A log is judged by the checks (`logwitness.checks`). Registers, key-value stores, sets and queues are judged by
-Porcupine (`linearizable`), or without it (`sets_and_queues`); Kafka-like workloads (`kafka`), lists (`lists`) and
+A log is judged by the checks (`logwitness.checks`). Registers, key-value stores, sets and queues (`linearizable`) are
+judged by Porcupine (`search`), or without it (`sets_and_queues`); Kafka-like workloads (`kafka`), lists (`lists`) and
 transactions over lists (`transactions`) by the anomalies of history-checks.md.
 """
 

@@ -10,7 +10,7 @@ import msgspec
 
 from loghistory import RunSource
 
-from ..checks import all_checks, families_of
+from ..checks import all_checks, families
 from ..checks.contract import Check, Outcome, Verdict, outcome, worst
 from ..engine.local import Progress, check
 from ..engine.run import RunVerdict, exit_status
@@ -50,7 +50,7 @@ def judged_by() -> list[tuple[str, Check, tuple[Model, ...]]]:
     }
     listed = [
         (family.name, each, (Model.LOG, *(model for model, found in ids.items() if each.id in found)))
-        for family in families_of(None)
+        for family in families()
         for each in family.checks
     ]
     return [*listed, ("models", LINEARIZABLE, (*_SEARCHED, Model.LIST_APPEND))]

@@ -32,8 +32,9 @@ import pyarrow as pa
 from loghistory import HistoryError, Kind
 from loghistory.errors import quote
 
-from ..checks import all_checks
+from ..checks.clients.rules import CHECKS as OF_CLIENTS
 from ..checks.contract import Loss, Outcome, Violation, outcome
+from ..checks.raft.replicas.rules import CHECKS as OF_REPLICAS
 
 KEPT = 10
 _READING = ("poll", "txn")
@@ -64,8 +65,8 @@ _IDS = (
     REAL_TIME_INVERSION,
     UNCOMMITTED_READ,
 ) = range(len(_IDS))
-_BY_ID = {check.id: check for check in all_checks()}
-CHECKS = tuple(_BY_ID[id_] for id_ in _IDS)
+BY_ID = {check.id: check for check in (*OF_CLIENTS, *OF_REPLICAS)}
+CHECKS = tuple(BY_ID[id_] for id_ in _IDS)
 """The checks of a log's clients that make sense where offsets need not be dense."""
 
 Name: TypeAlias = int | str

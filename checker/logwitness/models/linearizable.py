@@ -8,47 +8,42 @@ Source: history-checks.md, "Porcupine as the search engine".
 from __future__ import annotations
 
 import re
-import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pyarrow as pa
 
-from linearizability_checker import (
-    CAS_REGISTER,
-    FAILED,
-    KEY_VALUE,
-    QUEUE,
-    SET,
-    UNKNOWN,
-    Checker,
-    Operation,
-    Result,
-    WorkerMissing,
-)
-from linearizability_checker import Model as Specification
-from linearizability_checker.history import Input, Output, Value
 from loghistory import HistoryError, Kind
 from loghistory.errors import quote
 from loghistory.importers.values import log_name
 
 from ..checks.contract import Check, Outcome, Violation, outcome
 from .choice import Model
+from .operations import FAILED, UNKNOWN, Input, Operation, Output, Value
+from .search import Search, SearchMissing, Specification
 from .sets_and_queues import Answer, Contradiction, decide_queue, decide_set
 from .unknown_writes import bounded
 
+if TYPE_CHECKING:
+    from linearizability_checker import Result
+
 LINEARIZABLE: Check = Check(
-    "linearizable",
-    "Operations on registers, key-value stores, sets and queues take effect one after the other, each between its "
+    id="linearizable",
+    rule="Operations on registers, key-value stores, sets and queues take effect one after the other, each between its "
     "invocation and its completion, and answer accordingly.",
-    "history-checks.md, Porcupine as the search engine",
-    "an operation of a client",
-    (Kind.INVOKE, Kind.OK),
-    ("process", "op", "f", "text"),
+    source=("history-checks.md#porcupine-as-the-search-engine",),
+    fact="an operation of a client",
+    sentence={
+        "operations": "No order of the {count:operation|operations}{where} explains every answer: {reason}.",
+        "transactions": "No order of the {count:transaction|transactions} explains every answer: {reason}.",
+        "unplaced": "No order of the operations explains every answer.",
+    },
+    kinds=(Kind.INVOKE, Kind.OK),
+    columns=("process", "op", "f", "text"),
 )
 
 _KEPT = 10
@@ -57,13 +52,6 @@ _LINEARIZATIONS = 3
 _LONGEST_NAME = 100
 _FEW = 3
 """Unknown outcomes up to which a search tries them all, so that its answer tells of them."""
-_SPECIFICATIONS = {
-    Model.REGISTER: CAS_REGISTER,
-    Model.CAS_REGISTER: CAS_REGISTER,
-    Model.KEY_VALUE: KEY_VALUE,
-    Model.SET: SET,
-    Model.QUEUE: QUEUE,
-}
 _KNOWN: dict[Model, Mapping[str, str]] = {
     Model.REGISTER: {"read": "read", "write": "write"},
     Model.CAS_REGISTER: {"read": "read", "write": "write", "cas": "cas", "get": "read", "put": "write"},
@@ -157,6 +145,8 @@ class LinearizableHistory:
         self._ended: list[_Ended] = []
         self._parts: dict[str | None, _Part] = {}
         self._foreign: Counter[str] = Counter()
+        self._spent = 0.0
+        """Seconds of processor time that searches took."""
         self._count = 0
         self._drawn: set[Path] = set()
         self.notes: list[str] = []
@@ -310,7 +300,7 @@ class LinearizableHistory:
             return outcome(LINEARIZABLE, 0)
         try:
             return self._searched()
-        except WorkerMissing as problem:
+        except SearchMissing as problem:
             return outcome(LINEARIZABLE, self._count, undecided=str(problem))
         except ValueError as problem:
             raise HistoryError(self._name, None, None, str(problem), "name a history of this model") from None
@@ -320,10 +310,9 @@ class LinearizableHistory:
         violated = 0
         undecided: str | None = None
         several = len(self._parts) > 1
-        began = time.monotonic()
-        with Checker(timeout=self._limits.timeout, memory_limit=self._limits.memory) as checker:
+        with Search(timeout=self._limits.timeout, memory=self._limits.memory) as search:
             for log, part in self._parts.items():
-                if self._limits.timeout is not None and time.monotonic() - began > self._limits.timeout:
+                if self._limits.timeout is not None and self._spent > self._limits.timeout:
                     undecided = f"the search took more than {self._limits.timeout:g} s (--timeout)"
                     break
                 operations = [each.operation for each in part.done]
@@ -334,10 +323,10 @@ class LinearizableHistory:
                         if len(violations) < _KEPT:
                             violations.append(_contradicted(part.done, answer, log if several else None))
                     continue
-                specification, result = self._ask(checker, operations)
+                specification, result = self._ask(search, operations)
                 self._tell(part.done, result, log)
                 if self._pages is not None:
-                    self._draw(checker, specification, operations, log)
+                    self._draw(search, specification, operations, log)
                 if result.verdict == "illegal":
                     violated += 1
                     if len(violations) < _KEPT:
@@ -354,17 +343,17 @@ class LinearizableHistory:
             return decide_set(operations)
         return decide_queue(operations) if self._model is Model.QUEUE else None
 
-    def _ask(self, checker: Checker, operations: Sequence[Operation]) -> tuple[Specification, Result]:
+    def _ask(self, search: Search, operations: Sequence[Operation]) -> tuple[Specification, Result]:
         """The answer from each initial value that may be meant, until one is not illegal."""
-        base = _SPECIFICATIONS[self._model]
         first: tuple[Specification, Result] | None = None
         initials = self._initials(operations)
         unknown = sum(each.output is UNKNOWN for each in operations)
         if unknown > _FEW and self._model not in (Model.SET, Model.QUEUE):
             operations = bounded(operations, initials, by_key=self._model is Model.KEY_VALUE)
         for initial in initials:
-            specification = replace(base, initial=initial)
-            result = checker.check_operations(specification, operations)
+            specification = Specification(self._model, initial)
+            result = search.ask(specification, operations)
+            self._spent += result.seconds
             if result.verdict != "illegal":
                 if result.verdict == "ok" and initial is not None and not self._limits.given:
                     self._note(f"It holds for the initial value {_json(initial)}; --initial says another one.")
@@ -401,7 +390,7 @@ class LinearizableHistory:
             self.partial.append(Partial(key, len(each.operations), orders, unplaced, left_out))
 
     def _draw(
-        self, checker: Checker, specification: Specification, operations: Sequence[Operation], log: str | None
+        self, search: Search, specification: Specification, operations: Sequence[Operation], log: str | None
     ) -> None:
         """Write Porcupine's page of one search."""
         assert self._pages is not None
@@ -415,7 +404,7 @@ class LinearizableHistory:
         self._drawn.add(page)
         try:
             self._pages.mkdir(parents=True, exist_ok=True)
-            checker.check_operations(specification, operations, visualization=page)
+            search.ask(specification, operations, page)
         except OSError as problem:
             said = f"cannot be written ({problem.strerror or problem})"
             raise HistoryError(page, None, None, said, "name another directory with --visualise") from None
@@ -430,8 +419,8 @@ class LinearizableHistory:
         if reason == "memory":
             return f"the search took more than {(self._limits.memory or 0) >> 20} MiB (--memory-limit)"
         return (
-            "the process that searches was ended from outside or is damaged: if it stays so, build it again with "
-            "`python -m linearizability_checker.build --force`"
+            "the process that searches was ended from outside or is damaged: if it stays so, install "
+            "linearizability-checker again"
         )
 
 
@@ -475,35 +464,39 @@ def _explained(done: Sequence[_Done], specification: Specification, result: Resu
     """The violation: where the longest order that explains some operations stops, and at what."""
     broken = next((each for each in result.partitions if not each.complete), None)
     if broken is None:
-        return Violation("No order of the operations explains every answer.", done[0].events, log)
+        return msgspec.structs.replace(LINEARIZABLE.violation(done[0].events, "unplaced"), log=log)
     order = broken.linearizations[0] if broken.linearizations else ()
     stuck = [place for place in broken.unplaced if done[place].operation.return_ is not None]
     stuck.sort(key=lambda place: done[place].operation.return_ or 0)
     key = None
-    if specification.name == "key-value":
+    if specification.model is Model.KEY_VALUE:
         key = str(done[broken.operations[0]].operation.input[1])
-    total = len(broken.operations)
-    words = f"No order of the {total} operations{'' if key is None else f' on key {key}'} explains every answer: "
-    words += f"the longest one found places {len(order)}"
+    if result.too_large:
+        reason = "how far the search came is left out, for it would not fit into the memory allowed"
+    else:
+        reason = f"the longest one found places {len(order)}"
     events: list[int] = []
     if order:
-        words += f", ends with {_told(done[order[-1]])}"
+        reason += f", ends with {_told(done[order[-1]])}"
         events += done[order[-1]].events
-    holds = _held(specification, [done[place].operation for place in order])
+    holds = None if result.too_large else _held(specification, [done[place].operation for place in order])
     if holds is not None:
-        words += f" (then it holds {holds})"
-    if stuck:
-        words += f" and has no place for {_told(done[stuck[0]])}"
+        reason += f" (then it holds {holds})"
+    if stuck and not result.too_large:
+        reason += f" and has no place for {_told(done[stuck[0]])}"
         events += done[stuck[0]].events
-    return Violation(words + ".", tuple(sorted(set(events))), key if key is not None else log)
+    where = "" if key is None else f" on key {key}"
+    found = LINEARIZABLE.violation(events, "operations", count=len(broken.operations), where=where, reason=reason)
+    return msgspec.structs.replace(found, log=key if key is not None else log)
 
 
 def _contradicted(done: Sequence[_Done], answer: Contradiction, log: str | None) -> Violation:
     """The violation that was found without a search."""
-    events = {seq for place in answer.places for seq in done[place].events}
+    events = [seq for place in answer.places for seq in done[place].events]
     told = "; ".join(_told(done[place]) for place in dict.fromkeys(answer.places))
-    words = f"No order of the {len(done)} operations explains every answer: {answer.words} ({told})."
-    return Violation(words, tuple(sorted(events)), log)
+    reason = f"{answer.words} ({told})"
+    found = LINEARIZABLE.violation(events, "operations", count=len(done), where="", reason=reason)
+    return msgspec.structs.replace(found, log=log)
 
 
 def _told(done: _Done) -> str:
@@ -527,7 +520,7 @@ def _short(value: object) -> str:
 
 def _held(specification: Specification, operations: Sequence[Operation]) -> str | None:
     """The value after some operations, for models that have one."""
-    if specification.name not in ("cas-register", "register", "key-value"):
+    if specification.model not in (Model.REGISTER, Model.CAS_REGISTER, Model.KEY_VALUE):
         return None
     value: Any = specification.initial
     for each in operations:

@@ -17,13 +17,12 @@ import pyarrow as pa
 from loghistory import HistoryError, Kind
 from loghistory.errors import quote
 
-from ..checks import all_checks
 from ..checks.contract import Outcome, Violation, outcome
-from .kafka import KEPT, KafkaHistory, Key, Name, Open, Session
+from .kafka import BY_ID, KEPT, KafkaHistory, Key, Name, Open, Session
 from .linearizable import LINEARIZABLE
 from .transactions import TransactionHistory
 
-STALE_TAIL = next(check for check in all_checks() if check.id == "stale-tail")
+STALE_TAIL = BY_ID["stale-tail"]
 _ORDER = LINEARIZABLE.id
 _READS = ("read", "read_committed", "final_read")
 
@@ -119,9 +118,9 @@ class ListHistory(KafkaHistory):
                     violated += 1
                     if len(violations) < KEPT:
                         told = next(seq for (seq, _), most in zip(facts, known, strict=True) if most > count)
-                        words = f"Of everything a client was told {count} entries"
-                        words += f" although {known[place - 1]} were known before it was asked for."
-                        violations.append(Violation(words, tuple(sorted({told, invoked, done})), name or None))
+                        fields = {"tail": count, "known": known[place - 1]}
+                        found = STALE_TAIL.violation((told, invoked, done), **fields)
+                        violations.append(msgspec.structs.replace(found, log=name or None))
         judged = sum(map(len, self._reads.values()))
         outcomes = (*outcomes, outcome(STALE_TAIL, judged, violated, tuple(violations)))
         if any(sent.weak is not None for key in self._keys.values() for sent in key.values.values()):

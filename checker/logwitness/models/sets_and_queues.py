@@ -22,8 +22,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import TypeAlias
 
-from linearizability_checker import FAILED, UNKNOWN, Operation
-from linearizability_checker.history import Value
+from .operations import FAILED, UNKNOWN, Operation, Value
 
 _NEVER = float("inf")
 _Name: TypeAlias = tuple[str, Value]

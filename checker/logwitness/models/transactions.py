@@ -23,9 +23,8 @@ import pyarrow as pa
 from loghistory import HistoryError, Kind
 from loghistory.errors import quote
 
-from ..checks import all_checks
 from ..checks.contract import Check, Outcome, Violation, outcome
-from .kafka import KEPT
+from .kafka import BY_ID, KEPT
 from .linearizable import LINEARIZABLE
 
 _IDS = (
@@ -40,8 +39,7 @@ _IDS = (
     "uncommitted-read",
     "stale-tail",
 )
-_BY_ID = {check.id: check for check in all_checks()}
-CHECKS: tuple[Check, ...] = (*(_BY_ID[id_] for id_ in _IDS), LINEARIZABLE)
+CHECKS: tuple[Check, ...] = (*(BY_ID[id_] for id_ in _IDS), LINEARIZABLE)
 _NEVER = 1 << 62
 
 
@@ -403,9 +401,9 @@ class TransactionHistory:
         way = _way_back(after, start, left)
         told = [(self._all[node].invoked, why) for node, why in way if node < count]
         words = "".join(f" that of event {seq}, which {why}" for seq, why in told[1:])
-        sentence = f"No order of the {sum(there)} transactions explains every answer: that of event {told[0][0]} "
-        sentence += f"{told[0][1]}{words} the first."
-        self._report(LINEARIZABLE.id, None, sentence, *(seq for seq, _ in told))
+        reason = f"that of event {told[0][0]} {told[0][1]}{words} the first"
+        found = LINEARIZABLE.violation((seq for seq, _ in told), "transactions", count=sum(there), reason=reason)
+        self._report(LINEARIZABLE.id, None, found.sentence, *found.events)
 
     def _offset(self, micro: _Micro) -> int:
         if micro.f != "append":

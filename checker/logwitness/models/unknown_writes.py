@@ -10,8 +10,7 @@ from collections import Counter
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import replace
 
-from linearizability_checker import FAILED, UNKNOWN, Operation
-from linearizability_checker.history import Value
+from .operations import FAILED, UNKNOWN, Operation, Value
 
 _WRITES = frozenset({"write", "put", "cas"})
 

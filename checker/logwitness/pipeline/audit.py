@@ -16,7 +16,8 @@ from loghistory import HistoryError, open_run
 
 from ..checks.contract import Outcome, Verdicts
 from ..checks.linearizable_log import FAMILY as LINEARIZABLE_LOG
-from ..engine.local import concluded, families_for
+from ..checks.third_party import distributions
+from ..engine.local import checks_for, concluded, families_for
 from ..engine.run import UNUSABLE, RunVerdict
 from ..models import Limits
 from .hadoop import Shell
@@ -176,24 +177,25 @@ class Audit:
         by_log = joined_by_log([each.by_log for each in judged])
         if by_range is not None:
             by_log = joined_by_log([by_log, [(by_range[0], Verdicts((by_range[1],)))]])
+        wanted = checks_for(None, large.setting(compiled=False))
         if large.heavy is None:
-            return concluded(run, events, by_log, notes=large.notes)
+            return concluded(run, events, by_log, wanted, notes=large.notes)
         first = {log: each.first for each in judged for log, _ in each.by_log}
         logs = judge_many_logs(self._spark, large)
         for log, verdicts in by_log:
             logs.add(first[log], log, verdicts)
-        verdict = concluded(run, events, logs.by_log(), notes=large.notes)
+        verdict = concluded(run, events, logs.by_log(), wanted, notes=large.notes)
         return msgspec.structs.replace(verdict, logs=logs.logs)
 
 
 def _checker() -> str:
-    """What judges: the version, and a digest of the sources that verdicts depend on."""
+    """What judges: the version, a digest of the sources that verdicts depend on, and packages that add families."""
     digest = hashlib.sha256()
     ours = Path(__file__).parents[1]
     for place in (ours / "checks", ours / "engine", ours / "models", Path(loghistory.__file__).parent):
         for source in sorted(place.rglob("*.py")):
             digest.update(source.read_bytes())
-    return f"{metadata.version('logwitness')} {digest.hexdigest()[:12]}"
+    return " ".join([metadata.version("logwitness"), digest.hexdigest()[:12], *distributions()])
 
 
 def _round(pending: Iterator[Pending]) -> list[Pending]:

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..checks.codes import APPEND, F_APPEND, INFO, INVOKE, MADE_BY_NODES, NULL, OBSERVE, OK, READS
+from ..checks.codes import APPEND, F_APPEND, INVOKE, MADE_BY_NODES, NULL, OBSERVE, OF_CLIENTS, OK, READS, among
 from ..checks.columns import Columns, Ints
 from ..checks.contract import Outcome, Setting, Verdict, outcome
 from ..checks.linearizable_log import CHECK, FAMILY
@@ -78,7 +78,7 @@ def _line(columns: Columns, starts: Ints) -> _Line:
     log = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
     sparse = np.zeros(len(starts) - 1, dtype=bool)
     sparse[log[np.isin(columns.kind, MADE_BY_NODES)]] = True
-    mine = np.flatnonzero((columns.kind >= INVOKE) & (columns.kind <= INFO))
+    mine = np.flatnonzero(among(columns.kind, OF_CLIENTS))
     log = log[mine]
     columns = columns.where(mine)
     logs, first, log = np.unique(log, return_index=True, return_inverse=True)

@@ -22,7 +22,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from linearizability_checker.location import worker_path
 from loghistory import SCHEMA, Format, HistoryError, RunSource, open_run
 from loghistory.columns import joined
 
@@ -31,6 +30,7 @@ from ..directories import histories_in
 from ..engine.local import events_at, setting_of
 from ..engine.run import UNDECIDED, UNUSABLE, RunVerdict
 from ..models import Limits, Model, check_model, model_of
+from ..models.search import can_search
 from .canonical import PARQUET, SMALL, Canonical
 from .hadoop import Shell, is_remote
 from .sources import Pending, Source
@@ -91,6 +91,7 @@ class Large:
     voters: tuple[int, ...]
     write_caching: bool
     idempotent: bool
+    protocols: frozenset[str]
     lowest_offset: int
     highest_offset: int
     """Of its offsets, and 0. The file is not asked: it may be a stranger's, copied as it is, whose index lies."""
@@ -113,7 +114,7 @@ class Large:
 
     def setting(self, *, compiled: bool) -> Setting:
         """What the folds must know."""
-        return Setting(self.voters, self.write_caching, compiled, idempotent=self.idempotent)
+        return Setting(self.voters, self.write_caching, compiled, idempotent=self.idempotent, protocols=self.protocols)
 
 
 @dataclass(slots=True)
@@ -288,7 +289,7 @@ class _History:
         if verdict is not None:
             self._small.take(self._source.id, history.small)
             verdict = msgspec.structs.replace(verdict, run=self._source.run)
-            if verdict.verdict is Verdict.UNDECIDED and not worker_path().is_file():
+            if verdict.verdict is Verdict.UNDECIDED and not can_search():
                 self._row |= _LOOK_AGAIN  # by then Porcupine may be there
             write_verdict(self._rows, self._row, verdict, history)
             self._done.judged += 1
@@ -309,6 +310,7 @@ class _History:
             setting.voters,
             setting.write_caching,
             setting.idempotent,
+            setting.protocols,
             *self._offsets,
             self._heavy() if len(self._logs) > MANY_LOGS else None,
         )

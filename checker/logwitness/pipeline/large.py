@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from loghistory import HistoryError, RunSource, open_run
 
-from ..checks import FAMILIES
+from ..checks import families
 from ..checks.kernel import compiled_pays
 from ..engine.local import BATCH_ROWS, judge_logs
 from ..engine.logs import SHARED_KINDS
@@ -52,11 +52,11 @@ def judge_part(part: Part) -> Judged:
     """Judge some families of a large history."""
     pa.set_cpu_count(1)
     setting = part.large.setting(compiled=compiled_pays(part.large.row["events"]))
-    families = tuple(family for family in FAMILIES if family.name in part.families)
+    chosen = tuple(family for family in families() if family.name in part.families)
     try:
         with part.large.events() as file:
             events = _Events(open_run(file), part.log)
-            _, by_log = judge_logs(part.large.row["run"], events.batches, families, setting)
+            _, by_log = judge_logs(part.large.row["run"], events.batches, chosen, setting)
     except HistoryError as problem:
         return Judged(part.place, part.number, (), error=problem)
     return Judged(part.place, part.number, by_log, events.first)

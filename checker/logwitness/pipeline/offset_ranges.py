@@ -36,8 +36,10 @@ from ..checks.codes import (
     NO_ACKS,
     NULL,
     OBSERVE,
+    OF_CLIENTS,
     OK,
     READS,
+    among,
 )
 from ..checks.columns import Array, Ints, Reader
 from ..checks.contract import Outcome, outcome
@@ -124,7 +126,7 @@ def _operations(piece: tuple[int, int, int], large: Large, tasks: int) -> Iterat
         for batch in file.iter_batches(_BATCH, row_groups=list(range(first, end)), columns=reads):
             columns = reader.columns(batch)
             sparse = sparse or bool(np.isin(columns.kind, MADE_BY_NODES).any())
-            mine = np.flatnonzero((columns.kind >= 0) & (columns.kind <= INFO) & (columns.op != NULL))
+            mine = np.flatnonzero(among(columns.kind, OF_CLIENTS) & (columns.op != NULL))
             if not len(mine):
                 continue
             refused = refused or batch.column("text").take(pa.array(mine)).null_count < len(mine)
@@ -170,7 +172,7 @@ def _values(pieces: Iterable[tuple[int, _Piece]], tasks: int) -> Iterator[tuple[
     of = np.repeat(np.arange(len(first)), np.diff(first, append=rows.shape[1]))
     final = np.append(first[1:], rows.shape[1]) - 1
     kind = rows[_KIND]
-    closes = kind > OBSERVE
+    closes = among(kind, (OK, FAIL, INFO))
     asked, closed = rows[:, first], rows[:, final]
     over = closes[final]
     is_append = (asked[_F] == F_APPEND) & (asked[_VALUE] != NULL)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from ..checks import FAMILIES
+from ..checks import families
 from ..checks.contract import Family, Loss, Outcome, Verdict, Verdicts, Violation, worst
 
 ByLog = Sequence[tuple[str | None, Verdicts]]
@@ -29,7 +29,7 @@ def groups(families: Sequence[Family], parts: int) -> list[tuple[Family, ...]]:
 
 
 def joined_by_log(parts: Sequence[ByLog]) -> ByLog:
-    """What several groups of families say, as one answer. The groups are in the order of `FAMILIES`."""
+    """What several groups of families say, as one answer. The groups are in the order of `families`."""
     outcomes: dict[str | None, tuple[Outcome, ...]] = {}
     losses: dict[str | None, tuple[Loss, ...] | None] = {}
     for part in parts:
@@ -107,7 +107,7 @@ class ManyLogs:
     def by_log(self) -> ByLog:
         """All logs as if they were one, for `engine.local.concluded`; violations and losses name theirs."""
         outcomes = []
-        for family in FAMILIES:
+        for family in families():
             for each in family.checks:
                 check = self.checks.get(each.id)
                 if check is not None:

@@ -59,17 +59,17 @@ def _rule(id_: str) -> dict[str, Any]:
     check = next((each for each in (*all_checks(), LINEARIZABLE) if each.id == id_), None)
     if check is None:
         return {"id": id_, "shortDescription": {"text": id_}}
-    needs = ", ".join(check.kinds) or "any events"
+    needs, source = ", ".join(check.kinds) or "any events", "; ".join(check.source)
     return {
         "id": id_,
         "shortDescription": {"text": check.rule},
-        "fullDescription": {"text": f"{check.rule} Source: {check.section}."},
+        "fullDescription": {"text": f"{check.rule} Source: {source}."},
         "help": {
-            "text": f"{check.rule}\nSource: {check.section}.\nA fact that it judges: {check.fact}.\n"
+            "text": f"{check.rule}\nSource: {source}.\nA fact that it judges: {check.fact}.\n"
             f"It needs: {needs} with {', '.join(check.columns)}."
         },
         "defaultConfiguration": {"level": "error"},
-        "properties": {"section": check.section, "tags": ["correctness"]},
+        "properties": {"source": list(check.source), "tags": ["correctness"]},
     }
 
 

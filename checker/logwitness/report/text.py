@@ -228,7 +228,7 @@ def print_checks(listed: Sequence[tuple[str, Check, Sequence[str]]]) -> None:
             output.line((check.id, "bold"))
             for line in (
                 check.rule,
-                f"source: {check.section}",
+                f"source: {'; '.join(check.source)}",
                 f"judges: {', '.join(models)}",
                 f"needs: {', '.join(check.kinds) or 'any events'} with {', '.join(check.columns)}",
                 f"a fact: {check.fact}",

@@ -99,7 +99,7 @@ class ColumnarOperations(Operations):
         said = np.array([value is not None for value in proper])
         texts = _texts(proper, np.where(joined.invoked, said, (kind == _DONE) & ~silent[f]))
         reasons: list[str | None] = [None] * len(fs)
-        for place in np.flatnonzero(kind > _DONE).tolist():
+        for place in np.flatnonzero((kind != _INVOKED) & (kind != _DONE)).tolist():
             asked = carried[place].value if place in carried else proper[joined.partner[place]]
             reasons[place] = reason_of(rests[place].get("error"), values[place], asked)
 

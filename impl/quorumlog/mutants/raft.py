@@ -10,6 +10,7 @@ batcher-no-release and apply-to-visible wait for membership, memory units and st
 from __future__ import annotations
 
 from quorumlog.mutants.mutant import Mutant, with_rules
+from quorumlog.quorum import quorum_match
 from quorumlog.raft.core import RaftCore
 from quorumlog.raft.events import Outcome
 from quorumlog.raft.rules import ACKS_ALL, NOBODY, PENDING, SUCCESS, TRUNCATED
@@ -77,7 +78,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "commit-before-own-flush",
         "the leader's own flushed offset does not bound the commit index",
         ("commit-within-flushed",),
-        with_rules(commit_candidate=lambda own, followers: sorted([own, *followers])[len(followers) // 2]),
+        with_rules(commit_candidate=lambda voters, durable, own_flushed: quorum_match(voters, durable)),
         "lost-power",
     ),
     Mutant(

@@ -8,7 +8,8 @@ from pathlib import Path
 import click
 
 from quorumlog.node.configuration import ConfigurationError, load
-from quorumlog.node.process import UNUSABLE, Supervisor, run
+from quorumlog.node.process import run
+from quorumlog.node.supervision import UNUSABLE, Supervisor
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
@@ -22,7 +23,8 @@ def main(config: Path, supervisor: tuple[int, int, int] | None) -> None:
       {"node": 0,
        "addresses": {"0": "127.0.0.1:7000", "1": "127.0.0.1:7001", "2": "127.0.0.1:7002"},
        "data": "node-0",
-       "cluster": "quorumlog", "history": "histories", "seed": 0, "write_caching": false,
+       "protocol": "raft", "cluster": "quorumlog", "history": "histories", "seed": 0,
+       "write_caching": false, "retention": null,
        "timing": {"election_timeout": 1500, "election_jitter": 1500,
                   "heartbeat_interval": 150, "flush_delay": 100}}
 

@@ -7,8 +7,11 @@ from pathlib import Path
 
 import msgspec
 
-from quorumlog.raft.state import MILLISECOND, Configuration
+from quorumlog.node.protocol import UnknownProtocolError, real_protocol
+from quorumlog.storage.log import SEGMENT_BYTES
 
+LEAST_RETENTION = 4096
+"""Fewest bytes of log that may be kept."""
 MAX_NODES = 31
 """Nodes have numbers from 0; a group has at most so many."""
 
@@ -17,31 +20,26 @@ class ConfigurationError(ValueError):
     """A configuration that cannot be used: one line saying which file, which field, and what would be right."""
 
 
-class Timing(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Times of the protocol in milliseconds."""
-
-    election_timeout: int = 1500
-    election_jitter: int = 1500
-    heartbeat_interval: int = 150
-    flush_delay: int = 100
-
-
 class NodeConfiguration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One node's place and files.
 
     ``addresses`` names every voter, this node included, as ``host:port`` (IPv4). ``data`` is the directory of its disk,
     ``history`` the directory of history files or null for none. Relative paths are taken from the file's directory.
     ``seed`` decides the jitter of its timers. ``cluster`` is any name; nodes of other clusters are refused.
+    ``protocol`` is a name of `real_protocols`, ``timing`` that protocol's times in milliseconds. ``retention`` is how
+    many bytes of log to keep: what is committed and lies before them goes, by whole segments. Null keeps everything.
     """
 
     node: int
     addresses: dict[int, str]
     data: str
+    protocol: str = "raft"
     cluster: str = "quorumlog"
     history: str | None = None
     seed: int = 0
     write_caching: bool = False
-    timing: Timing = Timing()
+    retention: int | None = None
+    timing: dict[str, int] = msgspec.field(default_factory=dict)
 
     def address(self, node: int) -> tuple[str, int]:
         """Host and port of a node."""
@@ -53,17 +51,10 @@ class NodeConfiguration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
         """What stands for the cluster's name in a hello."""
         return cluster_key(self.cluster)
 
-    def core(self) -> Configuration:
-        """The part that the protocol core needs."""
-        return Configuration(
-            self.node,
-            tuple(sorted(self.addresses)),
-            election_timeout=self.timing.election_timeout * MILLISECOND,
-            election_jitter=self.timing.election_jitter * MILLISECOND,
-            heartbeat_interval=self.timing.heartbeat_interval * MILLISECOND,
-            flush_delay=self.timing.flush_delay * MILLISECOND,
-            write_caching=self.write_caching,
-        )
+    @property
+    def segment_bytes(self) -> int:
+        """At what size a segment of the log is followed by a new one: at most a quarter of what is kept."""
+        return SEGMENT_BYTES if self.retention is None else min(SEGMENT_BYTES, self.retention // 4)
 
 
 def cluster_key(cluster: str) -> bytes:
@@ -98,9 +89,12 @@ def _problem(found: NodeConfiguration) -> str | None:
         host, _, port = address.rpartition(":")
         if not host or not port.isdecimal() or not 0 < int(port) < 65536:
             return f"addresses: {address!r} of node {node} is not host:port"
-    timing = found.timing
-    if min(timing.election_timeout, timing.heartbeat_interval, timing.flush_delay) <= 0 or timing.election_jitter < 0:
-        return "timing: times are positive numbers of milliseconds"
-    if timing.election_timeout <= timing.heartbeat_interval:
-        return "timing: election_timeout must be larger than heartbeat_interval"
+    if found.retention is not None and found.retention < LEAST_RETENTION:
+        return f"retention: {found.retention} is too little; give at least {LEAST_RETENTION} bytes, or null"
+    try:
+        msgspec.convert(found.timing, real_protocol(found.protocol).timing)
+    except UnknownProtocolError as error:
+        return str(error)
+    except msgspec.ValidationError as error:
+        return f"timing: {error}"
     return None

@@ -1,11 +1,16 @@
-"""Runs one Raft core in an asyncio process: carries out its effects on a real disk, a real clock and the network.
+"""Runs one protocol core in an asyncio process: carries out its effects on a real disk, a real clock and the network.
 
-Everything happens on the event loop except waiting for the disk: flushes and saved votes each have a thread. A flush
-that is asked for while another runs waits for it, and all that wait by then become one (group commit).
+Everything happens on the event loop except waiting for the disk, which threads do. A flush that is asked for while
+another runs waits for it, and all that wait by then become one (group commit).
 
 Nothing leaves the process, neither to nodes nor to clients, before the history of what led to it is written
-(`hand_out`): what anybody can know of is in the file even after a SIGKILL. Any error of the disk, the history's
-included, is fail-stop (rules page: "Any storage error"): the driver handles no further event and tells the process.
+(`hand_out`): what anybody can know of is in the file even after a SIGKILL. What removes entries for good (`trim`,
+`reset`) waits for that as well, since afterwards the log itself tells no more what went before. Any error of the disk,
+the history's included, is fail-stop (rules page: "Any storage error"): the driver handles no further event and tells
+the process.
+
+Which effects there are and what they mean is the protocol's: a subclass maps each to the methods here, and makes the
+events that answer them.
 """
 
 from __future__ import annotations
@@ -13,43 +18,19 @@ from __future__ import annotations
 import asyncio
 import random
 import time
+from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Protocol
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import msgspec
 
 from quorumlog.node.recording import History
-from quorumlog.raft.core import RaftCore
-from quorumlog.raft.events import (
-    Accepted,
-    Append,
-    AppendRequested,
-    BarrierRequested,
-    CancelTimer,
-    Effect,
-    Event,
-    Flushed,
-    LogRead,
-    Note,
-    ReadLog,
-    Received,
-    Reset,
-    Resolved,
-    SaveVote,
-    Send,
-    SetTimer,
-    StartFlush,
-    Timer,
-    TimerFired,
-    Trim,
-    Truncate,
-    VoteSaved,
-)
-from quorumlog.raft.messages import AnyMessage
 from quorumlog.storage.batch import RecordBatch
-from quorumlog.storage.disk import StorageError
+from quorumlog.storage.disk import Disk, StorageError
 from quorumlog.storage.log import FlushTicket, Log
-from quorumlog.storage.vote import VoteStore
 
 MAX_OPEN_REQUESTS = 16384
 MAX_QUEUED_BYTES = 64 << 20
@@ -62,68 +43,134 @@ class Outbox(Protocol):
         """Send now."""
 
 
-class Driver:
-    """One running core with its log, vote and history.
+class Core(Protocol):
+    """What every protocol core is to this room: events in, effects out, and a state that anybody may read.
 
-    ``send(node, messages)`` hands messages to the network; ``failed(reason)`` is called once when the disk fails.
+    Offsets are inclusive; ``leader`` is the node it takes for the leader, or -1.
     """
 
-    def __init__(
-        self,
-        core: RaftCore,
-        log: Log,
-        votes: VoteStore,
-        history: History,
-        jitter: random.Random,
-        send: Callable[[int, list[AnyMessage]], None],
-        failed: Callable[[str], None],
-    ) -> None:
+    node: int
+    term: int
+    role: str
+    leader: int
+    flushed: int
+    commit: int
+    visible: int
+
+    @property
+    def dirty(self) -> int:
+        """Last appended offset."""
+
+    def handle(self, now: int, event: Any) -> Sequence[Any]:  # noqa: ANN401
+        """Take one event at the monotonic time ``now`` (ns); return the effects, to be carried out in order."""
+
+
+class Ended(Protocol):
+    """How a client's request ended: see `wire.AppendResult`; offsets and term are -1 where nothing was written."""
+
+    @property
+    def outcome(self) -> str:
+        """In a word."""
+
+    @property
+    def offset(self) -> int:
+        """First offset; for a barrier the last offset of the log."""
+
+    @property
+    def last_offset(self) -> int:
+        """Last offset, inclusive."""
+
+    @property
+    def term(self) -> int:
+        """Term in which it was written."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """What a process gives the driver of one incarnation.
+
+    ``nodes`` are all nodes of the group, ``timing`` the times of the configuration (`RealProtocol.timing`). On
+    ``disk`` the log is open already; ``jitter`` is for timers. ``send(node, messages)`` hands messages to the network;
+    ``failed(reason)`` is called once when the disk fails.
+    """
+
+    node: int
+    nodes: tuple[int, ...]
+    timing: msgspec.Struct
+    write_caching: bool
+    disk: Disk
+    log: Log
+    history: History
+    jitter: random.Random
+    send: Callable[[int, list[Any]], None]
+    failed: Callable[[str], None]
+
+
+class Driver(ABC):
+    """One running core with its log and history. See the module."""
+
+    def __init__(self, core: Core, place: Place) -> None:
         self.core = core
-        self.log = log
-        self.history = history
+        self.log = place.log
+        self.history = place.history
         self.flushes = 0
-        self._votes = votes
-        self._jitter = jitter
-        self._send = send
-        self._failed = failed
+        self._place = place
         self._loop = asyncio.get_running_loop()
-        self._inbox: deque[Event] = deque()
+        self._inbox: deque[Any] = deque()
         self._busy = False
         self._dead = False
-        self._timers: dict[Timer, asyncio.Handle] = {}
-        self._outgoing: dict[int, list[AnyMessage]] = {}
+        self._timers: dict[str, asyncio.Handle] = {}
+        self._outgoing: dict[int, list[Any]] = {}
         self._outboxes: dict[Outbox, None] = {}
         self._hand_out_due = False
         self._next_request = 0
-        self._requests: dict[int, Callable[[Resolved], None]] = {}
+        self._requests: dict[int, Callable[[Any], None]] = {}
         self._queued: dict[int, int] = {}  # bytes of appends that have no place in the log yet
         self._queued_bytes = 0
         self._moment = 0
-        self._flush_thread = ThreadPoolExecutor(1, "flush")
-        self._vote_thread = ThreadPoolExecutor(1, "vote")
+        self._threads: list[ThreadPoolExecutor] = []
+        self._flush_thread = self._thread("flush")
         self._flushes_due: list[tuple[int, FlushTicket]] = []
         self._flushing = False
-        self._vote_due: SaveVote | None = None
-        self._saving = False
-        self._carry_out: dict[type[Effect], Callable[..., None]] = {
-            Append: self._append,
-            Truncate: self._truncate,
-            Trim: self._trim,
-            Reset: self._reset,
-            StartFlush: self._start_flush,
-            SaveVote: self._save_vote,
-            ReadLog: self._read_log,
-            Send: self._queue_message,
-            SetTimer: self._set_timer,
-            CancelTimer: self._cancel_timer,
-            Accepted: self._accepted,
-            Resolved: self._resolved,
-            Note: self._note,
-        }
+        self._carry_out = self._effects()
 
-    # -- events in -----------------------------------------------------------------------------------------------
+    # -- what the protocol adds ------------------------------------------------------------------------------------
 
-    def post(self, event: Event) -> None:
+    @abstractmethod
+    def _effects(self) -> Mapping[type, Callable[[Any], object]]:
+        """How to carry out each kind of effect."""
+
+    @abstractmethod
+    def start(self) -> None:
+        """Post the first event of the incarnation."""
+
+    @abstractmethod
+    def received(self, sender: int, messages: list[Any]) -> None:
+        """Messages of another node arrived; its clock has been merged."""
+
+    @abstractmethod
+    def append(self, batch: RecordBatch, expected_term: int, force_flush: bool, done: Callable[[Ended], None]) -> bool:
+        """Hand an append to the core; ``done`` is called when it has ended. False if too much is open already."""
+
+    @abstractmethod
+    def barrier(self, done: Callable[[Ended], None]) -> bool:
+        """Ask for the linearizable end of the log. False if too much is open already."""
+
+    @abstractmethod
+    def give_up(self, offset: int) -> None:
+        """Let the core give up what lies before ``offset``, as far as its rules allow."""
+
+    @abstractmethod
+    def _flushed(self, ticket: int) -> None:
+        """Post that the flush with this ticket is on disk."""
+
+    @abstractmethod
+    def _fired(self, timer: str) -> None:
+        """Post that a timer has run out."""
+
+    # -- events in -------------------------------------------------------------------------------------------------
+
+    def post(self, event: Any) -> None:  # noqa: ANN401
         """Let the core handle an event, and all that follows from it at once."""
         self._inbox.append(event)
         if self._busy or self._dead:
@@ -140,34 +187,10 @@ class Driver:
             self._busy = False
         self._hand_out_soon()
 
-    def received(self, sender: int, messages: list[AnyMessage]) -> None:
-        """Messages of another node arrived; its clock has been merged."""
-        for message in messages:
-            self.post(Received(sender, message))
-
-    def append(
-        self, batch: RecordBatch, expected_term: int, force_flush: bool, done: Callable[[Resolved], None]
-    ) -> bool:
-        """Hand an append to the core; ``done`` is called when it has ended. False if too much is open already."""
-        if len(self._requests) >= MAX_OPEN_REQUESTS or self._queued_bytes > MAX_QUEUED_BYTES:
-            return False
-        request = self._open(done)
-        self._queued[request] = batch.size_bytes
-        self._queued_bytes += batch.size_bytes
-        self.post(AppendRequested(request, batch, expected_term, force_flush))
-        return True
-
-    def barrier(self, done: Callable[[Resolved], None]) -> bool:
-        """Ask for the linearizable end of the log. False if too much is open already."""
-        if len(self._requests) >= MAX_OPEN_REQUESTS:
-            return False
-        self.post(BarrierRequested(self._open(done)))
-        return True
-
     def read(self, start: int, max_bytes: int, *, committed: bool) -> tuple[list[RecordBatch], int]:
         """Whole batches from ``start`` on up to what is committed, or visible, here and now; and the end of that.
 
-        ``start`` must not be before the log's start.
+        ``start`` must not be before the log's start. At most ``max_bytes``, but at least one batch.
         """
         end = self.core.commit if committed else self.core.visible
         if start > end or self._dead:
@@ -179,10 +202,35 @@ class Driver:
             return [], end
         return [batch for batch in batches if batch.last_offset <= end], end
 
-    def _open(self, done: Callable[[Resolved], None]) -> int:
+    def retain(self, size: int) -> None:
+        """Let whole segments go, oldest first, that are committed and not needed to keep ``size`` bytes of log."""
+        start = self.log.start_to_keep(size, self.core.commit)
+        if start > self.log.start_offset and not self._dead:
+            self.give_up(start)
+
+    # -- requests of clients ---------------------------------------------------------------------------------------
+
+    def _open(self, done: Callable[[Any], None], size: int = 0) -> int:
+        """Number a request of ``size`` bytes that ends with ``done``; 0 if too much is open already."""
+        if len(self._requests) >= MAX_OPEN_REQUESTS or (size and self._queued_bytes > MAX_QUEUED_BYTES):
+            return 0
         self._next_request += 1
         self._requests[self._next_request] = done
+        if size:
+            self._queued[self._next_request] = size
+            self._queued_bytes += size
         return self._next_request
+
+    def _has_its_place(self, request: int) -> None:
+        """The append has a place in the log: its bytes are the log's now."""
+        self._queued_bytes -= self._queued.pop(request, 0)
+
+    def _end(self, request: int, ended: Ended) -> None:
+        """Answer a request, if it is this incarnation's."""
+        self._has_its_place(request)
+        done = self._requests.pop(request, None)
+        if done is not None:
+            done(ended)
 
     # -- what leaves the process -----------------------------------------------------------------------------------
 
@@ -190,6 +238,9 @@ class Driver:
         """Let ``outbox`` send once everything noted so far is written."""
         self._outboxes[outbox] = None
         self._hand_out_soon()
+
+    def _queue_message(self, to: int, message: Any) -> None:  # noqa: ANN401
+        self._outgoing.setdefault(to, []).append(message)
 
     def _hand_out_soon(self) -> None:
         # One turn of the loop later: what else is ready now goes out with it.
@@ -208,12 +259,18 @@ class Driver:
             return
         outgoing, self._outgoing = self._outgoing, {}
         for node, messages in outgoing.items():
-            self._send(node, messages)
+            self._place.send(node, messages)
         outboxes, self._outboxes = self._outboxes, {}
         for outbox in outboxes:
             outbox.hand_out()
 
-    # -- the end -----------------------------------------------------------------------------------------------------
+    def _note(self, kind: str, columns: Mapping[str, Any]) -> None:
+        """Put an event into the history."""
+        # A step of the core is one moment: a process that the machine holds up in the middle of it must not leave a
+        # history in which others act between the halves.
+        self.history.event(kind, columns, self._moment)
+
+    # -- the end ---------------------------------------------------------------------------------------------------
 
     @property
     def idle(self) -> bool:
@@ -223,8 +280,8 @@ class Driver:
     async def stop(self) -> None:
         """Handle nothing more; make everything durable and say so in the history. Raises `StorageError` or OSError."""
         self._halt()
-        await asyncio.to_thread(self._flush_thread.shutdown)
-        await asyncio.to_thread(self._vote_thread.shutdown)
+        for thread in self._threads:
+            await asyncio.to_thread(thread.shutdown)
         await asyncio.to_thread(self.log.close)
         self.history.event("stop", {})
         self.history.close()
@@ -240,27 +297,57 @@ class Driver:
             return
         self._halt()
         reason = str(error) or type(error).__name__
-        self._flush_thread.shutdown(wait=False)
-        self._vote_thread.shutdown(wait=False)
+        for thread in self._threads:
+            thread.shutdown(wait=False)
         self.history.storage_error(reason)
-        self._failed(reason)
+        self._place.failed(reason)
 
-    # -- effects -----------------------------------------------------------------------------------------------------
+    # -- the log ---------------------------------------------------------------------------------------------------
 
-    def _append(self, effect: Append) -> None:
-        self.log.append(effect.batches)
+    def _trim(self, offset: int) -> None:
+        self.history.flush()
+        self.log.trim(offset)
 
-    def _truncate(self, effect: Truncate) -> None:
-        self.log.truncate(effect.offset)
+    def _reset(self, start: int, term_before: int) -> None:
+        self.history.flush()
+        self.log.reset(start, term_before)
 
-    def _trim(self, effect: Trim) -> None:
-        self.log.trim(effect.offset)
+    def _read_log(self, start: int, max_bytes: int) -> tuple[RecordBatch, ...]:
+        """Batches for a peer; none if the log does not hold ``start`` any more."""
+        if self.log.start_offset <= start <= self.log.dirty:
+            return tuple(self.log.read(start, max_bytes))
+        return ()
 
-    def _reset(self, effect: Reset) -> None:
-        self.log.reset(effect.start, effect.start_term)
+    # -- the disk's threads ----------------------------------------------------------------------------------------
 
-    def _start_flush(self, effect: StartFlush) -> None:
-        self._flushes_due.append((effect.ticket, self.log.flush_begin()))
+    def _thread(self, name: str) -> ThreadPoolExecutor:
+        """A thread that waits for the disk; ended with the driver."""
+        thread = ThreadPoolExecutor(1, name)
+        self._threads.append(thread)
+        return thread
+
+    def _in_thread(
+        self,
+        thread: ThreadPoolExecutor,
+        done: Callable[[], None],
+        work: Callable[..., None],
+        *arguments: Any,  # noqa: ANN401
+    ) -> None:
+        """Call ``work`` in a thread and ``done`` behind it on the loop; an error of the disk ends the node."""
+
+        def ended(running: asyncio.Future[None]) -> None:
+            if running.cancelled() or self._dead:
+                return
+            error = running.exception()
+            if isinstance(error, Exception):
+                self._fail(error)
+            else:
+                done()
+
+        self._loop.run_in_executor(thread, work, *arguments).add_done_callback(ended)
+
+    def _start_flush(self, ticket: int) -> None:
+        self._flushes_due.append((ticket, self.log.flush_begin()))
         self._next_flush()
 
     def _next_flush(self) -> None:
@@ -269,84 +356,34 @@ class Driver:
         self._flushing = True
         due, self._flushes_due = self._flushes_due, []
         # The newest ticket covers what the older ones were for.
-        running = self._loop.run_in_executor(self._flush_thread, self.log.flush_run, due[-1][1])
-        running.add_done_callback(lambda done: self._flush_ended(done, due))
+        self._in_thread(self._flush_thread, lambda: self._flush_ended(due), self.log.flush_run, due[-1][1])
 
-    def _flush_ended(self, done: asyncio.Future[None], due: list[tuple[int, FlushTicket]]) -> None:
+    def _flush_ended(self, due: list[tuple[int, FlushTicket]]) -> None:
         self._flushing = False
-        if done.cancelled() or self._dead:
-            return
-        error = done.exception()
-        if isinstance(error, Exception):
-            self._fail(error)
-            return
         self.flushes += 1
         for _, ticket in due:
             self.log.flush_finish(ticket)
         for number, _ in due:
-            self.post(Flushed(number))
+            self._flushed(number)
         self._next_flush()
 
-    def _save_vote(self, effect: SaveVote) -> None:
-        self._vote_due = effect  # an older one that still waits is of no interest any more
-        self._next_vote()
+    # -- timers ----------------------------------------------------------------------------------------------------
 
-    def _next_vote(self) -> None:
-        if self._saving or self._vote_due is None or self._dead:
-            return
-        self._saving = True
-        due, self._vote_due = self._vote_due, None
-        voted_for = None if due.voted_for < 0 else due.voted_for
-        running = self._loop.run_in_executor(self._vote_thread, self._votes.save, due.term, voted_for)
-        running.add_done_callback(lambda done: self._vote_ended(done, due.ticket))
-
-    def _vote_ended(self, done: asyncio.Future[None], ticket: int) -> None:
-        self._saving = False
-        if done.cancelled() or self._dead:
-            return
-        error = done.exception()
-        if isinstance(error, Exception):
-            self._fail(error)
-            return
-        self.post(VoteSaved(ticket))
-        self._next_vote()
-
-    def _read_log(self, effect: ReadLog) -> None:
-        batches: tuple[RecordBatch, ...] = ()
-        if self.log.start_offset <= effect.start <= self.log.dirty:
-            batches = tuple(self.log.read(effect.start, effect.max_bytes))
-        self._inbox.append(LogRead(effect.ticket, batches))
-
-    def _queue_message(self, effect: Send) -> None:
-        self._outgoing.setdefault(effect.to, []).append(effect.message)
-
-    def _set_timer(self, effect: SetTimer) -> None:
-        self._cancel_timer(effect)
-        delay = effect.delay + (self._jitter.randrange(effect.jitter) if effect.jitter else 0)
+    def _set_timer(self, name: str, delay: int, jitter: int) -> None:
+        """Fire after ``delay`` plus a random part below ``jitter``, both in nanoseconds; it replaces the one before."""
+        self._cancel_timer(name)
+        if jitter:
+            delay += self._place.jitter.randrange(jitter)
         if delay <= 0:
-            self._timers[effect.name] = self._loop.call_soon(self._timer_fired, effect.name)
+            self._timers[name] = self._loop.call_soon(self._timer_ended, name)
         else:
-            self._timers[effect.name] = self._loop.call_later(delay / 1e9, self._timer_fired, effect.name)
+            self._timers[name] = self._loop.call_later(delay / 1e9, self._timer_ended, name)
 
-    def _cancel_timer(self, effect: SetTimer | CancelTimer) -> None:
-        timer = self._timers.pop(effect.name, None)
+    def _cancel_timer(self, name: str) -> None:
+        timer = self._timers.pop(name, None)
         if timer is not None:
             timer.cancel()
 
-    def _timer_fired(self, name: Timer) -> None:
+    def _timer_ended(self, name: str) -> None:
         self._timers.pop(name, None)
-        self.post(TimerFired(name))
-
-    def _accepted(self, effect: Accepted) -> None:
-        self._queued_bytes -= self._queued.pop(effect.request, 0)
-
-    def _resolved(self, effect: Resolved) -> None:
-        self._queued_bytes -= self._queued.pop(effect.request, 0)
-        done = self._requests.pop(effect.request, None)
-        if done is not None:
-            done(effect)
-
-    def _note(self, effect: Note) -> None:
-        # A step of the core is one moment: a process that the machine holds up in the middle of it must not leave a
-        # history in which others act between the halves.
-        self.history.event(effect.kind, effect.columns, self._moment)
+        self._fired(name)

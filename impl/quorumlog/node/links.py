@@ -9,12 +9,12 @@ from __future__ import annotations
 import asyncio
 import random
 import socket
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
+from typing import Any
 
 from quorumlog.node.connection import Connection
 from quorumlog.node.framing import FrameError, Hello, Role
-from quorumlog.node.wire import Stamp, encode_messages
-from quorumlog.raft.messages import AnyMessage, AppendEntries
+from quorumlog.node.wire import Channel, Stamp
 
 CONNECT_SECONDS = 2.0
 SHORTEST_BACKOFF = 0.02
@@ -49,10 +49,13 @@ class Outgoing(Connection):
 
 
 class Link:
-    """Keeps a connection to one peer and sends messages to it."""
+    """Keeps a connection to one peer and sends messages to it, as ``channel`` encodes them."""
 
-    def __init__(self, hello: Hello, node: int, address: tuple[str, int], backoff: random.Random) -> None:
+    def __init__(
+        self, hello: Hello, node: int, address: tuple[str, int], channel: Channel[Any], backoff: random.Random
+    ) -> None:
         self._hello = hello
+        self._channel = channel
         self._node = node
         self._address = address
         self._random = backoff
@@ -87,32 +90,16 @@ class Link:
         _give_up_on_the_silent(transport.get_extra_info("socket"))
         return outgoing
 
-    def send(self, stamp: Callable[[], Stamp], messages: list[AnyMessage]) -> int:
+    def send(self, stamp: Callable[[], Stamp], messages: list[Any]) -> int:
         """Send what can be sent now; returns how many messages were dropped."""
         connection = self._connection
         if connection is None or not connection.ready:
             return len(messages)
         dropped = 0
-        for group in _groups(messages):
-            if not connection.send(encode_messages(stamp(), group)):
+        for group in self._channel.groups(messages, _FRAME_TARGET):
+            if not connection.send(self._channel.encode(stamp(), group)):
                 dropped += len(group)
         return dropped
-
-
-def _groups(messages: Iterable[AnyMessage]) -> Iterator[list[AnyMessage]]:
-    """Messages that go into one frame together: small enough by far, unless a single one is large."""
-    group: list[AnyMessage] = []
-    size = 0
-    for message in messages:
-        if type(message) is AppendEntries:
-            more = sum(batch.size_bytes for batch in message.batches)
-            if group and size + more > _FRAME_TARGET:
-                yield group
-                group, size = [], 0
-            size += more
-        group.append(message)
-    if group:
-        yield group
 
 
 def _give_up_on_the_silent(connected: socket.socket) -> None:

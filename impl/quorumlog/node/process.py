@@ -1,11 +1,9 @@
 """One node as a process: start from what the disk holds, serve, stop gracefully or fail with one line.
 
-Exit statuses: 0 stopped as asked (SIGTERM, SIGINT, end of the supervisor); 2 the configuration, the port or what lies
-on the disk cannot be used; 4 the disk failed while it ran (full, failing sync); 70 a fault of this program.
-
 On a graceful stop the node refuses new appends, gives those that are open ``DRAIN_SECONDS``, flushes its log, records
-a stop event and goes. Under a supervisor (`Supervisor`) it also goes when that dies, and takes orders: one JSON
-object a line on its standard input.
+a stop event and goes. Under a supervisor it also goes when that dies, and takes orders (`quorumlog.node.supervision`,
+which has the exit statuses too). What it is a node of is said by a `RealProtocol`; retention is the node's own: every
+``RETENTION_SECONDS`` it lets go of what the configuration does not want kept.
 """
 
 from __future__ import annotations
@@ -19,7 +17,7 @@ import struct
 import sys
 import traceback
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -27,62 +25,31 @@ from loghistory import HybridClock
 from loghistory.schema import Kind
 from quorumlog.lifetime import die_with
 from quorumlog.node.configuration import NodeConfiguration
-from quorumlog.node.driver import Driver
+from quorumlog.node.driver import Place
 from quorumlog.node.framing import Hello, Role
 from quorumlog.node.links import Link
-from quorumlog.node.recording import (
-    History,
-    HistoryFile,
-    NoHistory,
-    end_stamp,
-    files_before,
-    history_path,
-    missing_changes,
-    term_runs,
-)
+from quorumlog.node.missing import files_before, missing_changes, term_runs
+from quorumlog.node.protocol import RealProtocol, real_protocol
+from quorumlog.node.recording import History, HistoryFile, NoHistory, end_stamp, history_path
 from quorumlog.node.server import Server
-from quorumlog.node.wire import Stamp
-from quorumlog.raft.core import RaftCore
-from quorumlog.raft.events import Started
-from quorumlog.raft.index import LogIndex
-from quorumlog.raft.messages import AnyMessage
-from quorumlog.raft.rules import NOBODY, REFERENCE, Rules
-from quorumlog.raft.state import Restored
+from quorumlog.node.supervision import DISK_FAILED, FAULT, STOPPED, UNUSABLE, Order, Supervisor
 from quorumlog.storage.disk import StorageError
 from quorumlog.storage.files import FileDisk
 from quorumlog.storage.log import Log
 from quorumlog.storage.recovery import RecoveryReport
-from quorumlog.storage.sealed import FileDamaged
-from quorumlog.storage.vote import VoteStore
 
 DRAIN_SECONDS = 1.0
-STOPPED, UNUSABLE, DISK_FAILED, FAULT = 0, 2, 4, 70
+RETENTION_SECONDS = 0.25
 _WARNINGS = 200
 _WARNINGS_SECONDS = 10.0
 _COUNTER = struct.Struct(">Q")
 
 
-class Order(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A line from the supervisor.
-
-    ``mute``: nodes to which nothing is sent from now on, in place of the ones before (cut links).
-    """
-
-    mute: list[int]
-
-
-class Supervisor(NamedTuple):
-    """Who started this process: its number, and a hybrid clock stamp that everything here is later than."""
-
-    process: int
-    after: Stamp
-
-
 class Node:
     """A running node. Made by `run`, which is what most callers want."""
 
-    def __init__(self, configuration: NodeConfiguration, rules: Rules, supervisor: Supervisor | None) -> None:
-        """Open disk, log, vote and history. Raises `StorageError` or OSError."""
+    def __init__(self, configuration: NodeConfiguration, protocol: RealProtocol, supervisor: Supervisor | None) -> None:
+        """Open disk, log, history and what else the protocol keeps. Raises `StorageError` or OSError."""
         self._configuration = configuration
         self._supervisor = supervisor
         self._muted: frozenset[int] = frozenset()
@@ -90,42 +57,34 @@ class Node:
         self._silent_until = 0.0
         self._status = asyncio.get_running_loop().create_future()
         number = configuration.node
+        nodes = tuple(sorted(configuration.addresses))
         self._disk = FileDisk(Path(configuration.data))
         incarnation = _next_incarnation(self._disk)
-        log = Log.open(self._disk, "log")
-        votes = VoteStore(self._disk)
+        log = Log.open(self._disk, "log", configuration.segment_bytes)
         _report_recovery(number, log.recovery)
-        if not self._disk.exists("vote"):
-            if log.dirty >= 0:
-                problem = "vote: it is missing beside a log that has entries; restore it, or remove the node's data"
-                raise FileDamaged(f"{configuration.data}/{problem} and let it recover from the others")
-            votes.save(0, None)  # from here on a missing vote is a lost vote
-        term, voted_for = votes.load()
-        index = LogIndex.of(
-            ((place.base_offset, place.last_offset, place.term) for place in log.headers()),
-            log.start_offset,
-            log.term(log.start_offset - 1),
-        )
-        core = RaftCore(configuration.core(), Restored(term, NOBODY if voted_for is None else voted_for, index), rules)
         self._history = _open_history(configuration, incarnation, log)
         if supervisor is not None:
             self._history.clock.merge(supervisor.after)
-        self._driver = Driver(
-            core,
-            log,
-            votes,
-            self._history,
-            random.Random(f"{configuration.seed} timers {number} {incarnation}"),
-            self._send,
-            self._disk_failed,
+        place = Place(
+            node=number,
+            nodes=nodes,
+            timing=msgspec.convert(configuration.timing, protocol.timing),
+            write_caching=configuration.write_caching,
+            disk=self._disk,
+            log=log,
+            history=self._history,
+            jitter=random.Random(f"{configuration.seed} timers {number} {incarnation}"),
+            send=self._send,
+            failed=self._disk_failed,
         )
+        self._driver = protocol.drive(place)
         hello = Hello(Role.NODE, number, configuration.cluster_key)
-        peers = [peer for peer in sorted(configuration.addresses) if peer != number]
-        self._server = Server(self._driver, hello, frozenset(peers), incarnation, self._warn)
-        self._links = {
-            peer: Link(hello, peer, configuration.address(peer), random.Random(f"{configuration.seed} {number} {peer}"))
-            for peer in peers
-        }
+        peers = [peer for peer in nodes if peer != number]
+        self._server = Server(self._driver, hello, protocol.messages, frozenset(peers), incarnation, self._warn)
+        self._links = {}
+        for peer in peers:
+            backoff = random.Random(f"{configuration.seed} {number} {peer}")
+            self._links[peer] = Link(hello, peer, configuration.address(peer), protocol.messages, backoff)
 
     async def run(self) -> int:
         """Serve until told to stop; returns the exit status. Raises OSError if the port is taken."""
@@ -144,9 +103,11 @@ class Node:
         tasks = [asyncio.create_task(link.run(self._warn)) for link in self._links.values()]
         if self._supervisor is not None:
             tasks.append(asyncio.create_task(self._watch_orders()))
+        if self._configuration.retention is not None:
+            tasks.append(asyncio.create_task(self._retain(self._configuration.retention)))
         for task in tasks:
             task.add_done_callback(self._task_ended)
-        self._driver.post(Started())
+        self._driver.start()
         try:
             status: int = await self._status
             if status == STOPPED:
@@ -171,7 +132,13 @@ class Node:
             return DISK_FAILED
         return STOPPED
 
-    def _send(self, node: int, messages: list[AnyMessage]) -> None:
+    async def _retain(self, size: int) -> None:
+        """Let go of what is not to be kept, now and then, until cancelled."""
+        while True:
+            await asyncio.sleep(RETENTION_SECONDS)
+            self._driver.retain(size)
+
+    def _send(self, node: int, messages: list[Any]) -> None:
         if node not in self._muted:
             self._links[node].send(self._history.clock.tick, messages)
 
@@ -231,13 +198,19 @@ class Node:
             _say(self._configuration.node, f"{text}; more such lines are left out for {_WARNINGS_SECONDS:g} s")
 
 
-def run(configuration: NodeConfiguration, rules: Rules = REFERENCE, supervisor: Supervisor | None = None) -> int:
-    """Run a node until it stops; returns the exit status. The end of a supervisor's process ends this one."""
+def run(
+    configuration: NodeConfiguration, *, protocol: RealProtocol | None = None, supervisor: Supervisor | None = None
+) -> int:
+    """Run a node until it stops; returns the exit status. The end of a supervisor's process ends this one.
+
+    ``protocol`` stands in for the one that the configuration names: the same under other rules.
+    """
+    running = real_protocol(configuration.protocol) if protocol is None else protocol
     if supervisor is not None and not die_with(supervisor.process):
         return STOPPED
 
     async def serve() -> int:
-        return await Node(configuration, rules, supervisor).run()
+        return await Node(configuration, running, supervisor).run()
 
     try:
         return asyncio.run(serve())

@@ -2,9 +2,9 @@
 
 An event is encoded at once and handed to the operating system before anything that follows from it leaves the
 process, so the file of a killed node is complete up to what others can know of. One thing can be missing: a change of
-the log that was on its way when SIGKILL came. It shows after the restart, so `missing_changes` finds it, by comparing
-the log with the file of the incarnation before, and the new incarnation records it first, as the old one's last
-events.
+the log that was on its way when SIGKILL came. It shows after the restart, so `quorumlog.node.missing` finds it, by
+comparing the log with the file of the incarnation before, and the new incarnation records it first, as the old one's
+last events.
 
 While it is written a file is called ``node-N.I.jsonl.part`` as all histories in progress are (N the node, I the
 incarnation).
@@ -13,8 +13,7 @@ incarnation).
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
-from itertools import zip_longest
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -25,8 +24,6 @@ from loghistory.jsonl import HEADER, Event
 from loghistory.recorder import UNFINISHED
 from loghistory.schema import Kind
 from quorumlog.node.wire import Stamp
-from quorumlog.storage.batch import BatchKind
-from quorumlog.storage.log import Log
 
 _lines = msgspec.json.Encoder()
 _event = msgspec.json.Decoder(Event)
@@ -166,93 +163,3 @@ def end_stamp(path: Path) -> tuple[Stamp, Stamp]:
                 continue  # the header, or the rest of a line that begins before what was read
             last = (event.time, event.logical or 0)
     return last, (last[0], last[1] + _ROOM)
-
-
-class _Told:
-    """The log as history files tell it: the runs of equal terms, and where it ends."""
-
-    def __init__(self) -> None:
-        self.last: Any = None
-        self.incarnation = 0
-        self.dirty = -1
-        self.runs: list[tuple[int, int]] = []
-
-    def see(self, event: Any) -> None:  # noqa: ANN401
-        """Follow one event."""
-        if event.dirty is None:
-            return
-        self.last = event
-        self.dirty = event.dirty
-        if event.kind == Kind.START:
-            self.incarnation = event.incarnation
-            self.runs = [(start, term) for start, term in msgspec.json.decode(event.text or b"[]")]
-        elif event.kind == Kind.APPEND and (not self.runs or self.runs[-1][1] != event.entry_term):
-            self.runs.append((event.offset, event.entry_term))
-        elif event.kind == Kind.TRUNCATE:
-            self.runs = [run for run in self.runs if run[0] < event.offset]
-
-
-def term_runs(log: Log) -> list[tuple[int, int]]:
-    """Where the term changes in a log: (first offset, term), ascending; the ``text`` of a start event."""
-    runs: list[tuple[int, int]] = []
-    for place in log.headers():
-        if not runs or runs[-1][1] != place.term:
-            runs.append((place.base_offset, place.term))
-    return runs
-
-
-def files_before(directory: Path, node: int, incarnation: int) -> list[Path]:
-    """The histories of the incarnations before, from the last one on that lived to record its start."""
-    files: list[Path] = []
-    for number in reversed(range(incarnation)):
-        path = find_history(history_path(directory, node, number))
-        if path is not None:
-            files.insert(0, path)
-            if any(event.kind == Kind.START for event in whole_events(path)):
-                break
-    return files
-
-
-def missing_changes(files: Iterable[Path], log: Log) -> list[tuple[str, dict[str, Any]]]:
-    """What happened to ``log`` after the last event that `files_before` tell of: events, without their stamps.
-
-    Entries are told apart by offset and term, which is enough (log matching). A flush or a vote that is not recorded
-    does no harm: nobody was told of it.
-    """
-    told = _Told()
-    for path in files:
-        for event in whole_events(path):
-            told.see(event)
-    if told.last is None:
-        return []
-    state = {name: getattr(told.last, name) for name in ("term", "role", "flushed", "commit", "visible")}
-    state["incarnation"] = told.incarnation
-    changes: list[tuple[str, dict[str, Any]]] = []
-
-    def change(kind: str, dirty: int, **columns: Any) -> None:  # noqa: ANN401
-        for name in ("flushed", "visible"):
-            if state[name] is not None:
-                state[name] = min(state[name], dirty)
-        changes.append((kind, {**state, "dirty": dirty, **columns}))
-
-    first = _first_difference(told.runs, told.dirty, term_runs(log), log.dirty)
-    if first <= told.dirty:
-        change(Kind.TRUNCATE, first - 1, offset=first)
-    while first <= log.dirty:
-        for batch in log.read(first, 1 << 20):
-            state["term"] = max(state["term"], batch.term)
-            named = {"value": batch.value} if batch.kind is BatchKind.DATA else {}
-            columns = {"offset": batch.base_offset, "entry_term": batch.term, "acks": batch.acks, **named}
-            change(Kind.APPEND, batch.last_offset, last_offset=batch.last_offset, **columns)
-            first = batch.last_offset + 1
-    return changes
-
-
-def _first_difference(told: list[tuple[int, int]], told_end: int, found: list[tuple[int, int]], found_end: int) -> int:
-    """The first offset that two logs do not have in common."""
-    first = min(told_end, found_end) + 1
-    nothing = (first, -1)
-    for here, there in zip_longest(told, found, fillvalue=nothing):
-        if here != there:
-            return min(first, here[0], there[0])
-    return first

@@ -10,12 +10,13 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Callable
+from typing import Any
 
 from quorumlog.node.connection import Connection
 from quorumlog.node.driver import Driver
 from quorumlog.node.framing import FrameError, Hello, Role
 from quorumlog.node.sessions import Session
-from quorumlog.node.wire import decode_calls, decode_messages
+from quorumlog.node.wire import CALLS, Channel
 
 MAX_CONNECTIONS = 400
 MAX_HELD_BYTES = 64 << 20
@@ -69,12 +70,13 @@ class Incoming(Connection):
 
 
 class Server:
-    """Listens on the node's port and passes on what nodes and clients say."""
+    """Listens on the node's port and passes on what nodes and clients say; ``channel`` decodes what nodes say."""
 
     def __init__(
         self,
         driver: Driver,
         hello: Hello,
+        channel: Channel[Any],
         peers: frozenset[int],
         incarnation: int,
         warn: Callable[[str], None],
@@ -82,6 +84,7 @@ class Server:
         self.hello = hello
         self.stopping = False
         self._driver = driver
+        self._channel = channel
         self._peers = peers
         self._incarnation = incarnation
         self._warn = warn
@@ -161,13 +164,13 @@ class Server:
 
     def messages(self, node: int, payload: bytes) -> None:
         """A frame of a peer."""
-        stamp, messages = decode_messages(payload)
+        stamp, messages = self._channel.decode(payload)
         self._merge(stamp)
         self._driver.received(node, messages)
 
     def calls(self, session: Session, payload: bytes) -> None:
         """A frame of a client."""
-        stamp, calls = decode_calls(payload)
+        stamp, calls = CALLS.decode(payload)
         self._merge(stamp)
         session.calls(calls)
 

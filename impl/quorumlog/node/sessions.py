@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from quorumlog.node.driver import Driver
+from quorumlog.node.driver import Driver, Ended
 from quorumlog.node.framing import MAX_APPEND_BYTES, FrameError
 from quorumlog.node.wire import (
+    RESULTS,
     AnyCall,
     AnyResult,
     AppendCall,
@@ -24,10 +25,8 @@ from quorumlog.node.wire import (
     StatusResult,
     TailCall,
     TailResult,
-    encode_results,
     pack_batches,
 )
-from quorumlog.raft.events import Resolved
 from quorumlog.storage.batch import MAX_RECORDS, BatchKind, RecordBatch
 
 MAX_OPEN_CALLS = 2048
@@ -87,21 +86,9 @@ class Session:
         if not self._line.open:
             return
         stamp = self._driver.history.clock.tick
-        group: list[AnyResult] = []
-        size = 0
-        for result in results:
-            more = len(result.batches) if isinstance(result, ReadResult) else 0
-            if group and size + more > _RESULTS_BYTES:
-                self._send(encode_results(stamp(), group))
-                group, size = [], 0
-            group.append(result)
-            size += more
-        if group:
-            self._send(encode_results(stamp(), group))
-
-    def _send(self, frame: bytes) -> None:
-        if not self._line.send(frame):
-            self._line.refuse("the client does not read its results")
+        for group in RESULTS.groups(results, _RESULTS_BYTES):
+            if not self._line.send(RESULTS.encode(stamp(), group)):
+                self._line.refuse("the client does not read its results")
 
     def _result(self, result: AnyResult) -> None:
         self._results.append(result)
@@ -137,12 +124,10 @@ class Session:
         batch = RecordBatch(0, 0, BatchKind.DATA, call.records, call.acks, call.payload)
         self._begin(size)
 
-        def done(ended: Resolved) -> None:
+        def done(ended: Ended) -> None:
             self._end(size)
             leader = self._driver.core.leader
-            self._result(
-                AppendResult(call.id, leader, ended.outcome.value, ended.offset, ended.last_offset, ended.term)
-            )
+            self._result(AppendResult(call.id, leader, ended.outcome, ended.offset, ended.last_offset, ended.term))
 
         if not self._driver.append(batch, call.expected_term, call.force_flush, done):
             self._end(size)
@@ -151,9 +136,9 @@ class Session:
     def _tail(self, call: TailCall) -> None:
         self._begin(0)
 
-        def done(ended: Resolved) -> None:
+        def done(ended: Ended) -> None:
             self._end(0)
-            self._result(TailResult(call.id, self._driver.core.leader, ended.outcome.value, ended.offset))
+            self._result(TailResult(call.id, self._driver.core.leader, ended.outcome, ended.offset))
 
         if not self._driver.barrier(done):
             self._end(0)
@@ -181,5 +166,6 @@ class Session:
                 core.commit,
                 core.visible,
                 self._driver.flushes,
+                self._driver.log.start_offset,
             )
         )

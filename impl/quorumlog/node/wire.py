@@ -4,55 +4,98 @@ A payload is ``time i64 | logical u32 | msgpack array``. The stamp is the sender
 so that the histories of all processes merge into one causal order. Record batches travel as the very bytes that lie
 on the disk (`quorumlog.storage.batch`), several in one binary field, each with its own checksum.
 
-Between nodes the array holds the messages of `quorumlog.raft.messages`; between clients and nodes the calls and
-results below. Every call has an ``id`` that its result repeats; results may come in another order.
+Between nodes the array holds the messages of the protocol (`quorumlog.node.protocol.RealProtocol`); between clients
+and nodes the calls and results below, which are the same for every protocol. Every call has an ``id`` that its result
+repeats; results may come in another order.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
 from quorumlog.node.framing import FrameError, frame
-from quorumlog.raft.messages import (
-    AnyMessage,
-    AppendEntries,
-    AppendReply,
-    Heartbeat,
-    HeartbeatReply,
-    Message,
-    StartAt,
-    VoteReply,
-    VoteRequest,
-)
 from quorumlog.storage.batch import BatchDamaged, RecordBatch, decode
 
 Stamp = tuple[int, int]
 """Hybrid logical clock: nanoseconds and counter."""
 
+SUCCESS = "success"
+"""Outcome of what was done as it was asked."""
+UNKNOWN = "unknown"
+"""Outcome of an append that may be in the log or not. Any other than these two says that nothing was written."""
+
+_T = TypeVar("_T")
 _STAMP = struct.Struct(">qI")
 STAMP_BYTES = _STAMP.size
 _UNREADABLE = (msgspec.MsgspecError, ValueError, RecursionError)
-_LARGEST = 1 << 60
-"""No offset, term or sequence of a sane node comes near it; above it is garbage that happens to parse."""
 
 
-class _Packed(Message, frozen=True, tag="AppendEntries"):
-    """`AppendEntries` with its batches as bytes."""
-
-    sequence: int
-    previous: int
-    previous_term: int
-    commit: int
-    visible: int
-    flush: bool
-    batches: bytes
+def _as_it_is(item: Any) -> Any:  # noqa: ANN401
+    return item
 
 
-_OnWire = VoteRequest | VoteReply | _Packed | AppendReply | StartAt | Heartbeat | HeartbeatReply
+def _nothing(_: object) -> int:
+    return 0
+
+
+class Channel(Generic[_T]):
+    """The frames that carry items of one kind: a stamp and a list of them.
+
+    ``name`` is what an error calls an item, ``travels`` the type (a union of tagged structs) that is encoded. ``pack``
+    and ``unpack`` turn an item into what travels and back; ``unpack`` may raise `FrameError` for one that makes no
+    sense. ``payload_bytes`` says how many bytes of payload an item carries, by which `groups` cuts.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        travels: Any,  # noqa: ANN401
+        *,
+        pack: Callable[[_T], Any] = _as_it_is,
+        unpack: Callable[[Any], _T] = _as_it_is,
+        payload_bytes: Callable[[_T], int] = _nothing,
+    ) -> None:
+        self._name = name
+        self._pack = pack
+        self._unpack = unpack
+        self._payload_bytes = payload_bytes
+        self._encoder = msgspec.msgpack.Encoder()
+        self._decoder = msgspec.msgpack.Decoder(list[travels])
+
+    def encode(self, stamp: Stamp, items: Sequence[_T]) -> bytes:
+        """One frame. Raises `FrameError` if it would be above the limit."""
+        pack = self._pack
+        return frame(_STAMP.pack(*stamp) + self._encoder.encode([pack(item) for item in items]))
+
+    def decode(self, payload: bytes) -> tuple[Stamp, list[_T]]:
+        """The stamp and the items of a frame's payload; raises `FrameError`."""
+        if len(payload) < STAMP_BYTES:
+            raise FrameError(f"a frame of {len(payload)} bytes is too short for its clock stamp")
+        time, logical = _STAMP.unpack_from(payload)
+        try:
+            found = self._decoder.decode(memoryview(payload)[STAMP_BYTES:])
+        except _UNREADABLE as error:
+            raise FrameError(f"not a {self._name} of this protocol: {error}") from None
+        unpack = self._unpack
+        return (time, logical), [unpack(item) for item in found]
+
+    def groups(self, items: Iterable[_T], size: int) -> Iterator[list[_T]]:
+        """Items that go into one frame together, in order: ``size`` bytes of payload, or a single larger item."""
+        group: list[_T] = []
+        held = 0
+        for item in items:
+            more = self._payload_bytes(item)
+            if group and more and held + more > size:
+                yield group
+                group, held = [], 0
+            group.append(item)
+            held += more
+        if group:
+            yield group
 
 
 class Call(msgspec.Struct, frozen=True, array_like=True, tag=True, gc=False):
@@ -95,7 +138,10 @@ class Result(msgspec.Struct, frozen=True, array_like=True, tag=True, gc=False):
 
 
 class AppendResult(Result, frozen=True):
-    """How an append ended: an `Outcome`, and where it is if it is in the log."""
+    """How an append ended, and where it is if it is in the log; -1 where it is not.
+
+    ``outcome`` is `SUCCESS`, `UNKNOWN`, or a word of the protocol for why nothing was written.
+    """
 
     outcome: str
     offset: int
@@ -119,7 +165,10 @@ class TailResult(Result, frozen=True):
 
 
 class StatusResult(Result, frozen=True):
-    """The node's state; ``flushes`` counts the flushes of the log since it started."""
+    """The node's state, its offsets inclusive.
+
+    ``flushes`` counts the flushes of the log since the process started, ``start`` is the first offset that is kept.
+    """
 
     node: int
     incarnation: int
@@ -130,6 +179,7 @@ class StatusResult(Result, frozen=True):
     commit: int
     visible: int
     flushes: int
+    start: int
 
 
 class Refusal(Result, frozen=True):
@@ -141,10 +191,12 @@ class Refusal(Result, frozen=True):
 AnyCall = AppendCall | ReadCall | TailCall | StatusCall
 AnyResult = AppendResult | ReadResult | TailResult | StatusResult | Refusal
 
-_encoder = msgspec.msgpack.Encoder()
-_messages = msgspec.msgpack.Decoder(list[_OnWire])
-_calls = msgspec.msgpack.Decoder(list[AnyCall])
-_results = msgspec.msgpack.Decoder(list[AnyResult])
+CALLS: Channel[AnyCall] = Channel("call", AnyCall)
+"""What clients ask a node."""
+RESULTS: Channel[AnyResult] = Channel(
+    "result", AnyResult, payload_bytes=lambda result: len(result.batches) if isinstance(result, ReadResult) else 0
+)
+"""What a node answers its clients."""
 
 
 def pack_batches(batches: Iterable[RecordBatch]) -> bytes:
@@ -164,97 +216,3 @@ def unpack_batches(packed: bytes) -> tuple[RecordBatch, ...]:
     except BatchDamaged as error:
         raise FrameError(f"a record batch in a message is damaged: {error}") from None
     return tuple(batches)
-
-
-def encode_messages(stamp: Stamp, messages: Sequence[AnyMessage]) -> bytes:
-    """One frame for another node. Raises `FrameError` if it would be above the limit."""
-    return _frame(stamp, [_pack(message) for message in messages])
-
-
-def decode_messages(payload: bytes) -> tuple[Stamp, list[AnyMessage]]:
-    """The reverse of `encode_messages`; raises `FrameError`."""
-    stamp = _stamp(payload)
-    try:
-        messages = _messages.decode(memoryview(payload)[STAMP_BYTES:])
-    except _UNREADABLE as error:
-        raise FrameError(f"not a message of this protocol: {error}") from None
-    return stamp, [_unpack(message) for message in messages]
-
-
-def encode_calls(stamp: Stamp, calls: Sequence[AnyCall]) -> bytes:
-    """One frame for a node. Raises `FrameError` if it would be above the limit."""
-    return _frame(stamp, calls)
-
-
-def decode_calls(payload: bytes) -> tuple[Stamp, list[AnyCall]]:
-    """The reverse of `encode_calls`; raises `FrameError`."""
-    stamp = _stamp(payload)
-    try:
-        calls = _calls.decode(memoryview(payload)[STAMP_BYTES:])
-    except _UNREADABLE as error:
-        raise FrameError(f"not a call of this protocol: {error}") from None
-    return stamp, calls
-
-
-def encode_results(stamp: Stamp, results: Sequence[AnyResult]) -> bytes:
-    """One frame for a client. Raises `FrameError` if it would be above the limit."""
-    return _frame(stamp, results)
-
-
-def decode_results(payload: bytes) -> tuple[Stamp, list[AnyResult]]:
-    """The reverse of `encode_results`; raises `FrameError`."""
-    stamp = _stamp(payload)
-    try:
-        results = _results.decode(memoryview(payload)[STAMP_BYTES:])
-    except _UNREADABLE as error:
-        raise FrameError(f"not a result of this protocol: {error}") from None
-    return stamp, results
-
-
-def _frame(stamp: Stamp, content: Sequence[Any]) -> bytes:
-    return frame(_STAMP.pack(*stamp) + _encoder.encode(content))
-
-
-def _stamp(payload: bytes) -> Stamp:
-    if len(payload) < STAMP_BYTES:
-        raise FrameError(f"a frame of {len(payload)} bytes is too short for its clock stamp")
-    time, logical = _STAMP.unpack_from(payload)
-    return time, logical
-
-
-def _pack(message: AnyMessage) -> Message:
-    if type(message) is not AppendEntries:
-        return message
-    return _Packed(
-        message.term,
-        message.sequence,
-        message.previous,
-        message.previous_term,
-        message.commit,
-        message.visible,
-        message.flush,
-        pack_batches(message.batches),
-    )
-
-
-def _unpack(message: _OnWire) -> AnyMessage:
-    if any(type(value) is int and not -1 <= value < _LARGEST for value in msgspec.structs.astuple(message)):
-        raise FrameError(f"a {type(message).__name__} with a number out of range")
-    if not isinstance(message, _Packed):
-        return message
-    batches = unpack_batches(message.batches)
-    following, term = message.previous + 1, message.previous_term
-    for batch in batches:
-        if batch.base_offset != following or not term <= batch.term <= message.term:
-            raise FrameError(f"an AppendEntries whose batch at offset {batch.base_offset} follows nothing")
-        following, term = batch.last_offset + 1, batch.term
-    return AppendEntries(
-        message.term,
-        message.sequence,
-        message.previous,
-        message.previous_term,
-        message.commit,
-        message.visible,
-        message.flush,
-        batches,
-    )

@@ -1,6 +1,6 @@
 """The Raft core: one event in, effects out. No clock, no socket, no disk, no randomness, no await.
 
-    core = RaftCore(Configuration(node=0, voters=(0, 1, 2)), Restored())
+    core = RaftCore(Configuration(node=0, voters=Voters((0, 1, 2))), Restored())
     for effect in core.handle(now, Started()):
         ...  # the driver carries it out
 
@@ -44,9 +44,9 @@ class RaftCore(Leader):
     """One replica of one group. Readable at any time: term, role, leader, dirty, flushed, commit, visible, serving."""
 
     def __init__(self, configuration: Configuration, restored: Restored, rules: Rules = REFERENCE) -> None:
-        """Take over what the disk held. Raises ValueError if the node is not one of the voters."""
-        if configuration.node not in configuration.voters:
-            raise ValueError(f"node {configuration.node} is not among the voters {configuration.voters}")
+        """Take over what the disk held. Raises ValueError if the node is not a member of its group."""
+        if configuration.node not in configuration.voters.members:
+            raise ValueError(f"node {configuration.node} is not in its group: voters {configuration.voters}")
         super().__init__(configuration, restored, rules)
 
     def handle(self, now: int, event: Event) -> list[Effect]:

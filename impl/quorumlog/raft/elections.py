@@ -1,12 +1,13 @@
 """Elections with pre-vote; term and vote durable before an answer leaves (rules page, "Elections").
 
-A node that misses its leader asks for pre-votes in its own term; only a majority of them lets it begin a term. A node
-that heard from a leader within the election time-out refuses, whatever the candidate's term. Priorities and leadership
-transfer will hook in at ``_vote_requested``.
+A node that misses its leader asks for pre-votes in its own term; only a quorum of them lets it begin a term. A node
+that heard from a leader within the election time-out refuses, whatever the candidate's term; one that is not a voter
+does not ask. Priorities and leadership transfer will hook in at ``_vote_requested``.
 """
 
 from __future__ import annotations
 
+from quorumlog.quorum import VOTE_WON
 from quorumlog.raft.events import SetTimer, Timer
 from quorumlog.raft.messages import VoteReply, VoteRequest
 from quorumlog.raft.rules import NOBODY, Rules
@@ -19,7 +20,7 @@ class Elections(Replica):
     def __init__(self, configuration: Configuration, restored: Restored, rules: Rules) -> None:
         super().__init__(configuration, restored, rules)
         self._heard: int | None = None  # when a leader of this term last spoke
-        self._granted: set[int] = set()
+        self._votes: dict[int, bool] = {}  # of the election that this node asked for
         self._pre_voting = False
 
     def _become_leader(self) -> None:
@@ -66,12 +67,13 @@ class Elections(Replica):
             self._arm_election(self._heard + self.configuration.election_timeout - self.now)
             return
         self._arm_election(self.configuration.election_timeout)
-        self._ask_for_votes(pre_vote=True)
+        if self.node in self.voters.voting:
+            self._ask_for_votes(pre_vote=True)
 
     def _ask_for_votes(self, *, pre_vote: bool) -> None:
         self.leader = NOBODY
         self._pre_voting = pre_vote
-        self._granted = set()
+        self._votes = {}
         if pre_vote:
             term = self.rules.pre_vote_term(self.term)
         else:
@@ -86,24 +88,25 @@ class Elections(Replica):
             self._set_role("candidate")
             self._note_vote(self.node)
         request = VoteRequest(self.term, self.node, self.index.last_term, self.index.dirty, pre_vote)
-        for peer in self.configuration.peers:
-            self._send(peer, request)
+        for voter in self.voters.voting:
+            if voter != self.node:
+                self._send(voter, request)
         if pre_vote:
-            self._count_vote(self.node)
+            self._count_vote(self.node, granted=True)
 
     def _own_vote_saved(self) -> None:
         """Count the own vote: only once it is durable."""
         if self.role == "candidate" and not self._pre_voting:
-            self._count_vote(self.node)
+            self._count_vote(self.node, granted=True)
 
-    def _count_vote(self, voter: int) -> None:
-        self._granted.add(voter)
-        if len(self._granted) < self.configuration.majority:
+    def _count_vote(self, voter: int, *, granted: bool) -> None:
+        self._votes[voter] = self._votes.get(voter, False) or granted
+        if self.rules.vote_result(self.voters, self._votes) != VOTE_WON:
             return
         if self._pre_voting:
             self._ask_for_votes(pre_vote=False)
-        elif self.node in self._granted:
-            self._granted.clear()
+        elif self.node in self._votes:
+            self._votes.clear()
             self.leader = self.node
             self._set_role("leader")
             self.note("leader")
@@ -134,5 +137,5 @@ class Elections(Replica):
             return
         expected = reply.pre_vote == self._pre_voting and reply.asked == self.term
         asking = self.role == "candidate" or (self._pre_voting and self.role == "follower")
-        if reply.granted and expected and asking:
-            self._count_vote(sender)
+        if expected and asking:
+            self._count_vote(sender, granted=reply.granted)

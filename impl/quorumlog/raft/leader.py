@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from quorumlog.quorum import NOTHING, is_quorum
 from quorumlog.raft.events import (
     Accepted,
     AppendRequested,
@@ -26,7 +27,7 @@ from quorumlog.raft.events import (
 from quorumlog.raft.follower import Follower
 from quorumlog.raft.messages import AppendEntries, AppendReply, Heartbeat, HeartbeatReply, StartAt
 from quorumlog.raft.progress import Progress
-from quorumlog.raft.rules import ACKS_ALL, NOTHING, PENDING, Rules
+from quorumlog.raft.rules import ACKS_ALL, PENDING, Rules
 from quorumlog.raft.rules import SUCCESS as RULE_SUCCESS
 from quorumlog.raft.state import Configuration, Restored
 from quorumlog.storage.batch import BatchKind, RecordBatch
@@ -45,7 +46,7 @@ class _Pending:
 
 @dataclass(slots=True)
 class _Barrier:
-    """A linearizable read of the end: waits for ``target`` to commit and for a majority to confirm the leader after
+    """A linearizable read of the end: waits for ``target`` to commit and for a quorum to confirm the leader after
     it."""
 
     request: int
@@ -54,11 +55,18 @@ class _Barrier:
 
 
 class Leader(Follower):
-    """The sending side of replication."""
+    """The sending side of replication.
+
+    ``durable_on``, ``replicated_on``: up to where each node holds this log as far as the leader knows, on disk or at
+    all; its own offsets are among them. Of another node one reply alone showed it; ``replicated_on`` comes down again
+    when a later reply tells that the node lost what was not on disk.
+    """
 
     def __init__(self, configuration: Configuration, restored: Restored, rules: Rules) -> None:
         super().__init__(configuration, restored, rules)
         self.progress: dict[int, Progress] = {}
+        self.durable_on: dict[int, int] = {}
+        self.replicated_on: dict[int, int] = {}
         self.last_quorum = NOTHING  # offset of the last append that required a flush, LQ
         self._last_required = False
         self._queue: list[AppendRequested] = []
@@ -70,17 +78,18 @@ class Leader(Follower):
 
     def _become_leader(self) -> None:
         """Begin the term with a configuration batch; nothing is served before an entry of this term is committed."""
-        self.progress = {peer: Progress(self.index.dirty) for peer in self.configuration.peers}
+        self.progress = {peer: Progress(self.index.dirty) for peer in self.voters.members if peer != self.node}
+        self.durable_on = dict.fromkeys(self.progress, NOTHING)
+        self.replicated_on = dict.fromkeys(self.progress, NOTHING)
         self.last_quorum = self.flushed
         self._effects.append(CancelTimer(Timer.ELECTION))
-        payload = ",".join(str(voter) for voter in self.configuration.voters).encode()
         configuration = RecordBatch(
             base_offset=self.index.dirty + 1,
             term=self.term,
             kind=BatchKind.CONFIGURATION,
             record_count=1,
             acks=ACKS_ALL,
-            payload=payload,
+            payload=str(self.voters).encode(),
         )
         self._round((configuration,), required=True)
         self._heartbeat_timer_fired()
@@ -204,15 +213,13 @@ class Leader(Follower):
 
     def _replicated(self) -> None:
         """Recompute MRI, commit index and what is visible; then see which requests are answered by that."""
-        rules, followers = self.rules, self.progress.values()
-        majority = rules.majority_replicated(
-            self.majority,
-            self.index.dirty,
-            [f.replicated for f in followers],
-        )
-        if rules.may_count_replicated(self.index.term(majority), self.term):
+        rules = self.rules
+        self.durable_on[self.node] = self.flushed
+        self.replicated_on[self.node] = self.index.dirty
+        majority = rules.majority_replicated(self.voters, self.replicated_on, self.majority)
+        if majority != self.majority and rules.may_count_replicated(self.index.term(majority), self.term):
             self.majority = majority
-        candidate = rules.commit_candidate(self.flushed, [f.durable for f in followers])
+        candidate = rules.commit_candidate(self.voters, self.durable_on, self.flushed)
         if rules.may_commit(candidate, self.commit, self.index.term(candidate), self.term):
             self._set_commit(candidate)
             self.upper_bound = rules.visibility_on_commit(
@@ -268,15 +275,16 @@ class Leader(Follower):
             follower.in_flight = max(0, follower.in_flight - 1)
         # All from one reply: the offsets of one and the match of another may belong to two different logs.
         # What is durable and equal stays so for the whole term, so an overtaken reply counts for that as well.
-        durable = self.rules.replicated_flushed(reply.dirty, reply.flushed, reply.match)
-        follower.durable = max(follower.durable, durable)
-        follower.replicated = max(follower.replicated, durable)
+        durable = max(self.durable_on[sender], self.rules.replicated_flushed(reply.dirty, reply.flushed, reply.match))
+        known = max(self.replicated_on[sender], durable)
+        self.durable_on[sender] = durable
+        self.replicated_on[sender] = known
         if not self.rules.reply_is_current(reply.sequence, follower.last_reply):
             self._replicated()
             return None
         replicated = self.rules.replicated_dirty(reply.dirty, reply.flushed, reply.match)
         # A follower that lost power may have less than it said before; only what is durable cannot be taken back.
-        follower.replicated = max(follower.durable, min(max(follower.replicated, replicated), reply.dirty))
+        self.replicated_on[sender] = max(durable, min(max(known, replicated), reply.dirty))
         follower.last_reply = reply.sequence
         follower.dirty = reply.dirty
         follower.flushed = reply.flushed
@@ -433,8 +441,8 @@ class Leader(Follower):
             return
         still = []
         for barrier in self._barriers:
-            confirmed = 1 + sum(self.progress[peer].last_reply > asked for peer, asked in barrier.asked.items())
-            if confirmed >= self.configuration.majority and self.commit >= barrier.target:
+            confirmed = [peer for peer, asked in barrier.asked.items() if self.progress[peer].last_reply > asked]
+            if self.commit >= barrier.target and is_quorum(self.voters, (self.node, *confirmed)):
                 self._effects.append(
                     Resolved(barrier.request, Outcome.SUCCESS, barrier.target, barrier.target, self.term)
                 )

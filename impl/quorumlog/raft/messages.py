@@ -1,4 +1,4 @@
-"""What nodes of one Raft group say to each other. Immutable; the wire form is ``quorumlog.node``'s business.
+"""What nodes of one Raft group say to each other. Immutable; the wire form is ``raft.wire``'s business.
 
 Every request to a follower carries a ``sequence`` that rises per leader and follower; its reply repeats it, so that a
 reply that was overtaken can be told (rules page, "Heartbeats"). Replies to append_entries and heartbeats carry

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from quorumlog.raft.rules import NOTHING
+from quorumlog.quorum import NOTHING
 
 
 class Progress:
     """One follower as its leader sees it. Offsets are inclusive, -1 means none.
 
-    ``match``: up to here the logs are known to be equal. ``dirty``, ``flushed``: as the follower last said.
-    ``durable``, ``replicated``: up to here one reply alone showed that it holds this log, on disk or at all; the latter
-    comes down again when a later reply tells that it lost what was not on disk.
+    ``match``: up to here the logs are known to be equal. ``dirty``, ``flushed``: as the follower last said; what that
+    counts for is in the leader's ``durable_on`` and ``replicated_on``.
     ``last_sent``: end of what was sent in order; the next request begins behind it (raft-simplification, "last-sent
     offset").
     """
@@ -18,7 +17,6 @@ class Progress:
     __slots__ = (
         "commit_sample",
         "dirty",
-        "durable",
         "flushed",
         "in_flight",
         "last_append",
@@ -28,7 +26,6 @@ class Progress:
         "previous",
         "reading",
         "recovering",
-        "replicated",
         "requested",
         "sequence",
         "unflushed_bytes",
@@ -38,8 +35,6 @@ class Progress:
         self.match = NOTHING
         self.dirty = NOTHING
         self.flushed = NOTHING
-        self.durable = NOTHING
-        self.replicated = NOTHING
         self.last_sent = last_sent
         self.previous = last_sent
         self.sequence = 0

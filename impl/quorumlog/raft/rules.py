@@ -4,7 +4,7 @@ Everything the protocol decides is decided here; ``core`` keeps state and carrie
 replaces a rule by ``dataclasses.replace(REFERENCE, may_commit=mine)``: that is how mutants are made and how a
 developer tries a change. The specification has each rule as an operator of the same name (``may_commit`` is
 ``MayCommit``), and the proofs run these very functions on symbolic terms; so they use nothing but integers,
-booleans, comparison, ``min``, ``max``, ``if`` and each other.
+booleans, comparison, ``min``, ``max``, ``if`` and each other. Who must agree is decided in ``quorumlog.quorum``.
 
 Offsets are inclusive, -1 means "nothing yet"; a term of -1 means "no such entry"; node -1 means "nobody".
 Sources: raft-recovery, "Flushing strategy"; raft-simplification; where they leave something open, the docstring says
@@ -13,11 +13,12 @@ what was chosen and why.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 
+from quorumlog.quorum import Voters, quorum_match, vote_result
+
 NOBODY = -1
-NOTHING = -1
 
 PENDING = 0
 SUCCESS = 1
@@ -31,11 +32,6 @@ ACKS_NONE = 0
 # -- commit index ------------------------------------------------------------------------------------------------
 
 
-def quorum_match(values: Sequence[int]) -> int:
-    """Return the largest offset that a majority of the voters has reached, given the offset of each voter."""
-    return sorted(values)[(len(values) - 1) // 2]
-
-
 def replicated_flushed(dirty: int, flushed: int, match: int) -> int:
     """Return up to where a follower is known to hold the leader's entries durably.
 
@@ -45,13 +41,14 @@ def replicated_flushed(dirty: int, flushed: int, match: int) -> int:
     return min(flushed, match)
 
 
-def commit_candidate(own_flushed: int, followers: Sequence[int]) -> int:
-    """Return the offset that is durable on a majority; ``followers`` are their ``replicated_flushed``.
+def commit_candidate(voters: Voters, durable: Mapping[int, int], own_flushed: int) -> int:
+    """Return the offset that is durable on a quorum.
 
-    Never beyond the leader's own flushed offset: a leader that commits what it can itself still lose would hand
-    out a commit index that its restart takes back.
+    ``durable``: each node's ``replicated_flushed``, the leader's own flushed offset among them; it counts if the leader
+    is a voter. Never beyond ``own_flushed``, voter or not: a leader that commits what it can itself still lose would
+    hand out a commit index that its restart takes back.
     """
-    return min(quorum_match([own_flushed, *followers]), own_flushed)
+    return min(quorum_match(voters, durable), own_flushed)
 
 
 def may_commit(candidate: int, commit: int, candidate_term: int, current_term: int) -> bool:
@@ -76,9 +73,12 @@ def replicated_dirty(dirty: int, flushed: int, match: int) -> int:
     return min(dirty, match)
 
 
-def majority_replicated(majority: int, own_dirty: int, followers: Sequence[int]) -> int:
-    """Return the majority replicated index (MRI); ``followers`` are their ``replicated_dirty``."""
-    return max(majority, quorum_match([own_dirty, *followers]))
+def majority_replicated(voters: Voters, replicated: Mapping[int, int], majority: int) -> int:
+    """Return the majority replicated index (MRI), at least what it is: ``majority``.
+
+    ``replicated``: each node's ``replicated_dirty``, the leader's own dirty offset among them.
+    """
+    return max(majority, quorum_match(voters, replicated))
 
 
 def may_count_replicated(candidate_term: int, current_term: int) -> bool:
@@ -226,11 +226,11 @@ class Rules:
     """The bundle of rules that a core runs; every field is one of the functions above or a stand-in for it."""
 
     replicated_flushed: Callable[[int, int, int], int] = replicated_flushed
-    commit_candidate: Callable[[int, Sequence[int]], int] = commit_candidate
+    commit_candidate: Callable[[Voters, Mapping[int, int], int], int] = commit_candidate
     may_commit: Callable[[int, int, int, int], bool] = may_commit
     follower_commit: Callable[[int, int, int, int], int] = follower_commit
     replicated_dirty: Callable[[int, int, int], int] = replicated_dirty
-    majority_replicated: Callable[[int, int, Sequence[int]], int] = majority_replicated
+    majority_replicated: Callable[[Voters, Mapping[int, int], int], int] = majority_replicated
     may_count_replicated: Callable[[int, int], bool] = may_count_replicated
     visibility_on_append: Callable[[int, int, int, int], int] = visibility_on_append
     visibility_on_commit: Callable[[int, int, int, int], int] = visibility_on_commit
@@ -248,6 +248,7 @@ class Rules:
     may_dispatch: Callable[[bool, int, int], bool] = may_dispatch
     log_ok: Callable[[int, int, int, int], bool] = log_ok
     grant_vote: Callable[[int, int, bool, bool], bool] = grant_vote
+    vote_result: Callable[[Voters, Mapping[int, bool]], int] = vote_result
     pre_vote_term: Callable[[int], int] = pre_vote_term
     vote_after_step_down: Callable[[int, int, int], int] = vote_after_step_down
     vote_is_durable_first: Callable[[], bool] = vote_is_durable_first

@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from quorumlog.quorum import NOTHING, Voters
 from quorumlog.raft.events import (
     Append,
     CancelTimer,
@@ -28,17 +29,20 @@ from quorumlog.raft.events import (
 )
 from quorumlog.raft.index import LogIndex
 from quorumlog.raft.messages import AnyMessage
-from quorumlog.raft.rules import NOBODY, NOTHING, Rules
+from quorumlog.raft.rules import NOBODY, Rules
 from quorumlog.storage.batch import BatchKind, RecordBatch
 
 MILLISECOND = 1_000_000
 
 
 class Configuration(msgspec.Struct, frozen=True):
-    """A replica's place in its group and its limits. Times in nanoseconds, sizes in bytes."""
+    """A replica's place in its group and its limits. Times in nanoseconds, sizes in bytes.
+
+    ``voters``: the group that the replica begins with.
+    """
 
     node: int
-    voters: tuple[int, ...]
+    voters: Voters
     election_timeout: int = 1500 * MILLISECOND
     election_jitter: int = 1500 * MILLISECOND
     heartbeat_interval: int = 150 * MILLISECOND
@@ -49,16 +53,6 @@ class Configuration(msgspec.Struct, frozen=True):
     max_in_flight: int = 16
     round_bytes: int = 1 << 20
     write_caching: bool = False
-
-    @property
-    def majority(self) -> int:
-        """How many voters make a quorum."""
-        return len(self.voters) // 2 + 1
-
-    @property
-    def peers(self) -> tuple[int, ...]:
-        """The voters without this one."""
-        return tuple(voter for voter in self.voters if voter != self.node)
 
 
 @dataclass(slots=True)
@@ -86,6 +80,7 @@ class Replica:
         self.configuration = configuration
         self.rules = rules
         self.node = configuration.node
+        self.voters = configuration.voters  # in force here
         self.now = 0
         self.index = restored.index
         self.term = max(restored.term, self.index.last_term)

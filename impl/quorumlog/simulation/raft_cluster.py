@@ -22,6 +22,7 @@ from msgspec.structs import replace
 from loghistory import Recorder
 from quorumlog.durations import MILLISECOND
 from quorumlog.faults import Fault, Plan, Target, generate
+from quorumlog.quorum import Voters
 from quorumlog.raft.core import RaftCore
 from quorumlog.raft.messages import AnyMessage
 from quorumlog.raft.state import Configuration
@@ -77,7 +78,7 @@ class RaftCluster:
         self._rates: list[dict[int, float]] = [{} for _ in range(configuration.nodes)]
         self._slow: list[dict[int, float]] = [{} for _ in range(configuration.nodes)]
         self.network = Network(self.simulation, self._deliver, configuration.link)
-        voters = tuple(range(configuration.nodes))
+        voters = Voters(tuple(range(configuration.nodes)))
         timing = configuration.timing
         self.nodes: Sequence[RaftNode] = [
             RaftNode(
@@ -95,7 +96,7 @@ class RaftCluster:
                 configuration.segment_bytes,
                 make_core,
             )
-            for number in voters
+            for number in voters.members
         ]
 
     # -- the whole run -------------------------------------------------------------------------------------------

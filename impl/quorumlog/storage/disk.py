@@ -73,6 +73,13 @@ class Disk(Protocol):
     def truncate(self, path: str, size: int) -> None:
         """Shorten the file to `size` bytes; durable after a sync of the file."""
 
+    def rewrite(self, path: str, position: int) -> None:
+        """Write the bytes from `position` on once more, as they read now, into the page cache.
+
+        After a sync that failed the cache may take them for clean, and a later sync does not write them. Needs
+        no room on the disk.
+        """
+
     def replace(self, path: str, data: bytes) -> None:
         """Put a whole small file in place of what was there: atomic, and durable when it returns.
 

@@ -27,6 +27,7 @@ from quorumlog.storage.disk import DiskFull, DiskLocked, FlushFailed, StorageErr
 _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _FULL_SYNC: int | None = getattr(fcntl, "F_FULLFSYNC", None)
 _LOCK_NAME = "lock"
+_COPY_BYTES = 1 << 20
 _TEMPORARY = ".new"
 
 
@@ -188,6 +189,19 @@ class FileDisk:
         with _naming(path):
             os.ftruncate(file.descriptor, size)
         file.size = size
+
+    def rewrite(self, path: str, position: int) -> None:
+        """See `quorumlog.storage.disk.Disk`."""
+        file = self._opened(path)
+        file.changes += 1
+        self._closed_clean.discard(path)
+        with _naming(path):
+            while part := os.pread(file.descriptor, _COPY_BYTES, position):
+                with memoryview(part) as view:
+                    written = 0
+                    while written < len(part):
+                        written += os.pwrite(file.descriptor, view[written:], position + written)
+                position += len(part)
 
     def replace(self, path: str, data: bytes) -> None:
         """See `quorumlog.storage.disk.Disk`. May run in another thread than the rest."""

@@ -14,8 +14,10 @@ by the rules of the core from the ticket's ``dirty`` and ``truncations``. `Log.f
 really holds; it is not theirs to move.
 
 Every error of the disk is fatal for this object: it refuses further changes, the node stops itself, and the
-next `Log.open` finds out what is there. After a failed sync the log writes down how far it was durable
-before, and the next opening cuts what lies behind: it may read well and still not be on the disk.
+next `Log.open` finds out what is there. After a failed sync what had not been durable may read well and still
+not be on the disk, and nothing that was written down afterwards could be relied on to say so: the same disk
+would have to keep it. So every opening writes what lies behind the last offset known to be durable once more
+before it syncs.
 
 Sources: raft-recovery.txt (flushed and dirty offsets), rules/raft.md ("Flush", "Truncation, crash, restart").
 """
@@ -27,11 +29,13 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import NamedTuple
 
 from quorumlog.storage.batch import BatchDamaged, RecordBatch
-from quorumlog.storage.disk import Disk, DiskFull, FlushFailed, StorageError, SyncPoint
+from quorumlog.storage.disk import Disk, DiskFull, StorageError, SyncPoint
 from quorumlog.storage.recovery import LogDamaged, RecoveryReport, recover
+from quorumlog.storage.sealed import settle
 from quorumlog.storage.segment import Segment, parse_segment_name, segment_name
 from quorumlog.storage.state import LogState, load_state
 
@@ -115,16 +119,19 @@ class Log:
                 )
             LogState().save(disk, state_path)
         state = load_state(disk, state_path)
+        settle(disk, state_path)
         segments, recovery = recover(disk, directory, state)
-        disk.sync(directory)
         for segment in segments:
-            # The last one always: a truncation whose sync failed or never came could still be undone.
-            if segment is segments[-1] or segment.next_offset - 1 > state.known_flushed:
+            if segment.next_offset - 1 > state.known_flushed:
+                disk.rewrite(segment.path, segment.position_behind(state.known_flushed))
                 disk.sync(segment.path)
+            elif segment is segments[-1]:
+                disk.sync(segment.path)  # a truncation whose sync failed or never came could still be undone
             segment.durable_size, segment.name_durable = segment.size, True
+        disk.sync(directory)
         log = cls(disk, directory, segment_bytes, state, segments, recovery)
-        if state.suspect:
-            log._save_state(replace(state, known_flushed=recovery.dirty, suspect=False))
+        if state.cut_behind:
+            log._save_state(replace(state, known_flushed=recovery.dirty, cut_behind=False))
         else:
             log._remember(recovery.dirty)
         return log
@@ -209,6 +216,20 @@ class Log:
                 break
             room -= sum(batch.size_bytes for batch in more)
         return batches
+
+    def start_to_keep(self, size: int, committed: int) -> int:
+        """Where the log may start so that it keeps `size` bytes and all that lies behind the offset `committed`.
+
+        That is `start_offset` or the base of a later segment: only a whole segment gives its room back.
+        """
+        start = self._state.start_offset
+        kept = sum(segment.size for segment in self._segments)
+        for segment, following in pairwise(self._segments):
+            kept -= segment.size
+            if kept < size or following.base_offset > committed + 1:
+                break
+            start = max(start, following.base_offset)
+        return start
 
     # -- changes -----------------------------------------------------------------------------------
 
@@ -297,8 +318,8 @@ class Log:
         with self._state_lock, self._fatal():
             self._truncations += 1
             emptied = LogState(start, term_before, start - 1)
-            # "Suspect" makes an opening cut everything from the start on; the removal below may happen by halves.
-            self._save_state(replace(emptied, suspect=True))
+            # The removal below may happen by halves; an opening then finishes it.
+            self._save_state(replace(emptied, cut_behind=True))
             self._dirty = self._flushed = start - 1
             while self._segments:
                 self._disk.remove(self._segments.pop().path)
@@ -428,11 +449,6 @@ class Log:
 
     def _fail(self, error: StorageError) -> None:
         self._failure = str(error)
-        if isinstance(error, FlushFailed):
-            # A best effort: on a dead disk this fails as well, and then nobody can write anything down.
-            with self._state_lock, suppress(StorageError):
-                known = max(self._flushed, self._state.known_flushed)
-                self._save_state(replace(self._state, known_flushed=known, suspect=True))
 
     def _remember(self, flushed: int) -> None:
         """Write down how far the log is durable. A disk too full for it leaves an older, weaker knowledge in place."""

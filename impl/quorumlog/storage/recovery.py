@@ -60,8 +60,8 @@ def recover(disk: Disk, directory: str, state: LogState) -> tuple[list[Segment],
     whole_behind = reason is not None and (
         any(disk.size(path) for path in behind) or (bool(segments) and whole_batch_behind(disk, segments[-1]))
     )
-    if state.suspect and dirty > state.known_flushed:
-        reason = f"a sync had failed when the log was durable up to offset {state.known_flushed}"
+    if state.cut_behind and dirty > state.known_flushed:
+        reason = f"the log was being emptied to begin anew at offset {state.start_offset}"
         segments, more = _keep_up_to(segments, state.known_flushed, state.start_offset)
         behind = [*more, *behind]
         dirty = _end(segments, state.start_offset)

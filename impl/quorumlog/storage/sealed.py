@@ -41,5 +41,15 @@ def read_sealed(disk: Disk, path: str, magic: bytes, size: int) -> bytes | None:
     return content
 
 
+def settle(disk: Disk, path: str) -> None:
+    """Make durable what the file reads as, where a replacement that failed may have left it in the page cache alone.
+
+    Needs no room on the disk. Raises `FlushFailed`.
+    """
+    disk.rewrite(path, 0)
+    disk.sync(path)
+    disk.sync(path.rpartition("/")[0])
+
+
 def _sentence(path: str, problem: str) -> str:
     return f"{path}: damaged: {problem}; replace the node by an empty one under a new id, or restore the disk"

@@ -83,6 +83,10 @@ class Segment:
         """Base offset of the batch that fills `offset`, which must lie in the segment."""
         return self._bases[bisect_right(self._bases, offset) - 1]
 
+    def position_behind(self, offset: int) -> int:
+        """Where in the file the batches behind the one that fills `offset` begin; 0 if all are behind it."""
+        return self._position(bisect_right(self._bases, offset))
+
     def cut(self, base_offset: int) -> None:
         """Forget the batch that begins at `base_offset` and everything behind it."""
         index = bisect_left(self._bases, base_offset)

@@ -6,10 +6,11 @@ segment can survive whole while an earlier one lost its tail. Names that were cr
 directory may or may not have happened. A truncation that was not synced may be undone. A process that is killed loses
 nothing: the page cache lives, so a new `Log.open` on the same disk is all there is to it.
 
-A failing sync loses for good what was not durable: either it disappears at once, or it keeps reading well
-and is gone after the next power loss although later syncs succeed, which is what some file systems do. All
-choices come from the `random.Random` given, so a run is reproduced from its seed. How long a sync takes is
-the driver's business.
+A failing sync loses for good what was not durable: either it disappears at once, or it keeps reading well and is gone
+after the next power loss although later syncs succeed, unless it was written once more, which is what some file
+systems do. A replacement whose sync fails leaves the old file, or shows the new one although a power loss may bring
+the old one back. All choices come from the `random.Random` given, so a run is reproduced from its seed. How long a
+sync takes is the driver's business.
 
 Source: rules/raft.md, "Truncation, crash, restart".
 """
@@ -106,7 +107,7 @@ class SimulatedDisk:
         self.capacity_bytes = capacity_bytes
         self.fail_next_sync = False
         self._random = random
-        self._directories: set[str] = set()
+        self._directories = {""}
         self._files: dict[str, _File] = {}
         self._durable_names: dict[str, _File] = {}
         self._used = 0
@@ -232,15 +233,24 @@ class SimulatedDisk:
         if file.lost_at is not None and file.lost_at >= size:
             file.lost_at = None
 
+    def rewrite(self, path: str, position: int) -> None:
+        """See `quorumlog.storage.disk.Disk`."""
+        file = self._file(path)
+        if file.lost_at is not None and file.lost_at >= position:
+            file.lost_at = None
+
     def replace(self, path: str, data: bytes) -> None:
         """See `quorumlog.storage.disk.Disk`."""
-        old = self._files.get(path)
         # The new content lies beside the old one until it takes its name.
         if self.capacity_bytes is not None and self._used + len(data) > self.capacity_bytes:
             raise DiskFull(f"{path}: no room for {len(data)} bytes; free space or raise the capacity")
-        self.spend_failure(path)
-        self._used += len(data) - (0 if old is None else len(old.content))
-        self._files[path] = self._durable_names[path] = _File(data, len(data))
+        try:
+            self.spend_failure(path)
+        except FlushFailed:
+            if self._random.random() < 0.5:
+                self._name(path, data)  # seen by whoever reads it now, and perhaps not after a power loss
+            raise
+        self._durable_names[path] = self._name(path, data)
 
     def remove(self, path: str) -> None:
         """See `quorumlog.storage.disk.Disk`."""
@@ -249,6 +259,13 @@ class SimulatedDisk:
 
     def close(self) -> None:
         """See `quorumlog.storage.disk.Disk`. The files stay."""
+
+    def _name(self, path: str, data: bytes) -> _File:
+        """Give the path to a new file with durable content."""
+        old = self._files.get(path)
+        self._used += len(data) - (0 if old is None else len(old.content))
+        file = self._files[path] = _File(data, len(data))
+        return file
 
     def _file(self, path: str) -> _File:
         try:

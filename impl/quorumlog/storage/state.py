@@ -22,19 +22,18 @@ class LogState:
     """The state file of a log.
 
     `start_offset` is the first offset kept and `term_before` the term of the offset before it (-1: there is
-    none). `known_flushed` is an offset up to which the log is durable; it may be further. After a failed
-    sync `suspect` is set: what lies behind `known_flushed` may read well and still not be on the disk, so
-    the next opening cuts there.
+    none). `known_flushed` is an offset up to which the log is durable; it may be further. While a log is
+    emptied `cut_behind` is set: what lies behind `known_flushed` is to go, so the next opening cuts there.
     """
 
     start_offset: int = 0
     term_before: int = -1
     known_flushed: int = -1
-    suspect: bool = False
+    cut_behind: bool = False
 
     def save(self, disk: Disk, path: str) -> None:
         """Replace the state file, durably."""
-        content = _CONTENT.pack(self.start_offset, self.term_before, self.known_flushed, self.suspect)
+        content = _CONTENT.pack(self.start_offset, self.term_before, self.known_flushed, self.cut_behind)
         write_sealed(disk, path, _MAGIC, content)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 
 from quorumlog.storage.disk import Disk
-from quorumlog.storage.sealed import read_sealed, write_sealed
+from quorumlog.storage.sealed import read_sealed, settle, write_sealed
 
 _MAGIC = b"LWV1"
 _CONTENT = struct.Struct(">qq")
@@ -24,10 +24,14 @@ class VoteStore:
         self._path = path
 
     def load(self) -> tuple[int, int | None]:
-        """The term and whom the node voted for in it; (0, None) on a new disk. Raises `FileDamaged`."""
+        """The term and whom the node voted for in it; (0, None) on a new disk. What it returns is durable.
+
+        Raises `FileDamaged` or `FlushFailed`.
+        """
         content = read_sealed(self._disk, self._path, _MAGIC, _CONTENT.size)
         if content is None:
             return 0, None
+        settle(self._disk, self._path)
         term, voted_for = _CONTENT.unpack(content)
         return term, None if voted_for == _NOBODY else voted_for
 

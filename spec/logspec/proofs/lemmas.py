@@ -1,12 +1,11 @@
 """What each rule promises by itself, in integers: the small facts that the large proofs and the core rely on.
 
-A rule over a list of nodes is proved for clusters of one to seven voters; ``commit_candidate`` and
-``majority_replicated`` both rest on ``quorum_match``. Source: the section that stands at each lemma.
+Rules about quorums are proved for the groups in ``quorums``. Source: the section that stands at each lemma.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -14,11 +13,20 @@ from typing import Any
 import z3
 
 from logspec.proofs.claims import Claim, Proof, Rules, Twin
+from logspec.proofs.quorums import (
+    GROUPS,
+    JOINT,
+    Run,
+    Voters,
+    commit_candidate,
+    majority_replicated,
+    quorums_across_a_change,
+    vote_result,
+)
 from logspec.proofs.vocabulary import Formula
 from logspec.symbolic import Executor
 
 _RUN = Executor()
-_SIZES = range(1, 8)
 _NOBODY = -1
 _ACKS_ALL = -1
 
@@ -34,50 +42,19 @@ def _formula(value: Any) -> Formula:  # noqa: ANN401
 class _Lemma:
     """``goals`` and ``assume`` get a function that runs a rule by its name."""
 
-    goals: Callable[[Callable[..., Any]], dict[str, Formula]]
-    assume: Callable[[Callable[..., Any]], Sequence[Formula]] = field(default=lambda run: ())
+    goals: Callable[[Run], dict[str, Formula]]
+    assume: Callable[[Run], Sequence[Formula]] = field(default=lambda run: ())
 
 
-def _majority_has(values: Sequence[Any], least: Any) -> Formula:  # noqa: ANN401
-    """More than half of the values are at least ``least``."""
-    return 2 * z3.Sum([z3.If(value >= least, 1, 0) for value in values]) > len(values)
-
-
-def _commit_candidate(voters: int) -> _Lemma:
-    own, *followers = z3.Ints([f"flushed_{number}" for number in range(voters)])
-    larger = z3.Int("larger")
-
-    def goals(run: Callable[..., Any]) -> dict[str, Formula]:
-        candidate = run("commit_candidate", own, followers)
-        return {
-            "a-majority-has-reached-it": _majority_has([own, *followers], candidate),
-            "the-leader-has-flushed-it": candidate <= own,
-            "no-larger-one-would-do": z3.Implies(
-                z3.And(larger > candidate, larger <= own), z3.Not(_majority_has([own, *followers], larger))
-            ),
-        }
-
-    return _Lemma(goals)
-
-
-def _majority_replicated(voters: int) -> _Lemma:
-    own, *followers = z3.Ints([f"dirty_{number}" for number in range(voters)])
-    larger = z3.Int("larger")
-
-    def goals(run: Callable[..., Any]) -> dict[str, Formula]:
-        majority = run("majority_replicated", a, own, followers)
-        return {
-            "never-moves-back": majority >= a,
-            "a-majority-has-reached-it": z3.Implies(majority > a, _majority_has([own, *followers], majority)),
-            "no-larger-one-would-do": z3.Implies(larger > majority, z3.Not(_majority_has([own, *followers], larger))),
-        }
-
-    return _Lemma(goals)
+def _for_groups(
+    rule: str, goals: Callable[[Voters, Run], dict[str, Formula]], groups: Mapping[str, Voters]
+) -> dict[str, _Lemma]:
+    return {f"{rule}/{name}": _Lemma(partial(goals, voters)) for name, voters in groups.items()}
 
 
 LEMMAS: dict[str, _Lemma] = {
     # rules: Commit index
-    **{f"commit-candidate/{n}-voters": _commit_candidate(n) for n in _SIZES},
+    **_for_groups("commit-candidate", commit_candidate, GROUPS),
     "replicated-flushed": _Lemma(
         lambda run: {
             "at-most-flushed": run("replicated_flushed", a, b, c) <= b,
@@ -100,7 +77,7 @@ LEMMAS: dict[str, _Lemma] = {
         lambda run: [a <= c],
     ),
     # rules: Visibility
-    **{f"majority-replicated/{n}-voters": _majority_replicated(n) for n in _SIZES},
+    **_for_groups("majority-replicated", majority_replicated, GROUPS),
     "replicated-dirty": _Lemma(
         lambda run: {
             "at-most-dirty": run("replicated_dirty", a, b, c) <= a,
@@ -211,6 +188,8 @@ LEMMAS: dict[str, _Lemma] = {
         },
         lambda run: [b != _NOBODY, _formula(run("grant_vote", a, b, p, q))],
     ),
+    **_for_groups("vote-result", vote_result, GROUPS),
+    **_for_groups("vote-result/across", quorums_across_a_change, JOINT),
     "vote-after-step-down": _Lemma(
         lambda run: {
             "kept-within-the-term": z3.Implies(b == c, run("vote_after_step_down", a, b, c) == a),
@@ -237,11 +216,11 @@ def _call(rules: Rules, rule: str, *arguments: Any) -> Any:  # noqa: ANN401
     return _RUN.call(getattr(rules, rule), *arguments)
 
 
-def _possible(lemma: _Lemma, run: Callable[..., Any]) -> Claim:
+def _possible(lemma: _Lemma, run: Run) -> Claim:
     return Claim(lemma.assume(run))
 
 
-def _claim(name: str, lemma: _Lemma, run: Callable[..., Any]) -> Claim:
+def _claim(name: str, lemma: _Lemma, run: Run) -> Claim:
     return Claim(lemma.assume(run), lemma.goals(run), _picture)
 
 
@@ -253,7 +232,8 @@ def _picture(model: z3.ModelRef) -> str:
 PROOF = Proof(
     "rules",
     "rules: Commit index, Visibility, Acks, Flush, Heartbeats, Recovery, Elections",
-    "Each decision rule keeps what the core relies on, whatever its arguments; quorums for one to seven voters.",
+    "Each decision rule keeps what the core relies on, whatever its arguments; quorums for one to seven voters, and"
+    " across a change of voters.",
     claims,
     (
         Twin(
@@ -261,14 +241,22 @@ PROOF = Proof(
             "the largest offset that any voter has reached",
             "commit-candidate/3-voters",
             "a-majority-has-reached-it",
-            {"commit_candidate": lambda own_flushed, followers: max([own_flushed, *followers])},
+            {
+                "commit_candidate": lambda voters, durable, own_flushed: max(
+                    [durable.get(node, -1) for node in voters.current]
+                )
+            },
         ),
         Twin(
             "commit-before-own-flush",
             "the leader's own flushed offset does not bound the candidate",
             "commit-candidate/3-voters",
             "the-leader-has-flushed-it",
-            {"commit_candidate": lambda own_flushed, followers: sorted([own_flushed, *followers])[len(followers) // 2]},
+            {
+                "commit_candidate": lambda voters, durable, own_flushed: sorted(
+                    [durable.get(node, -1) for node in voters.current]
+                )[(len(voters.current) - 1) // 2]
+            },
         ),
         Twin(
             "quorum-one-off",
@@ -276,8 +264,60 @@ PROOF = Proof(
             "majority-replicated/4-voters",
             "a-majority-has-reached-it",
             {
-                "majority_replicated": lambda majority, own_dirty, followers: max(
-                    majority, sorted([own_dirty, *followers])[(len(followers) + 1) // 2]
+                "majority_replicated": lambda voters, replicated, majority: max(
+                    majority,
+                    sorted([replicated.get(node, -1) for node in voters.current])[len(voters.current) // 2],
+                )
+            },
+        ),
+        Twin(
+            "joint-current-only",
+            "while the voters change, the old half is not asked",
+            "commit-candidate/joint-one-replaced",
+            "a-majority-has-reached-it",
+            {
+                "commit_candidate": lambda voters, durable, own_flushed: min(
+                    own_flushed,
+                    sorted([durable.get(node, -1) for node in voters.current])[(len(voters.current) - 1) // 2],
+                )
+            },
+        ),
+        Twin(
+            "learner-counts",
+            "learners are counted like voters",
+            "commit-candidate/two-learners",
+            "a-majority-has-reached-it",
+            {
+                "commit_candidate": lambda voters, durable, own_flushed: min(
+                    own_flushed,
+                    sorted([durable.get(node, -1) for node in [*voters.current, *voters.learners]])[
+                        (len(voters.current) + len(voters.learners) - 1) // 2
+                    ],
+                )
+            },
+        ),
+        Twin(
+            "self-counts-when-removed",
+            "a leader that is no voter any more counts itself",
+            "commit-candidate/a-leader-without-vote",
+            "a-majority-has-reached-it",
+            {
+                "commit_candidate": lambda voters, durable, own_flushed: min(
+                    own_flushed,
+                    sorted([own_flushed, *[durable.get(node, -1) for node in voters.current]])[
+                        len(voters.current) // 2
+                    ],
+                )
+            },
+        ),
+        Twin(
+            "half-elects",
+            "of an even number of voters one half elects",
+            "vote-result/4-voters",
+            "two-quorums-intersect",
+            {
+                "vote_result": lambda voters, votes: (
+                    1 if 2 * sum([votes.get(node, False) for node in voters.current]) >= len(voters.current) else 0
                 )
             },
         ),

@@ -25,6 +25,7 @@ from logspec.proofs import one_term
 from logspec.proofs.claims import Claim, Proof, Rules, Twin
 from logspec.proofs.one_term import BEFORE, SIZES, State, Step, leader
 from logspec.proofs.pictures import table
+from logspec.proofs.quorums import Voters
 from logspec.proofs.vocabulary import Formula, Index, Node, Offset, forall, implies, member
 from logspec.symbolic import Executor
 
@@ -170,9 +171,10 @@ def advance_commit(b: Bound, rules: Rules) -> tuple[Formula, Bound]:
 
 def raise_majority_index(b: Bound, rules: Rules) -> tuple[Formula, Bound]:
     """MRI rises because followers replied; three nodes stand for all (for more see the proof ``rules``)."""
-    followers = list(z3.Ints("first second"))
-    majority = _RUN.call(rules.majority_replicated, b.majority, b.dirty, followers)
-    return z3.And([z3.And(held >= -1, held <= b.dirty) for held in followers]), replace(b, majority=majority)
+    first, second = z3.Ints("first second")
+    replicated = {0: b.dirty, 1: first, 2: second}
+    majority = _RUN.call(rules.majority_replicated, Voters((0, 1, 2)), replicated, b.majority)
+    return z3.And([z3.And(held >= -1, held <= b.dirty) for held in (first, second)]), replace(b, majority=majority)
 
 
 def become_leader(b: Bound, rules: Rules) -> tuple[Formula, Bound]:

@@ -14,9 +14,9 @@ import numpy as np
 from ..codes import ACKS_ALL, NULL, Words
 from ..columns import Array, Columns, Ints
 from ..contract import Loss
-from ..faults import Faults, Ledger, empty_ledger, enter_all, ledger_lines
+from ..faults import Account, Faults, Ledger, empty_ledger, enter_all, ledger_lines
 from ..findings import Findings, report
-from .rules import ABORTED_READ, INCONSISTENT_OFFSET, LOST_WRITE, SKIP, UNSEEN
+from .rules import ABORTED_READ, INCONSISTENT_OFFSET, LOST_WRITE, SKIP, UNSEEN, PassedOver, Placed, TwoValues
 
 if TYPE_CHECKING:
     from .state import Gaps, Known, Values
@@ -108,7 +108,7 @@ class AtEnd:
         self._ledger = self._ledger or empty_ledger()
         entries = ended.last[rows] - ended.offset[rows] + 1
         columns = (ended.acks[rows], ended.ok_seq[rows], ended.ok_time[rows], entries, ended.size[rows])
-        enter_all.form(compiled)(self._ledger, faults, *columns)
+        enter_all.form(compiled)(Account(faults, self._ledger), *columns)
 
 
 class _Ended:
@@ -153,8 +153,8 @@ class _Ended:
 
     def report(self, found: Findings, check: int, row: int, row_read: int) -> None:
         """A violation about one acknowledged value."""
-        n0, n1 = int(self.value[row]), int(self.offset[row])
-        report(found, check, int(self.invoke_seq[row]), int(self.ok_seq[row]), row_read, -1, n0, n1, -1, -1, -1)
+        placed = Placed(value=int(self.value[row]), offset=int(self.offset[row]))
+        report(found, check, placed, int(self.invoke_seq[row]), int(self.ok_seq[row]), row_read)
 
 
 def _aborted(ended: _Ended, found: Findings) -> None:
@@ -164,8 +164,8 @@ def _aborted(ended: _Ended, found: Findings) -> None:
     found.judged[ABORTED_READ] += int(np.count_nonzero(failed))
     for row in np.flatnonzero(failed & ended.read).tolist():
         e0, e1, e2 = int(ended.invoke_seq[row]), int(ended.fail_seq[row]), int(ended.read_seq[row])
-        n0, n1 = int(ended.value[row]), int(ended.read_offset[row])
-        report(found, ABORTED_READ, e0, e1, e2, -1, n0, n1, -1, -1, -1)
+        placed = Placed(value=int(ended.value[row]), offset=int(ended.read_offset[row]))
+        report(found, ABORTED_READ, placed, e0, e1, e2)
 
 
 def _inside(first: Ints, last: Ints, ranges: Ints) -> Array:
@@ -221,8 +221,9 @@ def _skips(ended: _Ended, gaps: Ints, has_final: bool, found: Findings) -> None:
             continue
         row = passed[0]
         shown = int(ended.ok_seq[row] if ended.ok_seq[row] >= 0 else ended.read_seq[row])
-        n2, n3 = int(ended.value[row]), int(offset[row])
-        report(found, SKIP, gap[BEFORE], gap[SEQ], shown, -1, gap[LOW], gap[HIGH] + 1, n2, n3, -1)
+        value, at = int(ended.value[row]), int(offset[row])
+        passed_over = PassedOver(before=gap[LOW], after=gap[HIGH] + 1, value=value, offset=at)
+        report(found, SKIP, passed_over, gap[BEFORE], gap[SEQ], shown)
 
 
 def _overlaps(ended: _Ended, has_final: bool, found: Findings) -> None:
@@ -235,5 +236,5 @@ def _overlaps(ended: _Ended, has_final: bool, found: Findings) -> None:
         a, b = int(rows[place]), int(rows[place + 1])
         if ended.read_offset[a] == ended.read_offset[b]:
             continue
-        at, n1, n2 = int(ended.read_offset[b]), int(ended.value[a]), int(ended.value[b])
-        report(found, INCONSISTENT_OFFSET, int(ended.read_seq[a]), int(ended.read_seq[b]), -1, -1, at, n1, n2, -1, -1)
+        two = TwoValues(int(ended.read_offset[b]), first=int(ended.value[a]), second=int(ended.value[b]))
+        report(found, INCONSISTENT_OFFSET, two, int(ended.read_seq[a]), int(ended.read_seq[b]))

@@ -33,17 +33,23 @@ from ..codes import (
     READS,
     STORAGE_ERROR,
     TRIM,
+    among,
+    codes,
+    lookup,
 )
 from ..columns import Columns
-from ..contract import Family, Loss, Setting, Verdicts
+from ..contract import Family, Loss, Setting
 from ..faults import Faults, empty_faults, fault_code, note_fault, with_fault_room
 from ..findings import Findings, KernelFold, report
 from ..hashing import all_grown, empty_table, roomy, row_of
 from ..kernel import kernel
 from .at_end import AtEnd
 from .per_event import acknowledge, gap, invoke, observe
-from .rules import CHECKS, SENTENCES, STALE_TAIL
+from .rules import CHECKS, STALE_TAIL, ShortTail
 from .state import KNOWN_GAPS, NONE, Bound, Clients, Gaps, Known, Tables, Values, blank, fill, gap_room
+
+_JUDGED = frozenset({Kind.INVOKE, Kind.OBSERVE, Kind.OK, Kind.FAIL})
+_IS_JUDGED = lookup(_JUDGED)
 
 
 @kernel
@@ -76,27 +82,14 @@ def _scan(
             known.trimmed[0] = max(known.trimmed[0], columns.offset[i])
         elif kind == COMPACT:
             known.compacted[0] += 1
-        if kind > FAIL or columns.process[i] == NULL:
+        if not _IS_JUDGED[kind] or columns.process[i] == NULL:
             continue
 
         process = columns.process[i]
         client = row_of(tables.clients, known.clients, process)
         offset = columns.offset[i]
         if kind == INVOKE:
-            invoke(
-                tables,
-                values,
-                clients,
-                known,
-                client,
-                columns.f[i],
-                columns.value[i],
-                columns.acks[i],
-                offset,
-                columns.records[i],
-                columns.bytes[i],
-                seq,
-            )
+            invoke(tables, values, clients, known, columns, client, i)
             continue
         f = clients.f[client]
         reading = f in READS
@@ -106,10 +99,7 @@ def _scan(
                 observe(tables, values, clients, bound, known, gaps, found, client, offset, last, value, seq)
         elif kind == OK:
             if f == F_APPEND:
-                last, term, time = columns.last_offset[i], columns.term[i], columns.time[i]
-                acknowledge(
-                    tables, values, clients, bound, known, found, client, process, offset, last, term, seq, time
-                )
+                acknowledge(tables, values, clients, bound, known, found, columns, client, i)
             elif f == F_TAIL and offset != NULL:
                 found.judged[STALE_TAIL] += 1
                 # Under write caching a power loss takes acknowledged entries, and with them the end of the log.
@@ -117,8 +107,8 @@ def _scan(
                 if offset < clients.tail[client] and (lost or known.wipe_seq[0] > clients.tail_seq[client]):
                     found.excused[STALE_TAIL] += 1
                 elif offset < clients.tail[client]:
-                    e0, e1 = clients.tail_seq[client], clients.seq[client]
-                    report(found, STALE_TAIL, e0, e1, seq, -1, offset, clients.tail[client], -1, -1, -1)
+                    short = ShortTail(tail=offset, known=clients.tail[client])
+                    report(found, STALE_TAIL, short, clients.tail_seq[client], clients.seq[client], seq)
                 if offset > known.tail[0]:
                     known.tail[0] = offset
                     known.tail_seq[0] = seq
@@ -146,7 +136,6 @@ class ClientsFold(KernelFold):
     """Judges what the clients of one log were told."""
 
     checks = CHECKS
-    sentences = SENTENCES
 
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting)
@@ -168,7 +157,7 @@ class ClientsFold(KernelFold):
         """Judge the events."""
         compiled = self.setting.compiled
         kinds = columns.kind if compiled else np.array(columns.kind)
-        rows = int(np.count_nonzero(kinds <= FAIL))
+        rows = int(np.count_nonzero(among(kinds, codes(_JUDGED))))
         self._make_room(rows, len(kinds) - rows, compiled)
         if int(np.count_nonzero(kinds == COMPACT)):
             self._at_end.compacted(columns, kinds == COMPACT)
@@ -200,10 +189,9 @@ class ClientsFold(KernelFold):
         if len(self._gaps.low) < rows:
             self._gaps = gap_room(rows, self._gaps.seen_low, self._gaps.seen_high)
 
-    def finish(self) -> Verdicts:
-        """What the whole history shows: losses, gaps, failed appends that were read; then the outcomes."""
+    def end(self) -> None:
+        """Judge what the whole history shows: losses, gaps, failed appends that were read."""
         self._at_end.judge(self._values, self._known, self._faults, self.found, self.setting.compiled)
-        return super().finish()
 
     def losses(self) -> tuple[Loss, ...] | None:
         """Acknowledged appends that the final read did not return; None without one."""
@@ -228,7 +216,7 @@ _KINDS = frozenset(
 
 FAMILY = Family(
     "clients",
-    CHECKS,
+    tuple(CHECKS),
     _KINDS,
     ("time", "process", "f", "acks", "term", "offset", "last_offset", "value", "text", "count", "bytes"),
     ClientsFold,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..codes import ACKS_ALL, ACKS_NONE, F_APPEND, F_FINAL_READ, F_TAIL, NO_ACKS, NULL, READS
+from ..columns import Columns
 from ..findings import Findings, report
 from ..hashing import named_row, row_of
 from ..kernel import part, step
@@ -14,6 +15,12 @@ from .rules import (
     PHANTOM,
     REAL_TIME_INVERSION,
     SKIP,
+    Inverted,
+    OutOfOrder,
+    Placed,
+    TwoOffsets,
+    TwoValues,
+    WentBack,
 )
 from .state import KNOWN_GAPS, NONE, Bound, Clients, Gaps, Known, Tables, Values
 
@@ -34,7 +41,7 @@ def two_offsets(values: Values, known: Known, found: Findings, row: int, e0: int
     if values.invokes[row] > 1 or known.idempotent[0] == 0:
         found.excused[DUPLICATE] += 1
     else:
-        report(found, DUPLICATE, e0, values.invoke_seq[row], seq, -1, values.value[row], a, b, -1, -1)
+        report(found, DUPLICATE, TwoOffsets(values.value[row], first=a, second=b), e0, values.invoke_seq[row], seq)
 
 
 @part
@@ -56,9 +63,9 @@ def inversion(values: Values, known: Known, found: Findings, first: int, row: in
         if values.acks[first] == ACKS_ALL and may_be_gone(values, known, first, values.invoke_seq[first]):
             found.excused[REAL_TIME_INVERSION] += 1
             return
-        e0, e1 = values.ok_seq[first], values.invoke_seq[row]
-        n0, n1, n2 = values.value[first], values.offset[first], values.value[row]
-        report(found, REAL_TIME_INVERSION, e0, e1, seq, -1, n0, n1, n2, offset, -1)
+        a, b = values.value[first], values.value[row]
+        inverted = Inverted(first=a, first_offset=values.offset[first], second=b, second_offset=offset)
+        report(found, REAL_TIME_INVERSION, inverted, values.ok_seq[first], values.invoke_seq[row], seq)
 
 
 @step
@@ -67,16 +74,12 @@ def invoke(
     values: Values,
     clients: Clients,
     known: Known,
+    columns: Columns,
     client: int,
-    f: int,
-    value: int,
-    acks: int,
-    offset: int,
-    count: int,
-    size: int,
-    seq: int,
+    i: int,
 ) -> None:
-    """A client begins an operation."""
+    """A client begins an operation, by event ``i``."""
+    f, value, offset, seq = columns.f[i], columns.value[i], columns.offset[i], columns.seq[i]
     clients.f[client] = f
     clients.seq[client] = seq
     if f == F_APPEND:
@@ -88,9 +91,9 @@ def invoke(
             row = named_row(tables.values, known.values, values.value, value)
             if values.invokes[row] == 0:
                 values.invoke_seq[row] = seq
-                values.acks[row] = ACKS_ALL if acks == NO_ACKS else acks
-                values.width[row] = count
-                values.size[row] = size
+                values.acks[row] = ACKS_ALL if columns.acks[i] == NO_ACKS else columns.acks[i]
+                values.width[row] = columns.records[i]
+                values.size[row] = columns.bytes[i]
                 values.after[row] = known.far_row[0]
             values.invokes[row] += 1
             clients.row[client] = row
@@ -130,7 +133,7 @@ def observe(
         found.judged[NON_MONOTONIC_READ] += 1
         found.judged[SKIP] += 1
         if last < position:
-            report(found, NON_MONOTONIC_READ, before, seq, -1, -1, position, offset, -1, -1, -1)
+            report(found, NON_MONOTONIC_READ, WentBack(position=position, offset=offset), before, seq)
         elif offset > position:
             gap(known, gaps, position, offset - 1, seq, before, row, clients.seq[client])
     # Where a reader stands that went back by itself is not clear until it was given something more.
@@ -149,7 +152,7 @@ def observe(
         if known.appends[0]:
             found.judged[PHANTOM] += 1
             if values.invokes[row] == 0:
-                report(found, PHANTOM, seq, -1, -1, -1, value, offset, -1, -1, -1)
+                report(found, PHANTOM, Placed(value=value, offset=offset), seq)
         if values.ok_seq[row] >= 0 and values.offset[row] != offset:
             two_offsets(values, known, found, row, values.ok_seq[row], seq, values.offset[row], offset)
         # acks 0 and 1 may be acknowledged by a leader that is one no more; that the entry is read shows where it is.
@@ -169,8 +172,8 @@ def observe(
         if may_be_gone(values, known, other, min(since, values.invoke_seq[other])):
             found.excused[INCONSISTENT_OFFSET] += 1
         else:
-            n1 = values.value[other]
-            report(found, INCONSISTENT_OFFSET, since, seq, -1, -1, offset, n1, value, -1, -1)
+            two = TwoValues(offset, first=values.value[other], second=value)
+            report(found, INCONSISTENT_OFFSET, two, since, seq)
     if other != row:
         bound.read_row[there] = row
         bound.read_seq[there] = seq
@@ -180,8 +183,8 @@ def observe(
             if may_be_gone(values, known, promised, values.invoke_seq[promised]):
                 found.excused[INCONSISTENT_OFFSET] += 1
             else:
-                n1 = values.value[promised]
-                report(found, INCONSISTENT_OFFSET, since, seq, -1, -1, offset, n1, value, -1, -1)
+                two = TwoValues(offset, first=values.value[promised], second=value)
+                report(found, INCONSISTENT_OFFSET, two, since, seq)
 
 
 @part
@@ -211,24 +214,21 @@ def acknowledge(
     bound: Bound,
     known: Known,
     found: Findings,
+    columns: Columns,
     client: int,
-    process: int,
-    offset: int,
-    last: int,
-    term: int,
-    seq: int,
-    time: int,
+    i: int,
 ) -> None:
-    """The client's append was acknowledged at ``offset``."""
+    """The client's append was acknowledged, by event ``i``."""
+    offset, term, seq = columns.offset[i], columns.term[i], columns.seq[i]
     row = clients.row[client]
     if row == NONE or offset < 0:
         return  # it was not told where
     acks = values.acks[row]
     if values.ok_seq[row] < 0:
         values.ok_seq[row] = seq
-        values.ok_time[row] = time
+        values.ok_time[row] = columns.time[i]
         values.offset[row] = offset
-        values.last[row] = max(last, offset + values.width[row] - 1)
+        values.last[row] = max(columns.last_offset[i], offset + values.width[row] - 1)
         if values.read_seq[row] >= 0 and values.read_offset[row] != offset:
             two_offsets(values, known, found, row, values.read_seq[row], seq, values.read_offset[row], offset)
     if values.after[row] != NONE and acks == ACKS_ALL:
@@ -247,9 +247,9 @@ def acknowledge(
                 if gone or acks == ACKS_NONE or values.acks[former] == ACKS_NONE:
                     found.excused[NON_MONOTONIC_APPEND] += 1
                 else:
-                    n1, n2, n3 = values.value[former], values.offset[former], values.value[row]
-                    e0 = values.ok_seq[former]
-                    report(found, NON_MONOTONIC_APPEND, e0, seq, -1, -1, process, n1, n2, n3, offset)
+                    a, b, at = values.value[former], values.value[row], values.offset[former]
+                    two = OutOfOrder(columns.process[i], first=a, first_offset=at, second=b, second_offset=offset)
+                    report(found, NON_MONOTONIC_APPEND, two, values.ok_seq[former], seq)
     clients.last_row[client] = row
     clients.last_term[client] = term
 
@@ -263,15 +263,15 @@ def acknowledge(
             if may_be_gone(values, known, promised, values.invoke_seq[promised]):
                 found.excused[INCONSISTENT_OFFSET] += 1
             else:
-                n1, n2 = values.value[promised], values.value[row]
-                report(found, INCONSISTENT_OFFSET, since, seq, -1, -1, offset, n1, n2, -1, -1)
+                differ = TwoValues(offset, first=values.value[promised], second=values.value[row])
+                report(found, INCONSISTENT_OFFSET, differ, since, seq)
         elif shown != NONE and shown != row:
             since = bound.read_seq[there]
             if may_be_gone(values, known, shown, since):
                 found.excused[INCONSISTENT_OFFSET] += 1
             else:
-                n1, n2 = values.value[shown], values.value[row]
-                report(found, INCONSISTENT_OFFSET, since, seq, -1, -1, offset, n1, n2, -1, -1)
+                differ = TwoValues(offset, first=values.value[shown], second=values.value[row])
+                report(found, INCONSISTENT_OFFSET, differ, since, seq)
         bound.ack_row[there] = row
         if known.far_row[0] == NONE or values.last[row] > known.far[0]:
             known.far_row[0] = row

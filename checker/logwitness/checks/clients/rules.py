@@ -1,128 +1,247 @@
-"""The checks that `fold` judges: ids as in history-checks.md, rules, and how a breach is told."""
+"""The checks that `fold` judges, by the names of history-checks.md, and what the kernel reports of a violation."""
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 from loghistory.schema import Kind
 
 from ..contract import Check
+from ..findings import number
 
-INCONSISTENT_OFFSET = 0
-DUPLICATE = 1
-ABORTED_READ = 2
-PHANTOM = 3
-LOST_WRITE = 4
-UNSEEN = 5
-SKIP = 6
-NON_MONOTONIC_READ = 7
-NON_MONOTONIC_APPEND = 8
-REAL_TIME_INVERSION = 9
-STALE_TAIL = 10
-
-_PAGE = "history-checks.md, Anomalies"
+_ANOMALIES = "history-checks.md#anomalies-by-name-and-what-acks-level-forbids-them"
 _READ = ("process", "op", "offset", "value")
 _ACKED = ("process", "op", "f", "offset", "value", "acks")
 
-CHECKS = (
+CHECKS: list[Check] = []
+
+
+class TwoValues(NamedTuple):
+    """Two values at one offset."""
+
+    offset: int
+    first: int
+    second: int
+
+
+INCONSISTENT_OFFSET = number(
+    CHECKS,
     Check(
-        "inconsistent-offset",
-        "An offset binds one value: no two reads, and no read and acknowledgement, differ on what is there.",
-        f"{_PAGE}; rules/raft.md, Known faults (one value per offset)",
-        "a batch that a read returned, or an acknowledged acks=all append",
-        (),
-        _READ,
-    ),
-    Check(
-        "duplicate",
-        "A value that was appended once is at one offset only.",
-        _PAGE,
-        "a value that was read",
-        (Kind.OBSERVE, Kind.INVOKE),
-        _READ,
-    ),
-    Check(
-        "aborted-read",
-        "The value of an append that failed is never read.",
-        f"{_PAGE}; rules/raft.md, Known faults (an append reported failed is never read)",
-        "a value whose appends all failed, in a history with reads",
-        (Kind.OBSERVE, Kind.FAIL),
-        _READ,
-    ),
-    Check(
-        "phantom",
-        "Only values that some client appended are read.",
-        _PAGE,
-        "a value that was read, in a history with appends",
-        (Kind.OBSERVE, Kind.INVOKE),
-        _READ,
-    ),
-    Check(
-        "lost-write",
-        "An append acknowledged with acks=all is read by those who read past its offset.",
-        f"{_PAGE}; rules/raft.md, Known faults (acknowledged acks=all entries survive)",
-        "an acknowledged acks=all append whose offset was read or passed over",
-        (Kind.OK,),
-        _ACKED,
-    ),
-    Check(
-        "unseen",
-        "A final read of everything returns every append that was acknowledged with acks=all.",
-        _PAGE,
-        "an acknowledged acks=all append, in a history with a final read",
-        (Kind.OK,),
-        _ACKED,
-    ),
-    Check(
-        "skip",
-        "A reader does not pass over an offset that holds something.",
-        _PAGE,
-        "a batch that a read returned behind a known position",
-        (Kind.OBSERVE,),
-        _READ,
-    ),
-    Check(
-        "non-monotonic-read",
-        "A reader does not go back without asking to.",
-        _PAGE,
-        "a batch that a read returned behind a known position",
-        (Kind.OBSERVE,),
-        _READ,
-    ),
-    Check(
-        "non-monotonic-append",
-        "One client's acknowledged appends are in the log in the order it made them.",
-        f"{_PAGE}; rules/raft.md, Replication (order of enqueueing is order in the log)",
-        "two successive acknowledged appends of a client, with acks=all or in one leader's term",
-        (Kind.OK,),
-        ("process", "op", "f", "offset"),
-    ),
-    Check(
-        "real-time-inversion",
-        "An append that was invoked after another was acknowledged is behind it in the log (acks=1: in one term).",
-        f"{_PAGE}; Linearizable log, step 5",
-        "an append with a known offset that was invoked after another was acknowledged",
-        (Kind.INVOKE, Kind.OK),
-        _ACKED,
-    ),
-    Check(
-        "stale-tail",
-        "A tail is not smaller than what had been acknowledged with acks=all, or given as tail, when it was asked for.",
-        _PAGE,
-        "an answered tail",
-        (Kind.OK,),
-        ("process", "op", "f", "offset"),
+        id="inconsistent-offset",
+        rule="An offset binds one value: no two reads, and no read and acknowledgement, disagree about what is there.",
+        source=(_ANOMALIES,),
+        fact="a batch that a read returned, or an acknowledged acks=all append",
+        sentence="A client was told that offset {offset} holds value {first}, and later a client was told that it "
+        "holds value {second}.",
+        fields=TwoValues,
+        columns=_READ,
     ),
 )
 
-SENTENCES = (
-    "At offset {n0} a client was told value {n1} and later a client was told value {n2}.",
-    "Value {n0} was appended once but is at offset {n1} and at offset {n2}.",
-    "Value {n0} was read at offset {n1} although its append failed.",
-    "Value {n0} was read at offset {n1} although nobody had appended it.",
-    "Value {n0} was acknowledged with acks=all at offset {n1} and is lost: reads of that offset do not return it.",
-    "Value {n0} was acknowledged with acks=all at offset {n1}, but the final read of everything does not return it.",
-    "A reader went from offset {n0} to offset {n1} and passed over value {n2} at offset {n3}.",
-    "A reader that was at offset {n0} was given offset {n1}.",
-    "Client {n0} appended value {n1} at offset {n2}, and after that was acknowledged value {n3} at offset {n4}.",
-    "Value {n0} was acknowledged at offset {n1} before the append of value {n2} began, which is at offset {n3}.",
-    "A tail of {n0} entries was given although {n1} were known before it was asked for.",
+
+class TwoOffsets(NamedTuple):
+    """One value at two offsets."""
+
+    value: int
+    first: int
+    second: int
+
+
+DUPLICATE = number(
+    CHECKS,
+    Check(
+        id="duplicate",
+        rule="A value that was appended once is at one offset only.",
+        source=(_ANOMALIES,),
+        fact="a value that was read",
+        sentence="Value {value} was appended once but is at offsets {first} and {second}.",
+        fields=TwoOffsets,
+        kinds=(Kind.OBSERVE, Kind.INVOKE),
+        columns=_READ,
+    ),
+)
+
+
+class Placed(NamedTuple):
+    """A value at an offset."""
+
+    value: int
+    offset: int
+
+
+ABORTED_READ = number(
+    CHECKS,
+    Check(
+        id="aborted-read",
+        rule="The value of an append that failed is never read.",
+        source=(_ANOMALIES, "raft.md#acks"),
+        fact="a value whose appends all failed, in a history with reads",
+        sentence="Value {value} was read at offset {offset} although its append failed.",
+        fields=Placed,
+        kinds=(Kind.OBSERVE, Kind.FAIL),
+        columns=_READ,
+    ),
+)
+PHANTOM = number(
+    CHECKS,
+    Check(
+        id="phantom",
+        rule="Only values that some client appended are read.",
+        source=(_ANOMALIES,),
+        fact="a value that was read, in a history with appends",
+        sentence="Value {value} was read at offset {offset} although nobody had appended it.",
+        fields=Placed,
+        kinds=(Kind.OBSERVE, Kind.INVOKE),
+        columns=_READ,
+    ),
+)
+LOST_WRITE = number(
+    CHECKS,
+    Check(
+        id="lost-write",
+        rule="An append acknowledged with acks=all is read by those who read past its offset.",
+        source=(_ANOMALIES, "raft.md#acks"),
+        fact="an acknowledged acks=all append whose offset was read or passed over",
+        sentence="Value {value} was acknowledged with acks=all at offset {offset} and is lost: reads of that offset do "
+        "not return it.",
+        fields=Placed,
+        kinds=(Kind.OK,),
+        columns=_ACKED,
+    ),
+)
+UNSEEN = number(
+    CHECKS,
+    Check(
+        id="unseen",
+        rule="A final read of everything returns every append that was acknowledged with acks=all.",
+        source=(_ANOMALIES,),
+        fact="an acknowledged acks=all append, in a history with a final read",
+        sentence="Value {value} was acknowledged with acks=all at offset {offset}, but the final read of everything "
+        "does not return it.",
+        fields=Placed,
+        kinds=(Kind.OK,),
+        columns=_ACKED,
+    ),
+)
+
+
+class PassedOver(NamedTuple):
+    """A reader went from one offset to another, over a value."""
+
+    before: int
+    after: int
+    value: int
+    offset: int
+
+
+SKIP = number(
+    CHECKS,
+    Check(
+        id="skip",
+        rule="A reader does not pass over an offset that holds something.",
+        source=(_ANOMALIES,),
+        fact="a batch that a read returned to a reader whose position is known",
+        sentence="A reader went from offset {before} to offset {after} and passed over value {value} at offset "
+        "{offset}.",
+        fields=PassedOver,
+        kinds=(Kind.OBSERVE,),
+        columns=_READ,
+    ),
+)
+
+
+class WentBack(NamedTuple):
+    """A reader was given an offset below its position."""
+
+    position: int
+    offset: int
+
+
+NON_MONOTONIC_READ = number(
+    CHECKS,
+    Check(
+        id="non-monotonic-read",
+        rule="A reader does not go back without asking to.",
+        source=(_ANOMALIES,),
+        fact="a batch that a read returned to a reader whose position is known",
+        sentence="A reader at offset {position} was given offset {offset}.",
+        fields=WentBack,
+        kinds=(Kind.OBSERVE,),
+        columns=_READ,
+    ),
+)
+
+
+class OutOfOrder(NamedTuple):
+    """A client's two appends, and where they are."""
+
+    client: int
+    first: int
+    first_offset: int
+    second: int
+    second_offset: int
+
+
+NON_MONOTONIC_APPEND = number(
+    CHECKS,
+    Check(
+        id="non-monotonic-append",
+        rule="One client's acknowledged appends are in the log in the order in which the client made them.",
+        source=(_ANOMALIES, "raft.md#replication-one-path"),
+        fact="two successive acknowledged appends of a client, with acks=all or in one leader's term",
+        sentence="Client {client} had value {first} acknowledged at offset {first_offset}, and then value {second} at "
+        "offset {second_offset}.",
+        fields=OutOfOrder,
+        kinds=(Kind.OK,),
+        columns=("process", "op", "f", "offset"),
+    ),
+)
+
+
+class Inverted(NamedTuple):
+    """Two appends, one acknowledged before the other began, and where they are."""
+
+    first: int
+    first_offset: int
+    second: int
+    second_offset: int
+
+
+REAL_TIME_INVERSION = number(
+    CHECKS,
+    Check(
+        id="real-time-inversion",
+        rule="An append that was invoked after another was acknowledged comes after it in the log (acks=1: within one "
+        "term).",
+        source=(_ANOMALIES, "history-checks.md#linearizable-log-near-linear-time"),
+        fact="an append with a known offset that was invoked after another was acknowledged",
+        sentence="Value {first} was acknowledged at offset {first_offset} before the append of value {second} began, "
+        "but value {second} is at offset {second_offset}.",
+        fields=Inverted,
+        kinds=(Kind.INVOKE, Kind.OK),
+        columns=_ACKED,
+    ),
+)
+
+
+class ShortTail(NamedTuple):
+    """A tail, and the entries that were known before."""
+
+    tail: int
+    known: int
+
+
+STALE_TAIL = number(
+    CHECKS,
+    Check(
+        id="stale-tail",
+        rule="A tail is at least what had been acknowledged with acks=all, or returned as a tail, before it was asked "
+        "for.",
+        source=(_ANOMALIES,),
+        fact="an answered tail",
+        sentence="A tail of {tail:entry|entries} was returned although {known:was|were} known before it was asked for.",
+        fields=ShortTail,
+        kinds=(Kind.OK,),
+        columns=("process", "op", "f", "offset"),
+    ),
 )

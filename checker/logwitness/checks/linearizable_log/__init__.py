@@ -23,7 +23,8 @@ What is left to `clients`: anomalies by their names, and everything about the ot
 
 from .algorithm import Appends, Judgement, Outcome, Reads, judge
 from .bounds import NEVER, Bounds, Ends, Range, merge, range_of
-from .fold import CHECK, FAMILY
+from .fold import FAMILY
+from .rules import CHECK
 
 __all__ = [
     "CHECK",

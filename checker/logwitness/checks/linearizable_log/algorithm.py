@@ -13,7 +13,9 @@ from typing import NamedTuple
 import numpy as np
 
 from ..columns import Array, Ints
-from .bounds import ALWAYS, Bounds, Described, Ends, Violations, ascending, compare
+from ..contract import Violation
+from .bounds import ALWAYS, Bounds, Ends, Violations, ascending, compare
+from .rules import CHECK
 
 
 class Outcome(IntEnum):
@@ -71,9 +73,10 @@ class Entries(NamedTuple):
         """Those that ``mask`` selects, by truth or by position."""
         return Entries(*(column[mask] for column in self))
 
-    def sentence(self, sentence: str, i: int, seq: int) -> tuple[str, list[int]]:
-        """A sentence about the value and offset of entry ``i``, with its event and one more."""
-        return "Value " + sentence.format(self.value[i], self.offset[i]), [int(seq), int(self.latest_seq[i])]
+    def violation(self, way: str, i: int, seq: int, **fields: object) -> Violation:
+        """What entry ``i`` shows, with its event and one more; ``fields`` beside its value and offset."""
+        named = {"value": self.value[i], "offset": self.offset[i]} | fields
+        return CHECK.violation((int(seq), int(self.latest_seq[i])), way, **named)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +85,8 @@ class Judgement:
 
     judged: int
     """Entries and ends."""
-    violations: tuple[Described, ...]
-    """The first ones, as sentence and events."""
+    violations: tuple[Violation, ...]
+    """The first ones."""
     violated: int
     excused: int
     """Gaps that were left alone because the log is not dense."""
@@ -111,12 +114,10 @@ def judge_log(
     entries = in_order(entries)
     _conflicts(entries, once, found)
     known = entries.row >= 0
-    found.each(~known, lambda i: entries.sentence("{} was read at offset {} but never appended", i, -1))
+    found.each(~known, lambda i: entries.violation("never appended", i, -1))
     failed = _taken(values.failed, entries.row, known, False)
     invoked_seq = _taken(values.invoked_seq, entries.row, known, -1)
-    found.each(
-        failed, lambda i: entries.sentence("{} was read at offset {} although its append failed", i, invoked_seq[i])
-    )
+    found.each(failed, lambda i: entries.violation("failed", i, invoked_seq[i]))
 
     earliest = Bounds(entries.offset, _taken(values.invoked, entries.row, known, ALWAYS), invoked_seq)
     counted = ends.offset[ends.reaches]
@@ -129,11 +130,8 @@ def judge_log(
         pool = pool[np.lexsort((values.value[pool], values.invoked[pool]))]
         holes, total = _holes(starts, lengths, len(pool))
         if total > len(pool):
-            found.add(
-                f"Below offset {top} {total} offsets hold nothing that is known, and only {len(pool)} appends of "
-                "unknown outcome could be there: entries are lost",
-                [*entries.latest_seq[-1:].tolist(), *ends.completed_seq[-1:].tolist()],
-            )
+            events = [*entries.latest_seq[-1:].tolist(), *ends.completed_seq[-1:].tolist()]
+            found.add(CHECK.violation(events, "holes", end=top, holes=total, appends=len(pool)))
         filled = pool[: len(holes)]
         earliest = earliest.and_also(Bounds(holes, values.invoked[filled], values.invoked_seq[filled]))
     compare(earliest, Bounds(entries.offset, entries.latest, entries.latest_seq), ends, found)
@@ -198,8 +196,8 @@ def _conflicts(entries: Entries, once: bool, found: Violations) -> None:
     overlap[1:] = entries.offset[1:] <= np.maximum.accumulate(entries.last)[:-1]
     found.each(
         overlap,
-        lambda i: entries.sentence(
-            f"{entries.value[i - 1]} and value {{}} are both at offset {{}}", i, entries.latest_seq[i - 1]
+        lambda i: entries.violation(
+            "two values", i, entries.latest_seq[i - 1], first=entries.value[i - 1], second=entries.value[i]
         ),
     )
     if not once or len(entries.offset) < 2:
@@ -214,8 +212,12 @@ def _conflicts(entries: Entries, once: bool, found: Violations) -> None:
     before, after = order[again], order[again + 1]
     found.each(
         np.ones(len(again), dtype=bool),
-        lambda k: entries.sentence(
-            f"{{}} is at offset {entries.offset[before[k]]} and at offset {{}}", after[k], entries.latest_seq[before[k]]
+        lambda k: entries.violation(
+            "two offsets",
+            after[k],
+            entries.latest_seq[before[k]],
+            first=entries.offset[before[k]],
+            second=entries.offset[after[k]],
         ),
     )
 

@@ -15,13 +15,13 @@ import msgspec
 import numpy as np
 
 from ..columns import Array, Ints
+from ..contract import Violation
+from ..sentences import worded
+from .rules import CHECK
 
 NEVER = np.int64((1 << 63) - 1)
 """The completion of an operation whose outcome is unknown."""
 ALWAYS = np.int64(-(1 << 63))
-
-Described = tuple[str, tuple[int, ...]]
-"""A sentence, and the ``seq`` of the events that show it."""
 
 
 class Bounds(NamedTuple):
@@ -61,20 +61,20 @@ class Violations:
     def __init__(self, keep: int) -> None:
         self.keep = keep
         self.count = 0
-        self.kept: list[Described] = []
+        self.kept: list[Violation] = []
 
-    def add(self, sentence: str, events: list[int]) -> None:
+    def add(self, violation: Violation) -> None:
         """One more."""
         self.count += 1
         if len(self.kept) < self.keep:
-            self.kept.append((sentence + ".", tuple(sorted({int(seq) for seq in events if seq >= 0}))))
+            self.kept.append(violation)
 
-    def each(self, mask: Array, word: Callable[[int], tuple[str, list[int]]]) -> None:
+    def each(self, mask: Array, word: Callable[[int], Violation]) -> None:
         """One for every true place of ``mask``, worded by a function of the place."""
         places = np.flatnonzero(mask)
         self.count += max(0, len(places) - self.keep)
         for place in places[: self.keep].tolist():
-            self.add(*word(place))
+            self.add(word(place))
 
 
 class _Line(NamedTuple):
@@ -102,7 +102,7 @@ class Range(msgspec.Struct, frozen=True):
 
     violated: int
     """Pairs of bounds found wrong so far; a pair across ranges counts once a merge."""
-    violations: tuple[Described, ...]
+    violations: tuple[Violation, ...]
     high: Extreme | None
     """Its greatest e; None: it has none."""
     low: Extreme | None
@@ -165,14 +165,15 @@ def _extreme(line: _Line, place: int | np.intp) -> Extreme:
     return Extreme(int(line.time[place]), int(line.seq[place]), int(line.offset[place]), bool(line.entry[place]))
 
 
-def _worded(late: Extreme, soon: Extreme) -> tuple[str, list[int]]:
-    filled = f"offset {soon.offset} was filled" if soon.entry else f"the log had {soon.offset} entries"
+def _worded(late: Extreme, soon: Extreme) -> Violation:
+    entries = worded("{entries:entry|entries}", {"entries": soon.offset})
+    known = f"offset {soon.offset} was filled" if soon.entry else f"the log had {entries}"
     later = (
-        f"the append began whose entry is before it, at offset {late.offset}"
+        f"did the append begin whose entry comes before it, at offset {late.offset}"
         if late.entry
-        else f"a tail or read was asked for that found an end at {late.offset}"
+        else f"was a tail or read asked for that found the end of the log at {late.offset}"
     )
-    return f"It was known that {filled}, and only then {later}", [late.seq, soon.seq]
+    return CHECK.violation((late.seq, soon.seq), "too late", known=known, later=later)
 
 
 def range_of(earliest: Bounds, latest: Bounds, ends: Ends, *, keep: int = 10) -> Range:
@@ -192,7 +193,7 @@ def merge(left: Range, right: Range, *, keep: int = 10) -> Range:
     """Two neighbouring ranges as one; all offsets of ``left`` are below those of ``right``."""
     found = Violations(keep)
     if left.high is not None and right.low is not None and left.high.time > right.low.time:
-        found.add(*_worded(left.high, right.low))
+        found.add(_worded(left.high, right.low))
     high, low = left.high, right.low
     if high is None or (right.high is not None and right.high.time > high.time):
         high = right.high

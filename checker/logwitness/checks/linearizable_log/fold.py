@@ -4,25 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from loghistory.schema import Kind
+from loghistory.schema import CLIENT_KINDS, Kind
 
-from ..codes import NULL, OBSERVE
+from ..codes import NULL, OBSERVE, OF_CLIENTS, among
 from ..columns import Columns, Ints
-from ..contract import Check, Family, Setting, Verdicts, Violation, outcome
+from ..contract import Family, Setting, Verdicts, outcome
 from ..hashing import all_grown, empty_table, roomy
 from .algorithm import Entries, Values, distinct, judge_log
 from .bounds import Ends
 from .per_event import listen
+from .rules import CHECK
 from .state import ACKED, LOOSE, NONE, Empty, Given, Known, Lengths, More, Named, Open, Tables, blank, fill
-
-CHECK = Check(
-    "linearizable-log",
-    "Appends, reads and tails take effect one after the other, each between its invocation and its completion.",
-    "history-checks.md, Linearizable log, near linear time",
-    "an offset whose entry is known, a tail, or a read that found nothing",
-    (Kind.INVOKE, Kind.OK),
-    ("op", "f", "offset", "value"),
-)
 
 _MORE_KEPT = 1 << 16
 """Repeated conflicts are put together when there are more."""
@@ -51,7 +43,7 @@ class LinearizableLogFold:
 
     def feed(self, columns: Columns) -> None:
         """Take the next events of the log."""
-        clients = int(np.count_nonzero(columns.kind < len(_CLIENT_KINDS)))
+        clients = int(np.count_nonzero(among(columns.kind, OF_CLIENTS)))
         self._make_room(clients, int(np.count_nonzero(columns.kind == OBSERVE)))
         listen.form(self._setting.compiled)(
             columns if self._setting.compiled else columns.lists(),
@@ -111,10 +103,8 @@ class LinearizableLogFold:
             once=self._setting.idempotent and twice > 0,
             keep=self._setting.keep,
         )
-        violations = tuple(Violation(sentence, events) for sentence, events in found.violations)
-        return Verdicts(
-            (outcome(CHECK, found.judged, found.violated, violations, excused=found.excused, unjudged=loose),)
-        )
+        answer = outcome(CHECK, found.judged, found.violated, found.violations, excused=found.excused, unjudged=loose)
+        return Verdicts((answer,))
 
     def _time(self, time: Ints, seq: Ints) -> Ints:
         return time if self._known.moved[0] else seq
@@ -176,12 +166,10 @@ class LinearizableLogFold:
         return Ends(*(column[order] for column in columns))
 
 
-_CLIENT_KINDS = (Kind.INVOKE, Kind.OBSERVE, Kind.OK, Kind.FAIL, Kind.INFO)
-
 FAMILY = Family(
     "linearizable_log",
     (CHECK,),
-    frozenset(_CLIENT_KINDS) | {Kind.APPEND, Kind.COMPACT, Kind.TRIM},
+    CLIENT_KINDS | {Kind.APPEND, Kind.COMPACT, Kind.TRIM},
     ("time", "node", "op", "f", "acks", "offset", "last_offset", "value"),
     LinearizableLogFold,
 )

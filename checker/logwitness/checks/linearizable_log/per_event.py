@@ -7,8 +7,8 @@ from ..codes import (
     F_APPEND,
     F_TAIL,
     FAIL,
-    INFO,
     INVOKE,
+    IS_OF_CLIENT,
     MADE_BY_NODES,
     NO_ACKS,
     NO_NODE,
@@ -56,12 +56,12 @@ def listen(
     """Take the events of one log."""
     for i in range(len(columns.seq)):
         kind = columns.kind[i]
-        if kind > INFO:
+        if not IS_OF_CLIENT[kind]:
             if kind in MADE_BY_NODES:
                 known.sparse[0] = 1
             continue
         op = columns.op[i]
-        if kind < 0 or op == NULL:
+        if op == NULL:
             continue
         seq = columns.seq[i]
         # A clock may be set back; what the history has in order stays in order.

@@ -1,0 +1,1 @@
+"""Raft with flushed and dirty offsets: what its nodes record about elections, offsets and logs."""

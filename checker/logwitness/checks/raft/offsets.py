@@ -1,0 +1,417 @@
+"""The four offsets of a node, by themselves: dirty, flushed, commit, visible, and its term.
+
+Every internal event carries the node's state after it, so these rules need no log: commit index monotonic and within
+flushed, flushed within dirty and never back without truncation, visible likewise, what was flushed (after a
+crash: what was dirty) still there at the next start, term never back. Sources: rules/raft.md (Commit index,
+Visibility, Flush, Truncation crash restart); raft-recovery.txt (dirty and committed offsets).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from loghistory.schema import Kind
+
+from .. import codes
+from ..codes import (
+    CARRIES_STATE,
+    COMMIT,
+    CRASH,
+    F_FINAL_READ,
+    FAULT,
+    FAULT_WIPE,
+    NULL,
+    PHASE,
+    POWER_LOSS,
+    START,
+    STOP,
+    STORAGE_ERROR,
+    TRUNCATE,
+    VOTE,
+)
+from ..columns import Columns, Ints
+from ..contract import Check, Family, Setting
+from ..findings import MAX_NODES, Findings, KernelFold, Node, number, report
+from ..kernel import kernel, part
+from .protocol import RAFT
+
+_FLUSH = ("raft.md#flush",)
+_VISIBILITY = ("raft.md#visibility",)
+_RESTART = ("raft.md#truncation-crash-restart",)
+
+CHECKS: list[Check] = []
+
+
+class _Moved(NamedTuple):
+    node: Node
+    before: int
+    after: int
+
+
+class _Beyond(NamedTuple):
+    node: Node
+    offset: int
+    end: int
+
+
+class _Lagging(NamedTuple):
+    node: Node
+    commit: int
+    dirty: int
+    end: int
+
+
+COMMIT_MONOTONIC = number(
+    CHECKS,
+    Check(
+        id="commit-monotonic",
+        rule="A node's commit index never moves back while the node is running.",
+        source=("raft.md#commit-index",),
+        fact="an event of a node that states a commit index (not -1), after an earlier one of the same incarnation",
+        sentence="Node {node} moved its commit index back from {before} to {after} without a restart.",
+        fields=_Moved,
+        columns=("commit",),
+    ),
+)
+COMMIT_WITHIN_FLUSHED = number(
+    CHECKS,
+    Check(
+        id="commit-within-flushed",
+        rule="No node's commit index is above what the node itself has flushed.",
+        source=("raft.md#commit-index",),
+        fact="an event of a node that states its commit index and its flushed offset",
+        sentence="Node {node} has commit index {offset} but has flushed only up to {end}.",
+        fields=_Beyond,
+        columns=("commit", "flushed"),
+    ),
+)
+FLUSHED_WITHIN_DIRTY = number(
+    CHECKS,
+    Check(
+        id="flushed-within-dirty",
+        rule="A node's flushed offset is never above its dirty offset.",
+        source=(*_FLUSH, "raft-recovery, Committed batches"),
+        fact="an event of a node that states both offsets",
+        sentence="Node {node} claims flushed offset {offset} but its log ends at {end}.",
+        fields=_Beyond,
+        columns=("flushed", "dirty"),
+    ),
+)
+FLUSHED_MONOTONIC = number(
+    CHECKS,
+    Check(
+        id="flushed-monotonic",
+        rule="A node's flushed offset moves back only by truncation, and then no further than the truncation point.",
+        source=_FLUSH,
+        fact="an event of a node that states its flushed offset, after an earlier one of the same incarnation",
+        sentence="Node {node} moved its flushed offset back from {before} to {after} without a truncation that far.",
+        fields=_Moved,
+        columns=("flushed",),
+    ),
+)
+FLUSHED_DURABLE = number(
+    CHECKS,
+    Check(
+        id="flushed-durable",
+        rule="What a node had flushed is in its log when it starts again, whatever stopped it.",
+        source=_RESTART,
+        fact="a start of a node that had flushed something",
+        sentence="Node {node} had flushed up to {offset}, but after its restart its log ends at {end}.",
+        fields=_Beyond,
+        kinds=(Kind.START,),
+        columns=("flushed", "dirty"),
+    ),
+)
+DIRTY_SURVIVES_CRASH = number(
+    CHECKS,
+    Check(
+        id="dirty-survives-crash",
+        rule="A process that dies without losing power keeps everything it had appended: the page cache survives.",
+        source=_RESTART,
+        fact="a start of a node after a crash or stop without power loss or storage error",
+        sentence="Node {node} had appended up to {offset} and only its process died, "
+        "but after its restart its log ends at {end}.",
+        fields=_Beyond,
+        kinds=(Kind.START,),
+        columns=("dirty",),
+    ),
+)
+RESTART_IS_FLUSHED = number(
+    CHECKS,
+    Check(
+        id="restart-is-flushed",
+        rule="After a restart, the flushed offset and the dirty offset are both the end of the recovered log.",
+        source=_RESTART,
+        fact="a start of a node",
+        sentence="Node {node} started with flushed offset {offset} although it had recovered its log up to {end}.",
+        fields=_Beyond,
+        kinds=(Kind.START,),
+        columns=("flushed", "dirty"),
+    ),
+)
+VISIBLE_WITHIN_DIRTY = number(
+    CHECKS,
+    Check(
+        id="visible-within-dirty",
+        rule="A node never shows readers more than it has appended.",
+        source=_VISIBILITY,
+        fact="an event of a node that states its visible and its dirty offset",
+        sentence="Node {node} shows readers everything up to {offset}, but its log ends at {end}.",
+        fields=_Beyond,
+        columns=("visible", "dirty"),
+    ),
+)
+VISIBLE_MONOTONIC = number(
+    CHECKS,
+    Check(
+        id="visible-monotonic",
+        rule="A node's visible offset moves back only by truncation, and then no further than the truncation point.",
+        source=_VISIBILITY,
+        fact="an event of a node that states its visible offset, after an earlier one of the same incarnation",
+        sentence="Node {node} moved its visible offset back from {before} to {after} without a truncation that far.",
+        fields=_Moved,
+        columns=("visible",),
+    ),
+)
+TERM_MONOTONIC = number(
+    CHECKS,
+    Check(
+        id="term-monotonic",
+        rule="A node's term never decreases, and a restart keeps at least the term of the node's last durable vote.",
+        source=("raft.md#elections",),
+        fact="an event of a node that states its term, after an earlier one",
+        sentence="Node {node} went back from term {before} to term {after}.",
+        fields=_Moved,
+        columns=("term",),
+    ),
+)
+CONVERGES = number(
+    CHECKS,
+    Check(
+        id="converges",
+        rule="Once all faults are healed and the run has reached its final read, every running voter ends with the "
+        "whole log, all of it committed.",
+        source=("raft.md#scenarios-set-up---expected",),
+        fact="a voter that is running at the end of a run with a final_read phase, or when the first node is stopped "
+        "after it",
+        sentence="Node {node} ends with commit index {commit} and dirty offset {dirty}, but the log reaches offset "
+        "{end}.",
+        fields=_Lagging,
+        kinds=(Kind.PHASE,),
+        columns=("dirty", "commit"),
+    ),
+)
+
+
+class _State(NamedTuple):
+    """By node index: what the last event stated (NULL: nothing yet) and which event it was."""
+
+    term: Ints
+    dirty: Ints
+    flushed: Ints
+    commit: Ints
+    visible: Ints
+    term_seq: Ints
+    dirty_seq: Ints
+    flushed_seq: Ints
+    commit_seq: Ints
+    visible_seq: Ints
+    vote_term: Ints
+    vote_seq: Ints
+    down: Ints  # 0 running, 1 the process died, 2 the page cache may be gone, 3 the disk was emptied
+    down_seq: Ints
+    final: Ints  # how far the run is, and the number of voters
+
+
+FINAL_READ, ENDED = 1, 2
+"""How far a run is: it has come to its final read, and after that a node was stopped gracefully."""
+
+
+@part
+def _converged(state: _State, found: Findings) -> None:
+    """Judge where the running voters ended up."""
+    first = -1
+    for node in range(state.final[1]):
+        running = state.down[node] == 0 and state.dirty[node] != NULL
+        if running and (first < 0 or state.dirty[node] > state.dirty[first]):
+            first = node
+    for node in range(state.final[1]):
+        if first < 0 or state.down[node] != 0 or state.dirty[node] == NULL:
+            continue
+        found.judged[CONVERGES] += 1
+        end, dirty, commit = state.dirty[first], state.dirty[node], state.commit[node]
+        if commit < end or dirty < end:
+            fields = _Lagging(node, commit=commit, dirty=dirty, end=end)
+            report(found, CONVERGES, fields, state.dirty_seq[first], state.commit_seq[node])
+
+
+@kernel
+def _close(state: _State, found: Findings) -> None:
+    """What the end of the history says."""
+    if state.final[0] == FINAL_READ:
+        _converged(state, found)
+
+
+@kernel
+def _scan(columns: Columns, state: _State, found: Findings) -> None:
+    for i in range(len(columns.seq)):
+        kind = columns.kind[i]
+        node = columns.node[i]
+        if kind == PHASE and columns.f[i] == F_FINAL_READ:
+            state.final[0] = max(state.final[0], FINAL_READ)
+        if node < 0:
+            continue
+        seq = columns.seq[i]
+        if not CARRIES_STATE[kind]:
+            if kind == FAULT and columns.f[i] == FAULT_WIPE:
+                state.down[node] = 3
+                state.down_seq[node] = seq
+                state.vote_term[node] = NULL
+            elif kind in (CRASH, STOP):
+                # Nodes are stopped one after the other; what those do that are left is no matter of the run any more.
+                if kind == STOP and state.final[0] == FINAL_READ and state.down[node] == 0 and node < state.final[1]:
+                    _converged(state, found)
+                    state.final[0] = ENDED
+                state.down[node] = max(state.down[node], 1)
+                state.down_seq[node] = seq
+            elif kind in (POWER_LOSS, STORAGE_ERROR):
+                state.down[node] = max(state.down[node], 2)
+                state.down_seq[node] = seq
+            continue
+
+        term = columns.term[i]
+        dirty = columns.dirty[i]
+        flushed = columns.flushed[i]
+        commit = columns.commit[i]
+        visible = columns.visible[i]
+
+        if kind == START:
+            down = state.down[node]
+            if down != 3 and dirty != NULL:
+                if state.flushed[node] >= 0:
+                    found.judged[FLUSHED_DURABLE] += 1
+                    if dirty < state.flushed[node]:
+                        gone = _Beyond(node, offset=state.flushed[node], end=dirty)
+                        report(found, FLUSHED_DURABLE, gone, state.flushed_seq[node], state.down_seq[node], seq)
+                if down == 1 and state.dirty[node] >= 0:
+                    found.judged[DIRTY_SURVIVES_CRASH] += 1
+                    if dirty < state.dirty[node]:
+                        gone = _Beyond(node, offset=state.dirty[node], end=dirty)
+                        report(found, DIRTY_SURVIVES_CRASH, gone, state.dirty_seq[node], state.down_seq[node], seq)
+            if dirty != NULL and flushed != NULL:
+                found.judged[RESTART_IS_FLUSHED] += 1
+                if flushed != dirty:
+                    report(found, RESTART_IS_FLUSHED, _Beyond(node, offset=flushed, end=dirty), seq)
+            if down != 3 and term != NULL and state.vote_term[node] != NULL:
+                found.judged[TERM_MONOTONIC] += 1
+                if term < state.vote_term[node]:
+                    back = _Moved(node, before=state.vote_term[node], after=term)
+                    report(found, TERM_MONOTONIC, back, state.vote_seq[node], seq)
+            state.down[node] = 0
+            state.down_seq[node] = -1
+            state.term[node] = NULL
+            state.dirty[node] = NULL
+            state.flushed[node] = NULL
+            state.commit[node] = NULL
+            state.visible[node] = NULL
+
+        if term != NULL:
+            if state.term[node] != NULL:
+                found.judged[TERM_MONOTONIC] += 1
+                if term < state.term[node]:
+                    back = _Moved(node, before=state.term[node], after=term)
+                    report(found, TERM_MONOTONIC, back, state.term_seq[node], seq)
+            if term != state.term[node]:
+                state.term[node] = term
+                state.term_seq[node] = seq
+            if kind == VOTE:
+                state.vote_term[node] = term
+                state.vote_seq[node] = seq
+
+        # How far a truncation lets flushed and visible fall.
+        floor = columns.offset[i] - 1 if kind == TRUNCATE else codes.MAX_OFFSET
+
+        if flushed != NULL:
+            before = state.flushed[node]
+            if before != NULL and max(before, flushed) >= 0:
+                found.judged[FLUSHED_MONOTONIC] += 1
+                if flushed < min(before, floor):
+                    back = _Moved(node, before=before, after=flushed)
+                    report(found, FLUSHED_MONOTONIC, back, state.flushed_seq[node], seq)
+            if dirty != NULL and flushed >= 0:
+                found.judged[FLUSHED_WITHIN_DIRTY] += 1
+                if flushed > dirty and (flushed != before or dirty != state.dirty[node]):
+                    report(found, FLUSHED_WITHIN_DIRTY, _Beyond(node, offset=flushed, end=dirty), seq)
+            if flushed != before:
+                state.flushed[node] = flushed
+                state.flushed_seq[node] = seq
+
+        if commit != NULL:
+            before = state.commit[node]
+            if before != NULL and max(before, commit) >= 0:
+                found.judged[COMMIT_MONOTONIC] += 1
+                if commit < before:
+                    back = _Moved(node, before=before, after=commit)
+                    report(found, COMMIT_MONOTONIC, back, state.commit_seq[node], seq)
+            if flushed != NULL and commit >= 0:
+                found.judged[COMMIT_WITHIN_FLUSHED] += 1
+                if commit > flushed and (commit != before or kind == COMMIT):
+                    report(found, COMMIT_WITHIN_FLUSHED, _Beyond(node, offset=commit, end=flushed), seq)
+            if commit != before:
+                state.commit[node] = commit
+                state.commit_seq[node] = seq
+
+        if visible != NULL:
+            before = state.visible[node]
+            if before != NULL and max(before, visible) >= 0:
+                found.judged[VISIBLE_MONOTONIC] += 1
+                if visible < min(before, floor):
+                    back = _Moved(node, before=before, after=visible)
+                    report(found, VISIBLE_MONOTONIC, back, state.visible_seq[node], seq)
+            if dirty != NULL and visible >= 0:
+                found.judged[VISIBLE_WITHIN_DIRTY] += 1
+                if visible > dirty and (visible != before or dirty != state.dirty[node]):
+                    report(found, VISIBLE_WITHIN_DIRTY, _Beyond(node, offset=visible, end=dirty), seq)
+            if visible != before:
+                state.visible[node] = visible
+                state.visible_seq[node] = seq
+
+        if dirty != NULL and dirty != state.dirty[node]:
+            state.dirty[node] = dirty
+            state.dirty_seq[node] = seq
+
+
+class OffsetsFold(KernelFold):
+    """Judges the offsets of every node of one log."""
+
+    checks = CHECKS
+
+    def __init__(self, setting: Setting) -> None:
+        super().__init__(setting)
+        fields = {name: np.full(MAX_NODES, NULL, dtype=np.int64) for name in _State._fields}
+        for name in _State._fields:
+            if name.endswith("_seq"):
+                fields[name][:] = -1
+        fields["down"][:] = 0
+        fields["final"] = np.array([0, min(len(setting.voters), MAX_NODES)], dtype=np.int64)
+        self.state = _State(**fields)
+
+    def run(self, columns: Columns) -> None:
+        """Judge the events."""
+        _scan.form(self.setting.compiled)(columns, self.state, self.found)
+
+    def end(self) -> None:
+        """Judge where the nodes ended up."""
+        _close.form(self.setting.compiled)(self.state, self.found)
+
+
+FAMILY = Family(
+    "offsets",
+    tuple(CHECKS),
+    RAFT.kinds | {Kind.STOP, Kind.CRASH, Kind.POWER_LOSS, Kind.STORAGE_ERROR, Kind.FAULT, Kind.PHASE},
+    ("node", "f", "term", "offset", "dirty", "flushed", "commit", "visible"),
+    OffsetsFold,
+    RAFT,
+)

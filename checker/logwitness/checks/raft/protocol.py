@@ -1,0 +1,26 @@
+"""What a run of Raft is told by."""
+
+from __future__ import annotations
+
+from loghistory.schema import Kind
+
+from ..contract import Protocol
+
+RAFT = Protocol(
+    "raft",
+    frozenset(
+        {
+            Kind.START,
+            Kind.TERM,
+            Kind.VOTE,
+            Kind.LEADER,
+            Kind.ROLE,
+            Kind.APPEND,
+            Kind.FLUSH,
+            Kind.TRUNCATE,
+            Kind.COMMIT,
+            Kind.VISIBLE,
+            Kind.ACKED,
+        }
+    ),
+)

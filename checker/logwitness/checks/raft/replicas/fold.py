@@ -1,0 +1,311 @@
+"""The nodes' logs against each other: log matching, commitment, leader completeness, visibility, acknowledgements.
+
+One pass keeps the tree of all logs (`tree`) and judges every event against it. Sources: rules/raft.md (Commit index,
+Visibility, Acks, Truncation); raft-recovery.txt (committed = flushed on a majority); raft-simplification.txt (an entry
+is replicated "if the majority of the nodes persisted that entry with the same term at the same place").
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from loghistory.schema import Kind
+
+from ...codes import (
+    ACKED,
+    APPEND,
+    CARRIES_STATE,
+    COMMIT,
+    CRASH,
+    FAULT,
+    FAULT_POWER,
+    FAULT_WIPE,
+    INVOKE,
+    IS_OF_CLIENT,
+    LEADER,
+    NULL,
+    OBSERVE,
+    POWER_LOSS,
+    ROLE,
+    ROLE_LEADER,
+    START,
+    STOP,
+    STORAGE_ERROR,
+    TRIM,
+    TRUNCATE,
+)
+from ...codes import VISIBLE as SHOWN
+from ...columns import Columns
+from ...contract import Family, Loss, Setting
+from ...faults import Account, empty_faults, empty_ledger, fault_code, ledger_lines, note_fault, with_fault_room
+from ...findings import MAX_NODES, Findings, KernelFold
+from ...hashing import empty_table, grown, place_of, roomy, row_of
+from ...kernel import kernel
+from ..protocol import RAFT
+from .answers import answer, mark_visible, observe, show
+from .commitment import commit_to, elected_holds, leader_commits, lose
+from .log import append, truncate
+from .rules import ACK_RULE, ACKED_SURVIVES, CHECKS, LEADER_APPEND_ONLY
+from .state import Cluster, Readers, Replicas
+from .tree import (
+    ACKED_ALL,
+    ALIVE,
+    ANY_ACKED,
+    COMMITTED,
+    DEAD,
+    NONE,
+    ROOT,
+    UNKNOWN,
+    Tree,
+    at,
+    before,
+    empty_tree,
+    unknown,
+    with_room,
+)
+
+
+@kernel
+def _scan(
+    columns: Columns,
+    tree: Tree,
+    replicas: Replicas,
+    cluster: Cluster,
+    readers: Readers,
+    account: Account,
+    found: Findings,
+) -> None:
+    for i in range(len(columns.seq)):
+        kind = columns.kind[i]
+        seq = columns.seq[i]
+        node = columns.node[i]
+        if IS_OF_CLIENT[kind]:
+            if kind in (INVOKE, OBSERVE):
+                process = columns.process[i]
+                if process == NULL:
+                    continue
+                if kind == INVOKE:
+                    row = row_of(readers.table, readers.used, process)
+                    readers.f[row] = columns.f[i]
+                    readers.seq[row] = seq
+                    continue
+                row = readers.table.rows[place_of(readers.table, process)]
+                if row != NONE and columns.value[i] != NULL:
+                    base, value = columns.offset[i], columns.value[i]
+                    observe(tree, cluster, found, readers.f[row], base, value, readers.seq[row], seq)
+            continue
+        if kind == FAULT:
+            note_fault(account.faults, seq, columns.f[i])
+            if columns.f[i] == FAULT_WIPE:
+                cluster.wipe_seq[0] = seq
+                if node >= 0:
+                    cluster.wiped[0] |= 1 << node
+                    replicas.flushed[node] = -1
+                    replicas.flushed_seq[node] = seq
+            elif columns.f[i] == FAULT_POWER:
+                cluster.power_seq[0] = seq
+            continue
+        if node < 0:
+            continue
+        if not CARRIES_STATE[kind]:
+            if kind in (STOP, CRASH, POWER_LOSS, STORAGE_ERROR):
+                replicas.leader_term[node] = NULL
+                if kind != STOP:
+                    note_fault(account.faults, seq, fault_code(kind))
+                if kind in (POWER_LOSS, STORAGE_ERROR):
+                    cluster.power_seq[0] = seq
+            continue
+
+        term = columns.term[i]
+        if term != NULL:
+            if term != replicas.term[node]:
+                replicas.cut[node] = NONE
+            replicas.term[node] = term
+            if term != replicas.leader_term[node]:
+                replicas.leader_term[node] = NULL
+        if kind == ROLE and columns.role[i] != ROLE_LEADER:
+            replicas.leader_term[node] = NULL
+
+        if kind == START:
+            dirty = columns.dirty[i]
+            replicas.leader_term[node] = NULL
+            replicas.cut[node] = NONE
+            replicas.commit[node] = NULL
+            replicas.visible[node] = NULL
+            if dirty != NULL:
+                tip = before(tree, replicas.tip[node], dirty + 1)
+                if tree.last[tip] < dirty:
+                    cluster.has_unknown[0] = 1
+                    tip = unknown(tree, tip, dirty, seq)
+                replicas.tip[node] = tip
+                replicas.tip_seq[node] = seq
+        elif kind == APPEND:
+            append(tree, replicas, cluster, found, columns, i)
+        elif kind == TRUNCATE:
+            truncate(tree, replicas, cluster, found, node, columns.offset[i], seq)
+        elif kind == TRIM and columns.dirty[i] != NULL and columns.dirty[i] < columns.offset[i]:
+            # Nothing is kept: the log was given up whole, to begin where its leader's begins. What the node had before
+            # need not be what was committed there.
+            cluster.has_unknown[0] = 1
+            replicas.cut[node] = NONE
+            replicas.tip[node] = unknown(tree, ROOT, columns.dirty[i], seq)
+            replicas.tip_seq[node] = seq
+
+        if columns.flushed[i] != NULL:
+            replicas.flushed[node] = columns.flushed[i]
+            replicas.flushed_seq[node] = seq
+
+        commit = columns.commit[i]
+        if commit != NULL:
+            old = replicas.commit[node]
+            replicas.commit[node] = commit
+            if kind != START and commit >= 0 and (old == NULL or commit > old):
+                vertex = at(tree, replicas.tip[node], commit)
+                if vertex != NONE:
+                    commit_to(tree, cluster, account, found, node, vertex, seq)
+                    if replicas.leader_term[node] != NULL and not tree.flags[vertex] & UNKNOWN:
+                        leader_commits(tree, replicas, cluster, found, node, commit, vertex, seq)
+
+        if kind == LEADER:
+            found.judged[LEADER_APPEND_ONLY] += 1
+            replicas.leader_term[node] = replicas.term[node]
+            replicas.leader_seq[node] = seq
+            if replicas.term[node] > cluster.elected_term[0]:
+                cluster.elected_term[0] = replicas.term[node]
+                cluster.elected_tip[0] = replicas.tip[node]
+                cluster.elected_node[0] = node
+                cluster.elected_seq[0] = seq
+                if cluster.committed[0] != ROOT:
+                    elected_holds(tree, cluster, found, cluster.committed[0], seq)
+
+        if kind == SHOWN:
+            cluster.shows_visible[0] = 1
+        elif kind == COMMIT:
+            cluster.shows_commit[0] = 1
+        visible = columns.visible[i]
+        if visible != NULL:
+            old = replicas.visible[node]
+            replicas.visible[node] = visible
+            if visible >= 0 and (old == NULL or visible > old):
+                vertex = at(tree, replicas.tip[node], visible)
+                if vertex != NONE:
+                    if kind == START:
+                        mark_visible(tree, vertex)
+                    else:
+                        show(tree, cluster, found, node, visible, vertex, seq)
+
+        if kind == ACKED:
+            answer(tree, replicas, cluster, account, found, columns, i)
+
+
+@kernel
+def _close(tree: Tree, replicas: Replicas, cluster: Cluster, account: Account, found: Findings) -> None:
+    """What the end of the history says of acknowledged entries."""
+    for node in range(len(replicas.tip)):
+        vertex = replicas.tip[node]
+        while not tree.flags[vertex] & (COMMITTED | ALIVE):
+            tree.flags[vertex] |= ALIVE
+            vertex = tree.parent[vertex]
+    for vertex in range(1, tree.used[0]):
+        flags = tree.flags[vertex]
+        if not flags & ANY_ACKED:
+            continue
+        if not flags & (COMMITTED | DEAD | ALIVE):
+            lose(tree, cluster, account, found, vertex, -1)
+            flags |= DEAD
+        if flags & ACKED_ALL:
+            if flags & (COMMITTED | DEAD):
+                found.judged[ACKED_SURVIVES] += 1
+            else:
+                found.unjudged[ACKED_SURVIVES] += 1
+
+
+class ReplicasFold(KernelFold):
+    """Judges the logs of all nodes of one log against each other."""
+
+    checks = CHECKS
+
+    def __init__(self, setting: Setting) -> None:
+        super().__init__(setting)
+        blank = {name: np.full(MAX_NODES, NULL, dtype=np.int64) for name in Replicas._fields}
+        blank["tip"][:] = ROOT
+        blank["cut"][:] = NONE
+        for name in ("flushed", "flushed_seq", "tip_seq"):
+            blank[name][:] = -1
+        self._replicas = Replicas(**blank)
+        voters = min(len(setting.voters), MAX_NODES)
+        start = dict.fromkeys(Cluster._fields, 0)
+        start |= {"voters": (1 << voters) - 1, "majority": len(setting.voters) // 2 + 1}
+        start |= {"write_caching": int(setting.write_caching), "committed": ROOT, "elected_term": NULL}
+        start |= {"wipe_seq": -1, "power_seq": -1}
+        self._cluster = Cluster(**{name: np.array([number], dtype=np.int64) for name, number in start.items()})
+        self._tree = empty_tree()
+        numbers = [np.full(64, -1, dtype=np.int64) for _ in range(2)]
+        self._readers = Readers(empty_table(), np.zeros(1, dtype=np.int64), *numbers)
+        self._account = Account(empty_faults(), empty_ledger())
+
+    def run(self, columns: Columns) -> None:
+        """Judge the events."""
+        compiled, rows = self.setting.compiled, len(columns.seq)
+        # An append adds at most a vertex and a hidden part before it; so do a start and a trim.
+        kinds = columns.kind if compiled else np.array(columns.kind)
+        growing = int(np.count_nonzero((kinds == APPEND) | (kinds == START) | (kinds == TRIM)))
+        self._tree = with_room(self._tree, 2 * growing, compiled)
+        self._account = self._account._replace(faults=with_fault_room(self._account.faults, rows))
+        readers, used = self._readers, int(self._readers.used[0])
+        self._readers = readers._replace(
+            table=roomy(readers.table, used, rows, compiled),
+            f=grown(readers.f, used, rows, -1),
+            seq=grown(readers.seq, used, rows, -1),
+        )
+        _scan.form(compiled)(
+            columns,
+            self._tree,
+            self._replicas,
+            self._cluster,
+            self._readers,
+            self._account,
+            self.found,
+        )
+
+    def losses(self) -> tuple[Loss, ...] | None:
+        """Acknowledged entries that ended beside the committed log; None if no acknowledgement was recorded."""
+        if not self.found.judged[ACK_RULE] + self.found.unjudged[ACK_RULE]:
+            return None
+        return ledger_lines(self._account.ledger, self.setting.words)
+
+    def end(self) -> None:
+        """Judge what became of acknowledged entries."""
+        close = _close.form(self.setting.compiled)
+        close(self._tree, self._replicas, self._cluster, self._account, self.found)
+
+
+_KINDS = frozenset(Kind) - {Kind.SEND, Kind.RECEIVE, Kind.HEAL, Kind.PHASE, Kind.COMPACT}
+
+FAMILY = Family(
+    "replicas",
+    tuple(CHECKS),
+    _KINDS - {Kind.OK, Kind.FAIL, Kind.INFO},
+    (
+        "time",
+        "node",
+        "process",
+        "f",
+        "acks",
+        "term",
+        "offset",
+        "last_offset",
+        "entry_term",
+        "value",
+        "text",
+        "flushed",
+        "dirty",
+        "commit",
+        "visible",
+        "bytes",
+        "reason",
+        "role",
+    ),
+    ReplicasFold,
+    RAFT,
+)

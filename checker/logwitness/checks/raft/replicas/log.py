@@ -1,0 +1,115 @@
+"""Appends and truncations: log matching, and that nothing is cut off that may not be."""
+
+from __future__ import annotations
+
+from ...codes import ACKS_ALL, NULL
+from ...columns import Columns
+from ...findings import Findings, report
+from ...kernel import part, step
+from .rules import (
+    APPEND_AT_END,
+    COMMITTED_NEVER_TRUNCATED,
+    LEADER_APPEND_ONLY,
+    LOG_MATCHING,
+    LOG_TERMS,
+    TRUNCATION_NEEDS_DIVERGENCE,
+    Appended,
+    CommittedRemoved,
+    LeaderTruncation,
+    Overlap,
+    TermOrder,
+)
+from .state import Cluster, Replicas
+from .tree import COMMITTED, DIVERGED, NONE, UNKNOWN, Tree, at, before, find, grow, unknown
+
+
+@step
+def append(
+    tree: Tree,
+    replicas: Replicas,
+    cluster: Cluster,
+    found: Findings,
+    columns: Columns,
+    i: int,
+) -> None:
+    """A node appended a batch, by event ``i``."""
+    node, seq = columns.node[i], columns.seq[i]
+    base, last = columns.offset[i], columns.last_offset[i]
+    entry_term, value, acks = columns.entry_term[i], columns.value[i], columns.acks[i]
+    tip = replicas.tip[node]
+    found.judged[APPEND_AT_END] += 1
+    if base <= tree.last[tip]:
+        report(found, APPEND_AT_END, Overlap(node, offset=base, end=tree.last[tip]), tree.seq[tip], seq)
+        tip = before(tree, tip, base)
+    if base > tree.last[tip] + 1:
+        # The log goes on behind a part that is not shown: trimmed, or recorded from the middle.
+        cluster.has_unknown[0] = 1
+        tip = unknown(tree, tip, base - 1, seq)
+    if not tree.flags[tip] & UNKNOWN:
+        found.judged[LOG_TERMS] += 1
+        if entry_term < tree.term[tip] or (replicas.term[node] != NULL and entry_term > replicas.term[node]):
+            e0 = tree.seq[tip] if entry_term < tree.term[tip] else -1
+            own, earlier = replicas.term[node], tree.term[tip]
+            report(found, LOG_TERMS, TermOrder(node, offset=base, term=entry_term, before=earlier, own=own), e0, seq)
+
+    vertex = find(tree, base, entry_term)
+    flags = 0
+    if vertex != NONE:
+        hidden = (tree.flags[tip] | tree.flags[tree.parent[vertex]]) & (UNKNOWN | DIVERGED)
+        same = tree.last[vertex] == last and (
+            tree.value[vertex] == value or value == NULL or tree.value[vertex] == NULL
+        )
+        if same and (tree.parent[vertex] == tip or tree.flags[tip] & UNKNOWN or hidden & UNKNOWN):
+            found.judged[LOG_MATCHING] += 1
+        elif hidden:
+            found.unjudged[LOG_MATCHING] += 1
+            other = vertex
+            vertex = NONE
+            while other != NONE:
+                if tree.parent[other] == tip and tree.term[other] == entry_term and tree.value[other] == value:
+                    vertex = other
+                other = tree.same[other]
+        else:
+            found.judged[LOG_MATCHING] += 1
+            report(found, LOG_MATCHING, Appended(node, offset=base, term=entry_term), tree.seq[vertex], seq)
+            flags = DIVERGED
+            vertex = NONE
+    if vertex == NONE:
+        vertex = grow(tree, tip, base, last, entry_term, value, columns.bytes[i], acks, seq, flags)
+    elif acks == ACKS_ALL and tree.pending[vertex] != vertex and not tree.flags[vertex] & COMMITTED:
+        tree.pending[vertex] = vertex
+    if replicas.cut[node] != NONE:
+        found.judged[TRUNCATION_NEEDS_DIVERGENCE] += 1
+        if replicas.cut[node] == vertex:
+            again = Appended(node, offset=base, term=entry_term)
+            report(found, TRUNCATION_NEEDS_DIVERGENCE, again, tree.seq[vertex], replicas.cut_seq[node], seq)
+        replicas.cut[node] = NONE
+    tree.held[vertex] |= 1 << node
+    replicas.tip[node] = vertex
+    replicas.tip_seq[node] = seq
+
+
+@part
+def truncate(
+    tree: Tree, replicas: Replicas, cluster: Cluster, found: Findings, node: int, offset: int, seq: int
+) -> None:
+    """``node`` removed its log from ``offset`` on."""
+    tip = replicas.tip[node]
+    gone = at(tree, tip, offset)
+    if replicas.leader_term[node] != NULL:
+        own = LeaderTruncation(node, offset=offset, term=replicas.leader_term[node])
+        report(found, LEADER_APPEND_ONLY, own, replicas.leader_seq[node], seq)
+    if gone != NONE:
+        found.judged[COMMITTED_NEVER_TRUNCATED] += 1
+        known = tree.flags[gone] & (COMMITTED | UNKNOWN) == COMMITTED
+        if known or (replicas.commit[node] != NULL and offset <= replicas.commit[node]):
+            if cluster.wiped[0]:
+                found.excused[COMMITTED_NEVER_TRUNCATED] += 1
+            else:
+                removed = CommittedRemoved(node, offset=offset, removed=tree.base[gone], term=tree.term[gone])
+                report(found, COMMITTED_NEVER_TRUNCATED, removed, tree.seq[gone], tree.commit_seq[gone], seq)
+        if tree.base[gone] == offset and not tree.flags[gone] & UNKNOWN:
+            replicas.cut[node] = gone
+            replicas.cut_seq[node] = seq
+    replicas.tip[node] = before(tree, tip, offset)
+    replicas.tip_seq[node] = seq

@@ -1,0 +1,416 @@
+"""The checks that `fold` judges: what each asks for, and what the kernel reports of a violation."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from loghistory.schema import Kind
+
+from ...contract import Check
+from ...findings import Acks, Node, number
+
+_ENTRY = ("node", "offset", "entry_term")
+_RESTART = "raft.md#truncation-crash-restart"
+_COMMIT = "raft.md#commit-index"
+_VISIBILITY = "raft.md#visibility"
+_ACKS = "raft.md#acks"
+
+CHECKS: list[Check] = []
+
+
+class Appended(NamedTuple):
+    """A node appended an entry of a term."""
+
+    node: Node
+    offset: int
+    term: int
+
+
+LOG_MATCHING = number(
+    CHECKS,
+    Check(
+        id="log-matching",
+        rule="Two logs that hold an entry with the same offset and term are the same up to that entry.",
+        source=(_RESTART, "raft-simplification, Introduction"),
+        fact="an appended batch that another log holds with the same offset and term",
+        sentence="Node {node} appended an entry of term {term} at offset {offset}; another log holds an entry of the "
+        "same term there, but that entry, or the log before it, is different.",
+        fields=Appended,
+        kinds=(Kind.APPEND,),
+        columns=(*_ENTRY, "value"),
+    ),
+)
+
+
+class Overlap(NamedTuple):
+    """A node appended at an offset below the end of its log."""
+
+    node: Node
+    offset: int
+    end: int
+
+
+APPEND_AT_END = number(
+    CHECKS,
+    Check(
+        id="append-at-end",
+        rule="A node appends at the end of its log, never over entries that it still holds.",
+        source=(_RESTART,),
+        fact="an appended batch",
+        sentence="Node {node} appended at offset {offset} although its log reaches offset {end}.",
+        fields=Overlap,
+        kinds=(Kind.APPEND,),
+        columns=_ENTRY,
+    ),
+)
+
+
+class TermOrder(NamedTuple):
+    """A node in its own term appended an entry of a term after one of another."""
+
+    node: Node
+    offset: int
+    term: int
+    before: int
+    own: int
+
+
+LOG_TERMS = number(
+    CHECKS,
+    Check(
+        id="log-terms-monotonic",
+        rule="Terms never decrease along a log, and no entry has a later term than its node.",
+        source=(_COMMIT, "raft.md#elections"),
+        fact="an appended batch that follows one that is known",
+        sentence="Node {node}, in term {own}, appended at offset {offset} an entry of term {term} after one of term "
+        "{before}.",
+        fields=TermOrder,
+        kinds=(Kind.APPEND,),
+        columns=(*_ENTRY, "term"),
+    ),
+)
+
+
+class LeaderTruncation(NamedTuple):
+    """A leader of a term truncated from an offset on."""
+
+    leader: Node
+    offset: int
+    term: int
+
+
+LEADER_APPEND_ONLY = number(
+    CHECKS,
+    Check(
+        id="leader-append-only",
+        rule="A leader never truncates its own log.",
+        source=(_RESTART,),
+        fact="an election won, during whose term truncations by the leader are looked for",
+        sentence="Node {leader} truncated its log from offset {offset} while it was leader of term {term}.",
+        fields=LeaderTruncation,
+        kinds=(Kind.LEADER,),
+        columns=("node", "term", "offset"),
+    ),
+)
+TRUNCATION_NEEDS_DIVERGENCE = number(
+    CHECKS,
+    Check(
+        id="truncation-needs-divergence",
+        rule="A follower skips batches that it already has; it truncates only at a real mismatch.",
+        source=(_RESTART, "raft.md#recovery"),
+        fact="the first append of a node after a truncation, in the same term",
+        sentence="Node {node} truncated its log from offset {offset} and then appended the same entry (term {term}) "
+        "there again.",
+        fields=Appended,
+        kinds=(Kind.TRUNCATE, Kind.APPEND),
+        columns=_ENTRY,
+    ),
+)
+
+
+class WithoutMajority(NamedTuple):
+    """A leader committed an entry of a term that too few voters had flushed."""
+
+    leader: Node
+    offset: int
+    term: int
+    holders: int
+    needed: int
+
+
+COMMITTED_ON_MAJORITY = number(
+    CHECKS,
+    Check(
+        id="committed-flushed-on-majority",
+        rule="When a leader commits an entry, a majority of the voters has flushed that very entry: same offset, same "
+        "term.",
+        source=(_COMMIT, "raft-recovery, Flushing strategy"),
+        fact="a leader's move of its commit index",
+        sentence="Leader {leader} committed offset {offset} (entry of term {term}) when {holders:voter|voters} had "
+        "flushed that entry; {needed:is|are} needed.",
+        fields=WithoutMajority,
+        kinds=(Kind.LEADER, Kind.APPEND),
+        columns=(*_ENTRY, "commit", "flushed"),
+    ),
+)
+
+
+class OldTerm(NamedTuple):
+    """A leader in its own term committed an entry of another."""
+
+    leader: Node
+    offset: int
+    term: int
+    own: int
+
+
+COMMIT_CURRENT_TERM = number(
+    CHECKS,
+    Check(
+        id="commit-current-term",
+        rule="A leader moves its commit index only to an entry of its own term.",
+        source=(_COMMIT,),
+        fact="a leader's move of its commit index",
+        sentence="Leader {leader} committed offset {offset}, an entry of term {term}, by counting replicas in its own "
+        "term {own}.",
+        fields=OldTerm,
+        kinds=(Kind.LEADER, Kind.APPEND),
+        columns=(*_ENTRY, "commit", "term"),
+    ),
+)
+
+
+class OtherCommitted(NamedTuple):
+    """A node committed an entry of a term where one of another term is committed."""
+
+    node: Node
+    offset: int
+    term: int
+    other: int
+
+
+COMMITTED_AGREE = number(
+    CHECKS,
+    Check(
+        id="committed-agree",
+        rule="All nodes commit the same entry at the same offset.",
+        source=("raft.md#recovery", "raft-simplification, Introduction"),
+        fact="a move of a node's commit index",
+        sentence="Node {node} committed an entry of term {term} at offset {offset}, where a different entry, of term "
+        "{other}, had been committed before.",
+        fields=OtherCommitted,
+        kinds=(Kind.APPEND,),
+        columns=(*_ENTRY, "commit"),
+    ),
+)
+
+
+class CommittedRemoved(NamedTuple):
+    """A node truncated from an offset on, and so the committed entry at another."""
+
+    node: Node
+    offset: int
+    removed: int
+    term: int
+
+
+COMMITTED_NEVER_TRUNCATED = number(
+    CHECKS,
+    Check(
+        id="committed-never-truncated",
+        rule="No node truncates an entry that is committed, whether by itself or by another node.",
+        source=(_RESTART,),
+        fact="a truncation that removes something",
+        sentence="Node {node} truncated its log from offset {offset} and so removed the committed entry at offset "
+        "{removed} (term {term}).",
+        fields=CommittedRemoved,
+        kinds=(Kind.TRUNCATE, Kind.APPEND),
+        columns=("node", "offset", "commit"),
+    ),
+)
+
+
+class Incomplete(NamedTuple):
+    """A node was elected in a term without a committed entry."""
+
+    leader: Node
+    elected: int
+    offset: int
+    term: int
+
+
+LEADER_COMPLETENESS = number(
+    CHECKS,
+    Check(
+        id="leader-completeness",
+        rule="A new leader's log holds every entry committed in an earlier term.",
+        source=("raft.md#elections",),
+        fact="an election won after something was committed, or a late commit by an older leader",
+        sentence="Node {leader} became leader of term {elected} without the committed entry at offset {offset} (term "
+        "{term}).",
+        fields=Incomplete,
+        kinds=(Kind.LEADER, Kind.APPEND),
+        columns=("node", "term", "commit"),
+    ),
+)
+
+
+class ShownEarly(NamedTuple):
+    """A node made an entry of a term visible that too few voters ever held."""
+
+    node: Node
+    offset: int
+    term: int
+    holders: int
+    needed: int
+
+
+VISIBLE_ON_MAJORITY = number(
+    CHECKS,
+    Check(
+        id="visible-on-majority",
+        rule="An entry that readers may see is, or has been, in the logs of a majority of the voters.",
+        source=(_VISIBILITY,),
+        fact="a move of a node's visible offset",
+        sentence="Node {node} made offset {offset} (entry of term {term}) visible when {holders:voter|voters} had ever "
+        "held that entry; {needed:is|are} needed.",
+        fields=ShownEarly,
+        kinds=(Kind.APPEND,),
+        columns=(*_ENTRY, "visible"),
+    ),
+)
+
+
+class PendingShown(NamedTuple):
+    """A node made everything up to an offset visible, and with it a pending entry."""
+
+    node: Node
+    offset: int
+    pending: int
+    term: int
+
+
+PENDING_NOT_VISIBLE = number(
+    CHECKS,
+    Check(
+        id="pending-not-visible",
+        rule="An entry written with acks=all is not visible before it is committed, whatever surrounds it.",
+        source=(_VISIBILITY,),
+        fact="a move of a node's visible offset, with write caching off",
+        sentence="Node {node} made everything up to offset {offset} visible, but the acks=all entry at offset "
+        "{pending} (term {term}) is not committed.",
+        fields=PendingShown,
+        kinds=(Kind.APPEND,),
+        columns=(*_ENTRY, "visible", "acks"),
+    ),
+)
+
+
+class WrongSuccess(NamedTuple):
+    """A node acknowledged an append, at its commit index."""
+
+    node: Node
+    offset: int
+    term: int
+    acks: Acks
+    commit: int
+
+
+ACK_RULE = number(
+    CHECKS,
+    Check(
+        id="ack-rule",
+        rule="A leader acknowledges acks=all only when it still holds the entry in the term it was written in and has "
+        "committed it; acks 0 and 1 only when it has appended it.",
+        source=(_ACKS,),
+        fact="an append answered with success by a node",
+        sentence="Node {node} acknowledged the append at offset {offset} (term {term}, acks {acks}) with commit index "
+        "{commit}: the entry is not committed, or the node no longer holds it.",
+        fields=WrongSuccess,
+        kinds=(Kind.ACKED,),
+        columns=(*_ENTRY, "acks", "reason", "commit"),
+    ),
+)
+
+
+class WrongTruncated(NamedTuple):
+    """A node answered that an append was truncated, at its commit index."""
+
+    node: Node
+    offset: int
+    term: int
+    commit: int
+
+
+TRUNCATED_RULE = number(
+    CHECKS,
+    Check(
+        id="truncated-rule",
+        rule="A leader reports an append as truncated only when a later term has committed and the entry is gone.",
+        source=(_ACKS,),
+        fact="an append answered with truncated by a node",
+        sentence="Node {node} reported the append at offset {offset} (term {term}) as truncated with commit index "
+        "{commit}: no later term had committed yet, or the entry was still there.",
+        fields=WrongTruncated,
+        kinds=(Kind.ACKED,),
+        columns=(*_ENTRY, "reason", "commit"),
+    ),
+)
+
+
+class Entry(NamedTuple):
+    """An entry of the log."""
+
+    offset: int
+    term: int
+
+
+ACKED_SURVIVES = number(
+    CHECKS,
+    Check(
+        id="acked-survives",
+        rule="An entry acknowledged with acks=all stays in the log for good.",
+        source=(_ACKS, "raft-simplification, Kafka ACKS in Redpanda"),
+        fact="an acknowledged acks=all entry whose fate the history shows",
+        sentence="The entry at offset {offset} (term {term}) was acknowledged with acks=all and is lost.",
+        fields=Entry,
+        kinds=(Kind.ACKED, Kind.APPEND),
+        columns=(*_ENTRY, "acks", "reason"),
+    ),
+)
+FAILED_NEVER_COMMITTED = number(
+    CHECKS,
+    Check(
+        id="failed-never-committed",
+        rule="An entry whose append was reported as truncated is never committed.",
+        source=(_ACKS,),
+        fact="an append reported as truncated",
+        sentence="The entry at offset {offset} (term {term}) was reported as truncated, but it is committed.",
+        fields=Entry,
+        kinds=(Kind.ACKED, Kind.APPEND),
+        columns=(*_ENTRY, "reason"),
+    ),
+)
+
+
+class Returned(NamedTuple):
+    """A read returned a value at an offset."""
+
+    value: int
+    offset: int
+
+
+UNCOMMITTED_READ = number(
+    CHECKS,
+    Check(
+        id="uncommitted-read",
+        rule="A read returns only what some node had made visible; a committed read returns only what was committed.",
+        source=("history-checks.md#anomalies-by-name-and-what-acks-level-forbids-them", _VISIBILITY),
+        fact="a batch that a read returned",
+        sentence="A read returned value {value} at offset {offset}, which no node had made visible (or, for a "
+        "committed read, committed).",
+        fields=Returned,
+        kinds=(Kind.OBSERVE, Kind.APPEND),
+        columns=("process", "offset", "value"),
+    ),
+)

@@ -1,0 +1,6 @@
+"""A cluster of real nodes on one machine, driven from outside: its processes, clients, faults, and whole runs.
+
+From the bottom up: ``client`` (calls to one node), ``supervisor`` (the processes), ``workload`` (clients that record
+what they ask), ``faults``, ``run`` (load under faults, healing, a final read) and ``cli`` (the command ``logwitness
+cluster``). Of a node's own room it uses what both sides of a socket or a file share, and nothing that runs inside.
+"""

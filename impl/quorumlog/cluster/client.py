@@ -1,0 +1,156 @@
+"""A client of one node: calls go out in order, results come back in any, each as a future.
+
+    client = await NodeClient.connect(("127.0.0.1", 7001), "quorumlog", HybridClock())
+    result = await client.append(payload, acks=-1)
+
+Calls made in one turn of the event loop share a frame. When the connection is lost, every open future ends with
+`ConnectionError`, as does a call on one that is lost already: whether those calls were carried out is unknown.
+Time-outs are the caller's business.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from loghistory import HybridClock
+from quorumlog.node.configuration import cluster_key
+from quorumlog.node.connection import Connection
+from quorumlog.node.framing import FrameError, Hello, Role
+from quorumlog.node.wire import (
+    CALLS,
+    RESULTS,
+    AnyCall,
+    AppendCall,
+    AppendResult,
+    ReadCall,
+    ReadResult,
+    Refusal,
+    StatusCall,
+    StatusResult,
+    TailCall,
+    TailResult,
+)
+
+_GROUP_BYTES = 1 << 20
+
+
+class NodeClient(Connection):
+    """A connection to a node; made by `connect`."""
+
+    def __init__(self, hello: Hello, clock: HybridClock) -> None:
+        super().__init__(hello)
+        self._clock = clock
+        self._ready: asyncio.Future[Hello] = asyncio.get_running_loop().create_future()
+        self._next = 0
+        self._open: dict[int, asyncio.Future[Any]] = {}
+        self._outgoing: list[AnyCall] = []
+        self._outgoing_bytes = 0
+
+    @classmethod
+    async def connect(cls, address: tuple[str, int], cluster: str, clock: HybridClock) -> NodeClient:
+        """Connect and say hello. Raises OSError, or `ConnectionError` if what listens there is no such node."""
+        hello = Hello(Role.CLIENT, -1, cluster_key(cluster))
+        loop = asyncio.get_running_loop()
+        _, client = await loop.create_connection(lambda: cls(hello, clock), *address)
+        try:
+            await client._ready
+        except BaseException:
+            client.close()
+            raise
+        return client
+
+    def append(
+        self, payload: bytes, *, records: int = 1, acks: int = -1, expected_term: int = -1, force_flush: bool = False
+    ) -> asyncio.Future[AppendResult | Refusal]:
+        """Append a batch of ``records`` offsets. The payload begins with its value, 8 bytes big-endian."""
+        number, future = self._begin()
+        self._send_soon(AppendCall(number, payload, records, acks, expected_term, force_flush), len(payload))
+        return future
+
+    def read(
+        self, offset: int, *, committed: bool = False, max_bytes: int = 1 << 20
+    ) -> asyncio.Future[ReadResult | Refusal]:
+        """Read from ``offset`` on what this node has as visible, or as committed; see `wire.unpack_batches`."""
+        number, future = self._begin()
+        self._send_soon(ReadCall(number, offset, max_bytes, committed), 0)
+        return future
+
+    def tail(self) -> asyncio.Future[TailResult | Refusal]:
+        """Ask for the linearizable end of the log."""
+        number, future = self._begin()
+        self._send_soon(TailCall(number), 0)
+        return future
+
+    def status(self) -> asyncio.Future[StatusResult | Refusal]:
+        """Ask for the node's state."""
+        number, future = self._begin()
+        self._send_soon(StatusCall(number), 0)
+        return future
+
+    def close(self) -> None:
+        """Close the connection; what is open ends with `ConnectionError`."""
+        self.finish()
+
+    def _begin(self) -> tuple[int, asyncio.Future[Any]]:
+        self._next += 1
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        if self.open:
+            self._open[self._next] = future
+        else:
+            _fail(future, self._lost())
+        return self._next, future
+
+    def _lost(self) -> ConnectionError:
+        return ConnectionError(f"connection to {self.peer_name} lost: {self.reason or 'closed by the node'}")
+
+    def _send_soon(self, call: AnyCall, size: int) -> None:
+        if not self._outgoing:
+            asyncio.get_running_loop().call_soon(self._send_calls)
+        elif self._outgoing_bytes + size > _GROUP_BYTES:
+            self._send_calls()
+            asyncio.get_running_loop().call_soon(self._send_calls)
+        self._outgoing.append(call)
+        self._outgoing_bytes += size
+
+    def _send_calls(self) -> None:
+        calls, self._outgoing = self._outgoing, []
+        self._outgoing_bytes = 0
+        if calls and self.open and not self.send(CALLS.encode(self._clock.tick(), calls)):
+            self.refuse("too much is waiting to be sent")
+
+    # -- Connection --------------------------------------------------------------------------------------------------
+
+    def hello_received(self, hello: Hello) -> None:
+        """The node has answered."""
+        if hello.role is not Role.NODE or hello.cluster != self._mine.cluster:
+            raise FrameError("what listens there is no node of this cluster")
+        if not self._ready.done():
+            self._ready.set_result(hello)
+
+    def frames_received(self, payloads: list[bytes]) -> None:
+        """Results: resolve their futures."""
+        for payload in payloads:
+            stamp, results = RESULTS.decode(payload)
+            try:
+                self._clock.merge(stamp)
+            except ValueError as error:
+                raise FrameError(str(error)) from None
+            for result in results:
+                future = self._open.pop(result.id, None)
+                if future is not None and not future.done():
+                    future.set_result(result)
+
+    def closed(self) -> None:
+        """End what is open."""
+        error = self._lost()
+        _fail(self._ready, error)
+        waiting, self._open = self._open, {}
+        for future in waiting.values():
+            _fail(future, error)
+
+
+def _fail(future: asyncio.Future[Any], error: Exception) -> None:
+    if not future.done():
+        future.set_exception(error)
+        future.exception()  # nobody need look at it

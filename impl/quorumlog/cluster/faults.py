@@ -1,0 +1,175 @@
+"""What goes wrong in a run of real processes, and when: a plan drawn from the seed, and what carries it out.
+
+The plan is the simulator's (`quorumlog.faults`), limited to what can be done to a process: ``kill``
+(SIGKILL, started again at the end), ``pause`` (SIGSTOP), and cut links: ``partition`` (both directions), ``mute``
+(nobody hears the node) and ``deafen`` (it hears nobody). Times are real, so the same seed gives the same plan and not
+the same run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+from collections.abc import Sequence
+from typing import Any
+
+from loghistory.schema import Kind
+from quorumlog.cluster.supervisor import Cluster, ClusterError, Pair
+from quorumlog.cluster.workload import Register
+from quorumlog.durations import MILLISECOND, SECOND
+from quorumlog.faults import Fault, Plan, Target
+
+CHOICES: dict[str, tuple[tuple[str, str], ...]] = {
+    "kill": (("kill", "any"), ("kill", "leader")),
+    "kill-leader": (("kill", "leader"),),
+    "stop": (("pause", "leader"), ("pause", "any")),
+    "cut": (("partition", "leader"), ("mute", "leader"), ("deafen", "leader"), ("partition", "any")),
+}
+"""What may be asked for, and which faults on which nodes that means, in turn."""
+
+_FIRST = 1.0
+_EVERY = 2.5
+_ANSWER_SECONDS = 0.3
+
+
+def draw_plan(seed: int, kinds: Sequence[str], nodes: int, duration: float) -> Plan:
+    """Draw a plan for ``duration`` seconds of load: each kind in turn, in a drawn order, at drawn times.
+
+    A fault lasts between a third of the gap to the next one and a little more than all of it, so that some overlap.
+    """
+    draw = random.Random(f"{seed} faults")
+    if not kinds or duration <= _FIRST:
+        return ()
+    order = list(kinds)
+    draw.shuffle(order)
+    turns = {kind: draw.randrange(len(CHOICES[kind])) for kind in order}
+    count = max(len(order), round((duration - _FIRST) / _EVERY))
+    gap = (duration - _FIRST) / count
+    plan = []
+    for number in range(count):
+        kind = order[number % len(order)]
+        name, who = CHOICES[kind][turns[kind] % len(CHOICES[kind])]
+        turns[kind] += 1
+        target: Target = draw.randrange(nodes) if who == "any" else who
+        at = _FIRST + gap * (number + 0.4 * draw.random())
+        lasting = gap * (0.33 + 0.77 * draw.random())
+        plan.append(Fault(_milliseconds(at), name, (target,), _milliseconds(lasting)))
+    return tuple(plan)
+
+
+def _milliseconds(seconds: float) -> int:
+    return round(seconds * 1000) * MILLISECOND
+
+
+class Injector:
+    """Carries a plan out on a cluster and records it. Faults that overlap on a node end one by one."""
+
+    def __init__(self, cluster: Cluster, register: Register, plan: Plan) -> None:
+        self._cluster = cluster
+        self._register = register
+        self._plan = plan
+        self._down: dict[int, int] = dict.fromkeys(cluster.nodes, 0)
+        self._paused: dict[int, int] = dict.fromkeys(cluster.nodes, 0)
+        self._last_leader = 0
+        self.problems: list[str] = []
+
+    async def run(self, healed: asyncio.Event) -> None:
+        """Begin and end each fault at its time; once ``healed`` is set, end all and begin no other."""
+        begun = asyncio.get_running_loop().time()
+        await asyncio.gather(*(self._one(fault, begun, healed) for fault in self._plan))
+
+    async def leader(self) -> int:
+        """The node that leads in the highest term; while there is none, the last one."""
+        found = (-1, self._last_leader)
+        for node, answer in enumerate(await self.states()):
+            if answer is not None and answer.role == "leader":
+                found = max(found, (answer.term, node))
+        self._last_leader = found[1]
+        return self._last_leader
+
+    async def states(self) -> list[Any]:
+        """The state of each node, None where it does not answer."""
+        return await asyncio.gather(*map(self._state, self._cluster.nodes))
+
+    async def _state(self, node: int) -> Any:  # noqa: ANN401
+        async def ask() -> Any:  # noqa: ANN401
+            client = await self._cluster.client(node)
+            try:
+                return await client.status()
+            finally:
+                client.close()
+
+        if not self._cluster.running(node):
+            return None
+        try:
+            async with asyncio.timeout(_ANSWER_SECONDS):
+                return await ask()
+        except (OSError, TimeoutError):
+            return None
+
+    async def _one(self, fault: Fault, begun: float, healed: asyncio.Event) -> None:
+        await _sleep(fault.at / SECOND - (asyncio.get_running_loop().time() - begun), healed)
+        if healed.is_set():
+            return
+        target = fault.nodes[0]
+        node = await self.leader() if isinstance(target, str) else target
+        described = {"f": fault.name, "node": node, "text": _described(fault, node)}
+        self._register.record(Kind.FAULT, described)
+        await self._begin(fault.name, node)
+        await _sleep(fault.lasting / SECOND, healed)
+        await self._end(fault.name, node)
+        self._register.record(Kind.HEAL, described)
+
+    async def _begin(self, name: str, node: int) -> None:
+        if name == "kill":
+            self._down[node] += 1
+            await self._cluster.kill(node)
+        elif name == "pause":
+            self._paused[node] += 1
+            self._cluster.pause(node)
+        else:
+            self._cluster.cut(self._pairs(name, node))
+
+    async def _end(self, name: str, node: int) -> None:
+        if name == "kill":
+            self._down[node] -= 1
+            if not self._down[node]:
+                await self.revive(node)
+        elif name == "pause":
+            self._paused[node] -= 1
+            if not self._paused[node]:
+                self._cluster.resume(node)
+        else:
+            self._cluster.mend(self._pairs(name, node))
+
+    async def revive(self, node: int) -> None:
+        """Start a node that is down and wait until it answers."""
+        if self._cluster.running(node):
+            return
+        try:
+            await self._cluster.start(node)
+            await self._cluster.wait_for(node)
+        except (ClusterError, OSError) as error:
+            if not self._down[node]:  # else it was killed again before it answered
+                self.problems.append(str(error))
+
+    def _pairs(self, name: str, node: int) -> list[Pair]:
+        others = [other for other in self._cluster.nodes if other != node]
+        away = [] if name == "deafen" else [(node, other) for other in others]
+        back = [] if name == "mute" else [(other, node) for other in others]
+        return away + back
+
+
+def _described(fault: Fault, node: int) -> str:
+    return json.dumps({**fault.to_json(), "nodes": [node]}, separators=(",", ":"))
+
+
+async def _sleep(seconds: float, healed: asyncio.Event) -> None:
+    """Sleep, but not beyond the end of all faults."""
+    if seconds > 0:
+        try:
+            async with asyncio.timeout(seconds):
+                await healed.wait()
+        except TimeoutError:
+            return

@@ -1,0 +1,56 @@
+"""What a protocol must bring to run in real processes, as one record; and where the records are found by name.
+
+The record of protocol NAME is ``quorumlog.NAME.real.REAL``. Nothing else has to be changed to add one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+import quorumlog
+from quorumlog.node.driver import Driver, Place
+from quorumlog.node.wire import Channel
+
+
+class UnknownProtocolError(LookupError):
+    """No protocol of this name runs in real processes: one line with the names that there are."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RealProtocol:
+    """How a protocol runs in real processes.
+
+    ``messages`` is what its nodes say to each other. ``timing`` holds its times in milliseconds, each with a default;
+    it refuses bad ones in ``__post_init__`` with ValueError. ``brisk`` are those that suit short runs on one machine.
+    ``drive`` makes the driver of one incarnation from what lies on the disk, and raises `StorageError` if that cannot
+    be used. ``operations`` (`loghistory.schema.Operation`) is what clients may ask besides a final read, ``faults``
+    (`quorumlog.cluster.faults.CHOICES`) what a run may do to its nodes.
+    """
+
+    name: str
+    messages: Channel[Any]
+    timing: type[msgspec.Struct]
+    brisk: Mapping[str, int]
+    drive: Callable[[Place], Driver]
+    operations: frozenset[str]
+    faults: tuple[str, ...]
+
+
+def real_protocols() -> tuple[str, ...]:
+    """The names of the protocols that run in real processes, sorted."""
+    return tuple(sorted(path.parent.name for root in quorumlog.__path__ for path in Path(root).glob("*/real.py")))
+
+
+def real_protocol(name: str) -> RealProtocol:
+    """The record of a protocol. Raises `UnknownProtocolError`."""
+    known = real_protocols()
+    if name not in known:
+        raise UnknownProtocolError(f"protocol {name!r} is unknown; there is {', '.join(known)}")
+    found: RealProtocol = import_module(f"quorumlog.{name}.real").REAL
+    return found

@@ -1,0 +1,37 @@
+"""What a node and the supervisor that started it agree on: the supervisor's stamp, its orders, the exit statuses.
+
+Orders come as one JSON object a line on the node's standard input; its end means that the supervisor is gone.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import msgspec
+
+from quorumlog.node.wire import Stamp
+
+STOPPED = 0
+"""Exit status of a node that stopped as it was asked to (SIGTERM, SIGINT, end of the supervisor)."""
+UNUSABLE = 2
+"""The configuration, the port or what lies on the disk cannot be used."""
+DISK_FAILED = 4
+"""The disk failed while the node ran (full, failing sync)."""
+FAULT = 70
+"""A fault of this program."""
+
+
+class Order(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A line from the supervisor.
+
+    ``mute``: nodes to which nothing is sent from now on, in place of the ones before (cut links).
+    """
+
+    mute: list[int]
+
+
+class Supervisor(NamedTuple):
+    """Who started this process: its number, and a hybrid clock stamp that everything here is later than."""
+
+    process: int
+    after: Stamp

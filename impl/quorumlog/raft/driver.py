@@ -1,0 +1,128 @@
+"""The Raft core in a real process: its effects mapped to what `quorumlog.node.driver` can do, its vote on the disk.
+
+Saved votes have a thread of their own. One that is asked for while another is being written waits for it, and the
+newest replaces those that wait.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from quorumlog.node.driver import Driver, Ended, Place
+from quorumlog.raft.core import RaftCore
+from quorumlog.raft.events import (
+    Accepted,
+    Append,
+    AppendRequested,
+    BarrierRequested,
+    CancelTimer,
+    Flushed,
+    LogRead,
+    Note,
+    ReadLog,
+    Received,
+    Reset,
+    Resolved,
+    SaveVote,
+    Send,
+    SetTimer,
+    Started,
+    StartFlush,
+    Timer,
+    TimerFired,
+    Trim,
+    TrimRequested,
+    Truncate,
+    VoteSaved,
+)
+from quorumlog.raft.messages import AnyMessage
+from quorumlog.raft.rules import NOBODY
+from quorumlog.storage.batch import RecordBatch
+from quorumlog.storage.vote import VoteStore
+
+
+class RaftDriver(Driver):
+    """One Raft core with its log, vote and history."""
+
+    def __init__(self, core: RaftCore, votes: VoteStore, place: Place) -> None:
+        super().__init__(core, place)
+        self._votes = votes
+        self._vote_thread = self._thread("vote")
+        self._vote_due: SaveVote | None = None
+        self._saving = False
+
+    def _effects(self) -> Mapping[type, Callable[[Any], object]]:
+        log = self.log
+        return {
+            Append: lambda effect: log.append(effect.batches),
+            Truncate: lambda effect: log.truncate(effect.offset),
+            Trim: lambda effect: self._trim(effect.offset),
+            Reset: lambda effect: self._reset(effect.start, effect.start_term),
+            StartFlush: lambda effect: self._start_flush(effect.ticket),
+            SaveVote: self._save_vote,
+            ReadLog: self._read_for_peer,
+            Send: lambda effect: self._queue_message(effect.to, effect.message),
+            SetTimer: lambda effect: self._set_timer(effect.name, effect.delay, effect.jitter),
+            CancelTimer: lambda effect: self._cancel_timer(effect.name),
+            Accepted: lambda effect: self._has_its_place(effect.request),
+            Resolved: lambda effect: self._end(effect.request, effect),
+            Note: lambda effect: self._note(effect.kind, effect.columns),
+        }
+
+    # -- events in -------------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Post the first event of the incarnation."""
+        self.post(Started())
+
+    def received(self, sender: int, messages: list[AnyMessage]) -> None:
+        """Messages of another node arrived; its clock has been merged."""
+        for message in messages:
+            self.post(Received(sender, message))
+
+    def append(self, batch: RecordBatch, expected_term: int, force_flush: bool, done: Callable[[Ended], None]) -> bool:
+        """Hand an append to the core; ``done`` is called when it has ended. False if too much is open already."""
+        request = self._open(done, batch.size_bytes)
+        if request:
+            self.post(AppendRequested(request, batch, expected_term, force_flush))
+        return bool(request)
+
+    def barrier(self, done: Callable[[Ended], None]) -> bool:
+        """Ask for the linearizable end of the log. False if too much is open already."""
+        request = self._open(done)
+        if request:
+            self.post(BarrierRequested(request))
+        return bool(request)
+
+    def give_up(self, offset: int) -> None:
+        """Let the core trim: whole batches before ``offset``, committed ones only."""
+        self.post(TrimRequested(offset))
+
+    def _flushed(self, ticket: int) -> None:
+        self.post(Flushed(ticket))
+
+    def _fired(self, timer: str) -> None:
+        self.post(TimerFired(Timer(timer)))
+
+    # -- effects ---------------------------------------------------------------------------------------------------
+
+    def _read_for_peer(self, effect: ReadLog) -> None:
+        self._inbox.append(LogRead(effect.ticket, self._read_log(effect.start, effect.max_bytes)))
+
+    def _save_vote(self, effect: SaveVote) -> None:
+        self._vote_due = effect  # an older one that still waits is of no interest any more
+        self._next_vote()
+
+    def _next_vote(self) -> None:
+        if self._saving or self._vote_due is None or self._dead:
+            return
+        self._saving = True
+        due, self._vote_due = self._vote_due, None
+        voted_for = None if due.voted_for == NOBODY else due.voted_for
+        self._in_thread(self._vote_thread, lambda: self._vote_ended(due.ticket), self._votes.save, due.term, voted_for)
+
+    def _vote_ended(self, ticket: int) -> None:
+        self._saving = False
+        self.post(VoteSaved(ticket))
+        self._next_vote()

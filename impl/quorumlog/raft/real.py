@@ -1,0 +1,85 @@
+"""Raft in real processes: the record that `quorumlog.node` and `quorumlog.cluster` find it by."""
+
+from __future__ import annotations
+
+import msgspec
+
+from loghistory.schema import Operation
+from quorumlog.node.driver import Place
+from quorumlog.node.protocol import RealProtocol
+from quorumlog.quorum import Voters
+from quorumlog.raft.core import RaftCore
+from quorumlog.raft.driver import RaftDriver
+from quorumlog.raft.index import LogIndex
+from quorumlog.raft.rules import NOBODY, REFERENCE, Rules
+from quorumlog.raft.state import MILLISECOND, Configuration, Restored
+from quorumlog.raft.wire import MESSAGES
+from quorumlog.storage.sealed import FileDamaged
+from quorumlog.storage.vote import VoteStore
+
+
+class Timing(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Raft's times in milliseconds; see `quorumlog.raft.state.Configuration`."""
+
+    election_timeout: int = 1500
+    election_jitter: int = 1500
+    heartbeat_interval: int = 150
+    flush_delay: int = 100
+
+    def __post_init__(self) -> None:
+        """Refuse what no group could live with."""
+        if min(self.election_timeout, self.heartbeat_interval, self.flush_delay) <= 0 or self.election_jitter < 0:
+            raise ValueError("times are positive numbers of milliseconds")
+        if self.election_timeout <= self.heartbeat_interval:
+            raise ValueError("election_timeout must be larger than heartbeat_interval")
+
+
+def real(rules: Rules = REFERENCE) -> RealProtocol:
+    """Raft under these rules in real processes."""
+
+    def drive(place: Place) -> RaftDriver:
+        return _drive(place, rules)
+
+    return RealProtocol(
+        name="raft",
+        messages=MESSAGES,
+        timing=Timing,
+        brisk={"election_timeout": 400, "election_jitter": 400, "heartbeat_interval": 60},
+        drive=drive,
+        operations=frozenset({Operation.APPEND, Operation.READ, Operation.READ_COMMITTED, Operation.TAIL}),
+        faults=("kill", "kill-leader", "stop", "cut"),
+    )
+
+
+def _drive(place: Place, rules: Rules) -> RaftDriver:
+    """The driver of one incarnation. Raises `FileDamaged` if the vote is damaged or was lost."""
+    log, timing = place.log, place.timing
+    assert isinstance(timing, Timing)
+    votes = VoteStore(place.disk)
+    if not place.disk.exists("vote"):
+        if log.dirty >= 0:
+            raise FileDamaged(
+                "vote: it is missing beside a log that has entries; restore it, or remove the node's data and let it "
+                "recover from the others"
+            )
+        votes.save(0, None)  # from here on a missing vote is a lost vote
+    term, voted_for = votes.load()
+    index = LogIndex.of(
+        ((batch.base_offset, batch.last_offset, batch.term) for batch in log.headers()),
+        log.start_offset,
+        log.term(log.start_offset - 1),
+    )
+    configuration = Configuration(
+        place.node,
+        Voters(place.nodes),
+        election_timeout=timing.election_timeout * MILLISECOND,
+        election_jitter=timing.election_jitter * MILLISECOND,
+        heartbeat_interval=timing.heartbeat_interval * MILLISECOND,
+        flush_delay=timing.flush_delay * MILLISECOND,
+        write_caching=place.write_caching,
+    )
+    core = RaftCore(configuration, Restored(term, NOBODY if voted_for is None else voted_for, index), rules)
+    return RaftDriver(core, votes, place)
+
+
+REAL = real()
