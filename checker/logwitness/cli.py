@@ -24,7 +24,7 @@ class Commands(click.Group):
     """Our own sub-commands and those that installed parts add, each loaded when it is asked for."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """All names, sorted."""
+        """The names of all sub-commands, ours and those of entry points, sorted."""
         return sorted({*super().list_commands(ctx), *metadata.entry_points(group=COMMANDS).names})
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:

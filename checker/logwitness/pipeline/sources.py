@@ -23,7 +23,7 @@ _OF_RUN = ("manifest.json", "events.")
 
 
 class File(msgspec.Struct, frozen=True):
-    """One file of a history."""
+    """One file of a history, as it was when it was listed; ``size`` is in bytes."""
 
     name: str
     """Relative to `Source.run`; empty if that is the file itself."""
@@ -48,7 +48,7 @@ class Source(msgspec.Struct, frozen=True):
 
     @property
     def size(self) -> int:
-        """Bytes in all."""
+        """Bytes of all files together, as they were listed."""
         return sum(file.size for file in self.files)
 
     @property

@@ -105,7 +105,7 @@ def _losses(store: Store) -> list[dict[str, Any]]:
 
 
 def as_text(summary: Summary) -> str:
-    """The summary for people."""
+    """The summary for people: counts, the table of checks, the loss account, the first histories that do not hold."""
     lines = [
         f"{summary.histories:,} histories, {summary.events:,} events, {summary.quarantined:,} set aside in quarantine",
         "  " + ", ".join(f"{count:,} {verdict}" for verdict, count in summary.verdicts.items()),
