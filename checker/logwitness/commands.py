@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .directories import Left, is_pattern
+from .directories import Left
+from .exclusion import exclude
 from .limits import search_limits
 from .pyproject import SOURCE, configured
 
@@ -37,13 +38,6 @@ def _known_ids(ctx: click.Context, parameter: click.Parameter, names: tuple[str,
         if name not in known:
             raise click.BadParameter(f"no check is called {name!r}; `logwitness checks` lists them")
     return names
-
-
-def _patterns(ctx: click.Context, parameter: click.Parameter, patterns: tuple[str, ...]) -> tuple[str, ...]:
-    for pattern in patterns:
-        if not is_pattern(pattern):
-            raise click.BadParameter(f"{pattern!r} is no pattern: give a name or a path, where * and ? match any text")
-    return patterns
 
 
 class _Named(click.Path):
@@ -93,13 +87,7 @@ class _Asked:
     callback=_known_ids,
     help="Exit with 3 if this check had nothing to judge (repeatable).",
 )
-@click.option(
-    "--exclude",
-    multiple=True,
-    metavar="PATTERN",
-    callback=_patterns,
-    help="Leave out what matches in directories, such as 'mutant-*' or 'old/*.edn' (repeatable).",
-)
+@exclude
 @click.option("--lenient/--no-lenient", help="Set bad lines aside in a quarantine file and judge the rest.")
 @click.option("--format", "format_", type=click.Choice(FORMATS), help="Format of the files; default: by their content.")
 @click.option("--model", type=click.Choice(MODELS), help="What the histories record; default: by their operations.")

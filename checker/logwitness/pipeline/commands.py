@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from ..exclusion import exclude as exclude_option
 from ..limits import search_limits
 
 _MASTER = click.option(
@@ -26,6 +27,7 @@ _MASTER = click.option(
     metavar="SECONDS",
     help="With --follow: stop when nothing has arrived for this long.",
 )
+@exclude_option
 @click.option("--verify", is_flag=True, help="Compare digests even where size and time of a history are unchanged.")
 @click.option(
     "--large",
@@ -46,6 +48,7 @@ def audit(
     follow: bool,
     stop_after: int | None,
     idle: float | None,
+    exclude: tuple[str, ...],
     verify: bool,
     large: int,
     as_json: bool,
@@ -83,9 +86,11 @@ def audit(
         check_spark("audit")
         session = spark_session("logwitness audit", master)
         if follow:
-            summary = audit_on(source, out, session, limits, stop_after=stop_after, idle=idle, large=large)
+            summary = audit_on(
+                source, out, session, limits, exclude=exclude, stop_after=stop_after, idle=idle, large=large
+            )
         else:
-            summary = audit_once(source, out, session, limits, verify=verify, large=large)
+            summary = audit_once(source, out, session, limits, exclude=exclude, verify=verify, large=large)
     except (SparkProblem, HistoryError) as problem:
         raise click.ClickException(printable(str(problem))) from None
     except Exception as problem:
