@@ -1,6 +1,6 @@
 """``python -m logwitness`` is the command ``logwitness``."""
 
-from .cli import main
+from .start import main
 
 if __name__ == "__main__":
-    main(prog_name="logwitness")
+    main()

@@ -1,9 +1,10 @@
 """``logwitness validate``: everything that can be said about a set of rules, in one table.
 
 The stages are whatever is installed under the entry point group ``logwitness.validators``, each a function
-``(rules file or None, seeds, say) -> iterator of results``, so that nothing is imported here that the checker must stay
-independent of. A result is a dictionary: ``stage``, ``item``, ``verdict`` (holds, violated, undecided), ``sentence``,
-``again`` (the commands that show it again) and ``shows`` (text that belongs to it, such as a counterexample).
+``(rules file or None, seeds, say, protocol) -> iterator of results``, so that nothing is imported here that the checker
+must stay independent of. A result is a dictionary: ``stage``, ``item``, ``verdict`` (holds, violated, undecided),
+``sentence``, ``again`` (the commands that show it again) and ``shows`` (text that belongs to it, such as a
+counterexample).
 """
 
 from __future__ import annotations
@@ -22,12 +23,12 @@ from .engine.run import HOLDS, UNDECIDED, VIOLATED
 from .extras import not_installed
 
 STAGES = "logwitness.validators"
-RULES = "logwitness.rules"
+RUNS = "logwitness.runs"
 DEFAULT_SEEDS = 210
 """Some thirty runs under each of the simulator's settings: a minute or so on two cores."""
 
 Result = dict[str, Any]
-Stage = Callable[[Path | None, int, Callable[[str], None]], Iterator[Result]]
+Stage = Callable[[Path | None, int, Callable[[str], None], str], Iterator[Result]]
 
 _ORDER = ("simulation", "traces", "proofs")
 
@@ -54,10 +55,13 @@ def _known_stages(ctx: click.Context, parameter: click.Parameter, names: tuple[s
     show_default=True,
     help="Runs to simulate.",
 )
+@click.option("--protocol", metavar="NAME", help="The protocol; default: that of the rules.")
 @click.option("--only", multiple=True, metavar="STAGE", callback=_known_stages, help="Only this stage (repeatable).")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object, for machines.")
 @click.pass_context
-def validate_command(ctx: click.Context, rules: Path | None, seeds: int, only: tuple[str, ...], as_json: bool) -> None:
+def validate_command(
+    ctx: click.Context, rules: Path | None, seeds: int, protocol: str | None, only: tuple[str, ...], as_json: bool
+) -> None:
     """Find out what a changed rule breaks: by simulation, by traces against the specification, by proof.
 
     \b
@@ -71,7 +75,7 @@ def validate_command(ctx: click.Context, rules: Path | None, seeds: int, only: t
 
     Exit status: 0 everything holds; 1 something is violated; 2 the file gives no rules; 3 something is undecided.
     """
-    _check(rules)
+    meant = _protocol(protocol, rules)
     began = time.monotonic()
     results: list[Result] = []
     stages = [name for name in _stages() if not only or name in only]
@@ -80,7 +84,7 @@ def validate_command(ctx: click.Context, rules: Path | None, seeds: int, only: t
     for name in stages:
         with _Line(enabled=not as_json) as say:
             started = time.monotonic()
-            found = list(_run(name, rules, seeds, say))
+            found = list(_run(name, rules, seeds, say, meant))
             took = time.monotonic() - started
         for result in found:
             result["seconds"] = round(took, 1)
@@ -100,27 +104,27 @@ def validate_command(ctx: click.Context, rules: Path | None, seeds: int, only: t
     ctx.exit(status)
 
 
-def _check(rules: Path | None) -> None:
-    """Refuse a rules file that no stage could use."""
-    if rules is None:
-        return
-    for point in metadata.entry_points(group=RULES, name="load"):
+def _protocol(name: str | None, rules: Path | None) -> str:
+    """The name of the protocol that is validated. Refuses a rules file that no stage could use."""
+    for point in metadata.entry_points(group=RUNS, name="protocol"):
         try:
-            point.load()(rules)
+            meant: str = point.load()(name, rules=rules)
         except ValueError as problem:
             raise click.ClickException(str(problem)) from None
         except ImportError as problem:
-            raise click.ClickException(f"{rules}: the rules cannot be loaded: {problem}") from None
-        return
-    raise click.ClickException(f"{rules}: no implementation is installed whose rules it could change")
+            raise click.ClickException(f"the implementation cannot be loaded: {problem}") from None
+        return meant
+    if name is None:
+        raise click.ClickException("no implementation is installed; install one, or name a protocol with --protocol")
+    return name
 
 
-def _run(name: str, rules: Path | None, seeds: int, say: Callable[[str], None]) -> Iterator[Result]:
+def _run(name: str, rules: Path | None, seeds: int, say: Callable[[str], None], protocol: str) -> Iterator[Result]:
     """The results of a stage; one that cannot run, or breaks down, is undecided and says why."""
     try:
         point = next(iter(metadata.entry_points(group=STAGES, name=name)))
         stage: Stage = point.load()
-        yield from stage(rules, seeds, lambda text: say(f"{name}: {text}"))
+        yield from stage(rules, seeds, lambda text: say(f"{name}: {text}"), protocol)
     except ImportError as problem:
         yield _undecided(name, "stage", f"not available: {not_installed(problem)}")
     except Exception as problem:  # the other stages have answers all the same

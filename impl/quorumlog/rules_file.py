@@ -1,11 +1,12 @@
-"""A developer's own rules: a Python file that defines some of the functions of ``quorumlog.raft.rules`` anew.
+"""A developer's own rules: a Python file that defines some of a protocol's rules anew.
 
     # my_rules.py
     def may_commit(candidate, commit, candidate_term, current_term):
         return candidate > commit
 
 Every function whose name does not begin with ``_`` takes the place of the rule of that name; or the name ``RULES`` is
-bound to a whole bundle. The file is run as it is: it is trusted like any program of the developer's own.
+bound to a whole bundle. Which protocol's rules they are is told by the caller, or by the bundle or the names. The file
+is run as it is: it is trusted like any program of the developer's own.
 """
 
 from __future__ import annotations
@@ -13,17 +14,14 @@ from __future__ import annotations
 import importlib.util
 import inspect
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
 from difflib import get_close_matches
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from quorumlog.raft.core import RaftCore
-from quorumlog.raft.rules import REFERENCE, Rules
-from quorumlog.raft.state import Configuration, Restored
-from quorumlog.simulation.raft_node import CoreFactory
+from quorumlog.protocol import Protocol, ProtocolError, every, one_of
 
 _MODULE = "logwitness_rules_file"
 _LINE_LIMIT = 300
@@ -33,18 +31,21 @@ class RulesFileError(ValueError):
     """The file gives no rules: ``str()`` is one line naming the file, the place and the remedy."""
 
 
-def load_rules(path: str | Path) -> Rules:
-    """Return the reference with the rules of a file in their places.
+def load_rules(path: str | Path, protocol: str | None = None) -> Any:  # noqa: ANN401
+    """Return the reference's bundle with the rules of a file in their places; see `read_rules`."""
+    return read_rules(path, protocol)[1]
+
+
+def read_rules(path: str | Path, protocol: str | None = None) -> tuple[Protocol, Any]:
+    """Return a protocol and its rules with those of a file in their places; ``protocol`` is its name, if that is known.
 
     Raises RulesFileError if the file cannot be run, names a rule that does not exist, takes other arguments than the
-    rule does, or defines none.
+    rule does, or defines none; ProtocolError if the protocol is unknown.
     """
     path = Path(path)
+    asked = every(protocol)
     module = _run(path)
     bundle = getattr(module, "RULES", None)
-    if bundle is not None and not isinstance(bundle, Rules):
-        raise RulesFileError(f"{path}: RULES is {_article(bundle)}; make it dataclasses.replace(REFERENCE, ...)")
-    base: Rules = REFERENCE if bundle is None else bundle
     found = {
         name: value
         for name, value in vars(module).items()
@@ -54,30 +55,46 @@ def load_rules(path: str | Path) -> Rules:
         and getattr(value, "__module__", None) == module.__name__
         and getattr(value, "__name__", name) in (name, "<lambda>")
     }
-    reference: dict[str, Any] = {field.name: field.default for field in fields(Rules)}
+    of = _protocol_of(path, asked, bundle, found)
+    if bundle is not None and type(bundle) is not type(of.rules):
+        raise RulesFileError(f"{path}: RULES is {_article(bundle)}; make it dataclasses.replace(REFERENCE, ...)")
+    reference = _functions(of)
     for name, function in found.items():
         if name not in reference:
             near = get_close_matches(name, reference, 1)
-            meant = f"is {near[0]} meant?" if near else "the rules are the fields of quorumlog.raft.rules.Rules;"
+            where = f"{type(of.rules).__module__}.{type(of.rules).__name__}"
+            meant = f"is {near[0]} meant?" if near else f"the rules are the fields of {where};"
             raise RulesFileError(
                 f"{path}:{_line(function)}: {name} is not a rule; {meant} A helper's name begins with _"
             )
-    rules = replace(base, **found)
-    for name in rules.changed():
-        _check_arguments(path, name, getattr(rules, name), reference[name])
     if bundle is None and not found:
-        raise RulesFileError(f"{path}: defines no rule; define a function named like one, such as may_commit, or RULES")
-    return rules
+        example = next(iter(reference))
+        raise RulesFileError(f"{path}: defines no rule; define a function named like one, such as {example}, or RULES")
+    rules = replace(of.rules if bundle is None else bundle, **found)
+    for name, rule in reference.items():
+        if getattr(rules, name) is not rule:
+            _check_arguments(path, name, getattr(rules, name), rule)
+    return of, rules
 
 
-def core_of(path: str | Path) -> CoreFactory:
-    """Return a factory of cores that run the rules of a file. Raises RulesFileError."""
-    rules = load_rules(path)
+def _protocol_of(path: Path, asked: tuple[Protocol, ...], bundle: object, found: Mapping[str, object]) -> Protocol:
+    """The protocol that a bundle's type tells, or the names of rules; the only one there is needs no telling."""
+    if len(asked) == 1:
+        return asked[0]
+    if bundle is not None:
+        fitting = [each for each in asked if type(bundle) is type(each.rules)]
+    else:
+        fitting = [each for each in asked if found and found.keys() <= _functions(each).keys()]
+    try:
+        return one_of(tuple(fitting) or asked)
+    except ProtocolError as error:
+        raise RulesFileError(f"{path}: {error}") from None
 
-    def make(configuration: Configuration, restored: Restored) -> RaftCore:
-        return RaftCore(configuration, restored, rules)
 
-    return make
+def _functions(protocol: Protocol) -> Mapping[str, Callable[..., Any]]:
+    """The reference's rules by name."""
+    defaults: dict[str, Any] = {field.name: field.default for field in fields(protocol.rules)}
+    return defaults
 
 
 def _run(path: Path) -> ModuleType:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ import click
 import yaml
 
 from logspec.errors import SpecError, missing
+from logspec.naming import Names, misnamed
 from logspec.places import spec_directory
 
 CELLS = ("section", "tla", "proof", "checks", "mutants")
@@ -55,11 +56,14 @@ class Lack:
 
 @dataclass(frozen=True)
 class Catalogue:
-    """All rows, what the documents are, and which mutants are not everywhere."""
+    """All rows, what the documents are, which mutants are not everywhere, and by row which checks are named after
+    anomalies.
+    """
 
     documents: Mapping[str, str]
     rows: tuple[Row, ...]
     not_everywhere: tuple[Lack, ...] = ()
+    anomalies: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def named(self, cell: str) -> set[str]:
         """Everything that any row names in one column."""
@@ -80,7 +84,10 @@ def read_catalogue(path: Path | None = None) -> Catalogue:
     if twice:
         raise SpecError(f"{path}: {sorted(twice)[0]} is there twice; an id names one row")
     lacks = tuple(_lack(path, raw) for raw in found.get("not_everywhere") or ())
-    return Catalogue(found.get("documents") or {}, rows, lacks)
+    anomalies = found.get("anomalies") or {}
+    if not isinstance(anomalies, dict) or not all(isinstance(checks, list) for checks in anomalies.values()):
+        raise SpecError(f"{path}: anomalies: lists of checks, each by the id of its row")
+    return Catalogue(found.get("documents") or {}, rows, lacks, {row: tuple(anomalies[row]) for row in anomalies})
 
 
 def _lack(path: Path, raw: Any) -> Lack:  # noqa: ANN401
@@ -113,19 +120,24 @@ def _cell(path: Path, raw: Mapping[str, Any], cell: str) -> Cell:
 
 @dataclass(frozen=True)
 class Known:
-    """What there is to refer to: checks and mutants of other packages, by id."""
+    """What there is to refer to in other packages: ids of checks, and by id of a mutant those that must notice it."""
 
     checks: Collection[str]
-    run_mutants: Collection[str]
+    run_mutants: Mapping[str, Collection[str]]
 
 
 def problems(catalogue: Catalogue, known: Known) -> Iterator[str]:
-    """Yield a sentence for each name that leads nowhere, and for each thing that no row names."""
+    """Yield a sentence for each name that leads nowhere or is not the row's, and for each thing that no row names."""
     models = _models()
     operators = {name for model in models.values() for name in _promises(model)}
     places = {"model": _tlc_mutants(models), "core": known.run_mutants, "proof": _twins()}
     mutants = {mutant for names in places.values() for mutant in names}
     yield from _misplaced(catalogue, places)
+    broken = [(name, models[name]["breaks"]) for name in sorted(places["model"])]
+    broken += [(name, check) for name, checks in known.run_mutants.items() for check in checks]
+    broken += [(twin.name, twin.goal) for proof in _proofs().values() for twin in proof.twins]
+    cells = {row.id: {cell: row.cells[cell].entries for cell in CELLS} for row in catalogue.rows}
+    yield from misnamed(cells, catalogue.anomalies, Names(operators, known.checks, broken))
     for row in catalogue.rows:
         for entry in row.cells["section"].entries:
             if entry.split(": ")[0] not in catalogue.documents or ": " not in entry:
@@ -230,7 +242,10 @@ def render(catalogue: Catalogue) -> str:
         "- Proof: goals of `logwitness spec prove`.",
         "- Check: ids of `logwitness checks`, judged on recorded runs.",
         "- Mutants: faults that break it. t: a model that TLC must refute; p: a twin that a proof must refute. Unless",
-        "  it is listed at the end, it is a core as well whose runs the checker must reject (`quorumlog.mutants`).",
+        "  it is listed at the end, it is a core as well whose runs the checker must reject (`raft/mutants.py`).",
+        "",
+        "An invariant has one name, which the operator has in CamelCase and the goal and the check as it is. Others in",
+        "its cells are those of other rows, which watch over it too; goals of `rules` are promises of single rules.",
         "",
         "Documents: " + "; ".join(f"*{name}*: {what}" for name, what in catalogue.documents.items()) + ".",
     ]
@@ -253,6 +268,10 @@ def render(catalogue: Catalogue) -> str:
                 cells.append("<br>".join(_shown(column, entry, models, twins) for entry in cell.entries) or "-")
             lines.append("| " + " | ".join(cells) + " |")
         lines += ["", "Empty cells:", "", *empty]
+    if catalogue.anomalies:
+        lines += ["", "## Checks that are named after anomalies", ""]
+    for row_id, checks in catalogue.anomalies.items():
+        lines.append(f"- {', '.join(f'`{check}`' for check in checks)}: {row_id}.")
     if catalogue.not_everywhere:
         lines += ["", "## Mutants that are not everywhere", ""]
     for lack in catalogue.not_everywhere:

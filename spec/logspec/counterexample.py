@@ -287,7 +287,7 @@ def _nodes(state: Mapping[str, Any]) -> dict[int, _Node]:
             log,
             state["flushed"][name],
             state["commit"][name],
-            min(state["mri"][name], state["ub"][name]),
+            min(state["majorityReplicated"][name], state["visibilityUpperBound"][name]),
         )
     return dict(sorted(nodes.items()))
 

@@ -22,6 +22,8 @@ Say = Callable[[str], None]
 Result = dict[str, Any]
 """stage, item, verdict (holds, violated, undecided), sentence, again (commands), shows (text; may be empty)."""
 
+PROTOCOL = "raft"
+"""The protocol that is specified."""
 RUNS_PER_TRACE = 5
 """One in so many simulated runs is followed in the specification: that takes so much longer."""
 LEAST_TRACES = 7
@@ -31,11 +33,14 @@ SHOWN = 3
 """So many rejected traces are shown with their event."""
 
 
-def traces(rules: Path | None, seeds: int, say: Say) -> Iterator[Result]:
+def traces(rules: Path | None, seeds: int, say: Say, protocol: str = PROTOCOL) -> Iterator[Result]:
     """Simulate a few runs and follow them in the specification; yield one result a rejected run, or one that all hold.
 
     A run that the rules break off has no trace; the simulation says so.
     """
+    if protocol != PROTOCOL:
+        yield _result("traces", "stage", "undecided", f"there is no specification of {protocol} to follow")
+        return
     record = _installed("logwitness.runs", "simulate")
     if record is None:
         yield _result("traces", "stage", "undecided", "nothing is installed that makes runs (logwitness.runs)")
@@ -53,7 +58,7 @@ def traces(rules: Path | None, seeds: int, say: Say) -> Iterator[Result]:
             say(f"{seed} of {number} runs recorded")
             run = Path(directory) / f"seed-{seed}"
             try:
-                made[run.name] = list(record(rules, seed, run))
+                made[run.name] = list(record(rules, seed, run, protocol))
             except RuntimeError as problem:
                 yield _result("traces", run.name, "undecided", str(problem))
                 continue
@@ -88,8 +93,11 @@ def _rejected(followed: Followed, made: list[str]) -> Result:
     return _result("traces", followed.trace.name, "violated", sentence, again)
 
 
-def proofs(rules: Path | None, seeds: int, say: Say) -> Iterator[Result]:
+def proofs(rules: Path | None, seeds: int, say: Say, protocol: str = PROTOCOL) -> Iterator[Result]:
     """Prove what is claimed of the rules; yield one result a claim. ``seeds`` is not used: a proof is of all runs."""
+    if protocol != PROTOCOL:
+        yield _result("proofs", "stage", "undecided", f"there are no proofs about {protocol}")
+        return
     try:
         from logspec.proofs import ProofResult, prove
         from logspec.proofs.rules import RulesError, installed_rules, load_rules

@@ -89,8 +89,8 @@ Small ==
     /\ powerLosses <= MaxPowerLosses
 
 -------------------------------------------------------------------------------------------
-FlushedIsDirty == flushed <= Len(log)
-FlushedIsDurable == flushed <= durable
+FlushedWithinDirty == flushed <= Len(log)
+FlushedDurable == flushed <= durable
 
 (* Every step is one of FlushedLog, or none, as far as the log and its flushed offset go.                    *)
 FlushIsOneStep ==

@@ -33,9 +33,9 @@ VARIABLES
     flushed,                       \* how much of it is durable
     commit,                        \* commit index
     (* visibility *)
-    mri,                           \* majority replicated index
-    ub,                            \* visibility upper bound; visible is the smaller of the two
-    lq,                            \* last own append that required a flush
+    majorityReplicated,            \* majority replicated index, MRI
+    visibilityUpperBound,          \* UB; visible is the smaller of it and MRI
+    lastQuorumWrite,               \* LQ, last own append that required a flush
     (* what may be heard *)
     asked,                         \* requests for votes
     sent,                          \* what the leader of each term may have sent
@@ -49,14 +49,16 @@ VARIABLES
 
 electionVars == <<term, vote, saved, role, votes, asked>>
 logVars == <<log, flushed>>
-visibilityVars == <<mri, ub, lq>>
+visibleVars == <<majorityReplicated, visibilityUpperBound>>
+visibilityVars == <<visibleVars, lastQuorumWrite>>
 followVars == <<sent, replies, committed, shown, answered>>
 faultVars == <<waiting, crashes, powerLosses>>
 vars == <<electionVars, logVars, commit, visibilityVars, followVars, faultVars>>
 
 Voters == Simple(Node)             \* no change of membership here
 Others(n) == Node \ {n}
-Visible(n) == Min(mri[n], ub[n])
+Visible(n) == Min(majorityReplicated[n], visibilityUpperBound[n])
+VisibleNext(n) == Min(majorityReplicated'[n], visibilityUpperBound'[n])
 
 -------------------------------------------------------------------------------------------
 (* What may be heard, and what follows for callers                                                           *)
@@ -69,7 +71,7 @@ RequestsFollow ==
     LET leaders == {n \in Node : role'[n] = "leader"}
         led == {term'[n] : n \in leaders}
         now(t) == LET n == CHOOSE n \in leaders : term'[n] = t
-                  IN  [log |-> log'[n], commit |-> commit'[n], visible |-> Min(mri'[n], ub'[n])]
+                  IN  [log |-> log'[n], commit |-> commit'[n], visible |-> VisibleNext(n)]
     IN  sent' = [t \in {u \in DOMAIN sent \union led : u >= OldestTerm} |-> IF t \in led THEN now(t) ELSE sent[t]]
 
 (* A follower answers with its dirty and flushed offset and the end of what is proved equal (raft-recovery,   *)
@@ -95,7 +97,7 @@ CommittedFollows ==
 
 (* What readers were shown; a reader keeps what it has read.                                                 *)
 ShownFollows ==
-    LET visible(n) == Min(Min(mri'[n], ub'[n]), Len(log'[n]))
+    LET visible(n) == Min(VisibleNext(n), Len(log'[n]))
         news == {n \in Node : visible(n) > Len(shown)}
         n == CHOOSE n \in news : TRUE
     IN  shown' = IF news = {} THEN shown ELSE
@@ -109,7 +111,7 @@ Outcome(w, currentTerm, ownLog, ownCommit, ownMajority) ==
 
 AnswersFollow ==
     LET open(n) == {w \in waiting'[n] : \A a \in answered : a.index # w.index \/ a.term # w.term}
-        outcome(n, w) == Outcome(w, term'[n], log'[n], commit'[n], mri'[n])
+        outcome(n, w) == Outcome(w, term'[n], log'[n], commit'[n], majorityReplicated'[n])
     IN  answered' = answered \union UNION {
             {[index |-> w.index, term |-> w.term, outcome |-> outcome(n, w)] :
                 w \in {v \in open(n) : outcome(n, v) # Pending}} : n \in Node}
@@ -136,7 +138,7 @@ UpdateTerm(n, t) ==
     /\ Follow
 
 (* Pre-vote: a majority says that it would vote. Nobody's term moves. The answers are gathered at one moment;  *)
-(* no promise but TermsAreStable depends on it.                                                               *)
+(* no promise but TermNeedsCandidate depends on it.                                                               *)
 PreVoteGranted(n) ==
     IsQuorum(Voters, {v \in Node :
         /\ term[v] <= term[n]
@@ -192,8 +194,8 @@ BecomeLeader(n) ==
     /\ VoteResult(Voters, [v \in votes[n] |-> TRUE]) = VoteWon
     /\ role' = [role EXCEPT ![n] = "leader"]
     /\ votes' = [votes EXCEPT ![n] = {}]
-    /\ lq' = [lq EXCEPT ![n] = flushed[n]]
-    /\ UNCHANGED <<term, vote, saved, asked, logVars, commit, mri, ub, faultVars>>
+    /\ lastQuorumWrite' = [lastQuorumWrite EXCEPT ![n] = flushed[n]]
+    /\ UNCHANGED <<term, vote, saved, asked, logVars, commit, visibleVars, faultVars>>
     /\ Follow
 
 -------------------------------------------------------------------------------------------
@@ -203,11 +205,11 @@ BecomeLeader(n) ==
 (* holds back the visibility of what comes after it until it is committed.                                    *)
 LeaderAppend(n, entry) ==
     LET end == Len(log[n]) + 1
-        last == IF FlushRequired(entry.acks, WriteCaching) THEN end ELSE lq[n]
+        last == IF FlushRequired(entry.acks, WriteCaching) THEN end ELSE lastQuorumWrite[n]
     IN  /\ role[n] = "leader"
         /\ log' = [log EXCEPT ![n] = Append(@, entry)]
-        /\ lq' = [lq EXCEPT ![n] = last]
-        /\ ub' = [ub EXCEPT ![n] = VisibilityOnAppend(@, commit[n], last, end)]
+        /\ lastQuorumWrite' = [lastQuorumWrite EXCEPT ![n] = last]
+        /\ visibilityUpperBound' = [visibilityUpperBound EXCEPT ![n] = VisibilityOnAppend(@, commit[n], last, end)]
 
 (* A new leader begins with a configuration entry of its own term, flushed whatever the options say          *)
 (* (rules page, "Commit index").                                                                             *)
@@ -216,8 +218,8 @@ AppendConfiguration(n, entry) ==
     /\ LastTerm(log[n]) < term[n]
     /\ entry.term = term[n]
     /\ log' = [log EXCEPT ![n] = Append(@, entry)]
-    /\ lq' = [lq EXCEPT ![n] = Len(log[n]) + 1]
-    /\ UNCHANGED <<electionVars, flushed, commit, mri, ub, faultVars>>
+    /\ lastQuorumWrite' = [lastQuorumWrite EXCEPT ![n] = Len(log[n]) + 1]
+    /\ UNCHANGED <<electionVars, flushed, commit, visibleVars, faultVars>>
     /\ Follow
 
 (* It serves once an entry of its term is committed. acks 0 and 1 are answered at once; acks=all waits.       *)
@@ -225,7 +227,7 @@ Serve(n, entry) ==
     /\ TermAt(log[n], commit[n]) = term[n]
     /\ entry.term = term[n]
     /\ LeaderAppend(n, entry)
-    /\ UNCHANGED <<electionVars, flushed, commit, mri, crashes, powerLosses>>
+    /\ UNCHANGED <<electionVars, flushed, commit, majorityReplicated, crashes, powerLosses>>
 
 ClientAppend(n, entry) ==
     /\ Serve(n, entry)
@@ -255,23 +257,23 @@ AdvanceCommitKnowing(l, c, majority) ==
     /\ c <= CommitCandidate(Voters, DurableOn(l), flushed[l])
     /\ MayCommit(c, commit[l], TermAt(log[l], c), term[l])
     /\ commit' = [commit EXCEPT ![l] = c]
-    /\ ub' = [ub EXCEPT ![l] = VisibilityOnCommit(@, majority, c, lq[l])]
-    /\ mri' = [mri EXCEPT ![l] = MajorityOnCommit(majority, c, Len(log[l]))]
-    /\ UNCHANGED <<electionVars, logVars, lq, faultVars>>
+    /\ visibilityUpperBound' = [visibilityUpperBound EXCEPT ![l] = VisibilityOnCommit(@, majority, c, lastQuorumWrite[l])]
+    /\ majorityReplicated' = [majorityReplicated EXCEPT ![l] = MajorityOnCommit(majority, c, Len(log[l]))]
+    /\ UNCHANGED <<electionVars, logVars, lastQuorumWrite, faultVars>>
     /\ Follow
 
-AdvanceCommit(l, c) == AdvanceCommitKnowing(l, c, mri[l])
+AdvanceCommit(l, c) == AdvanceCommitKnowing(l, c, majorityReplicated[l])
 
 (* Visibility: the leader learns that a majority has more, flushed or not.                                    *)
-MostReplicated(l) == MajorityReplicated(Voters, ReplicatedOn(l), mri[l])
+MostReplicated(l) == MajorityReplicated(Voters, ReplicatedOn(l), majorityReplicated[l])
 
 LearnReplicated(l, m) ==
     /\ role[l] = "leader"
-    /\ m > mri[l]
+    /\ m > majorityReplicated[l]
     /\ m <= MostReplicated(l)
     /\ MayCountReplicated(TermAt(log[l], m), term[l])
-    /\ mri' = [mri EXCEPT ![l] = m]
-    /\ UNCHANGED <<electionVars, logVars, commit, ub, lq, faultVars>>
+    /\ majorityReplicated' = [majorityReplicated EXCEPT ![l] = m]
+    /\ UNCHANGED <<electionVars, logVars, commit, visibilityUpperBound, lastQuorumWrite, faultVars>>
     /\ Follow
 
 -------------------------------------------------------------------------------------------
@@ -301,9 +303,9 @@ FollowerTruncate(n, k) ==
     /\ ~BatchMatches(log[n][k + 1].term, Leads(n).log[k + 1].term)
     /\ log' = [log EXCEPT ![n] = Keep(@, k)]
     /\ flushed' = [flushed EXCEPT ![n] = FlushedAfterTruncation(@, k)]
-    /\ mri' = [mri EXCEPT ![n] = Min(@, k)]
-    /\ ub' = [ub EXCEPT ![n] = Min(@, k)]
-    /\ lq' = [lq EXCEPT ![n] = Min(@, k)]
+    /\ majorityReplicated' = [majorityReplicated EXCEPT ![n] = Min(@, k)]
+    /\ visibilityUpperBound' = [visibilityUpperBound EXCEPT ![n] = Min(@, k)]
+    /\ lastQuorumWrite' = [lastQuorumWrite EXCEPT ![n] = Min(@, k)]
     /\ UNCHANGED <<electionVars, commit, faultVars>>
     /\ Follow
 
@@ -327,9 +329,9 @@ FollowerHearsVisible(n, leaderVisible, verified) ==
     /\ leaderVisible <= Leads(n).visible
     /\ Matches(log[n], Leads(n).log, verified)
     /\ v > Visible(n)
-    /\ mri' = [mri EXCEPT ![n] = Max(@, v)]
-    /\ ub' = [ub EXCEPT ![n] = Max(@, v)]
-    /\ UNCHANGED <<electionVars, logVars, commit, lq, faultVars>>
+    /\ majorityReplicated' = [majorityReplicated EXCEPT ![n] = Max(@, v)]
+    /\ visibilityUpperBound' = [visibilityUpperBound EXCEPT ![n] = Max(@, v)]
+    /\ UNCHANGED <<electionVars, logVars, commit, lastQuorumWrite, faultVars>>
     /\ Follow
 
 -------------------------------------------------------------------------------------------
@@ -354,9 +356,9 @@ RestartWith(n, k, kept) ==
     /\ log' = [log EXCEPT ![n] = Keep(@, k)]
     /\ flushed' = [flushed EXCEPT ![n] = k]
     /\ commit' = [commit EXCEPT ![n] = 0]
-    /\ mri' = [mri EXCEPT ![n] = 0]
-    /\ ub' = [ub EXCEPT ![n] = 0]
-    /\ lq' = [lq EXCEPT ![n] = 0]
+    /\ majorityReplicated' = [majorityReplicated EXCEPT ![n] = 0]
+    /\ visibilityUpperBound' = [visibilityUpperBound EXCEPT ![n] = 0]
+    /\ lastQuorumWrite' = [lastQuorumWrite EXCEPT ![n] = 0]
     /\ waiting' = [waiting EXCEPT ![n] = {}]
     /\ UNCHANGED asked
 
@@ -386,9 +388,9 @@ Init ==
     /\ log = [n \in Node |-> <<>>]
     /\ flushed = [n \in Node |-> 0]
     /\ commit = [n \in Node |-> 0]
-    /\ mri = [n \in Node |-> 0]
-    /\ ub = [n \in Node |-> 0]
-    /\ lq = [n \in Node |-> 0]
+    /\ majorityReplicated = [n \in Node |-> 0]
+    /\ visibilityUpperBound = [n \in Node |-> 0]
+    /\ lastQuorumWrite = [n \in Node |-> 0]
     /\ asked = {}
     /\ sent = <<>>
     /\ replies = <<>>
@@ -445,19 +447,19 @@ LogMatching ==
     \A m, n \in Node : \A i \in 1..Min(Len(log[m]), Len(log[n])) :
         log[m][i].term = log[n][i].term => Keep(log[m], i) = Keep(log[n], i)
 
-FlushedIsDirty == \A n \in Node : flushed[n] <= Len(log[n])
+FlushedWithinDirty == \A n \in Node : flushed[n] <= Len(log[n])
 
 Has(n, i, t) == TermAt(log[n], i) = t
 OnQuorum(P(_)) == IsQuorum(Voters, {n \in Node : P(n)})
 
 (* Commit index                                                                                              *)
-CommitIsFlushed == \A n \in Node : commit[n] <= flushed[n]
+CommitWithinFlushed == \A n \in Node : commit[n] <= flushed[n]
 
-CommittedIsFlushedOnMajority ==
+CommittedFlushedOnMajority ==
     \A i \in 1..Len(committed) :
         LET durable(n) == Has(n, i, committed[i].term) /\ i <= flushed[n] IN OnQuorum(durable)
 
-OneValuePerOffset ==
+CommittedAgree ==
     \A n \in Node : \A i \in 1..Min(commit[n], Len(log[n])) : Has(n, i, committed[i].term)
 
 LeaderCompleteness ==
@@ -474,18 +476,18 @@ MatchIsReal ==
 AnsweredAs(outcome) == {a \in answered : a.outcome = outcome}
 
 (* Under write caching a power loss may take what was acknowledged: that is the option's price.               *)
-AcknowledgedSurvives ==
+AckedSurvives ==
     \A a \in AnsweredAs(Success) :
         /\ a.index <= Len(committed) => committed[a.index].term = a.term
         /\ (WriteCaching /\ powerLosses > 0) \/ \E n \in Node : Has(n, a.index, a.term)
 
-FailedIsNeverRead ==
+FailedNeverCommitted ==
     \A a \in AnsweredAs(Truncated) :
         /\ a.index <= Len(committed) => committed[a.index].term # a.term
         /\ \A n \in Node : a.index <= Visible(n) => ~Has(n, a.index, a.term)
 
 (* Visibility                                                                                                *)
-VisibleIsDirty == \A n \in Node : Visible(n) <= Len(log[n])
+VisibleWithinDirty == \A n \in Node : Visible(n) <= Len(log[n])
 
 (* Entries that are not flushed can be lost with the power; until then a reader sees what a majority has.     *)
 VisibleOnMajority ==
@@ -499,15 +501,15 @@ VisibleNeverChanges ==
         \A n \in Node : \A i \in 1..Visible(n) : Has(n, i, shown[i])
 
 (* An acks=all entry that waits is not shown, even between relaxed entries that are.                         *)
-PendingIsNotVisible ==
+PendingNotVisible ==
     ~WriteCaching =>
         \A n \in Node : \A i \in 1..Visible(n) :
             log[n][i].acks = AcksAll => i <= Len(committed) /\ committed[i].term = log[n][i].term
 
 (* Steps                                                                                                     *)
-TermsAreStable ==                  \* a term beyond all others comes only from who would be elected
+TermNeedsCandidate ==                  \* a term beyond all others comes only from who would be elected
     [][\A n \in Node : (\A m \in Node : term'[n] > term[m]) => PreVoteGranted(n)]_vars
 
-CommitNeverMovesBack ==            \* except by a restart, after which it is learned anew
+CommitMonotonic ==            \* except by a restart, after which it is learned anew
     [][\A n \in Node : commit'[n] >= commit[n] \/ commit'[n] = 0]_vars
 ===========================================================================================

@@ -52,8 +52,8 @@ StartWith(terms, voted, roles, counted, logs, bounds, asks, requests, answers, w
     /\ log = logs
     /\ flushed = [n \in Node |-> Len(logs[n])]
     /\ commit = All(1)
-    /\ mri = All(1)
-    /\ ub = bounds
+    /\ majorityReplicated = All(1)
+    /\ visibilityUpperBound = bounds
     /\ asked = asks
     /\ sent = requests
     /\ replies = answers
@@ -73,7 +73,7 @@ Ask(t, n, lastTerm, dirty) == [term |-> t, node |-> n, lastTerm |-> lastTerm, di
 (* Just after an election: the configuration entry of term 1 is committed and visible on all nodes.           *)
 InitElected ==
     \E l \in Node :
-        /\ lq = [n \in Node |-> IF n = l THEN 1 ELSE 0]
+        /\ lastQuorumWrite = [n \in Node |-> IF n = l THEN 1 ELSE 0]
         /\ Start(All(1), All(l), [n \in Node |-> IF n = l THEN "leader" ELSE "follower"], All(First), {Ask(1, l, NoTerm, 0)},
                  <<Request(First)>>, [m \in {l} |-> [f \in Others(l) |-> Equal(1)]], All({}))
 
@@ -83,7 +83,7 @@ InitReelected ==
     \E old, l, v \in Node :
     LET tail == Log(<<1, 1, 1>>, <<AcksAll, AcksAll, AcksLeader>>) IN
         /\ Cardinality({old, l, v}) = 3
-        /\ lq = [n \in Node |-> IF n = old THEN 2 ELSE IF n = l THEN 1 ELSE 0]
+        /\ lastQuorumWrite = [n \in Node |-> IF n = old THEN 2 ELSE IF n = l THEN 1 ELSE 0]
         /\ Start([n \in Node |-> IF n = old THEN 1 ELSE 2],
                  [n \in Node |-> IF n = old THEN old ELSE l],
                  [n \in Node |-> IF n = v THEN "follower" ELSE "leader"],
@@ -101,7 +101,7 @@ InitOldTerm ==
     LET mine == Log(<<1, 1>>, <<AcksAll, IF WriteCaching THEN AcksAll ELSE AcksLeader>>)
         other == Log(<<1, 2>>, <<AcksAll, AcksAll>>)
     IN  /\ Cardinality({l, d, v}) = 3
-        /\ lq = [n \in Node |-> IF n = v THEN 0 ELSE IF n = l THEN 1 ELSE 2]
+        /\ lastQuorumWrite = [n \in Node |-> IF n = v THEN 0 ELSE IF n = l THEN 1 ELSE 2]
         /\ StartWith([n \in Node |-> IF n = d THEN 2 ELSE 3],
                      [n \in Node |-> IF n = d THEN d ELSE l],
                      [n \in Node |-> IF n = v THEN "follower" ELSE IF n = d THEN "leader" ELSE "candidate"],
@@ -122,7 +122,7 @@ InitSplit ==
         other == Log(<<1, 2>>, <<AcksAll, AcksAll>>)
         full == Log(<<1, 1, 3>>, <<AcksAll, AcksAll, AcksAll>>)
     IN  /\ Cardinality({old, e, l, v, w}) = 5
-        /\ lq = [n \in Node |-> IF n = old \/ n = l THEN 2 ELSE IF n = e THEN 3 ELSE 0]
+        /\ lastQuorumWrite = [n \in Node |-> IF n = old \/ n = l THEN 2 ELSE IF n = e THEN 3 ELSE 0]
         /\ Start([n \in Node |-> IF n \in {old, l} THEN 2 ELSE 3],
                  [n \in Node |-> IF n = old THEN Nobody ELSE IF n = l THEN l ELSE e],
                  [n \in Node |-> IF n \in {e, l} THEN "leader" ELSE "follower"],

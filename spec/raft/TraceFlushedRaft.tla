@@ -163,7 +163,8 @@ TraceFlush ==
 (* Commit index, visibility, callers                                                                         *)
 
 (* The MRI that the leader has if it has heard everything.                                                   *)
-MostKnown(l) == IF MayCountReplicated(TermAt(log[l], MostReplicated(l)), term[l]) THEN MostReplicated(l) ELSE mri[l]
+MostKnown(l) ==
+    IF MayCountReplicated(TermAt(log[l], MostReplicated(l)), term[l]) THEN MostReplicated(l) ELSE majorityReplicated[l]
 
 TraceAdvanceCommit ==
     /\ Begins("commit") /\ role[At] = "leader"
@@ -177,14 +178,14 @@ TraceFollowerHearsCommit ==
     /\ StaysInTerm /\ Shows(seen[At])
     /\ Agrees
 
-MayShow(l) == Min(MostKnown(l), ub[l])
+MayShow(l) == Min(MostKnown(l), visibilityUpperBound[l])
 
 TraceLeaderShows ==
     /\ Begins("visible") /\ role[At] = "leader"
     /\ VisibleThen > seen[At]
     /\ VisibleThen <= MayShow(At)
-    /\ mri' = [mri EXCEPT ![At] = MostKnown(At)]
-    /\ UNCHANGED <<electionVars, logVars, commit, ub, lq, faultVars>>
+    /\ majorityReplicated' = [majorityReplicated EXCEPT ![At] = MostKnown(At)]
+    /\ UNCHANGED <<electionVars, logVars, commit, visibilityUpperBound, lastQuorumWrite, faultVars>>
     /\ Follow
     /\ StaysInTerm /\ Shows(VisibleThen)
     /\ Agrees
@@ -195,16 +196,16 @@ TraceFollowerHearsVisible ==
     /\ VisibleThen > seen[At]
     /\ VisibleThen <= Leads(At).visible
     /\ Matches(log[At], Leads(At).log, VisibleThen)
-    /\ mri' = [mri EXCEPT ![At] = Max(@, VisibleThen)]
-    /\ ub' = [ub EXCEPT ![At] = Max(@, VisibleThen)]
-    /\ UNCHANGED <<electionVars, logVars, commit, lq, faultVars>>
+    /\ majorityReplicated' = [majorityReplicated EXCEPT ![At] = Max(@, VisibleThen)]
+    /\ visibilityUpperBound' = [visibilityUpperBound EXCEPT ![At] = Max(@, VisibleThen)]
+    /\ UNCHANGED <<electionVars, logVars, commit, lastQuorumWrite, faultVars>>
     /\ Follow
     /\ StaysInTerm /\ Shows(VisibleThen)
     /\ Agrees
 
 (* acks=all: the rule says so, here and now. acks 0 and 1: the entry is in the log that it was written to.    *)
 Caller == [index |-> First, term |-> Second]
-KnownReplicated(n) == IF role[n] = "leader" THEN MostKnown(n) ELSE mri[n]
+KnownReplicated(n) == IF role[n] = "leader" THEN MostKnown(n) ELSE majorityReplicated[n]
 MayAnswer(n) == IF Third = AcksAll THEN Outcome(Caller, term[n], log[n], commit[n], KnownReplicated(n))
                 ELSE IF TermAt(log[n], First) = Second THEN Success ELSE Pending
 

@@ -16,9 +16,9 @@ import time
 from collections.abc import Callable
 from functools import partial
 
+from quorumlog.raft.protocol import PROTOCOL
+from quorumlog.raft.settings import SETTINGS
 from quorumlog.simulation.loop import Simulation
-from quorumlog.simulation.runs import simulate
-from quorumlog.simulation.settings import SETTINGS
 
 DEPTH = 64  # about what a cluster of three has scheduled
 STEP = 1000
@@ -59,7 +59,7 @@ def cluster(seeds: range) -> tuple[int, int]:
     """Whole runs; returns events dispatched and events of the histories."""
     dispatched = recorded = 0
     for seed in seeds:
-        table, outcome = simulate(seed, SETTINGS["default"])
+        table, outcome = PROTOCOL.simulate(seed, SETTINGS["default"])
         dispatched += outcome.dispatched
         recorded += len(table)
     return dispatched, recorded

@@ -11,9 +11,9 @@ import pytest
 from long_history import batches
 from notation import HISTORIES, Case, cases, history
 
-from loghistory import HistoryError, RunSource, open_run, write_run
+from loghistory import CLIENT_KINDS, HistoryError, RunSource, open_run, write_run
 from loghistory.run import write_file
-from logwitness import Verdict, check, judge
+from logwitness import RunVerdict, Verdict, check, judge
 from logwitness.checks.kernel import available
 from logwitness.engine.local import events_at
 from logwitness.models import check_model, model_of
@@ -73,6 +73,51 @@ def test_voters_are_those_who_act_unless_told() -> None:
     name = "committed-flushed-on-majority"
     assert check(case.table, [name]).verdict is Verdict.HOLDS
     assert check(case.table, [name], configuration={"voters": [1, 2, 3, 4, 5]}).verdict is Verdict.VIOLATED
+
+
+def _ids(verdict: RunVerdict) -> set[str]:
+    return {each.id for each in verdict.checks}
+
+
+def test_a_run_is_judged_by_the_families_of_its_protocol(tmp_path: Path) -> None:
+    """Told by the kinds that occur, in a table, a file and a manifest alike; one that is asked for is always there."""
+    clients = [row for row in HEALTHY.rows if row["kind"] in CLIENT_KINDS]
+    table = Case("", "", "", rows=clients).table
+    write_run(tmp_path / "run", table, {"name": "clients"})
+    write_file(tmp_path / "events.jsonl", table)
+    both = _ids(check(HEALTHY.table))
+    for source in (table, open_run(tmp_path / "run"), open_run(tmp_path / "events.jsonl")):
+        black_box = check(source)
+        assert {"phantom", "linearizable-log"} <= _ids(black_box) < both
+        assert "commit-monotonic" not in _ids(black_box)
+        assert black_box.exit_status == 0
+        (named,) = check(source, ["commit-monotonic"]).checks
+        assert named.verdict is Verdict.UNEXERCISED
+        required = check(source, required=["commit-monotonic"])
+        assert _ids(required) - _ids(black_box) == {"commit-monotonic"}
+        assert required.exit_status == 3
+
+
+def test_the_manifest_says_whose_run_it_is(tmp_path: Path) -> None:
+    for protocol in ("raft", "paxos"):
+        write_run(tmp_path / protocol, HEALTHY.table, {"name": protocol, "made_by": {"protocol": protocol}})
+    assert _ids(check(open_run(tmp_path / "raft"))) == _ids(check(HEALTHY.table))
+    stranger = check(open_run(tmp_path / "paxos"))
+    assert "commit-monotonic" not in _ids(stranger)
+    assert stranger.notes == ('No check here is for the protocol "paxos": only what clients saw is judged.',)
+
+
+def test_the_evidence_of_a_commit_without_majority_shows_it_by_itself() -> None:
+    """Nothing but the events that the violation names, and it is found again, with the same numbers."""
+    name = "committed-flushed-on-majority"
+    for case in (_case(name), _case(name, 1)):
+        voters = {"voters": sorted({row["node"] for row in case.rows if "node" in row})}
+        (whole,) = check(case.table, [name], configuration=voters).checks
+        (violation,) = whole.violations
+        shown = Case("", "", "", rows=[case.rows[seq] for seq in violation.events]).table
+        (again,) = check(shown, [name], configuration=voters).checks
+        assert again.violations == whole.violations
+        assert {case.rows[seq]["node"] for seq in violation.events} == set(voters["voters"])
 
 
 def test_losses_by_acks_level_and_fault() -> None:

@@ -21,7 +21,7 @@ from logspec.catalogue import Known, problems, read_catalogue
 from logwitness.checks import all_checks
 from logwitness.cli import main
 from logwitness.commands import check_command
-from quorumlog.mutants.raft import MUTANTS
+from quorumlog.raft.mutants import MUTANTS
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
@@ -73,7 +73,8 @@ def test_in_the_house_the_page_is_enough(tmp_path: Path) -> None:
 
 
 def test_the_catalogue_asks_for_the_check(tmp_path: Path) -> None:
-    known = Known([*(check.id for check in all_checks()), "one-open-operation"], [mutant.id for mutant in MUTANTS])
+    ids = [*(check.id for check in all_checks()), "one-open-operation"]
+    known = Known(ids, {mutant.id: mutant.checks for mutant in MUTANTS.values()})
     assert list(problems(read_catalogue(), known)) == ["no row names one-open-operation in its column checks"]
     rows = (
         (ROOT / "spec" / "catalogue.yaml").read_text().replace("checks: [skip,", "checks: [one-open-operation, skip,")

@@ -88,6 +88,25 @@ def test_every_fault_at_once_and_write_caching(tmp_path: Path) -> None:
     assert judge()(source)["verdict"] == "holds"
 
 
+def test_logs_trimmed_under_kills_keep_all_promises(tmp_path: Path) -> None:
+    directory = tmp_path / "run"
+    done = run(directory, "--duration", "6", "--seed", "5", "--retention", "8192", "--faults", "kill,kill-leader")
+    assert done.returncode == 0, done
+    assert "8192 bytes of log on each node" in done.stdout
+    source = open_run(directory)
+    assert source.manifest is not None
+    assert source.manifest.made_by["configuration"]["retention"] == 8192
+    trims = rows(source, "trim")
+    assert {trim["node"] for trim in trims} == {0, 1, 2}
+    assert all(trim["offset"] <= trim["commit"] + 1 for trim in trims)
+    # Somebody was killed after it had trimmed, and began again where its log had begun.
+    assert any(start["commit"] >= 0 for start in rows(source, "start"))
+    verdict = judge()(source)
+    assert verdict["verdict"] == "holds", verdict
+    read = [row["offset"] for row in rows(source, "observe") if row["f"] == "final_read"]
+    assert min(read) >= min(trim["offset"] for trim in trims) > 0
+
+
 def children(process: int) -> list[int]:
     """The processes that a process started."""
     return [int(word) for word in Path(f"/proc/{process}/task/{process}/children").read_text().split()]
@@ -109,8 +128,10 @@ def wait(holds: Callable[[], bool], what: str, seconds: float = 10) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="finds the processes in /proc")
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
-def test_no_process_is_left_behind(how: signal.Signals, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("how", "times"), [(signal.SIGKILL, 1), (signal.SIGINT, 1), (signal.SIGINT, 3), (signal.SIGTERM, 1)]
+)
+def test_no_process_is_left_behind(how: signal.Signals, times: int, tmp_path: Path) -> None:
     directory = tmp_path / "run"
     command = subprocess.Popen(
         [*COMMAND, "-o", str(directory), "--duration", "60", "--faults", "none", "--clients", "100"],
@@ -126,7 +147,9 @@ def test_no_process_is_left_behind(how: signal.Signals, tmp_path: Path) -> None:
         nodes = children(command.pid)
         assert all(map(alive, nodes))
         os.kill(nodes[0], signal.SIGSTOP)  # one that cannot even notice
-        command.send_signal(how)
+        for _ in range(times):
+            command.send_signal(how)
+            time.sleep(0.02 * (times > 1))
         _, errors = command.communicate(timeout=15)
         wait(lambda: not any(map(alive, nodes)), f"nodes left behind: {nodes}")
     finally:
@@ -146,10 +169,46 @@ def test_no_process_is_left_behind(how: signal.Signals, tmp_path: Path) -> None:
         assert not work.exists()
 
 
+def test_an_interruption_while_modules_are_loaded_is_one_line() -> None:
+    program = (
+        "import os, signal, sys; from importlib import abc; from logwitness.start import main\n"
+        "class Interrupting(abc.MetaPathFinder):\n"
+        "    def find_spec(self, name, path, target=None):\n"
+        "        if name == sys.argv[2]: os.kill(os.getpid(), signal.SIGINT)\n"
+        "sys.meta_path.insert(0, Interrupting()); main()"
+    )
+    for module in ("logwitness.commands", "quorumlog.cluster.supervisor"):
+        done = subprocess.run(
+            [sys.executable, "-c", program, "cluster", module], capture_output=True, text=True, timeout=60, check=False
+        )
+        assert (done.returncode, done.stdout, done.stderr) == (130, "", "logwitness: interrupted\n"), module
+
+
+def test_an_interruption_while_nodes_are_started_leaves_none(tmp_path: Path) -> None:
+    for delay in (0.0, 0.02, 0.05):
+        command = subprocess.Popen(
+            [*COMMAND, "-o", str(tmp_path / "run"), "--duration", "60", "--faults", "none"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        wait(lambda: any(tmp_path.glob(".run.work/node-*.json")), "the first node is being started")
+        time.sleep(delay)
+        command.send_signal(signal.SIGINT)
+        _, errors = command.communicate(timeout=15)
+        assert (command.returncode, errors) == (
+            130,
+            "interrupted; all nodes are stopped and nothing was written\n",
+        ), delay
+        assert list(tmp_path.iterdir()) == []
+
+
 USAGE: dict[str, tuple[list[str], str]] = {
     "an unknown fault": (["--faults", "kill,rain"], "'rain' is unknown"),
     "no fault": (["--faults", ","], "give none"),
     "no node": (["--nodes", "0"], "--nodes"),
+    "an unknown protocol": (["--protocol", "chain"], "'chain' is not"),
+    "too little to keep": (["--retention", "100"], "--retention"),
     "no time": (["--duration", "never"], "'never' is no time"),
     "too long": (["--duration", "2h"], "is no time"),
 }

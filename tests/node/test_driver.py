@@ -1,4 +1,4 @@
-"""What the driver adds to a core: one step is one moment of the history."""
+"""What the driver adds to a core: one step is one moment of the history, and is written before entries go for good."""
 
 from __future__ import annotations
 
@@ -9,11 +9,29 @@ from pathlib import Path
 
 from loghistory import HybridClock, open_run
 from quorumlog.node.driver import Place
-from quorumlog.node.recording import HistoryFile
+from quorumlog.node.recording import HistoryFile, find_history, whole_events
 from quorumlog.raft.events import Started, Timer, TimerFired
+from quorumlog.raft.messages import AppendEntries, Heartbeat, StartAt
 from quorumlog.raft.real import REAL, Timing
+from quorumlog.storage.batch import BatchKind, RecordBatch
 from quorumlog.storage.files import FileDisk
 from quorumlog.storage.log import Log
+
+
+def place(disk: FileDisk, history: HistoryFile, nodes: tuple[int, ...], segment_bytes: int) -> Place:
+    """Node 0 of these, alone with its disk."""
+    return Place(
+        node=0,
+        nodes=nodes,
+        timing=Timing(flush_delay=1),
+        write_caching=False,
+        disk=disk,
+        log=Log.open(disk, "log", segment_bytes),
+        history=history,
+        jitter=random.Random(1),
+        send=lambda *_: None,
+        failed=lambda *_: None,
+    )
 
 
 def test_the_events_of_one_step_have_one_time_however_long_it_takes(tmp_path: Path) -> None:
@@ -21,22 +39,9 @@ def test_the_events_of_one_step_have_one_time_however_long_it_takes(tmp_path: Pa
     seconds = count(1_000_000_000, 1_000_000_000)
 
     async def body() -> None:
-        disk = FileDisk(tmp_path / "disk")
         clock = HybridClock(lambda: next(seconds))  # a second goes by with each look at it
         history = HistoryFile(tmp_path / "node.jsonl", clock, {"node": 0, "incarnation": 0})
-        place = Place(
-            node=0,
-            nodes=(0,),
-            timing=Timing(),
-            write_caching=False,
-            disk=disk,
-            log=Log.open(disk, "log"),
-            history=history,
-            jitter=random.Random(1),
-            send=lambda *_: None,
-            failed=lambda *_: None,
-        )
-        driver = REAL.drive(place)
+        driver = REAL.drive(place(FileDisk(tmp_path / "disk"), history, (0,), 1 << 20))
         driver.post(Started())
         driver.post(TimerFired(Timer.ELECTION))  # nobody else votes: pre-vote and candidacy are one step
         await driver.stop()
@@ -46,3 +51,34 @@ def test_the_events_of_one_step_have_one_time_however_long_it_takes(tmp_path: Pa
     times = dict(zip(table["kind"].to_pylist(), table["time"].to_pylist(), strict=True))
     assert list(times) == ["term", "role", "stop"]
     assert times["term"] == times["role"] < times["stop"]
+
+
+def test_what_led_to_a_trim_is_written_before_a_segment_goes(tmp_path: Path) -> None:
+    """Afterwards the log could not tell any more what was missing in the file: see `quorumlog.node.missing`."""
+    written: list[list[str]] = []
+
+    class Watched(FileDisk):
+        def remove(self, path: str) -> None:
+            found = find_history(tmp_path / "node.jsonl")
+            assert found is not None
+            written.append([event.kind for event in whole_events(found)])
+            super().remove(path)
+
+    async def body() -> None:
+        history = HistoryFile(tmp_path / "node.jsonl", HybridClock(), {"node": 0, "incarnation": 0})
+        driver = REAL.drive(place(Watched(tmp_path / "disk"), history, (0, 1, 2), 200))
+        batches = tuple(RecordBatch(offset, 1, BatchKind.DATA, 1, -1, bytes(100)) for offset in range(10))
+        driver.received(1, [AppendEntries(1, 1, -1, -1, -1, -1, False, batches)])
+        async with asyncio.timeout(5):
+            while driver.core.flushed < 9:
+                await asyncio.sleep(0.01)
+        # All in one turn of the loop, in which nothing is handed out.
+        driver.received(1, [Heartbeat(1, 2, 9, 1, 9, 9)])
+        driver.retain(1)
+        assert driver.log.start_offset == 8
+        driver.received(1, [StartAt(1, 3, 100, 1)])
+        assert (driver.log.start_offset, driver.log.dirty) == (100, 99)
+        await driver.stop()
+
+    asyncio.run(body())
+    assert [kinds[-2:] for kinds in written] == [["commit", "visible"]] * 4 + [["visible", "trim"]]

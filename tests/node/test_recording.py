@@ -23,9 +23,12 @@ STATE = {"term": 9, "role": "follower", "flushed": -1, "commit": -1, "visible": 
 
 
 def log_of(terms: list[int]) -> Log:
-    """A log with one batch a term, at offsets 0, 1, 2, ..; the value is the offset."""
+    """A log with one batch a term, at offsets 0, 1, 2, ..; the value is the offset. Term 0 is an entry that is gone."""
     log = Log.open(SimulatedDisk(random.Random(1)), "log")
-    append(log, list(enumerate(terms)))
+    gone = terms.count(0)
+    if gone:
+        log.reset(gone, 1)
+    append(log, list(enumerate(terms))[gone:])
     return log
 
 
@@ -35,17 +38,17 @@ def append(log: Log, entries: list[tuple[int, int]]) -> None:
 
 
 def told(directory: Path, start: list[int], steps: list[tuple[str, int, int]]) -> Path:
-    """A history: a start with a log of these terms, then appends (offset, term) and truncations (offset, dirty)."""
+    """A history: a start with a log of these terms, then appends (offset, term) and cuts at an end (offset, dirty)."""
     clock = HybridClock()
     path = directory / "node-0.3.jsonl"
     history = HistoryFile(path, clock, {"node": 0, "incarnation": 3})
-    runs = [[at, term] for at, term in enumerate(start) if at == 0 or start[at - 1] != term]
+    runs = [[at, term] for at, term in enumerate(start) if term and (at == 0 or start[at - 1] != term)]
     history.event(Kind.START, {**STATE, "dirty": len(start) - 1, "text": str(runs)})
     for kind, offset, number in steps:
         if kind == "append":
             history.event(Kind.APPEND, {**STATE, "dirty": offset, "offset": offset, "entry_term": number})
         else:
-            history.event(Kind.TRUNCATE, {**STATE, "dirty": number, "offset": offset})
+            history.event(kind, {**STATE, "dirty": number, "offset": offset})
     history.flush()
     found = find_history(path)
     assert found is not None
@@ -62,6 +65,17 @@ CASES: dict[str, tuple[list[int], list[tuple[str, int, int]], list[int], list[tu
     "a truncation, then appends": ([1, 2, 2], [], [1, 1, 3], [("truncate", 1), ("append", 1, 1), ("append", 2, 3)]),
     "appends after one that was told": ([1, 2], [("truncate", 1, 0)], [1, 3], [("append", 1, 3)]),
     "the same length, another term": ([1], [("append", 1, 2)], [1, 3], [("truncate", 1), ("append", 1, 3)]),
+    "a trim": ([1, 1, 2], [], [0, 0, 2], [("trim", 2)]),
+    "a trim, then an append": ([1, 1], [], [0, 1, 2], [("trim", 1), ("append", 2, 2)]),
+    "a trim, then a truncation of the rest": ([1, 1], [], [0], [("trim", 1), ("truncate", 1)]),
+    "a trim that was told": ([1, 1, 2], [("trim", 1, 2)], [0, 1, 2], []),
+    "a trim after one that was told": ([1, 1, 2], [("trim", 1, 2)], [0, 0, 2], [("trim", 2)]),
+    "a start behind a trim": ([0, 0, 1, 2], [], [0, 0, 1, 2], []),
+    "a start of an empty log behind a trim": ([0, 0], [], [0, 0, 1], [("append", 2, 1)]),
+    "a truncation behind a trim": ([0, 1, 2], [], [0, 1], [("truncate", 2)]),
+    "a log begun anew": ([1, 1], [], [0, 0, 0, 0], [("trim", 4)]),
+    "a log begun anew, then appends": ([1, 1], [], [0, 0, 0, 3], [("trim", 3), ("append", 3, 3)]),
+    "a log begun anew behind a trim": ([0, 1], [("append", 2, 2)], [0, 0, 0, 0], [("trim", 4)]),
 }
 
 
@@ -76,6 +90,11 @@ def test_missing_changes(name: str, tmp_path: Path) -> None:
     assert found == expected
     for kind, columns in changes:
         assert columns["incarnation"] == 3
+        if kind == "trim":
+            end = len(start) + sum(step == "append" for step, *_ in steps)
+            assert columns["dirty"] == max(columns["offset"], end) - 1
+            assert columns["flushed"] <= columns["dirty"]
+            continue
         assert columns["dirty"] == (columns["offset"] - 1 if kind == "truncate" else columns["offset"])
         if kind == "append":
             assert columns["value"] == columns["offset"]

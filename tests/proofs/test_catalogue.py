@@ -11,14 +11,14 @@ from click.testing import CliRunner
 from logspec.catalogue import CELLS, Cell, Known, Lack, catalogue, problems, read_catalogue, render
 from logspec.errors import SpecError
 from logwitness.checks import all_checks
-from quorumlog.mutants.raft import MUTANTS
+from quorumlog.raft.mutants import MUTANTS
 
 PAGE = Path(__file__).parents[2] / "docs" / "catalogue.md"
 ROW = "{id: a, protocol: raft, says: b, section: [c], tla: [d], proof: [e], checks: [f], mutants: [g]}"
 
 
 def known() -> Known:
-    return Known([check.id for check in all_checks()], [mutant.id for mutant in MUTANTS])
+    return Known([check.id for check in all_checks()], {mutant.id: mutant.checks for mutant in MUTANTS.values()})
 
 
 def test_every_cell_resolves_and_nothing_is_left_out() -> None:
@@ -61,11 +61,66 @@ def test_a_mutant_that_is_missing_somewhere_needs_a_reason() -> None:
     assert "stale-reply-accepted: not_everywhere does not say why there is no core of it" in found
 
 
-def test_mutants_are_in_the_row_of_the_check_that_must_notice_them() -> None:
-    rows = read_catalogue().rows
-    for mutant in MUTANTS:
-        mine = [row for row in rows if mutant.id in row.cells["mutants"].entries]
-        assert any(set(mutant.checks) & set(row.cells["checks"].entries) for row in mine), mutant.id
+COMMIT = "commit-within-flushed"
+
+
+@pytest.mark.parametrize(
+    ("id", "column", "entries", "said"),
+    [
+        (COMMIT, "tla", ["TypeOk"], "its column tla lacks CommitWithinFlushed"),
+        (COMMIT, "checks", ["converges"], f"its column checks lacks {COMMIT}"),
+        (
+            COMMIT,
+            "proof",
+            ["raft-safety#commit-was-counted", f"raft-safety#{COMMIT}"],
+            "the goal commit-was-counted",
+        ),
+        (COMMIT, "proof", ["rules/follower-commit#at-most-flushed"], f"its column proof lacks {COMMIT}"),
+        ("flush-is-one-step", "mutants", ["vote-twice"], "its column mutants lacks flush-assigns, which breaks"),
+        (
+            "one-vote-per-term",
+            "mutants",
+            ["vote-for-all"],
+            "its column mutants lacks vote-twice, which breaks",
+        ),
+        (
+            "match-is-real",
+            "mutants",
+            ["replies-combined"],
+            "its column mutants lacks commit-ignores-match, which",
+        ),
+    ],
+)
+def test_another_name_is_a_problem(id: str, column: str, entries: list[str], said: str) -> None:  # noqa: A002
+    whole = read_catalogue()
+    cell = {column: Cell(tuple(entries))}
+    rows = tuple(replace(row, cells={**row.cells, **cell}) if row.id == id else row for row in whole.rows)
+    assert any(sentence.startswith(f"{id}: {said}") for sentence in problems(replace(whole, rows=rows), known()))
+
+
+@pytest.mark.parametrize(
+    ("id", "orphan"),
+    [("commit-monotonic", "CommitMonotonic"), ("converges", "converges"), ("match-is-real", "MatchIsReal")],
+)
+def test_an_operator_or_a_check_whose_row_has_another_name_is_a_problem(id: str, orphan: str) -> None:  # noqa: A002
+    whole = read_catalogue()
+    rows = tuple(replace(row, id="another-name") if row.id == id else row for row in whole.rows)
+    found = list(problems(replace(whole, rows=rows), known()))
+    assert f"no row has the name of {orphan}, and it is not among the anomalies" in found
+
+
+@pytest.mark.parametrize(
+    ("checks", "said"),
+    [
+        (("lost-write", "unseen", "ack-rule"), "ack-rule is a row of its own, so it is no anomaly"),
+        (("lost-write", "unseen", "skip"), "the anomaly skip is not among the checks of a row acked-survives"),
+        (("lost-write",), "no row has the name of unseen, and it is not among the anomalies"),
+    ],
+)
+def test_a_wrong_anomaly_is_a_problem(checks: tuple[str, ...], said: str) -> None:
+    whole = read_catalogue()
+    found = problems(replace(whole, anomalies={**whole.anomalies, "acked-survives": checks}), known())
+    assert said in list(found)
 
 
 def test_the_page_is_made_of_the_catalogue() -> None:
@@ -89,6 +144,7 @@ def test_the_command_writes_the_page(tmp_path: Path) -> None:
         (f"invariants: [{ROW.replace('[d]', '{why_not: }')}]", "tla must be a list"),
         (f"invariants: [{ROW}, {ROW}]", "a is there twice"),
         ("invariants: [", "cannot be read"),
+        (f"invariants: [{ROW}]\nanomalies: {{a: b}}", "lists of checks"),
         (f"invariants: [{ROW}]\nnot_everywhere: [{{mutants: [a], lacks: [dream], why: b}}]", "an item has mutants"),
     ],
 )

@@ -11,9 +11,9 @@ from logspec.proofs import PROOFS, prove
 from logspec.proofs.claims import Claim, Proof, Twin, check, run
 from logspec.proofs.raft_safety import RUNS
 from logspec.proofs.raft_state import STEPS
-from quorumlog.mutants.mutant import Mutant
-from quorumlog.mutants.raft import MUTANTS
+from quorumlog.protocol import Mutant
 from quorumlog.quorum import Voters
+from quorumlog.raft.mutants import MUTANTS
 from quorumlog.raft.rules import REFERENCE, Rules
 from quorumlog.raft.state import Configuration, Restored
 
@@ -72,7 +72,7 @@ def _rules_of(mutant: Mutant) -> Rules:
     return mutant.make_core(Configuration(0, Voters((0, 1, 2))), Restored()).rules
 
 
-RULE_MUTANTS = [mutant for mutant in MUTANTS if mutant.id in MUTANTS_BY_PROOF and _rules_of(mutant).changed()]
+RULE_MUTANTS = [mutant for mutant in MUTANTS.values() if mutant.id in MUTANTS_BY_PROOF and _rules_of(mutant).changed()]
 
 
 def _twin_of(mutant: Mutant) -> tuple[Proof, Twin]:
@@ -97,7 +97,7 @@ def test_other_rules_are_refuted_with_a_small_table() -> None:
     changed = replace(REFERENCE, replicated_flushed=lambda dirty, flushed, match: min(dirty, match))
     (result,) = prove(["commit-rule/reply"], changed)
     assert result.answer == "sat"
-    assert "counted-is-durable" in result.counterexample
+    assert "match-is-durable" in result.counterexample
     assert "(leader)" in result.counterexample
 
 

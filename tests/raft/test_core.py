@@ -352,9 +352,9 @@ def test_a_copy_that_a_follower_lost_counts_no_more() -> None:
     bench.receive(1, AppendReply(term, 20, True, end + 1, end, end + 1))
     bench.receive(1, HeartbeatReply(term, 21, False, -1, end, end))  # it lost power in between
     bench.receive(2, AppendReply(term, 20, True, end + 1, end, end + 1))
-    assert bench.core.majority == end, "two of five hold the entry"
+    assert bench.core.majority_replicated == end, "two of five hold the entry"
     bench.receive(3, AppendReply(term, 20, True, end + 1, end, end + 1))
-    assert bench.core.majority == end + 1
+    assert bench.core.majority_replicated == end + 1
 
 
 def test_a_node_outside_its_group_is_refused() -> None:
@@ -387,9 +387,9 @@ def test_a_learner_is_sent_the_log_and_decides_nothing() -> None:
     end = bench.core.dirty
     assert 3 in bench.core.progress
     bench.acknowledge(3, end)
-    assert (bench.core.commit, bench.core.majority) == (end - 1, end - 1)
+    assert (bench.core.commit, bench.core.majority_replicated) == (end - 1, end - 1)
     bench.acknowledge(2, end)
-    assert (bench.core.commit, bench.core.majority) == (end, end)
+    assert (bench.core.commit, bench.core.majority_replicated) == (end, end)
 
 
 def test_a_learner_does_not_campaign() -> None:
@@ -431,9 +431,9 @@ def test_a_leader_that_does_not_vote_commits_by_the_voters_and_by_what_it_has_fl
     start_flush = bench.of(StartFlush)
     end = bench.core.dirty
     bench.acknowledge(1, end)
-    assert (bench.core.commit, bench.core.majority) == (end - 1, end - 1), "one of two voters"
+    assert (bench.core.commit, bench.core.majority_replicated) == (end - 1, end - 1), "one of two voters"
     bench.acknowledge(2, end)
-    assert (bench.core.commit, bench.core.majority) == (end - 1, end), "its own flush is not done"
+    assert (bench.core.commit, bench.core.majority_replicated) == (end - 1, end), "its own flush is not done"
     for effect in start_flush:
         bench.give(Flushed(effect.ticket))
     assert bench.core.commit == end

@@ -22,13 +22,13 @@ from msgspec.structs import replace
 from loghistory import Format, Manifest, open_run, write_run
 from loghistory.schema import CLIENT_KINDS
 from quorumlog.durations import MILLISECOND, SECOND
-from quorumlog.hunt import hunt
-from quorumlog.judging import Candidate, Rejection, judge_run, load_judge, shrunk
-from quorumlog.mutants import MUTANTS
-from quorumlog.mutants.mutant import Mutant
-from quorumlog.simulation.configuration import ClusterConfiguration
-from quorumlog.simulation.runs import made_by, simulate
-from quorumlog.simulation.settings import SETTINGS
+from quorumlog.protocol import Mutant
+from quorumlog.raft.mutants import MUTANTS
+from quorumlog.raft.protocol import PROTOCOL
+from quorumlog.raft.settings import SETTINGS, RaftConfiguration
+from quorumlog.simulation.runs import made_by
+from quorumlog.trials.hunt import hunt
+from quorumlog.trials.judging import Candidate, Rejection, judge_run, load_judge, shrunk
 
 RUNS = Path(__file__).resolve().parents[2] / "histories" / "runs" / "raft"
 SEEDS = 2000
@@ -52,9 +52,9 @@ def reference(seed: int, setting: str, format: Format = Format.ZSTD, **changes: 
 
     def make(name: str) -> None:
         configuration = replace(SETTINGS[setting], **({"duration": SECOND} | changes))
-        table, outcome = simulate(seed, configuration)
+        table, outcome = PROTOCOL.simulate(seed, configuration)
         assert outcome.converged
-        keep(name, table, made_by(seed, configuration, None), [f"The reference under the setting {setting}."], format)
+        keep(name, table, made_by("raft", seed, configuration), [f"The reference under the setting {setting}."], format)
 
     return make
 
@@ -64,20 +64,20 @@ def clients_only(seed: int) -> Callable[[str], None]:
 
     def make(name: str) -> None:
         configuration = replace(SETTINGS["leaders-fall"], duration=SECOND)
-        table, _ = simulate(seed, configuration)
+        table, _ = PROTOCOL.simulate(seed, configuration)
         seen = table.filter([kind in CLIENT_KINDS for kind in table["kind"].to_pylist()])
-        keep(name, seen, made_by(seed, configuration, None), ["Client operations only: a black-box run."])
+        keep(name, seen, made_by("raft", seed, configuration), ["Client operations only: a black-box run."])
 
     return make
 
 
-def shortened(mutant: Mutant, found: Rejection) -> tuple[Rejection, ClusterConfiguration]:
+def shortened(mutant: Mutant, found: Rejection) -> tuple[Rejection, RaftConfiguration]:
     """The rejection with as little load as still shows it."""
     configuration = replace(SETTINGS[found.setting], plan=found.plan)
     for duration in (300 * MILLISECOND, 600 * MILLISECOND, 1000 * MILLISECOND, 1500 * MILLISECOND, 2 * SECOND):
         if duration < configuration.duration:
             shorter = replace(configuration, duration=duration)
-            rejections = judge_run(Candidate(mutant.id), found.seed, found.setting, shorter).rejections
+            rejections = judge_run(Candidate("raft", mutant.id), found.seed, found.setting, shorter).rejections
             if rejections:
                 return rejections[0], shorter
     return found, configuration
@@ -87,13 +87,18 @@ def mutant_run(mutant: Mutant) -> Callable[[str], None]:
     """The first seed at which a mutant is caught, with as few faults and as little load as still show it."""
 
     def make(name: str) -> None:
-        candidate = Candidate(mutant.id)
+        candidate = Candidate("raft", mutant.id)
         found = hunt(candidate, range(SEEDS))
         if found is None:
             raise SystemExit(f"{mutant.id} survived {SEEDS} seeds")
         found, configuration = shortened(mutant, shrunk(candidate, found))
-        table, _ = simulate(found.seed, configuration, mutant.make_core)
-        keep(name, table, made_by(found.seed, configuration, mutant.id), [f"Mutant: {mutant.change}.", found.sentence])
+        table, _ = PROTOCOL.simulate(found.seed, configuration, mutant.make_core)
+        keep(
+            name,
+            table,
+            made_by("raft", found.seed, configuration, mutant.id),
+            [f"Mutant: {mutant.change}.", found.sentence],
+        )
 
     return make
 

@@ -1,4 +1,4 @@
-"""The scenarios in *.toml beside this file, played on a simulated cluster; every one ends with all history checks.
+"""The scenarios of a protocol (scenarios.toml beside it), played on a simulated cluster and judged by every check.
 
 Steps, one a line. NODE is a number, ``leader``, ``old_leader`` (the last one isolated), ``follower`` (the node after
 the leader), ``last`` (the other end of that ring), ``all``, or a name given by ``let``; VALUE is a number, a name given
@@ -31,20 +31,22 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+import quorumlog
 from loghistory import MemorySink, Recorder
 from quorumlog.durations import MILLISECOND, SECOND, parse_duration
-from quorumlog.judging import judge_table
 from quorumlog.raft.messages import AnyMessage
-from quorumlog.simulation.configuration import ClusterConfiguration, DiskTiming, NodeTiming, WorkloadMix
-from quorumlog.simulation.raft_cluster import RaftCluster
-from quorumlog.simulation.workload import Client
+from quorumlog.raft.settings import NodeTiming, RaftConfiguration
+from quorumlog.raft.simulated import RaftCluster
+from quorumlog.simulation.configuration import DiskTiming, LogWorkload
+from quorumlog.simulation.log_client import LogClient
 from quorumlog.storage.batch import BatchKind
 from quorumlog.storage.log import Log
+from quorumlog.trials.judging import judge_table
 
 Scenario = dict[str, Any]
 SCENARIOS: list[Scenario] = [
     scenario
-    for path in sorted(Path(__file__).parent.glob("*.toml"))
+    for path in sorted(Path(quorumlog.__file__).parent.glob("*/scenarios.toml"))
     for scenario in tomllib.loads(path.read_text(encoding="utf-8"))["scenario"]
 ]
 OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
@@ -61,7 +63,7 @@ ACKS = {"all": -1, "1": 1, "0": 0}
 class Stage(RaftCluster):
     """A cluster on which messages of a kind can be made slow."""
 
-    def __init__(self, configuration: ClusterConfiguration, recorder: Recorder) -> None:
+    def __init__(self, configuration: RaftConfiguration, recorder: Recorder) -> None:
         super().__init__(1, configuration, recorder)
         self.slower: dict[str, int] = {}
 
@@ -74,18 +76,18 @@ class Play:
     """One scenario under way."""
 
     def __init__(self, scenario: Scenario) -> None:
-        self.configuration = ClusterConfiguration(
+        self.configuration = RaftConfiguration(
             nodes=scenario.get("nodes", 3),
             write_caching=scenario.get("write_caching", False),
             timing=NodeTiming(flush=parse_duration(scenario.get("flush", "60ms"))),
             disk=DiskTiming(least=MILLISECOND, most=4 * MILLISECOND),
-            workload=WorkloadMix(timeout=parse_duration(scenario.get("timeout", "5s"))),
+            workload=LogWorkload(timeout=parse_duration(scenario.get("timeout", "5s"))),
         )
         self.sink = MemorySink()
         self.recorder = Recorder(self.sink)
         self.stage = Stage(self.configuration, self.recorder)
         self.names: dict[str, int] = {}
-        self.submitted: dict[str, list[Client]] = {}
+        self.submitted: dict[str, list[LogClient]] = {}
         self.cut: list[list[tuple[int, int]]] = []
         self.old_leader = -1
         self.stage.start()
@@ -156,7 +158,7 @@ class Play:
         verb, _, rest = line.partition(" ")
         getattr(self, f"do_{verb}")(rest)
 
-    def ask(self, rest: str, clients: list[Client] | None = None) -> tuple[list[Client], str]:
+    def ask(self, rest: str, clients: list[LogClient] | None = None) -> tuple[list[LogClient], str]:
         """Begin the appends of a step one after another, or all at once by these clients."""
         request, _, expected = rest.partition(" -> ")
         count, *options = request.split()
@@ -182,7 +184,7 @@ class Play:
                 self.ended([client], expected)
         return asked, expected
 
-    def ended(self, clients: list[Client], expected: str) -> None:
+    def ended(self, clients: list[LogClient], expected: str) -> None:
         while not all(client.idle for client in clients):
             self.stage.advance(MILLISECOND)
         kind, _, reason = expected.partition(" ")
@@ -307,7 +309,7 @@ class Play:
         self.do_converge("")
         self.stage.final_read()
         self.recorder.close()
-        answer = judge_table(self.sink.table, replace(self.configuration))
+        answer = judge_table("raft", self.sink.table, replace(self.configuration))
         violated = {c["id"]: c["violations"] for c in answer["checks"] if c["verdict"] == "violated"}
         assert not violated
         if self.wanted_losses is not None:

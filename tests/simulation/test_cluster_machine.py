@@ -9,10 +9,11 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 from loghistory import MemorySink, Recorder
 from quorumlog.durations import MILLISECOND, SECOND
 from quorumlog.faults import Fault
-from quorumlog.judging import judge_table
-from quorumlog.simulation.configuration import ClusterConfiguration, DiskTiming, WorkloadMix
-from quorumlog.simulation.raft_cluster import RaftCluster
-from quorumlog.simulation.workload import Client
+from quorumlog.raft.settings import RaftConfiguration
+from quorumlog.raft.simulated import RaftCluster
+from quorumlog.simulation.configuration import DiskTiming, LogWorkload
+from quorumlog.simulation.log_client import LogClient
+from quorumlog.trials.judging import judge_table
 
 nodes = st.sampled_from([0, 1, 2])
 then = st.sampled_from([0, 2, 20, 100, 400])
@@ -24,20 +25,20 @@ class ClusterMachine(RuleBasedStateMachine):
 
     @initialize(seed=st.integers(0, 2**16))
     def begin(self, seed: int) -> None:
-        self.configuration = ClusterConfiguration(
+        self.configuration = RaftConfiguration(
             disk=DiskTiming(least=MILLISECOND, most=40 * MILLISECOND),
-            workload=WorkloadMix(timeout=SECOND),
+            workload=LogWorkload(timeout=SECOND),
         )
         self.sink = MemorySink()
         self.recorder = Recorder(self.sink)
         self.cluster = RaftCluster(seed, self.configuration, self.recorder)
-        self.clients: list[Client] = []
+        self.clients: list[LogClient] = []
         self.faults: dict[int, tuple[Fault, tuple[int, ...]]] = {}
         self.tokens = 0
         self.cluster.start()
         self.cluster.advance(300 * MILLISECOND)
 
-    def client(self) -> Client:
+    def client(self) -> LogClient:
         """One that has nothing open; a client has one operation at a time."""
         for client in self.clients:
             if client.idle:
@@ -49,7 +50,7 @@ class ClusterMachine(RuleBasedStateMachine):
         self.tokens += 1
         fault = Fault(self.cluster.simulation.now, name, numbers, 0, args)
         self.faults[self.tokens] = (fault, numbers)
-        self.cluster.begin(fault, numbers, self.tokens)
+        self.cluster.faults.begin(fault, numbers, self.tokens)
 
     @rule(
         node=nodes, acks=st.sampled_from([-1, -1, 1, 0]), count=st.integers(1, 4), records=st.integers(1, 3), then=then
@@ -104,28 +105,28 @@ class ClusterMachine(RuleBasedStateMachine):
     @rule(data=st.data(), then=then)
     def end_a_fault(self, data: st.DataObject, then: int) -> None:
         token = data.draw(st.sampled_from(sorted(self.faults)))
-        self.cluster.end(*self.faults.pop(token), token)
+        self.cluster.faults.end(*self.faults.pop(token), token)
         self.cluster.advance(then * MILLISECOND)
 
     @precondition(lambda self: self.faults)
     @rule(then=then)
     def heal(self, then: int) -> None:
         for token in sorted(self.faults):
-            self.cluster.end(*self.faults.pop(token), token)
+            self.cluster.faults.end(*self.faults.pop(token), token)
         self.cluster.advance(then * MILLISECOND)
 
     def teardown(self) -> None:
         if not hasattr(self, "cluster"):
             return
         for token in sorted(self.faults):
-            self.cluster.end(*self.faults.pop(token), token)
+            self.cluster.faults.end(*self.faults.pop(token), token)
         self.cluster.start()
         assert self.cluster.converge(20 * SECOND), "the cluster does not converge"
         while not all(client.idle for client in self.clients):
             self.cluster.advance(10 * MILLISECOND)
         self.cluster.final_read()
         self.recorder.close()
-        answer = judge_table(self.sink.table, self.configuration)
+        answer = judge_table("raft", self.sink.table, self.configuration)
         assert not [check for check in answer["checks"] if check["verdict"] == "violated"]
 
 

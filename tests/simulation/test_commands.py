@@ -16,8 +16,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from loghistory import open_run
-from quorumlog.cli import hunt, simulate
-from quorumlog.mutants import MUTANTS
+from quorumlog.raft.mutants import MUTANTS
+from quorumlog.trials.hunt_command import hunt
+from quorumlog.trials.simulate_command import simulate
 
 LOGWITNESS = Path(sys.executable).with_name("logwitness")
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from quorumlog.hunt import hunt
-from quorumlog.judging import REFERENCE, Candidate, Rejection, judge_run, judge_seed, judge_table, shrunk
-from quorumlog.mutants import MUTANTS, Mutant
-from quorumlog.raft.core import RaftCore
-from quorumlog.simulation.configuration import ClusterConfiguration
-from quorumlog.simulation.runs import simulate
-from quorumlog.simulation.settings import SETTINGS
+from quorumlog.protocol import Mutant
+from quorumlog.raft.mutants import MUTANTS
+from quorumlog.raft.protocol import PROTOCOL
+from quorumlog.raft.settings import SETTINGS, RaftConfiguration
+from quorumlog.trials.hunt import hunt
+from quorumlog.trials.judging import Candidate, Rejection, judge_run, judge_seed, judge_table, shrunk
 
+REFERENCE = Candidate("raft")
 SEEDS = 200
 GROUP = 20
 
@@ -35,8 +35,8 @@ def test_the_reference_exercises_every_check_of_replicas() -> None:
     exercised: set[str] = set()
     declared: set[str] = set()
     for seed, setting in enumerate(SETTINGS.values()):
-        table, _ = simulate(seed, setting, RaftCore)
-        for check in judge_table(table, setting)["checks"]:
+        table, _ = PROTOCOL.simulate(seed, setting)
+        for check in judge_table("raft", table, setting)["checks"]:
             declared.add(check["id"])
             if check["judged"]:
                 exercised.add(check["id"])
@@ -47,13 +47,13 @@ def test_the_reference_exercises_every_check_of_replicas() -> None:
 
 @pytest.mark.parametrize("mutant", MUTANTS.values(), ids=list(MUTANTS))
 def test_a_mutant_is_caught_by_its_check(mutant: Mutant) -> None:
-    found = hunt(Candidate(mutant.id), range(400), processes=1)
+    found = hunt(Candidate("raft", mutant.id), range(400), processes=1)
     assert found is not None, f"{mutant.id} survived"
     assert found.check in mutant.checks
 
 
 def test_shrinking_keeps_the_verdict() -> None:
-    mutant = Candidate("ack-on-term-change")
+    mutant = Candidate("raft", "ack-on-term-change")
     found = hunt(mutant, range(100), processes=1)
     assert found is not None
     small = shrunk(mutant, found, attempts=40)
@@ -63,5 +63,5 @@ def test_shrinking_keeps_the_verdict() -> None:
     assert judge_run(REFERENCE, small.seed, small.setting, _with_plan(small)).rejections == ()
 
 
-def _with_plan(rejection: Rejection) -> ClusterConfiguration:
+def _with_plan(rejection: Rejection) -> RaftConfiguration:
     return replace(SETTINGS[rejection.setting], plan=rejection.plan)

@@ -15,29 +15,30 @@ from msgspec.structs import replace
 
 from quorumlog.durations import MILLISECOND, SECOND
 from quorumlog.faults import KINDS, Fault
+from quorumlog.raft.protocol import PROTOCOL
+from quorumlog.raft.settings import SETTINGS, RaftConfiguration
 from quorumlog.simulation.configuration import (
-    ClusterConfiguration,
     ConfigurationError,
     configuration_from_json,
     configuration_to_json,
 )
-from quorumlog.simulation.runs import simulate
-from quorumlog.simulation.settings import SETTINGS
 
-QUIET = ClusterConfiguration(duration=SECOND, plan=())
+QUIET = RaftConfiguration(duration=SECOND, plan=())
 
 PROGRAM = """
 import hashlib, sys
 from pathlib import Path
-from quorumlog.simulation.runs import simulate, save_run
-from quorumlog.simulation.settings import SETTINGS
-table, _ = simulate(5, SETTINGS[sys.argv[1]])
-save_run(Path(sys.argv[2]), table, seed=5, configuration=SETTINGS[sys.argv[1]])
+from quorumlog.raft.protocol import PROTOCOL
+from quorumlog.simulation.runs import made_by, save_run
+from quorumlog.raft.protocol import PROTOCOL
+from quorumlog.raft.settings import SETTINGS
+table, _ = PROTOCOL.simulate(5, SETTINGS[sys.argv[1]])
+save_run(Path(sys.argv[2]), table, made_by("raft", 5, SETTINGS[sys.argv[1]]))
 """
 
 
-def rows(configuration: ClusterConfiguration, seed: int = 1) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = simulate(seed, configuration)[0].to_pylist()
+def rows(configuration: RaftConfiguration, seed: int = 1) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = PROTOCOL.simulate(seed, configuration)[0].to_pylist()
     return found
 
 
@@ -69,7 +70,8 @@ def test_another_seed_gives_another_run() -> None:
 @pytest.mark.parametrize("setting", SETTINGS)
 def test_a_configuration_survives_json(setting: str) -> None:
     configuration = replace(SETTINGS[setting], plan=(Fault(1, "loss", ("leader", 2), 7, {"probability": 0.25}),))
-    assert configuration_from_json(json.loads(json.dumps(configuration_to_json(configuration)))) == configuration
+    plain = json.loads(json.dumps(configuration_to_json(configuration)))
+    assert configuration_from_json(plain, RaftConfiguration) == configuration
 
 
 @pytest.mark.parametrize(
@@ -85,12 +87,12 @@ def test_a_configuration_survives_json(setting: str) -> None:
 )
 def test_a_bad_configuration_is_refused_in_one_line(plain: dict[str, Any], said: str) -> None:
     with pytest.raises(ConfigurationError, match=said) as caught:
-        configuration_from_json(plain)
+        configuration_from_json(plain, RaftConfiguration)
     assert "\n" not in str(caught.value)
 
 
 def test_a_quiet_run_has_one_leader_and_hardly_a_failure() -> None:
-    _, outcome = simulate(3, QUIET)
+    _, outcome = PROTOCOL.simulate(3, QUIET)
     counts = outcome.counts
     assert outcome.converged
     assert counts["leader"] == 1
@@ -103,7 +105,7 @@ def test_a_quiet_run_has_one_leader_and_hardly_a_failure() -> None:
 @pytest.mark.parametrize("name", KINDS)
 def test_every_fault_is_recorded_ended_and_survived(name: str) -> None:
     plan = (Fault(300 * MILLISECOND, name, ("leader",), 400 * MILLISECOND),)
-    table, outcome = simulate(4, replace(QUIET, plan=plan))
+    table, outcome = PROTOCOL.simulate(4, replace(QUIET, plan=plan))
     events = table.to_pylist()
     assert outcome.converged
     seen = Counter((event["kind"], event["f"]) for event in events)

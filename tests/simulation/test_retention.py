@@ -6,9 +6,9 @@ import pytest
 
 from loghistory import MemorySink, Recorder
 from quorumlog.durations import MILLISECOND
-from quorumlog.judging import judge_table
-from quorumlog.simulation.raft_cluster import RaftCluster
-from quorumlog.simulation.settings import SETTINGS
+from quorumlog.raft.settings import SETTINGS
+from quorumlog.raft.simulated import RaftCluster
+from quorumlog.trials.judging import judge_table
 
 MEAN_PAUSE = 60 * MILLISECOND
 
@@ -41,7 +41,7 @@ def test_trimmed_logs_under_faults_keep_all_promises(setting: str) -> None:
         outcome = Trimming(seed, configuration, recorder).play()
         recorder.close()
         assert outcome.converged, f"seed {seed}"
-        judged = judge_table(sink.table, configuration)
+        judged = judge_table("raft", sink.table, configuration)
         assert [check for check in judged["checks"] if check["verdict"] == "violated"] == [], f"seed {seed}"
         events = sink.table.select(["kind", "offset", "dirty"]).to_pylist()
         begun_anew += sum(event["kind"] == "trim" and event["dirty"] < event["offset"] for event in events)

@@ -52,14 +52,14 @@ HearReply(l) ==
 
 MajorityKnown(l) ==
     LET known == [n \in Node |-> IF n = l THEN Len(log[l]) ELSE knows[l][n].replicated]
-        most == MajorityReplicated(Voters, known, mri[l])
-    IN  IF MayCountReplicated(TermAt(log[l], most), term[l]) THEN most ELSE mri[l]
+        most == MajorityReplicated(Voters, known, majorityReplicated[l])
+    IN  IF MayCountReplicated(TermAt(log[l], most), term[l]) THEN most ELSE majorityReplicated[l]
 
 CandidateKnown(l) ==
     CommitCandidate(Voters, [n \in Node |-> IF n = l THEN flushed[l] ELSE knows[l][n].durable], flushed[l])
 
 MayCommitKnown(l) == LET c == CandidateKnown(l) IN MayCommit(c, commit[l], TermAt(log[l], c), term[l])
-Behind(l) == role[l] = "leader" /\ (MayCommitKnown(l) \/ MajorityKnown(l) > mri[l])
+Behind(l) == role[l] = "leader" /\ (MayCommitKnown(l) \/ MajorityKnown(l) > majorityReplicated[l])
 
 Count(l) ==
     /\ IF MayCommitKnown(l)

@@ -20,6 +20,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from quorumlog.events import CoreFactory
 from quorumlog.quorum import Voters
 from quorumlog.raft.core import RaftCore
 from quorumlog.raft.events import Append as AppendEffect
@@ -54,7 +55,6 @@ from quorumlog.raft.messages import (
 )
 from quorumlog.raft.rules import NOBODY
 from quorumlog.raft.state import Configuration, Restored
-from quorumlog.simulation.raft_node import CoreFactory
 from quorumlog.storage.batch import BatchKind, RecordBatch
 
 Choose = Callable[[int], int]
@@ -383,8 +383,8 @@ class Replay:
                 "flushed": core.flushed + 1,
                 "commit": core.commit + 1,
                 "visible": core.visible + 1,
-                "mri": core.majority + 1,
-                "ub": core.upper_bound + 1,
+                "majorityReplicated": core.majority_replicated + 1,
+                "visibilityUpperBound": core.visibility_upper_bound + 1,
                 "log": tuple(batch.term for batch in holder.batches),
             }
             theirs = {
@@ -394,13 +394,14 @@ class Replay:
                 "dirty": len(spec["log"][node]),
                 "flushed": spec["flushed"][node],
                 "commit": spec["commit"][node],
-                "visible": min(spec["mri"][node], spec["ub"][node]),
-                "mri": spec["mri"][node],
-                "ub": spec["ub"][node],
+                "visible": min(spec["majorityReplicated"][node], spec["visibilityUpperBound"][node]),
+                "majorityReplicated": spec["majorityReplicated"][node],
+                "visibilityUpperBound": spec["visibilityUpperBound"][node],
                 "log": tuple(entry["term"] for entry in spec["log"][node]),
             }
             if core.role == "leader":
-                mine["lq"], theirs["lq"] = core.last_quorum + 1, spec["lq"][node]
+                mine["lastQuorumWrite"] = core.last_quorum_write + 1
+                theirs["lastQuorumWrite"] = spec["lastQuorumWrite"][node]
             for name, value in mine.items():
                 self._expect(value == theirs[name], state, f"node {node} has {name} {value}, the spec {theirs[name]}")
         answered = {(answer["index"], answer["term"], answer["outcome"]) for answer in spec["answered"]}

@@ -24,9 +24,10 @@ from logspec.places import spec_directory
 from logspec.tlavalue import parse_state
 from logspec.tlc import run_tlc
 from logspec.toolchain import find_toolchain
-from quorumlog.mutants import MUTANTS, Mutant
+from quorumlog.events import CoreFactory
+from quorumlog.protocol import Mutant
 from quorumlog.raft.core import RaftCore
-from quorumlog.simulation.raft_node import CoreFactory
+from quorumlog.raft.mutants import MUTANTS
 
 SEED = 11
 

@@ -20,7 +20,7 @@ def test_a_table_for_people_and_a_run_for_the_checker(tmp_path: Path) -> None:
     result = CliRunner().invoke(spec, arguments, standalone_mode=False, env={"COLUMNS": "140"})
     assert result.return_value == 0, result.output
     assert "LearnReplicated" in result.output
-    assert "mri[n2]: 2 -> 3" in result.output
+    assert "majorityReplicated[n2]: 2 -> 3" in result.output
     (judge,) = entry_points(group="logwitness.judges", name="history")
     verdict = judge.load()(open_run(run), None)
     assert [one["id"] for one in verdict["checks"] if one["verdict"] == "violated"] == ["visible-on-majority"]

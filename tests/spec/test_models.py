@@ -87,10 +87,10 @@ def test_the_promises_that_mutants_break_are_all_promised() -> None:
     only_shapes = {"TypeOk"}
     implied = {
         "OneVotePerTerm": "OneLeaderPerTerm",
-        "MatchIsReal": "CommittedIsFlushedOnMajority",
+        "MatchIsReal": "CommittedFlushedOnMajority",
         "LogMatching": "OneLeaderPerTerm",
-        "VisibleIsDirty": "FlushedIsDirty",
-        "CommitNeverMovesBack": "CommitIsFlushed",
+        "VisibleWithinDirty": "FlushedWithinDirty",
+        "CommitMonotonic": "CommitWithinFlushed",
     }
     unbroken = promised - broken - only_shapes - set(implied)
     assert unbroken == set()

@@ -19,12 +19,13 @@ from logspec.recording import Trace, read_traces
 from logspec.toolchain import find_toolchain
 from logspec.traces import Campaign, follow_traces
 from quorumlog.durations import MILLISECOND, SECOND
+from quorumlog.events import CoreFactory
 from quorumlog.faults import Fault
-from quorumlog.mutants import MUTANTS
 from quorumlog.raft.core import RaftCore
-from quorumlog.simulation.configuration import ClusterConfiguration, DiskTiming, WorkloadMix
-from quorumlog.simulation.raft_cluster import RaftCluster
-from quorumlog.simulation.raft_node import CoreFactory
+from quorumlog.raft.mutants import MUTANTS
+from quorumlog.raft.settings import RaftConfiguration
+from quorumlog.raft.simulated import RaftCluster
+from quorumlog.simulation.configuration import DiskTiming, LogWorkload
 
 NODES = (0, 1, 2)
 Action = tuple[str, tuple[int, ...], int, int]
@@ -58,9 +59,9 @@ def play(
     seed: int, actions: Sequence[Action], write_caching: bool, directory: Path, make_core: CoreFactory = RaftCore
 ) -> Trace:
     """Do what the actions say to a cluster, heal it at the end, and return what its nodes recorded."""
-    configuration = ClusterConfiguration(
+    configuration = RaftConfiguration(
         disk=DiskTiming(least=MILLISECOND, most=40 * MILLISECOND),
-        workload=WorkloadMix(timeout=SECOND),
+        workload=LogWorkload(timeout=SECOND),
         write_caching=write_caching,
     )
     sink = MemorySink()
@@ -72,7 +73,7 @@ def play(
 
     def heal() -> None:
         for token, (fault, nodes) in enumerate(begun):
-            cluster.end(fault, nodes, token)
+            cluster.faults.end(fault, nodes, token)
         begun.clear()
 
     for what, nodes, acks, then in actions:
@@ -84,7 +85,7 @@ def play(
             cluster.new_client().append(hit[0], acks=acks)
         elif hit:
             fault = Fault(cluster.simulation.now, what, hit, 0, {"probability": 0.3} if what in ON_LINKS else {})
-            cluster.begin(fault, hit, len(begun))
+            cluster.faults.begin(fault, hit, len(begun))
             begun.append((fault, hit))
         cluster.advance(then * MILLISECOND)
     heal()

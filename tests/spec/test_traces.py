@@ -11,8 +11,9 @@ from click.testing import CliRunner
 
 from loghistory import open_run
 from logspec.cli import spec
-from quorumlog.simulation.runs import save_run, simulate
-from quorumlog.simulation.settings import SETTINGS
+from quorumlog.raft.protocol import PROTOCOL
+from quorumlog.raft.settings import SETTINGS
+from quorumlog.simulation.runs import made_by, save_run
 
 RECORDED = Path(__file__).parents[2] / "histories" / "runs" / "raft"
 FEW_EVENTS = 1600
@@ -48,9 +49,9 @@ def follow(*arguments: str) -> tuple[int, list[dict[str, Any]]]:
 def record(directory: Path, seed: int) -> str:
     """Simulate a run of the reference, under each setting in turn."""
     setting = list(SETTINGS)[seed % len(SETTINGS)]
-    table, _ = simulate(seed, SETTINGS[setting])
+    table, _ = PROTOCOL.simulate(seed, SETTINGS[setting])
     run = directory / f"{setting}-{seed}"
-    save_run(run, table, seed=seed, configuration=SETTINGS[setting])
+    save_run(run, table, made_by("raft", seed, SETTINGS[setting]))
     return str(run)
 
 

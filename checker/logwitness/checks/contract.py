@@ -99,7 +99,7 @@ def _names(fields: type[tuple[int, ...]]) -> tuple[str, ...]:
 
 
 class Violation(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One breach of a rule."""
+    """One breach of a rule, with what shows it."""
 
     sentence: str
     """What happened, for a person."""
@@ -242,7 +242,7 @@ class Tally:
             self._violations.append(self._check.violation(events, way, **fields))
 
     def outcome(self) -> Outcome:
-        """What the check says."""
+        """What the check says about the log; the verdict follows from the counts."""
         return outcome(
             self._check,
             self.judged,

@@ -46,18 +46,18 @@ class Account(NamedTuple):
 
 
 def empty_faults() -> Faults:
-    """No fault yet."""
+    """Faults before the first one, with room for a few."""
     return Faults(np.zeros(16, dtype=np.int64), np.zeros(16, dtype=np.int64), np.zeros(1, dtype=np.int64))
 
 
 def with_fault_room(faults: Faults, more: int) -> Faults:
-    """Room for ``more`` faults."""
+    """The faults so far, with room for ``more`` of them."""
     used = int(faults.used[0])
     return Faults(grown(faults.seq, used, more, 0), grown(faults.code, used, more, 0), faults.used)
 
 
 def empty_ledger() -> Ledger:
-    """No loss yet."""
+    """A ledger before the first loss: no line has a batch."""
     lines = np.zeros((3, _SLOTS, _FIELDS), dtype=np.int64)
     lines[:, :, 5:] = -1
     return Ledger(lines)
@@ -116,7 +116,7 @@ def enter(account: Account, acks: int, acked: int, time: int, entries: int, size
 
 @kernel
 def enter_all(account: Account, acks: Ints, acked: Ints, time: Ints, entries: Ints, size: Ints) -> None:
-    """Enter many losses."""
+    """Enter the losses of many batches, a row each; columns as the arguments of `enter`."""
     for i in range(len(acks)):
         enter(account, acks[i], acked[i], time[i], entries[i], size[i])
 

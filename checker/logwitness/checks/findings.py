@@ -191,7 +191,7 @@ class KernelFold:
         self._kept: list[tuple[int, list[int], list[int]]] = []
 
     def feed(self, columns: Columns) -> None:
-        """Take the next events."""
+        """Take the next events: name nodes by index, run the kernel, keep what it wrote down."""
         columns = columns._replace(node=self.nodes.indices(columns.node))
         with self._pages():
             self.run(columns if self.setting.compiled else columns.lists())
@@ -212,7 +212,7 @@ class KernelFold:
         return self.nodes.too_many
 
     def finish(self) -> Verdicts:
-        """Judge the end, and answer."""
+        """Judge the end, and answer: an outcome for every check, with its first violations worded."""
         with self._pages():
             self.end()
         undecided = self.undecided()

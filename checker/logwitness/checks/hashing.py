@@ -27,7 +27,7 @@ class Table(NamedTuple):
 
 
 def empty_table(size: int = _FIRST_SIZE) -> Table:
-    """A table without keys."""
+    """A table without keys; ``size`` is a power of two."""
     return Table(np.zeros(size, dtype=np.int64), np.full(size, -1, dtype=np.int32))
 
 

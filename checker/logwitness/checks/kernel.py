@@ -4,6 +4,9 @@ A loop in which order matters is a function over NumPy arrays in the subset of P
 short history runs it as it stands and pays nothing; for a long one it is compiled, once per machine, if numba
 (the extra ``fast``) is installed. ``@kernel`` marks a loop that is called from Python, ``@part`` a function
 that loops call, and ``@step`` one that a loop calls in a single place.
+
+Loops are longer than other functions, and some parts have many parameters: a compiled loop has no objects, its state is
+arrays that are handed on, and a part that is called between two others costs more than the lines that it saves.
 """
 
 from __future__ import annotations
@@ -55,7 +58,7 @@ def compiled_pays(events: int | None) -> bool:
 
 @functools.cache
 def available() -> bool:
-    """Whether numba is installed."""
+    """Whether numba (the extra ``fast``) is installed, so that kernels can be compiled."""
     return importlib.util.find_spec("numba") is not None
 
 
@@ -88,7 +91,7 @@ class Kernel(Generic[P, R]):
         return _compile(self.plain)
 
     def form(self, compiled: bool) -> Callable[P, R]:
-        """One of the two forms."""
+        """The loop as machine code, or as it stands."""
         return self.compiled if compiled else self.plain
 
 

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from loghistory import RunSource
+from loghistory.errors import quote
 
 from ..checks import families, families_of, left_out
 from ..checks.columns import Reader
@@ -48,6 +49,7 @@ def check(
     chosen = families_for(only, setting)
     events, by_log = judge_logs(_name(source), partial(_batches, source), chosen, setting, progress)
     notes = source.notes if isinstance(source, RunSource) else ()
+    notes = (*notes, *_strange(setting))
     wanted = checks_for(only, setting, required)
     return concluded(_name(source), events, by_log, wanted, required=required, notes=notes, keep=setting.keep)
 
@@ -98,14 +100,20 @@ def checks_for(only: Iterable[str] | None, setting: Setting, required: Collectio
 
     Raises KeyError for an unknown check id.
     """
-    wanted = None if only is None else {*only}
-    chosen = _chosen(wanted, setting)
-    return tuple(
-        check
-        for family in families()
-        for check in family.checks
-        if (check.id in required if wanted is None else check.id in wanted) or (wanted is None and family in chosen)
-    )
+    if only is not None:
+        wanted = {*only}
+        return tuple(check for family in families_of(wanted) for check in family.checks if check.id in wanted)
+    chosen = _chosen(None, setting)
+    return tuple(check for family in families() for check in family.checks if family in chosen or check.id in required)
+
+
+def _strange(setting: Setting) -> list[str]:
+    """A remark on each protocol of the run that no family is for."""
+    known = {family.protocol.name for family in families() if family.protocol is not None}
+    return [
+        f"No check here is for the protocol {quote(name)}: only what clients saw is judged."
+        for name in sorted(setting.protocols - known)
+    ]
 
 
 def _chosen(only: Iterable[str] | None, setting: Setting) -> tuple[Family, ...]:
@@ -186,12 +194,12 @@ def _configuration(source: RunSource | pa.Table) -> Mapping[str, Any]:
 def _nodes(source: RunSource | pa.Table, configuration: Mapping[str, Any]) -> tuple[tuple[int, ...], frozenset[str]]:
     """The voters and the protocols of a run.
 
-    The voters: as configured, else the nodes that have events of a protocol. The protocol: as the manifest has it, else
-    those of which there are events.
+    The voters: as configured, else the nodes that have events of a protocol. The protocol: as the manifest has it, or
+    the configuration of a table; else those of which there are events.
     """
     known = {family.protocol for family in families() if family.protocol is not None}
     manifest = source.manifest if isinstance(source, RunSource) else None
-    named = manifest.made_by.get("protocol") if manifest is not None else None
+    named = (configuration if manifest is None else manifest.made_by).get("protocol")
     protocols = frozenset({named}) if isinstance(named, str) else None
     configured = configuration.get("voters")
     voters = tuple(int(node) for node in configured) if isinstance(configured, list) and configured else None

@@ -119,7 +119,7 @@ class Session:
 
 @dataclass(slots=True)
 class Key:
-    """One key: a log."""
+    """One key, which is a log of its own: what was sent to it, and what was read."""
 
     name: str
     values: dict[Name, _Sent] = field(default_factory=dict)
@@ -159,7 +159,7 @@ class _Send:
 
 @dataclass(slots=True)
 class Open:
-    """An operation, with its parts."""
+    """An operation that is not over, with its parts so far."""
 
     f: str
     process: int
@@ -208,7 +208,7 @@ class KafkaHistory:
 
     @property
     def logs(self) -> int:
-        """Keys."""
+        """How many keys, each a log, were seen; at least 1."""
         return max(1, len(self._keys))
 
     def feed(self, batch: pa.RecordBatch) -> None:

@@ -153,7 +153,7 @@ class LinearizableHistory:
 
     @property
     def logs(self) -> int:
-        """Registers, stores, sets or queues."""
+        """How many registers, stores, sets or queues were seen; at least 1."""
         return max(1, len(self._parts))
 
     def feed(self, batch: pa.RecordBatch) -> None:
@@ -243,7 +243,7 @@ class LinearizableHistory:
         return HistoryError(self._name, seq, "text", problem, remedy, place="seq")
 
     def finish(self) -> tuple[Outcome, ...]:
-        """Judge."""
+        """Judge all operations together; one outcome, of `LINEARIZABLE`. Raises `HistoryError` for unfit values."""
         self._ended += [_Ended(asked, None, Kind.INFO, None) for asked in self._open.values()]
         self._open.clear()
         if self._model in (Model.KEY_VALUE, Model.SET, Model.QUEUE):

@@ -117,7 +117,7 @@ class TransactionHistory:
 
     @property
     def logs(self) -> int:
-        """Keys."""
+        """How many keys, each a list, were seen; at least 1."""
         return max(1, len(self._lists))
 
     def feed(self, batch: pa.RecordBatch) -> None:
@@ -139,7 +139,7 @@ class TransactionHistory:
                 self.answer(txn, op, seq, self._listed(shown, seq))
 
     def begin(self, op: int, process: int, seq: int) -> None:
-        """A transaction is invoked."""
+        """A transaction is invoked by a client, by event ``seq``."""
         self._open[op] = _Transaction(process, seq)
 
     def ask(self, op: int, part: int, f: str, log: str | None, seq: int, value: str) -> None:
@@ -148,7 +148,7 @@ class TransactionHistory:
             self._open[op].micro[part] = _Micro(f, log or "", seq, (value,) if f == "append" else ())
 
     def answer(self, op: int, part: int, seq: int, values: Sequence[str]) -> None:
-        """A part read these values."""
+        """A part of an open transaction read these values."""
         micro = self._open[op].micro.get(part) if op in self._open else None
         if micro is not None:
             micro.seq, micro.values = seq, tuple(values)
@@ -172,7 +172,7 @@ class TransactionHistory:
         raise HistoryError(self._name, seq, "text", f"{quote(text)} is no list", "[value ...]", place="seq")
 
     def finish(self) -> tuple[Outcome, ...]:
-        """Judge."""
+        """Judge all transactions together; one outcome for each of `CHECKS`."""
         self._all += self._open.values()
         self._open.clear()
         self._all.sort(key=lambda each: each.invoked)

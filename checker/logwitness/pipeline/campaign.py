@@ -1,8 +1,8 @@
 """A campaign: runs of many seeds simulated, recorded and judged on Spark, and which of them were rejected.
 
-The implementation is reached through entry points alone (group ``logwitness.runs``: ``play`` and ``mutants``). A run is
-rejected by every check that it violates, and by what `play` says went wrong besides. The reference must not be rejected
-at all; a mutant must be, by one of the checks that are stated with it.
+The implementation is reached through entry points alone (group ``logwitness.runs``: ``protocol``, ``mutants`` and
+``play``). A run is rejected by every check that it violates, and by what `play` says went wrong besides. The reference
+must not be rejected at all; a mutant must be, by one of the checks that are stated with it.
 
     OUT/campaign.json                  what was asked
     OUT/kills/part-*.parquet           run by run why it was rejected, `KILLS`
@@ -85,18 +85,28 @@ class Campaign(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True)
 class _Seeds:
-    """A task: some seeds of one mutant (None: the reference)."""
+    """A task: some seeds of one mutant (None: the reference) of a protocol."""
 
+    protocol: str
     mutant: str | None
     seeds: tuple[int, ...]
     stated: tuple[str, ...]
     output: str
 
 
-def known_mutants() -> dict[str, dict[str, Any]]:
+def protocol_of(name: str | None, mutants: Sequence[str] = ()) -> str:
+    """The protocol that a name or mutants tell; the only one there is needs no telling. Raises `NothingToRun`."""
+    tell: Callable[..., str] = _entry("protocol")
+    try:
+        return tell(name, mutants=mutants)
+    except ValueError as problem:
+        raise NothingToRun(str(problem)) from None
+
+
+def known_mutants(protocol: str) -> dict[str, dict[str, Any]]:
     """The mutants of the installed implementation. Raises `NothingToRun`."""
-    load: Callable[[], dict[str, dict[str, Any]]] = _entry("mutants")
-    return load()
+    load: Callable[[str], dict[str, dict[str, Any]]] = _entry("mutants")
+    return load(protocol)
 
 
 def _entry(name: str) -> Any:  # noqa: ANN401
@@ -114,15 +124,14 @@ def run_campaign(
     seeds: range,
     mutants: Sequence[str | None],
     progress: Progress,
+    protocol: str | None = None,
 ) -> Campaign:
     """Play and judge these seeds of each mutant (None: the reference), and write OUT.
 
     Raises `HistoryError` for a place that cannot be used, `NothingToRun`, and what ``session`` raises.
     """
-    known = known_mutants()
-    for mutant in mutants:
-        if mutant is not None and mutant not in known:
-            raise NothingToRun(f"no mutant is called {mutant!r}; `logwitness hunt --list` names them all")
+    meant = protocol_of(protocol, [mutant for mutant in mutants if mutant is not None])
+    known = known_mutants(meant)
     files = LocalFiles(out)
     try:
         if [name for name in files.names("") if not name.startswith("_")]:
@@ -131,6 +140,7 @@ def run_campaign(
         unfinished = f"{files.place}/_unfinished"
         tasks = [
             _Seeds(
+                meant,
                 mutant,
                 tuple(seeds[start : start + _RUNS_A_TASK]),
                 tuple(known[mutant]["checks"]) if mutant is not None else (),
@@ -160,7 +170,7 @@ def _played(tasks: Iterable[_Seeds]) -> Iterator[tuple[list[dict[str, Any]], lis
         runs: list[tuple[str, str]] = []
         output = Path(task.output) / secrets.token_hex(4)
         for seed in task.seeds:
-            played = play(seed, task.mutant)
+            played = play(task.protocol, seed, task.mutant)
             found = _rejections(played, seed, task)
             rows += found
             if found and played["table"] is not None and len(runs) < _KEPT_RUNS:

@@ -112,6 +112,7 @@ def audit(
     metavar="ID",
     help="Simulate this known fault instead of the reference (repeatable; 'all').",
 )
+@click.option("--protocol", metavar="NAME", help="The protocol; default: that of the mutant.")
 @_MASTER
 @click.option("--json", "as_json", is_flag=True, help="Print the result as one JSON object.")
 @click.pass_context
@@ -121,6 +122,7 @@ def campaign(
     seeds: int,
     first_seed: int,
     mutants: tuple[str, ...],
+    protocol: str | None,
     master: str | None,
     as_json: bool,
 ) -> None:
@@ -140,7 +142,7 @@ def campaign(
     from loghistory import HistoryError
     from loghistory.errors import printable
 
-    from .campaign import NothingToRun, as_text, known_mutants, run_campaign
+    from .campaign import NothingToRun, as_text, known_mutants, protocol_of, run_campaign
     from .progress import Progress
     from .session import SparkProblem, broke_off, check_spark, spark_session
 
@@ -148,10 +150,10 @@ def campaign(
     try:
         check_spark("campaign")
         if "all" in chosen:
-            chosen = list(known_mutants())
+            chosen = list(known_mutants(protocol_of(protocol)))
         session = spark_session("logwitness campaign", master)
         seeds_of = range(first_seed, first_seed + seeds)
-        result = run_campaign(session, Path(out), seeds_of, chosen, Progress())
+        result = run_campaign(session, Path(out), seeds_of, chosen, Progress(), protocol)
     except (SparkProblem, HistoryError, NothingToRun) as problem:
         raise click.ClickException(printable(str(problem))) from None
     except Exception as problem:

@@ -31,7 +31,7 @@ from quorumlog.cluster.supervisor import ClusterError
 from quorumlog.cluster.workload import Load
 from quorumlog.durations import parse_duration
 from quorumlog.node.configuration import LEAST_RETENTION
-from quorumlog.node.protocol import RealProtocol, real_protocol, real_protocols
+from quorumlog.node.real_protocol import RealProtocol, real_protocol, real_protocols
 from quorumlog.run_directory import NoRoomError, check_command, check_room
 
 PROTOCOLS = real_protocols()

@@ -18,7 +18,7 @@ from quorumlog.cluster.faults import Injector, draw_plan
 from quorumlog.cluster.supervisor import Cluster, ClusterError
 from quorumlog.cluster.workload import ACKS_ALL, Client, Load, Register
 from quorumlog.faults import Plan, plan_to_json
-from quorumlog.node.protocol import real_protocol
+from quorumlog.node.real_protocol import real_protocol
 from quorumlog.node.recording import HistoryFile
 
 AGREEMENT_SECONDS = 20.0
@@ -34,7 +34,7 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     seed: int
-    protocol: str = "raft"
+    protocol: str
     nodes: int = 3
     duration: float = 10.0
     faults: tuple[str, ...] = ("kill", "stop", "cut")

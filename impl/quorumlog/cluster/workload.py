@@ -1,6 +1,6 @@
 """Clients of real nodes: each has at most one open operation and records what it asked and what the answer was.
 
-The same clients as in the simulator (`quorumlog.simulation.workload`), on sockets: a time-out or a lost connection is
+The same clients as in the simulator (`quorumlog.simulation.log_client`), on sockets: a time-out or a lost connection is
 no failure, the outcome stays unknown (``info``) and the client goes on under a new process number. A refusal that
 certainly wrote nothing is a ``fail``. Every value is appended once.
 """

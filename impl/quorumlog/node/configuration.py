@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from quorumlog.node.protocol import UnknownProtocolError, real_protocol
+from quorumlog.node.real_protocol import UnknownProtocolError, real_protocol
 from quorumlog.storage.log import SEGMENT_BYTES
 
 LEAST_RETENTION = 4096

@@ -29,7 +29,7 @@ from quorumlog.node.driver import Place
 from quorumlog.node.framing import Hello, Role
 from quorumlog.node.links import Link
 from quorumlog.node.missing import files_before, missing_changes, term_runs
-from quorumlog.node.protocol import RealProtocol, real_protocol
+from quorumlog.node.real_protocol import RealProtocol, real_protocol
 from quorumlog.node.recording import History, HistoryFile, NoHistory, end_stamp, history_path
 from quorumlog.node.server import Server
 from quorumlog.node.supervision import DISK_FAILED, FAULT, STOPPED, UNUSABLE, Order, Supervisor

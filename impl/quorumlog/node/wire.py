@@ -4,7 +4,7 @@ A payload is ``time i64 | logical u32 | msgpack array``. The stamp is the sender
 so that the histories of all processes merge into one causal order. Record batches travel as the very bytes that lie
 on the disk (`quorumlog.storage.batch`), several in one binary field, each with its own checksum.
 
-Between nodes the array holds the messages of the protocol (`quorumlog.node.protocol.RealProtocol`); between clients
+Between nodes the array holds the messages of the protocol (`quorumlog.node.real_protocol`); between clients
 and nodes the calls and results below, which are the same for every protocol. Every call has an ``id`` that its result
 repeats; results may come in another order.
 """

@@ -105,7 +105,7 @@ class RaftCore(Leader):
         elif isinstance(message, VoteReply):
             self._vote_replied(sender, message)
 
-    def _timer_fired(self, timer: Timer) -> None:
+    def _timer_fired(self, timer: str) -> None:
         if timer is Timer.HEARTBEAT:
             self._heartbeat_timer_fired()
         elif timer is Timer.ELECTION:

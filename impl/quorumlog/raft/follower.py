@@ -50,8 +50,8 @@ class Follower(Elections):
         if commit > self.commit:
             self._set_commit(self.rules.follower_commit(self.commit, commit, self.flushed, verified))
         shown = self.rules.follower_visible(visible, self.index.dirty, verified)
-        self.majority = max(self.majority, shown)
-        self.upper_bound = max(self.upper_bound, shown)
+        self.majority_replicated = max(self.majority_replicated, shown)
+        self.visibility_upper_bound = max(self.visibility_upper_bound, shown)
         self._show_visible()
 
     def _append_entries(self, sender: int, request: AppendEntries) -> None:

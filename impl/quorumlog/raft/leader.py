@@ -67,7 +67,7 @@ class Leader(Follower):
         self.progress: dict[int, Progress] = {}
         self.durable_on: dict[int, int] = {}
         self.replicated_on: dict[int, int] = {}
-        self.last_quorum = NOTHING  # offset of the last append that required a flush, LQ
+        self.last_quorum_write = NOTHING  # offset of the last append that required a flush, LQ
         self._last_required = False
         self._queue: list[AppendRequested] = []
         self._draining = False
@@ -81,7 +81,7 @@ class Leader(Follower):
         self.progress = {peer: Progress(self.index.dirty) for peer in self.voters.members if peer != self.node}
         self.durable_on = dict.fromkeys(self.progress, NOTHING)
         self.replicated_on = dict.fromkeys(self.progress, NOTHING)
-        self.last_quorum = self.flushed
+        self.last_quorum_write = self.flushed
         self._effects.append(CancelTimer(Timer.ELECTION))
         configuration = RecordBatch(
             base_offset=self.index.dirty + 1,
@@ -169,10 +169,10 @@ class Leader(Follower):
         previous_term = self.index.term(previous)
         self._append(batches)
         if required:
-            self.last_quorum = self.index.dirty
+            self.last_quorum_write = self.index.dirty
         self._last_required = required
-        self.upper_bound = self.rules.visibility_on_append(
-            self.upper_bound, self.commit, self.last_quorum, self.index.dirty
+        self.visibility_upper_bound = self.rules.visibility_on_append(
+            self.visibility_upper_bound, self.commit, self.last_quorum_write, self.index.dirty
         )
         for peer, follower in self.progress.items():
             if (
@@ -216,16 +216,16 @@ class Leader(Follower):
         rules = self.rules
         self.durable_on[self.node] = self.flushed
         self.replicated_on[self.node] = self.index.dirty
-        majority = rules.majority_replicated(self.voters, self.replicated_on, self.majority)
-        if majority != self.majority and rules.may_count_replicated(self.index.term(majority), self.term):
-            self.majority = majority
+        majority = rules.majority_replicated(self.voters, self.replicated_on, self.majority_replicated)
+        if majority != self.majority_replicated and rules.may_count_replicated(self.index.term(majority), self.term):
+            self.majority_replicated = majority
         candidate = rules.commit_candidate(self.voters, self.durable_on, self.flushed)
         if rules.may_commit(candidate, self.commit, self.index.term(candidate), self.term):
             self._set_commit(candidate)
-            self.upper_bound = rules.visibility_on_commit(
-                self.upper_bound, self.majority, self.commit, self.last_quorum
+            self.visibility_upper_bound = rules.visibility_on_commit(
+                self.visibility_upper_bound, self.majority_replicated, self.commit, self.last_quorum_write
             )
-            self.majority = max(self.majority, self.commit)
+            self.majority_replicated = max(self.majority_replicated, self.commit)
         self._show_visible()
         self._resolve()
 
@@ -243,7 +243,7 @@ class Leader(Follower):
             here = self.index.term(wait.last_offset)
             if wait.cached:
                 outcome = self.rules.resolve_write_cached(
-                    wait.last_offset, wait.term, here, self.majority, self.commit, term_at_commit
+                    wait.last_offset, wait.term, here, self.majority_replicated, self.commit, term_at_commit
                 )
             else:
                 outcome = self.rules.resolve_quorum_ack(wait.last_offset, wait.term, here, self.commit, term_at_commit)

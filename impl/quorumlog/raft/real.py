@@ -6,7 +6,7 @@ import msgspec
 
 from loghistory.schema import Operation
 from quorumlog.node.driver import Place
-from quorumlog.node.protocol import RealProtocol
+from quorumlog.node.real_protocol import RealProtocol
 from quorumlog.quorum import Voters
 from quorumlog.raft.core import RaftCore
 from quorumlog.raft.driver import RaftDriver

@@ -89,8 +89,8 @@ class Replica:
         self.leader = NOBODY
         self.flushed = self.index.dirty
         self.commit = self.index.start - 1  # only what is committed is ever trimmed
-        self.majority = self.commit  # majority replicated index, MRI
-        self.upper_bound = self.commit  # visibility upper bound, UB
+        self.majority_replicated = self.commit  # majority replicated index, MRI
+        self.visibility_upper_bound = self.commit  # visibility upper bound, UB
         self.visible = self.commit
         self.truncations = 0
         self._effects: list[Effect] = []
@@ -181,8 +181,8 @@ class Replica:
         last = self.index.dirty  # whole batches go, so it may end well before the offset
         self.flushed = min(self.flushed, last)
         self._flush_target = min(self._flush_target, last)
-        self.majority = min(self.majority, last)
-        self.upper_bound = min(self.upper_bound, last)
+        self.majority_replicated = min(self.majority_replicated, last)
+        self.visibility_upper_bound = min(self.visibility_upper_bound, last)
         self.visible = min(self.visible, last)
         self.note("truncate", offset=last + 1)
 
@@ -205,7 +205,7 @@ class Replica:
         self.index = LogIndex(start, start_term)
         self.truncations += 1
         self.flushed = self._flush_target = start - 1
-        self.majority = self.upper_bound = start - 1
+        self.majority_replicated = self.visibility_upper_bound = start - 1
         self.commit = max(self.commit, start - 1)
         self.visible = start - 1
         self.note("trim", offset=start)
@@ -266,7 +266,7 @@ class Replica:
         return True
 
     def _show_visible(self) -> None:
-        visible = min(self.majority, self.upper_bound)
+        visible = min(self.majority_replicated, self.visibility_upper_bound)
         if visible != self.visible:
             self.visible = visible
             self.note("visible")

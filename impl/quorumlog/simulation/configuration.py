@@ -7,7 +7,7 @@ against faults, flushes slow against messages, so that dirty and flushed offsets
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 
@@ -16,19 +16,24 @@ from quorumlog.faults import KINDS, FaultMix, FaultPlanError, Plan, Weight, plan
 from quorumlog.simulation.network import Link, Probability
 
 WORDS = ("leader", "follower", "followers", "minority", "majority", "all")
-"""What a fault may name instead of a node's number; `raft_cluster` says what each means."""
+"""What a fault may name instead of a node's number; `quorumlog.simulation.host_faults` says what each means."""
 
 
 class ConfigurationError(ValueError):
     """A configuration that cannot be read or makes no sense: one line with the field and what would be right."""
 
 
-class WorkloadMix(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What the clients do; the numbers named like operations and acks levels are relative weights."""
+class Workload(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How many clients there are, and how they go on; a protocol adds what they do."""
 
     clients: int = 6
     think: Interval = 25 * MILLISECOND  # mean pause between two operations of a client
     timeout: Interval = 350 * MILLISECOND  # after that the outcome is unknown
+
+
+class LogWorkload(Workload, frozen=True, kw_only=True):
+    """What clients of a log do; the numbers named like operations and acks levels are relative weights."""
+
     append: Weight = 6.0
     read: Weight = 2.0
     read_committed: Weight = 1.0
@@ -42,6 +47,12 @@ class WorkloadMix(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     expected_term: Probability = 0.05  # how often an append names the only term it may be written in
     rewind: Probability = 0.05  # how often a reader starts again from offset 0
 
+    def __post_init__(self) -> None:
+        """Refuse what gives clients nothing to do."""
+        operations = self.append + self.read + self.read_committed + self.tail
+        if not operations or not self.acks_all + self.acks_leader + self.acks_none:
+            raise ConfigurationError("workload: all operations, or all acks levels, weigh 0; give some of them more")
+
 
 class DiskTiming(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How long the disk takes: each flush between ``least`` and ``most``, uniform in the logarithm."""
@@ -51,27 +62,16 @@ class DiskTiming(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     read: Pause = 2 * MILLISECOND  # at most; recovery reads
 
 
-class NodeTiming(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The timers of the nodes."""
-
-    heartbeat: Interval = 30 * MILLISECOND
-    election: Interval = 120 * MILLISECOND  # plus a random part below as much again
-    flush: Interval = 60 * MILLISECOND  # debounce of flushes that nobody waits for
-
-
 class ClusterConfiguration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One simulated run of a Raft cluster, but for the seed."""
+    """One simulated run of a cluster, but for the seed; a protocol adds what is its own."""
 
     nodes: int = 3
     duration: int = 3 * SECOND  # load and faults
     settle: int = 20 * SECOND  # at most, from healing to convergence
-    write_caching: bool = False
-    segment_bytes: Annotated[int, msgspec.Meta(ge=1, le=1 << 30)] = 4096
     link: Link = Link()
     client_delay: Interval = 300 * MICROSECOND
-    timing: NodeTiming = NodeTiming()
     disk: DiskTiming = DiskTiming()
-    workload: WorkloadMix = WorkloadMix()
+    workload: Workload = Workload()
     faults: FaultMix = FaultMix()
     plan: Plan | None = None  # instead of one drawn from ``faults``
     messages: bool = False  # record every message sent and received
@@ -88,11 +88,11 @@ class ClusterConfiguration(msgspec.Struct, frozen=True, kw_only=True, forbid_unk
                 raise ConfigurationError(f"{name} {value} is out of range; it may be {least} to {most}")
         if not 0 <= self.workload.clients <= 10_000:
             raise ConfigurationError(f"workload.clients {self.workload.clients} is out of range; 0 to 10000")
-        mix = self.workload
-        operations = mix.append + mix.read + mix.read_committed + mix.tail
-        if not operations or not mix.acks_all + mix.acks_leader + mix.acks_none:
-            raise ConfigurationError("workload: all operations, or all acks levels, weigh 0; give some of them more")
         self._check_faults()
+
+    def known_to_the_judge(self) -> dict[str, Any]:
+        """What a judge must know of how a run was made."""
+        return {"voters": list(range(self.nodes))}
 
     def _check_faults(self) -> None:
         for name in self.faults.weights:
@@ -113,6 +113,16 @@ class ClusterConfiguration(msgspec.Struct, frozen=True, kw_only=True, forbid_unk
                 raise ConfigurationError(f"{place}: there is no node {target!r}; there are {known}")
 
 
+class LogConfiguration(ClusterConfiguration, frozen=True, kw_only=True):
+    """One simulated run of a cluster that replicates a log, but for the seed."""
+
+    segment_bytes: Annotated[int, msgspec.Meta(ge=1, le=1 << 30)] = 4096
+    workload: LogWorkload = LogWorkload()
+
+
+Configuration = TypeVar("Configuration", bound=ClusterConfiguration)
+
+
 def configuration_to_json(configuration: ClusterConfiguration) -> dict[str, Any]:
     """A configuration as plain data, in the order of the fields."""
     plain: dict[str, Any] = msgspec.to_builtins(msgspec.structs.replace(configuration, plan=None))
@@ -120,12 +130,12 @@ def configuration_to_json(configuration: ClusterConfiguration) -> dict[str, Any]
     return plain
 
 
-def configuration_from_json(plain: Mapping[str, Any]) -> ClusterConfiguration:
+def configuration_from_json(plain: Mapping[str, Any], type_: type[Configuration]) -> Configuration:
     """Read back what `configuration_to_json` wrote; what is left out keeps its default. Raises `ConfigurationError`."""
     fields = dict(plain)
     plan = fields.pop("plan", None)
     try:
-        read = msgspec.convert(fields, ClusterConfiguration)
+        read = msgspec.convert(fields, type_)
     except msgspec.ValidationError as error:
         raise ConfigurationError(f"the configuration of the run: {error}") from None
     if plan is None:

@@ -82,8 +82,8 @@ def _success(rules: Rules) -> Claim:
     s, event = BEFORE, BEFORE.known(_n)
     later = lambda t: implies(s.elected(t), Epoch.at_most(s.commit_term(event), t), s.term_log(t, _offset, _term))
     goals = {
-        "success-is-committed": _holds(s, event, _offset, _term),
-        "success-is-in-every-later-leaders-log": forall(TermSort, later),
+        "ack-rule": _holds(s, event, _offset, _term),
+        "acked-survives": forall(TermSort, later),
     }
     return Claim([*assume, _is(answer, SUCCESS)], goals, _picture, _tidy())
 
@@ -112,7 +112,7 @@ def _truncated(rules: Rules) -> Claim:
     """TRUNCATED: the node knows of a commit that rules the entry out (all of it stays true, see ``raft_safety``)."""
     assume, answer = _answer(rules)
     goal = _rules_out(BEFORE, BEFORE.known(_n), BEFORE.commit(_n), _at_commit, _here)
-    goals = {"truncated-is-ruled-out": goal}
+    goals = {"truncated-rule": goal}
     return Claim([*assume, _is(answer, TRUNCATED)], goals, _picture, _tidy())
 
 
@@ -120,7 +120,7 @@ def _never_committed(rules: Rules) -> Claim:
     """What a commit rules out, no commit covers, whenever and in whatever term it happens."""
     known = known_before(is_scoped())
     assume = [*known.axioms, *facts(known.first), _rules_out(BEFORE, _first, _at, _at_commit, _here)]
-    goals = {"truncated-is-never-committed": z3.Not(_holds(BEFORE, _second, _offset, _term))}
+    goals = {"failed-never-committed": z3.Not(_holds(BEFORE, _second, _offset, _term))}
     return Claim(assume, goals, _picture, known.tidy())
 
 
@@ -176,21 +176,21 @@ PROOF = Proof(
             "ack-on-term-change",
             "the document's stop conditions (2) and (3): the term changed, success if the entry is still in the log",
             "success",
-            "success-is-committed",
+            "ack-rule",
             {"resolve_quorum_ack": _document},
         ),
         Twin(
             "ack-without-term",
             "success once the offset is committed, whatever entry is there",
             "success",
-            "success-is-committed",
+            "ack-rule",
             {"resolve_quorum_ack": _without_term},
         ),
         Twin(
             "truncated-ignores-committed-term",
             "TRUNCATED as soon as the entry is gone, though its leader may come back with it",
             "truncated",
-            "truncated-is-ruled-out",
+            "truncated-rule",
             {"resolve_quorum_ack": _truncated_at_once},
         ),
     ),

@@ -37,12 +37,8 @@ def invariants(s: State) -> dict[str, Formula]:
     """What is counted is durable and equal; what is committed was counted on a quorum."""
     return {
         **one_term.invariants(s),
-        "counted-is-durable": forall(
-            Node, Index, lambda m, j: implies(s.counted(m, j), Offset.at_most(j, s.durable(m)))
-        ),
-        "counted-is-the-leaders": forall(
-            Node, Index, lambda m, j: implies(s.counted(m, j), j != Offset.least, s.same(m, j))
-        ),
+        "match-is-real": forall(Node, Index, lambda m, j: implies(s.counted(m, j), j != Offset.least, s.same(m, j))),
+        "match-is-durable": forall(Node, Index, lambda m, j: implies(s.counted(m, j), Offset.at_most(j, s.durable(m)))),
         "counted-downwards": forall(
             Node, Index, Index, lambda m, j, g: implies(s.counted(m, j), Offset.at_most(g, j), s.counted(m, g))
         ),
@@ -52,7 +48,7 @@ def invariants(s: State) -> dict[str, Formula]:
         "committed-is-flushed-by-the-leader": forall(
             Index, lambda j: implies(s.committed(j), Offset.at_most(j, s.durable(leader)))
         ),
-        "committed-is-durable-on-a-quorum": forall(
+        "committed-flushed-on-majority": forall(
             Index,
             Node,
             lambda j, m: implies(
@@ -108,21 +104,21 @@ PROOF = Proof(
             "commit-counts-dirty",
             "an offset that is only dirty is counted as durable",
             "reply",
-            "counted-is-durable",
+            "match-is-durable",
             {"replicated_flushed": lambda dirty, flushed, match: min(dirty, match)},
         ),
         Twin(
             "commit-ignores-match",
             "a flushed tail of another log is counted",
             "reply",
-            "counted-is-the-leaders",
+            "match-is-real",
             {"replicated_flushed": lambda dirty, flushed, match: flushed},
         ),
         Twin(
             "replies-combined",
             "flushed is taken from one reply and match from a later one, after the flushed tail was cut off",
             "reply",
-            "counted-is-durable",
+            "match-is-durable",
             without=frozenset({"one-reply"}),
         ),
     ),

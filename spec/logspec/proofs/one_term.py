@@ -104,7 +104,7 @@ def axioms() -> list[Formula]:
 def invariants(s: State) -> dict[str, Formula]:
     """What holds of logs and disks at all times."""
     return {
-        "flushed-at-most-durable": forall(Node, lambda m: Offset.at_most(s.flushed(m), s.durable(m))),
+        "flushed-durable": forall(Node, lambda m: Offset.at_most(s.flushed(m), s.durable(m))),
         "durable-at-most-dirty": forall(Node, lambda m: Offset.at_most(s.durable(m), s.dirty(m))),
         "leader-holds-its-log": forall(
             Index, lambda j: implies(j != Offset.least, Offset.at_most(j, s.dirty(leader)), s.same(leader, j))

@@ -91,7 +91,7 @@ def election_invariants(s: State) -> dict[str, Formula]:
     return {
         "one-leader-per-term": forall(T, X, X, lambda t, x, y: implies(s.led(t, x), s.led(t, y), x == y)),
         "led-is-elected": forall(T, X, lambda t, x: implies(s.led(t, x), s.elected(t))),
-        "elected-by-a-quorum": forall(
+        "leader-has-majority": forall(
             T, X, N, lambda t, x, m: implies(s.led(t, x), member(m, s.voting_quorum(t)), s.vote(m, t, x))
         ),
         "elected-has-a-leader": forall(T, lambda t: implies(s.elected(t), exists(X, lambda x: s.led(t, x)))),
@@ -160,7 +160,7 @@ def disk_invariants(s: State) -> dict[str, Formula]:
     N, T, I = Node, TermSort, Index  # noqa: E741, N806
     choosable = cache(s.choosable)
     return {
-        "flushed-at-most-durable": forall(N, lambda n: at_most(s.flushed(n), s.durable(n))),
+        "flushed-durable": forall(N, lambda n: at_most(s.flushed(n), s.durable(n))),
         "durable-at-most-dirty": forall(N, lambda n: at_most(s.durable(n), s.dirty(n))),
         "tickets-are-of-the-past": forall(
             N, I, Count.sort, lambda n, i, c: implies(s.ticket(n, i, c), Count.at_most(c, s.truncations(n)))
@@ -213,13 +213,13 @@ def completeness_invariants(s: State) -> dict[str, Formula]:
     N, T, I = Node, TermSort, Index  # noqa: E741, N806
     choosable = cache(s.choosable)
     votes = {
-        "in-memory": lambda n, c, t: z3.And(s.at(n, t), s.voted(n) == name(c)),
-        "on-disk": lambda n, c, t: z3.And(s.disk_at(n, t), s.disk_voted(n) == name(c)),
-        "sent": lambda n, c, t: s.vote(n, t, name(c)),
+        "vote-in-memory-is-for-a-complete-log": lambda n, c, t: z3.And(s.at(n, t), s.voted(n) == name(c)),
+        "vote-on-disk-is-for-a-complete-log": lambda n, c, t: z3.And(s.disk_at(n, t), s.disk_voted(n) == name(c)),
+        "votes-go-to-complete-logs": lambda n, c, t: s.vote(n, t, name(c)),
     }
     return {
         **{
-            f"vote-{where}-is-for-a-complete-log": forall(
+            statement: forall(
                 N,
                 N,
                 T,
@@ -235,7 +235,7 @@ def completeness_invariants(s: State) -> dict[str, Formula]:
                     s.entry(c, i, t),
                 ),
             )
-            for where, voted in votes.items()
+            for statement, voted in votes.items()
         },
         "choosable-is-in-later-logs": forall(
             T,
@@ -250,7 +250,7 @@ def committed_invariants(s: State) -> dict[str, Formula]:
     """What was committed is in the logs of all later leaders and on the disks of a quorum."""
     N, T = Node, TermSort  # noqa: N806
     return {
-        "commit-is-of-its-term": forall(
+        "commit-current-term": forall(
             Commit,
             lambda e: implies(s.happened(e), s.term_log(s.commit_term(e), s.commit_offset(e), s.commit_term(e))),
         ),
@@ -271,7 +271,7 @@ def committed_invariants(s: State) -> dict[str, Formula]:
                 s.term_log(later, s.commit_offset(e), s.commit_term(e)),
             ),
         ),
-        "committed-is-flushed-on-a-majority": forall(
+        "committed-flushed-on-majority": forall(
             Commit,
             N,
             lambda e, m: implies(
@@ -314,7 +314,7 @@ def commit_invariants(s: State) -> dict[str, Formula]:
     N, T, I = Node, TermSort, Index  # noqa: E741, N806
     source = lambda n: s.commit_term(s.known(n))
     return {
-        "commit-at-most-flushed": forall(N, lambda n: at_most(s.commit(n), s.flushed(n))),
+        "commit-within-flushed": forall(N, lambda n: at_most(s.commit(n), s.flushed(n))),
         "commit-index-has-a-commit": forall(
             N,
             lambda n: implies(
@@ -342,7 +342,7 @@ def commit_invariants(s: State) -> dict[str, Formula]:
                 z3.And(s.happened(e), s.elected(t), not_later(s.commit_term(e), t), at_most(i, s.commit_offset(e))),
             ),
         ),
-        "committed-entries-agree": forall(
+        "committed-agree": forall(
             N,
             N,
             I,
@@ -372,12 +372,12 @@ FACTS = (
     "led-is-elected",
     "verified-is-in-the-log",
     "verified-is-equal",
-    "flushed-at-most-durable",
+    "flushed-durable",
     "durable-at-most-dirty",
     "ticket-covers-the-log",
     "tickets-are-of-the-past",
     "entry-terms-were-elected",
-    "commit-is-of-its-term",
+    "commit-current-term",
     "leader-completeness",
 )
 """What the second layer takes from the first: none of it speaks of quorums."""

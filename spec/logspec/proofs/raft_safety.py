@@ -14,7 +14,7 @@ counted for it has it on disk; a power loss cannot undo what a leader counts on.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 
 import z3
@@ -114,13 +114,25 @@ class Known:
 
 @dataclass(frozen=True)
 class World:
-    """What a state is taken for: ``see`` may identify variables, so that one proof serves two statements."""
+    """What a state is taken for: ``see`` may identify variables, so that one proof serves two statements.
+
+    ``names``: what an invariant says in this world, where that has another name.
+    """
 
     see: Callable[[State], State]
+    names: Mapping[str, str] = field(default_factory=dict, hash=False)
 
     def before(self) -> State:
         """The state before a step."""
         return self.see(BEFORE)
+
+    def named(self, goals: Mapping[str, Formula]) -> dict[str, Formula]:
+        """The goals by their names in this world."""
+        return {self.names.get(name, name): goal for name, goal in goals.items()}
+
+    def invariant(self, name: str) -> str:
+        """The invariant that has this name in this world."""
+        return next((own for own, here in self.names.items() if here == name), name)
 
 
 def _as_it_is(s: State) -> State:
@@ -154,7 +166,8 @@ def claims(
 
 def _start(without: frozenset[str], world: World) -> Claim:
     s = world.see(start())
-    return Claim([*axioms(), *_quorums(without)], {**invariants(s), **gaplessness(s), **commit_invariants(s)})
+    goals = {**invariants(s), **gaplessness(s), **commit_invariants(s)}
+    return Claim([*axioms(), *_quorums(without)], world.named(goals))
 
 
 def _take(make: MakeStep, rules: Rules, without: frozenset[str], world: World) -> Step:
@@ -169,14 +182,17 @@ def _keeps_logs(make: MakeStep, rules: Rules, without: frozenset[str], world: Wo
     step, known = _take(make, rules, without, world), known_before(is_scoped(), world)
     assume = [*known.axioms, *_quorums(without), *_without(known.first, without), step.guard]
     tidy = [] if without else known.tidy()
-    wanted = goal_wanted()
+    wanted = world.invariant(goal_wanted())
     after = invariants_with(step.after, [wanted]) if wanted else invariants(step.after)
-    goals = {**after, **_permanent(step.after)}
+    goals = world.named({**after, **_permanent(step.after)})
     return Claim(assume, goals, picture(world.before(), step.after), tidy)
 
 
 def _permanent(after: State) -> dict[str, Formula]:
-    """A leader's log is only appended to, and what was committed stays so: other proofs may look back."""
+    """What never moves back: terms on disk, leaders' logs, what was committed. Other proofs may look back.
+
+    What follows from the invariants and has a name of its own is here as well.
+    """
     s, T, I = BEFORE, TermSort, Index  # noqa: E741, N806
     kept = lambda e: z3.And(
         after.happened(e),
@@ -184,9 +200,9 @@ def _permanent(after: State) -> dict[str, Formula]:
         after.commit_offset(e) == s.commit_offset(e),
     )
     return {
-        "leaders-logs-only-grow": forall(
-            T, I, T, lambda t, i, u: implies(s.term_log(t, i, u), after.term_log(t, i, u))
-        ),
+        "leader-append-only": forall(T, I, T, lambda t, i, u: implies(s.term_log(t, i, u), after.term_log(t, i, u))),
+        "term-monotonic": forall(Node, T, lambda n, t: implies(s.gone(n, t), after.gone(n, t))),
+        "flushed-within-dirty": forall(Node, lambda n: Offset.at_most(after.flushed(n), after.dirty(n))),
         "commits-stay": forall(Commit, lambda e: implies(s.happened(e), kept(e))),
     }
 
@@ -202,7 +218,8 @@ def _keeps_commits(make: MakeStep, rules: Rules, without: frozenset[str], world:
     step, known = _take(make, rules, without, world), known_before(is_scoped(), world)
     assume = [*known.axioms, *facts(known.first), *facts(invariants_with(step.after, FACTS))]
     assume += [*_without(known.second, without), step.guard]
-    return Claim(assume, commit_invariants(step.after), picture(world.before(), step.after), known.tidy())
+    goals = world.named(commit_invariants(step.after))
+    return Claim(assume, goals, picture(world.before(), step.after), known.tidy())
 
 
 MakeStep = Callable[[State, Rules, Choice], Step]
@@ -264,14 +281,14 @@ TWINS = (
         "commit-old-term",
         "a leader commits by an entry of an older term",
         "leader-commit/logs",
-        "commit-is-of-its-term",
+        "commit-current-term",
         {"may_commit": lambda candidate, commit, candidate_term, current_term: candidate > commit},
     ),
     Twin(
         "follower-commit-unclamped",
         "a follower takes over the leader's commit index",
         "follow-commit/commits",
-        "commit-at-most-flushed",
+        "commit-within-flushed",
         {"follower_commit": lambda commit, leader_commit, flushed, verified: max(commit, leader_commit)},
     ),
     Twin(
@@ -285,21 +302,21 @@ TWINS = (
         "flush-ignores-truncation",
         "a flush that a truncation overtook counts for what was appended since",
         "end-flush/logs",
-        "flushed-at-most-durable",
+        "flushed-durable",
         {"accept_flush": lambda truncations_at_start, truncations_now: True},
     ),
     Twin(
         "flush-assigns",
         "an older flush that ends later takes the flushed offset back",
         "end-flush/commits",
-        "commit-at-most-flushed",
+        "commit-within-flushed",
         {"flushed_after": lambda flushed, captured: captured},
     ),
     Twin(
         "duplicate-truncates",
         "a delayed duplicate cuts off what matches",
         "truncate-and-append/commits",
-        "commit-at-most-flushed",
+        "commit-within-flushed",
         {"batch_matches": lambda term_here, term_there: False},
     ),
     Twin(
@@ -341,7 +358,7 @@ TWINS = (
         "truncation-keeps-flushed",
         "truncation does not lower the flushed offset, so that what is appended again counts as flushed",
         "truncate-and-append/logs",
-        "flushed-at-most-durable",
+        "flushed-durable",
         without=frozenset({"truncation-lowers-flushed"}),
     ),
     Twin(

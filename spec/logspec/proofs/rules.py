@@ -8,7 +8,7 @@ from pathlib import Path
 from logspec.proofs.claims import Rules
 
 GROUP = "logwitness.rules"
-"""Entry points: a protocol's name leads to its rules, ``load`` to a function that reads rules from a file."""
+"""Entry points: a protocol's name leads to its rules, ``load`` to a function that reads its rules from a file."""
 
 
 class RulesError(ValueError):
@@ -20,14 +20,14 @@ def installed_rules(protocol: str = "raft") -> Rules:
     return _entry(protocol)
 
 
-def load_rules(path: Path) -> Rules:
+def load_rules(path: Path, protocol: str = "raft") -> Rules:
     """Return the installed rules with those of a Python file in their places.
 
     Raises RulesError if the file gives none.
     """
     load = _entry("load")
     try:
-        return load(path)
+        return load(path, protocol)
     except ValueError as error:
         raise RulesError(str(error)) from None
 

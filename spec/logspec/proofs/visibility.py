@@ -54,7 +54,7 @@ def majority_invariants(s: State) -> dict[str, Formula]:
         "majority-was-counted": forall(
             Index, Node, lambda j, m: implies(s.majority(j), member(m, s.majority_quorum(j)), s.replicated(m, j))
         ),
-        "visible-is-on-a-majority": forall(
+        "visible-on-majority": forall(
             Index,
             Node,
             lambda j, m: implies(s.majority(j), member(m, s.majority_quorum(j)), j != Offset.least, s.same(m, j)),
@@ -125,15 +125,9 @@ def bound_invariants(b: Bound, *, leads: bool) -> dict[str, Formula]:
     offset = z3.Int("o")
     waiting = z3.And(b.waits(offset), offset > b.committed, offset <= b.dirty)
     found = {
-        "nothing-beyond-dirty": z3.And(
-            b.dirty >= -1,
-            b.majority >= -1,
-            b.upper >= -1,
-            b.majority <= b.dirty,
-            b.upper <= b.dirty,
-            b.commit <= b.dirty,
-        ),
-        "known-commit-is-a-commit": z3.And(b.commit <= b.committed, b.commit >= -1),
+        "nothing-is-below-the-log": z3.And(b.dirty >= -1, b.majority >= -1, b.upper >= -1),
+        "visible-within-dirty": z3.And(b.majority <= b.dirty, b.upper <= b.dirty),
+        "known-commit-is-a-commit": z3.And(b.commit <= b.committed, b.commit >= -1, b.commit <= b.dirty),
         "pending-is-beyond-the-bound": z3.ForAll([offset], z3.Implies(waiting, b.upper < offset)),
         "pending-not-visible": z3.ForAll([offset], z3.Implies(waiting, b.visible() < offset)),
     }
@@ -283,7 +277,7 @@ PROOF = Proof(
             "visible-uses-dirty",
             "the leader's dirty offset is taken for the majority index",
             "majority/raise-majority",
-            "visible-is-on-a-majority",
+            "visible-on-majority",
             without=frozenset({"a-quorum-for-the-majority-index"}),
         ),
         Twin(
@@ -304,7 +298,7 @@ PROOF = Proof(
             "follower-visible-unbounded",
             "a follower shows what its leader shows, though its own log is shorter",
             "bound/follow",
-            "nothing-beyond-dirty",
+            "visible-within-dirty",
             {"follower_visible": lambda leader_visible, dirty, verified: leader_visible},
         ),
     ),

@@ -23,8 +23,16 @@ def _dirty_is_enough(s: State) -> State:
     return replace(s, flushed=s.dirty, durable=s.dirty)
 
 
-NO_POWER_LOSS = World(_dirty_is_enough)
-"""A crash keeps the page cache, so that nothing dirty is lost."""
+NO_POWER_LOSS = World(
+    _dirty_is_enough,
+    {
+        "commit-current-term": "replicated-current-term",
+        "commit-within-flushed": "visible-within-dirty",
+        "committed-flushed-on-majority": "visible-on-majority",
+        "committed-agree": "visible-never-changes",
+    },
+)
+"""A crash keeps the page cache, so that nothing dirty is lost; what is committed there is what is visible here."""
 
 
 def _visibility_for_commit(rules: Rules) -> Mapping[str, Callable[..., Any]]:
@@ -60,7 +68,7 @@ PROOF = Proof(
             "replicated-old-term",
             "the majority index counts entries of older terms, as the rules page has it",
             "leader-commit/logs",
-            "commit-is-of-its-term",
+            "replicated-current-term",
             {"may_count_replicated": lambda candidate_term, current_term: True},
         ),
         Twin(

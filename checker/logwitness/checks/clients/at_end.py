@@ -55,7 +55,7 @@ class AtEnd:
         return () if self._ledger is None else ledger_lines(self._ledger, words)
 
     def judge(self, values: Values, known: Known, faults: Faults, found: Findings, compiled: bool) -> None:
-        """Judge and enter into ``found``."""
+        """Judge what only the end shows, and enter it into ``found``. Called once; ``compiled``: as machine code."""
         used = int(known.values[0])
         ended = _Ended(values, used, known, self._excused_ranges(int(known.trimmed[0])))
         self._has_final = bool(known.final_reads[0])

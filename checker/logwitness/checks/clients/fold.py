@@ -154,7 +154,7 @@ class ClientsFold(KernelFold):
         self._at_end = AtEnd()
 
     def run(self, columns: Columns) -> None:
-        """Judge the events."""
+        """Judge the events and keep what the end needs; nodes are indices."""
         compiled = self.setting.compiled
         kinds = columns.kind if compiled else np.array(columns.kind)
         rows = int(np.count_nonzero(among(kinds, codes(_JUDGED))))

@@ -17,7 +17,7 @@ CHECKS: list[Check] = []
 
 
 class TwoValues(NamedTuple):
-    """Two values at one offset."""
+    """Two different values that clients were told of at one offset."""
 
     offset: int
     first: int
@@ -40,7 +40,7 @@ INCONSISTENT_OFFSET = number(
 
 
 class TwoOffsets(NamedTuple):
-    """One value at two offsets."""
+    """One value that clients were told of at two offsets."""
 
     value: int
     first: int
@@ -63,7 +63,7 @@ DUPLICATE = number(
 
 
 class Placed(NamedTuple):
-    """A value at an offset."""
+    """A value, and the offset at which a client was told it is."""
 
     value: int
     offset: int

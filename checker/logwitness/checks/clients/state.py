@@ -105,7 +105,7 @@ class Gaps(NamedTuple):
 
 
 class Tables(NamedTuple):
-    """Where rows are found."""
+    """Where rows are found: of values by value, of clients by id, of offsets by offset."""
 
     values: Table
     clients: Table

@@ -19,7 +19,7 @@ from .rules import CHECK
 
 
 class Outcome(IntEnum):
-    """How an append ended."""
+    """How an append ended, as its client was told."""
 
     OK = 0
     UNKNOWN = 1
@@ -81,7 +81,7 @@ class Entries(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """What `judge` found."""
+    """What `judge` found out about one log."""
 
     judged: int
     """Entries and ends."""

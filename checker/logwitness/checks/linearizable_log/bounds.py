@@ -32,7 +32,7 @@ class Bounds(NamedTuple):
     seq: Ints
 
     def and_also(self, more: Bounds) -> Bounds:
-        """Both together."""
+        """These bounds and more, in no particular order."""
         return Bounds(*(np.concatenate(pair) for pair in zip(self, more, strict=True)))
 
     def where(self, mask: Array) -> Bounds:
@@ -64,7 +64,7 @@ class Violations:
         self.kept: list[Violation] = []
 
     def add(self, violation: Violation) -> None:
-        """One more."""
+        """Count one more, and keep it if it is among the first."""
         self.count += 1
         if len(self.kept) < self.keep:
             self.kept.append(violation)

@@ -89,7 +89,7 @@ class LinearizableLogFold:
         return used
 
     def finish(self) -> Verdicts:
-        """Judge."""
+        """Judge all operations together, and answer."""
         known = self._known
         loose = int(known.loose[0])
         named = Named(*(column[: int(known.named[0])] for column in self._named))

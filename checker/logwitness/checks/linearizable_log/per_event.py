@@ -151,7 +151,7 @@ def completed(
     now: int,
     seq: int,
 ) -> None:
-    """An operation was answered."""
+    """An operation was answered, at time ``now``: bind values and lengths of the log to what it was told."""
     value = open_.row[row]
     if value != NONE:
         if offset != NULL and offset >= 0:

@@ -85,7 +85,7 @@ class ElectionsFold:
         self._votes_seen = False
 
     def feed(self, columns: Columns) -> None:
-        """Take the next events."""
+        """Take the next events; those of elections are judged one by one."""
         kinds = columns.kind
         wanted = (kinds == VOTE) | (kinds == LEADER) | (kinds == TERM) | (kinds == ROLE) | (kinds == FAULT)
         places = np.flatnonzero(wanted)
@@ -154,7 +154,7 @@ class ElectionsFold:
             self._candidates.violation(moved, seq, way="too early", node=early, term=term, candidate=node)
 
     def finish(self) -> Verdicts:
-        """The outcomes."""
+        """Judge terms that never had a candidate, and answer."""
         for term, known in self._terms.items():
             # One node alone may be a candidate that was stopped at once.
             if known.begun is None and len(known.early) > 1:

@@ -399,7 +399,7 @@ class OffsetsFold(KernelFold):
         self.state = _State(**fields)
 
     def run(self, columns: Columns) -> None:
-        """Judge the events."""
+        """Judge the events, each against what its node stated before; nodes are indices."""
         _scan.form(self.setting.compiled)(columns, self.state, self.found)
 
     def end(self) -> None:

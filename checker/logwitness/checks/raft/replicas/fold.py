@@ -245,7 +245,7 @@ class ReplicasFold(KernelFold):
         self._account = Account(empty_faults(), empty_ledger())
 
     def run(self, columns: Columns) -> None:
-        """Judge the events."""
+        """Judge the events, each against the tree of all logs; nodes are indices."""
         compiled, rows = self.setting.compiled, len(columns.seq)
         # An append adds at most a vertex and a hidden part before it; so do a start and a trim.
         kinds = columns.kind if compiled else np.array(columns.kind)

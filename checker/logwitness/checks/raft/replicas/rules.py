@@ -359,7 +359,7 @@ TRUNCATED_RULE = number(
 
 
 class Entry(NamedTuple):
-    """An entry of the log."""
+    """An entry, named by its first offset and term."""
 
     offset: int
     term: int

@@ -84,7 +84,7 @@ def _column(name: str) -> Array:
 
 
 def empty_tree() -> Tree:
-    """The tree of empty logs."""
+    """A tree in which every log is empty: its root, which counts as committed and visible."""
     arrays = {name: _column(name) for name in Tree._fields if name not in ("by_base", "used")}
     tree = Tree(**arrays, by_base=empty_table(), used=np.array([1, 0], dtype=np.int64))
     tree.flags[ROOT] = COMMITTED | VISIBLE

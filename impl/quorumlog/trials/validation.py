@@ -12,13 +12,21 @@ from pathlib import Path
 from typing import Any
 
 from quorumlog.faults import Plan
-from quorumlog.hunt import RUN_SECONDS
-from quorumlog.judging import BREAKDOWN, Candidate, NoJudgeError, Rejection, judge_seed, load_judge, show_again, shrunk
-from quorumlog.parallel import HelperError, in_order
-from quorumlog.rules_file import RulesFileError
-from quorumlog.simulation.runs import save_run
-from quorumlog.simulation.runs import simulate as play
-from quorumlog.simulation.settings import SETTINGS
+from quorumlog.protocol import ProtocolError, find
+from quorumlog.rules_file import RulesFileError, read_rules
+from quorumlog.simulation.runs import made_by, save_run
+from quorumlog.trials.hunt import RUN_SECONDS
+from quorumlog.trials.judging import (
+    BREAKDOWN,
+    Candidate,
+    NoJudgeError,
+    Rejection,
+    judge_seed,
+    load_judge,
+    show_again,
+    shrunk,
+)
+from quorumlog.trials.parallel import HelperError, in_order
 
 Say = Callable[[str], None]
 Result = dict[str, Any]
@@ -29,14 +37,14 @@ PROCESSES = 2
 _SHRINK_ATTEMPTS = 40
 
 
-def simulation(rules: Path | None, seeds: int, say: Say) -> Iterator[Result]:
+def simulation(rules: Path | None, seeds: int, say: Say, protocol: str | None = None) -> Iterator[Result]:
     """Play and judge ``seeds`` runs, from seed 0 on; yield one result a violated check, or one that all hold."""
     try:
         load_judge()
-    except NoJudgeError as error:
+        candidate = _candidate(rules, protocol)
+    except (NoJudgeError, ProtocolError, RulesFileError) as error:
         yield _result("runs", "undecided", str(error))
         return
-    candidate = Candidate(rules=None if rules is None else str(rules))
     counts: dict[str, int] = {}
     first: dict[str, Rejection] = {}
     facts: dict[str, int] = {}
@@ -67,26 +75,31 @@ def simulation(rules: Path | None, seeds: int, say: Say) -> Iterator[Result]:
         )
     if not first:
         idle = sorted(check for check, number in facts.items() if not number)
-        sentence = f"{seeds} runs under {min(seeds, len(SETTINGS))} settings, {len(facts) - len(idle)} checks, "
-        sentence += f"{sum(facts.values())} facts"
+        settings, checks = min(seeds, len(candidate.of.settings)), len(facts) - len(idle)
+        sentence = f"{seeds} runs under {settings} settings, {checks} checks, {sum(facts.values())} facts"
         shows = f"nothing to judge for: {', '.join(idle)}" if idle else ""
         yield _result("runs", "holds" if sum(facts.values()) else "undecided", sentence, shows=shows)
 
 
-def record(rules: Path | None, seed: int, directory: Path) -> tuple[str, ...]:
+def record(rules: Path | None, seed: int, directory: Path, protocol: str | None = None) -> tuple[str, ...]:
     """Write the run of one seed into ``directory``, for other judges; return the commands that make it.
 
     Raises RuntimeError, in one sentence, if the rules broke the run off.
     """
-    candidate = Candidate(rules=None if rules is None else str(rules))
+    candidate = _candidate(rules, protocol)
     setting = candidate.setting(seed)
-    configuration = SETTINGS[setting]
+    configuration = candidate.of.settings[setting]
     try:
-        table, _ = play(seed, configuration, candidate.make_core)
+        table, _ = candidate.of.simulate(seed, configuration, candidate.make_core)
     except Exception as error:
         raise RuntimeError(f"the run with seed {seed} broke off: {type(error).__name__}: {error}") from error
-    save_run(directory, table, seed=seed, configuration=configuration, rules=rules)
+    save_run(directory, table, made_by(candidate.protocol, seed, configuration, rules=rules))
     return _again(candidate, seed, setting, None)
+
+
+def _candidate(rules: Path | None, protocol: str | None) -> Candidate:
+    of = find(protocol) if rules is None else read_rules(rules, protocol)[0]
+    return Candidate(of.name, rules=None if rules is None else str(rules))
 
 
 def _again(candidate: Candidate, seed: int, setting: str, plan: Plan | None) -> tuple[str, ...]:

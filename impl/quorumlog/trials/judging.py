@@ -18,14 +18,12 @@ from typing import Any
 import pyarrow as pa
 from msgspec.structs import replace
 
+from quorumlog import protocol
+from quorumlog.events import CoreFactory
 from quorumlog.faults import Plan, plan_to_json, shrink
-from quorumlog.mutants import MUTANTS
-from quorumlog.raft.core import RaftCore
-from quorumlog.rules_file import core_of
+from quorumlog.protocol import Protocol
+from quorumlog.rules_file import read_rules
 from quorumlog.simulation.configuration import ClusterConfiguration
-from quorumlog.simulation.raft_node import CoreFactory
-from quorumlog.simulation.runs import simulate
-from quorumlog.simulation.settings import SETTINGS
 
 Judge = Callable[..., dict[str, Any]]
 """``judge(table, only, configuration=...)``, the entry point ``history`` of the group ``logwitness.judges``."""
@@ -40,31 +38,46 @@ class NoJudgeError(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """Whose runs are judged: the reference, the mutant with an id, or the rules in a developer's file."""
+    """Whose runs are judged: a protocol's reference, its mutant with an id, or the rules in a developer's file."""
 
+    protocol: str
     mutant: str | None = None
     rules: str | None = None
 
     @property
+    def of(self) -> Protocol:
+        """The protocol. Raises ProtocolError."""
+        return protocol.load(self.protocol)
+
+    @property
+    def is_reference(self) -> bool:
+        """Whether nothing is changed."""
+        return self.mutant is None and self.rules is None
+
+    @property
     def checks(self) -> tuple[str, ...] | None:
         """The checks that are asked: those of which one must notice the mutant, or all."""
-        return None if self.mutant is None else MUTANTS[self.mutant].checks
+        return None if self.mutant is None else self.of.mutants[self.mutant].checks
 
     @property
     def make_core(self) -> CoreFactory:
         """Makes its cores. Raises RulesFileError."""
         if self.rules is not None:
-            return _core_of(self.rules)
-        return RaftCore if self.mutant is None else MUTANTS[self.mutant].make_core
+            return _core_of(self.protocol, self.rules)
+        return self.of.core if self.mutant is None else self.of.mutants[self.mutant].make_core
 
     def setting(self, seed: int) -> str:
         """The setting of a run: the mutant's, or else each in turn."""
-        return list(SETTINGS)[seed % len(SETTINGS)] if self.mutant is None else MUTANTS[self.mutant].setting
+        if self.mutant is not None:
+            return self.of.mutants[self.mutant].setting
+        settings = list(self.of.settings)
+        return settings[seed % len(settings)]
 
 
-REFERENCE = Candidate()
-
-_core_of = cache(core_of)
+@cache
+def _core_of(name: str, rules: str) -> CoreFactory:
+    of, bundle = read_rules(rules, name)
+    return of.core_of(bundle)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,15 +109,15 @@ def load_judge() -> Judge:
 
 
 def judge_table(
-    table: pa.Table, configuration: ClusterConfiguration, only: Sequence[str] | None = None
+    protocol: str, table: pa.Table, configuration: ClusterConfiguration, only: Sequence[str] | None = None
 ) -> dict[str, Any]:
     """What the judge says about a simulated run that is not in files; ``only``: the ids of the checks wanted."""
-    return load_judge()(table, only, configuration=known_to_the_judge(configuration))
+    return load_judge()(table, only, configuration=known_to_the_judge(protocol, configuration))
 
 
-def known_to_the_judge(configuration: ClusterConfiguration) -> dict[str, Any]:
+def known_to_the_judge(protocol: str, configuration: ClusterConfiguration) -> dict[str, Any]:
     """What a judge must know of how a run was made."""
-    return {"voters": list(range(configuration.nodes)), "write_caching": configuration.write_caching}
+    return {"protocol": protocol, **configuration.known_to_the_judge()}
 
 
 def said_of_breakdown(error: Exception) -> str:
@@ -117,9 +130,11 @@ def said_of_no_convergence(configuration: ClusterConfiguration) -> str:
     return f"the cluster did not converge within {configuration.settle / 1e9:g} s after all faults were healed"
 
 
-def show_again(candidate: Candidate, seed: int, setting: str, plan: Plan | None, directory: str) -> tuple[str, str]:
-    """The commands that make a run again in ``directory``, and judge it; ``plan`` None: the one that is drawn."""
+def simulate_command(candidate: Candidate, seed: int, setting: str, plan: Plan | None = None) -> list[str]:
+    """The words of a command that makes a run again; ``plan`` None: the one that is drawn."""
     arguments = ["logwitness", "simulate", "--seed", str(seed)]
+    if len(protocol.names()) > 1:
+        arguments += ["--protocol", candidate.protocol]
     if candidate.mutant is not None:
         arguments += ["--mutant", candidate.mutant]
     else:
@@ -128,30 +143,36 @@ def show_again(candidate: Candidate, seed: int, setting: str, plan: Plan | None,
         arguments += ["--rules", candidate.rules]
     if plan is not None:
         arguments += ["--faults", json.dumps(plan_to_json(plan))]
-    return shlex.join([*arguments, "--force", "-o", directory]), f"logwitness check {directory}"
+    return arguments
+
+
+def show_again(candidate: Candidate, seed: int, setting: str, plan: Plan | None, directory: str) -> tuple[str, str]:
+    """The commands that make a run again in ``directory``, and judge it."""
+    make = simulate_command(candidate, seed, setting, plan)
+    return shlex.join([*make, "--force", "-o", directory]), f"logwitness check {directory}"
 
 
 def judge_seed(candidate: Candidate, seed: int) -> Judged:
     """Play and judge one run under the setting that goes with the seed."""
     setting = candidate.setting(seed)
-    return judge_run(candidate, seed, setting, SETTINGS[setting])
+    return judge_run(candidate, seed, setting, candidate.of.settings[setting])
 
 
 def judge_run(candidate: Candidate, seed: int, setting: str, configuration: ClusterConfiguration) -> Judged:
     """The same with a configuration of its own, which may carry its plan. Raises RulesFileError."""
     make_core = candidate.make_core
     try:
-        table, outcome = simulate(seed, configuration, make_core)
+        table, outcome = candidate.of.simulate(seed, configuration, make_core)
     except Exception as error:  # a rule of a developer's may raise anything, and a core contradict its own log
         if candidate.mutant is not None and isinstance(error, (LookupError, ValueError)):
             return Judged((), {})  # a mutant is to be caught by its check
-        if candidate == REFERENCE and not isinstance(error, (LookupError, ValueError)):
+        if candidate.is_reference and not isinstance(error, (LookupError, ValueError)):
             raise
         rejection = Rejection(seed, setting, BREAKDOWN, said_of_breakdown(error), (), configuration.plan or ())
         return Judged((rejection,), {})
     rejections = []
     facts = {}
-    for check in judge_table(table, configuration, candidate.checks)["checks"]:
+    for check in judge_table(candidate.protocol, table, configuration, candidate.checks)["checks"]:
         facts[check["id"]] = check["judged"]
         if check["verdict"] == "violated":
             shown: dict[str, Any] = next(iter(check["violations"]), {"sentence": "", "events": []})
@@ -166,10 +187,11 @@ def judge_run(candidate: Candidate, seed: int, setting: str, configuration: Clus
 def shrunk(candidate: Candidate, found: Rejection, attempts: int = 100) -> Rejection:
     """The same seed with as few faults as still get it rejected: by the same check, or by any of a mutant's."""
     best = found
+    setting = candidate.of.settings[found.setting]
 
     def fails(plan: Plan) -> bool:
         nonlocal best
-        judged = judge_run(candidate, found.seed, found.setting, replace(SETTINGS[found.setting], plan=plan))
+        judged = judge_run(candidate, found.seed, found.setting, replace(setting, plan=plan))
         for rejection in judged.rejections:
             if candidate.mutant is not None or rejection.check == found.check:
                 best = rejection
@@ -184,7 +206,6 @@ def shrunk(candidate: Candidate, found: Rejection, attempts: int = 100) -> Rejec
 __all__ = [
     "BREAKDOWN",
     "CONVERGENCE",
-    "REFERENCE",
     "Candidate",
     "Judged",
     "NoJudgeError",
@@ -198,4 +219,5 @@ __all__ = [
     "said_of_no_convergence",
     "show_again",
     "shrunk",
+    "simulate_command",
 ]

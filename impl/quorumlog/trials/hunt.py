@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
-from quorumlog.judging import Candidate, Judged, Rejection, judge_seed
-from quorumlog.parallel import in_order
+from quorumlog.trials.judging import Candidate, Judged, Rejection, judge_seed
+from quorumlog.trials.parallel import in_order
 
 RUN_SECONDS = 120.0
 """A run takes a fraction of a second; one that takes this long does not end."""

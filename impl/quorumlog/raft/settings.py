@@ -1,21 +1,45 @@
-"""Named settings of simulated runs: which faults, how dense, on how many nodes, under what load.
+"""What decides a simulated run of Raft besides its seed, and the named settings: which faults, how dense, on how many
+nodes, under what load.
 
-Each leans towards one kind of trouble. The reference is run under all of them; a mutant names the one that brings it
-out fast.
+Times are nanoseconds of virtual time. The defaults make short, eventful runs: election time-outs are short against
+faults, flushes slow against messages, so that dirty and flushed offsets differ for long. Each setting leans towards one
+kind of trouble. The reference is run under all of them; a mutant names the one that brings it out fast.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
+import msgspec
 from msgspec.structs import replace
 
-from quorumlog.durations import MILLISECOND, SECOND
+from quorumlog.durations import MILLISECOND, SECOND, Interval
 from quorumlog.faults import FaultMix
-from quorumlog.simulation.configuration import ClusterConfiguration, DiskTiming, NodeTiming, WorkloadMix
+from quorumlog.simulation.configuration import DiskTiming, LogConfiguration, LogWorkload
 from quorumlog.simulation.network import Link
 
-_DEFAULT = ClusterConfiguration()
+
+class NodeTiming(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The timers of the nodes."""
+
+    heartbeat: Interval = 30 * MILLISECOND
+    election: Interval = 120 * MILLISECOND  # plus a random part below as much again
+    flush: Interval = 60 * MILLISECOND  # debounce of flushes that nobody waits for
+
+
+class RaftConfiguration(LogConfiguration, frozen=True, kw_only=True):
+    """One simulated run of a Raft cluster, but for the seed."""
+
+    write_caching: bool = False
+    timing: NodeTiming = NodeTiming()
+
+    def known_to_the_judge(self) -> dict[str, Any]:
+        """Voters, and whether acks=all waits for a flush."""
+        return {**super().known_to_the_judge(), "write_caching": self.write_caching}
+
+
+_DEFAULT = RaftConfiguration()
 
 _LEADERS_FALL = replace(
     _DEFAULT,
@@ -38,7 +62,7 @@ _LOST_POWER = replace(
     ),
 )
 
-SETTINGS: Mapping[str, ClusterConfiguration] = {
+SETTINGS: Mapping[str, RaftConfiguration] = {
     # A bit of everything on three nodes.
     "default": _DEFAULT,
     # Leaders isolated, stopped and restarted, with appends pending.
@@ -56,7 +80,7 @@ SETTINGS: Mapping[str, ClusterConfiguration] = {
         link=Link(reorder=0.3, duplicate=0.3, straggle=150 * MILLISECOND),
         timing=NodeTiming(heartbeat=20 * MILLISECOND, election=40 * MILLISECOND),
         disk=DiskTiming(most=20 * MILLISECOND),
-        workload=WorkloadMix(clients=2, think=40 * MILLISECOND),
+        workload=LogWorkload(clients=2, think=40 * MILLISECOND),
         faults=FaultMix(
             weights={"kill": 4.0, "partition": 3.0, "power_loss": 3.0, "loss": 1.0},
             targets={"leader": 5.0, "any": 1.0, "minority": 2.0},
@@ -70,7 +94,7 @@ SETTINGS: Mapping[str, ClusterConfiguration] = {
         _DEFAULT,
         link=Link(reorder=0.3, duplicate=0.4, straggle=150 * MILLISECOND),
         disk=DiskTiming(least=5 * MILLISECOND, most=150 * MILLISECOND),
-        workload=WorkloadMix(think=20 * MILLISECOND, acks_all=1.0, acks_leader=5.0, stray=0.2),
+        workload=LogWorkload(think=20 * MILLISECOND, acks_all=1.0, acks_leader=5.0, stray=0.2),
         faults=FaultMix(
             weights={"partition": 5.0, "kill": 3.0, "slow_disk": 2.0, "delay": 1.0},
             targets={"leader": 5.0, "follower": 4.0},
@@ -82,7 +106,7 @@ SETTINGS: Mapping[str, ClusterConfiguration] = {
     # Requests and replies late and doubled under dense load.
     "duplicates": replace(
         _DEFAULT,
-        workload=WorkloadMix(think=10 * MILLISECOND),
+        workload=LogWorkload(think=10 * MILLISECOND),
         duration=2 * SECOND,
         faults=FaultMix(
             weights={"duplicate": 4.0, "reorder": 2.0, "kill": 2.0, "partition": 2.0, "power_loss": 2.0},

@@ -9,11 +9,17 @@ batcher-no-release and apply-to-visible wait for membership, memory units and st
 
 from __future__ import annotations
 
-from quorumlog.mutants.mutant import Mutant, with_rules
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from quorumlog.events import CoreFactory
+from quorumlog.protocol import Mutant
 from quorumlog.quorum import quorum_match
 from quorumlog.raft.core import RaftCore
 from quorumlog.raft.events import Outcome
-from quorumlog.raft.rules import ACKS_ALL, NOBODY, PENDING, SUCCESS, TRUNCATED
+from quorumlog.raft.rules import ACKS_ALL, NOBODY, PENDING, REFERENCE, SUCCESS, TRUNCATED
 
 
 class AckOnTermChange(RaftCore):
@@ -38,7 +44,7 @@ class VisibleUsesDirty(RaftCore):
     def _set_commit(self, commit: int) -> bool:
         moved = super()._set_commit(commit)
         if moved and self.role == "leader":
-            self.majority = max(self.majority, self.index.dirty)
+            self.majority_replicated = max(self.majority_replicated, self.index.dirty)
         return moved
 
 
@@ -52,7 +58,12 @@ def _truncated_at_once(offset: int, term: int, term_at_offset: int, commit: int,
     return SUCCESS if commit >= offset else PENDING
 
 
-MUTANTS: tuple[Mutant, ...] = (
+def with_rules(**changed: Callable[..., Any]) -> CoreFactory:
+    """A factory of cores whose rules are the reference's but for these; raises TypeError for an unknown rule."""
+    return partial(RaftCore, rules=replace(REFERENCE, **changed))
+
+
+_IN_ORDER = (
     Mutant(
         "commit-counts-dirty",
         "the commit index counts the followers' dirty offsets instead of their flushed ones",
@@ -180,4 +191,5 @@ MUTANTS: tuple[Mutant, ...] = (
         "leaders-fall",
     ),
 )
-"""Every mutant of this protocol, in the order of the rules page."""
+MUTANTS: Mapping[str, Mutant] = {mutant.id: mutant for mutant in _IN_ORDER}
+"""Every mutant of this protocol by id, in the order of the rules page."""

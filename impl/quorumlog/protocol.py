@@ -1,0 +1,178 @@
+"""What a protocol is: one record, found by its name.
+
+A protocol of this project is a package of quorumlog with a module ``protocol`` that binds ``PROTOCOL``; the package's
+name is the protocol's with ``_`` for ``-``. A protocol of somebody else's is an entry point of the group `ENTRY_POINTS`
+under its name. Nothing lists them: adding one adds files. What a caller wants to run says which protocol it is of: a
+mutant, a setting, a configuration or rules that only one protocol has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache, partial
+from importlib import import_module
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+import quorumlog
+from loghistory import Recorder
+from quorumlog.events import CoreFactory
+from quorumlog.faults import FaultPlanError
+from quorumlog.simulation.cluster import Cluster, Outcome
+from quorumlog.simulation.configuration import ClusterConfiguration, ConfigurationError, configuration_from_json
+from quorumlog.simulation.runs import simulate
+
+ENTRY_POINTS = "quorumlog.protocols"
+
+
+class ProtocolError(ValueError):
+    """No protocol can be told from what was given: one line with what there is and what would be right."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """One known fault of a protocol: the reference with one thing changed, and what must notice.
+
+    ``change`` says it in a line, ``checks`` are the ids of the checks of which one must notice, ``setting`` names
+    the runs that bring it out fast (`Protocol.settings`).
+    """
+
+    id: str
+    change: str
+    checks: tuple[str, ...]
+    make_core: CoreFactory
+    setting: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Protocol:
+    """A protocol, with all that is needed to run it under faults.
+
+    ``core`` makes a core of the reference, or with the argument ``rules`` of another bundle. ``rules`` is the
+    reference's bundle: a frozen dataclass whose fields are functions, each with the reference's as its default.
+    ``settings`` are named configurations of simulated runs, the first of them what is played if none is asked for; all
+    are of the type ``configuration``, which also says what a judge must know. ``stage`` is the simulated cluster, made
+    of seed, configuration, recorder and core factory. ``scenarios`` is a file of scenarios (tests/scenarios), ``real``
+    where the record of its real processes is, as ``module:name``.
+    """
+
+    name: str
+    core: CoreFactory
+    rules: Any
+    configuration: type[ClusterConfiguration]
+    settings: Mapping[str, ClusterConfiguration]
+    stage: Callable[[int, Any, Recorder, CoreFactory], Cluster[Any, Any]]
+    mutants: Mapping[str, Mutant]
+    documents: tuple[str, ...] = ()
+    scenarios: Path | None = None
+    real: str | None = None
+
+    def core_of(self, rules: Any) -> CoreFactory:  # noqa: ANN401
+        """A factory of cores that run these rules."""
+        return partial(self.core, rules=rules)
+
+    def simulate(
+        self, seed: int, configuration: ClusterConfiguration, make_core: CoreFactory | None = None
+    ) -> tuple[pa.Table, Outcome]:
+        """Play one run, of the reference unless other cores are given: its history, and what it came to."""
+        return simulate(self.stage, seed, configuration, make_core or self.core)
+
+    def load_real(self) -> Any:  # noqa: ANN401
+        """The record of its real processes. Raises `ProtocolError` if it does not run in any."""
+        if self.real is None:
+            raise ProtocolError(f"{self.name} does not run in real processes; it can be simulated")
+        module, _, name = self.real.partition(":")
+        return getattr(import_module(module), name)
+
+
+def names() -> tuple[str, ...]:
+    """The names of all installed protocols, sorted; none is loaded."""
+    return tuple(sorted(_places()))
+
+
+@cache
+def load(name: str) -> Protocol:
+    """The protocol of this name. Raises `ProtocolError`."""
+    places = _places()
+    if name not in places:
+        raise ProtocolError(f"protocol {name!r} is unknown; installed are {', '.join(sorted(places))}")
+    try:
+        protocol = places[name]()
+    except (ImportError, AttributeError) as error:
+        raise ProtocolError(f"protocol {name} cannot be loaded: {error}; install it again, or remove it") from error
+    if not isinstance(protocol, Protocol) or protocol.name != name:
+        raise ProtocolError(
+            f"protocol {name} cannot be loaded: its entry point is no Protocol of this name; correct it"
+        )
+    return protocol
+
+
+def every(name: str | None = None) -> tuple[Protocol, ...]:
+    """The protocol of this name, or all of them. Raises `ProtocolError`."""
+    return tuple(load(each) for each in (names() if name is None else (name,)))
+
+
+def find(
+    name: str | None = None,
+    *,
+    mutant: str | None = None,
+    setting: str | None = None,
+    configuration: Mapping[str, Any] | None = None,
+) -> Protocol:
+    """The protocol that a name, a mutant, a setting or a configuration tells, as far as they are given.
+
+    With one protocol installed nothing need be given. Raises `ProtocolError` if none or several are meant.
+    """
+    asked = every(name)
+    found: Iterable[Protocol] = asked
+    if mutant is not None:
+        found = [each for each in found if mutant in each.mutants]
+        if not found:
+            raise ProtocolError(f"mutant {mutant!r} is unknown; `logwitness hunt --list` names them all")
+    if setting is not None:
+        having = [each for each in found if setting in each.settings]
+        if not having:
+            known = dict.fromkeys(name for each in found for name in each.settings)
+            raise ProtocolError(f"setting {setting!r} is unknown; there are {', '.join(known)}")
+        found = having
+    found = tuple(found)
+    if configuration is not None and len(found) > 1:
+        found = tuple(each for each in found if _reads(each, configuration)) or found
+    return one_of(found)
+
+
+def one_of(found: tuple[Protocol, ...]) -> Protocol:
+    """The only one of these. Raises `ProtocolError` if there are several."""
+    if len(found) != 1:
+        which = " or ".join(each.name for each in found)
+        raise ProtocolError(f"which protocol is meant, {which}? Say so with --protocol")
+    return found[0]
+
+
+def _reads(protocol: Protocol, configuration: Mapping[str, Any]) -> bool:
+    try:
+        configuration_from_json(configuration, protocol.configuration)
+    except (ConfigurationError, FaultPlanError):
+        return False
+    return True
+
+
+@cache
+def _places() -> Mapping[str, Callable[[], Any]]:
+    """How to load each protocol, by name."""
+    found: dict[str, Callable[[], Any]] = {}
+    for point in entry_points(group=ENTRY_POINTS):
+        found[point.name] = point.load
+    for root in quorumlog.__path__:
+        for path in Path(root).glob("*/protocol.py"):
+            package = path.parent.name
+            found[package.replace("_", "-")] = partial(_own, f"quorumlog.{package}.protocol")
+    return found
+
+
+def _own(module: str) -> Any:  # noqa: ANN401
+    return import_module(module).PROTOCOL

@@ -1,0 +1,78 @@
+"""Raft in the simulator: what its node does besides keeping a log is to save votes."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from loghistory import Recorder
+from quorumlog.events import CoreFactory
+from quorumlog.quorum import Voters
+from quorumlog.raft.core import RaftCore
+from quorumlog.raft.events import SaveVote, VoteSaved
+from quorumlog.raft.index import LogIndex
+from quorumlog.raft.rules import NOBODY
+from quorumlog.raft.settings import RaftConfiguration
+from quorumlog.raft.state import Configuration, Restored
+from quorumlog.simulation.log_cluster import LogCluster
+from quorumlog.simulation.log_node import LogNode
+from quorumlog.simulation.node import Surroundings
+from quorumlog.storage.vote import VoteStore
+
+
+class RaftNode(LogNode):
+    """A replica and its durable vote."""
+
+    core: RaftCore
+
+    def __init__(
+        self, cluster: Surroundings, number: int, configuration: RaftConfiguration, make_core: CoreFactory
+    ) -> None:
+        super().__init__(cluster, number, configuration.disk, configuration.segment_bytes)
+        timing = configuration.timing
+        self._make_core = make_core
+        self._configuration = Configuration(
+            node=number,
+            voters=Voters(tuple(range(configuration.nodes))),
+            election_timeout=timing.election,
+            election_jitter=timing.election,
+            heartbeat_interval=timing.heartbeat,
+            flush_delay=timing.flush,
+            write_caching=configuration.write_caching,
+        )
+        self._perform[SaveVote] = self._save_vote
+
+    def new_disk(self) -> None:
+        """An empty disk in place of the old one; the node must be down."""
+        super().new_disk()
+        self._votes = VoteStore(self.disk)
+
+    def recover(self) -> RaftCore:
+        """A core that knows the log, the term and the vote on the disk. Raises `StorageError`."""
+        log = self.open_log()
+        term, voted_for = self._votes.load()
+        index = LogIndex.of(
+            ((place.base_offset, place.last_offset, place.term) for place in log.headers()),
+            log.start_offset,
+            log.term(log.start_offset - 1),
+        )
+        core: RaftCore = self._make_core(
+            self._configuration, Restored(term, NOBODY if voted_for is None else voted_for, index)
+        )
+        return core
+
+    def _save_vote(self, effect: SaveVote) -> None:
+        voted_for = None if effect.voted_for == NOBODY else effect.voted_for
+        self.write_in_order(partial(self._votes.save, effect.term, voted_for), VoteSaved(effect.ticket))
+
+
+class RaftCluster(LogCluster[RaftConfiguration, RaftNode]):
+    """A simulated Raft cluster; see `quorumlog.simulation.cluster`."""
+
+    def __init__(
+        self, seed: int, configuration: RaftConfiguration, recorder: Recorder, make_core: CoreFactory = RaftCore
+    ) -> None:
+        super().__init__(seed, configuration, recorder, make_core)
+
+    def new_node(self, number: int) -> RaftNode:
+        """A node that has not been started."""
+        return RaftNode(self, number, self.configuration, self._make_core)

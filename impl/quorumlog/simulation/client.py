@@ -1,0 +1,176 @@
+"""Simulated clients: each has at most one open operation and records what it asked and what it was told.
+
+A time-out is no failure: the outcome stays unknown (``info``), and the client goes on under a new process number, as
+histories demand. A refusal that certainly wrote nothing is a ``fail``. What the operations are is the protocol's
+business (`quorumlog.simulation.log_client` for logs).
+"""
+
+from __future__ import annotations
+
+import random
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any, Generic, Protocol, TypeVar
+
+from quorumlog.simulation.configuration import Workload
+from quorumlog.simulation.loop import Entry, Simulation
+from quorumlog.simulation.node import Node
+
+NodeOf = TypeVar("NodeOf", bound=Node)
+NodeSpoken = TypeVar("NodeSpoken", bound=Node, covariant=True)
+
+
+class Service(Protocol[NodeSpoken]):
+    """What clients need of the cluster."""
+
+    simulation: Simulation
+
+    @property
+    def nodes(self) -> Sequence[NodeSpoken]:
+        """The nodes by number."""
+
+    def record(self, kind: str, columns: dict[str, Any]) -> None:
+        """Put an event into the history, at the time it is now."""
+
+    def new_operation(self) -> int:
+        """A number for an operation, unique in the run."""
+
+    def new_value(self) -> int:
+        """A value for what is written, unique in the run."""
+
+    def new_process(self) -> int:
+        """A number for a client's process, unique in the run."""
+
+
+class Client(ABC, Generic[NodeOf]):
+    """One client. It goes from one operation to the next until `stop`.
+
+    ``last_outcome`` is "ok", "fail" or "info" once an operation has ended, ``last_reason`` why it did not succeed,
+    ``last_offset`` the offset it was answered with.
+    """
+
+    def __init__(self, service: Service[NodeOf], mix: Workload, delay: int) -> None:
+        self._service = service
+        self._simulation = service.simulation
+        self._think, self._timeout = mix.think, mix.timeout
+        self._delay = delay
+        self._process = service.new_process()
+        self._random: random.Random = service.simulation.random(f"client {self._process}")
+        self._leader = self._random.randrange(len(service.nodes))
+        self._open: int | None = None
+        self._deadline: Entry | None = None
+        self._f = ""
+        self._node = 0
+        self._working = False
+        self.last_outcome = ""
+        self.last_reason = ""
+        self.last_offset = -1
+        weighted = [(operation, weight) for operation, weight in self.operations() if weight > 0]
+        self._operations = [operation for operation, _ in weighted]
+        self._weights = [weight for _, weight in weighted]
+
+    # -- what a protocol says ------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def operations(self) -> Sequence[tuple[Callable[[], object], float]]:
+        """What a client does while it works, each beginning one operation, with how often it does it."""
+
+    @abstractmethod
+    def last_write(self, node: int) -> int:
+        """Ask ``node`` for a write that all nodes must have in the end; returns the operation."""
+
+    @abstractmethod
+    def final_read(self, node: int) -> int:
+        """Ask ``node`` for everything it has; returns the operation."""
+
+    # -- work ----------------------------------------------------------------------------------------------------
+
+    def work(self) -> None:
+        """Begin, with a pause."""
+        if self._operations:
+            self._working = True
+            self._pause()
+
+    def stop(self) -> None:
+        """Begin no other operation; the open one ends as it will."""
+        self._working = False
+
+    @property
+    def idle(self) -> bool:
+        """Whether no operation is open."""
+        return self._open is None
+
+    def _pause(self) -> None:
+        if self._working:
+            self._simulation.after(int(self._random.expovariate(1.0) * self._think), self._next)
+
+    def _next(self) -> None:
+        if self._working and self._open is None:
+            self._random.choices(self._operations, self._weights)[0]()
+
+    # -- one operation -------------------------------------------------------------------------------------------
+
+    def ask(self, f: str, node: int, columns: dict[str, Any], serve: Callable[[int, NodeOf], None]) -> int:
+        """Invoke an operation; when it arrives, ``serve(operation, node)`` is called, or the client refused."""
+        self._open = operation = self._service.new_operation()
+        self._f = f
+        self._node = node
+        self._service.record("invoke", {"process": self._process, "op": operation, "f": f, "node": node, **columns})
+        self._deadline = self._simulation.after(self._timeout, self._timed_out, operation)
+        self._simulation.after(self._delay, self._arrive, operation, node, serve)
+        return operation
+
+    def _arrive(self, operation: int, number: int, serve: Callable[[int, NodeOf], None]) -> None:
+        node = self._service.nodes[number]
+        if node.host.running:
+            node.host.deliver(serve, operation, node)
+        else:
+            self.answer(self._refused, operation)
+
+    def answer(self, callback: Callable[..., None], operation: int, *args: Any) -> None:  # noqa: ANN401
+        """Let what a node answers travel back to the client, if it still waits: ``callback(*args)`` is called there."""
+        if operation == self._open:
+            self._simulation.after(self._delay, self._answered, operation, callback, args)
+
+    def _answered(self, operation: int, callback: Callable[..., None], args: tuple[Any, ...]) -> None:
+        if operation == self._open:
+            callback(*args)
+
+    def observe(self, columns: dict[str, Any]) -> None:
+        """Record something that the open operation was given to read."""
+        known = {"process": self._process, "op": self._open, "f": self._f, "node": self._node}
+        self._service.record("observe", {**known, **columns})
+
+    def close(self, kind: str, columns: dict[str, Any]) -> None:
+        """End the open operation as "ok", "fail" or "info"."""
+        operation, self._open = self._open, None
+        self.last_outcome = kind
+        self.last_reason = columns.get("reason", "")
+        self.last_offset = columns.get("offset", -1)
+        if self._deadline is not None:
+            self._simulation.cancel(self._deadline)
+        self._service.record(
+            kind, {"process": self._process, "op": operation, "f": self._f, "node": self._node, **columns}
+        )
+        self._pause()
+
+    def refuse(self, reason: str, leader: int = -1) -> None:
+        """End it: nothing was written. ``leader`` is whom the node follows, if it said so."""
+        self._leader = leader if leader >= 0 else self._random.randrange(len(self._service.nodes))
+        self.close("fail", {"reason": reason})
+
+    def give_up(self, reason: str) -> None:
+        """End it: whether it was done is unknown, and stays so."""
+        self._leader = self._random.randrange(len(self._service.nodes))
+        self.close("info", {"reason": reason})
+        self._process = self._service.new_process()
+
+    def _timed_out(self, operation: int) -> None:
+        if operation == self._open:
+            self.give_up("timeout")
+
+    def _refused(self) -> None:
+        self.refuse("refused")
+
+
+__all__ = ["Client", "Service"]

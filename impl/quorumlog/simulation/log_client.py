@@ -1,0 +1,143 @@
+"""Simulated clients of a replicated log: appends with an acks level, reads from an offset on, the tail.
+
+Appends go to the node the client believes to be the leader, now and then to another; reads go to any node and go on
+where the last one of this client ended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from quorumlog.events import Outcome, Resolved
+from quorumlog.simulation.client import Client, Service
+from quorumlog.simulation.configuration import LogWorkload
+from quorumlog.simulation.log_node import READ_BYTES, LogNode
+from quorumlog.storage.batch import BatchKind, RecordBatch
+
+EVERYTHING = 1 << 62
+ACKS_ALL, ACKS_LEADER, ACKS_NONE = -1, 1, 0
+
+
+class LogClient(Client[LogNode]):
+    """One client of a log; see `Client`."""
+
+    def __init__(self, service: Service[LogNode], mix: LogWorkload, delay: int) -> None:
+        self._mix = mix
+        self._term = -1
+        self._position = 0
+        super().__init__(service, mix, delay)
+
+    def operations(self) -> Sequence[tuple[Callable[[], object], float]]:
+        """Appends, reads up to what is visible or committed, and tails, as the mix says."""
+        mix = self._mix
+        return (
+            (self._append_some, mix.append),
+            (lambda: self._read_on("read"), mix.read),
+            (lambda: self._read_on("read_committed"), mix.read_committed),
+            (lambda: self.tail(self._leader), mix.tail),
+        )
+
+    def last_write(self, node: int) -> int:
+        """Append one batch with acks=all."""
+        return self.append(node, acks=ACKS_ALL)
+
+    def final_read(self, node: int) -> int:
+        """Read everything that is visible."""
+        return self.read(node, "final_read", 0)
+
+    # -- appends -------------------------------------------------------------------------------------------------
+
+    def _append_some(self) -> None:
+        draw, mix = self._random, self._mix
+        acks = draw.choices((ACKS_ALL, ACKS_LEADER, ACKS_NONE), (mix.acks_all, mix.acks_leader, mix.acks_none))[0]
+        node = self._leader if draw.random() >= mix.stray else draw.randrange(len(self._service.nodes))
+        expected = self._term if draw.random() < mix.expected_term else -1
+        self.append(
+            node,
+            acks=acks,
+            records=draw.randint(1, mix.largest_batch),
+            padding=draw.randrange(mix.value_bytes + 1),
+            expected_term=expected,
+        )
+
+    def append(self, node: int, *, acks: int, records: int = 1, padding: int = 0, expected_term: int = -1) -> int:
+        """Ask ``node`` to append a batch; returns the operation."""
+        value = self._service.new_value()
+        columns = {"acks": acks, "value": value, "count": records}
+        if expected_term >= 0:
+            columns["term"] = expected_term
+        payload = value.to_bytes(8, "big", signed=True) + bytes(padding)
+        batch = RecordBatch(0, 0, BatchKind.DATA, records, acks, payload)
+
+        def serve(operation: int, node: LogNode) -> None:
+            def reply(resolved: Resolved | None) -> None:
+                self.answer(self._appended, operation, resolved, node.core.leader)
+
+            node.append(batch, expected_term, reply)
+
+        return self.ask("append", node, columns, serve)
+
+    def _appended(self, resolved: Resolved | None, leader: int) -> None:
+        if resolved is None:
+            self.give_up("connection lost")
+        elif resolved.outcome is Outcome.SUCCESS:
+            self._leader, self._term = self._node, resolved.term
+            self.close("ok", {"offset": resolved.offset, "last_offset": resolved.last_offset, "term": resolved.term})
+        elif resolved.outcome is Outcome.UNKNOWN:
+            self.give_up("unknown")
+        else:
+            self.refuse(str(resolved.outcome), leader)
+
+    # -- reads ---------------------------------------------------------------------------------------------------
+
+    def _read_on(self, f: str) -> None:
+        if self._random.random() < self._mix.rewind:
+            self._position = 0
+        self.read(self._random.randrange(len(self._service.nodes)), f, self._position)
+
+    def read(self, node: int, f: str, start: int) -> int:
+        """Ask ``node`` for everything from ``start`` on that ``f`` may see; returns the operation."""
+
+        def serve(operation: int, node: LogNode) -> None:
+            max_bytes = EVERYTHING if f == "final_read" else READ_BYTES
+            batches = node.read(start, committed=f == "read_committed", max_bytes=max_bytes)
+            self.answer(self._have_read, operation, start, batches)
+
+        return self.ask(f, node, {"offset": start}, serve)
+
+    def _have_read(self, start: int, batches: list[RecordBatch]) -> None:
+        following = start
+        count = 0
+        for batch in batches:
+            following = batch.last_offset + 1
+            if batch.kind is BatchKind.DATA:
+                count += 1
+                columns = {"offset": batch.base_offset, "last_offset": batch.last_offset, "value": batch.value}
+                self.observe(columns)
+        self._position = following
+        self.close("ok", {"offset": following, "count": count})
+
+    # -- the tail ------------------------------------------------------------------------------------------------
+
+    def tail(self, node: int) -> int:
+        """Ask ``node`` for the number of entries of the log, linearizable; returns the operation."""
+
+        def serve(operation: int, node: LogNode) -> None:
+            def reply(resolved: Resolved | None) -> None:
+                self.answer(self._have_tail, operation, resolved, node.core.leader)
+
+            node.barrier(reply)
+
+        return self.ask("tail", node, {}, serve)
+
+    def _have_tail(self, resolved: Resolved | None, leader: int) -> None:
+        if resolved is None:
+            self.give_up("connection lost")
+        elif resolved.outcome is Outcome.SUCCESS:
+            self._leader = self._node
+            self.close("ok", {"offset": resolved.offset + 1})
+        else:
+            self.refuse(str(resolved.outcome), leader)
+
+
+__all__ = ["LogClient"]

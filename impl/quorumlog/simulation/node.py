@@ -1,0 +1,214 @@
+"""A simulated node: a protocol's core on a host with a disk, its effects carried out in virtual time.
+
+The core decides; this driver gives it a clock, timers, links and a disk, and takes its notes into the history. A
+storage error is fail-stop: it is recorded and the process ends. `Node` is what every protocol's node needs; the log is
+added in `quorumlog.simulation.log_node`. Knows nothing of fault plans.
+"""
+
+from __future__ import annotations
+
+import random
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from quorumlog.events import (
+    CancelTimer,
+    Core,
+    Effect,
+    Event,
+    Note,
+    Received,
+    Resolved,
+    Send,
+    SetTimer,
+    Started,
+    TimerFired,
+)
+from quorumlog.simulation.configuration import DiskTiming
+from quorumlog.simulation.host import Host
+from quorumlog.simulation.loop import Entry, Simulation
+from quorumlog.storage.disk import StorageError
+from quorumlog.storage.simulated import SimulatedDisk
+
+Reply = Callable[[Resolved | None], None]
+"""How a client's request ends: what the core said, or None when the process died with it."""
+
+
+class Surroundings(Protocol):
+    """What a node needs of the cluster it is part of."""
+
+    simulation: Simulation
+
+    def record(self, kind: str, columns: dict[str, Any]) -> None:
+        """Put an event into the history, at the time it is now."""
+
+    def transmit(self, source: int, target: int, message: Any) -> None:  # noqa: ANN401
+        """Hand a message to the network."""
+
+    def storage_failed(self, number: int) -> None:
+        """The node stopped itself."""
+
+
+class Node(ABC):
+    """See the module. ``number`` is the node's id; the disk outlives its processes.
+
+    A protocol's node says how its core is made (`recover`), what its state is (`state`), and carries out the effects
+    that are its own: it enters them into ``_perform``.
+    """
+
+    core: Core
+
+    def __init__(self, cluster: Surroundings, number: int, timing: DiskTiming) -> None:
+        simulation = cluster.simulation
+        self.number = number
+        self.host = Host(simulation, number)
+        self.slowness = 1.0
+        self._disk_random = simulation.random(f"disk {number}")
+        self._cluster = cluster
+        self._simulation = simulation
+        self._timing = timing
+        self._random: random.Random = simulation.random(f"node {number}")
+        self._timers: dict[str, Entry] = {}
+        self._replies: dict[int, Reply] = {}
+        self._request = 0
+        self._written_at = 0
+        self._perform: dict[type, Callable[[Any], None]] = {
+            Send: self._send,
+            SetTimer: self._set_timer,
+            CancelTimer: self._cancel_timer,
+            Resolved: self._resolved,
+            Note: self._note,
+        }
+        self.new_disk()
+
+    def new_disk(self) -> None:
+        """An empty disk in place of the old one; the node must be down."""
+        self.disk = SimulatedDisk(self._disk_random)
+
+    # -- what a protocol says ------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def recover(self) -> Core:
+        """Read the disk and make the core of a new incarnation. Raises `StorageError`."""
+
+    @abstractmethod
+    def state(self) -> dict[str, Any]:
+        """The columns of the history that say how the node starts."""
+
+    def interrupted(  # noqa: B027 - most protocols have nothing to note
+        self, effects: Sequence[Effect], effect: Effect
+    ) -> None:
+        """The disk failed while ``effect``, one of ``effects``, was carried out; note what had happened already."""
+
+    # -- life ----------------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Recover the disk and start a process; does nothing if one runs."""
+        if self.host.running:
+            return
+        self.host.start()
+        self._written_at = 0
+        try:
+            self.core = self.recover()
+        except StorageError as error:
+            self.fail(error)
+            return
+        self._note(Note("start", self.state()))
+        self.handle(Started())
+
+    def kill(self) -> None:
+        """End the process; the page cache lives. Requests that it had not answered stay unanswered."""
+        self.host.stop()
+        self._timers.clear()
+        replies, self._replies = self._replies, {}
+        for reply in replies.values():
+            reply(None)
+
+    def handle(self, event: Event) -> None:
+        """Give the core an event and carry out what it answers."""
+        perform = self._perform
+        effects = self.core.handle(self.host.clock(), event)
+        try:
+            for effect in effects:
+                perform[type(effect)](effect)
+        except StorageError as error:
+            self.interrupted(effects, effect)
+            self.fail(error)
+
+    def fail(self, error: StorageError) -> None:
+        """Stop: the disk is not as it should be."""
+        self._cluster.record("storage_error", {"node": self.number, "reason": type(error).__name__})
+        self.kill()
+        self._cluster.storage_failed(self.number)
+
+    def receive(self, source: int, message: Any) -> None:  # noqa: ANN401
+        """A message has arrived and the process runs."""
+        self.handle(Received(source, message))
+
+    def open(self, reply: Reply) -> int:
+        """A number for a client's request, which ``Resolved`` ends by calling ``reply``."""
+        self._request += 1
+        self._replies[self._request] = reply
+        return self._request
+
+    # -- the disk's time -----------------------------------------------------------------------------------------
+
+    def disk_time(self) -> int:
+        """How long a flush that begins now takes; flushes are not held to the order in which they began."""
+        timing = self._timing
+        time = float(timing.least)
+        if timing.most > timing.least:
+            time *= (timing.most / timing.least) ** self._random.random()
+        return int(time * self.slowness)
+
+    def write_in_order(self, write: Callable[[], None], event: Event) -> None:
+        """Do a durable write after those asked for earlier: what is older never replaces what is newer. Then tell."""
+        now = self._simulation.now
+        self._written_at = done = max(now, self._written_at) + self.disk_time()
+        self._simulation.after(done - now, self._write, self.host.generation, write, event)
+
+    def _write(self, generation: int, write: Callable[[], None], event: Event) -> None:
+        if generation == self.host.generation:
+            try:
+                write()
+            except StorageError as error:
+                self.host.deliver(self.fail, error)
+                return
+            self.host.deliver(self.handle, event)
+
+    # -- effects -------------------------------------------------------------------------------------------------
+
+    def _send(self, effect: Send) -> None:
+        self._cluster.transmit(self.number, effect.to, effect.message)
+
+    def _set_timer(self, effect: SetTimer) -> None:
+        old = self._timers.get(effect.name)
+        if old is not None:
+            old[2] = None
+        delay = effect.delay
+        if effect.jitter:
+            delay += int(self._random.random() * effect.jitter)
+        self._timers[effect.name] = self.host.after(delay, self._fire, effect.name)
+
+    def _fire(self, name: str) -> None:
+        self.handle(TimerFired(name))
+
+    def _cancel_timer(self, effect: CancelTimer) -> None:
+        old = self._timers.pop(effect.name, None)
+        if old is not None:
+            old[2] = None
+
+    def _resolved(self, effect: Resolved) -> None:
+        reply = self._replies.pop(effect.request, None)
+        if reply is not None:
+            reply(effect)
+
+    def _note(self, effect: Note) -> None:
+        columns = effect.columns
+        columns["node"] = self.number
+        columns["incarnation"] = self.host.incarnation
+        self._cluster.record(effect.kind, columns)
+
+
+__all__ = ["Node", "Reply", "Surroundings"]

@@ -1,0 +1,74 @@
+"""Runs for whoever spreads them over many machines: entry points of the group ``logwitness.runs``.
+
+`protocol` says which protocol is meant, `mutants` whose runs there are, and `play` makes the history of one seed and
+says how it was made and how to make it again; it judges nothing.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any
+
+from quorumlog.protocol import ProtocolError, find, load
+from quorumlog.rules_file import read_rules
+from quorumlog.simulation.runs import made_by
+from quorumlog.trials.judging import (
+    BREAKDOWN,
+    CONVERGENCE,
+    Candidate,
+    known_to_the_judge,
+    said_of_breakdown,
+    said_of_no_convergence,
+    simulate_command,
+)
+
+
+def protocol(name: str | None = None, *, mutants: Collection[str] = (), rules: Path | None = None) -> str:
+    """The name of the protocol that is meant by a name, by mutants or by a file of rules.
+
+    Raises ValueError, in one line, if none or several are meant, or the file gives no rules.
+    """
+    if rules is not None:
+        return read_rules(rules, name)[0].name
+    found = {find(name, mutant=mutant).name for mutant in mutants} or {find(name).name}
+    if len(found) > 1:
+        raise ProtocolError(f"the mutants are of {' and '.join(sorted(found))}; give those of one protocol at a time")
+    return found.pop()
+
+
+def mutants(protocol: str) -> dict[str, dict[str, Any]]:
+    """Every mutant by id: what is changed (``change``), and the ids of the checks that must notice (``checks``)."""
+    known = load(protocol).mutants
+    return {id_: {"change": mutant.change, "checks": list(mutant.checks)} for id_, mutant in known.items()}
+
+
+def play(protocol: str, seed: int, mutant: str | None = None) -> dict[str, Any]:
+    """One run of the reference, or of a mutant; the same arguments give the same events.
+
+    ``table`` is its history (None: it broke off), ``configuration`` what a judge must know of it, ``made_by`` what
+    belongs into a manifest, ``setting`` and ``command`` how to make it again. ``problem`` is None, or what went wrong
+    besides anything in the history, as (kind, sentence). Raises KeyError for an unknown mutant.
+    """
+    candidate = Candidate(protocol, mutant)
+    if mutant is not None and mutant not in candidate.of.mutants:
+        raise KeyError(mutant)
+    setting = candidate.setting(seed)
+    configuration = candidate.of.settings[setting]
+    played: dict[str, Any] = {
+        "table": None,
+        "configuration": known_to_the_judge(protocol, configuration),
+        "made_by": made_by(protocol, seed, configuration, mutant),
+        "setting": setting,
+        "command": shlex.join(simulate_command(candidate, seed, setting)),
+        "problem": None,
+    }
+    try:
+        played["table"], outcome = candidate.of.simulate(seed, configuration, candidate.make_core)
+    except (LookupError, ValueError) as error:  # a core contradicts its own log
+        played["problem"] = (BREAKDOWN, said_of_breakdown(error))
+        return played
+    if candidate.is_reference and not outcome.converged:
+        played["problem"] = (CONVERGENCE, said_of_no_convergence(configuration))
+    return played

@@ -1,0 +1,148 @@
+"""The command ``logwitness hunt``.
+
+Exit statuses: 0 the mutant was found out or the reference survived; 1 the opposite; 2 bad usage or unreadable input.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import click
+import msgspec
+
+from quorumlog.protocol import ProtocolError, every, find
+from quorumlog.rules_file import RulesFileError, read_rules
+from quorumlog.trials.hunt import RUN_SECONDS
+from quorumlog.trials.hunt import hunt as run_hunt
+from quorumlog.trials.judging import Candidate, NoJudgeError, Rejection, load_judge, show_again, shrunk
+from quorumlog.trials.options import protocol_option, refuse
+from quorumlog.trials.parallel import HelperError
+
+DEFAULT_SEEDS = 2000
+
+
+class _Asked(msgspec.Struct, frozen=True, kw_only=True):
+    """What the command line says; the fields are its options."""
+
+    list_: bool
+    protocol: str | None
+    mutant: str | None
+    all_: bool
+    reference: bool
+    rules: str | None
+    seeds: int
+    start: int
+    processes: int
+
+    @property
+    def budget(self) -> range:
+        return range(self.start, self.start + self.seeds)
+
+
+@click.command()
+@click.option("--list", "list_", is_flag=True, help="Print the ids of the mutants, one a line.")
+@protocol_option
+@click.option("--mutant", metavar="ID", help="Hunt this mutant: find a run that the checker rejects.")
+@click.option("--all", "all_", is_flag=True, help="Hunt every mutant.")
+@click.option("--reference", is_flag=True, help="Run the reference under every setting; no run may be rejected.")
+@click.option("--rules", metavar="FILE", help="The same with your own rules: Python that is executed.")
+@click.option("--seeds", type=click.IntRange(1, 10**9), default=DEFAULT_SEEDS, show_default=True, help="The budget.")
+@click.option("--seed", "start", type=click.IntRange(0, 2**62), default=0, show_default=True, help="The first seed.")
+@click.option("--processes", type=click.IntRange(1, 256), default=2, show_default=True, help="How many work at once.")
+def hunt(**options: Any) -> None:  # noqa: ANN401
+    """Search for a seed whose run the checker rejects, and shrink its faults.
+
+    Exits with 0 if the mutant was found out (or the reference, or your rules, survived), with 1 if not.
+
+    \b
+    logwitness hunt --mutant ack-without-term
+    logwitness hunt --reference --seeds 200
+    logwitness hunt --rules my_rules.py --seeds 500
+    """
+    asked = _Asked(**options)
+    if asked.list_ + asked.all_ + asked.reference + (asked.mutant is not None) + (asked.rules is not None) != 1:
+        refuse("give one of --mutant ID, --all, --reference, --rules FILE, --list")
+    try:
+        if asked.list_:
+            for mutant in _all_mutants(asked):
+                click.echo(mutant.mutant)
+            return
+        load_judge()
+        good = _hunt_all(asked) if asked.all_ else _hunt_one(_candidate(asked), asked.budget, asked.processes)
+    except (NoJudgeError, ImportError, ProtocolError, RulesFileError, HelperError) as error:
+        refuse(str(error))
+    except TimeoutError:
+        click.echo(f"a run did not end within {RUN_SECONDS:g} s: the rules go round in circles", err=True)
+        sys.exit(1)
+    except KeyboardInterrupt:
+        click.echo("interrupted", err=True)
+        sys.exit(130)
+    sys.exit(0 if good else 1)
+
+
+def _candidate(asked: _Asked) -> Candidate:
+    """Whom to hunt. Raises ProtocolError and RulesFileError."""
+    if asked.rules is not None:
+        return Candidate(read_rules(asked.rules, asked.protocol)[0].name, rules=asked.rules)
+    return Candidate(find(asked.protocol, mutant=asked.mutant).name, asked.mutant)
+
+
+def _all_mutants(asked: _Asked) -> list[Candidate]:
+    """The mutants of the protocol asked for, or of every protocol. Raises ProtocolError."""
+    return [Candidate(each.name, mutant) for each in every(asked.protocol) for mutant in each.mutants]
+
+
+def _hunt_all(asked: _Asked) -> bool:
+    """Hunt every mutant; whether all were found out."""
+    candidates = _all_mutants(asked)
+    found = sum(_hunt_one(each, asked.budget, asked.processes) for each in candidates)
+    click.echo(f"{found} of {len(candidates)} mutants were found out")
+    return found == len(candidates)
+
+
+def _hunt_one(candidate: Candidate, seeds: range, processes: int) -> bool:
+    """Hunt and tell; whether it ended as it should."""
+    began = time.monotonic()
+    found = run_hunt(candidate, seeds, processes=processes, progress=_progress(len(seeds)))
+    took = time.monotonic() - began
+    who = candidate.mutant or candidate.rules or "the reference"
+    if found is None:
+        click.echo(f"{who} survived {len(seeds)} seeds from {seeds.start} on ({took:.1f} s)")
+        return candidate.mutant is None
+    small = shrunk(candidate, found)
+    if candidate.mutant is None:
+        click.echo(f"{who}: seed {found.seed} is rejected ({took:.1f} s)")
+    else:
+        click.echo(f"{who}: {candidate.of.mutants[candidate.mutant].change}")
+        click.echo(
+            f"  found    seed {found.seed}, number {found.seed - seeds.start + 1} of {len(seeds)} ({took:.1f} s)"
+        )
+    click.echo(f"  check    {small.check}")
+    if small.sentence:
+        click.echo(f"  because  {small.sentence}")
+    click.echo(f"  faults   {len(found.plan)}, {len(small.plan)} after shrinking")
+    for line in _show_again(candidate, small):
+        click.echo(f"  {line}")
+    return candidate.mutant is not None
+
+
+def _show_again(candidate: Candidate, small: Rejection) -> list[str]:
+    """The commands that show a rejection again."""
+    who = candidate.mutant or ("reference" if candidate.rules is None else "rules")
+    make, judge = show_again(candidate, small.seed, small.setting, small.plan, f"out/hunted-{who}-{small.seed}")
+    return [f"again    {make}", f"         {judge}"]
+
+
+def _progress(budget: int) -> Callable[[int], None]:
+    """Counts seeds on a terminal; says nothing elsewhere."""
+    if not sys.stderr.isatty():
+        return lambda tried: None
+
+    def tell(tried: int) -> None:
+        sys.stderr.write(f"\r{tried} of {budget} seeds\r")
+        sys.stderr.flush()
+
+    return tell
