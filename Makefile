@@ -8,7 +8,10 @@ LOGWITNESS := $(BIN)/logwitness
 WORKERS ?= 2
 export PYTHONHASHSEED := 0
 
-.PHONY: help setup demo test test-long bench lint format clean
+# What starts Java, Spark, solvers, real nodes or fuzzers.
+NOT_QUICK := spec proofs pipeline validate node cluster fuzz
+
+.PHONY: help setup demo quick test test-long coverage bench lint format clean
 .DELETE_ON_ERROR:
 
 help: ## show this list
@@ -55,13 +58,21 @@ lint: $(VENV)/.porcupine ## ruff, mypy --strict, import contracts
 	@$(BIN)/mypy $(CHECKER)/hatch_build.py
 	@$(BIN)/lint-imports --no-cache
 
+quick: lint ## an answer in two minutes: lint, and the tests that start nothing large
+	@$(BIN)/pytest -q -n $(WORKERS) -m "not long and not slow" $(NOT_QUICK:%=--ignore=tests/%)
+
+TESTS := -m pytest -n $(WORKERS) --dist loadgroup -m "not long"
+
 test: setup lint ## everything that a change must pass
+	@$(BIN)/python $(TESTS) --durations=15
+
+coverage: setup ## the same tests, and the lines that they leave out; half as long again
 	@$(BIN)/coverage erase
-	@$(BIN)/coverage run -m pytest -n $(WORKERS) --dist worksteal -m "not long"
+	@$(BIN)/coverage run $(TESTS)
 	@$(BIN)/coverage combine --quiet && $(BIN)/coverage report --skip-covered --sort=cover
 
-test-long: setup ## the long campaigns as well
-	@$(BIN)/pytest -m long
+test-long: setup ## what `make test` leaves out: hours; each test is shown as it ends
+	@$(BIN)/pytest -v -m long --durations=15
 
 bench: setup ## every figure, as a ratio in one run
 	@$(BIN)/python tests/bench

@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 import click
 
 from .commands import check_command, checks_command
+from .explain.command import explain_command
 from .extras import not_installed
 from .start import INTERRUPTED, Loading
 
@@ -114,6 +115,7 @@ def main() -> None:
     \b
     logwitness check runs/demo     judge a recorded run
     logwitness checks              list the checks and their rules
+    logwitness explain skip        a rule, its source, a history that breaks it
     logwitness check --help        describe a command
 
     Exit status of every command that judges: 0 everything holds; 1 a rule is violated; 2 bad usage or unreadable
@@ -123,3 +125,4 @@ def main() -> None:
 
 main.add_command(check_command)
 main.add_command(checks_command)
+main.add_command(explain_command)

@@ -1,4 +1,4 @@
-"""Who must agree: a majority of the voters, of both halves while their set changes (rules page, "Commit index").
+"""Who must agree: a majority of the voters, of both halves while their set changes (raft.md#quorum-match).
 
 Pure functions of a group's ``Voters`` and of what each node acknowledged or voted. The specification has each as an
 operator of the same name (``spec/raft/Quorum.tla``), and the proofs run these very functions on symbolic terms.
@@ -70,7 +70,10 @@ def majority_match(nodes: Sequence[int], acknowledged: Mapping[int, int]) -> int
 
 
 def quorum_match(voters: Voters, acknowledged: Mapping[int, int]) -> int:
-    """Return the largest offset that a quorum has reached: a majority of each half, so the smaller of two offsets."""
+    """Return the largest offset that a quorum has reached: a majority of each half, so the smaller of two offsets.
+
+    Source: raft.md#quorum-match.
+    """
     current = majority_match(voters.current, acknowledged)
     if len(voters.old) == 0:  # nearly always: the leader asks this at every reply
         return current
@@ -89,6 +92,8 @@ def majority_vote(nodes: Sequence[int], votes: Mapping[int, bool]) -> int:
 def vote_result(voters: Voters, votes: Mapping[int, bool]) -> int:
     """Return VOTE_WON once a majority of each half has granted, VOTE_LOST once one half cannot any more, else
     VOTE_PENDING.
+
+    Source: raft.md#election-majority.
     """
     current = majority_vote(voters.current, votes)
     old = majority_vote(voters.old, votes)

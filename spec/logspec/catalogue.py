@@ -1,7 +1,7 @@
 """The catalogue of invariants (``spec/catalogue.yaml``): read it, resolve its cells, and show it as a table.
 
-The file says of every invariant where the documents ask for it, which TLA+ operator, proof and check watch over it, and
-which mutants break it. ``problems`` follows every name to the thing it names; ``render`` writes ``docs/catalogue.md``.
+The file says of every invariant which rules ask for it, which TLA+ operator, proof and check watch over it, and which
+mutants break it. ``problems`` follows every name to the thing it names; ``render`` writes ``docs/catalogue.md``.
 Checks and mutants belong to packages that are not imported here, so their ids are handed in.
 """
 
@@ -22,7 +22,8 @@ from logspec.errors import SpecError, missing
 from logspec.naming import Names, misnamed
 from logspec.places import spec_directory
 
-CELLS = ("section", "tla", "proof", "checks", "mutants")
+CELLS = ("source", "tla", "proof", "checks", "mutants")
+_CITATION = re.compile(r"[a-z-]+\.md#[a-z0-9-]+")
 PLACES = ("model", "core", "proof")
 """Where a mutant may live: a model that TLC refutes, a core whose runs the checker rejects, a twin of a proof."""
 
@@ -56,11 +57,8 @@ class Lack:
 
 @dataclass(frozen=True)
 class Catalogue:
-    """All rows, what the documents are, which mutants are not everywhere, and by row which checks are named after
-    anomalies.
-    """
+    """All rows, which mutants are not everywhere, and by row which checks are named after anomalies."""
 
-    documents: Mapping[str, str]
     rows: tuple[Row, ...]
     not_everywhere: tuple[Lack, ...] = ()
     anomalies: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -87,7 +85,7 @@ def read_catalogue(path: Path | None = None) -> Catalogue:
     anomalies = found.get("anomalies") or {}
     if not isinstance(anomalies, dict) or not all(isinstance(checks, list) for checks in anomalies.values()):
         raise SpecError(f"{path}: anomalies: lists of checks, each by the id of its row")
-    return Catalogue(found.get("documents") or {}, rows, lacks, {row: tuple(anomalies[row]) for row in anomalies})
+    return Catalogue(rows, lacks, {row: tuple(anomalies[row]) for row in anomalies})
 
 
 def _lack(path: Path, raw: Any) -> Lack:  # noqa: ANN401
@@ -139,9 +137,9 @@ def problems(catalogue: Catalogue, known: Known) -> Iterator[str]:
     cells = {row.id: {cell: row.cells[cell].entries for cell in CELLS} for row in catalogue.rows}
     yield from misnamed(cells, catalogue.anomalies, Names(operators, known.checks, broken))
     for row in catalogue.rows:
-        for entry in row.cells["section"].entries:
-            if entry.split(": ")[0] not in catalogue.documents or ": " not in entry:
-                yield f"{row.id}: section {entry!r} is not of the form document: section"
+        for entry in row.cells["source"].entries:
+            if not _CITATION.fullmatch(entry):
+                yield f"{row.id}: source {entry!r} is not of the form PAGE.md#ANCHOR"
         defined = _operators(row.protocol)
         for entry in row.cells["tla"].entries:
             if entry not in defined:
@@ -246,8 +244,6 @@ def render(catalogue: Catalogue) -> str:
         "",
         "An invariant has one name, which the operator has in CamelCase and the goal and the check as it is. Others in",
         "its cells are those of other rows, which watch over it too; goals of `rules` are promises of single rules.",
-        "",
-        "Documents: " + "; ".join(f"*{name}*: {what}" for name, what in catalogue.documents.items()) + ".",
     ]
     for protocol in dict.fromkeys(row.protocol for row in catalogue.rows):
         rows = [row for row in catalogue.rows if row.protocol == protocol]
@@ -281,8 +277,10 @@ def render(catalogue: Catalogue) -> str:
 
 
 def _shown(column: str, entry: str, models: Collection[str], twins: Collection[str]) -> str:
+    if column == "source":
+        return f"[{entry.partition('#')[2]}](rules/{entry})"
     if column != "mutants":
-        return entry if column == "section" else f"`{entry}`"
+        return f"`{entry}`"
     marks = [mark for mark, there in (("t", models), ("p", twins)) if entry in there]
     return f"`{entry}`" + (f" ({', '.join(marks)})" if marks else "")
 

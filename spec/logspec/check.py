@@ -15,6 +15,8 @@ from logspec.tlavalue import renamed, same_but_for_names
 from logspec.tlc import EXIT_ACTION_VIOLATED, EXIT_OK, EXIT_VIOLATED, Outcome, Progress, Step, run_tlc
 from logspec.toolchain import Toolchain
 
+_FEW_STATES = 50_000
+"""Distinct states up to which it costs more to compile TLC well than to explore them."""
 _NEVER_AN_ACTION = frozenset({"Init", "Initial", "Small"})
 
 
@@ -62,6 +64,7 @@ def check_model(
         model.configuration,
         workers=workers if model.holds else 1,  # one worker finds the same shortest behaviour every time
         coverage=model.holds,
+        brief=not model.holds or (model.distinct or _FEW_STATES) < _FEW_STATES,
         seconds=seconds,
         on_progress=on_progress,
     )

@@ -1,7 +1,7 @@
 ------------------------------------ MODULE AsyncFlush ------------------------------------
 (* How a node flushes: a flush begins, the disk works, the flush ends; appends, truncations and further       *)
 (* flushes go on meanwhile. To everyone outside it is the flush in one step of FlushedLog (FlushIsOneStep),    *)
-(* which is what FlushedRaft builds on. Source: raft-recovery, "Flushing strategy"; rules page, "Flush".      *)
+(* which is what FlushedRaft builds on. Source: raft.md#finished-flush.                                       *)
 EXTENDS Integers, Sequences, FiniteSets, FlushedLog, Rules
 
 CONSTANTS MaxLog, MaxTruncations, MaxFlushes, MaxPowerLosses

@@ -4,9 +4,9 @@
 (* it is known to be durable. Positions count from 1 and 0 is "nothing yet" (offset -1 in a history). An       *)
 (* entry is a record with at least `term' and `acks'; whatever else it carries is copied along.               *)
 (*                                                                                                            *)
-(* Sources: raft-recovery, "Flushing strategy" (committed and dirty batches); rules page, "Truncation,        *)
-(* crash, restart". A flush is one step here; AsyncFlush shows that a flush that takes its time, with         *)
-(* truncations under way, is the same to everyone outside.                                                     *)
+(* Sources: documents.md#raft-recovery-committed-and-dirty, raft.md#words, raft.md#truncation,                 *)
+(* raft.md#process-crash, raft.md#power-loss. A flush is one step here; AsyncFlush shows that a flush that     *)
+(* takes its time, with truncations under way, is the same to everyone outside.                                *)
 EXTENDS Integers, Sequences
 
 Min(a, b) == IF a < b THEN a ELSE b

@@ -1,7 +1,8 @@
 ----------------------------------- MODULE FlushedRaft -----------------------------------
 (* Raft over logs with dirty and flushed offsets: acks 0, 1 and all, write caching, visibility, recovery     *)
-(* without flush, crash and power loss. Sources: the documents raft-recovery and raft-simplification, and the *)
-(* rules page where they leave something open; the section stands beside each step.                          *)
+(* without flush, crash and power loss. Sources: documents.md#raft-recovery,                                  *)
+(* documents.md#raft-simplification, and the rules of raft.md#commit-index and its other sections, named      *)
+(* beside each step.                                                                                          *)
 (*                                                                                                            *)
 (* There are no messages. A step that needs one says what the receiver may have been told, and that is kept   *)
 (* in three variables that follow from the steps of the senders:                                              *)
@@ -74,8 +75,9 @@ RequestsFollow ==
                   IN  [log |-> log'[n], commit |-> commit'[n], visible |-> VisibleNext(n)]
     IN  sent' = [t \in {u \in DOMAIN sent \union led : u >= OldestTerm} |-> IF t \in led THEN now(t) ELSE sent[t]]
 
-(* A follower answers with its dirty and flushed offset and the end of what is proved equal (raft-recovery,   *)
-(* append_entries_reply; heartbeats carry the same). A reply that another one exceeds everywhere adds nothing. *)
+(* A follower answers with its dirty and flushed offset and the end of what is proved equal                    *)
+(* (documents.md#raft-recovery-follower, raft.md#full-heartbeat). A reply that another one exceeds everywhere  *)
+(* adds nothing (raft.md#durable).                                                                             *)
 ReplyExceeds(a, b) == a.match >= b.match /\ a.flushed >= b.flushed /\ a.dirty >= b.dirty
 WithReply(S, r) == IF \E s \in S : ReplyExceeds(s, r) THEN S ELSE {s \in S : ~ReplyExceeds(r, s)} \union {r}
 
@@ -103,7 +105,7 @@ ShownFollows ==
     IN  shown' = IF news = {} THEN shown ELSE
             shown \o [i \in 1..(visible(n) - Len(shown)) |-> log'[n][Len(shown) + i].term]
 
-(* raft-recovery, "consistency_level::quorum_ack": callers are answered as soon as the rule allows it.        *)
+(* Callers are answered as soon as the rule allows it (raft.md#quorum-ack, raft.md#write-caching).            *)
 Outcome(w, currentTerm, ownLog, ownCommit, ownMajority) ==
     IF WriteCaching
     THEN ResolveWriteCached(w.index, w.term, TermAt(ownLog, w.index), ownMajority, ownCommit, TermAt(ownLog, ownCommit))
@@ -119,7 +121,7 @@ AnswersFollow ==
 Follow == RequestsFollow /\ RepliesFollow /\ CommittedFollows /\ ShownFollows /\ AnswersFollow
 
 -------------------------------------------------------------------------------------------
-(* Elections (rules page, "Elections"; raft-simplification, "prevotes")                                       *)
+(* Elections (raft.md#elections: raft.md#pre-vote, raft.md#vote-durable, raft.md#election-majority)           *)
 
 SaveVote(n, t, v) == saved' = IF VoteIsDurableFirst THEN [saved EXCEPT ![n] = [term |-> t, vote |-> v]] ELSE saved
 
@@ -199,7 +201,7 @@ BecomeLeader(n) ==
     /\ Follow
 
 -------------------------------------------------------------------------------------------
-(* The leader's log (raft-recovery, "Algorithm steps"; raft-simplification, "apply_on_leader")                *)
+(* The leader's log (documents.md#raft-recovery-quorum-ack, documents.md#raft-simplification-implementing)    *)
 
 (* Append without flush, dispatch to the followers and flush in parallel. An append that requires a flush     *)
 (* holds back the visibility of what comes after it until it is committed.                                    *)
@@ -212,7 +214,7 @@ LeaderAppend(n, entry) ==
         /\ visibilityUpperBound' = [visibilityUpperBound EXCEPT ![n] = VisibilityOnAppend(@, commit[n], last, end)]
 
 (* A new leader begins with a configuration entry of its own term, flushed whatever the options say          *)
-(* (rules page, "Commit index").                                                                             *)
+(* (raft.md#first-entry-of-term).                                                                            *)
 AppendConfiguration(n, entry) ==
     /\ role[n] = "leader"
     /\ LastTerm(log[n]) < term[n]
@@ -277,7 +279,7 @@ LearnReplicated(l, m) ==
     /\ Follow
 
 -------------------------------------------------------------------------------------------
-(* A follower (raft-recovery, append_entries; rules page, "Truncation", "Commit index", "Visibility")         *)
+(* A follower (raft.md#skip-duplicates, raft.md#truncation, raft.md#follower-commit, raft.md#follower-visible)*)
 
 Leads(n) == sent[term[n]]          \* what the leader of the node's term may have sent
 Hears(n) == role[n] = "follower" /\ term[n] \in DOMAIN sent
@@ -310,7 +312,7 @@ FollowerTruncate(n, k) ==
     /\ Follow
 
 (* An accepted append_entries or heartbeat that proved the log equal up to `verified' brings the leader's     *)
-(* commit index, old or new (raft-recovery, "heartbeats will contain ...").                                   *)
+(* commit index, old or new (documents.md#raft-recovery-flushing, raft.md#recovery-commit).                   *)
 FollowerHearsCommit(n, leaderCommit, verified) ==
     LET c == FollowerCommit(commit[n], leaderCommit, flushed[n], verified) IN
     /\ Hears(n)
@@ -321,8 +323,7 @@ FollowerHearsCommit(n, leaderCommit, verified) ==
     /\ UNCHANGED <<electionVars, logVars, visibilityVars, faultVars>>
     /\ Follow
 
-(* The same request brings the leader's visible offset (raft-simplification, "visible as soon as they are     *)
-(* written to the follower's disk").                                                                          *)
+(* The same request brings the leader's visible offset (documents.md#raft-simplification-acks).               *)
 FollowerHearsVisible(n, leaderVisible, verified) ==
     LET v == FollowerVisible(leaderVisible, Len(log[n]), verified) IN
     /\ Hears(n)
@@ -335,7 +336,7 @@ FollowerHearsVisible(n, leaderVisible, verified) ==
     /\ Follow
 
 -------------------------------------------------------------------------------------------
-(* Flush, crash, power loss (rules page, "Flush", "Truncation, crash, restart")                               *)
+(* Flush, crash, power loss (raft.md#flush, raft.md#process-crash, raft.md#power-loss, raft.md#restart)       *)
 
 (* On the leader in parallel with the requests, on a follower when a request asks or after a while; in        *)
 (* recovery rarely. The protocol may not depend on when, so it may happen at any time.                        *)

@@ -136,7 +136,7 @@ InitSplit ==
                  [n \in Node |-> IF n = old THEN {[index |-> 2, term |-> 1]} ELSE {}])
 
 -------------------------------------------------------------------------------------------
-(* Mutants: the one-line changes of the rules page, each the stand-in for the rule that it is named after.    *)
+(* Mutants: one-line changes (raft.md#mutants), each the stand-in for the rule that it is named after.        *)
 
 CommitCountsDirty(dirty, flushedThere, match) == Min(dirty, match)           \* ReplicatedFlushed
 CommitIgnoresMatch(dirty, flushedThere, match) == flushedThere               \* ReplicatedFlushed

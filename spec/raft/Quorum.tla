@@ -2,7 +2,7 @@
 (* Who must agree: a majority of the voters, of both halves while their set changes. Each operator has the    *)
 (* name and the arguments of the function in quorumlog.quorum. `voters' is a record of three sets: current,   *)
 (* old (not empty only in a joint configuration) and learners, who decide nothing.                           *)
-(* An empty half asks for nothing. Source: rules page, "Commit index", "Membership".                         *)
+(* An empty half asks for nothing. Source: raft.md#quorum-match, raft.md#election-majority.                  *)
 EXTENDS Integers, FiniteSets
 
 Everything == 2147483647           \* what an empty half has reached; TLC knows no larger number

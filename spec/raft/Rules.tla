@@ -3,7 +3,7 @@
 (* function in quorumlog.raft.rules that the implementation runs (MayCommit is may_commit), so that the two  *)
 (* can be read side by side; a mutant model replaces one of them.                                             *)
 (* `voters' and who of them must agree: see Quorum.                                                          *)
-(* Source: rules page; the section stands at each group.                                                      *)
+(* Source: the rules in docs/rules, named at each group.                                                      *)
 EXTENDS Integers, FiniteSets, FlushedLog, Quorum
 
 CONSTANT Nobody                    \* voted for nobody yet
@@ -17,7 +17,7 @@ Truncated == "truncated"
 Pending == "pending"
 
 -------------------------------------------------------------------------------------------
-(* Commit index (raft-recovery, "Flushing strategy" and match_committed_index)                               *)
+(* Commit index (raft.md#commit-index, documents.md#raft-recovery-leader)                                    *)
 
 ReplicatedFlushed(dirty, flushed, match) == Min(flushed, match)
 
@@ -35,16 +35,16 @@ FollowerCommit(commit, leaderCommit, flushed, verified) ==
 RecoveryCommit(chunkEnd, commitBeforeRead, commitNow) == Min(chunkEnd, commitBeforeRead)
 
 -------------------------------------------------------------------------------------------
-(* Visibility (raft-simplification, "Kafka ACKS in Redpanda")                                                *)
+(* Visibility (raft.md#visibility, documents.md#raft-simplification-acks)                                    *)
 
 ReplicatedDirty(dirty, flushed, match) == Min(dirty, match)
 
 (* MRI, the majority replicated index. `replicated' is a function from each node, the leader among them.     *)
 MajorityReplicated(voters, replicated, majority) == Max(majority, QuorumMatch(voters, replicated))
 
-(* A leader counts what is replicated only by an entry of its own term. The rules page does not ask for it,     *)
-(* but an entry of an old term that a majority has can still be replaced, as with the commit index: it would    *)
-(* be shown (by a bound left over from an earlier leadership) or, under write caching, acknowledged, and lost.  *)
+(* A leader counts what is replicated only by an entry of its own term (raft.md#majority-replicated): an entry  *)
+(* of an old term that a majority has can still be replaced, as with the commit index. It would be shown (by    *)
+(* a bound left over from an earlier leadership) or, under write caching, acknowledged, and lost.               *)
 MayCountReplicated(candidateTerm, currentTerm) == candidateTerm = currentTerm
 
 (* UB, the visibility upper bound, when the leader appends and when its commit index moves.                  *)
@@ -57,7 +57,7 @@ VisibilityOnCommit(upperBound, majority, commit, lastQuorum) ==
 FollowerVisible(leaderVisible, dirty, verified) == Min(leaderVisible, Min(dirty, verified))
 
 -------------------------------------------------------------------------------------------
-(* Acknowledgements (raft-recovery, "consistency_level::quorum_ack", stop conditions)                        *)
+(* Acknowledgements (raft.md#quorum-ack, raft.md#stop-conditions, raft.md#write-caching)                     *)
 
 FlushRequired(acks, writeCaching) == acks = AcksAll /\ ~writeCaching
 
@@ -72,7 +72,7 @@ ResolveWriteCached(offset, term, termAtOffset, majority, commit, termAtCommit) =
     ELSE ResolveQuorumAck(offset, term, termAtOffset, commit, termAtCommit)
 
 -------------------------------------------------------------------------------------------
-(* Flush and replication (rules page, "Flush", "Truncation, crash, restart")                                 *)
+(* Flush and replication (raft.md#finished-flush, raft.md#skip-duplicates)                                   *)
 
 AcceptFlush(truncationsAtStart, truncationsNow) == truncationsAtStart = truncationsNow
 
@@ -81,7 +81,7 @@ FlushedAfter(flushed, captured) == Max(flushed, captured)
 BatchMatches(termHere, termThere) == termHere = termThere
 
 -------------------------------------------------------------------------------------------
-(* Elections (rules page, "Elections")                                                                       *)
+(* Elections (raft.md#log-ok, raft.md#refuse-vote, raft.md#pre-vote, raft.md#vote-durable)                   *)
 
 LogOk(lastTerm, dirty, ownLastTerm, ownDirty) ==
     lastTerm > ownLastTerm \/ (lastTerm = ownLastTerm /\ dirty >= ownDirty)

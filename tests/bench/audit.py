@@ -34,8 +34,8 @@ from loghistory.run import write_file
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "checker"))
 
 from long_history import batches
-from notation import history
 
+from logwitness.explain.transcripts import history
 from logwitness.models import Limits
 from logwitness.pipeline.run import audit_once
 from logwitness.pipeline.session import check_spark, spark_session

@@ -1,10 +1,10 @@
 """Recovery of a follower that is far behind, with and without a flush on every append_entries, on a real disk.
 
-The reason for raft-recovery.txt: a follower that flushes before each of its replies makes recovery wait for the disk
-once a chunk of 32 KiB. Three real processes: two hold the log, the third starts empty. The same log is recovered under
-the reference rule (flush on the last chunk and at every 1 MiB) and under ``recovery_flush = always``; the time is from
-the follower's first entry until it holds everything durably. The two are measured one right after the other, several
-times, since disks have moods; the ratio is the median of the ratios of such pairs.
+The reason for documents.md#raft-recovery: a follower that flushes before each of its replies makes recovery wait for
+the disk once a chunk of 32 KiB. Three real processes: two hold the log, the third starts empty. The same log is
+recovered under the reference rule (flush on the last chunk and at every 1 MiB) and under ``recovery_flush = always``;
+the time is from the follower's first entry until it holds everything durably. The two are measured one right after the
+other, several times, since disks have moods; the ratio is the median of the ratios of such pairs.
 """
 
 from __future__ import annotations

@@ -11,9 +11,9 @@ from collections.abc import Iterator
 
 import numpy as np
 import pyarrow as pa
-from notation import history
 
 from loghistory import SCHEMA, write_run
+from logwitness.explain.transcripts import history
 
 _FIRST = "n1 start|n2 start|n3 start|n1 term 1|n1 role candidate|n1 vote 1|n2 term 1|n2 vote 1|n1 leader|n3 term 1"
 _ROUND = (

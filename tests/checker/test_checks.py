@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from notation import HISTORIES, Case, all_cases, cases
 
 from loghistory import SCHEMA
 from logwitness import Verdict, check
 from logwitness.checks import all_checks, families
 from logwitness.checks.kernel import available
+from logwitness.explain.transcripts import HISTORIES, Case, all_cases, cases
 
 CASES = [case for case in all_cases() if case.check != "-"]
 (HEALTHY,) = cases(HISTORIES / "healthy.txt")
@@ -82,6 +82,7 @@ def test_ids_are_unique_and_described() -> None:
             assert set(each.columns) <= set(SCHEMA.names)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not available(), reason="numba is not installed")
 @pytest.mark.parametrize("case", [HEALTHY, *CASES], ids=lambda case: f"{case.place}-{case.check}")
 def test_compiled_loops_agree(case: Case) -> None:

@@ -16,11 +16,11 @@ from pathlib import Path
 
 import click
 import pytest
-from notation import HISTORIES, Case, cases
 
 from loghistory import write_run
 from logwitness.checks import all_checks
 from logwitness.cli import main
+from logwitness.explain.transcripts import HISTORIES, Case, cases
 
 COMMAND = [sys.executable, "-c", "from logwitness.cli import main; main()"]
 (HEALTHY,) = cases(HISTORIES / "healthy.txt")

@@ -9,13 +9,13 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from long_history import batches
-from notation import HISTORIES, Case, cases, history
 
 from loghistory import CLIENT_KINDS, HistoryError, RunSource, open_run, write_run
 from loghistory.run import write_file
 from logwitness import RunVerdict, Verdict, check, judge
 from logwitness.checks.kernel import available
 from logwitness.engine.local import events_at
+from logwitness.explain.transcripts import HISTORIES, Case, cases, history
 from logwitness.models import check_model, model_of
 
 (HEALTHY,) = cases(HISTORIES / "healthy.txt")

@@ -10,12 +10,12 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from notation import HISTORIES, Case, all_cases, cases
 
 from logwitness import RunVerdict, check
 from logwitness.checks import families_of
 from logwitness.checks.columns import Reader
 from logwitness.checks.contract import Setting, Verdicts
+from logwitness.explain.transcripts import HISTORIES, Case, all_cases, cases
 
 CASES = all_cases()
 (HEALTHY,) = cases(HISTORIES / "healthy.txt")

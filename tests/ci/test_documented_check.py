@@ -60,7 +60,8 @@ def test_in_the_house_the_page_is_enough(tmp_path: Path) -> None:
     for name in ("checker", "tests/checker", "docs/rules"):
         shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(EXAMPLE, tmp_path / "checker" / "logwitness" / "checks" / "clients")
-    (tmp_path / "tests" / "checker" / "histories" / "operations.txt").write_text(_plain(HISTORIES))
+    histories = tmp_path / "checker" / "logwitness" / "explain" / "histories" / "operations.txt"
+    histories.write_text(_plain(HISTORIES))
     pytest_ = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--import-mode=importlib", "-q"]
     tests = ["tests/checker/test_checks.py", "tests/checker/test_records.py", "-k", "one-open-operation or unique"]
     done = _run([*pytest_, *tests], tmp_path / "checker", cwd=tmp_path)
@@ -68,7 +69,7 @@ def test_in_the_house_the_page_is_enough(tmp_path: Path) -> None:
     passed = re.search(r"(\d+) passed", done.stdout)
     assert passed is not None
     assert int(passed[1]) > 6, done.stdout
-    (tmp_path / "tests" / "checker" / "histories" / "operations.txt").write_text(_plain(HISTORIES).replace("* ", ""))
+    histories.write_text(_plain(HISTORIES).replace("* ", ""))
     assert "1 failed" in _run([*pytest_, *tests], tmp_path / "checker", cwd=tmp_path).stdout
 
 

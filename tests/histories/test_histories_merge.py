@@ -194,6 +194,7 @@ def test_clocks_that_are_wrong_never_put_a_receive_first(tmp_path_factory: pytes
         assert [(k, m) for n, k, m in order if n == node] == [(k, m) for _, _, k, m in story]
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_the_files(tmp_path: Path) -> None:
     """Ten times the events, the same memory."""
     script = (

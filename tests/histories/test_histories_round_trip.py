@@ -83,6 +83,7 @@ def test_every_event_comes_back(form: Format, events: list[dict[str, Any]]) -> N
             assert Path(place, "streamed", name).read_bytes() == Path(place, "written", name).read_bytes()
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(events=EVENTS, cuts=st.lists(st.integers(1, 10), max_size=10))
 def test_bytes_depend_on_the_events_alone(events: list[dict[str, Any]], cuts: list[int]) -> None:
@@ -136,6 +137,7 @@ def test_columns_and_kinds_are_chosen_alike_in_every_format(
                 assert 0 < batch.num_rows <= batch_rows
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", list(Format))
 def test_more_events_than_any_block_frame_or_group_holds(tmp_path: Path, form: Format) -> None:
     """140,000 events: several reads of JSON Lines, several zstd frames, two Parquet row groups."""

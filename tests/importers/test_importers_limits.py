@@ -238,6 +238,7 @@ def test_all_in_bounded_memory_and_time(judged: dict[str, dict[str, Any]]) -> No
     assert judged[""]["seconds"] < 120
 
 
+@pytest.mark.slow
 def test_many_damaged_files_cost_no_more_than_one(tmp_path: Path) -> None:
     whole = gzip.compress(OP.encode() * 90)
     path = tmp_path / "damaged.edn.gz"

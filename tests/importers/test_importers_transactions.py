@@ -226,6 +226,7 @@ def _plain(maps: list[Map]) -> list[Map]:
     return found
 
 
+@pytest.mark.slow
 def test_single_appends_and_reads_against_brute_force(tmp_path: Path) -> None:
     """Many begin with a read, when nothing has told yet that it is of a log."""
     rng = random.Random(4)

@@ -28,6 +28,8 @@ from logwitness.checks.linearizable_log import (
 )
 from logwitness.engine.logs import Logs
 
+pytestmark = pytest.mark.slow
+
 
 def log_history(rng: random.Random) -> list[Operation]:
     """A small history whose appends are acknowledged with their offset, if at all."""
@@ -92,9 +94,9 @@ def compare(checker: Checker, seed: int, count: int) -> Counter[Verdict]:
     return verdicts
 
 
-def test_twenty_thousand_histories_without_a_difference(checker: Checker) -> None:
-    verdicts = compare(checker, 5, 20_000)
-    assert min(verdicts[Verdict.OK], verdicts[Verdict.ILLEGAL]) > 5_000
+def test_ten_thousand_histories_without_a_difference(checker: Checker) -> None:
+    verdicts = compare(checker, 5, 10_000)
+    assert min(verdicts[Verdict.OK], verdicts[Verdict.ILLEGAL]) > 2_500
 
 
 @pytest.mark.long

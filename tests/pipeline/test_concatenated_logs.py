@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from notation import HISTORIES, cases, history
 from test_offset_ranges import _disturbed, _events
 
 from loghistory import SCHEMA
 from logwitness.checks.columns import Columns, Ints, Reader
 from logwitness.checks.contract import Outcome, Setting, Verdict
 from logwitness.checks.linearizable_log import FAMILY
+from logwitness.explain.transcripts import HISTORIES, cases, history
 from logwitness.pipeline.concatenated_logs import judge_together
 
 Rows = list[dict[str, Any]]

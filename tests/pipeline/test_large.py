@@ -8,11 +8,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from audit_tables import Auditor, rows
-from notation import HISTORIES, cases
 from test_audit import RUNS, same_verdicts
 
 from loghistory import SCHEMA, open_run, write_run
 from logwitness.checks import families
+from logwitness.explain.transcripts import HISTORIES, cases
 from logwitness.pipeline.partial import groups
 
 

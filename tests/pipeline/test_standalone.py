@@ -102,6 +102,7 @@ def _packages(tmp_path: Path) -> Path:
     return archive
 
 
+@pytest.mark.long
 def test_submitted_to_a_cluster_without_anything_installed(tmp_path: Path, master: str) -> None:
     known = subprocess.run([PLAIN_PYTHON, "-c", "import logwitness"], capture_output=True, check=False, cwd=tmp_path)
     assert known.returncode == 1, "the worker's Python must not know this project"

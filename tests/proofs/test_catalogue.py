@@ -14,7 +14,7 @@ from logwitness.checks import all_checks
 from quorumlog.raft.mutants import MUTANTS
 
 PAGE = Path(__file__).parents[2] / "docs" / "catalogue.md"
-ROW = "{id: a, protocol: raft, says: b, section: [c], tla: [d], proof: [e], checks: [f], mutants: [g]}"
+ROW = "{id: a, protocol: raft, says: b, source: [c], tla: [d], proof: [e], checks: [f], mutants: [g]}"
 
 
 def known() -> Known:

@@ -25,7 +25,7 @@ def test_list_names_every_proof_and_runs_none() -> None:
     assert all(f"{name}: " in result.output for name in PROOFS)
     listed = json.loads(run("--list", "--json").output)
     assert [entry["name"] for entry in listed] == list(PROOFS)
-    assert all(entry["section"] and entry["statement"] and entry["twins"] for entry in listed)
+    assert all(entry["source"] and entry["statement"] and entry["twins"] for entry in listed)
 
 
 def test_a_proof_by_name() -> None:
@@ -47,7 +47,7 @@ def test_json_has_a_result_for_each_claim() -> None:
     result = run("commit-rule", "--json")
     rows = json.loads(result.stdout)
     assert all(row["ok"] for row in rows)
-    assert {"name", "expected", "answer", "seconds", "section", "counterexample", "ok"} == set(rows[0])
+    assert {"name", "expected", "answer", "seconds", "source", "counterexample", "ok"} == set(rows[0])
 
 
 def test_a_broken_rule_is_shown_with_its_counterexample(tmp_path: Path) -> None:

@@ -39,7 +39,7 @@ visibility_on_commit    3, 9, 5, 5          9
 visibility_on_commit    3, 9, 5, 8          5
 follower_visible        9, 7, 8             7
 follower_visible        9, 8, 7             7
-# acknowledgements: the raft-recovery stop conditions would say SUCCESS in the second line
+# acknowledgements: the stop conditions of documents.md#raft-recovery-quorum-ack would say SUCCESS in the second line
 resolve_quorum_ack      5, 2, 2, 5, 2       SUCCESS
 resolve_quorum_ack      5, 2, 2, 4, 2       PENDING
 resolve_quorum_ack      5, 2, 3, 4, 2       PENDING

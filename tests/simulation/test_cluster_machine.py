@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
@@ -14,6 +15,8 @@ from quorumlog.raft.simulated import RaftCluster
 from quorumlog.simulation.configuration import DiskTiming, LogWorkload
 from quorumlog.simulation.log_client import LogClient
 from quorumlog.trials.judging import judge_table
+
+pytestmark = pytest.mark.slow
 
 nodes = st.sampled_from([0, 1, 2])
 then = st.sampled_from([0, 2, 20, 100, 400])

@@ -148,7 +148,7 @@ def test_hunt_finds_shrinks_and_says_how_to_see_it_again(tmp_path: Path, monkeyp
     assert subprocess.run([LOGWITNESS, *show[1:]], check=False, capture_output=True, timeout=120).returncode == 0
     judged = subprocess.run([LOGWITNESS, *check[1:]], check=False, capture_output=True, text=True, timeout=120)
     assert judged.returncode == 1
-    assert re.search(r"acked-survives +violated", judged.stdout)
+    assert re.search(r"^  acked-survives: ", judged.stdout, re.M)
 
 
 def test_hunt_says_when_a_mutant_survives() -> None:
@@ -170,6 +170,7 @@ os.execv(sys.argv[1], sys.argv[1:])
 """Runs a command that can be interrupted, even if these tests run behind a shell's ``&``, which takes that away."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
 def test_an_interrupted_hunt_leaves_nobody_behind(how: signal.Signals) -> None:
     with subprocess.Popen(

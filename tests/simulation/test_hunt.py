@@ -13,10 +13,11 @@ from quorumlog.trials.hunt import hunt
 from quorumlog.trials.judging import Candidate, Rejection, judge_run, judge_seed, judge_table, shrunk
 
 REFERENCE = Candidate("raft")
-SEEDS = 200
+SEEDS = 100
 GROUP = 20
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first", range(0, SEEDS, GROUP))
 def test_the_reference_survives(first: int) -> None:
     for seed in range(first, first + GROUP):

@@ -13,10 +13,13 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from loghistory import MemorySink, Recorder
 from quorumlog.durations import MILLISECOND, SECOND
 from quorumlog.faults import KINDS, Fault
+from quorumlog.protocol import every, load
 from quorumlog.raft.protocol import PROTOCOL
 from quorumlog.raft.settings import SETTINGS, RaftConfiguration
+from quorumlog.raft.simulated import RaftCluster
 from quorumlog.simulation.configuration import (
     ConfigurationError,
     configuration_from_json,
@@ -161,3 +164,32 @@ def test_messages_are_recorded_on_demand() -> None:
     assert received
     assert all(sent[e["message"]]["seq"] < e["seq"] and sent[e["message"]]["node"] == e["peer"] for e in received)
     assert "AppendEntries" in {e["f"] for e in received}
+
+
+def test_words_name_nodes_by_the_leader_and_by_the_last_one_while_there_is_none() -> None:
+    cluster = RaftCluster(2, replace(QUIET, nodes=5), Recorder(MemorySink()))
+    cluster.start()
+    cluster.advance(SECOND)
+    leader = cluster.leader()
+    assert leader is not None
+    ring = [(leader.number + step) % 5 for step in range(5)]
+    meant = {"leader": 1, "minority": 2, "majority": 3, "all": 5}
+    for _ in range(2):
+        assert {word: list(cluster.faults.resolve(word)) for word in meant} == {w: ring[:n] for w, n in meant.items()}
+        assert list(cluster.faults.resolve("follower")) == ring[1:2]
+        assert list(cluster.faults.resolve("followers")) == ring[1:]
+        assert list(cluster.faults.resolve(4)) == [4]
+        for node in cluster.nodes:
+            node.kill()
+        assert cluster.leader() is None
+
+
+def test_every_protocol_is_found_with_what_it_names() -> None:
+    for protocol in every():
+        assert load(protocol.name) is protocol
+        for mutant in protocol.mutants.values():
+            assert mutant.setting in protocol.settings
+        assert all(isinstance(setting, protocol.configuration) for setting in protocol.settings.values())
+        assert protocol.scenarios is None or protocol.scenarios.is_file()
+        if protocol.real is not None:
+            assert protocol.load_real().name == protocol.name

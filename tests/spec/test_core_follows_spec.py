@@ -29,6 +29,8 @@ from quorumlog.protocol import Mutant
 from quorumlog.raft.core import RaftCore
 from quorumlog.raft.mutants import MUTANTS
 
+pytestmark = pytest.mark.xdist_group("walks")
+"""One process makes the walks for all."""
 SEED = 11
 
 
@@ -80,6 +82,7 @@ def walks(kind: Kind, seed: int = SEED) -> list[list[State]]:
             extra_modules={"CoreWalk": text},
             workers=1,
             coverage=False,
+            brief=True,
             arguments=[
                 "-simulate",
                 f"file={directory}/walk,num={kind.number}",

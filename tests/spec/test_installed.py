@@ -1,7 +1,8 @@
-"""The wheel carries the specification: `logwitness spec` works away from a checkout."""
+"""The wheel carries specification and rules: `logwitness spec` and `explain` work away from a checkout."""
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -67,6 +68,20 @@ def test_the_catalogue_is_shown(program: Path, tmp_path: Path) -> None:
     done = _run(program, tmp_path, "spec", "catalogue")
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == (ROOT / "docs" / "catalogue.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", ["committed-flushed-on-majority", "commit-counts-dirty", "documents.md#read-path"])
+def test_rules_are_explained(program: Path, tmp_path: Path, name: str) -> None:
+    here = subprocess.run(
+        [sys.executable, "-c", "from logwitness.cli import main; main()", "explain", "--json", name],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    done = _run(program, tmp_path, "explain", "--json", name)
+    assert (done.returncode, done.stderr) == (0, "")
+    # Recorded runs are in a checkout only.
+    assert json.loads(done.stdout) == {**json.loads(here.stdout), "recorded": None}
 
 
 @pytest.mark.long

@@ -130,12 +130,12 @@ def test_every_operator_gives_what_the_function_gives(tools: Toolchain, tmp_path
     configuration = f"INIT Init\nNEXT Next\nCONSTANT Nobody = {NOBODY}\n".replace(f"= {NOBODY}", "<- NoNode")
     lines += [f"NoNode == {NOBODY}"]
     module.write_text("\n".join([*lines, "===="]), encoding="utf-8")
-    outcome = run_tlc(tools, module, configuration, workers=1, coverage=False, seconds=200)
+    outcome = run_tlc(tools, module, configuration, workers=1, coverage=False, brief=True, seconds=200)
     assert outcome.errors == []
     assert outcome.status == 0
     assert outcome.distinct == 1
 
     wrong = table("may_commit", lambda candidate, commit, candidate_term, current_term: candidate > commit)
     module.write_text("\n".join([*lines, wrong, "===="]), encoding="utf-8")
-    outcome = run_tlc(tools, module, configuration, workers=1, coverage=False, seconds=200)
+    outcome = run_tlc(tools, module, configuration, workers=1, coverage=False, brief=True, seconds=200)
     assert "is false" in outcome.errors[0]

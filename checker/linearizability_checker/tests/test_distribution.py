@@ -21,6 +21,8 @@ import pytest
 
 from linearizability_checker import WorkerMissing, check_operations, process
 
+pytestmark = pytest.mark.slow
+
 PROJECT = Path(__file__).parents[1]
 SNIPPETS = re.findall(r"(?ms)^## (.*?)\n.*?```python\n(.*?)```", (PROJECT / "README.md").read_text())
 """Heading and code of each."""

@@ -13,6 +13,8 @@ from small_histories import random_history
 
 from linearizability_checker import MODELS, UNKNOWN, Checker, Model, Operation, Verdict
 
+pytestmark = pytest.mark.slow
+
 
 def _explains(model: Model, operations: list[Operation], order: tuple[int, ...]) -> bool:
     """Whether the operations in this order, one after the other, obey their times and give the answers they gave."""

@@ -59,7 +59,7 @@ class Check:
     rule: str
     """The rule in one sentence."""
     source: tuple[str, ...]
-    """Where the rule is stated: first as ``page.md#anchor`` of docs/rules, then document and section in words."""
+    """Where the rule is stated: citations of docs/rules, each ``PAGE.md#ANCHOR``."""
     fact: str
     """What counts as one judged fact."""
     sentence: str | Mapping[str, str]
@@ -156,7 +156,7 @@ class Setting:
     voters: tuple[int, ...]
     """The nodes that count for a majority."""
     write_caching: bool = False
-    """acks=all promises a majority without a flush (rules/raft.md, Acks)."""
+    """acks=all promises a majority without a flush (raft.md#write-caching)."""
     compiled: bool = False
     """Run kernels as machine code (needs numba), or as they stand."""
     keep: int = 10

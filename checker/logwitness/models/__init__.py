@@ -2,7 +2,7 @@
 
 A log is judged by the checks (`logwitness.checks`). Registers, key-value stores, sets and queues (`linearizable`) are
 judged by Porcupine (`search`), or without it (`sets_and_queues`); Kafka-like workloads (`kafka`), lists (`lists`) and
-transactions over lists (`transactions`) by the anomalies of history-checks.md.
+transactions over lists (`transactions`) by history-checks.md#anomalies.
 """
 
 from .choice import Model, model_of

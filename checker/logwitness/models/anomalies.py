@@ -1,4 +1,4 @@
-"""The names of anomalies, as the table of history-checks.md has them, for the checks that find them."""
+"""The names of anomalies, as history-checks.md#anomalies has them, for the checks that find them."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ is.
 
 What was sent with acks 1 or 0 promises less: it may be gone (the loss account says so), and where two acknowledgements
 put it counts for nothing, for between them a failover may have been; what readers are given must agree nevertheless.
-Source: history-checks.md, "Kafka-like histories of Jepsen" and "Anomalies, by name".
+Sources: history-checks.md#kafka-like-histories-of-jepsen, history-checks.md#anomalies.
 """
 
 from __future__ import annotations

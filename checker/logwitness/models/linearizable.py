@@ -2,7 +2,7 @@
 
 Every log (key) is a register, a set or a queue of its own; a key-value store is partitioned by Porcupine. What one
 client was told is ordered by the order of events. An operation of unknown outcome stays open to the end.
-Source: history-checks.md, "Porcupine as the search engine".
+Source: history-checks.md#porcupine-as-the-search-engine.
 """
 
 from __future__ import annotations

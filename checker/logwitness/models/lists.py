@@ -3,7 +3,7 @@
 Every read begins at the start of the log, so each is a final read of everything if it began after the last append. One
 that answers less than was there before it began, by an acknowledgement or an earlier read, is stale. What places alone
 do not tell is told by the order of the operations, each as a transaction of its own (`transactions`).
-Source: history-checks.md, "Anomalies, by name".
+Source: history-checks.md#anomalies.
 """
 
 from __future__ import annotations

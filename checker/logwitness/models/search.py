@@ -1,7 +1,7 @@
 """The search for an order that explains every answer: Porcupine, by linearizability-checker (extra ``porcupine``).
 
 Nothing else asks for that distribution, and it is imported with the first question.
-Source: history-checks.md, "Porcupine as the search engine".
+Source: history-checks.md#porcupine-as-the-search-engine.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ known but for what does not matter: who appended a value comes before who append
 as the last; who read a list comes before who appended the value after it; and who was over comes before who began
 later. Transactions are strictly serializable if and only if these orders have no circle. What has a row in the table
 of anomalies is told by its name.
-Sources: history-checks.md, "Anomalies, by name"; Kingsbury, Alvaro, "Elle" (VLDB 2020).
+Sources: history-checks.md#anomalies; Kingsbury, Alvaro, "Elle" (VLDB 2020).
 """
 
 from __future__ import annotations

@@ -2,8 +2,7 @@
 
 In process its fold keeps a row for each value of the log. Here Spark brings together what concerns one operation, then
 what concerns one value, then one range of offsets; each task holds its share alone, and the ranges are merged
-(`checks.linearizable_log.merge`). Source: history-checks.md, "Prefix maximum and suffix minimum are associative: one
-huge log splits by offset range".
+(`checks.linearizable_log.merge`). Source: history-checks.md#splits-by-range.
 
 What is found so is that the check holds, and over how much. Whatever does not compose makes `judge_by_ranges` give no
 answer, and the fold judges as for any other history: a violation (the fold words it), holes in a dense log, other acks

@@ -20,7 +20,8 @@ import msgspec
 from loghistory.errors import printable
 
 from ..checks import all_checks
-from ..checks.contract import Violation
+from ..checks.contract import Check, Violation
+from ..explain.pages import address, passages
 from ..models.linearizable import LINEARIZABLE
 from .baseline import digest
 from .results import IDLE_PROBLEM, History, Result, State, shown
@@ -59,17 +60,30 @@ def _rule(id_: str) -> dict[str, Any]:
     check = next((each for each in (*all_checks(), LINEARIZABLE) if each.id == id_), None)
     if check is None:
         return {"id": id_, "shortDescription": {"text": id_}}
-    needs, source = ", ".join(check.kinds) or "any events", "; ".join(check.source)
-    return {
+    source = ", ".join(check.source)
+    rule: dict[str, Any] = {
         "id": id_,
         "shortDescription": {"text": check.rule},
         "fullDescription": {"text": f"{check.rule} Source: {source}."},
-        "help": {
-            "text": f"{check.rule}\nSource: {source}.\nA fact that it judges: {check.fact}.\n"
-            f"It needs: {needs} with {', '.join(check.columns)}."
-        },
+        "help": _help(check),
         "defaultConfiguration": {"level": "error"},
         "properties": {"source": list(check.source), "tags": ["correctness"]},
+    }
+    # The standard wants an absolute address, which only a distribution with a public home has.
+    if home := address(check.source[0]):
+        rule["helpUri"] = home
+    return rule
+
+
+def _help(check: Check) -> dict[str, str]:
+    """What a check judges, and the text of the rules that it cites."""
+    needs = ", ".join(check.kinds) or "any events"
+    said = f"{check.rule}\nA fact that it judges: {check.fact}.\nIt needs: {needs} with {', '.join(check.columns)}."
+    cited = [(each, passages()[each].plain if each in passages() else "") for each in check.source]
+    linked = [(f"[{each}]({home})" if (home := address(each)) else f"`{each}`", text) for each, text in cited]
+    return {
+        "text": "\n\n".join([said, *(f"{each}\n{text}".rstrip() for each, text in cited)]),
+        "markdown": "\n\n".join([said, *(f"{each}\n\n{text}".rstrip() for each, text in linked)]),
     }
 
 

@@ -11,7 +11,7 @@ answers everything from the start on, or what is at (and behind) the offset that
 In Kafka-like workloads an operation has several parts, ``[:send k v]`` and ``[:poll]``: every part is an operation of
 its own, joined to the enclosing one by ``txn``. What a part polled is kept even if the operation failed; ``text`` of a
 completion lists the logs that a rebalance concerned meanwhile.
-Source: history-checks.md, "Kafka-like histories of Jepsen".
+Source: history-checks.md#kafka-like-histories-of-jepsen.
 """
 
 from __future__ import annotations

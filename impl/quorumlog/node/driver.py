@@ -6,8 +6,7 @@ another runs waits for it, and all that wait by then become one (group commit).
 Nothing leaves the process, neither to nodes nor to clients, before the history of what led to it is written
 (`hand_out`): what anybody can know of is in the file even after a SIGKILL. What removes entries for good (`trim`,
 `reset`) waits for that as well, since afterwards the log itself tells no more what went before. Any error of the disk,
-the history's included, is fail-stop (rules page: "Any storage error"): the driver handles no further event and tells
-the process.
+the history's included, is fail-stop (raft.md#failed-fsync): the driver handles no further event and tells the process.
 
 Which effects there are and what they mean is the protocol's: a subclass maps each to the methods here, and makes the
 events that answer them.

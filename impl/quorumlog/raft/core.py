@@ -7,7 +7,7 @@
 The layers, each a file and a class on top of the other: ``state`` (offsets, flush, durable vote), ``elections``,
 ``follower``, ``leader`` (rounds, commit, visibility, acks, recovery), and this dispatcher. The decisions are in
 ``rules``; replace one with ``RaftCore(..., rules=dataclasses.replace(REFERENCE, may_commit=mine))``. Sources:
-raft-recovery, raft-simplification.
+documents.md#raft-recovery, documents.md#raft-simplification; the layers name the rules.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""Elections with pre-vote; term and vote durable before an answer leaves (rules page, "Elections").
+"""Elections with pre-vote; term and vote durable before an answer leaves (raft.md#elections, raft.md#vote-durable).
 
-A node that misses its leader asks for pre-votes in its own term; only a quorum of them lets it begin a term. A node
-that heard from a leader within the election time-out refuses, whatever the candidate's term; one that is not a voter
-does not ask. Priorities and leadership transfer will hook in at ``_vote_requested``.
+A node that misses its leader asks for pre-votes in its own term; only a quorum of them lets it begin a term
+(raft.md#pre-vote). A node that heard from a leader within the election time-out refuses, whatever the candidate's term
+(raft.md#refuse-vote); one that is not a voter does not ask. Priorities and leadership transfer will hook in at
+``_vote_requested``.
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
-"""What a follower does with append_entries and heartbeats (raft-recovery; rules page, "Truncation, crash, restart").
+"""What a follower does with append_entries and heartbeats.
 
-It skips the batches it already holds, truncates only at a real mismatch and never at or below its commit index, and
-answers a request that asks for a flush once the flush is done; all others are answered at once.
+It skips the batches it already holds (raft.md#skip-duplicates), truncates only at a real mismatch (raft.md#truncation)
+and never at or below its commit index (raft.md#cut-below-commit), and answers a request that asks for a flush once the
+flush is done (raft.md#follower-flush); all others are answered at once. It begins its log anew where the leader has
+trimmed what it lacks (raft.md#log-begun-anew).
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
 """The leader: one replication path for acks -1, 1 and 0, commit index, visibility, acknowledgements, recovery.
 
-raft-simplification: a round drains what was enqueued, writes the log once, builds the append_entries requests from the
-same batches and flushes in parallel with them. raft-recovery: a follower that is behind is sent chunks, one at a time,
-without a flush on each. What a request resolves to is decided by ``resolve_quorum_ack`` from the log and the commit
-index, also after this node has stepped down. Memory units and more groups a node will join at ``_drain``; membership
-at ``Progress``.
+A round drains what was enqueued, writes the log once, builds the append_entries requests from the same batches and
+flushes in parallel with them (raft.md#rounds, raft.md#enqueue-order, documents.md#raft-simplification-approach). A
+follower that is behind is sent chunks, one at a time, without a flush on each (raft.md#recovery-chunks,
+documents.md#raft-recovery-flushing). What a request resolves to is decided by ``resolve_quorum_ack`` from the log and
+the commit index, also after this node has stepped down (raft.md#acks). Memory units and more groups a node will join at
+``_drain``; membership at ``Progress``.
 """
 
 from __future__ import annotations
@@ -46,8 +47,10 @@ class _Pending:
 
 @dataclass(slots=True)
 class _Barrier:
-    """A linearizable read of the end: waits for ``target`` to commit and for a quorum to confirm the leader after
-    it."""
+    """A linearizable read of the end: waits for ``target`` to commit and for a quorum to confirm the leader after it.
+
+    Sources: raft.md#barrier, raft.md#no-leases.
+    """
 
     request: int
     target: int
@@ -67,7 +70,7 @@ class Leader(Follower):
         self.progress: dict[int, Progress] = {}
         self.durable_on: dict[int, int] = {}
         self.replicated_on: dict[int, int] = {}
-        self.last_quorum_write = NOTHING  # offset of the last append that required a flush, LQ
+        self.last_quorum_write = NOTHING  # LQ: raft.md#last-quorum
         self._last_required = False
         self._queue: list[AppendRequested] = []
         self._draining = False
@@ -77,7 +80,10 @@ class Leader(Follower):
     # -- taking office and leaving it ------------------------------------------------------------------------------
 
     def _become_leader(self) -> None:
-        """Begin the term with a configuration batch; nothing is served before an entry of this term is committed."""
+        """Begin the term with a configuration batch; nothing is served before an entry of this term is committed.
+
+        Source: raft.md#first-entry-of-term.
+        """
         self.progress = {peer: Progress(self.index.dirty) for peer in self.voters.members if peer != self.node}
         self.durable_on = dict.fromkeys(self.progress, NOTHING)
         self.replicated_on = dict.fromkeys(self.progress, NOTHING)
@@ -164,7 +170,10 @@ class Leader(Follower):
             self._effects.append(SetTimer(Timer.DRAIN, 0))
 
     def _round(self, batches: tuple[RecordBatch, ...], *, required: bool) -> None:
-        """Write the leader's log once, hand the same batches to the followers, flush in parallel if it is required."""
+        """Write the leader's log once, hand the same batches to the followers, flush in parallel if it is required.
+
+        What has acks 0 or 1 is answered by the caller right after (raft.md#relaxed-acks).
+        """
         previous = self.index.dirty
         previous_term = self.index.term(previous)
         self._append(batches)
@@ -338,7 +347,10 @@ class Leader(Follower):
         return self.index.batch_end_at_most(dirty) if dirty >= self.index.start - 1 else self.index.start - 2
 
     def _step_back(self, peer: int, follower: Progress) -> None:
-        """A consistency check failed: try one batch earlier, or where the follower's log ends if that is earlier."""
+        """A consistency check failed: try one batch earlier, or where the follower's log ends if that is earlier.
+
+        Source: raft.md#step-back.
+        """
         if follower.dirty < follower.previous:
             resume = self._common_end(follower.dirty)
         elif follower.previous >= self.index.start:
@@ -373,7 +385,7 @@ class Leader(Follower):
         self._effects.append(ReadLog(follower.reading, follower.last_sent + 1, self.configuration.recovery_chunk_bytes))
 
     def _send_start(self, peer: int, follower: Progress) -> None:
-        """What the follower needs next was trimmed: tell it where this log begins."""
+        """What the follower needs next was trimmed: tell it where this log begins (raft.md#log-begun-anew)."""
         follower.requested = True
         follower.last_append = follower.next_sequence()
         follower.previous = follower.last_sent = self.index.start - 1

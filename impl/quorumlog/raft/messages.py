@@ -1,10 +1,10 @@
 """What nodes of one Raft group say to each other. Immutable; the wire form is ``raft.wire``'s business.
 
 Every request to a follower carries a ``sequence`` that rises per leader and follower; its reply repeats it, so that a
-reply that was overtaken can be told (rules page, "Heartbeats"). Replies to append_entries and heartbeats carry
-``flushed`` and ``dirty`` (raft-recovery, ``append_entries_reply``) and, if successful, ``match``: the last offset that
-the request showed to be equal on both sides. The document takes the follower's last offset for that, which counts a
-differing tail.
+reply that was overtaken can be told (raft.md#reply-order). Replies to append_entries and heartbeats carry ``flushed``
+and ``dirty`` (documents.md#raft-recovery-follower) and, if successful, ``match``: the last offset that the request
+showed to be equal on both sides (raft.md#match, raft.md#full-heartbeat). The document takes the follower's last offset
+for that, which counts a differing tail.
 """
 
 from __future__ import annotations

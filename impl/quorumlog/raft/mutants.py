@@ -1,4 +1,4 @@
-"""The mutants of Raft with flushed and dirty offsets (rules page, "Known faults worth a mutant").
+"""The mutants of Raft with flushed and dirty offsets (raft.md#mutants).
 
 Not here, because they change nothing that a history can show in this core: recovery-late-commit-sample (a follower
 never takes a commit index beyond what the request showed to be equal), recovery-resends and recovery-never-flushes
@@ -23,7 +23,7 @@ from quorumlog.raft.rules import ACKS_ALL, NOBODY, PENDING, REFERENCE, SUCCESS, 
 
 
 class AckOnTermChange(RaftCore):
-    """The document's stop conditions (2) and (3): once the term changed, success if the entry is still there."""
+    """Once the term changed, success if the entry is still there (documents.md#raft-recovery-quorum-ack)."""
 
     def _resolve(self) -> None:
         super()._resolve()
@@ -192,4 +192,4 @@ _IN_ORDER = (
     ),
 )
 MUTANTS: Mapping[str, Mutant] = {mutant.id: mutant for mutant in _IN_ORDER}
-"""Every mutant of this protocol by id, in the order of the rules page."""
+"""Every mutant of this protocol by id, in the order of raft.md#mutants."""

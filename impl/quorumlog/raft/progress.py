@@ -1,4 +1,4 @@
-"""What a leader knows of one follower (raft-recovery, ``follower_index_metadata``)."""
+"""What a leader knows of one follower (documents.md#raft-recovery-leader)."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ class Progress:
     """One follower as its leader sees it. Offsets are inclusive, -1 means none.
 
     ``match``: up to here the logs are known to be equal. ``dirty``, ``flushed``: as the follower last said; what that
-    counts for is in the leader's ``durable_on`` and ``replicated_on``.
-    ``last_sent``: end of what was sent in order; the next request begins behind it (raft-simplification, "last-sent
-    offset").
+    counts for is in the leader's ``durable_on`` and ``replicated_on`` (raft.md#durable, raft.md#replicated).
+    ``last_sent``: end of what was sent in order; the next request begins behind it
+    (documents.md#raft-simplification-recovery).
     """
 
     __slots__ = (

@@ -13,7 +13,7 @@ from quorumlog.raft.simulated import RaftCluster
 
 PROTOCOL = Protocol(
     name="raft",
-    documents=("raft-recovery", "raft-simplification"),
+    documents=("documents.md#raft-recovery", "documents.md#raft-simplification"),
     core=RaftCore,
     rules=REFERENCE,
     configuration=RaftConfiguration,

@@ -7,8 +7,8 @@ developer tries a change. The specification has each rule as an operator of the 
 booleans, comparison, ``min``, ``max``, ``if`` and each other. Who must agree is decided in ``quorumlog.quorum``.
 
 Offsets are inclusive, -1 means "nothing yet"; a term of -1 means "no such entry"; node -1 means "nobody".
-Sources: raft-recovery, "Flushing strategy"; raft-simplification; where they leave something open, the docstring says
-what was chosen and why.
+Each docstring ends with its source: a rule, which says where it differs from documents.md#raft-recovery and
+documents.md#raft-simplification.
 """
 
 from __future__ import annotations
@@ -36,7 +36,9 @@ def replicated_flushed(dirty: int, flushed: int, match: int) -> int:
     """Return up to where a follower is known to hold the leader's entries durably.
 
     ``flushed`` alone may count a tail that differs from the leader's log, ``match`` alone entries that a power loss
-    takes away (raft-recovery, ``match_committed_index``).
+    takes away.
+
+    Source: raft.md#durable, documents.md#raft-recovery-leader.
     """
     return min(flushed, match)
 
@@ -47,20 +49,27 @@ def commit_candidate(voters: Voters, durable: Mapping[int, int], own_flushed: in
     ``durable``: each node's ``replicated_flushed``, the leader's own flushed offset among them; it counts if the leader
     is a voter. Never beyond ``own_flushed``, voter or not: a leader that commits what it can itself still lose would
     hand out a commit index that its restart takes back.
+
+    Source: raft.md#leader-commit.
     """
     return min(quorum_match(voters, durable), own_flushed)
 
 
 def may_commit(candidate: int, commit: int, candidate_term: int, current_term: int) -> bool:
-    """Tell whether a leader moves its commit index to ``candidate``: only by an entry of its own term."""
+    """Tell whether a leader moves its commit index to ``candidate``: only by an entry of its own term.
+
+    Source: raft.md#leader-commit.
+    """
     return candidate > commit and candidate_term == current_term
 
 
 def follower_commit(commit: int, leader_commit: int, flushed: int, verified: int) -> int:
     """Return a follower's commit index after an accepted append_entries or heartbeat.
 
-    ``verified`` is the last offset that this request showed to be equal to the leader's log. Without it, a flushed tail
-    of an older term would be taken for committed.
+    ``verified`` (raft.md#verified) is the last offset that this request showed to be equal to the leader's log. Without
+    it, a flushed tail of an older term would be taken for committed.
+
+    Source: raft.md#follower-commit.
     """
     return max(commit, min(leader_commit, flushed, verified))
 
@@ -69,7 +78,10 @@ def follower_commit(commit: int, leader_commit: int, flushed: int, verified: int
 
 
 def replicated_dirty(dirty: int, flushed: int, match: int) -> int:
-    """Return up to where a follower is known to hold the leader's entries, durable or not."""
+    """Return up to where a follower is known to hold the leader's entries, durable or not.
+
+    Source: raft.md#replicated.
+    """
     return min(dirty, match)
 
 
@@ -77,6 +89,8 @@ def majority_replicated(voters: Voters, replicated: Mapping[int, int], majority:
     """Return the majority replicated index (MRI), at least what it is: ``majority``.
 
     ``replicated``: each node's ``replicated_dirty``, the leader's own dirty offset among them.
+
+    Source: raft.md#majority-replicated.
     """
     return max(majority, quorum_match(voters, replicated))
 
@@ -84,9 +98,11 @@ def majority_replicated(voters: Voters, replicated: Mapping[int, int], majority:
 def may_count_replicated(candidate_term: int, current_term: int) -> bool:
     """Tell whether a leader raises its MRI to an offset: only by an entry of its own term.
 
-    The rules page does not ask for it; model checking does. An entry of an older term that a majority holds can be
-    replaced, as with the commit index: a visibility bound left from an earlier leadership would show it to readers, and
-    write caching would acknowledge it, before it is lost without any power loss.
+    Model checking asked for it: an entry of an older term that a majority holds can be replaced, as with the commit
+    index: a visibility bound left from an earlier leadership would show it to readers, and write caching would
+    acknowledge it, before it is lost without any power loss.
+
+    Source: raft.md#majority-replicated.
     """
     return candidate_term == current_term
 
@@ -95,20 +111,26 @@ def visibility_on_append(upper_bound: int, commit: int, last_quorum: int, append
     """Return the visibility upper bound after the leader appended up to ``appended``.
 
     While an append that required a flush waits (``last_quorum`` beyond ``commit``), nothing behind it becomes visible.
+
+    Source: raft.md#visibility-on-append.
     """
     return max(upper_bound, appended) if commit >= last_quorum else upper_bound
 
 
 def visibility_on_commit(upper_bound: int, majority: int, commit: int, last_quorum: int) -> int:
-    """Return the visibility upper bound after the leader's commit index moved to ``commit``."""
+    """Return the visibility upper bound after the leader's commit index moved to ``commit``.
+
+    Source: raft.md#visibility-on-commit.
+    """
     return max(upper_bound, majority if commit >= last_quorum else commit)
 
 
 def follower_visible(leader_visible: int, dirty: int, verified: int) -> int:
     """Return what a follower raises its visible offset to on an accepted request.
 
-    The rules page names only ``dirty``; without ``verified`` (see ``follower_commit``) a reader would be shown a tail
-    that the leader does not have.
+    Without ``verified`` (see ``follower_commit``) a reader would be shown a tail that the leader does not have.
+
+    Source: raft.md#follower-visible.
     """
     return min(leader_visible, dirty, verified)
 
@@ -117,7 +139,10 @@ def follower_visible(leader_visible: int, dirty: int, verified: int) -> int:
 
 
 def flush_required(acks: int, write_caching: bool, force_flush: bool) -> bool:
-    """Tell whether an item of a round makes the leader and the followers flush before they answer."""
+    """Tell whether an item of a round makes the leader and the followers flush before they answer.
+
+    Source: raft.md#flush-required.
+    """
     return force_flush or (acks == ACKS_ALL and not write_caching)
 
 
@@ -127,6 +152,8 @@ def resolve_quorum_ack(offset: int, term: int, term_at_offset: int, commit: int,
     The document's stop conditions (2) and (3), "the term changed and the entry is still there", acknowledge entries
     that the next leader removes. Instead the entry must be committed, and a loss is reported only once a later term has
     committed.
+
+    Source: raft.md#quorum-ack, raft.md#stop-conditions.
     """
     if term_at_offset == term and commit >= offset:
         return SUCCESS
@@ -138,7 +165,10 @@ def resolve_quorum_ack(offset: int, term: int, term_at_offset: int, commit: int,
 def resolve_write_cached(
     offset: int, term: int, term_at_offset: int, majority: int, commit: int, term_at_commit: int
 ) -> int:
-    """The same for an acks=all append under write caching: a majority that holds the entry unflushed is enough."""
+    """The same for an acks=all append under write caching: a majority that holds the entry unflushed is enough.
+
+    Source: raft.md#write-caching.
+    """
     if term_at_offset == term and majority >= offset:
         return SUCCESS
     return resolve_quorum_ack(offset, term, term_at_offset, commit, term_at_commit)
@@ -151,12 +181,17 @@ def accept_flush(truncations_at_start: int, truncations_now: int) -> bool:
     """Tell whether a finished flush counts: not if the log was truncated while it ran.
 
     Offsets do not show it: what was cut off may have been written again, and that is not durable.
+
+    Source: raft.md#finished-flush.
     """
     return truncations_at_start == truncations_now
 
 
 def flushed_after(flushed: int, captured: int) -> int:
-    """Return the flushed offset after a flush that began when the dirty offset was ``captured``."""
+    """Return the flushed offset after a flush that began when the dirty offset was ``captured``.
+
+    Source: raft.md#finished-flush.
+    """
     return max(flushed, captured)
 
 
@@ -164,32 +199,50 @@ def flushed_after(flushed: int, captured: int) -> int:
 
 
 def batch_matches(term_here: int, term_there: int) -> bool:
-    """Tell whether a follower already holds a batch: same offset and term mean the same entry."""
+    """Tell whether a follower already holds a batch: same offset and term mean the same entry.
+
+    Source: raft.md#skip-duplicates.
+    """
     return term_here == term_there
 
 
 def reply_is_current(sequence: int, last_processed: int) -> bool:
-    """Tell whether a reply is newer than all processed ones of this follower; older ones must not move anything."""
+    """Tell whether a reply is newer than all processed ones of this follower; older ones must not move anything.
+
+    Source: raft.md#reply-order.
+    """
     return sequence > last_processed
 
 
 def recovery_flush(last_chunk: bool, last_write_required: bool, unflushed_bytes: int, every_bytes: int) -> bool:
-    """Tell whether a recovery request asks the follower to flush (raft-recovery: not on every request)."""
+    """Tell whether a recovery request asks the follower to flush; not on every request.
+
+    Source: raft.md#recovery-flush.
+    """
     return (last_chunk and last_write_required) or unflushed_bytes >= every_bytes
 
 
 def recovery_commit(chunk_end: int, commit_before_read: int, commit_now: int) -> int:
-    """Return the commit index that a recovery request carries."""
+    """Return the commit index that a recovery request carries.
+
+    Source: raft.md#recovery-commit.
+    """
     return min(chunk_end, commit_before_read)
 
 
 def recovery_waits(last_sent: int, leader_dirty: int) -> bool:
-    """Tell whether recovery has nothing more to send and just waits for replies."""
+    """Tell whether recovery has nothing more to send and just waits for replies.
+
+    Source: raft.md#recovery-end.
+    """
     return last_sent >= leader_dirty
 
 
 def may_dispatch(recovering: bool, last_sent: int, previous: int) -> bool:
-    """Tell whether a round goes to a follower: while it recovers, only the request it expects next."""
+    """Tell whether a round goes to a follower: while it recovers, only the request it expects next.
+
+    Source: raft.md#may-dispatch.
+    """
     return not recovering or last_sent == previous
 
 
@@ -197,27 +250,42 @@ def may_dispatch(recovering: bool, last_sent: int, previous: int) -> bool:
 
 
 def log_ok(last_term: int, dirty: int, own_last_term: int, own_dirty: int) -> bool:
-    """Tell whether a candidate's log is at least as up to date as ours: by last term, then by *dirty* offset."""
+    """Tell whether a candidate's log is at least as up to date as ours: by last term, then by *dirty* offset.
+
+    Source: raft.md#log-ok.
+    """
     return last_term > own_last_term or (last_term == own_last_term and dirty >= own_dirty)
 
 
 def grant_vote(voted_for: int, candidate: int, candidate_log_ok: bool, heard_leader: bool) -> bool:
-    """Tell whether to vote for a candidate of the current term."""
+    """Tell whether to vote for a candidate of the current term.
+
+    Source: raft.md#election-majority, raft.md#refuse-vote.
+    """
     return candidate_log_ok and not heard_leader and voted_for in (NOBODY, candidate)
 
 
 def pre_vote_term(term: int) -> int:
-    """Return the term of a node that asks for pre-votes: its own, so that a flapping node disturbs nobody."""
+    """Return the term of a node that asks for pre-votes: its own, so that a flapping node disturbs nobody.
+
+    Source: raft.md#pre-vote.
+    """
     return term
 
 
 def vote_after_step_down(voted_for: int, old_term: int, new_term: int) -> int:
-    """Return whom a node has voted for once it follows in ``new_term``."""
+    """Return whom a node has voted for once it follows in ``new_term``.
+
+    Source: raft.md#election-majority.
+    """
     return voted_for if new_term == old_term else NOBODY
 
 
 def vote_is_durable_first() -> bool:
-    """Tell whether messages wait until term and vote are on disk."""
+    """Tell whether messages wait until term and vote are on disk.
+
+    Source: raft.md#vote-durable.
+    """
     return True
 
 

@@ -1,7 +1,7 @@
 """What every replica does whatever its role: its log's offsets, flushes, durable votes, notes for the history.
 
-Implements raft-recovery, "Flushing strategy" and the flush section of the rules page: an append that must be durable
-starts a flush at once, everything else is flushed after 256 KiB or 100 ms. Several flushes may be in flight; what a
+An append that must be durable starts a flush at once, everything else is flushed after 256 KiB or 100 ms
+(raft.md#flush, raft.md#flush-debounce, documents.md#raft-recovery-flushing). Several flushes may be in flight; what a
 finished one is worth is decided by ``accept_flush`` and ``flushed_after``.
 """
 
@@ -36,7 +36,7 @@ MILLISECOND = 1_000_000
 
 
 class Configuration(msgspec.Struct, frozen=True):
-    """A replica's place in its group and its limits. Times in nanoseconds, sizes in bytes.
+    """A replica's place in its group and its limits (raft.md#in-flight). Times in nanoseconds, sizes in bytes.
 
     ``voters``: the group that the replica begins with.
     """
@@ -74,7 +74,10 @@ class _Flush:
 
 
 class Replica:
-    """State and mechanics shared by all roles. Not used alone; see ``core.RaftCore``."""
+    """State and mechanics shared by all roles. Not used alone; see ``core.RaftCore``.
+
+    The offsets are those of raft.md#words: raft.md#dirty, raft.md#flushed, raft.md#commit, raft.md#visible.
+    """
 
     def __init__(self, configuration: Configuration, restored: Restored, rules: Rules) -> None:
         self.configuration = configuration

@@ -13,7 +13,7 @@ Encoding, big-endian, ``HEADER_BYTES`` of header and then the payload::
 included. A region of zeros, which is what a lost page often reads as, is not a batch: its size is too
 small.
 
-Sources: raft-recovery.txt (append_entries carries record batches), rules/raft.md ("Replication: one path").
+Sources: documents.md#raft-recovery-follower (append_entries carries record batches), raft.md#replication.
 """
 
 from __future__ import annotations

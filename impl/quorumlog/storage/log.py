@@ -19,7 +19,8 @@ not be on the disk, and nothing that was written down afterwards could be relied
 would have to keep it. So every opening writes what lies behind the last offset known to be durable once more
 before it syncs.
 
-Sources: raft-recovery.txt (flushed and dirty offsets), rules/raft.md ("Flush", "Truncation, crash, restart").
+Sources: documents.md#raft-recovery-committed-and-dirty, raft.md#flush, raft.md#truncation, raft.md#failed-fsync,
+raft.md#trim.
 """
 
 from __future__ import annotations

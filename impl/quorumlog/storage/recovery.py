@@ -8,7 +8,7 @@ A checksum cannot tell a torn tail from rot. So nothing that is known to have be
 (`LogState.known_flushed`) is ever cut: opening fails with `LogDamaged` instead, and the files stay as they
 are. Behind that place recovery cuts and reports what it cut, and whether whole batches lay behind the cut.
 
-Source: rules/raft.md, "Truncation, crash, restart": after a restart flushed = dirty = the recovered end.
+Source: raft.md#restart.
 """
 
 from __future__ import annotations

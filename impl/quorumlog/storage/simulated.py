@@ -12,7 +12,7 @@ systems do. A replacement whose sync fails leaves the old file, or shows the new
 the old one back. All choices come from the `random.Random` given, so a run is reproduced from its seed. How long a
 sync takes is the driver's business.
 
-Source: rules/raft.md, "Truncation, crash, restart".
+Source: raft.md#power-loss, raft.md#process-crash.
 """
 
 from __future__ import annotations

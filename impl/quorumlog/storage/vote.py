@@ -1,7 +1,7 @@
 """The current term and the vote of a node, durable before any reply that depends on them leaves.
 
-Source: rules/raft.md, "Elections": term and voted_for are durable before the reply leaves. A damaged file
-is an error and never a silent reset: a node that forgot its vote could vote twice in one term.
+Source: raft.md#vote-durable. A damaged file is an error and never a silent reset: a node that forgot its vote could
+vote twice in one term.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 The rule is run on the state of ``raft_safety``, with its invariants as facts, so this holds for all nodes, terms and
 offsets. A commit that happened stays (``raft_safety``, "commits-stay"), so what is shown of one moment holds ever
 after. The document's own stop conditions (2) and (3), "the term changed: success if the entry is still in the log",
-are the twin ``ack-on-term-change``. Source: raft-recovery, "consistency_level::quorum_ack", stop conditions; rules
-page, "Acks".
+are the twin ``ack-on-term-change``. Sources: raft.md#quorum-ack, raft.md#stop-conditions,
+documents.md#raft-recovery-quorum-ack.
 """
 
 # A short formula reads best as a named lambda; z3 has no type hints.
@@ -149,7 +149,7 @@ def _picture(model: z3.ModelRef) -> str:
 
 
 def _document(offset: int, term: int, term_at_offset: int, commit: int, term_at_commit: int) -> int:
-    """raft-recovery: wait for (1) committed, (2) or (3) the term changed; then success if the entry is there."""
+    """documents.md#raft-recovery-quorum-ack: (1) committed, (2) or (3) the term changed; success if it is there."""
     if TERM_CHANGED:
         return SUCCESS if term_at_offset == term else TRUNCATED
     return SUCCESS if term_at_offset == term and commit >= offset else PENDING
@@ -167,7 +167,7 @@ def _truncated_at_once(offset: int, term: int, term_at_offset: int, commit: int,
 
 PROOF = Proof(
     "acks",
-    "raft-recovery: quorum_ack, stop conditions; rules: Acks",
+    ("raft.md#quorum-ack", "raft.md#stop-conditions", "documents.md#raft-recovery-quorum-ack"),
     "SUCCESS is answered only for what is committed and stays; TRUNCATED only for what is never committed,"
     " so never read.",
     claims,

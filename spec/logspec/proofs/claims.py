@@ -66,7 +66,7 @@ class Twin:
 
 @dataclass(frozen=True)
 class Proof:
-    """A statement with its section in the documents, its claims for given rules, and its twins.
+    """A statement with its sources (citations of rules), its claims for given rules, and its twins.
 
     ``claims`` takes the rules and the names of dropped premises and says how each claim is made, by name, in order.
     ``sizes``: so many elements of each sort does a counterexample have if it can; empty where there are no such
@@ -74,7 +74,7 @@ class Proof:
     """
 
     name: str
-    section: str
+    source: tuple[str, ...]
     statement: str
     claims: Callable[[Rules, frozenset[str]], Mapping[str, Callable[[], Claim]]]
     twins: tuple[Twin, ...] = ()
@@ -89,7 +89,7 @@ class ProofResult:
     expected: Expected
     answer: str
     seconds: float
-    section: str
+    source: tuple[str, ...]
     counterexample: str = ""
 
     @property
@@ -181,9 +181,9 @@ def run(proof: Proof, rules: Rules, *, timeout: float, only: str = "", twins: bo
                 elif answer == "unknown" and timeout > _SOON:
                     answer, goal, counterexample = check(claim, timeout)
             seconds = time.perf_counter() - start
-            yield ProofResult(name, claim.expected, answer, seconds, proof.section, counterexample)
+            yield ProofResult(name, claim.expected, answer, seconds, proof.source, counterexample)
     except UnsupportedRuleError as error:
-        yield ProofResult(f"{proof.name}/rules", "unsat", "unsupported", 0.0, proof.section, str(error))
+        yield ProofResult(f"{proof.name}/rules", "unsat", "unsupported", 0.0, proof.source, str(error))
     for twin in proof.twins if twins else ():
         if f"{proof.name}/twin/{twin.name}".startswith(only):
             yield _run_twin(proof, twin, rules, timeout)
@@ -199,4 +199,4 @@ def _run_twin(proof: Proof, twin: Twin, rules: Rules, timeout: float) -> ProofRe
         claim = proof.claims(changed, twin.without)[twin.breaks]()
         answer, _, counterexample = check(replace(claim, goals={twin.goal: claim.goals[twin.goal]}), timeout)
     name = f"{proof.name}/twin/{twin.name}"
-    return ProofResult(name, "sat", answer, time.perf_counter() - start, proof.section, counterexample)
+    return ProofResult(name, "sat", answer, time.perf_counter() - start, proof.source, counterexample)

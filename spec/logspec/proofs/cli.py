@@ -89,7 +89,7 @@ def _print_list(as_json: bool) -> None:
         found = [
             {
                 "name": proof.name,
-                "section": proof.section,
+                "source": proof.source,
                 "statement": proof.statement,
                 "twins": [{"name": twin.name, "why": twin.why} for twin in proof.twins],
             }
@@ -98,7 +98,7 @@ def _print_list(as_json: bool) -> None:
         click.echo(json.dumps(found, indent=1))
         return
     for proof in PROOFS.values():
-        click.echo(f"{proof.name}: {proof.statement}\n  source: {proof.section}")
+        click.echo(f"{proof.name}: {proof.statement}\n  source: {', '.join(proof.source)}")
         for twin in proof.twins:
             click.echo(f"  must fail: {twin.name} ({twin.why})")
 

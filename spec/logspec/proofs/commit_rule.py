@@ -1,9 +1,8 @@
 """The commit rule, one term: what is committed is the leader's entry, durable on every node of a quorum, and stays
 so.
 
-Source: raft-recovery, "Flushing strategy" (the commit index counts what is flushed, ``match_committed_index`` is the
-smaller of flushed and match); rules page, "Commit index". ``raft_safety`` proves the same across terms; this one is
-for reading first.
+Sources: raft.md#leader-commit, raft.md#durable, documents.md#raft-recovery-leader. ``raft_safety`` proves the same
+across terms; this one is for reading first.
 """
 
 from __future__ import annotations
@@ -96,7 +95,7 @@ def _possible(rules: Rules) -> Claim:
 
 PROOF = Proof(
     "commit-rule",
-    "raft-recovery: Flushing strategy; rules: Commit index",
+    ("raft.md#commit-index", "documents.md#raft-recovery-leader"),
     "Within a term, what the leader commits is its own entry and durable on every node of a quorum, whatever crashes.",
     claims,
     (

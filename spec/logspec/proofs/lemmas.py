@@ -1,6 +1,7 @@
 """What each rule promises by itself, in integers: the small facts that the large proofs and the core rely on.
 
-Rules about quorums are proved for the groups in ``quorums``. Source: the section that stands at each lemma.
+Rules about quorums are proved for the groups in ``quorums``. Sources: the rules of raft.md#commit-index,
+raft.md#visibility and the sections behind them.
 """
 
 from __future__ import annotations
@@ -231,7 +232,10 @@ def _picture(model: z3.ModelRef) -> str:
 
 PROOF = Proof(
     "rules",
-    "rules: Commit index, Visibility, Acks, Flush, Heartbeats, Recovery, Elections",
+    (
+        *("raft.md#commit-index", "raft.md#visibility", "raft.md#acks", "raft.md#flush"),
+        *("raft.md#heartbeats", "raft.md#recovery", "raft.md#elections"),
+    ),
     "Each decision rule keeps what the core relies on, whatever its arguments; quorums for one to seven voters, and"
     " across a change of voters.",
     claims,

@@ -2,7 +2,7 @@
 
 The large proofs know of quorums only that any two have a node in common (``vocabulary.quorums_intersect``). Here that
 is proved of ``vote_result``, across a joint configuration as well, and that ``commit_candidate`` and
-``majority_replicated`` count on such quorums. Source: rules page, "Commit index", "Membership".
+``majority_replicated`` count on such quorums. Sources: raft.md#quorum-match, raft.md#election-majority.
 """
 
 from __future__ import annotations

@@ -379,7 +379,7 @@ TWINS = (
 
 PROOF = Proof(
     "raft-safety",
-    "raft-recovery: Flushing strategy; rules: Commit index, Flush, Elections, Truncation, crash, restart",
+    ("raft.md#commit-index", "raft.md#flush", "raft.md#elections", "raft.md#truncation-crash-restart"),
     "With any number of nodes, terms and offsets, through crashes and power losses, no two nodes commit"
     " different entries, and what was committed is in every later leader's log and on the disks of a quorum.",
     claims,

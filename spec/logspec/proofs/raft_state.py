@@ -3,8 +3,8 @@
 Relations instead of arithmetic; messages are not carried one by one: a relation remembers for ever what was said
 (``request``, ``vote``, ``replied``, ``told``) or could have been sent (``term_log``), so that every loss, delay,
 doubling and reordering of the network is allowed. A step is a function that returns its guard and the state after it;
-what it decides, it decides by the rules of the implementation. Sources: raft-recovery, "Flushing strategy" and "stop
-conditions"; the rules page on elections, replies, truncation, crash and restart.
+what it decides, it decides by the rules of the implementation. Sources: raft.md#elections,
+raft.md#durable, raft.md#truncation-crash-restart.
 """
 
 # A short formula reads best as a named lambda; z3 has no type hints.

@@ -4,8 +4,8 @@ Two halves. The majority replicated index (MRI) in one term, for any number of n
 node of a quorum; the public implementation leaves out ``min(dirty, match)``, which the twin ``visible-unclamped``
 refutes. The visibility upper bound (UB) at one leader, in integers: while an append that required a flush waits,
 nothing behind it shows. Entries written with acks=0/1 that are only dirty may be lost by a power loss after they were
-seen: that is what the acks level permits, so the first half has no power loss. Source: raft-simplification, "Kafka
-ACKS in Redpanda"; rules page, "Visibility".
+seen: that is what the acks level permits, so the first half has no power loss. Sources: raft.md#visibility,
+documents.md#raft-simplification-acks.
 """
 
 # A short formula reads best as a named lambda; z3 has no type hints.
@@ -262,7 +262,7 @@ def claims(rules: Rules, without: frozenset[str]) -> dict[str, Callable[[], Clai
 
 PROOF = Proof(
     "visibility",
-    "raft-simplification: Kafka ACKS in Redpanda; rules: Visibility",
+    ("raft.md#visibility", "documents.md#raft-simplification-acks"),
     "What is visible is held by a majority, and an acks=all entry is not visible before it is committed.",
     claims,
     (

@@ -4,8 +4,7 @@ The proof is that of ``raft_safety`` in a world where a crash keeps what is dirt
 and MRI with its rules (``replicated_dirty``, ``may_count_replicated``, ``follower_visible``) takes the place of the
 commit index with its own. So what a reader was shown is in every later leader's log, no two nodes show different
 entries, and no truncation cuts off what was shown. Like the commit index, MRI may be raised only by an entry of the
-leader's own term, which the rules page does not say. Source: raft-simplification, "Kafka ACKS in Redpanda"; rules
-page, "Visibility".
+leader's own term. Sources: raft.md#majority-replicated, documents.md#raft-simplification-acks.
 """
 
 from __future__ import annotations
@@ -59,14 +58,14 @@ def _claims(rules: Rules, without: frozenset[str]) -> dict[str, Callable[[], Cla
 
 PROOF = Proof(
     "visible-safety",
-    "raft-simplification: Kafka ACKS in Redpanda; rules: Visibility",
+    ("raft.md#visibility", "documents.md#raft-simplification-acks"),
     "Without power loss, what was visible stays: with any number of nodes, terms and offsets it is in every later"
     " leader's log, and no two readers see different entries.",
     _claims,
     (
         Twin(
             "replicated-old-term",
-            "the majority index counts entries of older terms, as the rules page has it",
+            "the majority index counts entries of older terms",
             "leader-commit/logs",
             "replicated-current-term",
             {"may_count_replicated": lambda candidate_term, current_term: True},

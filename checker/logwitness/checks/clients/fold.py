@@ -1,10 +1,10 @@
 """What clients were told: one value an offset, nothing lost, nothing invented, nothing out of order.
 
 Needs client operations alone, so black-box histories are judged in full. Anomalies and what each acks level
-forbids are those of history-checks.md ("Anomalies, by name"); losses that an acks level permits go to the loss
-account.
+forbids are those of history-checks.md#anomalies, with their excuses (history-checks.md#excuses); losses that an acks
+level permits go to the loss account.
 
-One pass binds offsets and values from acknowledgements and reads (step 1 of "Linearizable log") in hash tables;
+One pass binds offsets and values from acknowledgements and reads (history-checks.md#bind-offsets) in hash tables;
 what needs the end of the history, such as losses, is judged there over whole columns. Memory: the values that
 were named, and the gaps that readers passed over, each once.
 """

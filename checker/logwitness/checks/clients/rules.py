@@ -1,4 +1,4 @@
-"""The checks that `fold` judges, by the names of history-checks.md, and what the kernel reports of a violation."""
+"""The checks that `fold` judges, named as in history-checks.md#anomalies, and what the kernel reports."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from loghistory.schema import Kind
 from ..contract import Check
 from ..findings import number
 
-_ANOMALIES = "history-checks.md#anomalies-by-name-and-what-acks-level-forbids-them"
 _READ = ("process", "op", "offset", "value")
 _ACKED = ("process", "op", "f", "offset", "value", "acks")
 
@@ -29,7 +28,7 @@ INCONSISTENT_OFFSET = number(
     Check(
         id="inconsistent-offset",
         rule="An offset binds one value: no two reads, and no read and acknowledgement, disagree about what is there.",
-        source=(_ANOMALIES,),
+        source=("history-checks.md#inconsistent-offset", "history-checks.md#bind-offsets"),
         fact="a batch that a read returned, or an acknowledged acks=all append",
         sentence="A client was told that offset {offset} holds value {first}, and later a client was told that it "
         "holds value {second}.",
@@ -52,7 +51,7 @@ DUPLICATE = number(
     Check(
         id="duplicate",
         rule="A value that was appended once is at one offset only.",
-        source=(_ANOMALIES,),
+        source=("history-checks.md#duplicate",),
         fact="a value that was read",
         sentence="Value {value} was appended once but is at offsets {first} and {second}.",
         fields=TwoOffsets,
@@ -74,7 +73,7 @@ ABORTED_READ = number(
     Check(
         id="aborted-read",
         rule="The value of an append that failed is never read.",
-        source=(_ANOMALIES, "raft.md#acks"),
+        source=("history-checks.md#aborted-read", "raft.md#failed-never-committed"),
         fact="a value whose appends all failed, in a history with reads",
         sentence="Value {value} was read at offset {offset} although its append failed.",
         fields=Placed,
@@ -87,7 +86,7 @@ PHANTOM = number(
     Check(
         id="phantom",
         rule="Only values that some client appended are read.",
-        source=(_ANOMALIES,),
+        source=("history-checks.md#phantom",),
         fact="a value that was read, in a history with appends",
         sentence="Value {value} was read at offset {offset} although nobody had appended it.",
         fields=Placed,
@@ -100,7 +99,7 @@ LOST_WRITE = number(
     Check(
         id="lost-write",
         rule="An append acknowledged with acks=all is read by those who read past its offset.",
-        source=(_ANOMALIES, "raft.md#acks"),
+        source=("history-checks.md#lost-write", "raft.md#acked-survives"),
         fact="an acknowledged acks=all append whose offset was read or passed over",
         sentence="Value {value} was acknowledged with acks=all at offset {offset} and is lost: reads of that offset do "
         "not return it.",
@@ -114,7 +113,7 @@ UNSEEN = number(
     Check(
         id="unseen",
         rule="A final read of everything returns every append that was acknowledged with acks=all.",
-        source=(_ANOMALIES,),
+        source=("history-checks.md#unseen",),
         fact="an acknowledged acks=all append, in a history with a final read",
         sentence="Value {value} was acknowledged with acks=all at offset {offset}, but the final read of everything "
         "does not return it.",
@@ -139,7 +138,7 @@ SKIP = number(
     Check(
         id="skip",
         rule="A reader does not pass over an offset that holds something.",
-        source=(_ANOMALIES,),
+        source=("history-checks.md#skip",),
         fact="a batch that a read returned to a reader whose position is known",
         sentence="A reader went from offset {before} to offset {after} and passed over value {value} at offset "
         "{offset}.",
@@ -162,7 +161,7 @@ NON_MONOTONIC_READ = number(
     Check(
         id="non-monotonic-read",
         rule="A reader does not go back without asking to.",
-        source=(_ANOMALIES,),
+        source=("history-checks.md#non-monotonic-read",),
         fact="a batch that a read returned to a reader whose position is known",
         sentence="A reader at offset {position} was given offset {offset}.",
         fields=WentBack,
@@ -187,7 +186,7 @@ NON_MONOTONIC_APPEND = number(
     Check(
         id="non-monotonic-append",
         rule="One client's acknowledged appends are in the log in the order in which the client made them.",
-        source=(_ANOMALIES, "raft.md#replication-one-path"),
+        source=("history-checks.md#non-monotonic-append", "raft.md#enqueue-order"),
         fact="two successive acknowledged appends of a client, with acks=all or in one leader's term",
         sentence="Client {client} had value {first} acknowledged at offset {first_offset}, and then value {second} at "
         "offset {second_offset}.",
@@ -213,7 +212,7 @@ REAL_TIME_INVERSION = number(
         id="real-time-inversion",
         rule="An append that was invoked after another was acknowledged comes after it in the log (acks=1: within one "
         "term).",
-        source=(_ANOMALIES, "history-checks.md#linearizable-log-near-linear-time"),
+        source=("history-checks.md#real-time-inversion", "history-checks.md#pairwise-bounds"),
         fact="an append with a known offset that was invoked after another was acknowledged",
         sentence="Value {first} was acknowledged at offset {first_offset} before the append of value {second} began, "
         "but value {second} is at offset {second_offset}.",
@@ -237,7 +236,7 @@ STALE_TAIL = number(
         id="stale-tail",
         rule="A tail is at least what had been acknowledged with acks=all, or returned as a tail, before it was asked "
         "for.",
-        source=(_ANOMALIES,),
+        source=("history-checks.md#stale-tail",),
         fact="an answered tail",
         sentence="A tail of {tail:entry|entries} was returned although {known:was|were} known before it was asked for.",
         fields=ShortTail,

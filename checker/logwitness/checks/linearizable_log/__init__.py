@@ -1,7 +1,8 @@
 """Whether the operations of clients on one log are linearizable, in the time of a sort.
 
-A general search is exponential here; offsets make it polynomial (history-checks.md, "Linearizable log"). For every
-offset o let e[o] be the earliest and l[o] the latest time at which its entry can have come into the log:
+A general search is exponential here; offsets make it polynomial (history-checks.md#linearizable-log-near-linear-time,
+history-checks.md#why-it-is-exact). For every offset o let e[o] be the earliest and l[o] the latest time at which its
+entry can have come into the log:
 
 - e[o] is the invocation of its append; a read that found nothing at o, or a tail of o entries, raises it to its own
   invocation: the entry came later than that.

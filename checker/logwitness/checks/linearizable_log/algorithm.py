@@ -1,7 +1,8 @@
 """The algorithm over arrays: who appended what, what is known to be where, and whether the bounds agree.
 
 `judge` takes operations one by one; `judge_log` takes them put together by value and by offset, as the fold keeps them.
-Source: history-checks.md, "Linearizable log, near linear time", steps 1 to 5.
+Sources: history-checks.md#bind-offsets, history-checks.md#lower-bounds, history-checks.md#upper-bounds,
+history-checks.md#fill-holes.
 """
 
 from __future__ import annotations

@@ -3,7 +3,8 @@
 A bound is e or l of some offset (see the package). The log is linearizable iff no e is greater than an l of its own
 place or of one behind it; a violation is a pair of such bounds. `range_of` gives what the comparison of one range of
 offsets says and leaves to others, `merge` puts two neighbours together. Merging is associative, so any tree
-of ranges gives the verdict of the whole log. Source: history-checks.md, "Linearizable log", step 5.
+of ranges gives the verdict of the whole log. Sources: history-checks.md#pairwise-bounds,
+history-checks.md#splits-by-range.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Elections: one leader a term, one vote a term and node, a leader has a majority, a term begins with a candidate.
 
 Elections are rare beside appends, so this fold takes their events out of the columns and keeps plain
-dictionaries. Sources: rules/raft.md (Elections, Known faults).
+dictionaries. Source: raft.md#elections.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .protocol import RAFT
 ONE_LEADER = Check(
     id="one-leader-per-term",
     rule="No two nodes win the election of the same term.",
-    source=("raft.md#elections", "raft.md#invariants-false-of-a-correct-system-if--is-not-heeded"),
+    source=("raft.md#election-majority",),
     fact="an election won",
     sentence="Nodes {first} and {second} both became leader of term {term}.",
     kinds=(Kind.LEADER,),
@@ -30,7 +30,7 @@ ONE_LEADER = Check(
 ONE_VOTE = Check(
     id="one-vote-per-term",
     rule="In each term a node votes for at most one candidate, even across restarts and power loss.",
-    source=("raft.md#elections",),
+    source=("raft.md#election-majority", "raft.md#vote-durable"),
     fact="a durable vote",
     sentence="Node {node} voted in term {term} for node {first} and for node {second}.",
     kinds=(Kind.VOTE,),
@@ -39,7 +39,7 @@ ONE_VOTE = Check(
 MAJORITY = Check(
     id="leader-has-majority",
     rule="A node becomes leader of a term only with the durable votes of a majority of the voters in that term.",
-    source=("raft.md#elections",),
+    source=("raft.md#election-majority",),
     fact="an election won, in a history that shows votes",
     sentence="Node {node} became leader of term {term} with {votes:durable vote|durable votes}; "
     "{needed:is|are} needed.",
@@ -49,7 +49,7 @@ MAJORITY = Check(
 CANDIDATE = Check(
     id="term-needs-candidate",
     rule="A term begins with a candidate: no other node enters it earlier, and a pre-vote raises nobody's term.",
-    source=("raft.md#elections",),
+    source=("raft.md#pre-vote",),
     fact="a node that moves to a later term",
     sentence={
         "too early": "Node {node} moved to term {term} before any node was a candidate in it; node {candidate} was the "

@@ -2,8 +2,8 @@
 
 Every internal event carries the node's state after it, so these rules need no log: commit index monotonic and within
 flushed, flushed within dirty and never back without truncation, visible likewise, what was flushed (after a
-crash: what was dirty) still there at the next start, term never back. Sources: rules/raft.md (Commit index,
-Visibility, Flush, Truncation crash restart); raft-recovery.txt (dirty and committed offsets).
+crash: what was dirty) still there at the next start, term never back. Sources: raft.md#words,
+raft.md#commit-index, raft.md#visibility, raft.md#flush, raft.md#truncation-crash-restart.
 """
 
 from __future__ import annotations
@@ -37,10 +37,6 @@ from ..findings import MAX_NODES, Findings, KernelFold, Node, number, report
 from ..kernel import kernel, part
 from .protocol import RAFT
 
-_FLUSH = ("raft.md#flush",)
-_VISIBILITY = ("raft.md#visibility",)
-_RESTART = ("raft.md#truncation-crash-restart",)
-
 CHECKS: list[Check] = []
 
 
@@ -68,7 +64,7 @@ COMMIT_MONOTONIC = number(
     Check(
         id="commit-monotonic",
         rule="A node's commit index never moves back while the node is running.",
-        source=("raft.md#commit-index",),
+        source=("raft.md#leader-commit", "raft.md#follower-commit"),
         fact="an event of a node that states a commit index (not -1), after an earlier one of the same incarnation",
         sentence="Node {node} moved its commit index back from {before} to {after} without a restart.",
         fields=_Moved,
@@ -80,7 +76,7 @@ COMMIT_WITHIN_FLUSHED = number(
     Check(
         id="commit-within-flushed",
         rule="No node's commit index is above what the node itself has flushed.",
-        source=("raft.md#commit-index",),
+        source=("raft.md#leader-commit", "raft.md#follower-commit"),
         fact="an event of a node that states its commit index and its flushed offset",
         sentence="Node {node} has commit index {offset} but has flushed only up to {end}.",
         fields=_Beyond,
@@ -92,7 +88,7 @@ FLUSHED_WITHIN_DIRTY = number(
     Check(
         id="flushed-within-dirty",
         rule="A node's flushed offset is never above its dirty offset.",
-        source=(*_FLUSH, "raft-recovery, Committed batches"),
+        source=("raft.md#flushed", "documents.md#raft-recovery-committed-and-dirty"),
         fact="an event of a node that states both offsets",
         sentence="Node {node} claims flushed offset {offset} but its log ends at {end}.",
         fields=_Beyond,
@@ -104,7 +100,7 @@ FLUSHED_MONOTONIC = number(
     Check(
         id="flushed-monotonic",
         rule="A node's flushed offset moves back only by truncation, and then no further than the truncation point.",
-        source=_FLUSH,
+        source=("raft.md#finished-flush",),
         fact="an event of a node that states its flushed offset, after an earlier one of the same incarnation",
         sentence="Node {node} moved its flushed offset back from {before} to {after} without a truncation that far.",
         fields=_Moved,
@@ -116,7 +112,7 @@ FLUSHED_DURABLE = number(
     Check(
         id="flushed-durable",
         rule="What a node had flushed is in its log when it starts again, whatever stopped it.",
-        source=_RESTART,
+        source=("raft.md#power-loss", "raft.md#failed-fsync"),
         fact="a start of a node that had flushed something",
         sentence="Node {node} had flushed up to {offset}, but after its restart its log ends at {end}.",
         fields=_Beyond,
@@ -129,7 +125,7 @@ DIRTY_SURVIVES_CRASH = number(
     Check(
         id="dirty-survives-crash",
         rule="A process that dies without losing power keeps everything it had appended: the page cache survives.",
-        source=_RESTART,
+        source=("raft.md#process-crash",),
         fact="a start of a node after a crash or stop without power loss or storage error",
         sentence="Node {node} had appended up to {offset} and only its process died, "
         "but after its restart its log ends at {end}.",
@@ -143,7 +139,7 @@ RESTART_IS_FLUSHED = number(
     Check(
         id="restart-is-flushed",
         rule="After a restart, the flushed offset and the dirty offset are both the end of the recovered log.",
-        source=_RESTART,
+        source=("raft.md#restart",),
         fact="a start of a node",
         sentence="Node {node} started with flushed offset {offset} although it had recovered its log up to {end}.",
         fields=_Beyond,
@@ -156,7 +152,7 @@ VISIBLE_WITHIN_DIRTY = number(
     Check(
         id="visible-within-dirty",
         rule="A node never shows readers more than it has appended.",
-        source=_VISIBILITY,
+        source=("raft.md#visible-offset", "raft.md#follower-visible"),
         fact="an event of a node that states its visible and its dirty offset",
         sentence="Node {node} shows readers everything up to {offset}, but its log ends at {end}.",
         fields=_Beyond,
@@ -168,7 +164,7 @@ VISIBLE_MONOTONIC = number(
     Check(
         id="visible-monotonic",
         rule="A node's visible offset moves back only by truncation, and then no further than the truncation point.",
-        source=_VISIBILITY,
+        source=("raft.md#visible-offset", "raft.md#visible-may-be-truncated"),
         fact="an event of a node that states its visible offset, after an earlier one of the same incarnation",
         sentence="Node {node} moved its visible offset back from {before} to {after} without a truncation that far.",
         fields=_Moved,
@@ -180,7 +176,7 @@ TERM_MONOTONIC = number(
     Check(
         id="term-monotonic",
         rule="A node's term never decreases, and a restart keeps at least the term of the node's last durable vote.",
-        source=("raft.md#elections",),
+        source=("raft.md#vote-durable",),
         fact="an event of a node that states its term, after an earlier one",
         sentence="Node {node} went back from term {before} to term {after}.",
         fields=_Moved,
@@ -193,7 +189,7 @@ CONVERGES = number(
         id="converges",
         rule="Once all faults are healed and the run has reached its final read, every running voter ends with the "
         "whole log, all of it committed.",
-        source=("raft.md#scenarios-set-up---expected",),
+        source=("raft.md#converges", "raft.md#recovery-end", "raft.md#recovery-flush"),
         fact="a voter that is running at the end of a run with a final_read phase, or when the first node is stopped "
         "after it",
         sentence="Node {node} ends with commit index {commit} and dirty offset {dirty}, but the log reaches offset "

@@ -1,8 +1,7 @@
 """The nodes' logs against each other: log matching, commitment, leader completeness, visibility, acknowledgements.
 
-One pass keeps the tree of all logs (`tree`) and judges every event against it. Sources: rules/raft.md (Commit index,
-Visibility, Acks, Truncation); raft-recovery.txt (committed = flushed on a majority); raft-simplification.txt (an entry
-is replicated "if the majority of the nodes persisted that entry with the same term at the same place").
+One pass keeps the tree of all logs (`tree`) and judges every event against it. Sources: raft.md#commit-index,
+raft.md#visibility, raft.md#acks, raft.md#truncation-crash-restart, documents.md#raft-simplification-introduction.
 """
 
 from __future__ import annotations

@@ -10,10 +10,6 @@ from ...contract import Check
 from ...findings import Acks, Node, number
 
 _ENTRY = ("node", "offset", "entry_term")
-_RESTART = "raft.md#truncation-crash-restart"
-_COMMIT = "raft.md#commit-index"
-_VISIBILITY = "raft.md#visibility"
-_ACKS = "raft.md#acks"
 
 CHECKS: list[Check] = []
 
@@ -31,7 +27,7 @@ LOG_MATCHING = number(
     Check(
         id="log-matching",
         rule="Two logs that hold an entry with the same offset and term are the same up to that entry.",
-        source=(_RESTART, "raft-simplification, Introduction"),
+        source=("documents.md#raft-simplification-introduction", "raft.md#log-matching", "raft.md#skip-duplicates"),
         fact="an appended batch that another log holds with the same offset and term",
         sentence="Node {node} appended an entry of term {term} at offset {offset}; another log holds an entry of the "
         "same term there, but that entry, or the log before it, is different.",
@@ -55,7 +51,7 @@ APPEND_AT_END = number(
     Check(
         id="append-at-end",
         rule="A node appends at the end of its log, never over entries that it still holds.",
-        source=(_RESTART,),
+        source=("raft.md#truncation", "raft.md#log-matching"),
         fact="an appended batch",
         sentence="Node {node} appended at offset {offset} although its log reaches offset {end}.",
         fields=Overlap,
@@ -80,7 +76,7 @@ LOG_TERMS = number(
     Check(
         id="log-terms-monotonic",
         rule="Terms never decrease along a log, and no entry has a later term than its node.",
-        source=(_COMMIT, "raft.md#elections"),
+        source=("raft.md#leader-commit", "raft.md#election-majority"),
         fact="an appended batch that follows one that is known",
         sentence="Node {node}, in term {own}, appended at offset {offset} an entry of term {term} after one of term "
         "{before}.",
@@ -104,7 +100,7 @@ LEADER_APPEND_ONLY = number(
     Check(
         id="leader-append-only",
         rule="A leader never truncates its own log.",
-        source=(_RESTART,),
+        source=("raft.md#leader-append-only", "raft.md#truncation"),
         fact="an election won, during whose term truncations by the leader are looked for",
         sentence="Node {leader} truncated its log from offset {offset} while it was leader of term {term}.",
         fields=LeaderTruncation,
@@ -117,7 +113,7 @@ TRUNCATION_NEEDS_DIVERGENCE = number(
     Check(
         id="truncation-needs-divergence",
         rule="A follower skips batches that it already has; it truncates only at a real mismatch.",
-        source=(_RESTART, "raft.md#recovery"),
+        source=("raft.md#skip-duplicates", "raft.md#truncation", "documents.md#raft-simplification-recovery"),
         fact="the first append of a node after a truncation, in the same term",
         sentence="Node {node} truncated its log from offset {offset} and then appended the same entry (term {term}) "
         "there again.",
@@ -144,7 +140,7 @@ COMMITTED_ON_MAJORITY = number(
         id="committed-flushed-on-majority",
         rule="When a leader commits an entry, a majority of the voters has flushed that very entry: same offset, same "
         "term.",
-        source=(_COMMIT, "raft-recovery, Flushing strategy"),
+        source=("raft.md#leader-commit", "raft.md#durable", "documents.md#raft-recovery-committed-and-dirty"),
         fact="a leader's move of its commit index",
         sentence="Leader {leader} committed offset {offset} (entry of term {term}) when {holders:voter|voters} had "
         "flushed that entry; {needed:is|are} needed.",
@@ -169,7 +165,7 @@ COMMIT_CURRENT_TERM = number(
     Check(
         id="commit-current-term",
         rule="A leader moves its commit index only to an entry of its own term.",
-        source=(_COMMIT,),
+        source=("raft.md#leader-commit",),
         fact="a leader's move of its commit index",
         sentence="Leader {leader} committed offset {offset}, an entry of term {term}, by counting replicas in its own "
         "term {own}.",
@@ -194,7 +190,7 @@ COMMITTED_AGREE = number(
     Check(
         id="committed-agree",
         rule="All nodes commit the same entry at the same offset.",
-        source=("raft.md#recovery", "raft-simplification, Introduction"),
+        source=("raft.md#follower-commit", "raft.md#recovery-commit", "documents.md#raft-simplification-introduction"),
         fact="a move of a node's commit index",
         sentence="Node {node} committed an entry of term {term} at offset {offset}, where a different entry, of term "
         "{other}, had been committed before.",
@@ -219,7 +215,7 @@ COMMITTED_NEVER_TRUNCATED = number(
     Check(
         id="committed-never-truncated",
         rule="No node truncates an entry that is committed, whether by itself or by another node.",
-        source=(_RESTART,),
+        source=("raft.md#truncation", "raft.md#cut-below-commit"),
         fact="a truncation that removes something",
         sentence="Node {node} truncated its log from offset {offset} and so removed the committed entry at offset "
         "{removed} (term {term}).",
@@ -244,7 +240,7 @@ LEADER_COMPLETENESS = number(
     Check(
         id="leader-completeness",
         rule="A new leader's log holds every entry committed in an earlier term.",
-        source=("raft.md#elections",),
+        source=("raft.md#log-ok", "raft.md#leader-commit"),
         fact="an election won after something was committed, or a late commit by an older leader",
         sentence="Node {leader} became leader of term {elected} without the committed entry at offset {offset} (term "
         "{term}).",
@@ -270,7 +266,7 @@ VISIBLE_ON_MAJORITY = number(
     Check(
         id="visible-on-majority",
         rule="An entry that readers may see is, or has been, in the logs of a majority of the voters.",
-        source=(_VISIBILITY,),
+        source=("raft.md#majority-replicated", "raft.md#replicated", "documents.md#raft-simplification-acks"),
         fact="a move of a node's visible offset",
         sentence="Node {node} made offset {offset} (entry of term {term}) visible when {holders:voter|voters} had ever "
         "held that entry; {needed:is|are} needed.",
@@ -295,7 +291,7 @@ PENDING_NOT_VISIBLE = number(
     Check(
         id="pending-not-visible",
         rule="An entry written with acks=all is not visible before it is committed, whatever surrounds it.",
-        source=(_VISIBILITY,),
+        source=("raft.md#visible-offset", "raft.md#visibility-on-append"),
         fact="a move of a node's visible offset, with write caching off",
         sentence="Node {node} made everything up to offset {offset} visible, but the acks=all entry at offset "
         "{pending} (term {term}) is not committed.",
@@ -322,7 +318,7 @@ ACK_RULE = number(
         id="ack-rule",
         rule="A leader acknowledges acks=all only when it still holds the entry in the term it was written in and has "
         "committed it; acks 0 and 1 only when it has appended it.",
-        source=(_ACKS,),
+        source=("raft.md#quorum-ack", "raft.md#relaxed-acks"),
         fact="an append answered with success by a node",
         sentence="Node {node} acknowledged the append at offset {offset} (term {term}, acks {acks}) with commit index "
         "{commit}: the entry is not committed, or the node no longer holds it.",
@@ -347,7 +343,7 @@ TRUNCATED_RULE = number(
     Check(
         id="truncated-rule",
         rule="A leader reports an append as truncated only when a later term has committed and the entry is gone.",
-        source=(_ACKS,),
+        source=("raft.md#quorum-ack",),
         fact="an append answered with truncated by a node",
         sentence="Node {node} reported the append at offset {offset} (term {term}) as truncated with commit index "
         "{commit}: no later term had committed yet, or the entry was still there.",
@@ -370,7 +366,7 @@ ACKED_SURVIVES = number(
     Check(
         id="acked-survives",
         rule="An entry acknowledged with acks=all stays in the log for good.",
-        source=(_ACKS, "raft-simplification, Kafka ACKS in Redpanda"),
+        source=("raft.md#acked-survives", "raft.md#quorum-ack", "documents.md#raft-simplification-acks"),
         fact="an acknowledged acks=all entry whose fate the history shows",
         sentence="The entry at offset {offset} (term {term}) was acknowledged with acks=all and is lost.",
         fields=Entry,
@@ -383,7 +379,7 @@ FAILED_NEVER_COMMITTED = number(
     Check(
         id="failed-never-committed",
         rule="An entry whose append was reported as truncated is never committed.",
-        source=(_ACKS,),
+        source=("raft.md#failed-never-committed", "raft.md#quorum-ack"),
         fact="an append reported as truncated",
         sentence="The entry at offset {offset} (term {term}) was reported as truncated, but it is committed.",
         fields=Entry,
@@ -405,7 +401,7 @@ UNCOMMITTED_READ = number(
     Check(
         id="uncommitted-read",
         rule="A read returns only what some node had made visible; a committed read returns only what was committed.",
-        source=("history-checks.md#anomalies-by-name-and-what-acks-level-forbids-them", _VISIBILITY),
+        source=("history-checks.md#uncommitted-read", "raft.md#visible-offset"),
         fact="a batch that a read returned",
         sentence="A read returned value {value} at offset {offset}, which no node had made visible (or, for a "
         "committed read, committed).",

@@ -44,6 +44,7 @@ class Case:
     configuration: dict[str, Any] = field(default_factory=dict)
     rows: list[dict[str, Any]] = field(default_factory=list)
     shown: list[int] = field(default_factory=list)
+    lines: list[str] = field(default_factory=list)
 
     @property
     def table(self) -> pa.Table:
@@ -181,9 +182,11 @@ def cases(file: Path) -> Iterator[Case]:
                 yield case
             case = _header(f"{file.stem}:{number}", text[2:].split())
             writer = _Writer(case)
-        elif case is None or writer is None:
+            continue
+        if case is None or writer is None:
             raise ValueError(f"{file}:{number}: before the first case")
-        elif text.startswith("config"):
+        case.lines.append(text)
+        if text.startswith("config"):
             case.configuration |= dict(_setting(word) for word in text.split()[1:])
         else:
             if text.startswith("*"):

@@ -1,0 +1,52 @@
+"""What the implementation can explain: its decision rules and its mutants."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterator
+from dataclasses import fields
+from typing import Any
+
+from quorumlog.protocol import Protocol, every
+
+_CITATION = re.compile(r"\b[a-z-]+\.md#[a-z0-9-]+")
+
+
+def topics() -> Iterator[dict[str, Any]]:
+    """One topic a rule, by the name of its function, and one a mutant, of every protocol."""
+    for protocol in every():
+        yield from _rules(protocol.rules)
+        yield from _mutants(protocol)
+
+
+def _rules(reference: Any) -> Iterator[dict[str, Any]]:  # noqa: ANN401
+    for each in fields(reference):
+        said, _, source = (inspect.getdoc(getattr(reference, each.name)) or "").partition("\n\nSource: ")
+        first, _, rest = said.partition("\n\n")
+        reasons = [("Why", " ".join(rest.split()))] if rest else []
+        module = getattr(reference, each.name).__module__.replace(".", "/")
+        operator = "".join(word.capitalize() for word in each.name.split("_"))
+        proof = f"logwitness spec prove rules/{each.name.replace('_', '-')}"
+        yield {
+            "kind": "rule",
+            "name": each.name,
+            "says": " ".join(first.split()),
+            "source": tuple(_CITATION.findall(source)),
+            "details": [*reasons, ("Code", f"impl/{module}.py"), ("In TLA+", operator)],
+            "shows": [proof],
+        }
+
+
+def _mutants(protocol: Protocol) -> Iterator[dict[str, Any]]:
+    """The page of a protocol has its name."""
+    for mutant in protocol.mutants.values():
+        yield {
+            "kind": "mutant",
+            "name": mutant.id,
+            "says": f"{mutant.change[0].upper()}{mutant.change[1:]}.",
+            "source": (f"{protocol.name}.md#{mutant.id}",),
+            "details": [("One of these checks must notice", ", ".join(mutant.checks))],
+            "names": {"check": mutant.checks},
+            "shows": [f"logwitness hunt --mutant {mutant.id}"],
+        }

@@ -1,0 +1,208 @@
+"""What has a name or an anchor can be explained, with its rule, its document and a history that breaks it."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+
+from logspec.catalogue import read_catalogue
+from logspec.models import load_models
+from logspec.proofs import PROOFS
+from logwitness.engine.local import check
+from logwitness.explain.answer import NotKnownError, answer, example
+from logwitness.explain.pages import passages
+from logwitness.explain.topics import EXPLAINERS, Topics, gather
+from logwitness.explain.transcripts import cases
+from logwitness.models import every_check
+from quorumlog.raft.mutants import MUTANTS
+from quorumlog.raft.rules import Rules
+
+CATALOGUE = read_catalogue()
+CHECKS = sorted(each.id for each in every_check())
+BY_EXAMPLE = [each for each in CHECKS if each != "linearizable"]
+"""The one that is left judges other models than logs; Porcupine tells of it."""
+REFUTED = {each.name for each in load_models().values() if each.overrides and not each.holds}
+TWINS = {twin.name for proof in PROOFS.values() for twin in proof.twins}
+EVERY_MUTANT = sorted({*MUTANTS, *REFUTED, *TWINS})
+
+
+def explain(*words: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", "from logwitness.cli import main; main()", "explain", *words]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+
+
+@pytest.mark.parametrize("name", CHECKS)
+def test_a_check_is_explained(name: str) -> None:
+    found = answer(name)
+    assert found.topics[0].kind == "check"
+    assert found.topics[0].says
+    assert found.rules
+    assert all(each.built for each in found.rules)
+    if name in BY_EXAMPLE:
+        assert found.example is not None
+        assert found.example.check == name
+
+
+@pytest.mark.parametrize("name", BY_EXAMPLE)
+def test_the_example_of_a_check_breaks_it(name: str, tmp_path: Path) -> None:
+    """What is printed is a whole history: read anew, and judged by the engine, it breaks the check in those words."""
+    shown = example(name)
+    file = tmp_path / "example.txt"
+    file.write_text("\n".join([f"== {name} violated", *shown.lines]))
+    (case,) = cases(file)
+    (outcome,) = check(case.table, [name], configuration=case.configuration).checks
+    assert outcome.violated
+    assert outcome.violations[0].sentence == shown.sentence
+    assert list(outcome.violations[0].events) == case.shown
+
+
+def test_the_recorded_run_of_a_mutant_is_shown() -> None:
+    found = answer("commit-ignores-match").recorded
+    assert found is not None
+    assert found.run == "histories/runs/raft/mutant-commit-ignores-match"
+    assert found.lines
+    assert "histories/runs/raft/mutant-commit-counts-dirty" in found.others
+
+
+@pytest.mark.parametrize("name", EVERY_MUTANT)
+def test_a_mutant_is_explained(name: str) -> None:
+    found = answer(name)
+    (topic,) = [each for each in found.topics if each.kind == "mutant"]
+    assert topic.says or topic.details
+    assert topic.shows
+    assert found.rules
+    assert {each.kind for each in found.around} >= {"check", "invariant"}
+    if name in MUTANTS:
+        assert f"raft.md#{name}" in topic.source
+        assert found.example is not None
+        assert found.example.check in MUTANTS[name].checks
+
+
+def test_every_source_of_a_topic_is_a_passage() -> None:
+    assert {citation for topic in gather().all for citation in topic.source} <= set(passages())
+
+
+@pytest.mark.parametrize("name", sorted(row.id for row in CATALOGUE.rows))
+def test_an_invariant_is_explained(name: str) -> None:
+    found = answer(name)
+    row = next(row for row in CATALOGUE.rows if row.id == name)
+    shown = {(each.kind, each.name) for each in [*found.topics, *found.around]}
+    for kind, cell in (("operator", "tla"), ("proof", "proof"), ("check", "checks"), ("mutant", "mutants")):
+        assert {(kind, entry) for entry in row.cells[cell].entries} <= shown
+    assert f"raft.md#{name}" in passages()
+
+
+@pytest.mark.parametrize("name", sorted(CATALOGUE.named("tla")))
+def test_an_operator_says_where_it_is(name: str) -> None:
+    details = dict(answer(name).topics[0].details)
+    assert details["Defined in"].startswith("spec/raft/")
+    assert f"\n{name}" in details["Defined in"]
+
+
+@pytest.mark.parametrize("name", Rules.__slots__)
+def test_a_rule_of_the_implementation_is_explained(name: str) -> None:
+    found = answer(name)
+    assert found.topics[0].kind == "rule"
+    assert found.rules
+    details = dict(found.topics[0].details)
+    modules = Path(__file__).parents[2] / "spec" / "raft"
+    text = "".join((modules / name).read_text(encoding="utf-8") for name in ("Rules.tla", "Quorum.tla"))
+    specified = f"\n{details['In TLA+']}" in text
+    assert (modules.parents[1] / details["Code"]).is_file()
+    assert specified or name in ("recovery_flush", "recovery_waits", "may_dispatch", "reply_is_current")
+
+
+def test_every_passage_can_be_explained() -> None:
+    for citation in passages():
+        found = answer(citation)
+        assert citation in [each.citation for each in [*found.rules, *found.documents]]
+
+
+def test_a_rule_leads_to_all_that_belongs_to_it() -> None:
+    found = answer("follower-commit")
+    assert found.name == "raft.md#follower-commit"
+    assert {each.kind for each in found.around} == {"check", "invariant", "operator", "proof", "rule", "mutant"}
+    assert "follower_commit" in [each.name for each in found.around]
+    assert "commit-within-flushed" in [each.name for each in found.around]
+
+
+def test_a_document_is_named_with_its_place() -> None:
+    (whole, section) = answer("documents.md#raft-recovery-drawbacks").documents
+    assert "Michal Maslanka" in whole.text
+    assert "https://github.com/redpanda-data/redpanda/" in whole.text
+    assert "8 bytes" in section.text
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("commited-agree", "did you mean committed-agree"),
+        ("folower-commit", "follower-commit"),
+        ("scenario-1", "is on several pages: pull-queries.md#scenario-1, raft.md#scenario-1"),
+        ("raft.md" + "#folower-commit", "raft.md#follower-commit"),
+        ("zzz", "nothing is called 'zzz': `logwitness checks` lists the checks"),
+    ],
+)
+def test_an_unknown_name_gets_close_ones(name: str, said: str) -> None:
+    with pytest.raises(NotKnownError, match=re.escape(said)):
+        answer(name)
+
+
+def test_the_command_prints_rule_document_example_and_the_rest_within_80_columns() -> None:
+    done = explain("committed-flushed-on-majority")
+    assert done.returncode == 0
+    for expected in (
+        "Rule: raft.md#leader-commit",
+        "Document: documents.md#raft-recovery-committed-and-dirty",
+        "A history that breaks committed-flushed-on-majority",
+        "    * n1 commit 0",
+        "A recorded run that breaks it: histories/runs/raft/mutant-commit-counts-dirty",
+        "Leader 2 committed offset 6 (entry of term 1)",
+        "spec/raft/FlushedRaft.tla:",
+        "raft-safety#committed-flushed-on-majority",
+        "commit-ignores-match",
+    ):
+        assert expected in done.stdout
+    assert [line for line in done.stdout.splitlines() if len(line) > 80 and "https://" not in line] == []
+
+
+def test_the_command_refuses_an_unknown_name() -> None:
+    done = explain("commited-agree")
+    assert done.returncode == 2
+    assert done.stderr.startswith("logwitness: nothing is called 'commited-agree'")
+    assert done.stdout == ""
+
+
+def test_json_has_the_same() -> None:
+    found = json.loads(explain("--json", "vote-twice").stdout)
+    assert found["name"] == "vote-twice"
+    assert found["topics"][0]["kind"] == "mutant"
+    assert "raft.md#election-majority" in [each["citation"] for each in found["rules"]]
+    assert found["example"]["lines"]
+
+
+def test_a_part_that_is_not_installed_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = metadata.entry_points
+
+    class Missing:
+        name = "specification"
+
+        def load(self) -> None:
+            raise ModuleNotFoundError("No module named 'yaml'")
+
+    def points(**words: str) -> object:
+        found = real(**words)
+        if words.get("group") != EXPLAINERS:
+            return found
+        return [*(point for point in found if point.name != "specification"), Missing()]
+
+    monkeypatch.setattr(metadata, "entry_points", points)
+    topics: Topics = gather.__wrapped__()
+    assert topics.named("vote-twice")
+    assert topics.silent == ("specification: No module named 'yaml'",)
