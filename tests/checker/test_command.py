@@ -135,6 +135,23 @@ def test_help_and_version() -> None:
     assert re.fullmatch(r"logwitness, version \d+\.\d+\.\d+\n", _run("--version").stdout)
 
 
+def _groups(group: click.Group, *names: str) -> Iterator[tuple[str, click.Group]]:
+    yield " ".join(names), group
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        if isinstance(command, click.Group):
+            yield from _groups(command, *names, name)
+
+
+def test_the_help_of_every_group_fits_80_columns() -> None:
+    groups = dict(_groups(main, "logwitness"))
+    assert {"logwitness", "logwitness spec", "logwitness history"} <= groups.keys()
+    for name, group in groups.items():
+        lines = group.get_help(click.Context(group, info_name=name, max_content_width=80)).splitlines()
+        assert max(map(len, lines)) <= 80, name
+
+
 def _leaves(group: click.Group, *names: str) -> Iterator[tuple[str, click.Command]]:
     context = click.Context(group)
     for name in group.list_commands(context):

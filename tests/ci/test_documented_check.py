@@ -148,6 +148,15 @@ def test_the_histories_of_failed_tests_are_uploaded() -> None:
     assert upload["include-hidden-files"] is True
 
 
+def test_the_readme_shows_what_is_printed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    shown = re.search(r"^ {4}\$ logwitness (.*)\n((?: {4}.*\n|\n)+)", (ROOT / "README.md").read_text(), re.M)
+    assert shown is not None
+    done = CliRunner().invoke(main, shlex.split(shown[1]))
+    assert done.exit_code == 1
+    assert done.stdout.splitlines() == [line.removeprefix("    ") for line in shown[2].strip("\n").splitlines()]
+
+
 def test_documented_commands_are_understood() -> None:
     commands = re.findall(r"^ {4}(logwitness [^#\n]*)", (DOCS / "ci.md").read_text(), re.M)
     assert len(commands) == 4

@@ -49,7 +49,7 @@ class Canonical(RunSource):
 
     @property
     def notes(self) -> list[str]:
-        """Remarks of the source."""
+        """What a person should know of the source, complete once it has been read to the end."""
         return self._source.notes
 
     @property
@@ -116,7 +116,7 @@ class _Writing:
         self._writer: pq.ParquetWriter | None = None
 
     def take(self, batch: pa.RecordBatch) -> None:
-        """Take the next events."""
+        """Take the next events, in order; they are written once there are `SMALL` of them."""
         self._events += batch.num_rows
         if self._copies and self._events >= SMALL:
             self._held = []
@@ -144,7 +144,7 @@ class _Writing:
         return None
 
     def abandon(self) -> None:
-        """Remove what was written."""
+        """Close and remove the file, because the history could not be read to the end."""
         self._close()
         self._file.unlink(missing_ok=True)
 

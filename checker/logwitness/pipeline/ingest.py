@@ -114,7 +114,7 @@ class Large:
             yield file
 
     def setting(self, *, compiled: bool) -> Setting:
-        """What the folds must know."""
+        """What the folds must know of the history; ``compiled``: run loops as machine code."""
         return Setting(self.voters, self.write_caching, compiled, idempotent=self.idempotent, protocols=self.protocols)
 
 
@@ -136,7 +136,10 @@ class _TooMuchError(Exception):
 
 
 def ingest(task: Task) -> Done:
-    """Do the task."""
+    """Take the histories of a task from reading to verdict, and write their rows and events below the task's output.
+
+    A history that cannot be read, or that the checker fails on, becomes rows that say so; it stops nothing.
+    """
     pa.set_cpu_count(min(task.cores, os.cpu_count() or 1))
     pa.set_io_thread_count(2)
     token = secrets.token_hex(4)  # Spark may try a task again, or twice at once
