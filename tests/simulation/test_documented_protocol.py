@@ -133,6 +133,8 @@ def test_rules_tell_the_protocol(logwitness: Run, tmp_path: Path) -> None:
     ("arguments", "said"),
     [
         ("simulate --seed 1", "which protocol is meant, primary-backup or raft? Say so with --protocol"),
+        ("simulate --configuration bad.json", "which protocol is meant, primary-backup or raft?"),
+        ("simulate --mutant vote-twice --setting trouble", "setting 'trouble' is unknown; the settings are default, "),
         ("hunt --reference", "which protocol is meant, primary-backup or raft? Say so with --protocol"),
         ("hunt --rules mine.py", "mine.py: which protocol is meant, primary-backup or raft?"),
         ("simulate --protocol paxos", "protocol 'paxos' is unknown; the installed ones are primary-backup, raft"),
@@ -146,10 +148,23 @@ def test_rules_tell_the_protocol(logwitness: Run, tmp_path: Path) -> None:
 def test_what_does_not_tell_it_is_refused_in_one_line(
     logwitness: Run, arguments: str, said: str, tmp_path: Path
 ) -> None:
+    (tmp_path / "bad.json").write_text('{"nodes": "many"}')
     (tmp_path / "mine.py").write_text("def acknowledge(dirty, flushed, backups):\n    return dirty\n")
     done = logwitness(f"logwitness {arguments}", tmp_path, status=2)
     assert said in done.stderr
     assert len(done.stderr.splitlines()) == 1
+
+
+def test_one_of_the_project_is_found_by_its_package(tmp_path: Path) -> None:
+    (tmp_path / "primary_backup").mkdir()
+    (tmp_path / "primary_backup" / "__init__.py").touch()
+    (tmp_path / "primary_backup" / "protocol.py").write_text((EXAMPLE / "primary_backup.py").read_text())
+    program = (
+        "import sys, quorumlog; quorumlog.__path__.append(sys.argv[1])\n"
+        "from quorumlog.protocol import load, names; print(names(), load('primary-backup').name)"
+    )
+    done = subprocess.run([sys.executable, "-c", program, tmp_path], capture_output=True, text=True, check=False)
+    assert done.stdout == "('primary-backup', 'raft') primary-backup\n", done.stderr
 
 
 def test_validation_says_what_nobody_has_specified(logwitness: Run, tmp_path: Path) -> None:

@@ -159,6 +159,17 @@ def test_power_loss_takes_only_what_was_not_flushed() -> None:
     assert lost > 0
 
 
+def test_a_cluster_has_not_converged_before_a_write_is_acknowledged() -> None:
+    refused = 0
+    for seed in range(8):
+        cluster = RaftCluster(seed, QUIET, Recorder(MemorySink()))
+        cluster.start()
+        assert cluster.converge(5 * SECOND)
+        assert cluster.counts["append ok"] == 1
+        refused += cluster.counts["append fail"]
+    assert refused > 0
+
+
 def test_messages_are_recorded_on_demand() -> None:
     events = rows(replace(QUIET, duration=300 * MILLISECOND, messages=True))
     sent = {e["message"]: e for e in events if e["kind"] == "send"}
