@@ -21,7 +21,7 @@ from quorumlog.storage.batch import RecordBatch
 
 
 class Outcome(StrEnum):
-    """How a client's request ended."""
+    """How a client's append or barrier ended, as the core reports it in `Resolved`."""
 
     SUCCESS = "success"
     TRUNCATED = "truncated"  # it is not in the log and never will be
@@ -94,7 +94,7 @@ class Effect(msgspec.Struct, frozen=True, gc=False):
 
 
 class Append(Effect, frozen=True):
-    """Append to the log, unflushed."""
+    """Append batches, with offsets and terms assigned, to the end of the log; they are dirty until a flush."""
 
     batches: tuple[RecordBatch, ...]
 
@@ -106,7 +106,7 @@ class Truncate(Effect, frozen=True):
 
 
 class Trim(Effect, frozen=True):
-    """Remove the entries before ``offset``."""
+    """Remove the entries before ``offset``, which becomes the first offset of the log."""
 
     offset: int
 
@@ -148,7 +148,7 @@ class SetTimer(Effect, frozen=True):
 
 
 class CancelTimer(Effect, frozen=True):
-    """Forget the timer."""
+    """Cancel the timer ``name``; nothing happens if it is not set."""
 
     name: str
 
@@ -196,7 +196,7 @@ class LogCore(Core, Protocol):
 
     @property
     def dirty(self) -> int:
-        """The last appended offset."""
+        """The last appended offset, flushed or not (raft.md#dirty)."""
 
 
 CoreFactory = Callable[..., Any]

@@ -71,7 +71,7 @@ class Fault:
     args: Mapping[str, float] = field(default_factory=dict)
 
     def argument(self, name: str) -> float:
-        """The argument, or its default."""
+        """The argument ``name``, or its default. Raises KeyError if this kind of fault has no such argument."""
         return self.args.get(name, KINDS[self.name].arguments[name][0])
 
     def to_json(self) -> dict[str, Any]:
@@ -88,7 +88,7 @@ Plan = tuple[Fault, ...]
 
 
 def plan_to_json(plan: Iterable[Fault]) -> list[dict[str, Any]]:
-    """A plan as plain data."""
+    """A plan as plain data, in its order; `plan_from_json` reads it back exactly."""
     return [fault.to_json() for fault in plan]
 
 

@@ -38,7 +38,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Row:
-    """One invariant of one protocol."""
+    """One invariant of one protocol: what it says, and one cell for each place that can check it."""
 
     id: str
     protocol: str

@@ -74,6 +74,6 @@ class Status:
             )
 
     def say(self, text: str) -> None:
-        """Show any text."""
+        """Show ``text`` in place of the last status, if there is a terminal."""
         if self._line:
             self._line.update(text)

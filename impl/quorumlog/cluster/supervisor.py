@@ -176,12 +176,12 @@ class Cluster:
         self._note_end(node, Kind.CRASH)
 
     def pause(self, node: int) -> None:
-        """SIGSTOP."""
+        """Stop a node's process where it stands (SIGSTOP); does nothing if it is not running."""
         if node in self._processes:
             _signal(self._processes[node], signal.SIGSTOP)
 
     def resume(self, node: int) -> None:
-        """SIGCONT."""
+        """Let a paused process go on (SIGCONT); does nothing if it is not running."""
         if node in self._processes:
             _signal(self._processes[node], signal.SIGCONT)
 

@@ -97,7 +97,7 @@ class Client:
         self.close()
 
     def close(self) -> None:
-        """Let go of the connections."""
+        """Close the client's connections to all nodes."""
         for connection in self._connections.values():
             connection.close()
         self._connections.clear()

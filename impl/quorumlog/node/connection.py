@@ -70,7 +70,7 @@ class Connection(asyncio.Protocol):
             self._transport.pause_reading()
 
     def resume(self) -> None:
-        """Read again."""
+        """Read from the socket again after `pause`; does nothing on a closed connection."""
         if self._transport is not None and not self._transport.is_closing():
             self._transport.resume_reading()
 
@@ -98,7 +98,10 @@ class Connection(asyncio.Protocol):
         self._set_deadline(HELLO_SECONDS)
 
     def data_received(self, data: bytes) -> None:
-        """Feed the frame reader."""
+        """Hand arriving bytes to the frame reader, and its hello and frames to the subclass.
+
+        A `FrameError` closes the connection.
+        """
         had_hello = self._reader.hello is not None
         try:
             frames = self._reader.feed(data)
@@ -117,7 +120,7 @@ class Connection(asyncio.Protocol):
             self._set_deadline(FRAME_SECONDS)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Tell the subclass."""
+        """Stop the deadline, drop what was half received, and call `closed`."""
         if self._deadline is not None:
             self._deadline.cancel()
         self._reader.forget()

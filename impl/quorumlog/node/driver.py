@@ -39,7 +39,7 @@ class Outbox(Protocol):
     """Something that waits for `hand_out` to send what it has."""
 
     def hand_out(self) -> None:
-        """Send now."""
+        """Send everything that has been held back; the history that led to it is written."""
 
 
 class Core(Protocol):
@@ -58,7 +58,7 @@ class Core(Protocol):
 
     @property
     def dirty(self) -> int:
-        """Last appended offset."""
+        """The last appended offset, flushed or not (raft.md#dirty)."""
 
     def handle(self, now: int, event: Any) -> Sequence[Any]:  # noqa: ANN401
         """Take one event at the monotonic time ``now`` (ns); return the effects, to be carried out in order."""
@@ -69,7 +69,7 @@ class Ended(Protocol):
 
     @property
     def outcome(self) -> str:
-        """In a word."""
+        """How it ended, as a word of `quorumlog.events.Outcome`."""
 
     @property
     def offset(self) -> int:
@@ -77,7 +77,7 @@ class Ended(Protocol):
 
     @property
     def last_offset(self) -> int:
-        """Last offset, inclusive."""
+        """Last offset of the batch, inclusive; -1 where nothing was written."""
 
     @property
     def term(self) -> int:

@@ -47,7 +47,7 @@ class Hello(NamedTuple):
     cluster: bytes
 
     def encode(self) -> bytes:
-        """The bytes to send."""
+        """The ``HELLO_BYTES`` bytes with which a connection begins."""
         return _HELLO.pack(MAGIC, VERSION, self.role, self.node, self.cluster)
 
 
@@ -75,7 +75,7 @@ class FrameReader:
 
     @property
     def held(self) -> int:
-        """How many bytes it keeps."""
+        """How many bytes the reader holds back: a hello or a frame that is not whole yet."""
         return len(self._buffer)
 
     def forget(self) -> None:

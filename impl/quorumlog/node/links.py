@@ -43,7 +43,7 @@ class Outgoing(Connection):
         raise FrameError("a node that was called must not send")
 
     def closed(self) -> None:
-        """Let the link try again."""
+        """Mark the connection as gone, so that its `Link` connects again."""
         self.ready = False
         self.gone.set()
 

@@ -55,16 +55,16 @@ class NoHistory:
         self.clock = clock
 
     def event(self, kind: str, columns: Mapping[str, Any], moment: int | None = None) -> None:
-        """Nothing to do."""
+        """Record nothing: a node without history is asked the same (`History.event`)."""
 
     def storage_error(self, reason: str) -> None:
-        """Nothing to do."""
+        """Record nothing; the node reports the error itself (`History.storage_error`)."""
 
     def flush(self) -> None:
-        """Nothing to do."""
+        """Do nothing, as there is no file; see `History.flush`."""
 
     def close(self) -> None:
-        """Nothing to do."""
+        """Do nothing, as there is no file; see `History.close`."""
 
 
 class HistoryFile:

@@ -110,7 +110,7 @@ class Server:
         )
 
     async def serve(self) -> None:
-        """Begin to accept."""
+        """Begin to accept connections on the port that `listen` took."""
         if self._server is not None:
             await self._server.start_serving()
 
@@ -159,23 +159,23 @@ class Server:
             before.finish()
 
     def open_session(self, connection: Incoming) -> Session:
-        """A client."""
+        """The session of a client that has just said hello on ``connection``."""
         return Session(self._driver, connection, self._incarnation, lambda: self.stopping)
 
     def messages(self, node: int, payload: bytes) -> None:
-        """A frame of a peer."""
+        """Merge the clock in a frame of node ``node`` and hand its messages to the driver. Raises `FrameError`."""
         stamp, messages = self._channel.decode(payload)
         self._merge(stamp)
         self._driver.received(node, messages)
 
     def calls(self, session: Session, payload: bytes) -> None:
-        """A frame of a client."""
+        """Merge the clock in a frame of a client and hand its calls to its session. Raises `FrameError`."""
         stamp, calls = CALLS.decode(payload)
         self._merge(stamp)
         session.calls(calls)
 
     def forget(self, connection: Incoming) -> None:
-        """It is closed."""
+        """Drop a closed connection from all accounts; warn if this node refused it."""
         self._connections.pop(connection, None)
         self._held_bytes -= self._held.pop(connection, 0)
         if self._nodes.get(connection.node) is connection:

@@ -36,23 +36,23 @@ _RESULTS_BYTES = 2 << 20
 
 
 class Line(Protocol):
-    """The connection of a session."""
+    """What a session needs of its connection: send results, stop and resume reading, close it."""
 
     @property
     def open(self) -> bool:
-        """Whether it can still send."""
+        """Whether the connection can still send."""
 
     def send(self, frame: bytes) -> bool:
         """Queue a frame; False if it was dropped."""
 
     def pause(self) -> None:
-        """Read no more for now."""
+        """Stop reading from the socket until `resume`: back-pressure."""
 
     def resume(self) -> None:
-        """Read again."""
+        """Read from the socket again after `pause`."""
 
     def refuse(self, reason: str) -> None:
-        """Close it."""
+        """Close the connection at once; ``reason`` goes into the node's log."""
 
 
 class Session:

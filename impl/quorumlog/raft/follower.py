@@ -27,7 +27,7 @@ class _Waiting:
 
 
 class Follower(Elections):
-    """The receiving side of replication."""
+    """The receiving side of replication; see the module for what it decides."""
 
     def __init__(self, configuration: Configuration, restored: Restored, rules: Rules) -> None:
         super().__init__(configuration, restored, rules)

@@ -48,6 +48,6 @@ class Progress:
         self.unflushed_bytes = 0  # sent by recovery since the follower was last asked to flush
 
     def next_sequence(self) -> int:
-        """Number the next request."""
+        """Return the number of the next request to this follower: one more than the last (raft.md#reply-order)."""
         self.sequence += 1
         return self.sequence

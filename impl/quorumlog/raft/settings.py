@@ -21,7 +21,7 @@ from quorumlog.simulation.network import Link
 
 
 class NodeTiming(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The timers of the nodes."""
+    """The timers of the nodes, in nanoseconds of their own clocks."""
 
     heartbeat: Interval = 30 * MILLISECOND
     election: Interval = 120 * MILLISECOND  # plus a random part below as much again

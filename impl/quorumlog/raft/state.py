@@ -108,7 +108,7 @@ class Replica:
 
     @property
     def dirty(self) -> int:
-        """Last appended offset."""
+        """The last appended offset, flushed or not (raft.md#dirty)."""
         return self.index.dirty
 
     # -- effects -------------------------------------------------------------------------------------------------

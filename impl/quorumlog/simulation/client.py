@@ -27,7 +27,7 @@ class Service(Protocol[NodeSpoken]):
 
     @property
     def nodes(self) -> Sequence[NodeSpoken]:
-        """The nodes by number."""
+        """The nodes, each at the index that is its number."""
 
     def record(self, kind: str, columns: dict[str, Any]) -> None:
         """Put an event into the history, at the time it is now."""
@@ -86,7 +86,7 @@ class Client(ABC, Generic[NodeOf]):
     # -- work ----------------------------------------------------------------------------------------------------
 
     def work(self) -> None:
-        """Begin, with a pause."""
+        """Begin to work, after a first pause; does nothing if the client has no operations."""
         if self._operations:
             self._working = True
             self._pause()
@@ -97,7 +97,7 @@ class Client(ABC, Generic[NodeOf]):
 
     @property
     def idle(self) -> bool:
-        """Whether no operation is open."""
+        """Whether the client has no open operation."""
         return self._open is None
 
     def _pause(self) -> None:

@@ -132,7 +132,7 @@ class Cluster(ABC, Generic[Configuration, NodeOf]):
         return False
 
     def final_read(self) -> None:
-        """Read everything from every node."""
+        """Read everything from every node, one after the other, with a client of its own."""
         self.record("phase", {"f": "final_read"})
         reader = self.new_client()
         for node in self.nodes:
@@ -141,11 +141,11 @@ class Cluster(ABC, Generic[Configuration, NodeOf]):
                 self.advance(_POLL)
 
     def advance(self, nanoseconds: int) -> None:
-        """Let virtual time pass."""
+        """Let virtual time pass: run everything due in the next ``nanoseconds``."""
         self.simulation.run(self.simulation.now + nanoseconds)
 
     def all_running(self) -> bool:
-        """Whether every node is up."""
+        """Whether every node is up and none is paused."""
         return all(node.host.running and not node.host.paused for node in self.nodes)
 
     # -- for nodes and clients -----------------------------------------------------------------------------------
@@ -188,7 +188,7 @@ class Cluster(ABC, Generic[Configuration, NodeOf]):
         self.record(kind, columns)
 
     def storage_failed(self, number: int) -> None:
-        """A node stopped itself."""
+        """Node ``number`` stopped itself after a storage error; the faults decide when it is started again."""
         self.faults.storage_failed(number)
 
     def new_operation(self) -> int:

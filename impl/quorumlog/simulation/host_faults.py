@@ -30,7 +30,7 @@ class Stage(Protocol):
 
     @property
     def nodes(self) -> Sequence[Node]:
-        """The nodes by number."""
+        """The nodes, each at the index that is its number."""
 
     def leader(self) -> Node | None:
         """The node that leads now, if any."""

@@ -38,11 +38,11 @@ class LogClient(Client[LogNode]):
         )
 
     def last_write(self, node: int) -> int:
-        """Append one batch with acks=all."""
+        """Append one batch with acks=all at ``node``; returns the operation."""
         return self.append(node, acks=ACKS_ALL)
 
     def final_read(self, node: int) -> int:
-        """Read everything that is visible."""
+        """Read everything that is visible at ``node``, from offset 0; returns the operation."""
         return self.read(node, "final_read", 0)
 
     # -- appends -------------------------------------------------------------------------------------------------

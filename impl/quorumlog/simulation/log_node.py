@@ -80,7 +80,10 @@ class LogNode(Node):
     # -- clients -------------------------------------------------------------------------------------------------
 
     def append(self, batch: RecordBatch, expected_term: int, reply: Reply) -> None:
-        """A client's append has arrived."""
+        """A client's append has arrived; ``reply`` is called with its outcome.
+
+        ``expected_term`` is -1, or the only term in which it may be written.
+        """
         self.handle(AppendRequested(self.open(reply), batch, expected_term))
 
     def barrier(self, reply: Reply) -> None:

@@ -47,7 +47,7 @@ class Surroundings(Protocol):
         """Hand a message to the network."""
 
     def storage_failed(self, number: int) -> None:
-        """The node stopped itself."""
+        """Node ``number`` stopped itself after a storage error."""
 
 
 class Node(ABC):

@@ -43,7 +43,7 @@ _ACKS = frozenset({-1, 0, 1})
 
 
 class BatchKind(IntEnum):
-    """What a batch carries."""
+    """What a batch carries; the number is part of the file format."""
 
     DATA = 1  # records of clients; the payload begins with the value that names it in histories
     CONFIGURATION = 2  # a group configuration; also what a new leader appends first

@@ -47,7 +47,7 @@ class Disk(Protocol):
         """Names of the files in a directory, sorted."""
 
     def exists(self, path: str) -> bool:
-        """Whether the file exists."""
+        """Whether there is a file of this name."""
 
     def size(self, path: str) -> int:
         """Length of the file in bytes."""

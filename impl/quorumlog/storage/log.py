@@ -141,7 +141,7 @@ class Log:
 
     @property
     def dirty(self) -> int:
-        """Last appended offset."""
+        """The last appended offset, flushed or not (raft.md#dirty); ``start_offset - 1`` in an empty log."""
         return self._dirty
 
     @property
@@ -156,7 +156,7 @@ class Log:
 
     @property
     def start_offset(self) -> int:
-        """First offset that is kept."""
+        """The first offset that the log keeps; what lay before it was trimmed (raft.md#trim)."""
         return self._state.start_offset
 
     @property
@@ -166,7 +166,7 @@ class Log:
 
     @property
     def recovery(self) -> RecoveryReport:
-        """What the opening found."""
+        """What recovery found and cut when the log was opened."""
         return self._recovery
 
     def term(self, offset: int) -> int:
@@ -375,7 +375,7 @@ class Log:
         return True
 
     def flush(self) -> None:
-        """All three steps at once."""
+        """Flush in the calling thread: `flush_begin`, `flush_run` and `flush_finish` in turn. Raises `StorageError`."""
         ticket = self.flush_begin()
         self.flush_run(ticket)
         self.flush_finish(ticket)

@@ -32,7 +32,7 @@ class LogState:
     cut_behind: bool = False
 
     def save(self, disk: Disk, path: str) -> None:
-        """Replace the state file, durably."""
+        """Replace the state file at ``path``, durably. Raises `StorageError`."""
         content = _CONTENT.pack(self.start_offset, self.term_before, self.known_flushed, self.cut_behind)
         write_sealed(disk, path, _MAGIC, content)
 

@@ -33,7 +33,7 @@ BREAKDOWN, CONVERGENCE = "breakdown", "convergence"
 
 
 class NoJudgeError(RuntimeError):
-    """No history judge is installed."""
+    """No judge of histories is installed: ``str()`` says in one line what to install."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +46,12 @@ class Candidate:
 
     @property
     def of(self) -> Protocol:
-        """The protocol. Raises ProtocolError."""
+        """The record of its protocol. Raises `ProtocolError` if none of that name is installed."""
         return protocol.load(self.protocol)
 
     @property
     def is_reference(self) -> bool:
-        """Whether nothing is changed."""
+        """Whether it is the reference: neither a mutant nor a developer's rules."""
         return self.mutant is None and self.rules is None
 
     @property
@@ -61,7 +61,7 @@ class Candidate:
 
     @property
     def make_core(self) -> CoreFactory:
-        """Makes its cores. Raises RulesFileError."""
+        """The factory of the cores to run. Raises `RulesFileError` if the file gives no rules."""
         if self.rules is not None:
             return _core_of(self.protocol, self.rules)
         return self.of.core if self.mutant is None else self.of.mutants[self.mutant].make_core

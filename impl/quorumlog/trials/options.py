@@ -32,7 +32,7 @@ class Duration(click.ParamType):  # type: ignore[type-arg,unused-ignore]
     name = "duration"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Nanoseconds."""
+        """Return the nanoseconds of a duration like 3s; refuses what is not one (`click.ParamType.convert`)."""
         if isinstance(value, int):
             return value
         try:

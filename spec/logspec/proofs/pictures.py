@@ -41,7 +41,7 @@ class Reading:
         return self._rank(self.offsets, term)
 
     def term(self, term: z3.ExprRef) -> str:
-        """A term as its rank."""
+        """A term of the protocol as its rank among all terms of the model, ``-`` for the least."""
         return self._rank(self.terms, term)
 
     def _rank(self, elements: list[z3.ExprRef], term: z3.ExprRef) -> str:

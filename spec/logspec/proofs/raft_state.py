@@ -298,7 +298,7 @@ def grant_vote(s: State, rules: Rules, c: Choice) -> Step:
 
 
 def send_vote(s: State, rules: Rules, c: Choice) -> Step:
-    """The vote leaves."""
+    """A vote leaves the node, once the rules let it: term and vote may have to be durable first."""
     guard = z3.And(s.at(c.n, c.t), s.voted(c.n) != nobody, _may_send(s, rules, c.n, c.t))
     return Step("send-vote", guard, replace(s, vote=_add(s.vote, c.n, c.t, s.voted(c.n))))
 

@@ -112,7 +112,7 @@ class Bound:
     waits: Callable[[Any], Any]  # offset: the entry there is acks=all
 
     def visible(self) -> Any:  # noqa: ANN401
-        """What readers see."""
+        """The visible offset: MRI, clamped to the upper bound (raft.md#visible-offset)."""
         return z3.If(self.majority <= self.upper, self.majority, self.upper)
 
 
@@ -245,7 +245,10 @@ def _bound_picture(before: Bound, after: Bound) -> Callable[[z3.ModelRef], str]:
 
 
 def claims(rules: Rules, without: frozenset[str]) -> dict[str, Callable[[], Claim]]:
-    """Both halves."""
+    """The claims by name: MRI is held by a majority, and a pending acks=all entry stays hidden.
+
+    ``without`` names the premises to drop for a twin.
+    """
     made: dict[str, Callable[[], Claim]] = {
         "majority/possible": partial(_majority_possible, rules),
         "majority/start": _start_of_term,

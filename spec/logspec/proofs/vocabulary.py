@@ -117,11 +117,11 @@ class Ordered:
         self.order = Order(self.sort, self.at_most, {-1: self.least})
 
     def at_most(self, left: Term, right: Term) -> Formula:
-        """``left <= right``."""
+        """The formula ``left <= right`` in this order."""
         return self._at_most(left, right)
 
     def below(self, left: Term, right: Term) -> Formula:
-        """``left < right``."""
+        """The formula ``left < right`` in this order."""
         return z3.Not(self._at_most(right, left))
 
     def follows(self, following: Term, before: Term) -> Formula:
