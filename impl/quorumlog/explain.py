@@ -22,8 +22,8 @@ def topics() -> Iterator[dict[str, Any]]:
 
 def _rules(reference: Any) -> Iterator[dict[str, Any]]:  # noqa: ANN401
     for each in fields(reference):
-        said, _, source = (inspect.getdoc(getattr(reference, each.name)) or "").partition("\n\nSource: ")
-        first, _, rest = said.partition("\n\n")
+        text, _, source = (inspect.getdoc(getattr(reference, each.name)) or "").partition("\n\nSource: ")
+        first, _, rest = text.partition("\n\n")
         reasons = [("Why", " ".join(rest.split()))] if rest else []
         module = getattr(reference, each.name).__module__.replace(".", "/")
         operator = "".join(word.capitalize() for word in each.name.split("_"))

@@ -160,15 +160,15 @@ def problems(catalogue: Catalogue, known: Known) -> Iterator[str]:
 
 def _misplaced(catalogue: Catalogue, places: Mapping[str, Collection[str]]) -> Iterator[str]:
     """Yield a sentence for each mutant that is missing somewhere and nobody says why, or is not missing there."""
-    said: dict[str, set[str]] = {}
+    explained: dict[str, set[str]] = {}
     for lack in catalogue.not_everywhere:
         for mutant in lack.mutants:
-            said.setdefault(mutant, set()).update(lack.lacks)
-    for mutant in sorted({*said, *(name for names in places.values() for name in names)}):
+            explained.setdefault(mutant, set()).update(lack.lacks)
+    for mutant in sorted({*explained, *(name for names in places.values() for name in names)}):
         missing = {place for place in PLACES if mutant not in places[place]}
-        for place in sorted(missing - said.get(mutant, set())):
+        for place in sorted(missing - explained.get(mutant, set())):
             yield f"{mutant}: not_everywhere does not say why there is no {place} of it"
-        for place in sorted(said.get(mutant, set()) - missing):
+        for place in sorted(explained.get(mutant, set()) - missing):
             yield f"{mutant}: not_everywhere says that there is no {place} of it, and there is one"
 
 

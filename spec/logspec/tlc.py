@@ -1,7 +1,7 @@
 """Running TLC and reading what it says.
 
 TLC is run in its tool mode, in which every message has a number; the numbers used here are the same in 2.15 and 2.18.
-What was not understood is kept, so that a failure can be shown as TLC said it.
+What was not understood is kept, so that a failure can be shown in the words of TLC.
 """
 
 from __future__ import annotations
@@ -168,8 +168,8 @@ def _run(command: list[str], work: Path, seconds: float | None, reader: _Reader)
                 pipe.close()
     outcome.seconds = time.monotonic() - began
     if not reader.started and not outcome.timed_out:
-        said = " ".join(outcome.printed[:2]) or f"it ended with status {outcome.status}"
-        raise SpecError(f"TLC does not start: {said}")
+        reason = " ".join(outcome.printed[:2]) or f"it ended with status {outcome.status}"
+        raise SpecError(f"TLC does not start: {reason}")
     return outcome
 
 

@@ -143,8 +143,8 @@ def _run(
     if outcome.timed_out:
         raise SpecError(f"TLC did not follow {len(batch)} traces within {seconds:g} s; give it more, or fewer runs")
     if outcome.errors or outcome.status != EXIT_OK:
-        said = " ".join(" ".join(outcome.errors[:2] or outcome.printed[:4] or [f"status {outcome.status}"]).split())
-        raise SpecError(f"TLC could not follow {batch[0].name}: {said[:600]}")
+        reason = " ".join(" ".join(outcome.errors[:2] or outcome.printed[:4] or [f"status {outcome.status}"]).split())
+        raise SpecError(f"TLC could not follow {batch[0].name}: {reason[:600]}")
     return outcome
 
 

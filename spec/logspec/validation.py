@@ -110,10 +110,10 @@ def proofs(rules: Path | None, seeds: int, say: Say, protocol: str = PROTOCOL) -
         yield _result("proofs", "stage", "undecided", str(problem))
         return
 
-    def tell(result: ProofResult) -> None:
+    def report(result: ProofResult) -> None:
         say(f"{result.name} {result.seconds:.1f} s")
 
-    for answer in prove(None, chosen, progress=tell):
+    for answer in prove(None, chosen, progress=report):
         if answer.ok:
             verdict, sentence = "holds", f"as expected, {answer.seconds:.1f} s"
         elif answer.answer in ("sat", "unsat"):

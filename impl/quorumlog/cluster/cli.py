@@ -126,8 +126,8 @@ def cluster(seed: int | None, clients: int, output: Path | None, force: bool, **
     click.echo(f"seed {seed}")
     began = time.monotonic()
     try:
-        with _Interruption() as interruption, _room(directory, force=force) as (work, fresh), _progress() as tell:
-            result = asyncio.run(_interruptible(interruption, run, work, fresh, directory.name, tell))
+        with _Interruption() as interruption, _room(directory, force=force) as (work, fresh), _progress() as report:
+            result = asyncio.run(_interruptible(interruption, run, work, fresh, directory.name, report))
     except (ClusterError, HistoryError, NoRoomError) as error:
         _refuse(str(error))
     except OSError as error:
@@ -135,7 +135,7 @@ def cluster(seed: int | None, clients: int, output: Path | None, force: bool, **
     except (KeyboardInterrupt, asyncio.CancelledError):
         click.echo("interrupted; all nodes are stopped and nothing was written", err=True)
         sys.exit(130)
-    _tell(result, run, directory, time.monotonic() - began)
+    _show_result(result, run, directory, time.monotonic() - began)
     for problem in result.problems:
         click.echo(problem, err=True)
     click.echo(f"run in {directory}; judge it with: {check_command(directory)}")
@@ -176,11 +176,11 @@ class _Interruption:
 
 
 async def _interruptible(
-    interruption: _Interruption, setting: Setting, work: Path, output: Path, name: str, tell: Callable[[str], None]
+    interruption: _Interruption, setting: Setting, work: Path, output: Path, name: str, report: Callable[[str], None]
 ) -> Result:
     """Play the run; an interruption cancels it, which stops all nodes. Raises what `play` raises."""
     command = ["logwitness", *sys.argv[1:]]
-    task = asyncio.create_task(play(setting, work, output, name, command, tell))
+    task = asyncio.create_task(play(setting, work, output, name, command, report))
     interruption.cancels(task)
     try:
         return await task
@@ -226,7 +226,7 @@ def _room(directory: Path, *, force: bool) -> Iterator[tuple[Path, Path]]:
 
 @contextmanager
 def _progress() -> Iterator[Callable[[str], None]]:
-    """A line that tells what goes on, if standard error is a terminal."""
+    """A status line that says what is going on, if standard error is a terminal."""
     console = Console(stderr=True)
     if not console.is_terminal:
         yield lambda _: None
@@ -235,7 +235,7 @@ def _progress() -> Iterator[Callable[[str], None]]:
         yield status.update
 
 
-def _tell(result: Result, setting: Setting, directory: Path, took: float) -> None:
+def _show_result(result: Result, setting: Setting, directory: Path, took: float) -> None:
     """What happened, as a table."""
     table = Table(show_header=False, box=None, pad_edge=False)
     table.add_column(style="bold")

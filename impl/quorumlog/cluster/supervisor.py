@@ -141,7 +141,7 @@ class Cluster:
         self._processes[node] = process
         self._starts[node] += 1
         self._expected.discard(node)
-        self._tell_links(node)
+        self._send_cuts(node)
         watcher = asyncio.create_task(self._watch(node, process))
         self._tasks.add(watcher)
         watcher.add_done_callback(self._tasks.discard)
@@ -189,7 +189,7 @@ class Cluster:
         """Let the source of each directed link send nothing to its target, until `mend` was called as often."""
         for pair in pairs:
             self._cuts[pair] = self._cuts.get(pair, 0) + 1
-        self._tell_all_links()
+        self._send_all_cuts()
 
     def mend(self, pairs: Iterable[Pair]) -> None:
         """Take back one `cut` of each of these links."""
@@ -197,7 +197,7 @@ class Cluster:
             left = self._cuts.pop(pair, 0) - 1
             if left > 0:
                 self._cuts[pair] = left
-        self._tell_all_links()
+        self._send_all_cuts()
 
     def last_words(self, node: int) -> str:
         """The last line that a node wrote about itself."""
@@ -205,7 +205,7 @@ class Cluster:
             lines = (self.directory / f"node-{node}.stderr").read_text(errors="replace").splitlines()
         except OSError:
             lines = []
-        return lines[-1] if lines else "it said nothing"
+        return lines[-1] if lines else "it printed nothing"
 
     # -- all nodes -----------------------------------------------------------------------------------------------
 
@@ -287,11 +287,11 @@ class Cluster:
         self._recorder.event(kind, columns)
         self._recorder.flush()
 
-    def _tell_all_links(self) -> None:
+    def _send_all_cuts(self) -> None:
         for node in self._processes:
-            self._tell_links(node)
+            self._send_cuts(node)
 
-    def _tell_links(self, node: int) -> None:
+    def _send_cuts(self, node: int) -> None:
         muted = sorted(target for source, target in self._cuts if source == node)
         stdin = self._processes[node].stdin
         if stdin is not None and not stdin.is_closing():

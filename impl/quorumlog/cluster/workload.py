@@ -53,7 +53,7 @@ class Load(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Register:
-    """What all clients of a run share: the history, the numbers that are unique in it, and the counts of endings."""
+    """What all clients of a run share: the history, the numbers that are unique in it, and the counts by outcome."""
 
     def __init__(self, recorder: HistoryFile) -> None:
         self.recorder = recorder

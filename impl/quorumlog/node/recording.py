@@ -55,10 +55,10 @@ class NoHistory:
         self.clock = clock
 
     def event(self, kind: str, columns: Mapping[str, Any], moment: int | None = None) -> None:
-        """Record nothing: a node without history is asked the same (`History.event`)."""
+        """Record nothing, as this node keeps no history; see `History.event`."""
 
     def storage_error(self, reason: str) -> None:
-        """Record nothing; the node reports the error itself (`History.storage_error`)."""
+        """Record nothing, as this node keeps no history; see `History.storage_error`."""
 
     def flush(self) -> None:
         """Do nothing, as there is no file; see `History.flush`."""

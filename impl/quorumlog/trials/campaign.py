@@ -14,13 +14,13 @@ from typing import Any
 from quorumlog.protocol import ProtocolError, find, load
 from quorumlog.rules_file import read_rules
 from quorumlog.simulation.runs import made_by
-from quorumlog.trials.judging import (
+from quorumlog.trials.judge import (
     BREAKDOWN,
     CONVERGENCE,
     Candidate,
+    breakdown_sentence,
     known_to_the_judge,
-    said_of_breakdown,
-    said_of_no_convergence,
+    no_convergence_sentence,
     simulate_command,
 )
 
@@ -67,8 +67,8 @@ def play(protocol: str, seed: int, mutant: str | None = None) -> dict[str, Any]:
     try:
         played["table"], outcome = candidate.of.simulate(seed, configuration, candidate.make_core)
     except (LookupError, ValueError) as error:  # a core contradicts its own log
-        played["problem"] = (BREAKDOWN, said_of_breakdown(error))
+        played["problem"] = (BREAKDOWN, breakdown_sentence(error))
         return played
     if candidate.is_reference and not outcome.converged:
-        played["problem"] = (CONVERGENCE, said_of_no_convergence(configuration))
+        played["problem"] = (CONVERGENCE, no_convergence_sentence(configuration))
     return played

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
-from quorumlog.trials.judging import Candidate, Judged, Rejection, judge_seed
+from quorumlog.trials.judge import Candidate, Judged, Rejection, judge_seed
 from quorumlog.trials.parallel import in_order
 
 RUN_SECONDS = 120.0

@@ -17,7 +17,7 @@ from quorumlog.protocol import ProtocolError, every, find
 from quorumlog.rules_file import RulesFileError, read_rules
 from quorumlog.trials.hunt import RUN_SECONDS
 from quorumlog.trials.hunt import hunt as run_hunt
-from quorumlog.trials.judging import Candidate, NoJudgeError, Rejection, load_judge, show_again, shrunk
+from quorumlog.trials.judge import Candidate, NoJudgeError, Rejection, load_judge, show_again, shrunk
 from quorumlog.trials.options import protocol_option, refuse
 from quorumlog.trials.parallel import HelperError
 
@@ -104,7 +104,7 @@ def _hunt_all(asked: _Asked) -> bool:
 
 
 def _hunt_one(candidate: Candidate, seeds: range, processes: int) -> bool:
-    """Hunt and tell; whether it ended as it should."""
+    """Hunt and print what came of it; return whether it ended as it should."""
     began = time.monotonic()
     found = run_hunt(candidate, seeds, processes=processes, progress=_progress(len(seeds)))
     took = time.monotonic() - began
@@ -141,8 +141,8 @@ def _progress(budget: int) -> Callable[[int], None]:
     if not sys.stderr.isatty():
         return lambda tried: None
 
-    def tell(tried: int) -> None:
+    def show(tried: int) -> None:
         sys.stderr.write(f"\r{tried} of {budget} seeds\r")
         sys.stderr.flush()
 
-    return tell
+    return show

@@ -124,7 +124,7 @@ def simulate(**options: Any) -> None:  # noqa: ANN401
         refuse(str(error))
     except OSError as error:
         refuse(f"{directory}: cannot write the run: {error.strerror}")
-    _tell(outcome, configuration, len(table), time.monotonic() - began)
+    _show_outcome(outcome, configuration, len(table), time.monotonic() - began)
     click.echo(f"run in {directory}; judge it with: {check_command(directory)}")
 
 
@@ -216,10 +216,10 @@ def _save(directory: Path, table: Any, made: dict[str, Any], format: Format) -> 
 
 
 _OPERATIONS = {"append": "appends", "read": "reads", "read_committed": "reads of committed", "tail": "tail reads"}
-_ENDINGS = {"fail": "failed", "info": "unknown"}
+_UNSUCCESSFUL = {"fail": "failed", "info": "unknown"}
 
 
-def _tell(outcome: Outcome, configuration: ClusterConfiguration, events: int, took: float) -> None:
+def _show_outcome(outcome: Outcome, configuration: ClusterConfiguration, events: int, took: float) -> None:
     """What happened, as a table."""
     counts = outcome.counts
     faults: dict[str, int] = {}
@@ -235,8 +235,8 @@ def _tell(outcome: Outcome, configuration: ClusterConfiguration, events: int, to
         rows.append(("elections won", str(counts["leader"])))
     asked = {key.rpartition(" ")[0] for key in counts if key.count(" ") == 1} - {"final_read"}
     for f in sorted(asked, key=lambda f: (list(_OPERATIONS).index(f) if f in _OPERATIONS else len(_OPERATIONS), f)):
-        endings = {"ok": counts[f"{f} ok"], **_endings(counts, f, "fail"), **_endings(counts, f, "info")}
-        rows.append((_OPERATIONS.get(f, f), _list(endings)))
+        outcomes = {"ok": counts[f"{f} ok"], **_reasons(counts, f, "fail"), **_reasons(counts, f, "info")}
+        rows.append((_OPERATIONS.get(f, f), _list(outcomes)))
     log = _list({kind: counts[kind] for kind in ("append", "flush", "truncate", "commit", "visible")})
     if log:
         rows.append(("log", log))
@@ -250,10 +250,10 @@ def _tell(outcome: Outcome, configuration: ClusterConfiguration, events: int, to
     Console().print(table)
 
 
-def _endings(counts: Mapping[str, int], f: str, kind: str) -> dict[str, int]:
+def _reasons(counts: Mapping[str, int], f: str, kind: str) -> dict[str, int]:
     prefix = f"{f} {kind} "
     found = {key.removeprefix(prefix): number for key, number in sorted(counts.items()) if key.startswith(prefix)}
-    return {f"{_ENDINGS[kind]} ({reason.replace('_', ' ')})": number for reason, number in found.items()}
+    return {f"{_UNSUCCESSFUL[kind]} ({reason.replace('_', ' ')})": number for reason, number in found.items()}
 
 
 def _list(numbers: Mapping[str, int]) -> str:

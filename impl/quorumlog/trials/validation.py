@@ -16,7 +16,7 @@ from quorumlog.protocol import ProtocolError, find
 from quorumlog.rules_file import RulesFileError, read_rules
 from quorumlog.simulation.runs import made_by, save_run
 from quorumlog.trials.hunt import RUN_SECONDS
-from quorumlog.trials.judging import (
+from quorumlog.trials.judge import (
     BREAKDOWN,
     Candidate,
     NoJudgeError,

@@ -474,8 +474,8 @@ def reply(s: State, rules: Rules, c: Choice) -> Step:
     """A follower answers its leader with its offsets; how far that counts as durable is a rule."""
     counted = EXECUTOR.call(rules.replicated_flushed, s.dirty(c.n), s.flushed(c.n), c.v)
     guard = z3.And(s.at(c.n, c.t), s.verified(c.n, c.v), _may_send(s, rules, c.n, c.t))
-    said = lambda n, t, i: z3.And(n == c.n, t == c.t, Offset.at_most(i, counted))
-    after = replace(s, replied=lambda n, t, i: z3.Or(s.replied(n, t, i), said(n, t, i)))
+    added = lambda n, t, i: z3.And(n == c.n, t == c.t, Offset.at_most(i, counted))
+    after = replace(s, replied=lambda n, t, i: z3.Or(s.replied(n, t, i), added(n, t, i)))
     return Step("reply", guard, after)
 
 
@@ -517,9 +517,9 @@ def leader_commit(s: State, rules: Rules, c: Choice) -> Step:
 
 def tell_commit(s: State, rules: Rules, c: Choice) -> Step:
     """The leader sends its commit index, or a smaller one, with a request or a heartbeat."""
-    said = lambda t, e, i: z3.And(t == c.t, e == s.known(c.n), Offset.at_most(i, s.commit(c.n)))
+    added = lambda t, e, i: z3.And(t == c.t, e == s.known(c.n), Offset.at_most(i, s.commit(c.n)))
     guard = z3.And(s.leader(c.n), s.at(c.n, c.t), s.commit(c.n) != Offset.least)
-    return Step("tell-commit", guard, replace(s, told=lambda t, e, i: z3.Or(s.told(t, e, i), said(t, e, i))))
+    return Step("tell-commit", guard, replace(s, told=lambda t, e, i: z3.Or(s.told(t, e, i), added(t, e, i))))
 
 
 def follow_commit(s: State, rules: Rules, c: Choice) -> Step:

@@ -120,12 +120,12 @@ def known_to_the_judge(protocol: str, configuration: ClusterConfiguration) -> di
     return {"protocol": protocol, **configuration.known_to_the_judge()}
 
 
-def said_of_breakdown(error: Exception) -> str:
+def breakdown_sentence(error: Exception) -> str:
     """The sentence about a run that broke off."""
     return f"the run breaks off: {type(error).__name__}: {' '.join(str(error).split())}"
 
 
-def said_of_no_convergence(configuration: ClusterConfiguration) -> str:
+def no_convergence_sentence(configuration: ClusterConfiguration) -> str:
     """The sentence about a run whose nodes did not come to agree."""
     return f"the cluster did not converge within {configuration.settle / 1e9:g} s after all faults were healed"
 
@@ -168,7 +168,7 @@ def judge_run(candidate: Candidate, seed: int, setting: str, configuration: Clus
             return Judged((), {})  # a mutant is to be caught by its check
         if candidate.is_reference and not isinstance(error, (LookupError, ValueError)):
             raise
-        rejection = Rejection(seed, setting, BREAKDOWN, said_of_breakdown(error), (), configuration.plan or ())
+        rejection = Rejection(seed, setting, BREAKDOWN, breakdown_sentence(error), (), configuration.plan or ())
         return Judged((rejection,), {})
     rejections = []
     facts = {}
@@ -179,7 +179,7 @@ def judge_run(candidate: Candidate, seed: int, setting: str, configuration: Clus
             events = tuple(shown["events"])
             rejections.append(Rejection(seed, setting, check["id"], shown["sentence"], events, outcome.plan))
     if candidate.mutant is None and not outcome.converged:
-        sentence = said_of_no_convergence(configuration)
+        sentence = no_convergence_sentence(configuration)
         rejections.append(Rejection(seed, setting, CONVERGENCE, sentence, (), outcome.plan))
     return Judged(tuple(rejections), facts)
 
@@ -210,13 +210,13 @@ __all__ = [
     "Judged",
     "NoJudgeError",
     "Rejection",
+    "breakdown_sentence",
     "judge_run",
     "judge_seed",
     "judge_table",
     "known_to_the_judge",
     "load_judge",
-    "said_of_breakdown",
-    "said_of_no_convergence",
+    "no_convergence_sentence",
     "show_again",
     "shrunk",
     "simulate_command",
