@@ -38,20 +38,20 @@ class FaultKind:
 _PROBABILITY = (0.2, 0.0, 1.0)
 
 KINDS: Mapping[str, FaultKind] = {
-    "kill": FaultKind("SIGKILL; the page cache lives; started again at the end"),
-    "power_loss": FaultKind("these nodes lose power together; what is not flushed may be gone"),
+    "kill": FaultKind("SIGKILL; the page cache survives; restarted at the end"),
+    "power_loss": FaultKind("these nodes lose power together; what is not flushed may be lost"),
     "pause": FaultKind("SIGSTOP until the end; timers and messages wait"),
     "clock": FaultKind("the node's clock runs at this rate", {"rate": (2.0, 0.1, 10.0)}),
     "slow_disk": FaultKind("flushes take this many times longer", {"factor": (20.0, 1.0, 1000.0)}),
-    "fsync_error": FaultKind("the next flush fails, the node stops itself; started again at the end"),
-    "disk_full": FaultKind("appends fail, the node stops itself; space again and started at the end"),
+    "fsync_error": FaultKind("the next flush fails and the node stops itself; restarted at the end"),
+    "disk_full": FaultKind("appends fail and the node stops itself; restarted with free space at the end"),
     "partition": FaultKind("these nodes and the others do not hear each other"),
     "mute": FaultKind("nobody hears these nodes, but they hear the others"),
     "deafen": FaultKind("these nodes hear nobody, but the others hear them"),
     "loss": FaultKind("messages of these nodes are lost", {"probability": _PROBABILITY}),
     "duplicate": FaultKind("messages of these nodes arrive twice", {"probability": _PROBABILITY}),
     "reorder": FaultKind("messages of these nodes overtake each other", {"probability": _PROBABILITY}),
-    "delay": FaultKind("messages of these nodes take this long (ms) more", {"ms": (50.0, 0.0, 10_000.0)}),
+    "delay": FaultKind("messages of these nodes take this much longer (ms)", {"ms": (50.0, 0.0, 10_000.0)}),
 }
 """Every fault the simulator knows. Arguments: (default, least, greatest)."""
 
@@ -111,7 +111,7 @@ def _fault_from_json(item: object, position: int) -> Fault:
         return FaultPlanError(f"fault {position} of the plan: {problem}")
 
     if not isinstance(item, dict):
-        raise refuse('is no object like {"at": "1s", "name": "kill", "nodes": ["leader"], "lasting": "300ms"}')
+        raise refuse('is not an object like {"at": "1s", "name": "kill", "nodes": ["leader"], "lasting": "300ms"}')
     rest = dict(item)
     name = rest.pop("name", None)
     if not isinstance(name, str) or name not in KINDS:
@@ -123,7 +123,7 @@ def _fault_from_json(item: object, position: int) -> Fault:
         raise refuse(f"at, lasting: {error}") from None
     nodes = rest.pop("nodes", [])
     if not isinstance(nodes, list) or not all(isinstance(n, int | str) and not isinstance(n, bool) for n in nodes):
-        raise refuse(f"nodes {nodes!r} is no list of node numbers or of words like 'leader'")
+        raise refuse(f"nodes {nodes!r} is not a list of node numbers or of words like 'leader'")
     args: dict[str, float] = {}
     for key, value in rest.items():
         known = KINDS[name].arguments.get(key)

@@ -30,7 +30,7 @@ ENTRY_POINTS = "quorumlog.protocols"
 
 
 class ProtocolError(ValueError):
-    """No protocol can be told from what was given: one line with what there is and what would be right."""
+    """The protocol cannot be determined from what was given: one line with the choices and the remedy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +106,7 @@ def load(name: str) -> Protocol:
         raise ProtocolError(f"protocol {name} cannot be loaded: {error}; install it again, or remove it") from error
     if not isinstance(protocol, Protocol) or protocol.name != name:
         raise ProtocolError(
-            f"protocol {name} cannot be loaded: its entry point is no Protocol of this name; correct it"
+            f"protocol {name} cannot be loaded: its entry point is not a Protocol of this name; correct it"
         )
     return protocol
 
@@ -123,7 +123,7 @@ def find(
     setting: str | None = None,
     configuration: Mapping[str, Any] | None = None,
 ) -> Protocol:
-    """The protocol that a name, a mutant, a setting or a configuration tells, as far as they are given.
+    """The protocol that a name, a mutant, a setting or a configuration identifies, as far as they are given.
 
     With one protocol installed nothing need be given. Raises `ProtocolError` if none or several are meant.
     """
@@ -149,7 +149,7 @@ def one_of(found: tuple[Protocol, ...]) -> Protocol:
     """The only one of these. Raises `ProtocolError` if there are several."""
     if len(found) != 1:
         which = " or ".join(each.name for each in found)
-        raise ProtocolError(f"which protocol is meant, {which}? Say so with --protocol")
+        raise ProtocolError(f"which protocol is meant, {which}? Name it with --protocol")
     return found[0]
 
 

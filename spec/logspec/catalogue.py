@@ -175,7 +175,7 @@ def _misplaced(catalogue: Catalogue, places: Mapping[str, Collection[str]]) -> I
 def _unknown(row: Row, column: str, there: Collection[str]) -> Iterator[str]:
     for entry in row.cells[column].entries:
         if entry not in there:
-            yield f"{row.id}: there is none of the name {entry} among the {column}"
+            yield f"{row.id}: no {entry} is among the {column}"
 
 
 def _models() -> dict[str, Any]:

@@ -167,7 +167,7 @@ def follow(places: list[Place]) -> Iterator[tuple[Place, TraceEvent | None, Mapp
             log.lost_power = log.lost_power or kind in _LOSES
             yield place, None, logs
         elif kind in _UNKNOWN:
-            raise SpecError(f"event {place.seq} is a {kind}; the spec knows no log that does not begin at offset 0")
+            raise SpecError(f"event {place.seq} is a {kind}; the spec knows only logs that begin at offset 0")
         elif kind is Kind.ROLE and event["role"] == "leader":
             yield place, None, logs  # the event `leader` that comes with it is the step
         else:

@@ -402,7 +402,7 @@ def _source_of(function: Callable[..., Value]) -> tuple[ast.FunctionDef | ast.La
     found = [node for node in found if _parameters(cast(Any, node)) == code.co_varnames[: code.co_argcount]]
     if len(found) != 1:
         place = f"{code.co_name} ({code.co_filename}:{code.co_firstlineno})"
-        raise UnsupportedRuleError(f"{place} cannot be told apart in its file; write it as a function of its own")
+        raise UnsupportedRuleError(f"{place} cannot be identified in its file; write it as a separate function")
     return cast(ast.FunctionDef | ast.Lambda, found[0]), function
 
 

@@ -85,7 +85,7 @@ def _tokens(text: str) -> Iterator[str]:
     while position < end:
         match = _TOKEN.match(text, position)
         if match is None:
-            raise ValueError(f"{text[position : position + 20]!r} is no TLA+ value")
+            raise ValueError(f"{text[position : position + 20]!r} is not a TLA+ value")
         yield match[1]
         position = match.end()
 

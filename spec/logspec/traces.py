@@ -233,7 +233,7 @@ def _sentence(trace: Trace, index: int, state: Mapping[str, Any], allowed: Mappi
     elif kind == "term":
         body = f"moves to term {event['term']}, which it has neither heard of nor won pre-votes for"
     elif kind == "leader":
-        body = f"becomes leader; it has the votes of {sorted(allowed['votes'])} besides those it may not count"
+        body = f"becomes leader; the votes it may count are those of {sorted(allowed['votes'])}"
     elif kind == "vote":
         body = _vote_sentence(event, allowed)
     else:
@@ -264,4 +264,4 @@ def _differences(trace: Trace, index: int, state: Mapping[str, Any]) -> str:
     }.get(str(kind), set())
     claimed = {"term": term, "dirty": dirty, "flushed": flushed, "commit": commit, "visible": visible}
     off = [name for name, value in claimed.items() if name not in moved and value != state[name]]
-    return f" (besides, its {', '.join(off)} changed without an event)" if off else ""
+    return f" (also, its {', '.join(off)} changed without an event)" if off else ""

@@ -53,7 +53,7 @@ class _Seconds(click.ParamType):  # type: ignore[type-arg,unused-ignore]
             seconds = float(text) if text.replace(".", "", 1).isdecimal() else parse_duration(text) / 1e9
             if 1 <= seconds <= 3600:
                 return seconds
-        return self.fail(f"{text!r} is no time from 1 s to 1 h; write one like 10 or 10s", param, ctx)
+        return self.fail(f"{text!r} is not a time from 1 s to 1 h; write one like 10 or 10s", param, ctx)
 
 
 class _Faults(click.ParamType):  # type: ignore[type-arg,unused-ignore]
@@ -87,33 +87,33 @@ def _protocol(ctx: click.Context | None) -> RealProtocol:
     required=len(PROTOCOLS) > 1,
     show_default=True,
     is_eager=True,
-    help="What the nodes run.",
+    help="The protocol that the nodes run.",
 )
 @click.option("--nodes", type=click.IntRange(1, 15), default=3, show_default=True, help="How many nodes.")
 @click.option("--duration", type=_Seconds(), default="10", show_default=True, help="Seconds of load and faults.")
-@click.option("--seed", type=click.IntRange(0, 2**63 - 1), help="Decides faults and load; a random one if left out.")
+@click.option("--seed", type=click.IntRange(0, 2**63 - 1), help="Decides faults and load; random if omitted.")
 @click.option("--clients", type=click.IntRange(0, 500), default=6, show_default=True, help="How many clients.")
 @click.option(
     "--faults",
     type=_Faults(),
     default="kill,stop,cut",
     show_default=True,
-    help=f"Some of {', '.join(CHOICES)}, with commas; or none.",
+    help=f"A comma-separated list of {', '.join(CHOICES)}; or none.",
 )
 @click.option("--write-caching", is_flag=True, help="acks=all without a flush.")
 @click.option(
     "--retention",
     metavar="BYTES",
     type=click.IntRange(min=LEAST_RETENTION),
-    help="How much of its log each node keeps; older segments go once committed.  [default: everything]",
+    help="How much of its log each node keeps; older segments are removed once committed.  [default: everything]",
 )
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="The run directory.  [default: out/cluster-SEED]")
-@click.option("--force", is_flag=True, help="Replace a run that is there.")
+@click.option("--force", is_flag=True, help="Replace an existing run.")
 def cluster(seed: int | None, clients: int, output: Path | None, force: bool, **setting: Any) -> None:  # noqa: ANN401
     """Run real nodes on this machine under load and faults, and record what happened.
 
     Each node is a process that replicates over TCP on the loopback and writes to real files. The seed decides which
-    faults happen when, and what the clients ask; the rest is up to the machine, so no two runs are the same.
+    faults happen when, and what the clients ask; the rest depends on the machine, so no two runs are the same.
 
     \b
     logwitness cluster --faults kill
@@ -144,7 +144,7 @@ def cluster(seed: int | None, clients: int, output: Path | None, force: bool, **
 
 
 class _Interruption:
-    """SIGINT, SIGTERM and SIGHUP: the first one cancels the run, and nothing disturbs the clearing up after it."""
+    """SIGINT, SIGTERM and SIGHUP: the first one cancels the run, and later ones do not disturb the clean-up."""
 
     def __init__(self) -> None:
         self._before: dict[int, Any] = {}
@@ -193,7 +193,7 @@ async def _interruptible(
 
 @contextmanager
 def _room(directory: Path, *, force: bool) -> Iterator[tuple[Path, Path]]:
-    """A place to work in and a place to write the run to, both beside ``directory``; the run gets its name at the end.
+    """A directory to work in and one to write the run to, both beside ``directory``; the run gets its name at the end.
 
     Raises `NoRoomError` if there is something else already, `ClusterError` if another process is making the same run.
     """

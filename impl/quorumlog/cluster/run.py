@@ -27,10 +27,10 @@ _POLL = 0.05
 
 
 class Setting(msgspec.Struct, frozen=True, kw_only=True):
-    """What decides a run beside the machine it runs on.
+    """What decides a run, apart from the machine it runs on.
 
     ``duration``: seconds of load. ``retention``: bytes of log that each node keeps, None: all. ``timing``: times of the
-    protocol in milliseconds that are not to be its brisk ones (`RealProtocol`).
+    protocol in milliseconds that replace its defaults for short runs (`RealProtocol`).
     """
 
     seed: int
@@ -51,7 +51,7 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(slots=True)
 class Result:
-    """What a run came to. ``agreed``: all nodes up, one leader, all logs equal, durable, committed, and read."""
+    """The result of a run. ``agreed``: all nodes up, one leader, all logs equal, durable, committed, and read."""
 
     agreed: bool = False
     counts: Counter[tuple[str, int | None, str]] = field(default_factory=Counter)
@@ -64,9 +64,9 @@ async def play(
 ) -> Result:
     """Play a run in the directory ``work`` and write its history to ``output``, under a name and how it was made.
 
-    ``report`` is called with what goes on, for a person. Raises `ClusterError`, OSError, `loghistory.HistoryError` or
-    `UnknownProtocolError`.
-    When the task is cancelled all processes are stopped and nothing is written.
+    ``report`` is called with the current phase, as text for a person. Raises `ClusterError`, OSError,
+    `loghistory.HistoryError` or `UnknownProtocolError`. When the task is cancelled all processes are stopped and
+    nothing is written.
     """
     protocol = real_protocol(setting.protocol)
     setting = msgspec.structs.replace(
@@ -95,7 +95,7 @@ async def play(
     report("merging the histories")
     files = [work / "clients.jsonl", *cluster.histories_of_all()]
     manifest = Manifest(name=name, made_by=_made_by(setting, command))
-    # In a thread, so that an interruption is still heard.
+    # In a thread, so that an interruption still gets through.
     complete = await asyncio.to_thread(merge_runs, files, output, manifest, Format.JSON_LINES)
     result.events = complete.events
     return result

@@ -38,16 +38,16 @@ Pair = tuple[int, int]
 
 
 class ClusterError(Exception):
-    """The cluster cannot do what it was asked: one line saying why."""
+    """The cluster cannot do what was asked: one line saying why."""
 
 
 class Cluster:
-    """See the module. What goes on is recorded in ``recorder`` if there is one, with its clock.
+    """See the module. Events are recorded in ``recorder`` if there is one, with its clock.
 
     ``directory`` gets ``node-N/`` (disk), ``node-N.json``, ``node-N.stderr`` and ``histories/`` (with ``record``).
     ``settings`` are fields of `quorumlog.node.configuration.NodeConfiguration` that all nodes share: protocol, timing,
     retention and the like. ``command`` starts a node when ``--config FILE`` and the supervisor are put behind it.
-    ``ended(node, status)`` is called when a node ends that was not told to.
+    ``ended(node, status)`` is called when a node ends that was not asked to.
     """
 
     def __init__(
@@ -104,7 +104,7 @@ class Cluster:
     # -- one node ------------------------------------------------------------------------------------------------
 
     def running(self, node: int) -> bool:
-        """Whether the node's process is there."""
+        """Whether the node's process is running."""
         return node in self._processes
 
     def process_id(self, node: int) -> int:
@@ -112,7 +112,7 @@ class Cluster:
         return self._processes[node].pid
 
     async def start(self, node: int) -> None:
-        """Start a node's process if it is not there."""
+        """Start a node's process if it is not running."""
         if node in self._processes:
             return
         # A task of its own: a process that is being made when this is cancelled must not be forgotten.
@@ -186,7 +186,7 @@ class Cluster:
             _signal(self._processes[node], signal.SIGCONT)
 
     def cut(self, pairs: Iterable[Pair]) -> None:
-        """Let the source of each directed link send nothing to its target, until `mend` was called as often."""
+        """Let the source of each directed link send nothing to its target until `mend` has been called as often."""
         for pair in pairs:
             self._cuts[pair] = self._cuts.get(pair, 0) + 1
         self._send_all_cuts()
@@ -225,7 +225,7 @@ class Cluster:
             self._processes.pop(node, None)
 
     async def abandon(self) -> None:
-        """Kill what is left, wait until all of it is gone, and let go of the ports."""
+        """Kill what is left, wait until all of it is gone, and release the ports."""
         self._expected.update(self.nodes)
         while self._tasks:
             for process in self._processes.values():

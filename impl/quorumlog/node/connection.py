@@ -20,7 +20,7 @@ QUEUE_BYTES = 16 << 20
 
 
 class Connection(asyncio.Protocol):
-    """Base of the connections of nodes and clients. Subclasses say what a hello and a frame mean.
+    """Base of the connections of nodes and clients. Subclasses define what a hello and a frame mean.
 
     ``refuse`` is what they call, or raise `FrameError` for, when the other side misbehaves.
     """
@@ -36,13 +36,13 @@ class Connection(asyncio.Protocol):
     # -- for subclasses ------------------------------------------------------------------------------------------
 
     def hello_received(self, hello: Hello) -> None:
-        """The other side has said who it is. Raise `FrameError` if it should not be here."""
+        """The other side has said who it is. Raise `FrameError` if it has no business here."""
 
     def frames_received(self, payloads: list[bytes]) -> None:
-        """Whole frames arrived, in order. Raise `FrameError` if one makes no sense."""
+        """Whole frames arrived, in order. Raise `FrameError` if one is invalid."""
 
     def closed(self) -> None:
-        """The connection is gone; ``reason`` tells whether and why it was this side that refused it."""
+        """The connection is gone; ``reason`` is why this side refused it, or None if it did not."""
 
     # -- for everybody -------------------------------------------------------------------------------------------
 
@@ -57,7 +57,7 @@ class Connection(asyncio.Protocol):
         return self._reader.held
 
     def send(self, frame: bytes) -> bool:
-        """Queue a frame; False if it was dropped since the connection is closed or too much is waiting already."""
+        """Queue a frame; False if it was dropped because the connection is closed or too much is waiting already."""
         transport = self._transport
         if transport is None or transport.is_closing() or transport.get_write_buffer_size() > QUEUE_BYTES:
             return False

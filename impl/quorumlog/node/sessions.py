@@ -56,7 +56,7 @@ class Line(Protocol):
 
 
 class Session:
-    """One client's calls. ``incarnation`` is the node's; ``stopping`` tells whether it takes no more appends."""
+    """One client's calls. ``incarnation`` is the node's; ``stopping()`` is whether it accepts no more appends."""
 
     def __init__(self, driver: Driver, line: Line, incarnation: int, stopping: Callable[[], bool]) -> None:
         self._driver = driver
@@ -69,7 +69,7 @@ class Session:
         self._paused = False
 
     def calls(self, calls: list[AnyCall]) -> None:
-        """Begin to carry out calls, in order. Raises `FrameError` for one that makes no sense."""
+        """Begin to carry out calls, in order. Raises `FrameError` for an invalid one."""
         for call in calls:
             if isinstance(call, AppendCall):
                 self._append(call)

@@ -48,10 +48,12 @@ class LogWorkload(Workload, frozen=True, kw_only=True):
     rewind: Probability = 0.05  # how often a reader starts again from offset 0
 
     def __post_init__(self) -> None:
-        """Refuse what gives clients nothing to do."""
+        """Refuse a workload that gives clients nothing to do."""
         operations = self.append + self.read + self.read_committed + self.tail
         if not operations or not self.acks_all + self.acks_leader + self.acks_none:
-            raise ConfigurationError("workload: all operations, or all acks levels, weigh 0; give some of them more")
+            raise ConfigurationError(
+                "workload: all operations, or all acks levels, have weight 0; give one of them more"
+            )
 
 
 class DiskTiming(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -77,7 +79,7 @@ class ClusterConfiguration(msgspec.Struct, frozen=True, kw_only=True, forbid_unk
     messages: bool = False  # record every message sent and received
 
     def __post_init__(self) -> None:
-        """Refuse what no run can be made of."""
+        """Refuse a configuration that no run can have."""
         for name, least, most in (
             ("nodes", 1, 31),
             ("duration", 0, 3600 * SECOND),

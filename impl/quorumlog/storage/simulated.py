@@ -186,7 +186,7 @@ class SimulatedDisk:
     def create(self, path: str) -> None:
         """See `quorumlog.storage.disk.Disk`."""
         if path in self._files:
-            raise StorageError(f"{path}: exists already")
+            raise StorageError(f"{path}: already exists")
         self._files[path] = _File()
 
     def append(self, path: str, data: bytes) -> None:

@@ -49,7 +49,7 @@ def in_order(
             submit(1)
             yield answer
     except BrokenProcessPool:
-        raise HelperError("a helper process could not start or was killed; is there memory enough?") from None
+        raise HelperError("a helper process could not start or was killed; is there enough memory?") from None
     finally:
         # Helpers are killed, not asked: an interrupted command ends at once, and nothing of theirs is worth a wait.
         for helper in set(active_children()) - others:

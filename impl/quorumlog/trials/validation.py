@@ -84,7 +84,7 @@ def simulation(rules: Path | None, seeds: int, say: Say, protocol: str | None = 
 def record(rules: Path | None, seed: int, directory: Path, protocol: str | None = None) -> tuple[str, ...]:
     """Write the run of one seed into ``directory``, for other judges; return the commands that make it.
 
-    Raises RuntimeError, in one sentence, if the rules broke the run off.
+    Raises RuntimeError, in one sentence, if the rules broke off the run.
     """
     candidate = _candidate(rules, protocol)
     setting = candidate.setting(seed)
