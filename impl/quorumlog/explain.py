@@ -14,7 +14,7 @@ _CITATION = re.compile(r"\b[a-z-]+\.md#[a-z0-9-]+")
 
 
 def topics() -> Iterator[dict[str, Any]]:
-    """One topic a rule, by the name of its function, and one a mutant, of every protocol."""
+    """One topic for each rule, by the name of its function, and one for each mutant, of every protocol."""
     for protocol in every():
         yield from _rules(protocol.rules)
         yield from _mutants(protocol)
@@ -39,7 +39,7 @@ def _rules(reference: Any) -> Iterator[dict[str, Any]]:  # noqa: ANN401
 
 
 def _mutants(protocol: Protocol) -> Iterator[dict[str, Any]]:
-    """The page of a protocol has its name."""
+    """One topic for each mutant; the page of rules has the protocol's name."""
     for mutant in protocol.mutants.values():
         yield {
             "kind": "mutant",

@@ -2,10 +2,11 @@
 
 A plan is a tuple of `Fault`; each begins at a time of the run and lasts for a while, so that any subset of a
 plan is a plan: that is what makes shrinking (`shrink`, delta debugging) possible. Plans have a JSON form and are
-generated from a random stream and a `FaultMix`; who carries them out is elsewhere (`quorumlog.simulation.injector`).
+generated from a random stream and a `FaultMix`; `quorumlog.simulation.injector` and `quorumlog.cluster.faults` carry
+them out.
 
-Nodes are named by number or by what they are when the fault begins ("leader", "follower", ...): the protocol
-driver resolves such a word, this module does not know what it means.
+Nodes are named by number or by what they are when the fault begins ("leader", "follower", ...): whoever carries the
+plan out resolves such a word; this module does not know what it means.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import msgspec
 from quorumlog.durations import MILLISECOND, Interval, format_duration, parse_duration
 
 Weight = Annotated[float, msgspec.Meta(ge=0, le=1e6)]
-"""How often something is drawn, relative to the others; 0 is never."""
+"""How often something is drawn, relative to the others; 0 means never."""
 
 Target = int | str
 """A node: its number, or a word that the driver resolves at the time of the fault."""
@@ -158,7 +159,7 @@ _NEVER_ALL = frozenset({"partition", "mute", "deafen"})
 
 
 class FaultMix(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How a plan is drawn: relative weights of faults, their number a virtual second, and how long they last.
+    """How a plan is drawn: relative weights of faults, their number per second of the run, and how long they last.
 
     ``targets`` are the relative weights of words and of "any" (one node by number) as the target of a fault.
     """
@@ -186,7 +187,7 @@ def generate(draw: random.Random, mix: FaultMix, nodes: Sequence[int], start: in
         name = draw.choices(names, [mix.weights[n] for n in names])[0]
         word = draw.choices(targets, [mix.targets[t] for t in targets])[0]
         if word == "all" and name in _NEVER_ALL:
-            word = "leader"  # cutting everybody off from nobody would be no fault
+            word = "leader"  # cutting everybody off from nobody would not be a fault
         target: Target = draw.choice(list(nodes)) if word == "any" else word
         # Short faults are as interesting as long ones: uniform in the logarithm.
         lasting = int(mix.shortest * (mix.longest / mix.shortest) ** draw.random())
@@ -197,8 +198,8 @@ def generate(draw: random.Random, mix: FaultMix, nodes: Sequence[int], start: in
 def shrink(plan: Plan, fails: Callable[[Plan], bool], attempts: int = 200) -> Plan:
     """A smaller plan that still fails: delta debugging (ddmin, Zeller & Hildebrandt 2002).
 
-    ``fails`` says whether a plan still shows the fault; ``plan`` itself is known to. At most ``attempts``
-    calls.
+    ``fails`` says whether a plan still shows the fault; ``plan`` itself does. ``fails`` is called at most ``attempts``
+    times.
     """
     left = attempts
     chunks = 2

@@ -1,6 +1,6 @@
 """The catalogue of invariants (``spec/catalogue.yaml``): read it, resolve its cells, and show it as a table.
 
-The file says of every invariant which rules ask for it, which TLA+ operator, proof and check watch over it, and which
+The file says for every invariant which rules ask for it, which TLA+ operator, proof and check watch over it, and which
 mutants break it. ``problems`` follows every name to the thing it names; ``render`` writes ``docs/catalogue.md``.
 Checks and mutants belong to packages that are not imported here, so their ids are handed in.
 """
@@ -30,7 +30,7 @@ PLACES = ("model", "core", "proof")
 
 @dataclass(frozen=True)
 class Cell:
-    """What a row refers to, or why it refers to nothing."""
+    """What a row refers to in one column, or why it refers to nothing."""
 
     entries: tuple[str, ...]
     why_not: str = ""
@@ -125,7 +125,7 @@ class Known:
 
 
 def problems(catalogue: Catalogue, known: Known) -> Iterator[str]:
-    """Yield a sentence for each name that leads nowhere or is not the row's, and for each thing that no row names."""
+    """Yield a sentence for each name that does not exist or is not its row's, and for each thing that no row names."""
     models = _models()
     operators = {name for model in models.values() for name in _promises(model)}
     places = {"model": _tlc_mutants(models), "core": known.run_mutants, "proof": _twins()}
@@ -159,7 +159,7 @@ def problems(catalogue: Catalogue, known: Known) -> Iterator[str]:
 
 
 def _misplaced(catalogue: Catalogue, places: Mapping[str, Collection[str]]) -> Iterator[str]:
-    """Yield a sentence for each mutant that is missing somewhere and nobody says why, or is not missing there."""
+    """Yield a sentence for each mutant that is missing somewhere without a reason, or is there in spite of one."""
     explained: dict[str, set[str]] = {}
     for lack in catalogue.not_everywhere:
         for mutant in lack.mutants:
@@ -228,7 +228,7 @@ def proof_has(entry: str) -> bool:
 
 
 def render(catalogue: Catalogue) -> str:
-    """Return the catalogue as Markdown: a table a protocol, and beneath it why cells are empty."""
+    """Return the catalogue as Markdown: one table per protocol, and below it why cells are empty."""
     models = _tlc_mutants(_models())
     twins = _twins()
     lines = [

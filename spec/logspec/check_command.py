@@ -1,4 +1,4 @@
-"""``logwitness spec check``: models against what is expected of them."""
+"""``logwitness spec check``: check models against what is expected of them."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ def print_actions(console: Console, actions: Mapping[str, int]) -> None:
 
 
 class Status:
-    """One line on a terminal that says how far TLC is; nothing elsewhere."""
+    """One line on a terminal that shows how far TLC has got; nothing elsewhere."""
 
     def __init__(self, name: str, *, enabled: bool) -> None:
         self._name = name

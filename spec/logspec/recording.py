@@ -1,8 +1,8 @@
-"""A recorded run as the trace that TLC follows: one tuple an event, offsets as positions in the node's log.
+"""A recorded run as the trace that TLC follows: one tuple per event, offsets as positions in the node's log.
 
-The spec counts entries from 1; a history counts offsets, and a batch fills several. What a batch is to the history,
-an entry is to the spec, so an offset becomes the number of the batch that it ends, in the log of the node that
-recorded it. An offset that ends no batch of that log becomes ``MISPLACED``, which the spec never allows.
+The spec counts entries from 1; a history counts offsets, and a batch fills several. A batch of the history is an entry
+of the spec, so an offset becomes the number of the batch that it ends, in the log of the node that recorded it. An
+offset that ends no batch of that log becomes ``MISPLACED``, which the spec never allows.
 """
 
 from __future__ import annotations

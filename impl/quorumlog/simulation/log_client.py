@@ -1,7 +1,7 @@
 """Simulated clients of a replicated log: appends with an acks level, reads from an offset on, the tail.
 
-Appends go to the node the client believes to be the leader, now and then to another; reads go to any node and go on
-where the last one of this client ended.
+Appends go to the node the client believes to be the leader, and sometimes to another; reads go to any node and continue
+where this client's last one ended.
 """
 
 from __future__ import annotations

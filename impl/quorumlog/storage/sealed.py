@@ -42,9 +42,8 @@ def read_sealed(disk: Disk, path: str, magic: bytes, size: int) -> bytes | None:
 
 
 def settle(disk: Disk, path: str) -> None:
-    """Make durable what the file reads as, where a replacement that failed may have left it in the page cache alone.
-
-    Needs no room on the disk. Raises `FlushFailed`.
+    """Make durable what the file now reads as; a failed replacement may have left it in the page cache only. Needs no
+    space on the disk. Raises `FlushFailed`.
     """
     disk.rewrite(path, 0)
     disk.sync(path)

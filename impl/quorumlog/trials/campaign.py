@@ -1,7 +1,7 @@
-"""Runs for whoever spreads them over many machines: entry points of the group ``logwitness.runs``.
+"""Runs for a campaign that spreads them over many machines: entry points of the group ``logwitness.runs``.
 
 `protocol` says which protocol is meant, `mutants` whose runs there are, and `play` makes the history of one seed and
-says how it was made and how to make it again; it judges nothing.
+says how it was made and how to reproduce it; it judges nothing.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ def play(protocol: str, seed: int, mutant: str | None = None) -> dict[str, Any]:
     """One run of the reference, or of a mutant; the same arguments give the same events.
 
     ``table`` is its history (None: it broke off), ``configuration`` what a judge must know of it, ``made_by`` what
-    belongs into a manifest, ``setting`` and ``command`` how to make it again. ``problem`` is None, or what went wrong
-    besides anything in the history, as (kind, sentence). Raises KeyError for an unknown mutant.
+    belongs in a manifest, ``setting`` and ``command`` how to reproduce it. ``problem`` is None, or what went wrong
+    apart from what the history shows, as (kind, sentence). Raises KeyError for an unknown mutant.
     """
     candidate = Candidate(protocol, mutant)
     if mutant is not None and mutant not in candidate.of.mutants:

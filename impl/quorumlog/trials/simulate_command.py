@@ -129,7 +129,7 @@ def simulate(**options: Any) -> None:  # noqa: ANN401
 
 
 def _asked_for(asked: _Asked) -> tuple[Protocol, CoreFactory, ClusterConfiguration]:
-    """The protocol, whose cores it runs, and the configuration before it is changed.
+    """The protocol, the factory of its cores, and the configuration before it is changed.
 
     Raises ProtocolError and RulesFileError.
     """

@@ -1,10 +1,10 @@
 """Raft with flush and crash for any number of nodes, terms and offsets: the state and what happens to it.
 
-Relations instead of arithmetic; messages are not carried one by one: a relation remembers for ever what was said
+Relations instead of arithmetic; messages are not carried one by one: a relation remembers for ever what was sent
 (``request``, ``vote``, ``replied``, ``told``) or could have been sent (``term_log``), so that every loss, delay,
-doubling and reordering of the network is allowed. A step is a function that returns its guard and the state after it;
-what it decides, it decides by the rules of the implementation. Sources: raft.md#elections,
-raft.md#durable, raft.md#truncation-crash-restart.
+duplication and reordering in the network is allowed. A step is a function that returns its guard and the state after
+it; what it decides, it decides by the rules of the implementation. Sources: raft.md#elections, raft.md#durable,
+raft.md#truncation-crash-restart.
 """
 
 # A short formula reads best as a named lambda; z3 has no type hints.
@@ -56,7 +56,7 @@ Relation = Callable[..., Any]
 
 @dataclass(frozen=True)
 class State:
-    """All nodes, their disks, and everything that was ever said."""
+    """All nodes, their disks, and everything that was ever sent."""
 
     # -- terms and votes
     at: Relation  # (node, term): the node's current term, in memory
@@ -480,7 +480,7 @@ def reply(s: State, rules: Rules, c: Choice) -> Step:
 
 
 def count_own(s: State, rules: Rules, c: Choice) -> Step:
-    """The leader counts itself, as far as it has flushed."""
+    """The leader counts itself, up to its flushed offset."""
     own = lambda n, t, i: z3.And(n == c.n, t == c.t, Offset.at_most(i, s.flushed(c.n)))
     after = replace(s, replied=lambda n, t, i: z3.Or(s.replied(n, t, i), own(n, t, i)))
     return Step("count-own", z3.And(s.leader(c.n), s.at(c.n, c.t)), after)

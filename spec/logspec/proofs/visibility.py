@@ -3,8 +3,8 @@
 Two halves. The majority replicated index (MRI) in one term, for any number of nodes: what it covers is held by every
 node of a quorum; the public implementation leaves out ``min(dirty, match)``, which the twin ``visible-unclamped``
 refutes. The visibility upper bound (UB) at one leader, in integers: while an append that required a flush waits,
-nothing behind it shows. Entries written with acks=0/1 that are only dirty may be lost by a power loss after they were
-seen: that is what the acks level permits, so the first half has no power loss. Sources: raft.md#visibility,
+nothing behind it is visible. Entries written with acks=0/1 that are only dirty may be lost by a power loss after they
+were seen: that is what the acks level permits, so the first half has no power loss. Sources: raft.md#visibility,
 documents.md#raft-simplification-acks.
 """
 
@@ -179,7 +179,7 @@ def become_leader(b: Bound, rules: Rules) -> tuple[Formula, Bound]:
 
 
 def follow(b: Bound, rules: Rules) -> tuple[Formula, Bound]:
-    """A follower, whose log is the leader's up to ``verified``, is told what its leader shows.
+    """A follower, whose log is the leader's up to ``verified``, learns what its leader shows.
 
     ``b`` is the leader. The follower has its own log end; what it showed before was shown rightly.
     """
