@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 )
 @click.option("--models", "file", type=click.Path(path_type=Path, exists=True), help="Read the models from this file.")
 @tool_options
-def check_command(
+def check_command(  # one parameter per option of the command line
     names: Sequence[str],
     show_list: bool,
     tier: str,

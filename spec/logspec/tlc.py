@@ -106,7 +106,8 @@ def run_tlc(
 
     ``brief`` runs take seconds: Java compiles them quickly but not well, which halves their processor time.
     ``extra_modules`` are generated ones (name -> text). A run that takes longer than ``seconds`` is stopped and says so
-    in ``timed_out``. ``on_print`` receives what the specification prints instead of ``Outcome.printed``.
+    in ``timed_out``. ``on_print`` receives what the specification prints instead of ``Outcome.printed``. The parameters
+    are many because each is an option of TLC or of Java; all but the first three have defaults.
     """
     root = cache_directory() / "runs"
     root.mkdir(parents=True, exist_ok=True)
