@@ -225,7 +225,7 @@ def test_bad_usage_is_refused(tmp_path: Path) -> None:
         assert expected in done.output, name
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "letter.txt").write_text("dear")
-    for options, expected in (([], "exists already"), (["--force"], "holds no run")):
+    for options, expected in (([], "already exists"), (["--force"], "holds no run")):
         done = CliRunner().invoke(cluster, ["-o", str(tmp_path / "mine"), *options])
         assert done.exit_code == 2
         assert expected in done.output

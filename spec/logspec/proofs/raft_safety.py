@@ -123,7 +123,7 @@ class World:
     names: Mapping[str, str] = field(default_factory=dict, hash=False)
 
     def before(self) -> State:
-        """The state before a step."""
+        """The state before a step, as this world sees it."""
         return self.see(BEFORE)
 
     def named(self, goals: Mapping[str, Formula]) -> dict[str, Formula]:
