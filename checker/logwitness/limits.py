@@ -29,7 +29,7 @@ def search_limits(what: str) -> Callable[[Command], Command]:
         default=60.0,
         show_default=True,
         metavar="SECONDS",
-        help=f"Give up a search {what} after so much processor time: undecided.",
+        help=f"Limit of processor time for a search {what}; beyond it the verdict is undecided.",
     )
     memory_limit = click.option(
         "--memory-limit",
@@ -37,7 +37,7 @@ def search_limits(what: str) -> Callable[[Command], Command]:
         default=2048,
         show_default=True,
         metavar="MIB",
-        help="Give up a search that takes more memory than this: undecided.",
+        help="Memory limit of a search; beyond it the verdict is undecided.",
     )
     return lambda command: timeout(memory_limit(command))
 

@@ -51,7 +51,7 @@ def configured(*names: str) -> Callable[[Command], Command]:
         is_eager=True,
         expose_value=False,
         callback=read,
-        help=f"Take defaults of these options from [{TABLE}] in FILE; default: the nearest {FILE} that has it.",
+        help=f"Take defaults from [{TABLE}] in FILE; default: the nearest {FILE} that has it.",
     )
     isolated = click.option(
         "--isolated",

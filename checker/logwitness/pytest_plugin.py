@@ -171,7 +171,7 @@ class History:
             self.check()
 
     def close(self) -> None:
-        """Finish the run directory."""
+        """Finish the run directory: its manifest is written. What cannot be written fails the test."""
         from loghistory import HistoryError
 
         problem = None
@@ -234,7 +234,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Make the mark known."""
+    """Register the mark ``logwitness``, for ``pytest --markers`` and ``--strict-markers``."""
     told = f"{_MARK}(only=[...], require=[...], configuration={{...}}): how the history of the test is judged."
     config.addinivalue_line("markers", told)
 

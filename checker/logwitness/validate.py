@@ -46,34 +46,34 @@ def _known_stages(ctx: click.Context, parameter: click.Parameter, names: tuple[s
     return names
 
 
-@click.command("validate")
-@click.option("--rules", type=click.Path(path_type=Path), metavar="FILE", help="Your rules; the reference if left out.")
+@click.command("validate", short_help="Find out what a changed rule breaks.")
+@click.option("--rules", type=click.Path(path_type=Path), metavar="FILE", help="Your rules; default: the reference.")
 @click.option(
     "--seeds",
     type=click.IntRange(1, 1_000_000),
     default=DEFAULT_SEEDS,
     show_default=True,
-    help="How many runs to simulate.",
+    help="Runs to simulate.",
 )
-@click.option("--protocol", metavar="NAME", help="Of which protocol; told from the rules if left out.")
-@click.option("--only", multiple=True, metavar="STAGE", callback=_known_stages, help="This stage only (repeatable).")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object, for machines.")
+@click.option("--protocol", metavar="NAME", help="The protocol; default: that of the rules.")
+@click.option("--only", multiple=True, metavar="STAGE", callback=_known_stages, help="Only this stage (repeatable).")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object, for machines.")
 @click.pass_context
 def validate_command(
     ctx: click.Context, rules: Path | None, seeds: int, protocol: str | None, only: tuple[str, ...], as_json: bool
 ) -> None:
-    """Say what a change of a rule breaks: by simulation, by traces against the specification, by proof.
+    """Find out what a changed rule breaks: by simulation, by traces against the specification, by proof.
 
     \b
     logwitness validate                          the reference
     logwitness validate --rules my_rules.py      your change
     logwitness validate --rules my_rules.py --only proofs
 
-    FILE is Python that defines functions with the names of rules (see quorumlog/raft/rules.py); they take the places of
-    the reference's. It is executed as it is: give only a file that you trust. What is violated comes with a seed, an
-    event of a trace or a counterexample, and the command that shows it again.
+    FILE is Python that defines functions named like rules (see quorumlog/raft/rules.py); they replace those of the
+    reference. The file is executed, so give only one that you trust. Each violation comes with a seed, an event of a
+    trace or a counterexample, and with the command that reproduces it.
 
-    Exit status: 0 all hold; 1 violated; 2 the file gives no rules; 3 something could not be decided.
+    Exit status: 0 everything holds; 1 something is violated; 2 the file gives no rules; 3 something is undecided.
     """
     meant = _protocol(protocol, rules)
     began = time.monotonic()

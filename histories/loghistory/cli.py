@@ -38,6 +38,7 @@ class _Commands(click.Group):
     """Ends with status 2 and the error's one line where a history is bad."""
 
     def invoke(self, ctx: click.Context) -> Any:  # noqa: ANN401
+        """Run the subcommand; a `HistoryError` becomes click's error with exit status 2."""
         try:
             return super().invoke(ctx)
         except HistoryError as error:
@@ -99,11 +100,12 @@ def convert(
             run.batches(),
             lambda: msgspec.structs.replace(manifest, notes=run.notes),
             wanted or Format.JSON_LINES,
+            version=run.version,
         ).events
     else:
         if wanted not in {None, named}:
             raise click.UsageError(f"{target} is called a {named} file, not {wanted}; leave --format out")
-        events = write_file(target, run.batches(), named)
+        events = write_file(target, run.batches(), named, version=run.version)
     _say(run)
     click.echo(f"{target}: {events} events")
 

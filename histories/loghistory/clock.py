@@ -36,7 +36,7 @@ class HybridClock:
 
     @property
     def now(self) -> HybridTime:
-        """The last stamp given."""
+        """The last stamp given by `tick` or `merge`; (0, 0) before the first."""
         return self._now
 
     def wall(self) -> int:

@@ -126,7 +126,7 @@ def schema_of(columns: Iterable[str]) -> pa.Schema:
 
 
 def of_kinds(batch: pa.RecordBatch, kinds: frozenset[str]) -> pa.RecordBatch:
-    """The events of these kinds."""
+    """The events of a batch whose kind is one of these words; the batch itself if all are. It must have ``kind``."""
     column = batch.column("kind")
     wanted = np.array([word in kinds for word in column.dictionary.to_pylist()] + [False])
     keep = wanted[column.indices.fill_null(-1).to_numpy(zero_copy_only=False)]

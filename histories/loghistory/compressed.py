@@ -1,7 +1,7 @@
 """Files of bytes, compressed or not, as a stream of what they expand to, with limits for the reader.
 
-A compressed file is told by its first bytes. The reader takes any zstd or gzip stream, also one of several frames or
-members, and never holds more than one block; a stream that expands beyond all proportion is given up.
+A compressed file is recognised by its first bytes. The reader takes any zstd or gzip stream, also one of several frames
+or members, and never holds more than one block; a stream that expands beyond all proportion is given up.
 """
 
 from __future__ import annotations
@@ -125,6 +125,6 @@ class Reader:
         return bytes(last)
 
     def close(self) -> None:
-        """Close the file."""
+        """Close the file and what unpacks it."""
         self._stream.close()
         self._raw.close()

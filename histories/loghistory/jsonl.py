@@ -1,12 +1,12 @@
 """JSON Lines: one event a line, written and read a block at a time.
 
-The first line is the header ``{"kind":"history","version":1}``. Each further line is one JSON object with the
+The first line is the header ``{"kind":"history","version":2}``. Each further line is one JSON object with the
 event's non-null columns, in the order of the schema and without white space, so that the same events are the same
 bytes. A reader takes any order and white space, but no repeated key and nothing that the schema does not know.
 
 A block of lines is decoded at once. Repeated keys are found by counting quotation marks: an object of flat values with
 k keys and s strings has 2(k + s) of them if none is escaped, so a line with more than its decoded event explains is
-looked at closely, and only such a line. The same count tells whether a block has columns that the one before had not.
+looked at closely, and only such a line. The same count shows whether a block has columns that the one before lacked.
 """
 
 from __future__ import annotations
@@ -30,9 +30,15 @@ from .lines import Block, Lines
 from .quarantine import Quarantine
 from .schema import COLUMNS, SCHEMA, VERSION
 from .validity import Reason, flaws
-from .versions import Upgrade, upgrade_of
+from .versions import UPGRADES, known
 
-HEADER = msgspec.json.encode({"kind": "history", "version": VERSION}) + b"\n"
+
+def header(version: int) -> bytes:
+    """The first line of a file whose events were recorded in a version."""
+    return msgspec.json.encode({"kind": "history", "version": version}) + b"\n"
+
+
+HEADER = header(VERSION)
 
 
 def _event_type() -> type[msgspec.Struct]:
@@ -58,7 +64,7 @@ _NEW_LINE, _QUOTE, _BACKSLASH = b'\n"\\'
 
 
 def encode(rows: Iterable[Row]) -> bytes:
-    """The lines of some rows."""
+    """The lines of some rows, each with its line end: one JSON object a row, columns that are null left out."""
     return _encoder.encode_lines(starmap(Event, rows))
 
 
@@ -80,13 +86,13 @@ def read(
     """
     lines = Lines(read_bytes, _is_whole, file, quarantine)
     last_seq: int | None = None
-    upgrade: Upgrade | None = None
+    version: int | None = None
     used = set(_NAMES)
     for block in lines:
         events = block
-        if upgrade is None:
-            events, upgrade = _after_header(block, file, quarantine)
-        batch = _batch(events, upgrade, file, quarantine, last_seq, used)
+        if version is None:
+            events, version = _after_header(block, file, quarantine)
+        batch = _batch(events, version, file, quarantine, last_seq, used)
         quarantine.take(batch.num_rows)
         if batch.num_rows:
             last_seq = batch.column(0)[-1].as_py()
@@ -95,11 +101,11 @@ def read(
         ending.torn = True
         if not (torn_end_allowed and lines.broken.reason is Reason.CUT_OFF):
             quarantine.refuse(lines.broken.reason, lines.broken.error, lines.tail)
-    elif lines.tail or upgrade is None:
+    elif lines.tail or version is None:
         ending.torn = True
         if torn_end_allowed:
             return
-        if upgrade is None:
+        if version is None:
             _after_header(Block(1, lines.tail), file, quarantine)
         else:
             error = HistoryError(file, lines.number, None, "the last line is cut off", _SKIP_REST)
@@ -122,22 +128,30 @@ class _Header(msgspec.Struct):
     version: int
 
 
-def _after_header(block: Block, file: str, quarantine: Quarantine) -> tuple[Block, Upgrade]:
-    """The lines after the header and how to read their version."""
+def version_of(start: bytes) -> int:
+    """The version that the first bytes of a file state; `VERSION` if they state none, for reading will say so."""
+    try:
+        return msgspec.json.decode(start.partition(b"\n")[0], type=_Header).version
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return VERSION
+
+
+def _after_header(block: Block, file: str, quarantine: Quarantine) -> tuple[Block, int]:
+    """The lines after the header and their version."""
     end = block.data.find(b"\n") + 1 or len(block.data)
     line = block.data[:end]
     rest = Block(block.number + 1, block.data[end:])
     try:
-        header = msgspec.json.decode(line, type=_Header)
+        found = msgspec.json.decode(line, type=_Header)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        header = None
-    if header is not None and header.kind == "history":
-        return rest, upgrade_of(header.version, file, block.number)
+        found = None
+    if found is not None and found.kind == "history":
+        return rest, known(found.version, file, block.number)
     problem = "the first line is no history header" if line else "the file is empty"
     remedy = f"write {HEADER.decode().strip()} first"
     quarantine.refuse(Reason.NO_HEADER, HistoryError(file, block.number, None, problem, remedy), line)
     # A file may merely have lost its header: then its first line is an event, else it is refused with the header.
-    return block if _is_event(line) else rest, upgrade_of(VERSION, file)
+    return block if _is_event(line) else rest, VERSION
 
 
 def _is_event(line: bytes) -> bool:
@@ -149,7 +163,7 @@ def _is_event(line: bytes) -> bool:
 
 
 def _batch(
-    block: Block, upgrade: Upgrade, file: str, quarantine: Quarantine, last_seq: int | None, used: set[str]
+    block: Block, version: int, file: str, quarantine: Quarantine, last_seq: int | None, used: set[str]
 ) -> pa.RecordBatch:
     """The good events of a block. ``used`` are the columns that are looked for first, those of the block before."""
     if not block.data:
@@ -170,8 +184,8 @@ def _batch(
         used.update(c.name for c, array in zip(COLUMNS, batch.columns, strict=True) if array.null_count < len(array))
     if batch is None or _repeat_keys(block.data, line_ends, suspects):
         batch, numbers = _one_by_one(block, file, quarantine)
-    batch = upgrade(batch)
-    wrong = flaws(batch, last_seq)
+    batch = UPGRADES[version](batch)
+    wrong = flaws(batch, last_seq, version)
     if not wrong:
         return batch
     keep = np.ones(batch.num_rows, bool)

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from .errors import HistoryError, quote
 from .schema import VERSION, Kind
-from .versions import upgrade_of
+from .versions import known
 from .writers import Digested
 
 FILE = "manifest.json"
@@ -69,11 +69,11 @@ class Tally:
             self.add(batch)
             yield batch
 
-    def complete(self, manifest: Manifest, events: Path, digested: Digested) -> Manifest:
-        """The manifest with what is known once the events file is written."""
+    def complete(self, manifest: Manifest, events: Path, digested: Digested, version: int = VERSION) -> Manifest:
+        """The manifest with what is known once the events file is written, in a schema version."""
         return msgspec.structs.replace(
             manifest,
-            version=VERSION,
+            version=version,
             file=events.name,
             bytes=digested.size,
             digests={events.name: digested.digest},
@@ -105,7 +105,7 @@ def read(path: Path) -> Manifest:
         document = msgspec.json.decode(data)
         version = document.get("version") if isinstance(document, dict) else None
         if type(version) is int:
-            upgrade_of(version, str(path))
+            known(version, str(path))
         manifest = msgspec.convert(document, Manifest)
     except msgspec.ValidationError as error:
         text, _, place = str(error).partition(" - at `$.")

@@ -59,7 +59,7 @@ class MergeNotes:
     """Remarks on the files."""
 
     def sentences(self) -> list[str]:
-        """The remarks, one sentence each."""
+        """The remarks for people, one sentence each: those on the files first; none where there is nothing to say."""
         found = list(self.sources)
         if self.backwards:
             found.append(f"Events stamped earlier than an event before them in their file: {self.backwards}.")
@@ -303,9 +303,11 @@ def merge_runs(
     sources = [open_run(path, lenient=lenient) for path in paths]
 
     def described() -> Manifest:
+        """The manifest with the remarks of the merge, which are complete when all events are written."""
         return msgspec.structs.replace(complete, notes=[*complete.notes, *notes.sentences()])
 
-    return write_run(directory, merged(sources, notes), described, format)
+    version = min(source.version for source in sources)
+    return write_run(directory, merged(sources, notes), described, format, version=version)
 
 
 def _recorded(path: Path) -> Path:

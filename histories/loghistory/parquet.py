@@ -27,9 +27,9 @@ from .compressed import FREE, MAX_RATIO
 from .errors import HistoryError, quote
 from .lines import MAX_LINE
 from .quarantine import Quarantine
-from .schema import COLUMNS, SCHEMA, VERSION
+from .schema import COLUMNS, VERSION, VERSION_KEY, schema_in
 from .validity import Reason, flaws
-from .versions import Upgrade, upgrade_of
+from .versions import UPGRADES, known
 
 MAGIC = b"PAR1"
 GROUP_ROWS = 1 << 17
@@ -40,13 +40,15 @@ MAX_GROUP_BYTES = 2 << 30
 BATCH_TEXT = 16 << 20
 """Bytes of ``text`` in a batch: a dictionary can hold one long text for a million events."""
 
-_VERSION_KEY = b"loghistory.version"
 _TYPES = {c.name: c.type for c in COLUMNS}
 _DAMAGE = (pa.ArrowException, OSError, ValueError, KeyError, IndexError, MemoryError, OverflowError)
 
 
-def write(batches: Iterable[pa.RecordBatch], file: Any) -> None:  # noqa: ANN401
-    """Write a whole Parquet file to a binary file, or to what pyarrow takes for one."""
+def write(batches: Iterable[pa.RecordBatch], file: Any, version: int = VERSION) -> None:  # noqa: ANN401
+    """Write a whole Parquet file to a binary file, or to what pyarrow takes for one.
+
+    ``version`` is the one in which the events were recorded.
+    """
     options: dict[str, Any] = {
         "compression": "zstd",
         "compression_level": 3,
@@ -54,7 +56,7 @@ def write(batches: Iterable[pa.RecordBatch], file: Any) -> None:  # noqa: ANN401
         "write_page_checksum": True,
         "version": "2.6",
     }
-    with pq.ParquetWriter(file, SCHEMA, **options) as writer:
+    with pq.ParquetWriter(file, schema_in(version), **options) as writer:
         for batch in rechunk(batches, GROUP_ROWS):
             writer.write_batch(batch, row_group_size=GROUP_ROWS)
 
@@ -72,7 +74,7 @@ def read(
     be refused goes to ``quarantine``, a row group that cannot be read as a whole.
     """
     wanted = columns_in_order(columns)
-    with _opened(path) as (file, upgrade):
+    with _opened(path) as (file, version):
         first = 1
         last_seq: int | None = None
         unpacked = _Unpacked(path.stat().st_size)
@@ -81,7 +83,7 @@ def read(
             done = 0
             try:
                 for batch in _group(file, group, wanted, kinds, batch_rows, unpacked):
-                    good, last_seq = _good(upgrade(batch), first + done, path, quarantine, last_seq)
+                    good, last_seq = _good(batch, version, first + done, path, quarantine, last_seq)
                     done += batch.num_rows
                     chosen = good if kinds is None else of_kinds(good, kinds)
                     if chosen.num_rows:
@@ -143,9 +145,23 @@ def _first_line(error: Exception) -> str:
     return (str(error).splitlines() or [type(error).__name__])[0]
 
 
+def version_of(path: Path) -> int:
+    """The version that a file states; `VERSION` if it cannot be read, for reading will say so."""
+    try:
+        return _stated(pq.read_schema(path))
+    except _DAMAGE:
+        return VERSION
+
+
+def _stated(schema: pa.Schema) -> int:
+    """A file that states no version may come from anywhere; the first version asks the least of it."""
+    stated = (schema.metadata or {}).get(VERSION_KEY.encode(), b"1")
+    return int(stated) if stated.isdigit() else -1
+
+
 @contextmanager
-def _opened(path: Path) -> Iterator[tuple[pq.ParquetFile, Upgrade]]:
-    """The file, its index read and found to be of a history that this library can read, and how to read it."""
+def _opened(path: Path) -> Iterator[tuple[pq.ParquetFile, int]]:
+    """The file, its index read and found to be of a history that this library can read, and its version."""
     try:
         metadata = pq.read_metadata(path)
         words = [name for name in (*WORDS, "text") if name in metadata.schema.names]
@@ -159,12 +175,11 @@ def _opened(path: Path) -> Iterator[tuple[pq.ParquetFile, Upgrade]]:
         problem = f"not a whole Parquet file, {quote(_first_line(error))[1:-1]}"
         raise HistoryError(path, None, None, problem, "copy or record it again") from None
     with file:
-        version = (schema.metadata or {}).get(_VERSION_KEY, str(VERSION).encode())
-        upgrade = upgrade_of(int(version) if version.isdigit() else -1, str(path))
+        version = known(_stated(schema), str(path))
         for name in schema.names:
             if name not in _TYPES:
-                known = ", ".join(_TYPES)
-                raise HistoryError(path, None, name, "unknown column", f"the columns are {known}")
+                columns = ", ".join(_TYPES)
+                raise HistoryError(path, None, name, "unknown column", f"the columns are {columns}")
             if not fits(schema.field(name).type, _TYPES[name]):
                 problem = f"the column holds {quote(str(schema.field(name).type))[1:-1]}"
                 raise HistoryError(path, None, name, problem, f"it must hold {expected(_TYPES[name])}")
@@ -174,7 +189,7 @@ def _opened(path: Path) -> Iterator[tuple[pq.ParquetFile, Upgrade]]:
         if rows > MAX_ROWS_PER_BYTE * path.stat().st_size or largest > MAX_GROUP_BYTES:
             problem = f"the file claims {rows} events in {path.stat().st_size} bytes"
             raise HistoryError(path, None, None, problem, "no history is that dense; record it again")
-        yield file, upgrade
+        yield file, version
 
 
 def _group(
@@ -202,7 +217,7 @@ def _group(
 
 
 def _validate(column: pa.Array) -> None:
-    """Raise `pa.ArrowInvalid` if a column is not what it says. The usual column of words is told at a glance."""
+    """Raise `pa.ArrowInvalid` if a column is not what it says. Of a column of words the codes are enough."""
     if pa.types.is_dictionary(column.type) and len(column):
         indices = slots(column.indices)
         if indices.min() >= 0 and indices.max() < len(column.dictionary):
@@ -211,10 +226,11 @@ def _validate(column: pa.Array) -> None:
 
 
 def _good(
-    batch: pa.RecordBatch, first: int, path: Path, quarantine: Quarantine, last_seq: int | None
+    batch: pa.RecordBatch, version: int, first: int, path: Path, quarantine: Quarantine, last_seq: int | None
 ) -> tuple[pa.RecordBatch, int | None]:
     """The good events of a batch and the ``seq`` of the last one (if it was read)."""
-    wrong = flaws(batch, last_seq)
+    batch = UPGRADES[version](batch)
+    wrong = flaws(batch, last_seq, version)
     if wrong:
         keep = np.ones(batch.num_rows, bool)
         for flaw in wrong:

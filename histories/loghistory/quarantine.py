@@ -3,7 +3,7 @@
 `Strict` raises. `Lenient` counts by reason and keeps the refused lines in a quarantine file, which appears by rename
 when the reading ends: one JSON object a line with ``line``, ``reason``, ``field``, ``problem`` and ``raw`` (the line
 as text, cut to `MAX_RAW` bytes; bytes that are no UTF-8 appear as backslash escapes). The file grows to
-`MAX_QUARANTINE` bytes at most, what is refused after that is counted only.
+`MAX_QUARANTINE` bytes at most; what is refused after that is only counted.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Quarantine(Protocol):
         """Take note of so many good events."""
 
     def close(self) -> None:
-        """The reading ended."""
+        """The reading came to its end: what was set aside may be put in its place."""
 
     def abandon(self) -> None:
         """The reading was given up before its end."""
@@ -45,17 +45,17 @@ class Strict:
     """The first refusal ends the reading."""
 
     def refuse(self, reason: Reason, error: HistoryError, raw: bytes) -> None:
-        """Raise the error."""
+        """Raise the error: the reading ends here."""
         raise error
 
     def take(self, events: int) -> None:
-        """Nothing to do."""
+        """Good events are not counted: no refusal is weighed against them."""
 
     def close(self) -> None:
-        """Nothing to do."""
+        """Nothing was set aside, so there is nothing to put in place."""
 
     def abandon(self) -> None:
-        """Nothing to do."""
+        """Nothing was set aside, so there is nothing to remove."""
 
 
 class Lenient:
@@ -70,7 +70,7 @@ class Lenient:
         self._good = 0
 
     def take(self, events: int) -> None:
-        """Count good events."""
+        """Count so many good events, against which the bad ones are weighed."""
         self._good += events
 
     def refuse(self, reason: Reason, error: HistoryError, raw: bytes) -> None:

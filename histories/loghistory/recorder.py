@@ -33,7 +33,7 @@ _KINDS = frozenset(str(kind) for kind in Kind)
 
 
 class Sink(Protocol):
-    """Where recorded events go."""
+    """Where recorded events go: memory, a file, a run directory."""
 
     name: str
     """What error messages call it."""
@@ -45,7 +45,7 @@ class Sink(Protocol):
         """Make what was written outlive this process."""
 
     def close(self) -> None:
-        """No event follows."""
+        """Finish: no event follows. Raises OSError if what is left cannot be written."""
 
 
 class Recorder:
@@ -60,6 +60,7 @@ class Recorder:
         self._next = 0
         self._last: int | None = None
 
+    # written by tests/histories/derived.py
     def event(
         self,
         kind: str,
@@ -93,14 +94,16 @@ class Recorder:
     ) -> int:
         """Record one event and return its ``seq``: 0, 1, 2, ... in the order of the calls.
 
-        ``time`` is in nanoseconds; the columns are those of `loghistory.schema.COLUMNS`. An unknown kind is a
-        `ValueError`, an unknown column a `TypeError`.
+        ``kind`` is a word of `loghistory.Kind`, ``time`` in nanoseconds; the others are the columns of
+        `loghistory.COLUMNS`. README.md says what each kind carries. An unknown kind is a `ValueError`, an
+        unknown column a `TypeError`.
+
+        One parameter for each column: an event that passed through a dictionary took three times as long.
         """
         if kind not in _KINDS:
             raise ValueError(f"unknown kind {kind!r}; the kinds are {', '.join(Kind)}")
         seq = self._next
         self._next = seq + 1
-        # In the order of the schema; a test holds the two together.
         self._add(
             (
                 seq,
@@ -136,6 +139,8 @@ class Recorder:
         if len(self._rows) >= BUFFER_EVENTS:
             self._hand_over()
         return seq
+
+    # end
 
     def flush(self) -> None:
         """Hand all events so far to the operating system: they outlive a SIGKILL of this process."""
@@ -188,14 +193,14 @@ class MemorySink:
         return pa.Table.from_batches(self.batches, SCHEMA).unify_dictionaries()
 
     def write(self, rows: Sequence[Row], batch: pa.RecordBatch) -> None:
-        """Keep the batch."""
+        """Keep the batch; the rows are let go."""
         self.batches.append(batch)
 
     def flush(self) -> None:
-        """Nothing to do."""
+        """Memory does not outlive the process; nothing is done."""
 
     def close(self) -> None:
-        """Nothing to do."""
+        """All events are in ``batches`` already; nothing is done."""
 
 
 UNFINISHED = ".part"
@@ -230,7 +235,7 @@ class FileSink:
         return self._writer.regular
 
     def write(self, rows: Sequence[Row], batch: pa.RecordBatch) -> None:
-        """Write the events."""
+        """Write the events to the file; those of an unfinished zstd frame are held back. Raises OSError."""
         self._writer.write(rows)
 
     def flush(self) -> None:

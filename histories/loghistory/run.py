@@ -23,6 +23,7 @@ from .errors import HistoryError
 from .manifest import Manifest, Tally, as_manifest
 from .manifest import write as write_manifest
 from .recorder import FileSink
+from .schema import version_in
 from .source import checked, open_run
 from .writers import Digested, Format, write_all
 
@@ -52,7 +53,7 @@ class RunSink:
         self._tally = Tally()
 
     def write(self, rows: Sequence[Row], batch: pa.RecordBatch) -> None:
-        """Write the events."""
+        """Write the events to the file and count them for the manifest. Raises OSError."""
         self._tally.add(batch)
         self._stream.write(rows, batch)
 
@@ -92,15 +93,19 @@ def write_run(
     events: pa.Table | Iterable[pa.RecordBatch],
     manifest: Manifest | Mapping[str, Any] | Callable[[], Manifest],
     format: Format | str = Format.JSON_LINES,  # noqa: A002
+    *,
+    version: int | None = None,
 ) -> Manifest:
     """Write a run directory; it appears by rename, whole or not at all. Returns the completed manifest.
 
     ``events`` are checked like everything that is read. ``manifest`` may be a function that is called when all
-    events are written, for what is known only then. A directory that exists and is not empty is refused.
+    events are written, for what is known only then. ``version`` is the schema version in which the events were
+    recorded (`RunSource.version`; None: as a table states it, else the present one), and the file states it. A
+    directory that exists and is not empty is refused.
     """
     target, format_ = Path(directory), Format(format)
     _refuse_existing(target)
-    batches = events.to_batches() if isinstance(events, pa.Table) else events
+    version = version or version_in(events)
     unfinished = target.with_name(f"{target.name}.{os.getpid()}.tmp")
     with _writing(target):
         unfinished.mkdir(parents=True)
@@ -109,9 +114,9 @@ def write_run(
         tally = Tally()
         with _writing(target), path.open("wb") as file:
             digested = Digested(file)
-            write_all(tally.through(checked(batches, str(target))), format_, digested)
+            write_all(tally.through(checked(events, str(target), version)), format_, digested, version)
         given = manifest() if callable(manifest) else as_manifest(manifest)
-        complete = tally.complete(given, path, digested)
+        complete = tally.complete(given, path, digested, version)
         write_manifest(unfinished, complete)
         if target.is_dir():
             target.rmdir()
@@ -126,21 +131,23 @@ def write_file(
     path: str | os.PathLike[str],
     events: pa.Table | Iterable[pa.RecordBatch],
     format: Format | str | None = None,  # noqa: A002
+    *,
+    version: int | None = None,
 ) -> int:
     """Write a single file of events, which appears by rename; returns their number.
 
-    ``format`` None: as the name says (`Format.of_name`). A file that exists is refused.
+    ``format`` None: as the name says (`Format.of_name`); ``version`` as for `write_run`. A file that exists is refused.
     """
     target = Path(path)
     format_ = Format(format) if format else Format.of_name(target)
     if target.exists():
         raise HistoryError(target, None, None, "already exists", "name another file")
-    batches = events.to_batches() if isinstance(events, pa.Table) else events
+    version = version or version_in(events)
     unfinished = target.with_name(f"{target.name}.{os.getpid()}.tmp")
     tally = Tally()
     try:
         with _writing(target), unfinished.open("wb") as file:
-            write_all(tally.through(checked(batches, str(target))), format_, Digested(file))
+            write_all(tally.through(checked(events, str(target), version)), format_, Digested(file), version)
         unfinished.rename(target)
     except BaseException:
         unfinished.unlink(missing_ok=True)

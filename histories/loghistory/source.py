@@ -6,6 +6,7 @@ import hashlib
 import os
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
+from functools import cached_property
 from pathlib import Path
 
 import pyarrow as pa
@@ -18,7 +19,7 @@ from .lines import BrokenStream
 from .manifest import Manifest
 from .quarantine import Lenient, Quarantine, Strict
 from .recorder import UNFINISHED
-from .schema import Kind
+from .schema import VERSION, Kind, schema_in, version_in
 from .validity import flaws
 from .writers import Format
 
@@ -54,6 +55,19 @@ class RunSource:
         self._torn = False
         self._lenient = lenient
         self._quarantine = quarantine
+
+    @cached_property
+    def version(self) -> int:
+        """The schema version in which the events were recorded; the present one for histories of other tools."""
+        if self.manifest is not None:
+            return self.manifest.version
+        if self.format is Format.PARQUET:
+            return parquet.version_of(self.events)
+        if isinstance(self.format, ForeignFormat):
+            return VERSION
+        start = _first_bytes(self.events)
+        codec = "zstd" if self.format is Format.ZSTD else compressed.codec_of(start)
+        return jsonl.version_of(start if codec is None else _first_unpacked(self.events, codec))
 
     @property
     def notes(self) -> list[str]:
@@ -122,9 +136,10 @@ class RunSource:
         return stream.read, stream.close
 
     def table(self, columns: Iterable[str] | None = None, kinds: Collection[str] | None = None) -> pa.Table:
-        """All events at once; for runs that fit into memory."""
+        """All events at once, for runs that fit into memory; the metadata of its schema has their version."""
         wanted = columns_in_order(columns)
-        return pa.Table.from_batches(self.batches(wanted, kinds), schema_of(wanted)).unify_dictionaries()
+        table = pa.Table.from_batches(self.batches(wanted, kinds), schema_of(wanted)).unify_dictionaries()
+        return table.replace_schema_metadata(schema_in(self.version).metadata)
 
 
 def open_run(
@@ -208,16 +223,16 @@ def format_of(path: Path) -> Format | ForeignFormat:
     What nothing is known of counts as JSON Lines: reading it says what is wrong. Raises `HistoryError` if the file
     cannot be read, or has to be unpacked first.
     """
-    return _told(path)[0]
+    return _recognised(path)[0]
 
 
 def is_history(path: Path) -> bool:
     """Whether a file begins like a history, of whatever format. Raises `HistoryError` as `format_of` does."""
-    return _told(path)[1]
+    return _recognised(path)[1]
 
 
-def _told(path: Path) -> tuple[Format | ForeignFormat, bool]:
-    """The format of a file, and whether its first bytes tell it."""
+def _recognised(path: Path) -> tuple[Format | ForeignFormat, bool]:
+    """The format of a file, and whether its first bytes show it to be a history."""
     start = _first_bytes(path)
     if start.startswith(parquet.MAGIC):
         return Format.PARQUET, True
@@ -255,8 +270,15 @@ def _first_unpacked(path: Path, codec: str) -> bytes:
     return start
 
 
-def checked(batches: Iterable[pa.RecordBatch], name: str) -> Iterator[pa.RecordBatch]:
-    """The batches in the schema, each found valid; a `HistoryError` that calls their source ``name`` otherwise."""
+def checked(
+    events: pa.Table | Iterable[pa.RecordBatch], name: str, version: int | None = None
+) -> Iterator[pa.RecordBatch]:
+    """The events as batches of the schema, each found valid as recorded in ``version`` (None: as a table states it).
+
+    Otherwise a `HistoryError` that calls their source ``name``.
+    """
+    version = version or version_in(events)
+    batches = events.to_batches() if isinstance(events, pa.Table) else events
     last_seq: int | None = None
     first = 1
     for batch in batches:
@@ -264,7 +286,7 @@ def checked(batches: Iterable[pa.RecordBatch], name: str) -> Iterator[pa.RecordB
             whole = conform(batch)
         except (pa.ArrowException, ValueError) as error:
             raise HistoryError(name, None, None, quote(str(error))[1:-1], "give columns of the schema") from None
-        for flaw in flaws(whole, last_seq):
+        for flaw in flaws(whole, last_seq, version):
             raise HistoryError(name, first + flaw.row, flaw.field, flaw.problem, flaw.remedy, place="event")
         if whole.num_rows:
             last_seq = whole.column("seq")[-1].as_py()

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,17 @@ import pyarrow.compute as pc
 
 from .arrays import Mask, coded, slots, valid
 from .errors import quote
-from .schema import MAX_BATCH_OFFSETS, REQUIRED, SCHEMA, UNTOLD, Acks, Kind, Operation
+from .schema import (
+    ALWAYS,
+    ENTRY_KINDS,
+    MAX_BATCH_OFFSETS,
+    UNKNOWN_OFFSET,
+    VERSION,
+    Acks,
+    Kind,
+    Operation,
+    required_in,
+)
 
 
 class Reason(StrEnum):
@@ -55,16 +66,17 @@ class Flaw:
 KINDS = tuple(Kind)
 _CODE = {str(kind): code for code, kind in enumerate(KINDS)}
 _OK = _CODE[str(Kind.OK)]
-_BATCHES = np.array([k in {Kind.OBSERVE, Kind.OK, Kind.APPEND, Kind.ACKED} for k in KINDS] + [False])
-_ALWAYS = tuple(field.name for field in SCHEMA if not field.nullable and field.name != "kind")
+_BATCHES = np.array([*(kind in ENTRY_KINDS for kind in KINDS), False])
 
 
-_NEEDING: dict[str, frozenset[int]] = {}
-"""Per column that not every event must carry: the kinds that must, by code."""
-for _kind, _names in REQUIRED.items():
-    for _name in _names:
-        if _name not in _ALWAYS:
-            _NEEDING[_name] = _NEEDING.get(_name, frozenset()) | {_CODE[_kind]}
+@cache
+def _needing(version: int) -> dict[str, frozenset[int]]:
+    """Per column that not every event must carry: the kinds that must in a version, by code."""
+    found: dict[str, set[int]] = {}
+    for kind, names in required_in(version).items():
+        for name in names:
+            found.setdefault(name, set()).add(_CODE[kind])
+    return {name: frozenset(kinds) for name, kinds in found.items()}
 
 
 def kind_codes(kinds: pa.DictionaryArray) -> npt.NDArray[np.int8]:
@@ -80,13 +92,14 @@ class _Rule:
     flaw: Callable[[int], Flaw]
 
 
-def flaws(batch: pa.RecordBatch, last_seq: int | None) -> list[Flaw]:
+def flaws(batch: pa.RecordBatch, last_seq: int | None, version: int = VERSION) -> list[Flaw]:
     """What is wrong with the events of a batch, at most one flaw an event, in order of rows.
 
-    ``last_seq`` is the ``seq`` of the event before the batch (None: there is none).
+    ``last_seq`` is the ``seq`` of the event before the batch (None: there is none); ``version`` the schema version in
+    which the events were recorded: it says what they had to carry.
     """
     found: dict[int, Flaw] = {}
-    for rule in _rules(batch):
+    for rule in _rules(batch, version):
         _add(rule, found)
     if "seq" in batch.schema.names and batch.num_rows:
         # An event that is refused for another reason does not count in the order of the rest.
@@ -101,19 +114,19 @@ def _add(rule: _Rule, found: dict[int, Flaw]) -> None:
             found[row] = rule.flaw(row)
 
 
-def _rules(batch: pa.RecordBatch) -> Iterator[_Rule]:
+def _rules(batch: pa.RecordBatch, version: int) -> Iterator[_Rule]:
     names = set(batch.schema.names)
     codes = kind_codes(batch.column("kind")) if "kind" in names else None
     if codes is not None:
         unknown = codes < 0
         if unknown.any():
             yield _Rule(unknown, lambda row: _unknown_kind(row, batch.column("kind")[row].as_py()))
-    for name in _ALWAYS:
-        if name in names and batch.column(name).null_count:
+    for name in ALWAYS:
+        if name != "kind" and name in names and batch.column(name).null_count:
             yield _Rule(~valid(batch.column(name)), _missing(name, batch))
     if codes is not None:
-        needing = _Needing(batch.column("kind"), codes)
-        for name in _NEEDING:
+        needing = _Needing(batch.column("kind"), codes, _needing(version))
+        for name in needing.columns:
             if name in names and batch.column(name).null_count:
                 missing = pc.and_(batch.column(name).is_null(), needing.events(name))
                 if pc.any(missing).as_py():
@@ -124,14 +137,17 @@ def _rules(batch: pa.RecordBatch) -> Iterator[_Rule]:
 class _Needing:
     """Which events of a batch must carry a column; several columns are needed by the same kinds."""
 
-    def __init__(self, kinds: pa.DictionaryArray, codes: npt.NDArray[np.int8]) -> None:
+    def __init__(
+        self, kinds: pa.DictionaryArray, codes: npt.NDArray[np.int8], columns: dict[str, frozenset[int]]
+    ) -> None:
+        self.columns = columns
         self._codes = codes
         self._occur = {_CODE[word] for word in kinds.dictionary.to_pylist() if word in _CODE}
         self._found: dict[frozenset[int], pa.BooleanArray] = {}
 
     def events(self, name: str) -> pa.BooleanArray:
         """The events that must carry this column."""
-        kinds = _NEEDING[name] & self._occur
+        kinds = self.columns[name] & self._occur
         if kinds not in self._found:
             of = np.zeros(len(self._codes), bool)
             for code in kinds:
@@ -150,6 +166,7 @@ def _unknown_kind(row: int, word: Any) -> Flaw:  # noqa: ANN401
 
 def _missing(name: str, batch: pa.RecordBatch) -> Callable[[int], Flaw]:
     def flaw(row: int) -> Flaw:
+        """What is wrong with the event in this row: it lacks the column."""
         kind = batch.column("kind")[row].as_py() if "kind" in batch.schema.names else None
         subject = f"{_article(kind)} {kind} event" if kind else "every event"
         return Flaw(row, Reason.MISSING_FIELD, name, f"{subject} must carry it", f"add {quote(name)}")
@@ -180,7 +197,7 @@ def _ranges(batch: pa.RecordBatch, names: set[str], codes: npt.NDArray[np.int8] 
         return
     first, last = slots(batch.column("offset")), slots(batch.column("last_offset"))
     given = valid(batch.column("last_offset"))
-    # Whole batches of ordinary events are told at once, whatever stands where there is no offset.
+    # A whole batch of ordinary events is passed at once, whatever stands where there is no offset.
     width = (last - first) * given
     if first.min() >= 0 and width.min() >= 0 and width.max() < MAX_BATCH_OFFSETS:
         return
@@ -216,16 +233,18 @@ def _ranges(batch: pa.RecordBatch, names: set[str], codes: npt.NDArray[np.int8] 
 
 
 def _below(batch: pa.RecordBatch, names: set[str], codes: npt.NDArray[np.int8]) -> Iterator[_Rule]:
-    """Entries are at offsets from 0 on; the answer to an append may tell none."""
+    """Entries are at offsets from 0 on; the answer to an append may carry none."""
     first = slots(batch.column("offset"))
     if first.min() >= 0:
         return
-    untold = (codes == _OK) & (first == UNTOLD)
-    if "f" in names and untold.any():
-        untold &= coded(batch.column("f"), lambda word: int(word == Operation.APPEND), 0, np.int8) == 1
-    below = valid(batch.column("offset")) & _BATCHES[codes] & (first < 0) & ~untold
+    unknown_offset = (codes == _OK) & (first == UNKNOWN_OFFSET)
+    if "f" in names and unknown_offset.any():
+        unknown_offset &= coded(batch.column("f"), lambda word: int(word == Operation.APPEND), 0, np.int8) == 1
+    below = valid(batch.column("offset")) & _BATCHES[codes] & (first < 0) & ~unknown_offset
     if below.any():
-        remedy = f"offsets count from 0; leave it out where none was told, or {UNTOLD} in the ok of an append"
+        remedy = (
+            f"offsets count from 0; leave out one that is not known, or give {UNKNOWN_OFFSET} in the ok of an append"
+        )
         yield _Rule(below, lambda row: Flaw(row, Reason.OUT_OF_RANGE, "offset", f"{first[row]} is no offset", remedy))
 
 

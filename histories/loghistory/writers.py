@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from . import jsonl, parquet, zstd
 from .columns import Row, to_rows
+from .schema import VERSION
 
 
 class Format(StrEnum):
@@ -45,7 +46,7 @@ class Digested:
         self.closed = False
 
     def write(self, data: bytes) -> int:
-        """Write all of the data."""
+        """Write all of the data; returns the number of its bytes. Raises OSError."""
         self._file.write(data)
         self._hash.update(data)
         size = memoryview(data).nbytes
@@ -53,19 +54,19 @@ class Digested:
         return size
 
     def writable(self) -> bool:
-        """True; asked for by pyarrow."""
+        """True: pyarrow asks before it writes."""
         return True
 
     def readable(self) -> bool:
-        """False."""
+        """False: what was written is not read back."""
         return False
 
     def seekable(self) -> bool:
-        """False."""
+        """False: the digest is of bytes written in order."""
         return False
 
     def tell(self) -> int:
-        """Bytes written so far."""
+        """Position in the file: the number of bytes written so far."""
         return self.size
 
     def flush(self) -> None:
@@ -87,26 +88,26 @@ class LineWriter(Protocol):
     regular: bool
 
     def write(self, rows: Sequence[Row]) -> None:
-        """Add events."""
+        """Add events, given as rows of the schema. Raises OSError."""
 
     def flush(self) -> None:
         """Hand all events so far to the operating system."""
 
     def close(self) -> None:
-        """Write what is left."""
+        """Write what is held back. The file stays open."""
 
 
 class JsonLinesWriter:
-    """JSON Lines."""
+    """Streams JSON Lines: the header at once, then a line an event."""
 
     regular = True
 
-    def __init__(self, file: Digested) -> None:
+    def __init__(self, file: Digested, version: int = VERSION) -> None:
         self._file = file
-        file.write(jsonl.HEADER)
+        file.write(jsonl.header(version))
 
     def write(self, rows: Sequence[Row]) -> None:
-        """Add events."""
+        """Write the events, a line each. Raises OSError."""
         self._file.write(jsonl.encode(rows))
 
     def flush(self) -> None:
@@ -125,14 +126,15 @@ class ZstdWriter:
     events alone.
     """
 
-    def __init__(self, file: Digested) -> None:
+    def __init__(self, file: Digested, version: int = VERSION) -> None:
         self._file = file
+        self._version = version
         self._held: list[Row] = []
         self._first = True
         self.regular = True
 
     def write(self, rows: Sequence[Row]) -> None:
-        """Add events."""
+        """Write every frame that is full, hold back the rest. Raises OSError."""
         self._held += rows
         while len(self._held) >= zstd.FRAME_EVENTS:
             self._frame(zstd.FRAME_EVENTS)
@@ -145,7 +147,7 @@ class ZstdWriter:
         self._file.flush()
 
     def close(self) -> None:
-        """Write the last frame."""
+        """Write the last frame, shorter than the others; the header alone if there was no event."""
         if self._held or self._first:
             self._frame(len(self._held))
         self._file.flush()
@@ -155,21 +157,24 @@ class ZstdWriter:
         del self._held[:events]
         if self._first:
             self._first = False
-            lines = jsonl.HEADER + lines
+            lines = jsonl.header(self._version) + lines
         self._file.write(zstd.compress(lines))
 
 
-def line_writer(format_: Format, file: Digested) -> LineWriter:
+def line_writer(format_: Format, file: Digested, version: int = VERSION) -> LineWriter:
     """The streaming writer of a format; Parquet cannot be read before its end and is streamed as zstd."""
-    return JsonLinesWriter(file) if format_ is Format.JSON_LINES else ZstdWriter(file)
+    return JsonLinesWriter(file, version) if format_ is Format.JSON_LINES else ZstdWriter(file, version)
 
 
-def write_all(batches: Iterable[pa.RecordBatch], format_: Format, file: Digested) -> None:
-    """Write a whole file. The same events give the same bytes, however they are cut into batches."""
+def write_all(batches: Iterable[pa.RecordBatch], format_: Format, file: Digested, version: int = VERSION) -> None:
+    """Write a whole file. The same events give the same bytes, however they are cut into batches.
+
+    ``version`` is the one in which the events were recorded.
+    """
     if format_ is Format.PARQUET:
-        parquet.write(batches, file)
+        parquet.write(batches, file, version)
         return
-    writer = line_writer(format_, file)
+    writer = line_writer(format_, file, version)
     for batch in batches:
         for start in range(0, batch.num_rows, zstd.FRAME_EVENTS):
             writer.write(list(to_rows(batch.slice(start, zstd.FRAME_EVENTS))))

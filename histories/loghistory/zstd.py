@@ -13,6 +13,6 @@ LEVEL = 3
 
 
 def compress(data: bytes) -> bytes:
-    """One zstd frame."""
+    """The data as one zstd frame, at `LEVEL`."""
     frame: bytes = pa.Codec("zstd", compression_level=LEVEL).compress(data, asbytes=True)
     return frame

@@ -56,8 +56,8 @@ class Protocol:
     reference's bundle: a frozen dataclass whose fields are functions, each with the reference's as its default.
     ``settings`` are named configurations of simulated runs; the first one is the default; all
     are of the type ``configuration``, which also says what a judge must know. ``stage`` is the simulated cluster, made
-    of seed, configuration, recorder and core factory. ``scenarios`` is a file of scenarios (tests/scenarios), ``real``
-    where the record of its real processes is, as ``module:name``.
+    of seed, configuration, recorder and core factory. ``scenarios`` is a file of scenarios (tests/scenarios). How it
+    runs in real processes is a record of its own (`quorumlog.node.real_protocol`).
     """
 
     name: str
@@ -69,7 +69,6 @@ class Protocol:
     mutants: Mapping[str, Mutant]
     documents: tuple[str, ...] = ()
     scenarios: Path | None = None
-    real: str | None = None
 
     def core_of(self, rules: Any) -> CoreFactory:  # noqa: ANN401
         """A factory of cores that run these rules."""
@@ -80,13 +79,6 @@ class Protocol:
     ) -> tuple[pa.Table, Outcome]:
         """Play one run, of the reference unless other cores are given: its history and its outcome."""
         return simulate(self.stage, seed, configuration, make_core or self.core)
-
-    def load_real(self) -> Any:  # noqa: ANN401
-        """The record of its real processes. Raises `ProtocolError` if it does not run in any."""
-        if self.real is None:
-            raise ProtocolError(f"{self.name} does not run in real processes; it can be simulated")
-        module, _, name = self.real.partition(":")
-        return getattr(import_module(module), name)
 
 
 def names() -> tuple[str, ...]:

@@ -38,7 +38,7 @@ def runs(tmp_path: Path) -> Path:
         write_run(tmp_path / name, case.table, {"name": name})
     idle = Case("", "", "", rows=[{"seq": 0, "time": 0, "kind": "phase", "f": "load"}])
     write_run(tmp_path / "idle", idle.table, {"name": "idle"})
-    (tmp_path / "broken.jsonl").write_text('{"kind":"history","version":1}\n{"seq":0,"time":0,"kind":"nonsense"}\n')
+    (tmp_path / "broken.jsonl").write_text('{"kind":"history","version":2}\n{"seq":0,"time":0,"kind":"nonsense"}\n')
     return tmp_path
 
 
@@ -133,6 +133,23 @@ def test_help_and_version() -> None:
     assert "logwitness check runs/demo" in _run("--help").stdout
     assert "Exit with 3 if this check had nothing to judge" in " ".join(_run("check", "--help").stdout.split())
     assert re.fullmatch(r"logwitness, version \d+\.\d+\.\d+\n", _run("--version").stdout)
+
+
+def _groups(group: click.Group, *names: str) -> Iterator[tuple[str, click.Group]]:
+    yield " ".join(names), group
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        if isinstance(command, click.Group):
+            yield from _groups(command, *names, name)
+
+
+def test_the_help_of_every_group_fits_80_columns() -> None:
+    groups = dict(_groups(main, "logwitness"))
+    assert {"logwitness", "logwitness spec", "logwitness history"} <= groups.keys()
+    for name, group in groups.items():
+        lines = group.get_help(click.Context(group, info_name=name, max_content_width=80)).splitlines()
+        assert max(map(len, lines)) <= 80, name
 
 
 def _leaves(group: click.Group, *names: str) -> Iterator[tuple[str, click.Command]]:

@@ -55,6 +55,7 @@ def test_the_page_quotes_the_example() -> None:
     assert LOOP in code, "a block from inside a loop is quoted as deep as it stands there"
 
 
+@pytest.mark.slow
 def test_in_the_house_the_page_is_enough(tmp_path: Path) -> None:
     """One file with the check, one with its histories; the tests that every check has find both and pass."""
     for name in ("checker", "tests/checker", "docs/rules"):
@@ -76,10 +77,14 @@ def test_in_the_house_the_page_is_enough(tmp_path: Path) -> None:
 def test_the_catalogue_asks_for_the_check(tmp_path: Path) -> None:
     ids = [*(check.id for check in all_checks()), "one-open-operation"]
     known = Known(ids, {mutant.id: mutant.checks for mutant in MUTANTS.values()})
-    assert list(problems(read_catalogue(), known)) == ["no row names one-open-operation in its column checks"]
-    rows = (
-        (ROOT / "spec" / "catalogue.yaml").read_text().replace("checks: [skip,", "checks: [one-open-operation, skip,")
-    )
+    assert set(problems(read_catalogue(), known)) == {
+        "no row has the name of one-open-operation, and it is not among the anomalies",
+        "no row names one-open-operation in its column checks",
+    }
+    rows = (ROOT / "spec" / "catalogue.yaml").read_text()
+    for place in ("checks: [skip,", "readers-move-forward: [skip,"):
+        assert place in rows
+        rows = rows.replace(place, place.replace("skip", "one-open-operation, skip"))
     (tmp_path / "catalogue.yaml").write_text(rows)
     assert not list(problems(read_catalogue(tmp_path / "catalogue.yaml"), known))
 
@@ -142,6 +147,15 @@ def test_the_histories_of_failed_tests_are_uploaded() -> None:
     (upload,) = (step["with"] for step in _steps() if "upload-artifact" in step.get("uses", ""))
     assert ".logwitness/" in upload["path"].split()
     assert upload["include-hidden-files"] is True
+
+
+def test_the_readme_shows_what_is_printed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    shown = re.search(r"^ {4}\$ logwitness (.*)\n((?: {4}.*\n|\n)+)", (ROOT / "README.md").read_text(), re.M)
+    assert shown is not None
+    done = CliRunner().invoke(main, shlex.split(shown[1]))
+    assert done.exit_code == 1
+    assert done.stdout.splitlines() == [line.removeprefix("    ") for line in shown[2].strip("\n").splitlines()]
 
 
 def test_documented_commands_are_understood() -> None:

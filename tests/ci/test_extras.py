@@ -102,6 +102,15 @@ def test_stages_that_cannot_run_say_why(tmp_path: Path) -> None:
     assert "pip install 'logwitness[proofs]'" in stages["proofs"]["sentence"]
 
 
+def test_what_only_a_search_decides_is_undecided_and_says_why(tmp_path: Path) -> None:
+    """Everything else in the same call is judged."""
+    history = ROOT / "tests" / "recorded" / "jepsen-cas-register" / "bad" / "cas-failure.edn"
+    done = _without(f"check {history} RUN", tmp_path / "out")
+    assert (done.returncode, done.stderr) == (3, "")
+    assert re.search(r"^  linearizable: undecided: .*pip install 'logwitness\[porcupine\]'$", done.stdout, re.M)
+    assert done.stdout.splitlines()[-1].startswith("2 histories: 1 holds, 1 undecided;")
+
+
 def test_help_lists_every_command_all_the_same(tmp_path: Path) -> None:
     shown = _without("--help", tmp_path / "out").stdout
     for name in metadata.entry_points(group="logwitness.commands").names:
@@ -110,7 +119,7 @@ def test_help_lists_every_command_all_the_same(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("extras", [EXTRAS, EXTRAS_OF_SPEC])
 def test_the_extras_are_those_of_the_distribution(extras: dict[str, str]) -> None:
-    distributions = {"yaml": "pyyaml", "z3": "z3-solver"}
+    distributions = {"yaml": "pyyaml", "z3": "z3-solver", "linearizability_checker": "linearizability-checker"}
     wanted = metadata.requires("logwitness") or []
     for module, extra in extras.items():
         name = distributions.get(module, module)

@@ -47,7 +47,7 @@ def runs(tmp_path: Path) -> Path:
     with Recorder(sink) as record:
         record.event("phase", time=0, f="load")
     write_run(tmp_path / "idle", sink.table, {"name": "idle"})
-    (tmp_path / "broken.jsonl").write_text('{"kind":"history","version":1}\n{"seq":0,"time":0,"kind":"nonsense"}\n')
+    (tmp_path / "broken.jsonl").write_text('{"kind":"history","version":2}\n{"seq":0,"time":0,"kind":"nonsense"}\n')
     return tmp_path
 
 

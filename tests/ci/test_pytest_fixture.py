@@ -138,6 +138,13 @@ def test_thread(logwitness_history):
     thread.join()
     logwitness_history.event("commit", commit=1, **STATE)
 
+class Lines:
+    def __repr__(self):
+        return "one" + chr(10) + "two"
+
+def test_lines(logwitness_history):
+    logwitness_history.event("commit", commit=Lines(), **STATE)
+
 def test_long(logwitness_history):
     logwitness_history.event("invoke", process=0, op=0, f="append", text="x" * 500 + chr(27), acks="\\n")
 """
@@ -152,6 +159,7 @@ SAID = {
     "many": f"event('commit', commit='x', {STATED}): field commit: \"x\" is not an integer from ",
     "caught": f"event('commit', commmit=1, {STATED}): there is no column 'commmit': did you mean commit? the columns",
     "thread": f"event('commit', commit='x', {STATED}): field commit: \"x\" is not an integer from ",
+    "lines": f"event('commit', commit=one\\ntwo, {STATED}): field commit: one\\ntwo is not an integer from ",
     "long": '…: field acks: "\\n" is not an integer from -128 to 127',
 }
 """By test of `REFUSED`: what is said of the call; its place comes before."""

@@ -24,7 +24,7 @@ from logwitness.report.totals import Totals
 
 RUNS = Path("histories/runs/raft").resolve()
 STATE = {"node": 0, "incarnation": 0, "term": 1, "dirty": 9, "flushed": 9}
-BROKEN = '{"kind":"history","version":1}\n{"seq":0,"time":0,"kind":"nonsense"}\n'
+BROKEN = '{"kind":"history","version":2}\n{"seq":0,"time":0,"kind":"nonsense"}\n'
 COMMAND = [sys.executable, "-m", "logwitness", "check"]
 
 
@@ -46,7 +46,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     _write(tmp_path / "runs" / "good", [0, 1, 2])
     _write(tmp_path / "runs" / "bad", [3, 4, 2])
-    (tmp_path / "idle.jsonl").write_text('{"kind":"history","version":1}\n{"seq":0,"time":0,"kind":"phase","f":"x"}\n')
+    (tmp_path / "idle.jsonl").write_text('{"kind":"history","version":2}\n{"seq":0,"time":0,"kind":"phase","f":"x"}\n')
     (tmp_path / "broken.jsonl").write_text(BROKEN)
     return tmp_path
 

@@ -78,6 +78,7 @@ def test_a_mutant_is_explained(name: str) -> None:
     assert topic.shows
     assert found.rules
     assert {each.kind for each in found.around} >= {"check", "invariant"}
+    assert f"raft.md#{name}" in passages()
     if name in MUTANTS:
         assert f"raft.md#{name}" in topic.source
         assert found.example is not None

@@ -15,15 +15,15 @@ from loghistory import SCHEMA, Format, HistoryError, Kind, MemorySink, Recorder,
 from loghistory.columns import integer_range
 from loghistory.run import write_file
 
-HEADER = b'{"kind":"history","version":1}\n'
+HEADER = b'{"kind":"history","version":2}\n'
 STOP = b'{"seq":%d,"time":5,"kind":"stop","node":1}\n'
 INT64 = "an integer from {} to {}".format(*integer_range(pa.int64()))
 COLUMNS = ", ".join(SCHEMA.names)
 KINDS = ", ".join(Kind)
-OFFSET = "offset: offsets count from 0; leave it out where none was told, or -1 in the ok of an append"
+OFFSET = "offset: offsets count from 0; leave out one that is not known, or give -1 in the ok of an append"
 STATE = {"term": 1, "dirty": 0, "flushed": -1, "commit": -1}
 WHOLE = "one JSON object a line"
-HEADER_REMEDY = 'write {"kind":"history","version":1} first'
+HEADER_REMEDY = 'write {"kind":"history","version":2} first'
 
 
 def event(**changed: object) -> bytes:
@@ -158,7 +158,8 @@ def message(path: Path) -> str:
 def test_an_append_may_be_acknowledged_without_its_offset(tmp_path: Path) -> None:
     path = tmp_path / "events.jsonl"
     said = event(kind="ok", process=1, op=1, f="append", offset=-1)
-    path.write_bytes(HEADER + said + event(seq=2, kind="trim", offset=-1))  # no entry is at the offset of a trim
+    trim = event(seq=2, kind="trim", offset=-1, **STATE)  # no entry is at the offset of a trim
+    path.write_bytes(HEADER + said + trim)
     assert open_run(path).table().column("offset").to_pylist() == [-1, -1]
     assert [batch.num_rows for batch in open_run(path).batches(["kind", "offset"])] == [2]
 
@@ -202,9 +203,9 @@ BAD_FILES = {
         f"line 1: the first line is no history header: {HEADER_REMEDY}",
     ),
     "later version": (
-        b'{"kind":"history","version":2}\n',
-        "line 1, field version: history version 2 is not known: "
-        "this library reads versions up to 1; install a later one",
+        b'{"kind":"history","version":3}\n',
+        "line 1, field version: history version 3 is not known: "
+        "this library reads versions up to 2; install a later one",
     ),
     "no version": (
         b'{"kind":"history","version":0}\n',
@@ -259,7 +260,7 @@ def parquet_with(**columns: pa.Array) -> Callable[[Path], None]:
 
 def _later_version(path: Path) -> None:
     table = good_table()
-    pq.write_table(table.replace_schema_metadata({"loghistory.version": "2"}), path)
+    pq.write_table(table.replace_schema_metadata({"loghistory.version": "3"}), path)
 
 
 def _without_seq(path: Path) -> None:
@@ -269,7 +270,7 @@ def _without_seq(path: Path) -> None:
 BAD_PARQUET: dict[str, tuple[Callable[[Path], None], str]] = {
     "later version": (
         _later_version,
-        "field version: history version 2 is not known: this library reads versions up to 1; install a later one",
+        "field version: history version 3 is not known: this library reads versions up to 2; install a later one",
     ),
     "no seq": (_without_seq, 'field seq: the column is missing: add "seq"'),
     "unknown column": (parquet_with(ofset=pa.array([1, 2])), f"field ofset: unknown column: the columns are {COLUMNS}"),
@@ -372,7 +373,7 @@ BAD_MANIFESTS = {
     ),
     "later version": (
         '{"version":9,"file":[]}',
-        ", field version: history version 9 is not known: this library reads versions up to 1; install a later one",
+        ", field version: history version 9 is not known: this library reads versions up to 2; install a later one",
     ),
 }
 

@@ -15,7 +15,7 @@ from loghistory import SCHEMA, Format, HistoryError, Kind, MemorySink, Recorder,
 from loghistory.run import write_file
 from loghistory.validity import flaws
 
-HEADER = b'{"kind":"history","version":1}\n'
+HEADER = b'{"kind":"history","version":2}\n'
 
 
 @functools.cache

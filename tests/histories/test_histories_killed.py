@@ -22,7 +22,7 @@ record = Recorder(FileSink(target) if form == "file" else RunSink(target, {"name
 number = 0
 while True:
     for _ in range(1000):
-        record.event(Kind.COMPACT, time=number, node=1, offset=number, last_offset=number, text="x" * (number % 50))
+        record.event(Kind.STOP, time=number, node=1, offset=number, last_offset=number, text="x" * (number % 50))
         number += 1
     if number % 5000 == 0:
         record.flush()

@@ -12,7 +12,7 @@ import pytest
 from loghistory import Format, HistoryError, Kind, MemorySink, Recorder, open_run
 from loghistory.run import write_file
 
-HEADER = b'{"kind":"history","version":1}\n'
+HEADER = b'{"kind":"history","version":2}\n'
 STOP = b'{"seq":%d,"time":5,"kind":"stop","node":1}\n'
 
 MIXED = HEADER + b"".join(
@@ -112,7 +112,7 @@ def test_a_damaged_row_group_is_left_out(tmp_path: Path) -> None:
     sink = MemorySink()
     with Recorder(sink) as record:
         for number in range(300_000):
-            record.event(Kind.COMPACT, time=number, node=1, offset=number, last_offset=number)
+            record.event(Kind.STOP, time=number, node=1, offset=number, last_offset=number)
     path = tmp_path / "events.parquet"
     write_file(path, sink.batches)
     data = bytearray(path.read_bytes())
@@ -141,8 +141,8 @@ def test_bad_events_of_a_parquet_file_are_set_aside(tmp_path: Path) -> None:
 
 def test_later_versions_and_missing_files_are_errors_even_so(tmp_path: Path) -> None:
     path = tmp_path / "events.jsonl"
-    path.write_bytes(b'{"kind":"history","version":2}\n')
-    with pytest.raises(HistoryError, match="history version 2 is not known"):
+    path.write_bytes(b'{"kind":"history","version":3}\n')
+    with pytest.raises(HistoryError, match="history version 3 is not known"):
         open_run(path, lenient=True).table()
     with pytest.raises(HistoryError, match="no such file"):
         open_run(tmp_path / "nowhere", lenient=True)

@@ -15,7 +15,7 @@ import pytest
 from loghistory import Kind, MemorySink, Recorder
 from loghistory.run import write_file
 
-HEADER = b'{"kind":"history","version":1}\n'
+HEADER = b'{"kind":"history","version":2}\n'
 
 # Loading pyarrow takes about 350 MB of address space by itself; what the bombs expand to is far more than the limit.
 READER = """
@@ -151,7 +151,7 @@ def test_a_million_events_pass_in_the_same_memory(tmp_path: Path) -> None:
     sink = MemorySink()
     with Recorder(sink) as record:
         for number in range(1_000_000):
-            record.event(Kind.COMPACT, time=number, node=1, offset=number, last_offset=number, text="abcdefgh" * 8)
+            record.event(Kind.STOP, time=number, node=1, offset=number, last_offset=number, text="abcdefgh" * 8)
     for name in ("events.jsonl", "events.jsonl.zst", "events.parquet"):
         write_file(tmp_path / name, sink.batches)
         assert read(tmp_path / name) == (0, "1000000 {}"), name

@@ -209,7 +209,7 @@ def test_memory_does_not_grow_with_the_files(tmp_path: Path) -> None:
             with Recorder(FileSink(files[-1])) as recorder:
                 for n in range(events // 4):
                     recorder.event(
-                        "compact", time=10 * n + node, logical=0, node=node, offset=n, last_offset=n, text="x" * 99
+                        "stop", time=10 * n + node, logical=0, node=node, offset=n, last_offset=n, text="x" * 99
                     )
         command = [sys.executable, "-c", script, str(tmp_path / f"run-{events}"), *files]
         peaks.append(int(subprocess.run(command, check=True, capture_output=True, text=True).stdout))

@@ -143,7 +143,7 @@ def test_more_events_than_any_block_frame_or_group_holds(tmp_path: Path, form: F
     """140,000 events: several reads of JSON Lines, several zstd frames, two Parquet row groups."""
     with Recorder(RunSink(tmp_path / "run", Manifest(made_by={"seed": 1}), form)) as record:
         for number in range(140_000):
-            record.event(Kind.COMPACT, time=number, node=number % 5, offset=number, last_offset=number + 1, text='a"b')
+            record.event(Kind.STOP, time=number, node=number % 5, offset=number, last_offset=number + 1, text='a"b')
     run = open_run(tmp_path / "run")
     at = 0
     for batch in run.batches():
@@ -235,7 +235,7 @@ def test_tables_that_do_not_fit_are_refused(tmp_path: Path, columns: dict[str, l
 
 def test_rechunk_keeps_the_events() -> None:
     table = recorded(
-        [{"kind": k, "time": i, "node": 1, "offset": 1, "last_offset": 2} for i, k in enumerate(["stop", "trim"] * 5)]
+        [{"kind": k, "time": i, "node": 1, "offset": 1, "last_offset": 2} for i, k in enumerate(["stop", "crash"] * 5)]
     )
     chunks = list(rechunk(table.to_batches(max_chunksize=3), 4))
     assert [chunk.num_rows for chunk in chunks] == [4, 4, 2]

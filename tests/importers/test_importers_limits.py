@@ -34,7 +34,7 @@ finally:
     peak = next(int(line.split()[1]) << 10 for line in open("/proc/self/status") if line.startswith("VmHWM"))
     print(peak, time.monotonic() - began, file=sys.stderr)
 """
-HEADER = '{"kind":"history","version":1}\n'
+HEADER = '{"kind":"history","version":2}\n'
 OP = "{:process 0 :type :invoke :f :write :value 1}\n{:process 0 :type :ok :f :write :value 1}\n"
 LARGEST = (1 << 63) - 2
 

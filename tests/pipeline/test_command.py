@@ -47,7 +47,7 @@ def java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str | Non
         (None, "there is none"),
         ('openjdk version "11.0.2" 2019-01-15', "is Java 11"),
         ('java version "1.8.0_292"', "is Java 8"),
-        ("no idea", "does not say which Java it is"),
+        ("no idea", "does not report its version"),
     ],
 )
 def test_a_java_that_cannot_run_spark(

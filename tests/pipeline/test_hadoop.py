@@ -56,6 +56,30 @@ def test_both_are_behind_hadoop(behind_hadoop: tuple[str, Path], tmp_path: Path,
     assert not rows(place / "out", "quarantine")
 
 
+def test_patterns_leave_out_the_same_behind_hadoop(
+    behind_hadoop: tuple[str, Path], tmp_path: Path, audited: Auditor
+) -> None:
+    uri, place = behind_hadoop
+    for name in ("old/reference-jsonl", "new/reference-jsonl", "new/reference-parquet"):
+        for directory in (place / "in", tmp_path / "in"):
+            shutil.copytree(RUNS / name.rpartition("/")[2], directory / name)
+    for number, (patterns, left) in enumerate(
+        (
+            (["old"], ["new/reference-jsonl", "new/reference-parquet"]),
+            (["new/*-jsonl", "nothing"], ["new/reference-parquet", "old/reference-jsonl"]),
+        )
+    ):
+        for source in (f"{uri}/in", str(tmp_path / "in")):
+            out = tmp_path / f"out-{number}-{source.partition(':')[0] == 'viewfs'}"
+            assert audited(source, out, exclude=patterns).histories == len(left)
+            assert sorted(row["run"].partition("/in/")[2] for row in rows(out, "runs")) == left
+    for source in (f"{uri}/in", str(tmp_path / "in")):
+        with pytest.raises(HistoryError, match="but what is excluded"):
+            audited(source, tmp_path / "none", exclude=["in/*"])
+    # The place itself is named, so no pattern leaves it out.
+    assert audited(f"{uri}/in", tmp_path / "all", exclude=["in"]).histories == 3
+
+
 def test_a_place_that_hadoop_cannot_reach_is_one_sentence(tmp_path: Path, audited: Auditor) -> None:
     with pytest.raises(HistoryError, match="cannot be listed"):
         audited("viewfs://nowhere/data", tmp_path / "out")

@@ -98,7 +98,9 @@ def test_an_audit_judges_a_large_log_by_ranges(
 ) -> None:
     events = _events(5, 300)
     if negative:
-        events.append({"seq": len(events), "time": events[-1]["time"], "kind": "trim", "node": 1, "offset": -7})
+        state = {"term": 1, "dirty": 0, "flushed": 0, "commit": 0}
+        trim = {"seq": len(events), "time": events[-1]["time"], "kind": "trim", "node": 1, "offset": -7}
+        events.append(trim | state)
     table = pa.Table.from_pylist(events, SCHEMA)
     write_run(tmp_path / "run", table, {"name": "log"}, format="parquet")
     asked: list[tuple[Large, Any]] = []

@@ -89,6 +89,7 @@ def test_it_is_simulated_and_judged(logwitness: Run, tmp_path: Path) -> None:
     assert {"lost-write", "linearizable-log", "log-matching", "committed-agree", "flushed-durable"} <= holding
 
 
+@pytest.mark.slow
 def test_the_reference_survives(logwitness: Run, tmp_path: Path) -> None:
     (hunt,) = (command for command in commands() if "--reference" in command)
     assert "the reference survived 200 seeds" in logwitness(hunt, tmp_path).stdout

@@ -16,7 +16,8 @@ from msgspec.structs import replace
 from loghistory import MemorySink, Recorder
 from quorumlog.durations import MILLISECOND, SECOND
 from quorumlog.faults import KINDS, Fault
-from quorumlog.protocol import every, load
+from quorumlog.node.real_protocol import real_protocol, real_protocols
+from quorumlog.protocol import every, load, names
 from quorumlog.raft.protocol import PROTOCOL
 from quorumlog.raft.settings import SETTINGS, RaftConfiguration
 from quorumlog.raft.simulated import RaftCluster
@@ -191,5 +192,4 @@ def test_every_protocol_is_found_with_what_it_names() -> None:
             assert mutant.setting in protocol.settings
         assert all(isinstance(setting, protocol.configuration) for setting in protocol.settings.values())
         assert protocol.scenarios is None or protocol.scenarios.is_file()
-        if protocol.real is not None:
-            assert protocol.load_real().name == protocol.name
+    assert {real_protocol(name).name for name in real_protocols()} == set(real_protocols()) <= set(names())

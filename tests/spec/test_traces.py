@@ -260,7 +260,7 @@ def test_elections(tmp_path: Path) -> None:
 
 def write(path: Path, events: list[dict[str, Any]]) -> str:
     rows = [{"seq": number, "time": number, **event} for number, event in enumerate(events)]
-    lines = [{"kind": "history", "version": 1}, *rows]
+    lines = [{"kind": "history", "version": 2}, *rows]
     path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
     return str(path)
 

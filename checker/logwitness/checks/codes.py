@@ -12,7 +12,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from loghistory.schema import CLIENT_KINDS, REQUIRED, Kind, Operation
+from loghistory.schema import CLIENT_KINDS, STATE_KINDS, Acks, Kind, Operation, words_of
+from loghistory.vocabularies.elections import Role
+from loghistory.vocabularies.log import Resolution
+from loghistory.vocabularies.surroundings import FaultWord
 
 NULL = -(1 << 62)
 """Stands for null in a 64-bit column."""
@@ -78,39 +81,30 @@ OF_CLIENTS = codes(CLIENT_KINDS)
 IS_OF_CLIENT = lookup(CLIENT_KINDS)
 """The same, by code."""
 
-STATE_KINDS = frozenset({kind for kind in Kind if {"term", "dirty"} <= set(REQUIRED[kind])} | {Kind.COMPACT, Kind.TRIM})
-"""Kinds whose events carry the state of a node's log."""
-
 CARRIES_STATE = lookup(STATE_KINDS)
-"""The same, by code."""
+"""Whether events of a kind carry the state of a node's log, by code."""
 
 MADE_BY_NODES = (APPEND, COMPACT, TRIM)
 """What puts entries into a log, or takes them out, without a client that is seen to ask for it."""
 
-OPERATIONS = {
-    Operation.APPEND: 0,
-    Operation.READ: 1,
-    Operation.READ_COMMITTED: 2,
-    Operation.TAIL: 3,
-    Operation.FINAL_READ: 4,
-}
-F_APPEND, F_READ, F_READ_COMMITTED, F_TAIL, F_FINAL_READ = range(5)
+_WORDS = {word: code for code, word in enumerate(dict.fromkeys((*words_of("f", [Kind.FAULT]), *words_of("f"))), 1)}
+"""The words of column ``f`` that a vocabulary declares. Faults come first: the loss account has room for a few dozen
+codes, and 0 means no fault there."""
+
+F_APPEND, F_TAIL = _WORDS[Operation.APPEND], _WORDS[Operation.TAIL]
+F_READ, F_READ_COMMITTED = _WORDS[Operation.READ], _WORDS[Operation.READ_COMMITTED]
+F_FINAL_READ = _WORDS[Operation.FINAL_READ]
+"""A read of everything, and the phase of such reads."""
 READS = (F_READ, F_READ_COMMITTED, F_FINAL_READ)
 
-FAULT_WIPE = 10
+FAULT_WIPE = _WORDS[FaultWord.WIPE]
 """Column ``f`` of a fault: the node's disk was emptied."""
-FAULT_POWER = 11
+FAULT_POWER = _WORDS[FaultWord.POWER_LOSS]
 """Column ``f`` of a fault: the surroundings cut the power of something. A black-box run has no power_loss events."""
-FAULT_CRASH = 12
-FAULT_STORAGE = 13
+FAULT_CRASH = _WORDS[FaultWord.CRASH]
+FAULT_STORAGE = _WORDS[FaultWord.STORAGE_ERROR]
 
-_WORDS = {str(name): code for name, code in OPERATIONS.items()} | {
-    "wipe": FAULT_WIPE,
-    "power_loss": FAULT_POWER,
-    "crash": FAULT_CRASH,
-    "storage_error": FAULT_STORAGE,
-}
-_FIRST_FREE = 16
+_FIRST_FREE = len(_WORDS) + 1
 _MOST_WORDS = 1 << 14
 
 
@@ -137,11 +131,14 @@ class Words:
         return self._names[code]
 
 
-SUCCESS, TRUNCATED = range(2)
-REASONS = {"success": SUCCESS, "truncated": TRUNCATED}
+REASONS = {word: code for code, word in enumerate(words_of("reason"))}
+SUCCESS, TRUNCATED = REASONS[Resolution.SUCCESS], REASONS[Resolution.TRUNCATED]
 
-ROLE_LEADER, ROLE_CANDIDATE = 0, 2
-ROLES = {"leader": ROLE_LEADER, "follower": 1, "candidate": ROLE_CANDIDATE, "learner": 3}
+ROLES = {word: code for code, word in enumerate(words_of("role"))}
+ROLE_LEADER, ROLE_CANDIDATE = ROLES[Role.LEADER], ROLES[Role.CANDIDATE]
 
-ACKS_ALL, ACKS_LEADER, ACKS_NONE = -1, 1, 0
+ACKS_ALL, ACKS_LEADER, ACKS_NONE = Acks.ALL, Acks.LEADER, Acks.NONE
 ACKS_NAMES = {ACKS_ALL: "all", ACKS_LEADER: "1", ACKS_NONE: "0"}
+
+FROZEN = repr((tuple(map(str, KINDS)), _WORDS, REASONS, ROLES))
+"""All codes that follow from the vocabularies: compiled loops freeze them."""

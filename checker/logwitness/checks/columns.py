@@ -12,22 +12,12 @@ import pyarrow.compute as pc
 
 from loghistory.arrays import coded, filled, slots, valid
 from loghistory.errors import HistoryError
+from loghistory.schema import COLUMNS, SCHEMA
 
 from . import codes
 
 Array = npt.NDArray[Any]
 Ints = npt.NDArray[np.int64]
-
-_OFFSETS = ("offset", "last_offset", "dirty", "flushed", "commit", "visible")
-
-_NULLS: dict[str, int] = {
-    "node": codes.NO_NODE,
-    "peer": codes.NO_NODE,
-    "incarnation": -1,
-    "acks": codes.NO_ACKS,
-    "bytes": 0,
-    "records": 0,
-}
 
 # Named tuples have a method ``count``.
 _SOURCE = {"records": "count"}
@@ -79,8 +69,33 @@ class Columns(NamedTuple):
         return Columns(*(column.tolist() for column in self))
 
 
-_SMALL = {"kind": np.int8, "f": np.int16, "reason": np.int8, "role": np.int8}
-_SMALL |= {"acks": np.int8, "node": np.int32, "peer": np.int32}
+_DECLARED = {name: COLUMNS[SCHEMA.get_field_index(_SOURCE.get(name, name))] for name in Columns._fields}
+"""What the vocabularies say of each column."""
+
+_OFFSETS = tuple(name for name, column in _DECLARED.items() if column.unit == "offset")
+_AMOUNTS = frozenset(name for name, column in _DECLARED.items() if column.unit in {"bytes", "records"})
+_CODED = frozenset(name for name, column in _DECLARED.items() if pa.types.is_dictionary(column.type))
+
+
+def _dtype(name: str) -> np.dtype[Any]:
+    """How a column is held: as declared, words as their codes; of column ``f`` there may be thousands."""
+    if name in _CODED:
+        return np.dtype(np.int16 if name == "f" else np.int8)
+    held: np.dtype[Any] = np.dtype(_DECLARED[name].type.to_pandas_dtype())
+    return held
+
+
+def _null(name: str) -> int:
+    """What stands for null in a column: nothing that it could hold."""
+    if name in _CODED:
+        return codes.OTHER
+    if name in _AMOUNTS:
+        return 0
+    return {1: codes.NO_ACKS, 4: codes.NO_NODE, 8: codes.NULL}[_dtype(name).itemsize]
+
+
+_DTYPES = {name: _dtype(name) for name in Columns._fields}
+_NULLS = {name: _null(name) for name in Columns._fields}
 
 
 class Reader:
@@ -127,25 +142,24 @@ class Reader:
         return Columns(**{field: _read_only(values) for field, values in found.items()})
 
     def _column(self, batch: pa.RecordBatch, name: str) -> Array:
-        dtype = np.dtype(_SMALL.get(name, np.int64))
+        dtype = _DTYPES[name]
         if name not in self._wanted or name == "last_offset":
-            return self._blanks(name, batch.num_rows, dtype)
+            return self._blanks(name, batch.num_rows)
         column = batch.column(_SOURCE.get(name, name))
         if column.null_count == len(column):
-            return self._blanks(name, batch.num_rows, dtype)
+            return self._blanks(name, batch.num_rows)
         if name == "f":
             return coded(column, self._words.code, codes.OTHER, dtype)
         if name in _WORDS:
             known = _WORDS[name]
             return coded(column, lambda word: known.get(word, codes.OTHER), codes.OTHER, dtype)
-        return filled(column, _NULLS.get(name, codes.NULL), dtype)
+        return filled(column, _NULLS[name], dtype)
 
-    def _blanks(self, name: str, rows: int, dtype: np.dtype[Any]) -> Array:
+    def _blanks(self, name: str, rows: int) -> Array:
         """A column of nulls; kept, because most batches are of the same size."""
         blank = self._blank.get(name)
         if blank is None or len(blank) < rows:
-            null = codes.OTHER if name in _WORDS or name == "f" else _NULLS.get(name, codes.NULL)
-            self._blank[name] = blank = np.full(max(rows, 1024), null, dtype=dtype)
+            self._blank[name] = blank = np.full(max(rows, 1024), _NULLS[name], dtype=_DTYPES[name])
         return blank[:rows]
 
     def _with_texts(self, batch: pa.RecordBatch, value: Array) -> Array:

@@ -150,8 +150,7 @@ def _cache_directory() -> Path | None:
     sources |= {inspect.getsourcefile(each.plain) for each in _kernels}
     sources.add(inspect.getsourcefile(codes))
     digest = hashlib.sha256(f"{metadata.version('numba')} {platform.python_version()} {platform.machine()}".encode())
-    # Compiled loops freeze the codes, and these follow from the order of the kinds.
-    digest.update(" ".join(codes.KINDS).encode())
+    digest.update(codes.FROZEN.encode())
     for source in sorted(source for source in sources if source is not None):
         digest.update(Path(source).read_bytes())
     root = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")

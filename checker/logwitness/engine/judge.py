@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from loghistory import Format, RunSource
 from loghistory.columns import columns_in_order
+from loghistory.schema import version_in
 from loghistory.source import checked
 
 from ..models import Model, check_model, every_check, model_of
@@ -46,7 +47,8 @@ class _Memory(RunSource):
     def __init__(self, table: pa.Table) -> None:
         here = Path("memory")
         super().__init__(here, here, None, killed=False, quarantine=None, lenient=False, format_=Format.PARQUET)
-        self._batches = list(checked(table.to_batches(), str(here)))
+        self.version = version_in(table)
+        self._batches = list(checked(table, str(here)))
 
     def batches(
         self, columns: Iterable[str] | None = None, kinds: Collection[str] | None = None, batch_rows: int = 0

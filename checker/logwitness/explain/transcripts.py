@@ -90,9 +90,6 @@ class _Writer:
         first = words[0] if words else ""
         if kind in ("stop", "crash", "power_loss", "storage_error"):
             return
-        if kind in ("trim", "compact"):
-            row["offset"], row["last_offset"] = _range(first)
-            return
         if kind == "start":
             self.incarnations[node] += 1
             row["incarnation"] = self.incarnations[node]
@@ -111,6 +108,8 @@ class _Writer:
                 state["dirty"] = row["last_offset"]
             else:
                 row["reason"] = words[-1]
+        elif kind in ("trim", "compact"):
+            row["offset"], row["last_offset"] = _range(first)
         elif kind == "flush":
             state["flushed"] = int(first) if first else state["dirty"]
         elif kind == "truncate":

@@ -46,7 +46,7 @@ R = TypeVar("R")
 
 @dataclass(slots=True)
 class Counts:
-    """What an audit did."""
+    """How many histories one audit saw, judged, and left alone because they had not changed."""
 
     seen: int = 0
     judged: int = 0

@@ -75,7 +75,7 @@ class Tally(msgspec.Struct):
 
 
 class Campaign(msgspec.Struct):
-    """What a campaign came to."""
+    """The result of a campaign, as summary.json has it: a tally for each mutant, or one for the reference."""
 
     first_seed: int
     seeds: int
@@ -230,7 +230,7 @@ def _write(out: Path, rows: Sequence[dict[str, Any]], runs: Sequence[tuple[str, 
 
 
 def as_text(campaign: Campaign) -> str:
-    """The result for people."""
+    """The result for people: the seeds, then a line for each mutant with the check that rejected most of its runs."""
     last = campaign.first_seed + campaign.seeds - 1
     lines = [f"seeds {campaign.first_seed} to {last}"]
     lines.append(f"{'whose runs':<36}{'runs':>8}{'rejected':>10}{'first seed':>12}  by")

@@ -22,6 +22,7 @@ from loghistory import SCHEMA, Format, RunSource
 from loghistory.columns import WORDS, columns_in_order, of_kinds, rechunk
 from loghistory.parquet import read as read_parquet
 from loghistory.quarantine import Strict
+from loghistory.schema import schema_in
 from loghistory.source import BATCH_ROWS
 
 SMALL = 1 << 17
@@ -37,6 +38,7 @@ class Canonical(RunSource):
 
     def __init__(self, source: RunSource, file: Path, watch: Callable[[pa.RecordBatch], None]) -> None:
         self.path, self.events, self.manifest, self.format = source.path, source.events, source.manifest, source.format
+        self.version = source.version
         self.file = file
         self.small: list[pa.RecordBatch] | None = None
         self.events_read = 0
@@ -47,7 +49,7 @@ class Canonical(RunSource):
 
     @property
     def notes(self) -> list[str]:
-        """Remarks of the source."""
+        """What a person should know of the source, complete once it has been read to the end."""
         return self._source.notes
 
     @property
@@ -80,7 +82,7 @@ class Canonical(RunSource):
 
     def _sweep(self, batch_rows: int) -> Iterator[pa.RecordBatch]:
         self.events_read = 0
-        writing = _Writing(self.file, copies=self._as_it_is)
+        writing = _Writing(self.file, self.version, copies=self._as_it_is)
         try:
             for batch in self._source.batches(batch_rows=batch_rows):
                 self._watch(batch)
@@ -89,7 +91,7 @@ class Canonical(RunSource):
                 yield batch
             if self._as_it_is and self.quarantined:
                 self._as_it_is = False  # what was set aside must not be in the copy
-                writing = _Writing(self.file, copies=False)
+                writing = _Writing(self.file, self.version, copies=False)
                 for batch in self._source.batches(batch_rows=batch_rows):
                     writing.take(batch)
             self.small = writing.finish()
@@ -105,15 +107,16 @@ class Canonical(RunSource):
 class _Writing:
     """Takes the events of a sweep: a few are held, many go into the file (with ``copies`` nowhere)."""
 
-    def __init__(self, file: Path, *, copies: bool) -> None:
+    def __init__(self, file: Path, version: int, *, copies: bool) -> None:
         self._copies = copies
+        self._version = version
         self._file = file
         self._held: list[pa.RecordBatch] = []
         self._events = 0
         self._writer: pq.ParquetWriter | None = None
 
     def take(self, batch: pa.RecordBatch) -> None:
-        """Take the next events."""
+        """Take the next events, in order; they are written once there are `SMALL` of them."""
         self._events += batch.num_rows
         if self._copies and self._events >= SMALL:
             self._held = []
@@ -125,7 +128,7 @@ class _Writing:
     def _write(self, *, last: bool) -> None:
         if self._writer is None:
             self._file.parent.mkdir(parents=True, exist_ok=True)
-            self._writer = pq.ParquetWriter(self._file, SCHEMA, **PARQUET)
+            self._writer = pq.ParquetWriter(self._file, schema_in(self._version), **PARQUET)
         groups = list(rechunk(self._held, SMALL))
         self._held = [groups.pop()] if groups and not last and groups[-1].num_rows < SMALL else []
         for group in groups:
@@ -141,7 +144,7 @@ class _Writing:
         return None
 
     def abandon(self) -> None:
-        """Remove what was written."""
+        """Close and remove the file, because the history could not be read to the end."""
         self._close()
         self._file.unlink(missing_ok=True)
 

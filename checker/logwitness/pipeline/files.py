@@ -29,7 +29,7 @@ class Files(Protocol):
         """Write a small file, which appears by rename."""
 
     def make(self, directory: str) -> None:
-        """Make a directory."""
+        """Make a directory, and those above it; one that is there stays as it is."""
 
     def move(self, names: Sequence[tuple[str, str]]) -> None:
         """Rename files; one that has been moved already is left alone."""
@@ -44,7 +44,7 @@ class Files(Protocol):
         """A file of this machine to write, which is then there under the name."""
 
     def close(self) -> None:
-        """Nothing more will be done."""
+        """Give back what is held, such as a lock or copies; nothing is called after this."""
 
 
 class LocalFiles:
@@ -87,7 +87,7 @@ class LocalFiles:
         unfinished.replace(self._directory / name)
 
     def make(self, directory: str) -> None:
-        """Make a directory."""
+        """Make a directory, and those above it; one that is there stays as it is."""
         (self._directory / directory).mkdir(parents=True, exist_ok=True)
 
     def move(self, names: Sequence[tuple[str, str]]) -> None:
@@ -112,16 +112,16 @@ class LocalFiles:
             path.parent.rmdir()
 
     def local(self, name: str) -> Path:
-        """The file itself."""
+        """The file itself: nothing needs to be copied."""
         return self._directory / name
 
     @contextmanager
     def to_write(self, name: str) -> Iterator[Path]:
-        """The file itself."""
+        """The file itself; its directory is made."""
         path = self._directory / name
         path.parent.mkdir(parents=True, exist_ok=True)
         yield path
 
     def close(self) -> None:
-        """Let others write there."""
+        """Give up the lock, so that another audit may write there."""
         os.close(self._lock)

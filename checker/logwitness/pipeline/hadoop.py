@@ -238,7 +238,7 @@ class HadoopPlace:
 
     @_telling
     def is_directory(self) -> bool:
-        """Whether it is one."""
+        """Whether the place exists and is a directory."""
         path = self._path("")
         return bool(self._system.exists(path) and self._system.getFileStatus(path).isDirectory())
 
@@ -293,7 +293,7 @@ class HadoopFiles(HadoopPlace):
 
     @_telling
     def make(self, directory: str) -> None:
-        """Make a directory."""
+        """Make a directory, and those above it; one that is there stays as it is."""
         self._system.mkdirs(self._path(directory))
 
     @_telling
@@ -334,5 +334,5 @@ class HadoopFiles(HadoopPlace):
         self._system.copyFromLocalFile(False, True, self._java.org.apache.hadoop.fs.Path(str(path)), self._path(name))
 
     def close(self) -> None:
-        """Remove what was copied here."""
+        """Remove the copies that `local` and `to_write` made on this machine."""
         shutil.rmtree(self._scratch, ignore_errors=True)

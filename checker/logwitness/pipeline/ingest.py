@@ -22,8 +22,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from loghistory import SCHEMA, Format, HistoryError, RunSource, open_run
+from loghistory import Format, HistoryError, RunSource, open_run
 from loghistory.columns import joined
+from loghistory.schema import schema_in
 
 from ..checks.contract import Setting, Verdict
 from ..directories import histories_in
@@ -113,7 +114,7 @@ class Large:
             yield file
 
     def setting(self, *, compiled: bool) -> Setting:
-        """What the folds must know."""
+        """What the folds must know of the history; ``compiled``: run loops as machine code."""
         return Setting(self.voters, self.write_caching, compiled, idempotent=self.idempotent, protocols=self.protocols)
 
 
@@ -135,7 +136,10 @@ class _TooMuchError(Exception):
 
 
 def ingest(task: Task) -> Done:
-    """Do the task."""
+    """Take the histories of a task from reading to verdict, and write their rows and events below the task's output.
+
+    A history that cannot be read, or that the checker fails on, becomes rows that say so; it stops nothing.
+    """
     pa.set_cpu_count(min(task.cores, os.cpu_count() or 1))
     pa.set_io_thread_count(2)
     token = secrets.token_hex(4)  # Spark may try a task again, or twice at once
@@ -296,7 +300,7 @@ class _History:
             return
         if history.small is not None:  # many logs of few events: they need a file to be judged apart
             history.file.parent.mkdir(parents=True, exist_ok=True)
-            with pq.ParquetWriter(history.file, SCHEMA, **PARQUET) as writer:
+            with pq.ParquetWriter(history.file, schema_in(history.version), **PARQUET) as writer:
                 for batch in history.small:
                     writer.write_batch(batch)
             self._row["events_in"] = EVENTS

@@ -38,7 +38,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """What a part says."""
+    """The verdicts of one part, by log; ``place`` and ``number`` are those of the `Part`."""
 
     place: int
     number: int
@@ -71,7 +71,7 @@ class _Events:
         self.first = 0
 
     def batches(self, columns: Iterable[str]) -> Iterator[pa.RecordBatch]:
-        """The events, with these columns."""
+        """The events in order, as record batches with these columns. Notes the first event of the log."""
         none_yet = True
         for batch in self._source.batches(columns, batch_rows=BATCH_ROWS):
             if self._log is None:

@@ -64,7 +64,7 @@ class ManyLogs:
     checks: dict[str, _Check] = field(default_factory=dict)
 
     def add(self, place: int, log: str | None, verdicts: Verdicts) -> None:
-        """One more log."""
+        """Count what the families say about one log; ``log`` is its name, None: the only one."""
         self.logs += 1
         self.tell(place, verdicts.outcomes, log)
         self.losses += [(place, msgspec.structs.replace(loss, log=log)) for loss in verdicts.losses or ()]
@@ -77,7 +77,7 @@ class ManyLogs:
             self._count(each.id, counts, {each.verdict: (place, each.reason)}, violations)
 
     def merge(self, other: ManyLogs) -> None:
-        """The logs of another part."""
+        """Count the logs of another part, which are others than those counted here."""
         self.logs += other.logs
         self.losses += other.losses
         for id_, check in other.checks.items():

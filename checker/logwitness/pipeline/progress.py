@@ -22,12 +22,12 @@ class Progress:
         self._stage = ""
 
     def stage(self, name: str, histories: int) -> None:
-        """A stage begins."""
+        """Show the name of a stage that begins, and how many histories it is about."""
         self._stage = f"{name}, {histories:,} histor{'y' if histories == 1 else 'ies'}"
         self.say(self._stage)
 
     def say(self, text: str) -> None:
-        """Put this into the line."""
+        """Replace the line by this text; what is beyond 79 columns is cut off."""
         if self._shown:
             sys.stderr.write(f"\r\x1b[K{text[:79]}")
             sys.stderr.flush()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import partial
 from pathlib import Path, PurePosixPath
@@ -35,12 +35,14 @@ def audit_once(
     session: AbstractContextManager[SparkSession],
     limits: Limits,
     *,
+    exclude: Sequence[str] = (),
     verify: bool = False,
     large: int = LARGE,
 ) -> Summary:
     """Audit what is there now, with the Spark session that the context gives.
 
-    Raises `HistoryError` for places that cannot be used, and what the context raises.
+    ``exclude``: patterns of what is left out. Raises `HistoryError` for places that cannot be used, and what the
+    context raises.
     """
     skipped: Counter[str] = Counter()
     if not is_remote(source):
@@ -51,9 +53,9 @@ def audit_once(
         shell = Shell.of(spark) if is_remote(source) or is_remote(out) else None
         audit = Audit(spark, store, limits, Progress(), verify=verify, large=large, shell=shell)
         if is_remote(source):
-            audit.take(remote_sources(spark, source, lambda files: skipped.update(files=files)))
+            audit.take(remote_sources(spark, source, lambda files: skipped.update(files=files), exclude))
         else:
-            audit.take(local_sources(Path(source), lambda path: skipped.update(files=1)))
+            audit.take(local_sources(Path(source), lambda path: skipped.update(files=1), exclude))
         return _report(store, audit, skipped["files"])
 
 
@@ -63,6 +65,7 @@ def audit_on(
     session: AbstractContextManager[SparkSession],
     limits: Limits,
     *,
+    exclude: Sequence[str] = (),
     stop_after: int | None = None,
     idle: float | None = None,
     large: int = LARGE,
@@ -78,9 +81,9 @@ def audit_on(
         if is_remote(source):
             if not HadoopPlace(source, spark).is_directory():
                 raise no_directory
-            arrived, uri = partial(remote_sources, spark, source, lambda files: None), source
+            arrived, uri = partial(remote_sources, spark, source, lambda files: None, exclude), source
         else:
-            arrived, uri = partial(local_sources, Path(source), lambda path: None), f"file://{source}"
+            arrived, uri = partial(local_sources, Path(source), lambda path: None, exclude), f"file://{source}"
         shell = Shell.of(spark) if is_remote(source) or is_remote(out) else None
         audit = Audit(spark, store, limits, Progress(), verify=False, large=large, shell=shell)
         report = partial(_report, store, audit, 0)

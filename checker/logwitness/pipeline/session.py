@@ -58,7 +58,7 @@ def broke_off(problem: Exception) -> str:
     except UnicodeError:
         said = []
     told = printable(said[-1].strip())[:300] if said else type(problem).__name__
-    return f"Spark broke off: {told}: nothing of this round is in the tables, start it again"
+    return f"Spark failed: {told}: nothing of this round is in the tables; start the audit again"
 
 
 def check_spark(command: str) -> None:
@@ -72,16 +72,16 @@ def check_spark(command: str) -> None:
     where = f"JAVA_HOME={home}" if home else "the PATH"
     remedy = f"install Java {OLDEST_JAVA} or later, or name it with JAVA_HOME"
     if java is None or not os.access(java, os.X_OK):
-        raise SparkProblem(f"Spark needs Java {OLDEST_JAVA} or later and there is none in {where}: {remedy}")
+        raise SparkProblem(f"Spark needs Java {OLDEST_JAVA} or later, and there is none in {where}: {remedy}")
     try:
         said = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=False)
         found = _VERSION.search(said.stderr + said.stdout)
     except (OSError, subprocess.TimeoutExpired):
         found = None
     if found is None:
-        raise SparkProblem(f"{java} does not say which Java it is: {remedy}")
+        raise SparkProblem(f"{java} does not report its version: {remedy}")
     if int(found[1]) < OLDEST_JAVA:
-        raise SparkProblem(f"Spark needs Java {OLDEST_JAVA} or later and {java} is Java {found[1]}: {remedy}")
+        raise SparkProblem(f"Spark needs Java {OLDEST_JAVA} or later, and {java} is Java {found[1]}: {remedy}")
 
 
 @contextmanager

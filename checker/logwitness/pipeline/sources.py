@@ -6,7 +6,7 @@ import hashlib
 import heapq
 import os
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -14,6 +14,7 @@ import msgspec
 from loghistory import HistoryError
 
 from ..directories import histories_in
+from ..exclusion import excluded
 from .hadoop import HadoopPlace, reason, without_pattern
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ _OF_RUN = ("manifest.json", "events.")
 
 
 class File(msgspec.Struct, frozen=True):
-    """One file of a history."""
+    """One file of a history, as it was when it was listed; ``size`` is in bytes."""
 
     name: str
     """Relative to `Source.run`; empty if that is the file itself."""
@@ -48,7 +49,7 @@ class Source(msgspec.Struct, frozen=True):
 
     @property
     def size(self) -> int:
-        """Bytes in all."""
+        """Bytes of all files together, as they were listed."""
         return sum(file.size for file in self.files)
 
     @property
@@ -65,10 +66,10 @@ class Pending(msgspec.Struct, frozen=True):
     known_digest: str | None = None
 
 
-def local_sources(place: Path, skipped: Callable[[Path], None]) -> Iterator[Source]:
+def local_sources(place: Path, skipped: Callable[[Path], None], exclude: Sequence[str] = ()) -> Iterator[Source]:
     """The histories at a path of this machine, as ``logwitness check`` finds them. Raises `HistoryError`."""
     absolute = Path(os.path.abspath(place))  # noqa: PTH100 - links stay as they are named
-    for path in histories_in(absolute, lambda each, why: skipped(each)):
+    for path in histories_in(absolute, lambda each, why: skipped(each), exclude):
         source = local_source(path)
         if source is not None:
             yield source
@@ -87,11 +88,13 @@ def local_source(path: Path) -> Source | None:
         return Source(str(path), ())
 
 
-def remote_sources(spark: SparkSession, place: str, skipped: Callable[[int], None]) -> Iterator[Source]:
+def remote_sources(
+    spark: SparkSession, place: str, skipped: Callable[[int], None], exclude: Sequence[str] = ()
+) -> Iterator[Source]:
     """The histories below a URI, as Spark lists it. Which files are histories is seen when they are read.
 
-    Spark passes over empty files and names that begin with ``_`` or ``.``; ``skipped`` is told how many. Raises
-    `HistoryError` if nothing is there.
+    Spark passes over empty files and names that begin with ``_`` or ``.``; ``skipped`` is told how many, with those
+    that a pattern of ``exclude`` matches, or a directory above them. Raises `HistoryError` if nothing is there.
     """
     from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
     from pyspark.errors import PySparkException
@@ -102,7 +105,9 @@ def remote_sources(spark: SparkSession, place: str, skipped: Callable[[int], Non
     except (PySparkException, Py4JJavaError) as problem:
         told = f"cannot be listed ({reason(problem)})"
         raise HistoryError(place, None, None, told, "name what Hadoop can reach") from None
-    skipped(max(0, HadoopPlace(place, spark).files() - len(found)))
+    listed, whole = len(found), HadoopPlace(place, spark)
+    found = [row for row in found if not _left_out(row["path"], whole.whole_name(), exclude)]
+    skipped(max(0, whole.files() - len(found)))
     runs: dict[str, list[File]] = {}
     singles = []
     for row in sorted(found, key=lambda row: str(row["path"])):
@@ -113,9 +118,17 @@ def remote_sources(spark: SparkSession, place: str, skipped: Callable[[int], Non
         elif not name.endswith(".quarantine.jsonl"):
             singles.append(Source(row["path"], (File("", file.size, file.modified),), remote=True))
     if not found:
-        raise HistoryError(place, None, None, "no history is there", "name a run, a file or a directory")
+        told = "no history is there" + (" but what is excluded" if listed else "")
+        raise HistoryError(place, None, None, told, "name a run, a file or a directory")
     yield from (Source(directory, tuple(files), remote=True) for directory, files in runs.items())
     yield from singles
+
+
+def _left_out(uri: str, place: str, exclude: Sequence[str]) -> bool:
+    """Whether a pattern matches the file, or a directory above it that is below the place."""
+    file = PurePosixPath(uri)
+    below = len(file.parts) - len(PurePosixPath(place).parts)
+    return any(excluded(each, exclude) for each in (file, *file.parents)[: max(below, 0)])
 
 
 def _file(path: Path, name: str) -> File:

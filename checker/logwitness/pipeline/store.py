@@ -99,7 +99,7 @@ class Store:
             raise HistoryError(f"{self._files.place}/{MARK}", None, None, problem, "name another directory")
 
     def known(self) -> Known:
-        """The histories judged so far."""
+        """What the table of runs says of the histories judged so far, by path or URI."""
         known = Known()
         for table in self.parts(RUNS, ["run", "stamp", "digest", "judged_by"]):
             for row in table.to_pylist():
@@ -117,7 +117,7 @@ class Store:
         ]
 
     def table(self, name: str, columns: Sequence[str] | None = None) -> pa.Table:
-        """A whole table."""
+        """A whole table, with these columns (None: all); one without rows if nothing is there."""
         schema = TABLES[name] if columns is None else pa.schema([TABLES[name].field(column) for column in columns])
         return pa.concat_tables([schema.empty_table(), *self.parts(name, columns)])
 
@@ -125,7 +125,7 @@ class Store:
         return sorted(part for part in self._files.names(name) if part.endswith(".parquet"))
 
     def begin(self) -> str:
-        """A new round; its name."""
+        """Begin a round: a new name, eight hexadecimal digits."""
         return secrets.token_hex(4)
 
     def place_of(self, round_: str, task: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -19,6 +19,7 @@ from .store import Store
 from .tables import RUNS
 
 WIDTH = 80
+_COUNTS = ("judged", "violated", "excused", "unjudged")
 _NAMED = 10
 """Histories of a kind that are named; all are in the tables."""
 
@@ -33,7 +34,7 @@ class Summary(msgspec.Struct):
     """Lines or events that were set aside, and histories that could not be read."""
     bytes: int
     checks: dict[str, dict[str, int]]
-    """By check id: facts judged, violations, excused, and the number of histories that violate it."""
+    """By check id: facts judged, violations, excused, unjudged, and the number of histories that violate it."""
     losses: list[dict[str, Any]]
     """By acks level and fault: batches, entries, bytes, histories."""
     violated: list[str]
@@ -82,13 +83,12 @@ def _statuses(runs: pa.Table) -> list[int]:
 
 def _checks(store: Store) -> dict[str, dict[str, int]]:
     found: dict[str, Counter[str]] = {}
-    columns = ["check", "judged", "violated", "excused"]
-    for part in store.parts("verdicts", columns):
+    for part in store.parts("verdicts", ["check", *_COUNTS]):
         broken = pc.cast(pc.greater(part.column("violated"), 0), "int64")
-        sums = [(name, "sum") for name in (*columns[1:], "histories")]
+        sums = [(name, "sum") for name in (*_COUNTS, "histories")]
         for row in part.append_column("histories", broken).group_by("check").aggregate(sums).to_pylist():
             counter = found.setdefault(row["check"], Counter())
-            counter.update({name: row[f"{name}_sum"] for name in (*columns[1:], "histories")})
+            counter.update({name: row[f"{name}_sum"] for name in (*_COUNTS, "histories")})
     order = {check.id: place for place, check in enumerate(all_checks())}
     return {id_: dict(found[id_]) for id_ in sorted(found, key=lambda id_: (order.get(id_, len(order)), id_))}
 
@@ -105,21 +105,17 @@ def _losses(store: Store) -> list[dict[str, Any]]:
 
 
 def as_text(summary: Summary) -> str:
-    """The summary for people."""
+    """The summary for people: counts, the table of checks, the loss account, the first histories that do not hold."""
     lines = [
         f"{summary.histories:,} histories, {summary.events:,} events, {summary.quarantined:,} set aside in quarantine",
         "  " + ", ".join(f"{count:,} {verdict}" for verdict, count in summary.verdicts.items()),
         f"this audit: {summary.seen:,} seen, {summary.judged:,} judged, {summary.unchanged:,} unchanged"
         + (f", {summary.skipped:,} files are no histories" if summary.skipped else ""),
     ]
-    lines += ["", f"{'check':<34}{'judged':>14}{'violated':>11}{'excused':>10}{'histories':>11}"]
-    idle = []
-    for id_, counts in summary.checks.items():
-        if counts["judged"] or counts["violated"]:
-            numbers = f"{counts['violated']:>11,}{counts['excused']:>10,}{counts['histories']:>11,}"
-            lines.append(f"{id_:<34}{counts['judged']:>14,}{numbers}")
-        else:
-            idle.append(id_)
+    exercised = {id_: counts for id_, counts in summary.checks.items() if counts["judged"] or counts["violated"]}
+    idle = [id_ for id_ in summary.checks if id_ not in exercised]
+    if exercised:
+        lines += ["", *_check_lines(exercised)]
     if idle:
         lines += _wrapped("unexercised: ", idle)
     if summary.losses:
@@ -139,6 +135,20 @@ def as_text(summary: Summary) -> str:
             if count > len(runs):
                 lines.append(f"  and {count - len(runs):,} more")
     return "\n".join(lines) + "\n"
+
+
+def _check_lines(checks: Mapping[str, Mapping[str, int]]) -> list[str]:
+    """The table of checks, with the counts that are not all zero, and the number of histories that violate each."""
+    columns = [name for name in _COUNTS if any(counts[name] for counts in checks.values())]
+    if "violated" in columns:
+        columns.append("histories")
+    first = max(map(len, checks))
+    widths = {name: max(len(name), *(len(f"{counts[name]:,}") for counts in checks.values())) for name in columns}
+    lines = [f"{'check':<{first}}" + "".join(f"  {name:>{widths[name]}}" for name in columns)]
+    for id_, counts in checks.items():
+        numbers = [(f"{counts[name]:,}" if counts[name] else "").rjust(widths[name]) for name in columns]
+        lines.append("  ".join([id_.ljust(first), *numbers]).rstrip())
+    return lines
 
 
 def _wrapped(title: str, words: Sequence[str]) -> list[str]:

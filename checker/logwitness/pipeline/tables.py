@@ -117,7 +117,7 @@ class Rows:
         self._writers: dict[str, pq.ParquetWriter] = {}
 
     def add(self, table: str, row: dict[str, Any]) -> None:
-        """One more row."""
+        """Hold one more row, by column; rows are written `_ROWS` at a time."""
         held = self._held[table]
         held.append(row)
         if len(held) >= _ROWS:

@@ -19,7 +19,7 @@ def silence(token: str) -> str:
 
 
 def listen(token: str) -> str:
-    """The line that ends `silence`."""
+    """The line that ends `silence`; commands count again after it."""
     return f"::{token}::"
 
 

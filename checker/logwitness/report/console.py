@@ -36,6 +36,10 @@ class Output:
         for place, each in enumerate(lines):
             self._print(each, indent + (_HANGING if place else 0))
 
+    def copied(self, text: str, indent: int = 0) -> None:
+        """Print one line that is never folded, such as a command that a person copies."""
+        self._print(Text(text), indent)
+
     def block(self, renderable: RenderableType, indent: int = 0) -> None:
         """Print a table of rich, ``indent`` columns in."""
         options = self._console.options.update(width=max(self._console.width - indent, 1))

@@ -35,7 +35,7 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """One check of one run."""
+    """What one check of one history means for the gate."""
 
     state: State
     outcome: Outcome

@@ -1,4 +1,4 @@
-"""The report of ``logwitness validate`` for people: one table of what broke and where, then how to see each."""
+"""The report of ``logwitness validate`` for people: a table of what broke and where, then how to reproduce each."""
 
 from __future__ import annotations
 
@@ -6,21 +6,19 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from .console import Output
+
 _STYLES = {"holds": "green", "violated": "bold red", "undecided": "yellow"}
-_LEAST_WIDTH = 100
 _KEPT = 2
 """Results that hold are listed one by one up to this many a stage; more are counted."""
 
 
 def print_validation(subject: str, stages: Sequence[str], results: Sequence[Mapping[str, Any]], seconds: float) -> None:
     """Print the table, and below it the evidence and the commands of everything that does not hold."""
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console = Console(highlight=False, width=_LEAST_WIDTH)
+    output = Output()
     table = Table(box=None, pad_edge=False)
     for heading in ("stage", "what", "verdict", "because"):
         table.add_column(heading, overflow="fold", no_wrap=heading in ("stage", "verdict"))
@@ -33,16 +31,16 @@ def print_validation(subject: str, stages: Sequence[str], results: Sequence[Mapp
                 mark = f"[{len(bad)}] "
             verdict = Text(row["verdict"], style=_STYLES[row["verdict"]])
             table.add_row(stage, Text(mark + row["item"]), verdict, Text(row["sentence"]))
-    console.print(table)
+    output.block(table)
     for number, row in enumerate(bad, 1):
         if not row["shows"] and not row["again"]:
             continue
-        console.print()
-        console.print(Text(f"[{number}] {row['stage']}, {row['item']}", style="bold"))
+        output.line()
+        output.line((f"[{number}] {row['stage']}, {row['item']}", "bold"))
         for line in [*row["shows"].splitlines(), *row["again"]]:
-            console.print(Text(f"    {line}".rstrip()), soft_wrap=True)  # what is copied stays on its line
-    console.print()
-    console.print(Text(f"{subject}: {_summary(results)} ({seconds:.0f} s)"))
+            output.copied(line, indent=4)
+    output.line()
+    output.line(f"{subject}: {_summary(results)} ({seconds:.0f} s)")
 
 
 def _rows(results: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:

@@ -1,6 +1,6 @@
 """Histories of other tools as histories of ours: Jepsen's EDN, JSON and logs, Porcupine's key-value logs.
 
-`foreign_format` tells the format from the first bytes of a file, `read` gives its events. An imported history is
+`foreign_format` recognises the format by the first bytes of a file, `read` gives its events. An imported history is
 a history like any other. Hostile files are expected: forms have limits of length, depth and size, nothing recurses.
 """
 

@@ -52,6 +52,10 @@ class ColumnarOperations(Operations):
             return None
 
     def _plain(self, fields: Sequence[Fields]) -> pa.RecordBatch:
+        """The events, column after column; raises, before anything is kept, if an operation is not plain.
+
+        It is long because it is one pass: what is kept at its end needs every column found before.
+        """
         fs: Sequence[str] = [each[1] for each in fields]
         words = {f: _word(f) for f in set(fs)}
         kinds, _, processes, times, values, rests = zip(*fields, strict=True)

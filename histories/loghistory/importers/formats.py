@@ -1,4 +1,4 @@
-"""The formats of other tools, and how each is told from its first bytes."""
+"""The formats of other tools, and how each is recognised by its first bytes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from enum import StrEnum
 
 SNIFFED = 1 << 16
-"""Bytes of a file that its format is told from."""
+"""Bytes at the start of a file by which its format is recognised."""
 
 
 class ForeignFormat(StrEnum):
@@ -35,7 +35,7 @@ LOG_LINE = re.compile(
     rf"|{_TYPE}{_BETWEEN}{_PROCESS}{_BETWEEN}{_F})[ \t,]*(.*)",
     re.MULTILINE,
 )
-"""A line that tells an operation: `log_operation` has what it says."""
+"""A line that holds an operation: `log_operation` has what it says."""
 
 
 def log_operation(groups: Sequence[str]) -> tuple[str, str, str, str]:

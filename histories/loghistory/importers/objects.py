@@ -30,13 +30,13 @@ _ERRORS = (msgspec.DecodeError, UnicodeEncodeError, RecursionError)
 
 
 def fields_of(found: Mapping[Any, Value]) -> Fields:
-    """What an operation map tells."""
+    """What an operation map says: type, f, process, time, value, and the map itself; None for what it lacks."""
     get = found.get
     return get("type"), get("f"), get("process"), get("time"), get("value"), found
 
 
 def objects(lines: Sequence[str]) -> list[Fields | None]:
-    """What every line tells that is one object, maybe with a comma behind it; None for lines that are not read here."""
+    """What every line says that is one object, maybe with a comma after it; None for lines that are not read here."""
     try:
         return _all(lines)
     except ValueError:
@@ -119,6 +119,7 @@ def refuse_repeated(text: str, found: Mapping[Any, Value]) -> None:
         return
 
     def unique(pairs: list[tuple[str, Value]]) -> None:
+        """Refuse an object, given as its members in order, that has a key twice."""
         seen: set[str] = set()
         for key, _ in pairs:
             if key in seen:

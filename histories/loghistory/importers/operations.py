@@ -20,7 +20,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ..errors import quote
-from ..schema import UNTOLD, Kind
+from ..schema import UNKNOWN_OFFSET, Kind
 from .rows import Rows
 from .values import Malformed, Value, as_json, is_integer, log_name
 
@@ -93,16 +93,16 @@ class Operations:
     def take(self, operation: Mapping[str, Value]) -> None:
         """Add the events of one map. `Malformed` if it makes no sense; then nothing is added."""
         get = operation.get
-        self.tell((get("type"), get("f"), get("process"), get("time"), get("value"), operation))
+        self.take_fields((get("type"), get("f"), get("process"), get("time"), get("value"), operation))
 
-    def tell(self, fields: tuple[Value, Value, Value, Value, Value, Mapping[str, Value]]) -> None:
+    def take_fields(self, fields: tuple[Value, Value, Value, Value, Value, Mapping[str, Value]]) -> None:
         """The same for type, f, process, time, value and what else the map has."""
         word, f, process, given_time, value, rest = fields
         kind = _TYPES.get(word) or _TYPES.get(_plain(word)) if isinstance(word, str) else None
         if kind is None:
             raise Malformed("type", f"{_named(word)} is no type of an operation", "invoke, ok, fail or info")
         if f is None and isinstance(process, str) and self._client(process, kind) is _INJECTOR:
-            f = process  # who injects faults may tell no more than that it did
+            f = process  # who injects faults may say no more than that it did
         if not isinstance(f, str) or not 0 < len(f) <= _LONGEST_WORD:
             raise Malformed("f", f"{_named(f)} is no name of an operation", "give a keyword such as :read")
         f = str(f).removeprefix(":")
@@ -159,7 +159,7 @@ class Operations:
 
     def _fault(self, kind: str, f: str, value: Value, time: int) -> None:
         if kind == INVOKE:
-            return  # Jepsen's fault injectors tell both the wish and the deed as info
+            return  # Jepsen's fault injectors record both the attempt and its result as info
         what = str(Kind.HEAL if f.startswith(_HEALING) else Kind.FAULT)
         self.rows.add(what, time, None, None, f, text=None if value is None else as_json(value))
 
@@ -225,7 +225,7 @@ class Operations:
     # completions
 
     def _is_read_of_log(self, opened: Opened) -> bool:
-        """Whether it began before the first append, which told what it reads of."""
+        """Whether it began before the first append, which shows what kind of object is read."""
         is_log = self._are_logs if opened.keyed else self._is_log and opened.log is None
         fits = opened.value is None or (is_integer(opened.value) and opened.value >= 0)
         return is_log and opened.f in _READS and not opened.pairs and fits
@@ -468,7 +468,7 @@ def _require_offset(offset: Value, *, optional: bool) -> None:
 
 def _known_offset(offset: Value) -> int | None:
     """The offset that a write answered; Kafka says -1 for none where nothing was to be acknowledged."""
-    if offset is None or (type(offset) is int and offset == UNTOLD):
+    if offset is None or (type(offset) is int and offset == UNKNOWN_OFFSET):
         return None
     _require_offset(offset, optional=False)
     return int(offset)

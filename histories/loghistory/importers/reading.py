@@ -27,11 +27,11 @@ _ROWS = 1 << 12
 _MOST_KNOWN = 1 << 14
 _LONGEST_KNOWN = 64
 _TOLD = re.compile(rb":(?:invoke|ok|fail|info)(?![\w.-])")
-"""What a line has that tells an operation."""
+"""What a line has that holds an operation."""
 _NO_OPERATION = "no operation in it"
 _NOTHING: Mapping[str, Value] = {}
 _Some: TypeAlias = tuple[Sequence[int], Sequence[Fields], Sequence[str]]
-"""Some operations: the numbers of their lines, what they tell, their texts."""
+"""Some operations: the numbers of their lines, what they say, their texts."""
 
 
 def read(
@@ -58,7 +58,7 @@ def read(
             continue
         for line, each, text in zip(numbers, some, texts, strict=True):
             try:
-                operations.tell(each)
+                operations.take_fields(each)
             except Malformed as error:
                 problem = HistoryError(file, line, error.field, error.problem, error.remedy)
                 raw = text if is_log else _map_in(text)
@@ -117,7 +117,7 @@ def _edn_map(piece: Piece) -> Mapping[str, Value]:
 
 
 class _Log:
-    """What the lines of a log tell; lines that tell no operation say nothing."""
+    """The operations in the lines of a log; lines without one are passed over."""
 
     def __init__(self, file: str, quarantine: Quarantine) -> None:
         self._file = file
@@ -126,6 +126,7 @@ class _Log:
         """Forms behind the words of an operation, as they were read before."""
 
     def read(self, read_bytes: Callable[[int], bytes]) -> Iterator[_Some]:
+        """The operations, those of a block together; a stream that breaks off is reported to the quarantine."""
         lines = Lines(read_bytes, lambda _: True, self._file, self._quarantine)
         for block in lines:
             data = block.data.removeprefix(codecs.BOM_UTF8) if block.number == 1 else block.data
@@ -171,7 +172,7 @@ class _Log:
                 given = self._forms(rest)
             except EdnError as problem:
                 if kind in ("fail", "info"):
-                    # Why it failed is told to people, in words of all sorts.
+                    # Why it failed is said for people, in words of all sorts.
                     fields.append((kind, f, _process(process), None, None, {"error": rest.strip()}))
                     continue
                 yield numbers[begin:place], fields, texts[begin:place]

@@ -57,7 +57,10 @@ class Rows:
         count: int | None = None,
         reason: str | None = None,
     ) -> None:
-        """Add one event."""
+        """Add one event, with a parameter for each column that importers fill; ``time`` in nanoseconds.
+
+        Written out, because it is called for every event: what is None costs nothing.
+        """
         at = self.size
         self._time.append(time)
         self._kind.append(kind)

@@ -20,7 +20,7 @@ from .plain_values import BAD, PlainValues
 from .values import Value
 
 Fields: TypeAlias = tuple[str, str, int, int | None, Value, dict[str, Value]]
-"""What a line tells: type, f, process, time, value, and the members besides them."""
+"""What a line says: type, f, process, time, value, and the members besides them."""
 
 _MOST_SHAPES = 8
 _MOST_FAILURES = 64
@@ -67,7 +67,7 @@ class Shapes:
         self._values = PlainValues()
 
     def read(self, lines: Sequence[str]) -> list[Fields | None]:
-        """What every line tells that is one map and no more; None for lines that are not read here."""
+        """What every line says that is one map and no more; None for lines that are not read here."""
         found: list[Fields | None] = [None] * len(lines)
         left: Sequence[int] = range(len(lines))
         tried = 0

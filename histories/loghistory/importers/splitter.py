@@ -54,7 +54,7 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Maps that were read at once: the numbers of their lines, what they tell, their texts or those of their lines."""
+    """Maps that were read at once: the numbers of their lines, what they say, their texts or those of their lines."""
 
     lines: Sequence[int]
     fields: Sequence[Any]
@@ -97,7 +97,7 @@ class _Text:
 class Splitter:
     """The maps of a stream; ``json`` says which of the two syntaxes it is in.
 
-    ``at_once`` is given many lines and says of each what it tells, if it is one map and no more, or None. What it
+    ``at_once`` is given many lines and returns what each says, if it is one map and no more, or None. What it
     does not read is cut into pieces. What cannot be cut is refused; a reading that goes on does so at the next line.
     """
 
@@ -114,7 +114,7 @@ class Splitter:
         self._first_read = 1
         self._ready: Sequence[Any] = ()
         self._texts: Sequence[str] = ()
-        """Of lines that were read at once: the number of the first, what they tell, their texts."""
+        """Of lines that were read at once: the number of the first, what they say, their texts."""
         self._source = _Text(read_bytes, file)
         self._file = file
         self._quarantine = quarantine
@@ -135,6 +135,11 @@ class Splitter:
         """Whether maps of the text at hand are worth a try to be cut in one go: one failure costs the whole text."""
 
     def __iter__(self) -> Iterator[Piece | Run]:
+        """The maps in order, alone or in runs of lines.
+
+        One loop over the brackets, and long: every turn of it may change what is open, where that began, and where the
+        search goes on, and calls for each would cost more than the search.
+        """
         stack: list[str] = []
         outer = 0  # vectors around the maps: 0 or 1
         start = 0  # of the map that is open, or of what stands between maps
@@ -317,7 +322,7 @@ class Splitter:
         return Run([self._line_of(start)] * count, fields[:count], texts[:count]), ends[count - 1]
 
     def _fine(self, text: str) -> bool:
-        """Whether a map that was cut in one go is as if cut bracket by bracket: EDN is told by the reader of forms."""
+        """Whether a map cut in one go is what cutting by brackets gives; for EDN the reader of forms sees to that."""
         return len(text) <= MAX_LINE and _balanced(text) and (not self._json or is_shallow(text))
 
     def _read_on(self, start: int) -> None:

@@ -1,6 +1,8 @@
 """What a protocol must provide to run in real processes, as one record, and how records are found by name.
 
-The record of protocol NAME is ``quorumlog.NAME.real.REAL``. Nothing else has to be changed to add one.
+The record of a protocol of this project is ``REAL`` in the module ``real`` of its package, whose name is the protocol's
+with ``_`` for ``-``; one of somebody else's is an entry point of the group `ENTRY_POINTS` under its name. Nothing lists
+them. They are found apart from `quorumlog.protocol`, because a node's process needs nothing of the simulator.
 """
 
 from __future__ import annotations
@@ -8,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +19,8 @@ import msgspec
 import quorumlog
 from quorumlog.node.driver import Driver, Place
 from quorumlog.node.wire import Channel
+
+ENTRY_POINTS = "quorumlog.real_protocols"
 
 
 class UnknownProtocolError(LookupError):
@@ -44,7 +49,8 @@ class RealProtocol:
 
 def real_protocols() -> tuple[str, ...]:
     """The names of the protocols that run in real processes, sorted."""
-    return tuple(sorted(path.parent.name for root in quorumlog.__path__ for path in Path(root).glob("*/real.py")))
+    house = {path.parent.name.replace("_", "-") for root in quorumlog.__path__ for path in Path(root).glob("*/real.py")}
+    return tuple(sorted(house | entry_points(group=ENTRY_POINTS).names))
 
 
 def real_protocol(name: str) -> RealProtocol:
@@ -52,5 +58,8 @@ def real_protocol(name: str) -> RealProtocol:
     known = real_protocols()
     if name not in known:
         raise UnknownProtocolError(f"protocol {name!r} is unknown; there is {', '.join(known)}")
-    found: RealProtocol = import_module(f"quorumlog.{name}.real").REAL
+    for entry in entry_points(group=ENTRY_POINTS, name=name):
+        added: RealProtocol = entry.load()
+        return added
+    found: RealProtocol = import_module(f"quorumlog.{name.replace('-', '_')}.real").REAL
     return found

@@ -20,6 +20,5 @@ PROTOCOL = Protocol(
     settings=SETTINGS,
     stage=RaftCluster,
     mutants=MUTANTS,
-    real="quorumlog.raft.real:REAL",
     scenarios=Path(__file__).with_name("scenarios.toml"),
 )

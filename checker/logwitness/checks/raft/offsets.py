@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from loghistory.schema import Kind
+from loghistory.schema import STATE_KINDS, Kind
 
 from .. import codes
 from ..codes import (
@@ -406,7 +406,7 @@ class OffsetsFold(KernelFold):
 FAMILY = Family(
     "offsets",
     tuple(CHECKS),
-    RAFT.kinds | {Kind.STOP, Kind.CRASH, Kind.POWER_LOSS, Kind.STORAGE_ERROR, Kind.FAULT, Kind.PHASE},
+    STATE_KINDS | {Kind.STOP, Kind.CRASH, Kind.POWER_LOSS, Kind.STORAGE_ERROR, Kind.FAULT, Kind.PHASE},
     ("node", "f", "term", "offset", "dirty", "flushed", "commit", "visible"),
     OffsetsFold,
     RAFT,

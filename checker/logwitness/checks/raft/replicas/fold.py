@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from loghistory.schema import Kind
+from loghistory.schema import STATE_KINDS, Kind
 
 from ...codes import (
     ACKED,
@@ -279,12 +279,12 @@ class ReplicasFold(KernelFold):
         close(self._tree, self._replicas, self._cluster, self._account, self.found)
 
 
-_KINDS = frozenset(Kind) - {Kind.SEND, Kind.RECEIVE, Kind.HEAL, Kind.PHASE, Kind.COMPACT}
+_LIFE = frozenset({Kind.STOP, Kind.CRASH, Kind.POWER_LOSS, Kind.STORAGE_ERROR, Kind.FAULT})
 
 FAMILY = Family(
     "replicas",
     tuple(CHECKS),
-    _KINDS - {Kind.OK, Kind.FAIL, Kind.INFO},
+    STATE_KINDS | _LIFE | {Kind.INVOKE, Kind.OBSERVE},
     (
         "time",
         "node",

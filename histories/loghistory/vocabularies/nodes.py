@@ -1,0 +1,32 @@
+"""The life of a node's process and of its disk."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from ..vocabulary import Column, EventKind, Vocabulary
+from .log import STATE
+
+VOCABULARY = Vocabulary(
+    "nodes",
+    "the life of nodes",
+    kinds=(
+        EventKind(
+            "start",
+            "The process runs and has recovered its disk; the state is what it found there.",
+            ("incarnation",),
+            state=STATE,
+            may_carry=("visible", "role", "text"),
+        ),
+        EventKind("stop", "The process ended gracefully.", ("node",)),
+        EventKind("crash", "The process died; the page cache lived (SIGKILL).", ("node",)),
+        EventKind("power_loss", "The node lost power: what was not flushed may be gone.", ("node",)),
+        EventKind(
+            "storage_error",
+            "The disk failed (fsync, no space) and the node stopped itself.",
+            ("node",),
+            may_carry=("reason",),
+        ),
+    ),
+    columns=(Column(7, "incarnation", pa.int32(), "how often this node had started before"),),
+)

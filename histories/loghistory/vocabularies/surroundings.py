@@ -1,0 +1,56 @@
+"""Faults and phases of a run, as whoever drives the run sees them."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from ..vocabulary import EventKind, Vocabulary, Words
+
+
+class FaultWord(StrEnum):
+    """Column ``f`` of faults that checks know; there are others."""
+
+    WIPE = "wipe"
+    POWER_LOSS = "power_loss"
+    CRASH = "crash"
+    STORAGE_ERROR = "storage_error"
+
+
+class Phase(StrEnum):
+    """Words of the column ``f`` of a phase: the sections of a run."""
+
+    LOAD = "load"
+    HEAL = "heal"
+    FINAL_READ = "final_read"
+
+
+VOCABULARY = Vocabulary(
+    "surroundings",
+    "faults and phases",
+    kinds=(
+        EventKind("fault", "The fault `f` begins; `text` holds its arguments.", ("f",), may_carry=("node", "text")),
+        EventKind("heal", "The fault `f` ends.", ("f",), may_carry=("node", "text")),
+        EventKind("phase", "The section `f` of the run begins.", ("f",)),
+    ),
+    words=(
+        Words(
+            "f",
+            ("fault", "heal"),
+            {
+                FaultWord.WIPE: "the node's disk was emptied",
+                FaultWord.POWER_LOSS: "power was cut; a black-box run has no `power_loss` events",
+                FaultWord.CRASH: "a process was killed",
+                FaultWord.STORAGE_ERROR: "a disk failed",
+            },
+        ),
+        Words(
+            "f",
+            ("phase",),
+            {
+                Phase.LOAD: "clients work, faults begin and end",
+                Phase.HEAL: "all faults end",
+                Phase.FINAL_READ: "readers read everything",
+            },
+        ),
+    ),
+)

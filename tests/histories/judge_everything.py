@@ -1,0 +1,37 @@
+"""Judges every recorded run and every small history of the checker's tests; writes the verdicts as JSON, and the order
+of the kinds.
+
+    python tests/histories/judge_everything.py [--compiled]
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from loghistory import Kind, open_run
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests" / "checker"))
+
+from notation import HISTORIES, all_cases, cases  # noqa: E402
+
+from logwitness.engine.local import check  # noqa: E402
+
+
+def verdicts(*, compiled: bool) -> dict[str, Any]:
+    """All that is said, by the name of what is judged."""
+    found: dict[str, Any] = {}
+    for number, case in enumerate([*all_cases(), *cases(HISTORIES / "healthy.txt")]):
+        found[f"{case.place} {number}"] = check(case.table, configuration=case.configuration, compiled=compiled)
+    for manifest in sorted((ROOT / "histories" / "runs").glob("*/*/manifest.json")):
+        found[str(manifest.parent.relative_to(ROOT))] = check(open_run(manifest.parent), compiled=compiled)
+    return found
+
+
+if __name__ == "__main__":
+    answer = {"kinds": list(map(str, Kind)), "verdicts": verdicts(compiled="--compiled" in sys.argv)}
+    sys.stdout.buffer.write(msgspec.json.encode(answer))
