@@ -57,7 +57,7 @@ def real_protocol(name: str) -> RealProtocol:
     """The record of a protocol. Raises `UnknownProtocolError`."""
     known = real_protocols()
     if name not in known:
-        raise UnknownProtocolError(f"protocol {name!r} is unknown; there is {', '.join(known)}")
+        raise UnknownProtocolError(f"protocol {name!r} is unknown; known are {', '.join(known)}")
     for entry in entry_points(group=ENTRY_POINTS, name=name):
         added: RealProtocol = entry.load()
         return added
