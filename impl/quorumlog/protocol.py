@@ -129,7 +129,7 @@ def find(
         having = [each for each in found if setting in each.settings]
         if not having:
             known = dict.fromkeys(name for each in found for name in each.settings)
-            raise ProtocolError(f"setting {setting!r} is unknown; there are {', '.join(known)}")
+            raise ProtocolError(f"setting {setting!r} is unknown; known are {', '.join(known)}")
         found = having
     found = tuple(found)
     if configuration is not None and len(found) > 1:

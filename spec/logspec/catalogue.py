@@ -240,10 +240,10 @@ def render(catalogue: Catalogue) -> str:
         "- Proof: goals of `logwitness spec prove`.",
         "- Check: ids of `logwitness checks`, judged on recorded runs.",
         "- Mutants: faults that break it. t: a model that TLC must refute; p: a twin that a proof must refute. Unless",
-        "  it is listed at the end, it is a core as well whose runs the checker must reject (`raft/mutants.py`).",
+        "  listed at the end, it is also a core whose runs the checker must reject (`raft/mutants.py`).",
         "",
-        "An invariant has one name, which the operator has in CamelCase and the goal and the check as it is. Others in",
-        "its cells are those of other rows, which watch over it too; goals of `rules` are promises of single rules.",
+        "An invariant has one name: the operator has it in CamelCase, the goal and the check as it is. Other names in",
+        "its cells are those of other rows, which also watch over it; goals of `rules` are promises of single rules.",
     ]
     for protocol in dict.fromkeys(row.protocol for row in catalogue.rows):
         rows = [row for row in catalogue.rows if row.protocol == protocol]
@@ -265,7 +265,7 @@ def render(catalogue: Catalogue) -> str:
             lines.append("| " + " | ".join(cells) + " |")
         lines += ["", "Empty cells:", "", *empty]
     if catalogue.anomalies:
-        lines += ["", "## Checks that are named after anomalies", ""]
+        lines += ["", "## Checks named after anomalies", ""]
     for row_id, checks in catalogue.anomalies.items():
         lines.append(f"- {', '.join(f'`{check}`' for check in checks)}: {row_id}.")
     if catalogue.not_everywhere:

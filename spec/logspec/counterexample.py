@@ -189,7 +189,7 @@ class _Writer:
             self._read(node, new)
 
     def _read(self, node: int, state: _Node) -> None:
-        """What became visible is read, once, by a client of its own."""
+        """What became visible is read, once, by a separate client."""
         operation = next(self.calls)
         common: dict[str, Any] = {"process": operation, "op": operation, "node": node, "f": Operation.READ}
         self.record.event(Kind.INVOKE, time=self.time, offset=0, **common)

@@ -43,7 +43,7 @@ def misnamed(
     for row, checks in anomalies.items():
         for check in checks:
             if check in rows:
-                yield f"{check} is a row of its own, so it is no anomaly"
+                yield f"{check} has its own row, so it is not an anomaly"
             elif row not in rows or check not in rows[row]["checks"]:
                 yield f"the anomaly {check} is not among the checks of a row {row}"
             invariant_of[check] = row

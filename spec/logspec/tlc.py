@@ -102,7 +102,7 @@ def run_tlc(
     on_progress: Callable[[Progress], None] | None = None,
     on_print: Callable[[str], None] | None = None,
 ) -> Outcome:
-    """Check ``module`` under a configuration in a directory of its own, with every module that lies beside it.
+    """Check ``module`` under a configuration in a separate directory, with every module beside it.
 
     ``brief`` runs take seconds: Java compiles them quickly but not well, which halves their processor time.
     ``extra_modules`` are generated ones (name -> text). A run that takes longer than ``seconds`` is stopped and says so

@@ -76,7 +76,9 @@ def find_toolchain(jar: str | None = None, version: str | None = None) -> Toolch
     if version == "2.15":
         return Toolchain(java, _packaged_jar(), "2.15")
     if version not in (None, "2.18"):
-        raise SpecError(f"TLC {version} is not known here; there are {', '.join(VERSIONS)}, or name a jar with --jar")
+        raise SpecError(
+            f"TLC {version} is unknown; the known versions are {', '.join(VERSIONS)}, or name a jar with --jar"
+        )
     try:
         return Toolchain(java, _fetched_jar(java), "2.18")
     except SpecError:

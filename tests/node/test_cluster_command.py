@@ -209,8 +209,8 @@ USAGE: dict[str, tuple[list[str], str]] = {
     "no node": (["--nodes", "0"], "--nodes"),
     "an unknown protocol": (["--protocol", "chain"], "'chain' is not"),
     "too little to keep": (["--retention", "100"], "--retention"),
-    "no time": (["--duration", "never"], "'never' is no time"),
-    "too long": (["--duration", "2h"], "is no time"),
+    "not a time": (["--duration", "never"], "'never' is not a time"),
+    "too long": (["--duration", "2h"], "is not a time"),
 }
 
 

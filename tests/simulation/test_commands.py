@@ -88,7 +88,7 @@ def test_without_a_seed_one_is_drawn_and_said(tmp_path: Path) -> None:
         (["-o", "empty/.."], "its own directory"),
         (["-o", "."], "its own directory"),
         (["-o", "link", "--force"], "holds no run"),
-        (["--faults", '[{"at": "1s", "name": "kill", "nodes": [7]}]'], "there is no node 7; there are 0 to 2, leader"),
+        (["--faults", '[{"at": "1s", "name": "kill", "nodes": [7]}]'], "there is no node 7; known are 0 to 2, leader"),
         (["--faults", '[{"at": "1s", "name": "kill", "nodes": ["lead"]}]'], "there is no node 'lead'"),
         (["--configuration", "/dev/zero"], "/dev/zero: more than"),
         (["--configuration", "still.json"], ">= 1000 - at `$.timing.heartbeat`"),

@@ -138,7 +138,7 @@ def test_rules_tell_the_protocol(logwitness: Run, tmp_path: Path) -> None:
         ("hunt --rules mine.py", "mine.py: which protocol is meant, primary-backup or raft?"),
         ("simulate --protocol paxos", "protocol 'paxos' is unknown; installed are primary-backup, raft"),
         ("hunt --protocol primary-backup --mutant vote-twice", "mutant 'vote-twice' is unknown"),
-        ("simulate --protocol raft --setting trouble", "setting 'trouble' is unknown; there are default, "),
+        ("simulate --protocol raft --setting trouble", "setting 'trouble' is unknown; known are default, "),
         ("simulate --setting trouble --write-caching", "primary-backup has no option write caching; leave out"),
         ("validate --protocol paxos", "protocol 'paxos' is unknown"),
         ("validate --seeds 1", "which protocol is meant, primary-backup or raft?"),

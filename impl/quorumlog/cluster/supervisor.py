@@ -3,9 +3,10 @@
     async with Cluster(directory, nodes=3, seed=7) as cluster:
         client = await cluster.client(0)
 
-Every node is a child in a session of its own, so that Ctrl-C reaches only the supervisor; each notices the supervisor's
-death by the end of its standard input and, on Linux, by a signal that also ends a stopped process. The ports are held
-by sockets that never listen, so that nobody else takes the port of a node that is down, and a call to it is refused.
+Every node is a child process in its own session, so that Ctrl-C reaches only the supervisor; each notices the
+supervisor's death by the end of its standard input and, on Linux, by a signal that also ends a stopped process. The
+ports are held by sockets that never listen, so that nobody else takes the port of a node that is down, and a call to it
+is refused.
 """
 
 from __future__ import annotations
@@ -115,7 +116,7 @@ class Cluster:
         """Start a node's process if it is not running."""
         if node in self._processes:
             return
-        # A task of its own: a process that is being made when this is cancelled must not be forgotten.
+        # A separate task: a process that is being started when this is cancelled must not be lost.
         starting = asyncio.create_task(self._start(node))
         self._tasks.add(starting)
         starting.add_done_callback(self._tasks.discard)

@@ -158,7 +158,7 @@ class Driver(ABC):
 
     @abstractmethod
     def give_up(self, offset: int) -> None:
-        """Let the core give up what lies before ``offset``, as far as its rules allow."""
+        """Let the core remove what lies before ``offset``, as far as its rules allow."""
 
     @abstractmethod
     def _flushed(self, ticket: int) -> None:

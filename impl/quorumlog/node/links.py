@@ -33,7 +33,7 @@ class Outgoing(Connection):
         self.gone = asyncio.Event()
 
     def hello_received(self, hello: Hello) -> None:
-        """Refuse whoever else now listens there."""
+        """Refuse any other process that now listens there."""
         if hello.role is not Role.NODE or hello.node != self.node or hello.cluster != self._mine.cluster:
             raise FrameError(f"node {hello.node} answers there, of another cluster or not node {self.node}")
         self.ready = True

@@ -102,7 +102,7 @@ def missing_changes(files: Iterable[Path], log: Log) -> list[tuple[str, dict[str
 
     start = log.start_offset
     if start > recorded.start:
-        if recorded.dirty < start:  # begun anew, where the leader's log begins: everything before is committed
+        if recorded.dirty < start:  # restarted where the leader's log begins: everything before is committed
             recorded.dirty = start - 1
             state.update(flushed=start - 1, visible=start - 1, commit=max(state["commit"], start - 1))
         recorded.begin_at(start)

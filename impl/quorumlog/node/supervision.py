@@ -1,6 +1,6 @@
 """What a node shares with the supervisor that started it: the supervisor's stamp, its orders, the exit statuses.
 
-Orders come as one JSON object a line on the node's standard input; its end means that the supervisor is gone.
+Orders come as one JSON object per line on the node's standard input; its end means that the supervisor is gone.
 """
 
 from __future__ import annotations

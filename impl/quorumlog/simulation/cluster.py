@@ -132,7 +132,7 @@ class Cluster(ABC, Generic[Configuration, NodeOf]):
         return False
 
     def final_read(self) -> None:
-        """Read everything from every node, one after the other, with a client of its own."""
+        """Read everything from every node, one after the other, with a new client."""
         self.record("phase", {"f": "final_read"})
         reader = self.new_client()
         for node in self.nodes:

@@ -112,7 +112,7 @@ class ClusterConfiguration(msgspec.Struct, frozen=True, kw_only=True, forbid_unk
         for place, target in [*drawn, *planned]:
             if target not in WORDS and target not in range(self.nodes):
                 known = f"0 to {self.nodes - 1}, {', '.join(WORDS)}"
-                raise ConfigurationError(f"{place}: there is no node {target!r}; there are {known}")
+                raise ConfigurationError(f"{place}: there is no node {target!r}; known are {known}")
 
 
 class LogConfiguration(ClusterConfiguration, frozen=True, kw_only=True):

@@ -105,7 +105,7 @@ class RecordBatch:
         return int.from_bytes(self.payload[:_VALUE_BYTES], "big", signed=True)
 
     def with_position(self, base_offset: int, term: int) -> RecordBatch:
-        """The same batch at another place in the log. The payload is shared, the encoding is made anew."""
+        """The same batch at another place in the log. The payload is shared; the encoding is made again."""
         return RecordBatch(base_offset, term, self.kind, self.record_count, self.acks, self.payload)
 
     def encode(self) -> bytes:

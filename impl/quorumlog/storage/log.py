@@ -49,7 +49,7 @@ class OffsetOutOfRange(LookupError):  # noqa: N818 - named for what happened
 
 
 class LogFailed(StorageError):  # noqa: N818 - named for what happened
-    """The log saw an error of its disk before; it must be opened anew."""
+    """The log has seen an error of its disk; it must be opened again."""
 
 
 class BatchPlace(NamedTuple):
@@ -237,7 +237,7 @@ class Log:
         """Write batches, each of which continues the log in offset and does not go back in term, to the page cache.
 
         Raises `OffsetOutOfRange`, with nothing written, if one does not fit, and `DiskFull` or another
-        `StorageError`, after which the log must be opened anew.
+        `StorageError`, after which the log must be opened again.
         """
         self._check_usable()
         expected, term = self._dirty + 1, self.last_term
@@ -436,7 +436,7 @@ class Log:
 
     def _check_usable(self) -> None:
         if self._failure is not None:
-            raise LogFailed(f"{self._directory}: not usable any more ({self._failure}); open the log anew")
+            raise LogFailed(f"{self._directory}: no longer usable ({self._failure}); open the log again")
 
     @contextmanager
     def _fatal(self) -> Iterator[None]:

@@ -61,7 +61,7 @@ def recover(disk: Disk, directory: str, state: LogState) -> tuple[list[Segment],
         any(disk.size(path) for path in behind) or (bool(segments) and whole_batch_behind(disk, segments[-1]))
     )
     if state.cut_behind and dirty > state.known_flushed:
-        reason = f"the log was being emptied to begin anew at offset {state.start_offset}"
+        reason = f"the log was being emptied to restart at offset {state.start_offset}"
         segments, more = _keep_up_to(segments, state.known_flushed, state.start_offset)
         behind = [*more, *behind]
         dirty = _end(segments, state.start_offset)

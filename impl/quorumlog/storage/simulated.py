@@ -1,7 +1,7 @@
 """A disk in memory that loses what a real one may lose.
 
 Each file knows how much of it is durable. A power loss keeps, file by file, the durable bytes and any prefix of the
-rest: nothing of it, all of it, or a cut in the middle of a batch, now and then with a hole of zeros in it. So a later
+rest: nothing of it, all of it, or a cut in the middle of a batch, sometimes with a hole of zeros in it. So a later
 segment can survive whole while an earlier one lost its tail. Names that were created or removed without a sync of their
 directory may or may not have happened. A truncation that was not synced may be undone. A process that is killed loses
 nothing: the page cache lives, so a new `Log.open` on the same disk is all there is to it.

@@ -39,7 +39,7 @@ from logspec.proofs.vocabulary import (
 from logspec.symbolic import Executor, Order
 
 Name = z3.DeclareSort("Name")
-"""A node as another one writes it into its vote; ``nobody`` is no vote."""
+"""A node as another one writes it into its vote; ``nobody`` stands for no vote."""
 nobody = z3.Const("nobody", Name)
 name = z3.Function("name", Node, Name)
 
