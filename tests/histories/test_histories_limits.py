@@ -23,7 +23,6 @@ HEADER = b'{"kind":"history","version":2}\n'
 READER = """
 import resource, sys
 import loghistory
-
 limit = 900 << 20
 resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
 path, lenient = sys.argv[1:]
