@@ -120,7 +120,7 @@ def _table(file: Path) -> dict[str, Any] | None:
     except OSError as error:
         problem = f"cannot be read ({error.strerror or error}): name another file, or add --isolated"
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
-        problem = f"no TOML ({printable(str(error))}): correct it, or add --isolated"
+        problem = f"not TOML ({printable(str(error))}): correct it, or add --isolated"
     else:
         tools = document.get("tool")
         found = tools.get("logwitness") if isinstance(tools, dict) else None

@@ -1,4 +1,4 @@
-"""Clients: one operation at a time. Source: the schema of the history, column ``process``."""
+"""Clients: one operation at a time. Source: history-checks.md#one-open-operation."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from logwitness.checks.contract import Check, Family, Setting, Tally, Verdicts
 CHECK = Check(
     id="one-open-operation",
     rule="A client begins an operation only when its last one is over.",
-    source=("history-checks.md#linearizable-log-near-linear-time", "loghistory.schema, column process"),
+    source=("history-checks.md#one-open-operation",),
     fact="an operation begun",
     sentence="Client {client} began operation {second} while its operation {first} was open.",
     kinds=(Kind.INVOKE,),

@@ -91,7 +91,7 @@ def load(name: str) -> Protocol:
     """The protocol of this name. Raises `ProtocolError`."""
     places = _places()
     if name not in places:
-        raise ProtocolError(f"protocol {name!r} is unknown; installed are {', '.join(sorted(places))}")
+        raise ProtocolError(f"protocol {name!r} is unknown; the installed ones are {', '.join(sorted(places))}")
     try:
         protocol = places[name]()
     except (ImportError, AttributeError) as error:
@@ -129,7 +129,7 @@ def find(
         having = [each for each in found if setting in each.settings]
         if not having:
             known = dict.fromkeys(name for each in found for name in each.settings)
-            raise ProtocolError(f"setting {setting!r} is unknown; known are {', '.join(known)}")
+            raise ProtocolError(f"setting {setting!r} is unknown; the settings are {', '.join(known)}")
         found = having
     found = tuple(found)
     if configuration is not None and len(found) > 1:

@@ -13,8 +13,11 @@ from long_history import batches
 from loghistory import CLIENT_KINDS, HistoryError, RunSource, open_run, write_run
 from loghistory.run import write_file
 from logwitness import RunVerdict, Verdict, check, judge
+from logwitness.checks import all_checks
+from logwitness.checks.contract import Outcome, Verdicts, outcome
 from logwitness.checks.kernel import available
 from logwitness.engine.local import events_at
+from logwitness.engine.run import together
 from logwitness.explain.transcripts import HISTORIES, Case, cases, history
 from logwitness.models import check_model, model_of
 
@@ -166,6 +169,20 @@ def test_a_violation_names_its_log_when_there_are_several() -> None:
     rows.append({"seq": len(rows), "time": 0, "kind": "invoke", "process": 9, "op": 99, "f": "tail", "log": "other"})
     verdict = check(Case("", "", "", rows=rows).table, ["phantom"])
     assert [violation.log for violation in verdict.checks[0].violations] == ["orders"]
+
+
+def test_the_reason_is_that_of_a_log_with_the_verdict_of_the_run() -> None:
+    rule = all_checks()[0]
+    idle, held, gave_up = outcome(rule, 0), outcome(rule, 3), outcome(rule, 1, undecided="it gave up")
+
+    def merged(*logs: Outcome) -> tuple[str, str | None]:
+        by_log = [(str(number), Verdicts((each,))) for number, each in enumerate(logs)]
+        ((found,), _) = together([rule], by_log, 10)
+        return found.verdict, found.reason
+
+    assert merged(idle, held) == ("holds", None)
+    assert merged(idle, gave_up, held) == ("undecided", "it gave up")
+    assert merged(idle, idle) == ("unexercised", idle.reason)
 
 
 def test_values_that_are_texts_are_told_apart() -> None:

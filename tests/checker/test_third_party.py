@@ -8,9 +8,12 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
+
+from logwitness.checks.contract import Check, Family, Setting, Verdicts, outcome
+from logwitness.checks.third_party import _Guarded
 
 RUNS = Path(__file__).resolve().parents[2] / "histories" / "runs" / "raft"
 COMMAND = [sys.executable, "-c", "from logwitness.cli import main; main()"]
@@ -215,3 +218,31 @@ def test_what_is_left_out_does_not_end_the_list_of_checks(place: Path) -> None:
     assert done.returncode == 0
     assert "good-one" in done.stdout
     assert "The family gone of strange-families 0.3 is left out" in done.stderr
+
+
+_CHECK = Check(id="many", rule="R.", source=("raft.md#acks",), fact="a fact", sentence="Broken.")
+
+
+class _Many:
+    """Breaks its rule twelve times, and has no room for events."""
+
+    def __init__(self, setting: Setting) -> None:
+        """What a family's ``start`` takes."""
+
+    def feed(self, columns: object) -> None:
+        raise MemoryError
+
+    def finish(self) -> Verdicts:
+        return Verdicts((outcome(_CHECK, 12, 12, tuple(_CHECK.violation((seq,)) for seq in range(12))),))
+
+
+def test_it_keeps_no_more_violations_than_others() -> None:
+    family = Family("many", (_CHECK,), frozenset(), (), _Many)
+    (found,) = _Guarded(family, "many", _Many)(Setting((), keep=3)).finish().outcomes
+    assert (found.violated, [each.events for each in found.violations]) == (12, [(0,), (1,), (2,)])
+
+
+def test_want_of_memory_is_not_blamed_on_it() -> None:
+    family = Family("many", (_CHECK,), frozenset(), (), _Many)
+    with pytest.raises(MemoryError):
+        _Guarded(family, "many", _Many)(Setting(())).feed(cast(Any, None))

@@ -232,7 +232,7 @@ def test_a_known_violation_hides_nothing_else(tmp_path: Path) -> None:
     assert _check(bad, twin, "--baseline", known).exit_code == 0
     left = _check(bad, "--baseline", known)
     assert left.exit_code == 0
-    assert "1 runs of the baseline were not judged" in left.stderr
+    assert "1 run of the baseline not judged" in left.stderr
 
 
 def test_more_violations_than_are_kept_are_counted(tmp_path: Path) -> None:

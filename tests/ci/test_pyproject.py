@@ -142,9 +142,9 @@ def test_what_is_wrong_is_one_line_with_file_and_key(project: Path, text: str, k
 @pytest.mark.parametrize(
     ("content", "problem"),
     [
-        (b"[tool.logwitness\n", "no TOML"),
-        (b"[tool.logwitness]\nx = '\xff'\n", "no TOML"),
-        (b"x = " + b"[" * 100_000, "no TOML"),
+        (b"[tool.logwitness\n", "not TOML"),
+        (b"[tool.logwitness]\nx = '\xff'\n", "not TOML"),
+        (b"x = " + b"[" * 100_000, "not TOML"),
         (b"[tool]\nlogwitness = 3\n", "tool.logwitness: 3 is not a table"),
         (b"tool = 3\n", "there is no table [tool.logwitness]"),
         (b"", "there is no table [tool.logwitness]"),

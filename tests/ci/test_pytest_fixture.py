@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -239,6 +240,16 @@ def test_the_next_session_replaces_what_was_kept(session: tuple[Path, str]) -> N
     before = {each.name for each in (directory / "kept").iterdir()}
     assert "1 failed" in _pytest(directory, "test_it.py::test_bad")
     assert {each.name for each in (directory / "kept").iterdir()} == before
+
+
+@pytest.mark.parametrize(("kept", "said"), [("[7]", "1 passed"), ("[9]", "Value 7 was acknowledged with acks=all at ")])
+def test_the_example_of_the_page_judges_what_was_appended(tmp_path: Path, kept: str, said: str) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "ci.md").read_text()
+    (example,) = re.findall(r"^    import pytest\n(?:(?: {4}.*)?\n)+", page, re.M)
+    cluster = f"class Cluster:\n    append = lambda self, value: 0\n    read = lambda self: {kept}\n"
+    fixture = "@pytest.fixture\ndef cluster():\n    return Cluster()\n"
+    (tmp_path / "test_it.py").write_text(f"{textwrap.dedent(example)}\n{cluster}\n{fixture}")
+    assert said in _pytest(tmp_path)
 
 
 def test_a_start_of_pytest_loads_nothing_for_it(tmp_path: Path) -> None:

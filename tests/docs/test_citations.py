@@ -136,6 +136,18 @@ def test_what_is_not_built_is_cited_by_no_code() -> None:
     assert [each.citation for each in passages().values() if not each.built and each.citation in reached] == []
 
 
+def test_a_section_ends_at_the_next_heading_of_its_level_or_above() -> None:
+    text = "# A\none\n## B\ntwo\n### C\nthree\n## D\nfour\n# E\nfive"
+    found = {passage.anchor: re.findall(r"^\w+$", passage.text, re.M) for passage in read_page("page.md", text)}
+    assert found == {
+        "a": ["one", "two", "three", "four"],
+        "b": ["two", "three"],
+        "c": ["three"],
+        "d": ["four"],
+        "e": ["five"],
+    }
+
+
 def test_every_section_of_a_document_is_cited() -> None:
     cited = {each for text in texts().values() for each in citations(text)}
     cited |= {f"documents.md#{each}" for each in re.findall(r"\(documents\.md#([\w-]+)\)", "\n".join(texts().values()))}

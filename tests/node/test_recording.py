@@ -94,6 +94,8 @@ def test_missing_changes(name: str, tmp_path: Path) -> None:
             end = len(start) + sum(step == "append" for step, *_ in steps)
             assert columns["dirty"] == max(columns["offset"], end) - 1
             assert columns["flushed"] <= columns["dirty"]
+            if columns["offset"] > end:  # begun anew, behind what the leader has committed
+                assert columns["flushed"] == columns["commit"] == columns["visible"] == columns["offset"] - 1
             continue
         assert columns["dirty"] == (columns["offset"] - 1 if kind == "truncate" else columns["offset"])
         if kind == "append":

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
+from pathlib import Path
+
 import pytest
 from msgspec.structs import replace
 
@@ -10,7 +13,7 @@ from quorumlog.raft.mutants import MUTANTS
 from quorumlog.raft.protocol import PROTOCOL
 from quorumlog.raft.settings import SETTINGS, RaftConfiguration
 from quorumlog.trials.hunt import hunt
-from quorumlog.trials.judge import Candidate, Rejection, judge_run, judge_seed, judge_table, shrunk
+from quorumlog.trials.judge import CONVERGENCE, Candidate, Rejection, judge_run, judge_seed, judge_table, shrunk
 
 REFERENCE = Candidate("raft")
 SEEDS = 100
@@ -62,6 +65,18 @@ def test_shrinking_keeps_the_verdict() -> None:
     again = judge_run(mutant, small.seed, small.setting, _with_plan(small))
     assert again.rejections[0] == small
     assert judge_run(REFERENCE, small.seed, small.setting, _with_plan(small)).rejections == ()
+
+
+def test_shrinking_keeps_the_check_that_rejected_the_run(tmp_path: Path) -> None:
+    """With these rules every run is rejected, whatever its faults, but by another check than the one to be kept."""
+    rules = tmp_path / "mine.py"
+    rules.write_text("def log_ok(last_term, dirty, own_last_term, own_dirty):\n    return False\n")
+    mine = Candidate("raft", rules=str(rules))
+    found = judge_seed(mine, 0).rejections[0]
+    assert found.check == CONVERGENCE
+    assert shrunk(mine, found, attempts=1) != found
+    lost = dataclasses.replace(found, check="lost-write")
+    assert shrunk(mine, lost, attempts=1) == lost
 
 
 def _with_plan(rejection: Rejection) -> RaftConfiguration:

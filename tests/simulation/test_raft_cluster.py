@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -167,19 +168,58 @@ def test_messages_are_recorded_on_demand() -> None:
     assert "AppendEntries" in {e["f"] for e in received}
 
 
-def test_words_name_nodes_by_the_leader_and_by_the_last_one_while_there_is_none() -> None:
-    cluster = RaftCluster(2, replace(QUIET, nodes=5), Recorder(MemorySink()))
+@pytest.mark.parametrize(
+    ("name", "first", "second", "seen"),
+    [
+        ("pause", {}, {}, [True, True, True, False]),
+        ("kill", {}, {}, [True, True, True, False]),
+        ("clock", {"rate": 4.0}, {"rate": 0.5}, [4.0, 2.0, 0.5, 1.0]),
+        ("slow_disk", {"factor": 20.0}, {"factor": 5.0}, [20.0, 20.0, 5.0, 1.0]),
+    ],
+)
+def test_faults_that_overlap_on_a_node_end_one_by_one(
+    name: str, first: dict[str, float], second: dict[str, float], seen: list[object]
+) -> None:
+    cluster = RaftCluster(2, QUIET, Recorder(MemorySink()))
+    cluster.start()
+    node = cluster.nodes[1]
+
+    def rate() -> float:
+        before = node.host.clock()
+        cluster.advance(MILLISECOND)
+        return (node.host.clock() - before) / MILLISECOND
+
+    states: dict[str, Callable[[], object]] = {
+        "pause": lambda: node.host.paused,
+        "kill": lambda: not node.host.running,
+        "clock": rate,
+        "slow_disk": lambda: node.slowness,
+    }
+    faults = [Fault(0, name, (1,), args=arguments) for arguments in (first, second)]
+    found = []
+    for change in (cluster.faults.begin, cluster.faults.end):
+        for token, fault in enumerate(faults):
+            change(fault, [1], token)
+            found.append(states[name]())
+    assert found == seen
+
+
+@pytest.mark.parametrize(("nodes", "minority", "majority"), [(2, 1, 2), (3, 1, 2), (4, 1, 3), (5, 2, 3)])
+def test_words_name_nodes_by_the_leader_and_by_the_last_one_while_there_is_none(
+    nodes: int, minority: int, majority: int
+) -> None:
+    cluster = RaftCluster(2, replace(QUIET, nodes=nodes), Recorder(MemorySink()))
     cluster.start()
     cluster.advance(SECOND)
     leader = cluster.leader()
     assert leader is not None
-    ring = [(leader.number + step) % 5 for step in range(5)]
-    meant = {"leader": 1, "minority": 2, "majority": 3, "all": 5}
+    ring = [(leader.number + step) % nodes for step in range(nodes)]
+    meant = {"leader": 1, "minority": minority, "majority": majority, "all": nodes}
     for _ in range(2):
         assert {word: list(cluster.faults.resolve(word)) for word in meant} == {w: ring[:n] for w, n in meant.items()}
         assert list(cluster.faults.resolve("follower")) == ring[1:2]
         assert list(cluster.faults.resolve("followers")) == ring[1:]
-        assert list(cluster.faults.resolve(4)) == [4]
+        assert list(cluster.faults.resolve(nodes - 1)) == [nodes - 1]
         for node in cluster.nodes:
             node.kill()
         assert cluster.leader() is None

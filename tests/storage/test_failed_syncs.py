@@ -52,6 +52,22 @@ def test_what_an_opening_calls_flushed_survives_although_a_sync_failed_in_the_on
     assert Log.open(disk, "log").dirty == flushed >= 3
 
 
+@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("earlier", range(3))
+def test_what_an_opening_finds_cut_stays_cut_although_a_sync_of_the_truncation_failed(seed: int, earlier: int) -> None:
+    disk = FailingDisk(Random(seed))
+    log = Log.open(disk, "log")
+    log.append([batch(offset) for offset in range(4)])
+    log.close()
+    log = Log.open(disk, "log")
+    disk.left = earlier
+    with pytest.raises(FlushFailed):
+        log.truncate(2)
+    dirty = Log.open(disk, "log").dirty
+    disk.power_loss()
+    assert Log.open(disk, "log").dirty == dirty
+
+
 def test_a_node_whose_sync_failed_on_a_full_disk_comes_back_after_a_power_loss(tmp_path: Path) -> None:
     run = tmp_path / "run"
     command = Path(sys.executable).parent / "logwitness"

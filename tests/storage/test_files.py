@@ -264,13 +264,18 @@ def test_a_file_closed_to_make_room_is_synced_first(tmp_path: Path, monkeypatch:
     for name in "abcd":
         disk.sync(name)
     assert synced == ["a", "b", "c", "d"]
-    disk.append("a", b"y")
-    disk.sync("a")
+    for name, change in (
+        ("a", lambda: disk.append("a", b"y")),
+        ("b", lambda: disk.rewrite("b", 0)),
+        ("c", lambda: disk.truncate("c", 0)),
+    ):
+        change()  # the file had been closed with nothing left to sync
+        disk.sync(name)
     # A file that this process has not written may still hold what a killed one left unsynced.
     disk.close()
     disk = FileDisk(tmp_path, max_open_files=2)
     disk.sync("a")
-    assert synced[4:] == ["a", "a"]
+    assert synced[4:] == ["a", "b", "c", "a"]
 
 
 def test_a_flush_in_a_thread_while_the_log_is_appended_to_and_cut(tmp_path: Path) -> None:

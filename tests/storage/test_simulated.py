@@ -165,6 +165,24 @@ def test_what_is_written_over_after_a_failed_sync_can_become_durable_again() -> 
     assert over_seeds(story) == {b"abXY"}
 
 
+@pytest.mark.parametrize(("position", "durable"), [(0, True), (2, True), (3, False)])
+def test_a_rewrite_helps_only_what_lies_behind_its_position(position: int, durable: bool) -> None:
+    """What a failed sync left readable survives if all of it is written once more, and is not sure to otherwise."""
+    survived = set()
+    for seed in SEEDS:
+        disk = new_disk(seed)
+        begun(disk, b"ab", b"cd")
+        disk.fail_next_sync = True
+        with pytest.raises(FlushFailed):
+            disk.sync("d/f")
+        readable = content(disk)
+        disk.rewrite("d/f", position)
+        disk.sync("d/f")
+        disk.power_loss()
+        survived.add(content(disk) == readable)
+    assert survived == ({True} if durable else {True, False})
+
+
 def test_replace_is_all_or_nothing_and_durable() -> None:
     def story(disk: SimulatedDisk) -> bytes | None:
         disk.replace("d/f", b"old")

@@ -130,6 +130,22 @@ def test_the_limit_is_of_processor_time() -> None:
         assert time.monotonic() - start > 2.3
 
 
+def _processor_seconds(process_id: int) -> float:
+    fields = Path(f"/proc/{process_id}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def test_partitions_side_by_side_have_the_limit_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GOMAXPROCS", "2")
+    hard = [operation for key in ("a", "b", "c", "d") for operation in _on_key(key, HARD)]
+    with Checker(timeout=1, memory_limit=4 << 30) as checker:
+        assert checker.check_operations("key-value", _on_key("z", EASY))
+        assert checker.process_id is not None
+        before = _processor_seconds(checker.process_id)
+        assert checker.check_operations("key-value", hard).reason is Reason.TIMEOUT
+        assert _processor_seconds(checker.process_id) - before > 1.9
+
+
 def test_limits_among_many() -> None:
     with Checker(timeout=0.5, memory_limit=4 << 30) as checker:
         results = list(checker.check_many("register", [EASY, HARD, WRONG, HARD, EASY]))

@@ -104,7 +104,7 @@ def read_baseline(path: Path) -> Baseline:
     except OSError as error:
         raise HistoryError(path, None, None, f"cannot be read ({error.strerror or error})", remedy) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise HistoryError(path, None, None, f"no baseline, {quote(str(error))[1:-1]}", remedy) from None
+        raise HistoryError(path, None, None, f"not a baseline ({quote(str(error))[1:-1]})", remedy) from None
     if document.kind != KIND or document.version != VERSION:
         problem = f"{quote(document.kind)} of version {document.version} is no baseline of version {VERSION}"
         raise HistoryError(path, None, "kind", problem, remedy)

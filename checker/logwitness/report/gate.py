@@ -87,7 +87,7 @@ class Gate:
                 for line in annotations_of(history):
                     click.echo(line)
         if self._baseline is not None and (unseen := self._baseline.runs.keys() - self._names):
-            click.echo(f"logwitness: {len(unseen)} runs of the baseline were not judged", err=True)
+            click.echo(f"logwitness: {counted(len(unseen), 'run')} of the baseline not judged", err=True)
         if self._junit is not None:
             write_whole(self._junit, junit(self._histories))
         if self._sarif is not None:

@@ -2,7 +2,7 @@
 
 ``invoke`` opens operation ``op`` of client ``process``; exactly one of ``ok``, ``fail`` (certainly had no effect) or
 ``info`` (unknown, stays open for ever) closes it. An operation that is never closed counts as ``info``. What a read
-returned comes as ``observe`` events just before the closing ``ok``.
+returned comes as ``observe`` events just before the closing ``ok``. Source: history-checks.md#one-open-operation.
 """
 
 from __future__ import annotations
