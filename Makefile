@@ -61,7 +61,7 @@ lint: $(VENV)/.porcupine ## ruff, mypy --strict, import contracts
 quick: lint ## an answer in two minutes: lint, and the tests that start nothing large
 	@$(BIN)/pytest -q -n $(WORKERS) -m "not long and not slow" $(NOT_QUICK:%=--ignore=tests/%)
 
-TESTS := -m pytest -n $(WORKERS) --dist loadgroup -m "not long"
+TESTS := -m pytest -n $(WORKERS) -m "not long"
 
 test: setup lint ## everything that a change must pass
 	@$(BIN)/python $(TESTS) --durations=15

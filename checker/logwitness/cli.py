@@ -14,7 +14,7 @@ import click
 from .commands import check_command, checks_command
 from .explain.command import explain_command
 from .extras import not_installed
-from .start import INTERRUPTED, Loading
+from .interruption import INTERRUPTED, Loading
 
 COMMANDS = "logwitness.commands"
 _UNUSABLE = 2

@@ -16,16 +16,16 @@ MILLISECOND = 1_000_000
 SECOND = 1_000_000_000
 
 Pause = Annotated[int, msgspec.Meta(ge=0, le=3600 * SECOND)]
-"""Nanoseconds, none at all included, as configurations may give them."""
+"""Nanoseconds, zero included, as configurations may give them."""
 Interval = Annotated[int, msgspec.Meta(ge=MICROSECOND, le=3600 * SECOND)]
-"""Nanoseconds between two things: what comes again at once would never let virtual time pass."""
+"""Nanoseconds between two repetitions, at least one: at zero, virtual time would never pass."""
 
 
 def parse_duration(text: object) -> int:
     """Nanoseconds of "250ms" and the like; raises ``ValueError`` saying what would be right."""
     match = _TEXT.fullmatch(text.strip()) if isinstance(text, str) else None
     if match is None:
-        raise ValueError(f"{text!r} is no duration; write one like '250ms', '1.5s' or '40us'")
+        raise ValueError(f"{text!r} is not a duration; write one like '250ms', '1.5s' or '40us'")
     nanoseconds = Decimal(match[1]) * _UNITS[match[2]]
     if nanoseconds != int(nanoseconds):
         raise ValueError(f"{text!r} is finer than a nanosecond")

@@ -3,10 +3,10 @@
 A core does no I/O. A driver (simulated or real) calls ``core.handle(now, event)`` and carries out the returned effects
 *in order*. ``now`` is the node's own monotonic clock in nanoseconds; the core never reads a clock itself. ``Append``
 and ``Truncate`` are done on the log before the next effect; the others that take time (``StartFlush``, ``ReadLog``) are
-answered later by an event with the same ticket. Any storage error is fail-stop: the driver stops the node, the core
-need not know.
+answered later by an event with the same ticket. Any storage error is fail-stop: the driver stops the node, and the core
+does not learn of it.
 
-A protocol takes what it needs of these and adds what is its own beside its core (`quorumlog.raft.events`).
+A protocol uses those it needs and defines its own beside its core (`quorumlog.raft.events`).
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from quorumlog.storage.batch import RecordBatch
 
 
 class Outcome(StrEnum):
-    """How a client's request ended."""
+    """How a client's append or barrier ended, as the core reports it in `Resolved`."""
 
     SUCCESS = "success"
     TRUNCATED = "truncated"  # it is not in the log and never will be
     NOT_LEADER = "not_leader"  # nothing was written
     TERM_MISMATCH = "term_mismatch"  # the expected term is over; nothing was written
-    UNKNOWN = "unknown"  # it may be in the log or not: the node's own copy was given up before it was decided
+    UNKNOWN = "unknown"  # it may be in the log or not: the node lost its own copy before that was decided
 
 
 class Event(msgspec.Struct, frozen=True, gc=False):
-    """Base of everything that a core is told."""
+    """Base of everything that goes into a core."""
 
 
 class Started(Event, frozen=True):
-    """The node is up; the first event of every incarnation."""
+    """The node has started; the first event of every incarnation."""
 
 
 class Received(Event, frozen=True):
@@ -54,8 +54,8 @@ class TimerFired(Event, frozen=True):
 class AppendRequested(Event, frozen=True):
     """A client asks to append ``batch`` (its offset and term are given by the leader).
 
-    ``expected_term``: -1, or the only term in which it may be written. ``force_flush``: durable on a majority whatever
-    the acks.
+    ``expected_term``: -1, or the only term in which it may be written. ``force_flush``: make it durable on a majority
+    whatever its acks level.
     """
 
     request: int
@@ -90,11 +90,11 @@ class LogRead(Event, frozen=True):
 
 
 class Effect(msgspec.Struct, frozen=True, gc=False):
-    """Base of everything that a core wants done."""
+    """Base of everything that a core asks its driver to do."""
 
 
 class Append(Effect, frozen=True):
-    """Append to the log, unflushed."""
+    """Append batches, with offsets and terms assigned, to the end of the log; they are dirty until a flush."""
 
     batches: tuple[RecordBatch, ...]
 
@@ -106,13 +106,13 @@ class Truncate(Effect, frozen=True):
 
 
 class Trim(Effect, frozen=True):
-    """Remove the entries before ``offset``."""
+    """Remove the entries before ``offset``, which becomes the first offset of the log."""
 
     offset: int
 
 
 class Reset(Effect, frozen=True):
-    """Forget the whole log and begin at ``start``; ``start_term`` is the term of the entry before it."""
+    """Discard the whole log and begin at ``start``; ``start_term`` is the term of the entry before it."""
 
     start: int
     start_term: int
@@ -133,7 +133,7 @@ class ReadLog(Effect, frozen=True):
 
 
 class Send(Effect, frozen=True):
-    """Hand a message to the network; it may be lost, late, doubled."""
+    """Hand a message to the network; it may be lost, delayed or duplicated."""
 
     to: int
     message: Any
@@ -148,7 +148,7 @@ class SetTimer(Effect, frozen=True):
 
 
 class CancelTimer(Effect, frozen=True):
-    """Forget the timer."""
+    """Cancel the timer ``name``; nothing happens if it is not set."""
 
     name: str
 
@@ -189,15 +189,16 @@ class LogCore(Core, Protocol):
     term: int
     role: str
     leader: int
-    """The node it follows, itself if it leads; -1: none."""
+    """The node that it follows, itself if it leads; -1 if there is none."""
     flushed: int
     commit: int
     visible: int
 
     @property
     def dirty(self) -> int:
-        """The last appended offset."""
+        """The last appended offset, flushed or not (raft.md#dirty)."""
 
 
 CoreFactory = Callable[..., Any]
-"""Makes the core of one incarnation from its configuration and what was found on disk; a mutant's makes another one."""
+"""Makes the core of one incarnation from its configuration and what was found on disk; a mutant's makes a different
+one."""

@@ -14,7 +14,7 @@ _CITATION = re.compile(r"\b[a-z-]+\.md#[a-z0-9-]+")
 
 
 def topics() -> Iterator[dict[str, Any]]:
-    """One topic a rule, by the name of its function, and one a mutant, of every protocol."""
+    """One topic for each rule, by the name of its function, and one for each mutant, of every protocol."""
     for protocol in every():
         yield from _rules(protocol.rules)
         yield from _mutants(protocol)
@@ -22,8 +22,8 @@ def topics() -> Iterator[dict[str, Any]]:
 
 def _rules(reference: Any) -> Iterator[dict[str, Any]]:  # noqa: ANN401
     for each in fields(reference):
-        said, _, source = (inspect.getdoc(getattr(reference, each.name)) or "").partition("\n\nSource: ")
-        first, _, rest = said.partition("\n\n")
+        text, _, source = (inspect.getdoc(getattr(reference, each.name)) or "").partition("\n\nSource: ")
+        first, _, rest = text.partition("\n\n")
         reasons = [("Why", " ".join(rest.split()))] if rest else []
         module = getattr(reference, each.name).__module__.replace(".", "/")
         operator = "".join(word.capitalize() for word in each.name.split("_"))
@@ -39,7 +39,7 @@ def _rules(reference: Any) -> Iterator[dict[str, Any]]:  # noqa: ANN401
 
 
 def _mutants(protocol: Protocol) -> Iterator[dict[str, Any]]:
-    """The page of a protocol has its name."""
+    """One topic for each mutant; the page of rules has the protocol's name."""
     for mutant in protocol.mutants.values():
         yield {
             "kind": "mutant",

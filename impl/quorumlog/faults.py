@@ -2,10 +2,11 @@
 
 A plan is a tuple of `Fault`; each begins at a time of the run and lasts for a while, so that any subset of a
 plan is a plan: that is what makes shrinking (`shrink`, delta debugging) possible. Plans have a JSON form and are
-generated from a random stream and a `FaultMix`; who carries them out is elsewhere (`quorumlog.simulation.injector`).
+generated from a random stream and a `FaultMix`; `quorumlog.simulation.injector` and `quorumlog.cluster.faults` carry
+them out.
 
-Nodes are named by number or by what they are when the fault begins ("leader", "follower", ...): the protocol
-driver resolves such a word, this module does not know what it means.
+Nodes are named by number or by what they are when the fault begins ("leader", "follower", ...): whoever carries the
+plan out resolves such a word; this module does not know what it means.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import msgspec
 from quorumlog.durations import MILLISECOND, Interval, format_duration, parse_duration
 
 Weight = Annotated[float, msgspec.Meta(ge=0, le=1e6)]
-"""How often something is drawn, relative to the others; 0 is never."""
+"""How often something is drawn, relative to the others; 0 means never."""
 
 Target = int | str
 """A node: its number, or a word that the driver resolves at the time of the fault."""
@@ -38,20 +39,20 @@ class FaultKind:
 _PROBABILITY = (0.2, 0.0, 1.0)
 
 KINDS: Mapping[str, FaultKind] = {
-    "kill": FaultKind("SIGKILL; the page cache lives; started again at the end"),
-    "power_loss": FaultKind("these nodes lose power together; what is not flushed may be gone"),
+    "kill": FaultKind("SIGKILL; the page cache survives; restarted at the end"),
+    "power_loss": FaultKind("these nodes lose power together; what is not flushed may be lost"),
     "pause": FaultKind("SIGSTOP until the end; timers and messages wait"),
     "clock": FaultKind("the node's clock runs at this rate", {"rate": (2.0, 0.1, 10.0)}),
     "slow_disk": FaultKind("flushes take this many times longer", {"factor": (20.0, 1.0, 1000.0)}),
-    "fsync_error": FaultKind("the next flush fails, the node stops itself; started again at the end"),
-    "disk_full": FaultKind("appends fail, the node stops itself; space again and started at the end"),
+    "fsync_error": FaultKind("the next flush fails and the node stops itself; restarted at the end"),
+    "disk_full": FaultKind("appends fail and the node stops itself; restarted with free space at the end"),
     "partition": FaultKind("these nodes and the others do not hear each other"),
     "mute": FaultKind("nobody hears these nodes, but they hear the others"),
     "deafen": FaultKind("these nodes hear nobody, but the others hear them"),
     "loss": FaultKind("messages of these nodes are lost", {"probability": _PROBABILITY}),
     "duplicate": FaultKind("messages of these nodes arrive twice", {"probability": _PROBABILITY}),
     "reorder": FaultKind("messages of these nodes overtake each other", {"probability": _PROBABILITY}),
-    "delay": FaultKind("messages of these nodes take this long (ms) more", {"ms": (50.0, 0.0, 10_000.0)}),
+    "delay": FaultKind("messages of these nodes take this much longer (ms)", {"ms": (50.0, 0.0, 10_000.0)}),
 }
 """Every fault the simulator knows. Arguments: (default, least, greatest)."""
 
@@ -71,7 +72,7 @@ class Fault:
     args: Mapping[str, float] = field(default_factory=dict)
 
     def argument(self, name: str) -> float:
-        """The argument, or its default."""
+        """The argument ``name``, or its default. Raises KeyError if this kind of fault has no such argument."""
         return self.args.get(name, KINDS[self.name].arguments[name][0])
 
     def to_json(self) -> dict[str, Any]:
@@ -88,7 +89,7 @@ Plan = tuple[Fault, ...]
 
 
 def plan_to_json(plan: Iterable[Fault]) -> list[dict[str, Any]]:
-    """A plan as plain data."""
+    """A plan as plain data, in its order; `plan_from_json` reads it back exactly."""
     return [fault.to_json() for fault in plan]
 
 
@@ -111,7 +112,7 @@ def _fault_from_json(item: object, position: int) -> Fault:
         return FaultPlanError(f"fault {position} of the plan: {problem}")
 
     if not isinstance(item, dict):
-        raise refuse('is no object like {"at": "1s", "name": "kill", "nodes": ["leader"], "lasting": "300ms"}')
+        raise refuse('is not an object like {"at": "1s", "name": "kill", "nodes": ["leader"], "lasting": "300ms"}')
     rest = dict(item)
     name = rest.pop("name", None)
     if not isinstance(name, str) or name not in KINDS:
@@ -123,7 +124,7 @@ def _fault_from_json(item: object, position: int) -> Fault:
         raise refuse(f"at, lasting: {error}") from None
     nodes = rest.pop("nodes", [])
     if not isinstance(nodes, list) or not all(isinstance(n, int | str) and not isinstance(n, bool) for n in nodes):
-        raise refuse(f"nodes {nodes!r} is no list of node numbers or of words like 'leader'")
+        raise refuse(f"nodes {nodes!r} is not a list of node numbers or of words like 'leader'")
     args: dict[str, float] = {}
     for key, value in rest.items():
         known = KINDS[name].arguments.get(key)
@@ -158,7 +159,7 @@ _NEVER_ALL = frozenset({"partition", "mute", "deafen"})
 
 
 class FaultMix(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How a plan is drawn: relative weights of faults, their number a virtual second, and how long they last.
+    """How a plan is drawn: relative weights of faults, their number per second of the run, and how long they last.
 
     ``targets`` are the relative weights of words and of "any" (one node by number) as the target of a fault.
     """
@@ -186,7 +187,7 @@ def generate(draw: random.Random, mix: FaultMix, nodes: Sequence[int], start: in
         name = draw.choices(names, [mix.weights[n] for n in names])[0]
         word = draw.choices(targets, [mix.targets[t] for t in targets])[0]
         if word == "all" and name in _NEVER_ALL:
-            word = "leader"  # cutting everybody off from nobody would be no fault
+            word = "leader"  # cutting everybody off from nobody would not be a fault
         target: Target = draw.choice(list(nodes)) if word == "any" else word
         # Short faults are as interesting as long ones: uniform in the logarithm.
         lasting = int(mix.shortest * (mix.longest / mix.shortest) ** draw.random())
@@ -197,8 +198,8 @@ def generate(draw: random.Random, mix: FaultMix, nodes: Sequence[int], start: in
 def shrink(plan: Plan, fails: Callable[[Plan], bool], attempts: int = 200) -> Plan:
     """A smaller plan that still fails: delta debugging (ddmin, Zeller & Hildebrandt 2002).
 
-    ``fails`` says whether a plan still shows the fault; ``plan`` itself is known to. At most ``attempts``
-    calls.
+    ``fails`` says whether a plan still shows the fault; ``plan`` itself does. ``fails`` is called at most ``attempts``
+    times.
     """
     left = attempts
     chunks = 2

@@ -9,10 +9,10 @@ import sys
 
 
 def die_with(parent: int) -> bool:
-    """Ask Linux to kill this process when the process ``parent``, its parent, ends; False if that has gone already.
+    """Ask Linux to kill this process when the process ``parent``, its parent, ends; False if that has ended already.
 
-    Other systems offer nothing like it: there a child has to notice by itself, by the end of its standard input or by a
-    look at its parent between two pieces of work.
+    Other systems offer nothing like it: there a child has to notice by itself, by the end of its standard input or by
+    looking at its parent between two tasks.
     """
     if sys.platform == "linux":
         set_parent_death_signal = 1

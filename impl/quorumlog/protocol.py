@@ -1,9 +1,9 @@
 """What a protocol is: one record, found by its name.
 
 A protocol of this project is a package of quorumlog with a module ``protocol`` that binds ``PROTOCOL``; the package's
-name is the protocol's with ``_`` for ``-``. A protocol of somebody else's is an entry point of the group `ENTRY_POINTS`
-under its name. Nothing lists them: adding one adds files. What a caller wants to run says which protocol it is of: a
-mutant, a setting, a configuration or rules that only one protocol has.
+name is the protocol's with ``_`` for ``-``. A third party's protocol is an entry point of the group `ENTRY_POINTS`
+under its name. Nothing lists them: adding one adds files. What a caller wants to run identifies its protocol: a mutant,
+a setting, a configuration or rules that only one protocol has.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ ENTRY_POINTS = "quorumlog.protocols"
 
 
 class ProtocolError(ValueError):
-    """No protocol can be told from what was given: one line with what there is and what would be right."""
+    """The protocol cannot be determined from what was given: one line with the choices and the remedy."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
-    """One known fault of a protocol: the reference with one thing changed, and what must notice.
+    """One known fault of a protocol: the reference with one thing changed, and the checks that must notice it.
 
-    ``change`` says it in a line, ``checks`` are the ids of the checks of which one must notice, ``setting`` names
-    the runs that bring it out fast (`Protocol.settings`).
+    ``change`` says what in one line, ``checks`` are the ids of the checks of which one must notice, ``setting`` names
+    the runs that expose it fast (`Protocol.settings`).
     """
 
     id: str
@@ -54,7 +54,7 @@ class Protocol:
 
     ``core`` makes a core of the reference, or with the argument ``rules`` of another bundle. ``rules`` is the
     reference's bundle: a frozen dataclass whose fields are functions, each with the reference's as its default.
-    ``settings`` are named configurations of simulated runs, the first of them what is played if none is asked for; all
+    ``settings`` are named configurations of simulated runs; the first one is the default; all
     are of the type ``configuration``, which also says what a judge must know. ``stage`` is the simulated cluster, made
     of seed, configuration, recorder and core factory. ``scenarios`` is a file of scenarios (tests/scenarios). How it
     runs in real processes is a record of its own (`quorumlog.node.real_protocol`).
@@ -77,7 +77,7 @@ class Protocol:
     def simulate(
         self, seed: int, configuration: ClusterConfiguration, make_core: CoreFactory | None = None
     ) -> tuple[pa.Table, Outcome]:
-        """Play one run, of the reference unless other cores are given: its history, and what it came to."""
+        """Play one run, of the reference unless other cores are given: its history and its outcome."""
         return simulate(self.stage, seed, configuration, make_core or self.core)
 
 
@@ -98,7 +98,7 @@ def load(name: str) -> Protocol:
         raise ProtocolError(f"protocol {name} cannot be loaded: {error}; install it again, or remove it") from error
     if not isinstance(protocol, Protocol) or protocol.name != name:
         raise ProtocolError(
-            f"protocol {name} cannot be loaded: its entry point is no Protocol of this name; correct it"
+            f"protocol {name} cannot be loaded: its entry point is not a Protocol of this name; correct it"
         )
     return protocol
 
@@ -115,9 +115,9 @@ def find(
     setting: str | None = None,
     configuration: Mapping[str, Any] | None = None,
 ) -> Protocol:
-    """The protocol that a name, a mutant, a setting or a configuration tells, as far as they are given.
+    """The protocol that a name, a mutant, a setting or a configuration identifies, as far as they are given.
 
-    With one protocol installed nothing need be given. Raises `ProtocolError` if none or several are meant.
+    If only one protocol is installed, nothing need be given. Raises `ProtocolError` if none or several are meant.
     """
     asked = every(name)
     found: Iterable[Protocol] = asked
@@ -141,7 +141,7 @@ def one_of(found: tuple[Protocol, ...]) -> Protocol:
     """The only one of these. Raises `ProtocolError` if there are several."""
     if len(found) != 1:
         which = " or ".join(each.name for each in found)
-        raise ProtocolError(f"which protocol is meant, {which}? Say so with --protocol")
+        raise ProtocolError(f"which protocol is meant, {which}? Name it with --protocol")
     return found[0]
 
 

@@ -5,9 +5,9 @@ operator of the same name (``spec/raft/Quorum.tla``), and the proofs run these v
 
 An empty half asks for nothing: it has reached ``EVERYTHING``, and a vote in it is won. So a joint configuration with
 one empty half decides like the other half alone, and no caller needs a case for it. A group without any voter would
-by the same convention agree with everything; no core starts in one. A node that has not been heard acknowledged
-``NOTHING`` and has not voted. What nodes acknowledged that are in neither half, learners and others, counts for
-nothing; that goes for a leader too, which counts only where it is a voter.
+by the same convention agree with everything; no core starts in one. A node that has not answered has acknowledged
+``NOTHING`` and has not voted. Nodes in neither half, learners and others, do not count, whatever they acknowledged; a
+leader too counts only where it is a voter.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 NOTHING = -1
-"""The offset that a node has reached which has not acknowledged any."""
+"""The offset that a node has reached if it has not acknowledged any."""
 
 EVERYTHING = 2**63 - 1
 """The offset that an empty half has reached: larger than any other."""
@@ -30,7 +30,7 @@ VOTE_LOST = 2
 class Voters:
     """The nodes of a group by what they decide, each half in the order of priority.
 
-    ``current``: the voters; ``old``: the voters that are being replaced, not empty only in a joint configuration;
+    ``current``: the voters; ``old``: the voters that are being replaced, empty except in a joint configuration;
     ``learners``: receive the log and decide nothing. A node may be in both halves; a learner may still be an old voter.
 
     Raises ValueError if a node is named twice in one place, or is a current voter and a learner.
@@ -48,12 +48,12 @@ class Voters:
 
     @property
     def voting(self) -> tuple[int, ...]:
-        """The nodes that decide in some half: these are asked for votes."""
+        """The nodes that decide in some half: they are asked for votes."""
         return tuple(dict.fromkeys((*self.current, *self.old)))
 
     @property
     def members(self) -> tuple[int, ...]:
-        """All nodes of the group: these are sent the log. Current voters first, then learners, then old voters."""
+        """All nodes of the group: they are sent the log. Current voters first, then learners, then old voters."""
         return tuple(dict.fromkeys((*self.current, *self.learners, *self.old)))
 
     def __str__(self) -> str:
@@ -75,7 +75,7 @@ def quorum_match(voters: Voters, acknowledged: Mapping[int, int]) -> int:
     Source: raft.md#quorum-match.
     """
     current = majority_match(voters.current, acknowledged)
-    if len(voters.old) == 0:  # nearly always: the leader asks this at every reply
+    if len(voters.old) == 0:  # nearly always the case, and the leader asks at every reply
         return current
     return min(current, majority_match(voters.old, acknowledged))
 

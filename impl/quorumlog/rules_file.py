@@ -1,12 +1,12 @@
-"""A developer's own rules: a Python file that defines some of a protocol's rules anew.
+"""A developer's own rules: a Python file that redefines some of a protocol's rules.
 
     # my_rules.py
     def may_commit(candidate, commit, candidate_term, current_term):
         return candidate > commit
 
-Every function whose name does not begin with ``_`` takes the place of the rule of that name; or the name ``RULES`` is
-bound to a whole bundle. Which protocol's rules they are is told by the caller, or by the bundle or the names. The file
-is run as it is: it is trusted like any program of the developer's own.
+Every function whose name does not begin with ``_`` replaces the rule of that name; or the name ``RULES`` is
+bound to a whole bundle. The caller, the bundle or the names say which protocol's rules they are. The file
+is run as it is: it is trusted like any program that the developer runs.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ class RulesFileError(ValueError):
 
 
 def load_rules(path: str | Path, protocol: str | None = None) -> Any:  # noqa: ANN401
-    """Return the reference's bundle with the rules of a file in their places; see `read_rules`."""
+    """Return the reference's bundle with the rules of a file replacing its own; see `read_rules`."""
     return read_rules(path, protocol)[1]
 
 
 def read_rules(path: str | Path, protocol: str | None = None) -> tuple[Protocol, Any]:
-    """Return a protocol and its rules with those of a file in their places; ``protocol`` is its name, if that is known.
+    """Return a protocol and its rules, with a file's replacing its own; ``protocol`` is its name, if that is known.
 
     Raises RulesFileError if the file cannot be run, names a rule that does not exist, takes other arguments than the
     rule does, or defines none; ProtocolError if the protocol is unknown.
@@ -78,7 +78,7 @@ def read_rules(path: str | Path, protocol: str | None = None) -> tuple[Protocol,
 
 
 def _protocol_of(path: Path, asked: tuple[Protocol, ...], bundle: object, found: Mapping[str, object]) -> Protocol:
-    """The protocol that a bundle's type tells, or the names of rules; the only one there is needs no telling."""
+    """The protocol that a bundle's type or the names of rules identify, or the only one there is."""
     if len(asked) == 1:
         return asked[0]
     if bundle is not None:
@@ -106,7 +106,7 @@ def _run(path: Path) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     before, quiet = sys.modules.get(_MODULE), sys.dont_write_bytecode
     sys.modules[_MODULE] = module
-    sys.dont_write_bytecode = True  # nothing is left beside the developer's file
+    sys.dont_write_bytecode = True  # leave nothing beside the developer's file
     try:
         spec.loader.exec_module(module)
     except KeyboardInterrupt:

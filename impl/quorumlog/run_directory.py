@@ -1,4 +1,4 @@
-"""Where a command may put the run it makes, and how to name that place to the shell."""
+"""Where a command may write a run, and how to name that place to the shell."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from pathlib import Path
 
 
 class NoRoomError(Exception):
-    """A run cannot be put there: one line saying why, and what would be right."""
+    """A run cannot be written there: one line with the reason and the remedy."""
 
 
 def check_room(directory: Path, *, force: bool) -> None:
-    """Refuse to put a run where something is already; with ``force`` a run may be replaced, and nothing else.
+    """Refuse a directory that is taken; with ``force`` an existing run may be replaced, and nothing else.
 
     Raises `NoRoomError`.
     """
     if directory.name in ("", ".."):
-        raise NoRoomError(f"{directory}: a run gets a directory of its own; name one that does not exist yet with -o")
+        raise NoRoomError(f"{directory}: a run needs its own directory; name one that does not exist yet with -o")
     if directory.is_dir() and not any(directory.iterdir()):
         return
     if not os.path.lexists(directory):
         return
     if not force:
-        raise NoRoomError(f"{directory}: exists already; name another directory with -o, or replace it with --force")
+        raise NoRoomError(f"{directory}: already exists; name another directory with -o, or replace it with --force")
     if directory.is_symlink() or not (directory / "manifest.json").is_file():
         raise NoRoomError(f"{directory}: holds no run, so --force does not replace it; name another one with -o")
 

@@ -1,4 +1,4 @@
-"""The Python around the specifications: getting and running TLC, reading what it says, validating recorded runs.
+"""The Python around the specifications: fetching and running TLC, reading its output, validating recorded runs.
 
 The specifications themselves are the TLA+ modules beside this package (``spec/raft``); ``spec/models.yaml`` lists the
 models. This package imports neither the implementation nor the checker: what it knows of them comes from histories.

@@ -1,6 +1,6 @@
 """The catalogue of invariants (``spec/catalogue.yaml``): read it, resolve its cells, and show it as a table.
 
-The file says of every invariant which rules ask for it, which TLA+ operator, proof and check watch over it, and which
+The file says for every invariant which rules ask for it, which TLA+ operator, proof and check watch over it, and which
 mutants break it. ``problems`` follows every name to the thing it names; ``render`` writes ``docs/catalogue.md``.
 Checks and mutants belong to packages that are not imported here, so their ids are handed in.
 """
@@ -30,7 +30,7 @@ PLACES = ("model", "core", "proof")
 
 @dataclass(frozen=True)
 class Cell:
-    """What a row refers to, or why it refers to nothing."""
+    """What a row refers to in one column, or why it refers to nothing."""
 
     entries: tuple[str, ...]
     why_not: str = ""
@@ -38,7 +38,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Row:
-    """One invariant of one protocol."""
+    """One invariant of one protocol: what it says, and one cell for each place that can check it."""
 
     id: str
     protocol: str
@@ -125,7 +125,7 @@ class Known:
 
 
 def problems(catalogue: Catalogue, known: Known) -> Iterator[str]:
-    """Yield a sentence for each name that leads nowhere or is not the row's, and for each thing that no row names."""
+    """Yield a sentence for each name that does not exist or is not its row's, and for each thing that no row names."""
     models = _models()
     operators = {name for model in models.values() for name in _promises(model)}
     places = {"model": _tlc_mutants(models), "core": known.run_mutants, "proof": _twins()}
@@ -159,23 +159,23 @@ def problems(catalogue: Catalogue, known: Known) -> Iterator[str]:
 
 
 def _misplaced(catalogue: Catalogue, places: Mapping[str, Collection[str]]) -> Iterator[str]:
-    """Yield a sentence for each mutant that is missing somewhere and nobody says why, or is not missing there."""
-    said: dict[str, set[str]] = {}
+    """Yield a sentence for each mutant that is missing somewhere without a reason, or is there in spite of one."""
+    explained: dict[str, set[str]] = {}
     for lack in catalogue.not_everywhere:
         for mutant in lack.mutants:
-            said.setdefault(mutant, set()).update(lack.lacks)
-    for mutant in sorted({*said, *(name for names in places.values() for name in names)}):
+            explained.setdefault(mutant, set()).update(lack.lacks)
+    for mutant in sorted({*explained, *(name for names in places.values() for name in names)}):
         missing = {place for place in PLACES if mutant not in places[place]}
-        for place in sorted(missing - said.get(mutant, set())):
+        for place in sorted(missing - explained.get(mutant, set())):
             yield f"{mutant}: not_everywhere does not say why there is no {place} of it"
-        for place in sorted(said.get(mutant, set()) - missing):
+        for place in sorted(explained.get(mutant, set()) - missing):
             yield f"{mutant}: not_everywhere says that there is no {place} of it, and there is one"
 
 
 def _unknown(row: Row, column: str, there: Collection[str]) -> Iterator[str]:
     for entry in row.cells[column].entries:
         if entry not in there:
-            yield f"{row.id}: there is none of the name {entry} among the {column}"
+            yield f"{row.id}: no {entry} is among the {column}"
 
 
 def _models() -> dict[str, Any]:
@@ -228,7 +228,7 @@ def proof_has(entry: str) -> bool:
 
 
 def render(catalogue: Catalogue) -> str:
-    """Return the catalogue as Markdown: a table a protocol, and beneath it why cells are empty."""
+    """Return the catalogue as Markdown: one table per protocol, and below it why cells are empty."""
     models = _tlc_mutants(_models())
     twins = _twins()
     lines = [
@@ -240,10 +240,10 @@ def render(catalogue: Catalogue) -> str:
         "- Proof: goals of `logwitness spec prove`.",
         "- Check: ids of `logwitness checks`, judged on recorded runs.",
         "- Mutants: faults that break it. t: a model that TLC must refute; p: a twin that a proof must refute. Unless",
-        "  it is listed at the end, it is a core as well whose runs the checker must reject (`raft/mutants.py`).",
+        "  listed at the end, it is also a core whose runs the checker must reject (`raft/mutants.py`).",
         "",
-        "An invariant has one name, which the operator has in CamelCase and the goal and the check as it is. Others in",
-        "its cells are those of other rows, which watch over it too; goals of `rules` are promises of single rules.",
+        "An invariant has one name: the operator has it in CamelCase, the goal and the check as it is. Other names in",
+        "its cells are those of other rows, which also watch over it; goals of `rules` are promises of single rules.",
     ]
     for protocol in dict.fromkeys(row.protocol for row in catalogue.rows):
         rows = [row for row in catalogue.rows if row.protocol == protocol]
@@ -265,7 +265,7 @@ def render(catalogue: Catalogue) -> str:
             lines.append("| " + " | ".join(cells) + " |")
         lines += ["", "Empty cells:", "", *empty]
     if catalogue.anomalies:
-        lines += ["", "## Checks that are named after anomalies", ""]
+        lines += ["", "## Checks named after anomalies", ""]
     for row_id, checks in catalogue.anomalies.items():
         lines.append(f"- {', '.join(f'`{check}`' for check in checks)}: {row_id}.")
     if catalogue.not_everywhere:

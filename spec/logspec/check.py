@@ -16,7 +16,7 @@ from logspec.tlc import EXIT_ACTION_VIOLATED, EXIT_OK, EXIT_VIOLATED, Outcome, P
 from logspec.toolchain import Toolchain
 
 _FEW_STATES = 50_000
-"""Distinct states up to which it costs more to compile TLC well than to explore them."""
+"""Distinct states up to which compiling TLC well costs more than exploring them."""
 _NEVER_AN_ACTION = frozenset({"Init", "Initial", "Small"})
 
 
@@ -74,9 +74,9 @@ def check_model(
 def prelude(model: Model, models: Mapping[str, Model], first: Step, check: Callable[[Model], Checked]) -> list[Step]:
     """Return how the state ``first`` is reached from an empty cluster, without that state itself.
 
-    ``check`` runs TLC on a model that leads there. Empty for a model that begins with nothing, and for one whose start
-    no model reaches. The states that TLC finds differ by the names of the nodes, which are interchangeable; they are
-    renamed.
+    ``check`` runs TLC on a model that leads there. Empty for a model that begins with an empty cluster, and for one
+    whose start no model reaches. The states that TLC finds differ by the names of the nodes, which are interchangeable;
+    they are renamed.
     """
     if model.reached_by is None:
         return []

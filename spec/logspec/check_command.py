@@ -1,4 +1,4 @@
-"""``logwitness spec check``: models against what is expected of them."""
+"""``logwitness spec check``: check models against what is expected of them."""
 
 from __future__ import annotations
 
@@ -27,11 +27,13 @@ if TYPE_CHECKING:
 @click.argument("names", nargs=-1, metavar="[MODEL]...")
 @click.option("--list", "show_list", is_flag=True, help="List the models and what is expected of them.")
 @click.option("--tier", type=click.Choice(["small", "long", "all"]), default="small", show_default=True)
-@click.option("--json", "as_json", is_flag=True, help="One JSON object a model.")
-@click.option("--history", "history", type=click.Path(path_type=Path), help="Write what was violated as a run here.")
-@click.option("--models", "file", type=click.Path(path_type=Path, exists=True), help="Another models.yaml.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per model.")
+@click.option(
+    "--history", "history", type=click.Path(path_type=Path), help="Write the counterexample as a run to this directory."
+)
+@click.option("--models", "file", type=click.Path(path_type=Path, exists=True), help="Read the models from this file.")
 @tool_options
-def check_command(
+def check_command(  # one parameter per option of the command line
     names: Sequence[str],
     show_list: bool,
     tier: str,

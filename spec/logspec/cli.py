@@ -22,7 +22,7 @@ class _Group(click.Group):
         return sorted({*super().list_commands(ctx), *_LATER})
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command, or one that says in a sentence why it is missing."""
+        """The command, or a substitute that says in a sentence why it is missing."""
         if cmd_name not in _LATER:
             return super().get_command(ctx, cmd_name)
         module, _, name = _LATER[cmd_name].partition(":")
@@ -46,7 +46,7 @@ def spec() -> None:
 
 @spec.command("setup")
 def setup_command() -> None:
-    """Fetch TLC, once; says where it lies.
+    """Fetch TLC, once, and print where it is.
 
     \b
     logwitness spec setup

@@ -22,9 +22,9 @@ F = TypeVar("F", bound=Callable[..., Any])
 def tool_options(command: F) -> F:
     """Add the options that choose and limit TLC: ``jar``, ``version``, ``workers``, ``seconds``."""
     command = click.option("--jar", metavar="JAR", help="Another tla2tools jar (also: LOGWITNESS_TLC_JAR).")(command)
-    command = click.option("--tlc", "version", type=click.Choice(VERSIONS), help="Which of the known TLCs.")(command)
+    command = click.option("--tlc", "version", type=click.Choice(VERSIONS), help="The version of TLC to run.")(command)
     command = click.option(
-        "--workers", type=click.IntRange(1, 64), default=2, show_default=True, help="Threads of TLC."
+        "--workers", type=click.IntRange(1, 64), default=2, show_default=True, help="Worker threads of TLC."
     )(command)
     return click.option(
         "--time-limit",
@@ -33,7 +33,7 @@ def tool_options(command: F) -> F:
         default=3600,
         show_default=True,
         metavar="SECONDS",
-        help="Stop a run of TLC that takes longer.",
+        help="Stop a run of TLC after so many seconds.",
     )(command)
 
 
@@ -48,7 +48,7 @@ def print_actions(console: Console, actions: Mapping[str, int]) -> None:
 
 
 class Status:
-    """One line on a terminal that says how far TLC is; nothing elsewhere."""
+    """One line on a terminal that shows how far TLC has got; nothing elsewhere."""
 
     def __init__(self, name: str, *, enabled: bool) -> None:
         self._name = name
@@ -74,6 +74,6 @@ class Status:
             )
 
     def say(self, text: str) -> None:
-        """Show any text."""
+        """Show ``text`` in place of the last status, if there is a terminal."""
         if self._line:
             self._line.update(text)

@@ -1,4 +1,4 @@
-"""A behaviour that TLC found, for people (a table of steps and changes) and for the checker (a history).
+"""A behaviour that TLC found, shown to people (a table of steps and changes) and for the checker (a history).
 
 The history has the events that an implementation would have recorded had it behaved like that: positions become
 offsets (position 1 is offset 0), an entry's value names it, one step takes one millisecond, and a client reads what a
@@ -21,7 +21,7 @@ from logspec.tlc import Step
 STEP_NANOSECONDS = 1_000_000
 _SUCCESS = "success"
 _REDUNDANT = frozenset({"saved", "sent", "replies", "asked", "shown"})
-"""Variables that follow from the steps; a table of changes is readable without them."""
+"""Variables that follow from the steps; the table of changes is more readable without them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +189,7 @@ class _Writer:
             self._read(node, new)
 
     def _read(self, node: int, state: _Node) -> None:
-        """What became visible is read, once, by a client of its own."""
+        """What became visible is read, once, by a separate client."""
         operation = next(self.calls)
         common: dict[str, Any] = {"process": operation, "op": operation, "node": node, "f": Operation.READ}
         self.record.event(Kind.INVOKE, time=self.time, offset=0, **common)
@@ -254,7 +254,7 @@ def _with(
     commit: int | None = None,
     visible: int | None = None,
 ) -> _Node:
-    """The state between two: term and vote are new already, what is not named is still old."""
+    """The state between two: term and vote are new already, everything else is still old."""
     return _Node(
         new.term,
         new.voted_for,
@@ -293,7 +293,8 @@ def _nodes(state: Mapping[str, Any]) -> dict[int, _Node]:
 
 
 def _value(state: Mapping[str, Any], name: str, at: int) -> int:
-    """A name for the entry: one leader a term, so position and term tell it; the first of a term is no client's."""
+    """A name for the entry: position and term identify it, as a term has one leader; the first of a term is not a
+    client's."""
     log = state["log"][name]
     term = log[at]["term"]
     first = at == 0 or log[at - 1]["term"] != term

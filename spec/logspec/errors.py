@@ -1,4 +1,4 @@
-"""What can go wrong around the specifications, as one line for the person who asked."""
+"""Errors around the specifications, each one line for the user."""
 
 from __future__ import annotations
 

@@ -68,8 +68,8 @@ def _twins() -> Iterator[dict[str, Any]]:
         return
     for proof in PROOFS.values():
         for twin in proof.twins:
-            said = f"{twin.why[0].upper()}{twin.why[1:]}."
-            breaks = f"{said} It must break the goal {twin.goal} of {proof.name}/{twin.breaks}."
+            change = f"{twin.why[0].upper()}{twin.why[1:]}."
+            breaks = f"{change} It must break the goal {twin.goal} of {proof.name}/{twin.breaks}."
             yield {
                 "kind": "mutant",
                 "name": twin.name,

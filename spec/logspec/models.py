@@ -1,6 +1,7 @@
 """The models as data (``spec/models.yaml``) and the TLC configuration that each of them is.
 
-A model names a TLA+ module, how it is made finite, what is checked and what must come out; see the head of the file.
+A model names a TLA+ module, how it is made finite, what is checked and which outcome is expected; see the head of the
+file.
 """
 
 from __future__ import annotations
@@ -89,7 +90,7 @@ def _model(
     for needed in ("module", "init", "next"):
         if needed not in merged:
             raise SpecError(f"{where}: {needed} is missing, and `of` names no defaults that have one")
-    if expect == "violated":  # a mutant is asked for the promise it breaks, and for nothing else
+    if expect == "violated":  # a mutant is checked for the promise it breaks, and for nothing else
         kind = "properties" if merged["breaks"] in merged.get("properties", []) else "invariants"
         merged["invariants"], merged["properties"] = [], []
         merged[kind] = [merged["breaks"]]

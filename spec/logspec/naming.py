@@ -1,8 +1,8 @@
 """One name for an invariant: in the catalogue, the TLA+ module, the proof, the checker and the tables of mutants.
 
 The name is the id of the catalogue's row, and of the check where there is one. The operator that TLC checks is the same
-in CamelCase, a proof's goal the same as it is, and a mutant is in the row of what it breaks. Cells may name other rows'
-operators, goals and checks besides. Two exceptions: the goals of the proof ``rules`` are named for what one rule
+in CamelCase, a proof's goal the same as it is, and a mutant is in the row of what it breaks. Cells may also name other
+rows' operators, goals and checks. Two exceptions: the goals of the proof ``rules`` are named for what one rule
 promises, and checks of what clients see are named after anomalies, which the catalogue lists by invariant.
 """
 
@@ -43,7 +43,7 @@ def misnamed(
     for row, checks in anomalies.items():
         for check in checks:
             if check in rows:
-                yield f"{check} is a row of its own, so it is no anomaly"
+                yield f"{check} has its own row, so it is not an anomaly"
             elif row not in rows or check not in rows[row]["checks"]:
                 yield f"the anomaly {check} is not among the checks of a row {row}"
             invariant_of[check] = row

@@ -1,4 +1,4 @@
-"""Where the specifications lie and where fetched and temporary files go."""
+"""Where the specifications are, and where fetched and temporary files go."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""A recorded run as the trace that TLC follows: one tuple an event, offsets as positions in the node's log.
+"""A recorded run as the trace that TLC follows: one tuple per event, offsets as positions in the node's log.
 
-The spec counts entries from 1; a history counts offsets, and a batch fills several. What a batch is to the history,
-an entry is to the spec, so an offset becomes the number of the batch that it ends, in the log of the node that
-recorded it. An offset that ends no batch of that log becomes ``MISPLACED``, which the spec never allows.
+The spec counts entries from 1; a history counts offsets, and a batch fills several. A batch of the history is an entry
+of the spec, so an offset becomes the number of the batch that it ends, in the log of the node that recorded it. An
+offset that ends no batch of that log becomes ``MISPLACED``, which the spec never allows.
 """
 
 from __future__ import annotations
@@ -167,7 +167,7 @@ def follow(places: list[Place]) -> Iterator[tuple[Place, TraceEvent | None, Mapp
             log.lost_power = log.lost_power or kind in _LOSES
             yield place, None, logs
         elif kind in _UNKNOWN:
-            raise SpecError(f"event {place.seq} is a {kind}; the spec knows no log that does not begin at offset 0")
+            raise SpecError(f"event {place.seq} is a {kind}; the spec knows only logs that begin at offset 0")
         elif kind is Kind.ROLE and event["role"] == "leader":
             yield place, None, logs  # the event `leader` that comes with it is the step
         else:

@@ -93,7 +93,7 @@ class Executor:
         return left, right
 
     def at_most(self, left: Value, right: Value) -> Value:
-        """Return ``left <= right``."""
+        """Return ``left <= right`` in the order of their sort. Raises ValueError for a sort without an order."""
         left, right = self.unify(left, right)
         order = self.order_of(left)
         if order is None:
@@ -103,7 +103,7 @@ class Executor:
         return order.at_most(left, right)
 
     def equal(self, left: Value, right: Value) -> Value:
-        """Return ``left == right``."""
+        """Return ``left == right`` after bringing both to one sort."""
         left, right = self.unify(left, right)
         return left == right
 
@@ -124,11 +124,11 @@ class Executor:
             raise ValueError("returns values of different types") from None
 
     def smaller(self, left: Value, right: Value) -> Value:
-        """Return ``min(left, right)``."""
+        """Return ``min(left, right)`` in the order of their sort."""
         return self.choose(self.at_most(left, right), left, right)
 
     def larger(self, left: Value, right: Value) -> Value:
-        """Return ``max(left, right)``."""
+        """Return ``max(left, right)`` in the order of their sort."""
         return self.choose(self.at_most(right, left), left, right)
 
     def ascending(self, values: Sequence[Value]) -> list[Value]:
@@ -402,7 +402,7 @@ def _source_of(function: Callable[..., Value]) -> tuple[ast.FunctionDef | ast.La
     found = [node for node in found if _parameters(cast(Any, node)) == code.co_varnames[: code.co_argcount]]
     if len(found) != 1:
         place = f"{code.co_name} ({code.co_filename}:{code.co_firstlineno})"
-        raise UnsupportedRuleError(f"{place} cannot be told apart in its file; write it as a function of its own")
+        raise UnsupportedRuleError(f"{place} cannot be identified in its file; write it as a separate function")
     return cast(ast.FunctionDef | ast.Lambda, found[0]), function
 
 

@@ -15,7 +15,7 @@ _TOKEN = re.compile(r'\s*("(?:[^"\\]|\\.)*"|<<|>>|\|->|:>|@@|\.\.|-?\d+|\w+|[{}\
 
 
 class Record(dict[Any, Any]):
-    """A TLA+ record or function: a dictionary that is not changed, so that it can be an element of a set."""
+    """A TLA+ record or function: a dictionary that is never changed, so that it can be an element of a set."""
 
     def __hash__(self) -> int:  # type: ignore[override]
         return hash(frozenset(self.items()))
@@ -85,7 +85,7 @@ def _tokens(text: str) -> Iterator[str]:
     while position < end:
         match = _TOKEN.match(text, position)
         if match is None:
-            raise ValueError(f"{text[position : position + 20]!r} is no TLA+ value")
+            raise ValueError(f"{text[position : position + 20]!r} is not a TLA+ value")
         yield match[1]
         position = match.end()
 

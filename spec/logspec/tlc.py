@@ -1,7 +1,7 @@
-"""Running TLC and reading what it says.
+"""Running TLC and reading its output.
 
 TLC is run in its tool mode, in which every message has a number; the numbers used here are the same in 2.15 and 2.18.
-What was not understood is kept, so that a failure can be shown as TLC said it.
+Output that is not understood is kept, so that a failure can be shown in TLC's words.
 """
 
 from __future__ import annotations
@@ -31,10 +31,11 @@ _WITH_ITS_PARENT = (
     'exec 3<&0; "$@" </dev/null 3<&- & java=$!; (cat <&3; kill -9 $java) >/dev/null 2>&1 & '
     "exec 3<&-; wait $java; exit $?"
 )
-"""A shell that ends Java when its own standard input closes: so no TLC outlives us, not even if we are killed."""
+"""A shell that ends Java when its own standard input closes: so TLC never outlives this process, even if it is
+killed."""
 
 _FORGOTTEN_SECONDS = 24 * 3600
-"""A directory of a run that old was left by somebody who was killed."""
+"""A run's directory that is older than this was left by a process that was killed."""
 
 _START = re.compile(r"@!@!@STARTMSG (\d+):(\d+) @!@!@$")
 _END = re.compile(r"@!@!@ENDMSG \d+ @!@!@$")
@@ -59,7 +60,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far TLC is: depth of the search, states generated, distinct ones, and those still to be explored."""
+    """How far TLC has got: depth of the search, states generated, distinct ones, and those still to be explored."""
 
     depth: int
     generated: int
@@ -69,7 +70,7 @@ class Progress:
 
 @dataclass(slots=True)
 class Outcome:
-    """What one run of TLC came to. ``violated`` names the invariant or property; ``actions`` counts steps by action."""
+    """The result of a run of TLC. ``violated`` names the invariant or property; ``actions`` counts steps by action."""
 
     status: int = -1
     seconds: float = 0.0
@@ -101,11 +102,12 @@ def run_tlc(
     on_progress: Callable[[Progress], None] | None = None,
     on_print: Callable[[str], None] | None = None,
 ) -> Outcome:
-    """Check ``module`` under a configuration in a directory of its own, with every module that lies beside it.
+    """Check ``module`` under a configuration in a separate directory, with every module beside it.
 
-    ``brief`` runs take seconds: Java compiles them quickly and not well, which halves their processor time.
+    ``brief`` runs take seconds: Java compiles them quickly but not well, which halves their processor time.
     ``extra_modules`` are generated ones (name -> text). A run that takes longer than ``seconds`` is stopped and says so
-    in ``timed_out``. ``on_print`` receives what the specification prints instead of ``Outcome.printed``.
+    in ``timed_out``. ``on_print`` receives what the specification prints instead of ``Outcome.printed``. The parameters
+    are many because each is an option of TLC or of Java; all but the first three have defaults.
     """
     root = cache_directory() / "runs"
     root.mkdir(parents=True, exist_ok=True)
@@ -168,19 +170,19 @@ def _run(command: list[str], work: Path, seconds: float | None, reader: _Reader)
                 pipe.close()
     outcome.seconds = time.monotonic() - began
     if not reader.started and not outcome.timed_out:
-        said = " ".join(outcome.printed[:2]) or f"it ended with status {outcome.status}"
-        raise SpecError(f"TLC does not start: {said}")
+        reason = " ".join(outcome.printed[:2]) or f"it ended with status {outcome.status}"
+        raise SpecError(f"TLC does not start: {reason}")
     return outcome
 
 
 def _sweep(root: Path) -> None:
-    """Remove what runs that were killed have left here."""
+    """Remove what killed runs have left here."""
     for place in root.iterdir():
         try:
             if time.time() - place.stat().st_mtime > _FORGOTTEN_SECONDS:
                 shutil.rmtree(place, ignore_errors=True)
         except OSError:
-            continue  # somebody else was faster
+            continue  # another process was faster
 
 
 def _kill(process: subprocess.Popen[str]) -> None:

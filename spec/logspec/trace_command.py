@@ -1,4 +1,4 @@
-"""``logwitness spec trace``: recorded runs against the specification."""
+"""``logwitness spec trace``: check recorded runs against the specification."""
 
 from __future__ import annotations
 
@@ -21,10 +21,13 @@ from logspec.traces import Campaign, Followed, follow_traces
 
 @click.command("trace")
 @click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="RUN...")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object a log, then one for the campaign.")
-@click.option("--coverage/--no-coverage", help="Say which actions and branches of the spec were taken; slower.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per log, then one for the campaign.")
+@click.option("--coverage/--no-coverage", help="Show which actions and branches of the spec were taken; slower.")
 @click.option(
-    "--write-caching/--no-write-caching", "caching", default=None, help="The option of the run; else the manifest says."
+    "--write-caching/--no-write-caching",
+    "caching",
+    default=None,
+    help="Whether acks=all is answered without a flush; by default the manifest says.",
 )
 @tool_options
 def trace_command(

@@ -81,7 +81,7 @@ def follow_traces(
     seconds: float | None = None,
     on_batch: Callable[[int, int], None] | None = None,
 ) -> Campaign:
-    """Follow every trace; ``seconds`` limits each run of TLC. ``on_batch`` is told (traces done, all traces)."""
+    """Follow every trace; ``seconds`` limits each run of TLC. ``on_batch`` is called with (traces done, all traces)."""
     campaign = Campaign()
     unvisited: set[str] | None = None
     done = 0
@@ -143,8 +143,8 @@ def _run(
     if outcome.timed_out:
         raise SpecError(f"TLC did not follow {len(batch)} traces within {seconds:g} s; give it more, or fewer runs")
     if outcome.errors or outcome.status != EXIT_OK:
-        said = " ".join(" ".join(outcome.errors[:2] or outcome.printed[:4] or [f"status {outcome.status}"]).split())
-        raise SpecError(f"TLC could not follow {batch[0].name}: {said[:600]}")
+        reason = " ".join(" ".join(outcome.errors[:2] or outcome.printed[:4] or [f"status {outcome.status}"]).split())
+        raise SpecError(f"TLC could not follow {batch[0].name}: {reason[:600]}")
     return outcome
 
 
@@ -182,7 +182,7 @@ def _find_stuck(traces: Sequence[Trace], tools: Toolchain, seconds: float | None
 
 
 def _sentence(trace: Trace, index: int, state: Mapping[str, Any], allowed: Mapping[str, Any]) -> str:
-    """Say what the event claims, and what the spec would have allowed, in offsets of the node's own log."""
+    """Describe what the event claims, and what the spec would have allowed, in offsets of the node's own log."""
     event, recorded = trace.places[index].event, trace.events[index]
     kind, node = str(recorded[0]), int(event["node"])
 
@@ -233,7 +233,7 @@ def _sentence(trace: Trace, index: int, state: Mapping[str, Any], allowed: Mappi
     elif kind == "term":
         body = f"moves to term {event['term']}, which it has neither heard of nor won pre-votes for"
     elif kind == "leader":
-        body = f"becomes leader; it has the votes of {sorted(allowed['votes'])} besides those it may not count"
+        body = f"becomes leader; the votes it may count are those of {sorted(allowed['votes'])}"
     elif kind == "vote":
         body = _vote_sentence(event, allowed)
     else:
@@ -264,4 +264,4 @@ def _differences(trace: Trace, index: int, state: Mapping[str, Any]) -> str:
     }.get(str(kind), set())
     claimed = {"term": term, "dirty": dirty, "flushed": flushed, "commit": commit, "visible": visible}
     off = [name for name, value in claimed.items() if name not in moved and value != state[name]]
-    return f" (besides, its {', '.join(off)} changed without an event)" if off else ""
+    return f" (also, its {', '.join(off)} changed without an event)" if off else ""

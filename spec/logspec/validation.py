@@ -1,7 +1,7 @@
 """What the specification says about a set of rules: the stages ``traces`` and ``proofs`` of ``logwitness validate``.
 
-The runs to follow are made by whoever is installed under ``logwitness.runs``, the rules to prove are loaded by
-``logwitness.rules``, both by name: nothing of the implementation is imported.
+The runs to follow come from the entry points ``logwitness.runs``, the rules to prove from ``logwitness.rules``, both by
+name: nothing of the implementation is imported.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ Result = dict[str, Any]
 PROTOCOL = "raft"
 """The protocol that is specified."""
 RUNS_PER_TRACE = 5
-"""One in so many simulated runs is followed in the specification: that takes so much longer."""
+"""One of this many simulated runs is followed in the specification, because that takes much longer."""
 LEAST_TRACES = 7
 SECONDS = 600.0
 """Limit of one run of TLC."""
 SHOWN = 3
-"""So many rejected traces are shown with their event."""
+"""Rejected traces that are shown with their event."""
 
 
 def traces(rules: Path | None, seeds: int, say: Say, protocol: str = PROTOCOL) -> Iterator[Result]:
-    """Simulate a few runs and follow them in the specification; yield one result a rejected run, or one that all hold.
+    """Simulate a few runs and follow them in the specification; yield one result per rejected run, or one if all hold.
 
     A run that the rules break off has no trace; the simulation says so.
     """
@@ -94,7 +94,7 @@ def _rejected(followed: Followed, made: list[str]) -> Result:
 
 
 def proofs(rules: Path | None, seeds: int, say: Say, protocol: str = PROTOCOL) -> Iterator[Result]:
-    """Prove what is claimed of the rules; yield one result a claim. ``seeds`` is not used: a proof is of all runs."""
+    """Prove the claims about the rules; yield one result per claim. ``seeds`` is not used: a proof covers all runs."""
     if protocol != PROTOCOL:
         yield _result("proofs", "stage", "undecided", f"there are no proofs about {protocol}")
         return
@@ -110,10 +110,10 @@ def proofs(rules: Path | None, seeds: int, say: Say, protocol: str = PROTOCOL) -
         yield _result("proofs", "stage", "undecided", str(problem))
         return
 
-    def tell(result: ProofResult) -> None:
+    def report(result: ProofResult) -> None:
         say(f"{result.name} {result.seconds:.1f} s")
 
-    for answer in prove(None, chosen, progress=tell):
+    for answer in prove(None, chosen, progress=report):
         if answer.ok:
             verdict, sentence = "holds", f"as expected, {answer.seconds:.1f} s"
         elif answer.answer in ("sat", "unsat"):

@@ -55,6 +55,7 @@ def test_the_page_quotes_the_example() -> None:
     assert LOOP in code, "a block from inside a loop is quoted as deep as it stands there"
 
 
+@pytest.mark.slow
 def test_in_the_house_the_page_is_enough(tmp_path: Path) -> None:
     """One file with the check, one with its histories; the tests that every check has find both and pass."""
     for name in ("checker", "tests/checker", "docs/rules"):

@@ -1,4 +1,4 @@
-"""Judges every recorded run and every small history of the checker's tests; writes the verdicts as JSON, and the order
+"""Judges every recorded run and every small history of the checker; writes the verdicts as JSON, and the order
 of the kinds.
 
     python tests/histories/judge_everything.py [--compiled]
@@ -13,13 +13,10 @@ from typing import Any
 import msgspec
 
 from loghistory import Kind, open_run
+from logwitness.engine.local import check
+from logwitness.explain.transcripts import HISTORIES, all_cases, cases
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tests" / "checker"))
-
-from notation import HISTORIES, all_cases, cases  # noqa: E402
-
-from logwitness.engine.local import check  # noqa: E402
 
 
 def verdicts(*, compiled: bool) -> dict[str, Any]:

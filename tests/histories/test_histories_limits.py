@@ -15,14 +15,14 @@ import pytest
 from loghistory import Kind, MemorySink, Recorder
 from loghistory.run import write_file
 
+pytestmark = pytest.mark.slow
+
 HEADER = b'{"kind":"history","version":2}\n'
 
 # Loading pyarrow takes about 350 MB of address space by itself; what the bombs expand to is far more than the limit.
 READER = """
 import resource, sys
 import loghistory
-
-pytestmark = pytest.mark.slow
 limit = 900 << 20
 resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
 path, lenient = sys.argv[1:]

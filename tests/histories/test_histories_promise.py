@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
 from loghistory import COLUMNS, SCHEMA, VERSION, Format, HistoryError, Kind, merge_runs, open_run, write_run
@@ -67,6 +68,14 @@ def test_version_1_did_not_ask_for_the_state_of_a_trim(tmp_path: Path) -> None:
     (tmp_path / "new.jsonl").write_bytes(b'{"kind":"history","version":2}\n' + lines)
     with pytest.raises(HistoryError, match="line 22, field term: a compact event must carry it"):
         open_run(tmp_path / "new.jsonl").table()
+
+
+def test_a_parquet_file_that_states_no_version_is_one_of_the_first(tmp_path: Path) -> None:
+    table = open_run(STATELESS).table()
+    pq.write_table(table.replace_schema_metadata(None), tmp_path / "events.parquet")
+    run = open_run(tmp_path / "events.parquet")
+    assert run.version == 1
+    assert run.table().to_pylist() == table.to_pylist()
 
 
 @pytest.mark.parametrize("form", list(Format))

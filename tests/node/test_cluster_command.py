@@ -209,8 +209,8 @@ USAGE: dict[str, tuple[list[str], str]] = {
     "no node": (["--nodes", "0"], "--nodes"),
     "an unknown protocol": (["--protocol", "chain"], "'chain' is not"),
     "too little to keep": (["--retention", "100"], "--retention"),
-    "no time": (["--duration", "never"], "'never' is no time"),
-    "too long": (["--duration", "2h"], "is no time"),
+    "not a time": (["--duration", "never"], "'never' is not a time"),
+    "too long": (["--duration", "2h"], "is not a time"),
 }
 
 
@@ -225,7 +225,7 @@ def test_bad_usage_is_refused(tmp_path: Path) -> None:
         assert expected in done.output, name
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "letter.txt").write_text("dear")
-    for options, expected in (([], "exists already"), (["--force"], "holds no run")):
+    for options, expected in (([], "already exists"), (["--force"], "holds no run")):
         done = CliRunner().invoke(cluster, ["-o", str(tmp_path / "mine"), *options])
         assert done.exit_code == 2
         assert expected in done.output

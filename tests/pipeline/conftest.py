@@ -23,13 +23,6 @@ sys.path[:0] = [str(HERE), str(HERE.parent / "checker")]
 from audit_tables import Auditor  # noqa: E402
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """All in one process, so that Spark starts once."""
-    for item in items:
-        if item.path.is_relative_to(HERE):
-            item.add_marker(pytest.mark.xdist_group("spark"))
-
-
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     check_spark("audit")

@@ -63,7 +63,8 @@ def _large(place: Path, table: pa.Table) -> Large:
     row = {"run": str(place), "events": table.num_rows}
     highest = max(pc.max(table.column("offset")).as_py() or 0, 0)
     lowest = min(pc.min(table.column("offset")).as_py() or 0, 0)
-    return Large(row, str(file), file.stat().st_size, None, (), setting.voters, False, True, lowest, highest, None)
+    known = setting.voters, False, True, setting.protocols
+    return Large(row, str(file), file.stat().st_size, None, (), *known, lowest, highest, None)
 
 
 def _whole(large: Large) -> Any:  # noqa: ANN401

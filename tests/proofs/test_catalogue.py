@@ -112,7 +112,7 @@ def test_an_operator_or_a_check_whose_row_has_another_name_is_a_problem(id: str,
 @pytest.mark.parametrize(
     ("checks", "said"),
     [
-        (("lost-write", "unseen", "ack-rule"), "ack-rule is a row of its own, so it is no anomaly"),
+        (("lost-write", "unseen", "ack-rule"), "ack-rule has its own row, so it is not an anomaly"),
         (("lost-write", "unseen", "skip"), "the anomaly skip is not among the checks of a row acked-survives"),
         (("lost-write",), "no row has the name of unseen, and it is not among the anomalies"),
     ],

@@ -28,7 +28,7 @@ from quorumlog.raft.protocol import PROTOCOL
 from quorumlog.raft.settings import SETTINGS, RaftConfiguration
 from quorumlog.simulation.runs import made_by
 from quorumlog.trials.hunt import hunt
-from quorumlog.trials.judging import Candidate, Rejection, judge_run, load_judge, shrunk
+from quorumlog.trials.judge import Candidate, Rejection, judge_run, load_judge, shrunk
 
 RUNS = Path(__file__).resolve().parents[2] / "histories" / "runs" / "raft"
 SEEDS = 2000

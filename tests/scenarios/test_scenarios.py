@@ -41,7 +41,7 @@ from quorumlog.simulation.configuration import DiskTiming, LogWorkload
 from quorumlog.simulation.log_client import LogClient
 from quorumlog.storage.batch import BatchKind
 from quorumlog.storage.log import Log
-from quorumlog.trials.judging import judge_table
+from quorumlog.trials.judge import judge_table
 
 Scenario = dict[str, Any]
 SCENARIOS: list[Scenario] = [

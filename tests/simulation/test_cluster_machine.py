@@ -14,7 +14,7 @@ from quorumlog.raft.settings import RaftConfiguration
 from quorumlog.raft.simulated import RaftCluster
 from quorumlog.simulation.configuration import DiskTiming, LogWorkload
 from quorumlog.simulation.log_client import LogClient
-from quorumlog.trials.judging import judge_table
+from quorumlog.trials.judge import judge_table
 
 pytestmark = pytest.mark.slow
 

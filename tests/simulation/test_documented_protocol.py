@@ -89,6 +89,7 @@ def test_it_is_simulated_and_judged(logwitness: Run, tmp_path: Path) -> None:
     assert {"lost-write", "linearizable-log", "log-matching", "committed-agree", "flushed-durable"} <= holding
 
 
+@pytest.mark.slow
 def test_the_reference_survives(logwitness: Run, tmp_path: Path) -> None:
     (hunt,) = (command for command in commands() if "--reference" in command)
     assert "the reference survived 200 seeds" in logwitness(hunt, tmp_path).stdout
@@ -132,15 +133,15 @@ def test_rules_tell_the_protocol(logwitness: Run, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ("simulate --seed 1", "which protocol is meant, primary-backup or raft? Say so with --protocol"),
+        ("simulate --seed 1", "which protocol is meant, primary-backup or raft? Name it with --protocol"),
         ("simulate --configuration bad.json", "which protocol is meant, primary-backup or raft?"),
         ("simulate --mutant vote-twice --setting trouble", "setting 'trouble' is unknown; the settings are default, "),
-        ("hunt --reference", "which protocol is meant, primary-backup or raft? Say so with --protocol"),
+        ("hunt --reference", "which protocol is meant, primary-backup or raft? Name it with --protocol"),
         ("hunt --rules mine.py", "mine.py: which protocol is meant, primary-backup or raft?"),
         ("simulate --protocol paxos", "protocol 'paxos' is unknown; the installed ones are primary-backup, raft"),
         ("hunt --protocol primary-backup --mutant vote-twice", "mutant 'vote-twice' is unknown"),
         ("simulate --protocol raft --setting trouble", "setting 'trouble' is unknown; the settings are default, "),
-        ("simulate --setting trouble --write-caching", "primary-backup knows no write caching; leave out"),
+        ("simulate --setting trouble --write-caching", "primary-backup has no option write caching; leave out"),
         ("validate --protocol paxos", "protocol 'paxos' is unknown"),
         ("validate --seeds 1", "which protocol is meant, primary-backup or raft?"),
     ],

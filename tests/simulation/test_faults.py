@@ -43,10 +43,10 @@ def test_a_drawn_plan_is_a_function_of_its_seed_and_survives_json() -> None:
     [
         ("nonsense", "not JSON"),
         ("{}", "is a list"),
-        ("[3]", "fault 0 .* is no object"),
+        ("[3]", "fault 0 .* is not an object"),
         ('[{"at": "1s", "name": "flood"}]', "'flood' is unknown; known are kill"),
-        ('[{"name": "kill"}]', "at, lasting: None is no duration"),
-        ('[{"at": "1s", "name": "kill", "nodes": "leader"}]', "nodes 'leader' is no list"),
+        ('[{"name": "kill"}]', "at, lasting: None is not a duration"),
+        ('[{"at": "1s", "name": "kill", "nodes": "leader"}]', "nodes 'leader' is not a list"),
         ('[{"at": "1s", "name": "kill", "rate": 1}]', "kill has no field 'rate'"),
         ('[{"at": "1s", "name": "loss", "probability": 7}]', "not a number from 0 to 1"),
         ('[{"at": "1s", "name": "clock", "rate": 0}]', "not a number from 0.1 to 10"),

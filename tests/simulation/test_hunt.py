@@ -13,7 +13,7 @@ from quorumlog.raft.mutants import MUTANTS
 from quorumlog.raft.protocol import PROTOCOL
 from quorumlog.raft.settings import SETTINGS, RaftConfiguration
 from quorumlog.trials.hunt import hunt
-from quorumlog.trials.judging import CONVERGENCE, Candidate, Rejection, judge_run, judge_seed, judge_table, shrunk
+from quorumlog.trials.judge import CONVERGENCE, Candidate, Rejection, judge_run, judge_seed, judge_table, shrunk
 
 REFERENCE = Candidate("raft")
 SEEDS = 100

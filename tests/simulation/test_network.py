@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from quorumlog.simulation.loop import Simulation
-from quorumlog.simulation.network import UNDISTURBED, Link, Network
+from quorumlog.simulation.network import UNIMPAIRED, Link, Network
 
 Arrival = tuple[int, int, int, object]
 
@@ -63,16 +63,16 @@ def test_cuts_are_directed_and_nest() -> None:
     assert sorted(message for *_, message in arrivals) == ["back", "there"]
 
 
-def test_a_disturbance_concerns_its_links_until_it_is_calmed() -> None:
+def test_an_impairment_concerns_its_links_until_it_is_restored() -> None:
     simulation, network, arrivals = make(Link(delay=10, jitter=0))
-    network.disturb(1, replace(UNDISTURBED, delay=1000), [(0, 1)])
-    network.disturb(2, replace(UNDISTURBED, delay=100))
+    network.impair(1, replace(UNIMPAIRED, delay=1000), [(0, 1)])
+    network.impair(2, replace(UNIMPAIRED, delay=100))
     network.send(0, 1, "both")
     network.send(1, 0, "second")
     simulation.run(10_000)
-    network.calm(1)
-    network.calm(2)
-    network.calm(3)
+    network.restore(1)
+    network.restore(2)
+    network.restore(3)
     network.send(0, 1, "none")
     simulation.run(20_000)
     assert [(time, message) for time, _, _, message in arrivals] == [

@@ -8,7 +8,7 @@ from loghistory import MemorySink, Recorder
 from quorumlog.durations import MILLISECOND
 from quorumlog.raft.settings import SETTINGS
 from quorumlog.raft.simulated import RaftCluster
-from quorumlog.trials.judging import judge_table
+from quorumlog.trials.judge import judge_table
 
 MEAN_PAUSE = 60 * MILLISECOND
 

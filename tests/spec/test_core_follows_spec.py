@@ -29,8 +29,6 @@ from quorumlog.protocol import Mutant
 from quorumlog.raft.core import RaftCore
 from quorumlog.raft.mutants import MUTANTS
 
-pytestmark = pytest.mark.xdist_group("walks")
-"""One process makes the walks for all."""
 SEED = 11
 
 

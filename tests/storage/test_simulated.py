@@ -239,5 +239,5 @@ def test_the_same_seed_loses_the_same_bytes() -> None:
     ],
 )
 def test_names_that_do_not_fit_are_errors(call: Callable[[SimulatedDisk], object]) -> None:
-    with pytest.raises(StorageError, match=r"no such file|exists already"):
+    with pytest.raises(StorageError, match=r"no such file|already exists"):
         call(new_disk(1))

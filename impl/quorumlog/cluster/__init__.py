@@ -2,5 +2,6 @@
 
 From the bottom up: ``client`` (calls to one node), ``supervisor`` (the processes), ``workload`` (clients that record
 what they ask), ``faults``, ``run`` (load under faults, healing, a final read) and ``cli`` (the command ``logwitness
-cluster``). Of a node's own room it uses what both sides of a socket or a file share, and nothing that runs inside.
+cluster``). From `quorumlog.node` it uses only what both sides of a socket or a file share, and nothing that runs inside
+a node.
 """

@@ -53,7 +53,7 @@ class _Seconds(click.ParamType):  # type: ignore[type-arg,unused-ignore]
             seconds = float(text) if text.replace(".", "", 1).isdecimal() else parse_duration(text) / 1e9
             if 1 <= seconds <= 3600:
                 return seconds
-        return self.fail(f"{text!r} is no time from 1 s to 1 h; write one like 10 or 10s", param, ctx)
+        return self.fail(f"{text!r} is not a time from 1 s to 1 h; write one like 10 or 10s", param, ctx)
 
 
 class _Faults(click.ParamType):  # type: ignore[type-arg,unused-ignore]
@@ -87,33 +87,33 @@ def _protocol(ctx: click.Context | None) -> RealProtocol:
     required=len(PROTOCOLS) > 1,
     show_default=True,
     is_eager=True,
-    help="What the nodes run.",
+    help="The protocol that the nodes run.",
 )
 @click.option("--nodes", type=click.IntRange(1, 15), default=3, show_default=True, help="How many nodes.")
 @click.option("--duration", type=_Seconds(), default="10", show_default=True, help="Seconds of load and faults.")
-@click.option("--seed", type=click.IntRange(0, 2**63 - 1), help="Decides faults and load; a random one if left out.")
+@click.option("--seed", type=click.IntRange(0, 2**63 - 1), help="Decides faults and load; random if omitted.")
 @click.option("--clients", type=click.IntRange(0, 500), default=6, show_default=True, help="How many clients.")
 @click.option(
     "--faults",
     type=_Faults(),
     default="kill,stop,cut",
     show_default=True,
-    help=f"Some of {', '.join(CHOICES)}, with commas; or none.",
+    help=f"A comma-separated list of {', '.join(CHOICES)}; or none.",
 )
 @click.option("--write-caching", is_flag=True, help="acks=all without a flush.")
 @click.option(
     "--retention",
     metavar="BYTES",
     type=click.IntRange(min=LEAST_RETENTION),
-    help="How much of its log each node keeps; older segments go once committed.  [default: everything]",
+    help="How much of its log each node keeps; older segments are removed once committed.  [default: everything]",
 )
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="The run directory.  [default: out/cluster-SEED]")
-@click.option("--force", is_flag=True, help="Replace a run that is there.")
+@click.option("--force", is_flag=True, help="Replace an existing run.")
 def cluster(seed: int | None, clients: int, output: Path | None, force: bool, **setting: Any) -> None:  # noqa: ANN401
     """Run real nodes on this machine under load and faults, and record what happened.
 
     Each node is a process that replicates over TCP on the loopback and writes to real files. The seed decides which
-    faults happen when, and what the clients ask; the rest is up to the machine, so no two runs are the same.
+    faults happen when, and what the clients ask; the rest depends on the machine, so no two runs are the same.
 
     \b
     logwitness cluster --faults kill
@@ -126,8 +126,8 @@ def cluster(seed: int | None, clients: int, output: Path | None, force: bool, **
     click.echo(f"seed {seed}")
     began = time.monotonic()
     try:
-        with _Interruption() as interruption, _room(directory, force=force) as (work, fresh), _progress() as tell:
-            result = asyncio.run(_interruptible(interruption, run, work, fresh, directory.name, tell))
+        with _Interruption() as interruption, _room(directory, force=force) as (work, fresh), _progress() as report:
+            result = asyncio.run(_interruptible(interruption, run, work, fresh, directory.name, report))
     except (ClusterError, HistoryError, NoRoomError) as error:
         _refuse(str(error))
     except OSError as error:
@@ -135,7 +135,7 @@ def cluster(seed: int | None, clients: int, output: Path | None, force: bool, **
     except (KeyboardInterrupt, asyncio.CancelledError):
         click.echo("interrupted; all nodes are stopped and nothing was written", err=True)
         sys.exit(130)
-    _tell(result, run, directory, time.monotonic() - began)
+    _show_result(result, run, directory, time.monotonic() - began)
     for problem in result.problems:
         click.echo(problem, err=True)
     click.echo(f"run in {directory}; judge it with: {check_command(directory)}")
@@ -144,7 +144,7 @@ def cluster(seed: int | None, clients: int, output: Path | None, force: bool, **
 
 
 class _Interruption:
-    """SIGINT, SIGTERM and SIGHUP: the first one cancels the run, and nothing disturbs the clearing up after it."""
+    """SIGINT, SIGTERM and SIGHUP: the first one cancels the run, and later ones do not interrupt the clean-up."""
 
     def __init__(self) -> None:
         self._before: dict[int, Any] = {}
@@ -176,11 +176,11 @@ class _Interruption:
 
 
 async def _interruptible(
-    interruption: _Interruption, setting: Setting, work: Path, output: Path, name: str, tell: Callable[[str], None]
+    interruption: _Interruption, setting: Setting, work: Path, output: Path, name: str, report: Callable[[str], None]
 ) -> Result:
     """Play the run; an interruption cancels it, which stops all nodes. Raises what `play` raises."""
     command = ["logwitness", *sys.argv[1:]]
-    task = asyncio.create_task(play(setting, work, output, name, command, tell))
+    task = asyncio.create_task(play(setting, work, output, name, command, report))
     interruption.cancels(task)
     try:
         return await task
@@ -193,7 +193,7 @@ async def _interruptible(
 
 @contextmanager
 def _room(directory: Path, *, force: bool) -> Iterator[tuple[Path, Path]]:
-    """A place to work in and a place to write the run to, both beside ``directory``; the run gets its name at the end.
+    """A directory to work in and one to write the run to, both beside ``directory``; the run gets its name at the end.
 
     Raises `NoRoomError` if there is something else already, `ClusterError` if another process is making the same run.
     """
@@ -226,7 +226,7 @@ def _room(directory: Path, *, force: bool) -> Iterator[tuple[Path, Path]]:
 
 @contextmanager
 def _progress() -> Iterator[Callable[[str], None]]:
-    """A line that tells what goes on, if standard error is a terminal."""
+    """A status line that says what is going on, if standard error is a terminal."""
     console = Console(stderr=True)
     if not console.is_terminal:
         yield lambda _: None
@@ -235,7 +235,7 @@ def _progress() -> Iterator[Callable[[str], None]]:
         yield status.update
 
 
-def _tell(result: Result, setting: Setting, directory: Path, took: float) -> None:
+def _show_result(result: Result, setting: Setting, directory: Path, took: float) -> None:
     """What happened, as a table."""
     table = Table(show_header=False, box=None, pad_edge=False)
     table.add_column(style="bold")

@@ -1,4 +1,4 @@
-"""A client of one node: calls go out in order, results come back in any, each as a future.
+"""A client of one node: calls go out in order; results come back in any order, each as a future.
 
     client = await NodeClient.connect(("127.0.0.1", 7001), "quorumlog", HybridClock())
     result = await client.append(payload, acks=-1)
@@ -49,7 +49,7 @@ class NodeClient(Connection):
 
     @classmethod
     async def connect(cls, address: tuple[str, int], cluster: str, clock: HybridClock) -> NodeClient:
-        """Connect and say hello. Raises OSError, or `ConnectionError` if what listens there is no such node."""
+        """Connect and say hello. Raises OSError, or `ConnectionError` if no node of the cluster answers there."""
         hello = Hello(Role.CLIENT, -1, cluster_key(cluster))
         loop = asyncio.get_running_loop()
         _, client = await loop.create_connection(lambda: cls(hello, clock), *address)
@@ -83,7 +83,7 @@ class NodeClient(Connection):
         return future
 
     def status(self) -> asyncio.Future[StatusResult | Refusal]:
-        """Ask for the node's state."""
+        """Ask for the node's state: its role, its term and its offsets (`wire.StatusResult`)."""
         number, future = self._begin()
         self._send_soon(StatusCall(number), 0)
         return future
@@ -122,14 +122,14 @@ class NodeClient(Connection):
     # -- Connection --------------------------------------------------------------------------------------------------
 
     def hello_received(self, hello: Hello) -> None:
-        """The node has answered."""
+        """Accept the node's hello. Raises `FrameError` if a client answers, or a node of another cluster."""
         if hello.role is not Role.NODE or hello.cluster != self._mine.cluster:
-            raise FrameError("what listens there is no node of this cluster")
+            raise FrameError("the process at this address is not a node of this cluster")
         if not self._ready.done():
             self._ready.set_result(hello)
 
     def frames_received(self, payloads: list[bytes]) -> None:
-        """Results: resolve their futures."""
+        """Resolve the future of each result in the frames, after merging the node's clock. Raises `FrameError`."""
         for payload in payloads:
             stamp, results = RESULTS.decode(payload)
             try:
@@ -142,7 +142,7 @@ class NodeClient(Connection):
                     future.set_result(result)
 
     def closed(self) -> None:
-        """End what is open."""
+        """End every open future, and a pending `connect`, with `ConnectionError`."""
         error = self._lost()
         _fail(self._ready, error)
         waiting, self._open = self._open, {}

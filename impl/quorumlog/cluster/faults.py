@@ -1,8 +1,8 @@
-"""What goes wrong in a run of real processes, and when: a plan drawn from the seed, and what carries it out.
+"""Faults in a run of real processes: a plan drawn from the seed, and what carries it out.
 
 The plan is the simulator's (`quorumlog.faults`), limited to what can be done to a process: ``kill``
 (SIGKILL, started again at the end), ``pause`` (SIGSTOP), and cut links: ``partition`` (both directions), ``mute``
-(nobody hears the node) and ``deafen`` (it hears nobody). Times are real, so the same seed gives the same plan and not
+(nobody hears the node) and ``deafen`` (it hears nobody). Times are real, so the same seed gives the same plan but not
 the same run.
 """
 
@@ -26,7 +26,7 @@ CHOICES: dict[str, tuple[tuple[str, str], ...]] = {
     "stop": (("pause", "leader"), ("pause", "any")),
     "cut": (("partition", "leader"), ("mute", "leader"), ("deafen", "leader"), ("partition", "any")),
 }
-"""What may be asked for, and which faults on which nodes that means, in turn."""
+"""What may be asked for, and the faults and nodes that each stands for, in turn."""
 
 _FIRST = 1.0
 _EVERY = 2.5
@@ -75,7 +75,7 @@ class Injector:
         self.problems: list[str] = []
 
     async def run(self, healed: asyncio.Event) -> None:
-        """Begin and end each fault at its time; once ``healed`` is set, end all and begin no other."""
+        """Begin and end each fault at its time; once ``healed`` is set, end all and begin no more."""
         begun = asyncio.get_running_loop().time()
         await asyncio.gather(*(self._one(fault, begun, healed) for fault in self._plan))
 

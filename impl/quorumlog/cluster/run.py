@@ -27,10 +27,10 @@ _POLL = 0.05
 
 
 class Setting(msgspec.Struct, frozen=True, kw_only=True):
-    """What decides a run beside the machine it runs on.
+    """What decides a run, apart from the machine it runs on.
 
     ``duration``: seconds of load. ``retention``: bytes of log that each node keeps, None: all. ``timing``: times of the
-    protocol in milliseconds that are not to be its brisk ones (`RealProtocol`).
+    protocol in milliseconds that replace its defaults for short runs (`RealProtocol`).
     """
 
     seed: int
@@ -51,7 +51,7 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(slots=True)
 class Result:
-    """What a run came to. ``agreed``: all nodes up, one leader, all logs equal, durable, committed, and read."""
+    """The result of a run. ``agreed``: all nodes up, one leader, all logs equal, durable, committed, and read."""
 
     agreed: bool = False
     counts: Counter[tuple[str, int | None, str]] = field(default_factory=Counter)
@@ -60,13 +60,13 @@ class Result:
 
 
 async def play(
-    setting: Setting, work: Path, output: Path, name: str, command: list[str], tell: Callable[[str], None]
+    setting: Setting, work: Path, output: Path, name: str, command: list[str], report: Callable[[str], None]
 ) -> Result:
     """Play a run in the directory ``work`` and write its history to ``output``, under a name and how it was made.
 
-    ``tell`` is called with what goes on, for a person. Raises `ClusterError`, OSError, `loghistory.HistoryError` or
-    `UnknownProtocolError`.
-    When the task is cancelled all processes are stopped and nothing is written.
+    ``report`` is called with the current phase, as text for a person. Raises `ClusterError`, OSError,
+    `loghistory.HistoryError` or `UnknownProtocolError`. When the task is cancelled all processes are stopped and
+    nothing is written.
     """
     protocol = real_protocol(setting.protocol)
     setting = msgspec.structs.replace(
@@ -79,7 +79,7 @@ async def play(
     def ended(node: int, status: int) -> None:
         result.problems.append(f"node {node} ended by itself with status {status}: {cluster.last_words(node)}")
 
-    tell("starting")
+    report("starting")
     cluster = Cluster(
         work,
         nodes=setting.nodes,
@@ -89,13 +89,13 @@ async def play(
         ended=ended,
     )
     async with cluster:
-        await _Run(setting, cluster, register, result, tell).run()
-        tell("stopping the nodes")
+        await _Run(setting, cluster, register, result, report).run()
+        report("stopping the nodes")
     recorder.close()
-    tell("merging the histories")
+    report("merging the histories")
     files = [work / "clients.jsonl", *cluster.histories_of_all()]
     manifest = Manifest(name=name, made_by=_made_by(setting, command))
-    # In a thread, so that an interruption is still heard.
+    # In a thread, so that an interruption still gets through.
     complete = await asyncio.to_thread(merge_runs, files, output, manifest, Format.JSON_LINES)
     result.events = complete.events
     return result
@@ -115,13 +115,13 @@ class _Run:
     """The phases of a run."""
 
     def __init__(
-        self, setting: Setting, cluster: Cluster, register: Register, result: Result, tell: Callable[[str], None]
+        self, setting: Setting, cluster: Cluster, register: Register, result: Result, report: Callable[[str], None]
     ) -> None:
         self._setting = setting
         self._cluster = cluster
         self._register = register
         self._result = result
-        self._tell = tell
+        self._report = report
         self._injector = Injector(cluster, register, setting.plan)
 
     async def run(self) -> None:
@@ -141,17 +141,17 @@ class _Run:
             try:
                 await self._let_pass(setting.duration)
                 register.record(Kind.PHASE, {"f": "heal"})
-                self._tell("healing")
+                self._report("healing")
                 healed.set()
                 await injecting
             finally:
                 over.set()
         for node in self._cluster.nodes:
             await self._injector.revive(node)
-        self._tell("waiting for agreement")
+        self._report("waiting for agreement")
         agreed = await self._agreement()
         register.record(Kind.PHASE, {"f": "final_read"})
-        self._tell("final read")
+        self._report("final read")
         read = await self._final_read()
         self._result.agreed = agreed and read
         self._result.problems += self._injector.problems
@@ -170,7 +170,7 @@ class _Run:
         while (passed := loop.time() - begun) < seconds:
             appends = sum(n for (f, _, how), n in self._register.counts.items() if f == "append" and how == "ok")
             down = [str(node) for node in self._cluster.nodes if not self._cluster.running(node)]
-            self._tell(
+            self._report(
                 f"{passed:4.1f} s of {seconds:g}, {appends} appends" + (f", down: {' '.join(down)}" if down else "")
             )
             await asyncio.sleep(min(0.2, seconds - passed))

@@ -3,9 +3,10 @@
     async with Cluster(directory, nodes=3, seed=7) as cluster:
         client = await cluster.client(0)
 
-Every node is a child in a session of its own, so that Ctrl-C reaches only the supervisor; each notices the supervisor's
-death by the end of its standard input and, on Linux, by a signal that also ends a stopped process. The ports are held
-by sockets that never listen, so that nobody else takes the port of a node that is down, and a call to it is refused.
+Every node is a child process in its own session, so that Ctrl-C reaches only the supervisor; each notices the
+supervisor's death by the end of its standard input and, on Linux, by a signal that also ends a stopped process. The
+ports are held by sockets that never listen, so that nobody else takes the port of a node that is down, and a call to it
+is refused.
 """
 
 from __future__ import annotations
@@ -38,16 +39,16 @@ Pair = tuple[int, int]
 
 
 class ClusterError(Exception):
-    """The cluster cannot do what it was asked: one line saying why."""
+    """The cluster cannot do what was asked: one line saying why."""
 
 
 class Cluster:
-    """See the module. What goes on is recorded in ``recorder`` if there is one, with its clock.
+    """See the module. Events are recorded in ``recorder`` if there is one, with its clock.
 
     ``directory`` gets ``node-N/`` (disk), ``node-N.json``, ``node-N.stderr`` and ``histories/`` (with ``record``).
     ``settings`` are fields of `quorumlog.node.configuration.NodeConfiguration` that all nodes share: protocol, timing,
     retention and the like. ``command`` starts a node when ``--config FILE`` and the supervisor are put behind it.
-    ``ended(node, status)`` is called when a node ends that was not told to.
+    ``ended(node, status)`` is called when a node ends that was not asked to.
     """
 
     def __init__(
@@ -104,7 +105,7 @@ class Cluster:
     # -- one node ------------------------------------------------------------------------------------------------
 
     def running(self, node: int) -> bool:
-        """Whether the node's process is there."""
+        """Whether the node's process is running."""
         return node in self._processes
 
     def process_id(self, node: int) -> int:
@@ -112,10 +113,10 @@ class Cluster:
         return self._processes[node].pid
 
     async def start(self, node: int) -> None:
-        """Start a node's process if it is not there."""
+        """Start a node's process if it is not running."""
         if node in self._processes:
             return
-        # A task of its own: a process that is being made when this is cancelled must not be forgotten.
+        # A separate task: a process that is being started when this is cancelled must not be lost.
         starting = asyncio.create_task(self._start(node))
         self._tasks.add(starting)
         starting.add_done_callback(self._tasks.discard)
@@ -141,7 +142,7 @@ class Cluster:
         self._processes[node] = process
         self._starts[node] += 1
         self._expected.discard(node)
-        self._tell_links(node)
+        self._send_cuts(node)
         watcher = asyncio.create_task(self._watch(node, process))
         self._tasks.add(watcher)
         watcher.add_done_callback(self._tasks.discard)
@@ -176,20 +177,20 @@ class Cluster:
         self._note_end(node, Kind.CRASH)
 
     def pause(self, node: int) -> None:
-        """SIGSTOP."""
+        """Stop a node's process where it stands (SIGSTOP); does nothing if it is not running."""
         if node in self._processes:
             _signal(self._processes[node], signal.SIGSTOP)
 
     def resume(self, node: int) -> None:
-        """SIGCONT."""
+        """Let a paused process go on (SIGCONT); does nothing if it is not running."""
         if node in self._processes:
             _signal(self._processes[node], signal.SIGCONT)
 
     def cut(self, pairs: Iterable[Pair]) -> None:
-        """Let the source of each directed link send nothing to its target, until `mend` was called as often."""
+        """Let the source of each directed link send nothing to its target until `mend` has been called as often."""
         for pair in pairs:
             self._cuts[pair] = self._cuts.get(pair, 0) + 1
-        self._tell_all_links()
+        self._send_all_cuts()
 
     def mend(self, pairs: Iterable[Pair]) -> None:
         """Take back one `cut` of each of these links."""
@@ -197,7 +198,7 @@ class Cluster:
             left = self._cuts.pop(pair, 0) - 1
             if left > 0:
                 self._cuts[pair] = left
-        self._tell_all_links()
+        self._send_all_cuts()
 
     def last_words(self, node: int) -> str:
         """The last line that a node wrote about itself."""
@@ -205,7 +206,7 @@ class Cluster:
             lines = (self.directory / f"node-{node}.stderr").read_text(errors="replace").splitlines()
         except OSError:
             lines = []
-        return lines[-1] if lines else "it said nothing"
+        return lines[-1] if lines else "it printed nothing"
 
     # -- all nodes -----------------------------------------------------------------------------------------------
 
@@ -225,7 +226,7 @@ class Cluster:
             self._processes.pop(node, None)
 
     async def abandon(self) -> None:
-        """Kill what is left, wait until all of it is gone, and let go of the ports."""
+        """Kill what is left, wait until all of it is gone, and release the ports."""
         self._expected.update(self.nodes)
         while self._tasks:
             for process in self._processes.values():
@@ -287,11 +288,11 @@ class Cluster:
         self._recorder.event(kind, columns)
         self._recorder.flush()
 
-    def _tell_all_links(self) -> None:
+    def _send_all_cuts(self) -> None:
         for node in self._processes:
-            self._tell_links(node)
+            self._send_cuts(node)
 
-    def _tell_links(self, node: int) -> None:
+    def _send_cuts(self, node: int) -> None:
         muted = sorted(target for source, target in self._cuts if source == node)
         stdin = self._processes[node].stdin
         if stdin is not None and not stdin.is_closing():

@@ -1,7 +1,7 @@
 """Clients of real nodes: each has at most one open operation and records what it asked and what the answer was.
 
 The same clients as in the simulator (`quorumlog.simulation.log_client`), on sockets: a time-out or a lost connection is
-no failure, the outcome stays unknown (``info``) and the client goes on under a new process number. A refusal that
+not a failure: the outcome stays unknown (``info``), and the client goes on under a new process number. A refusal that
 certainly wrote nothing is a ``fail``. Every value is appended once.
 """
 
@@ -53,7 +53,7 @@ class Load(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Register:
-    """What all clients of a run share: the history, the numbers that are unique in it, and the counts of endings."""
+    """What all clients of a run share: the history, the numbers that are unique in it, and the counts by outcome."""
 
     def __init__(self, recorder: HistoryFile) -> None:
         self.recorder = recorder
@@ -63,13 +63,13 @@ class Register:
         self.processes = itertools.count()
 
     def record(self, kind: str, columns: dict[str, Any]) -> None:
-        """Put an event into the history, now, and into its file."""
+        """Record an event, stamped now, and write it to the file."""
         self.recorder.event(kind, columns)
         self.recorder.flush()
 
 
 class Client:
-    """One client. ``leader`` is whom it takes for the leader."""
+    """One client. ``leader`` is the node that it believes to be the leader."""
 
     def __init__(self, cluster: Cluster, register: Register, load: Load, draw: random.Random) -> None:
         self._cluster = cluster
@@ -97,7 +97,7 @@ class Client:
         self.close()
 
     def close(self) -> None:
-        """Let go of the connections."""
+        """Close the client's connections to all nodes."""
         for connection in self._connections.values():
             connection.close()
         self._connections.clear()

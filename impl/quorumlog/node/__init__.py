@@ -2,5 +2,5 @@
 
 From the bottom up: ``framing`` and ``wire`` (bytes and messages), ``connection``, ``links`` and ``server`` (sockets),
 ``driver`` (one core on a disk), ``sessions`` (clients), ``recording`` (the history), ``process`` (a node). Nobody is
-authenticated: keep the port inside. What starts nodes and drives them is `quorumlog.cluster`.
+authenticated: do not expose the port. What starts nodes and drives them is `quorumlog.cluster`.
 """

@@ -28,8 +28,8 @@ def main(config: Path, supervisor: tuple[int, int, int] | None) -> None:
        "timing": {"election_timeout": 1500, "election_jitter": 1500,
                   "heartbeat_interval": 150, "flush_delay": 100}}
 
-    Exit status: 0 stopped as asked, 2 configuration, port or disk cannot be used, 4 the disk failed, 70 a fault of this
-    program.
+    Exit status: 0 stopped as asked, 2 configuration, port or disk cannot be used, 4 the disk failed, 70 an internal
+    error.
     """
     try:
         configuration = load(config)

@@ -13,11 +13,11 @@ from quorumlog.storage.log import SEGMENT_BYTES
 LEAST_RETENTION = 4096
 """Fewest bytes of log that may be kept."""
 MAX_NODES = 31
-"""Nodes have numbers from 0; a group has at most so many."""
+"""Largest number of nodes in a group; they are numbered from 0."""
 
 
 class ConfigurationError(ValueError):
-    """A configuration that cannot be used: one line saying which file, which field, and what would be right."""
+    """A configuration that cannot be used: one line with the file, the field and the remedy."""
 
 
 class NodeConfiguration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -27,7 +27,7 @@ class NodeConfiguration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
     ``history`` the directory of history files or null for none. Relative paths are taken from the file's directory.
     ``seed`` decides the jitter of its timers. ``cluster`` is any name; nodes of other clusters are refused.
     ``protocol`` is a name of `real_protocols`, ``timing`` that protocol's times in milliseconds. ``retention`` is how
-    many bytes of log to keep: what is committed and lies before them goes, by whole segments. Null keeps everything.
+    many bytes of log to keep: whole segments of committed entries before them are removed. Null keeps everything.
     """
 
     node: int
@@ -48,7 +48,7 @@ class NodeConfiguration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
 
     @property
     def cluster_key(self) -> bytes:
-        """What stands for the cluster's name in a hello."""
+        """The eight bytes that represent the cluster's name in a hello."""
         return cluster_key(self.cluster)
 
     @property
@@ -58,7 +58,7 @@ class NodeConfiguration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
 
 
 def cluster_key(cluster: str) -> bytes:
-    """What stands for a cluster's name in a hello: eight bytes."""
+    """The eight bytes that represent a cluster's name in a hello."""
     return hashlib.sha256(cluster.encode()).digest()[:8]
 
 

@@ -20,7 +20,7 @@ QUEUE_BYTES = 16 << 20
 
 
 class Connection(asyncio.Protocol):
-    """Base of the connections of nodes and clients. Subclasses say what a hello and a frame mean.
+    """Base of the connections of nodes and clients. Subclasses define what a hello and a frame mean.
 
     ``refuse`` is what they call, or raise `FrameError` for, when the other side misbehaves.
     """
@@ -36,13 +36,13 @@ class Connection(asyncio.Protocol):
     # -- for subclasses ------------------------------------------------------------------------------------------
 
     def hello_received(self, hello: Hello) -> None:
-        """The other side has said who it is. Raise `FrameError` if it should not be here."""
+        """The other side has said who it is. Raise `FrameError` if it has no business here."""
 
     def frames_received(self, payloads: list[bytes]) -> None:
-        """Whole frames arrived, in order. Raise `FrameError` if one makes no sense."""
+        """Whole frames arrived, in order. Raise `FrameError` if one is invalid."""
 
     def closed(self) -> None:
-        """The connection is gone; ``reason`` tells whether and why it was this side that refused it."""
+        """The connection is gone; ``reason`` is why this side refused it, or None if it did not."""
 
     # -- for everybody -------------------------------------------------------------------------------------------
 
@@ -57,7 +57,7 @@ class Connection(asyncio.Protocol):
         return self._reader.held
 
     def send(self, frame: bytes) -> bool:
-        """Queue a frame; False if it was dropped since the connection is closed or too much is waiting already."""
+        """Queue a frame; False if it was dropped because the connection is closed or too much is waiting already."""
         transport = self._transport
         if transport is None or transport.is_closing() or transport.get_write_buffer_size() > QUEUE_BYTES:
             return False
@@ -70,7 +70,7 @@ class Connection(asyncio.Protocol):
             self._transport.pause_reading()
 
     def resume(self) -> None:
-        """Read again."""
+        """Read from the socket again after `pause`; does nothing on a closed connection."""
         if self._transport is not None and not self._transport.is_closing():
             self._transport.resume_reading()
 
@@ -98,7 +98,10 @@ class Connection(asyncio.Protocol):
         self._set_deadline(HELLO_SECONDS)
 
     def data_received(self, data: bytes) -> None:
-        """Feed the frame reader."""
+        """Hand arriving bytes to the frame reader, and its hello and frames to the subclass.
+
+        A `FrameError` closes the connection.
+        """
         had_hello = self._reader.hello is not None
         try:
             frames = self._reader.feed(data)
@@ -117,7 +120,7 @@ class Connection(asyncio.Protocol):
             self._set_deadline(FRAME_SECONDS)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Tell the subclass."""
+        """Stop the deadline, drop what was half received, and call `closed`."""
         if self._deadline is not None:
             self._deadline.cancel()
         self._reader.forget()

@@ -4,9 +4,10 @@ Everything happens on the event loop except waiting for the disk, which threads 
 another runs waits for it, and all that wait by then become one (group commit).
 
 Nothing leaves the process, neither to nodes nor to clients, before the history of what led to it is written
-(`hand_out`): what anybody can know of is in the file even after a SIGKILL. What removes entries for good (`trim`,
-`reset`) waits for that as well, since afterwards the log itself tells no more what went before. Any error of the disk,
-the history's included, is fail-stop (raft.md#failed-fsync): the driver handles no further event and tells the process.
+(`hand_out`): whatever anybody else can know is in the file even after a SIGKILL. What removes entries for good (`trim`,
+`reset`) waits for that as well, since afterwards the log no longer shows what was there before. Any error of the disk,
+the history's included, is fail-stop (raft.md#failed-fsync): the driver handles no further events and notifies the
+process.
 
 Which effects there are and what they mean is the protocol's: a subclass maps each to the methods here, and makes the
 events that answer them.
@@ -39,13 +40,13 @@ class Outbox(Protocol):
     """Something that waits for `hand_out` to send what it has."""
 
     def hand_out(self) -> None:
-        """Send now."""
+        """Send everything that has been held back; the history that led to it is written."""
 
 
 class Core(Protocol):
-    """What every protocol core is to this room: events in, effects out, and a state that anybody may read.
+    """What this package needs of a protocol core: events in, effects out, and a state that anybody may read.
 
-    Offsets are inclusive; ``leader`` is the node it takes for the leader, or -1.
+    Offsets are inclusive; ``leader`` is the node it believes to be the leader, or -1.
     """
 
     node: int
@@ -58,18 +59,18 @@ class Core(Protocol):
 
     @property
     def dirty(self) -> int:
-        """Last appended offset."""
+        """The last appended offset, flushed or not (raft.md#dirty)."""
 
     def handle(self, now: int, event: Any) -> Sequence[Any]:  # noqa: ANN401
         """Take one event at the monotonic time ``now`` (ns); return the effects, to be carried out in order."""
 
 
 class Ended(Protocol):
-    """How a client's request ended: see `wire.AppendResult`; offsets and term are -1 where nothing was written."""
+    """How a client's request ended (`wire.AppendResult`); offsets and term are -1 where nothing was written."""
 
     @property
     def outcome(self) -> str:
-        """In a word."""
+        """How it ended, as a word of `quorumlog.events.Outcome`."""
 
     @property
     def offset(self) -> int:
@@ -77,7 +78,7 @@ class Ended(Protocol):
 
     @property
     def last_offset(self) -> int:
-        """Last offset, inclusive."""
+        """Last offset of the batch, inclusive; -1 where nothing was written."""
 
     @property
     def term(self) -> int:
@@ -157,7 +158,7 @@ class Driver(ABC):
 
     @abstractmethod
     def give_up(self, offset: int) -> None:
-        """Let the core give up what lies before ``offset``, as far as its rules allow."""
+        """Let the core remove what lies before ``offset``, as far as its rules allow."""
 
     @abstractmethod
     def _flushed(self, ticket: int) -> None:
@@ -202,7 +203,7 @@ class Driver(ABC):
         return [batch for batch in batches if batch.last_offset <= end], end
 
     def retain(self, size: int) -> None:
-        """Let whole segments go, oldest first, that are committed and not needed to keep ``size`` bytes of log."""
+        """Remove whole segments, oldest first, that are committed and not needed to keep ``size`` bytes of log."""
         start = self.log.start_to_keep(size, self.core.commit)
         if start > self.log.start_offset and not self._dead:
             self.give_up(start)
@@ -210,7 +211,7 @@ class Driver(ABC):
     # -- requests of clients ---------------------------------------------------------------------------------------
 
     def _open(self, done: Callable[[Any], None], size: int = 0) -> int:
-        """Number a request of ``size`` bytes that ends with ``done``; 0 if too much is open already."""
+        """Number a request of ``size`` bytes that calls ``done`` when it ends; 0 if too much is open already."""
         if len(self._requests) >= MAX_OPEN_REQUESTS or (size and self._queued_bytes > MAX_QUEUED_BYTES):
             return 0
         self._next_request += 1
@@ -264,9 +265,9 @@ class Driver(ABC):
             outbox.hand_out()
 
     def _note(self, kind: str, columns: Mapping[str, Any]) -> None:
-        """Put an event into the history."""
-        # A step of the core is one moment: a process that the machine holds up in the middle of it must not leave a
-        # history in which others act between the halves.
+        """Record an event in the history."""
+        # A step of the core is one moment: if the machine holds up a process in the middle of it, the history must not
+        # show others acting between the halves.
         self.history.event(kind, columns, self._moment)
 
     # -- the end ---------------------------------------------------------------------------------------------------
@@ -277,7 +278,7 @@ class Driver(ABC):
         return not self._requests and not self._hand_out_due
 
     async def stop(self) -> None:
-        """Handle nothing more; make everything durable and say so in the history. Raises `StorageError` or OSError."""
+        """Handle nothing more; make everything durable and record that. Raises `StorageError` or OSError."""
         self._halt()
         for thread in self._threads:
             await asyncio.to_thread(thread.shutdown)

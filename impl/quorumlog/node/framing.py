@@ -1,7 +1,7 @@
 """The byte stream between two processes: one hello, then frames with a length. Bytes in, frames out, no I/O.
 
 Every connection begins with a hello of ``HELLO_BYTES`` from either side: magic, version, role, node, cluster.
-Whatever is not one is refused at its first wrong byte. Then come frames, big-endian::
+Anything else is refused at its first wrong byte. Then come frames, big-endian::
 
     length u32 | payload
 
@@ -29,7 +29,7 @@ LENGTH_BYTES = _LENGTH.size
 
 
 class FrameError(ValueError):
-    """The other side does not speak this protocol; the connection is of no use any more."""
+    """The other side does not speak this protocol; the connection is of no further use."""
 
 
 class Role(IntEnum):
@@ -40,14 +40,14 @@ class Role(IntEnum):
 
 
 class Hello(NamedTuple):
-    """The first bytes of a connection. ``node`` is -1 for clients; ``cluster`` keeps strangers' nodes apart."""
+    """The first bytes of a connection. ``node`` is -1 for clients; ``cluster`` keeps nodes of other clusters out."""
 
     role: Role
     node: int
     cluster: bytes
 
     def encode(self) -> bytes:
-        """The bytes to send."""
+        """The ``HELLO_BYTES`` bytes with which a connection begins."""
         return _HELLO.pack(MAGIC, VERSION, self.role, self.node, self.cluster)
 
 
@@ -75,15 +75,15 @@ class FrameReader:
 
     @property
     def held(self) -> int:
-        """How many bytes it keeps."""
+        """How many bytes the reader holds: a hello or a frame that is not complete yet."""
         return len(self._buffer)
 
     def forget(self) -> None:
-        """Let go of what it keeps: nothing more will come."""
+        """Drop the bytes it holds: no more will come."""
         self._buffer.clear()
 
     def feed(self, data: bytes) -> list[bytes]:
-        """Take bytes; return the payloads of the frames that are whole now, in order. Raises `FrameError`."""
+        """Take bytes; return the payloads of the frames that are now complete, in order. Raises `FrameError`."""
         buffer = self._buffer
         buffer += data
         position = 0

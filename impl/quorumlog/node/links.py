@@ -24,7 +24,7 @@ _UNACKNOWLEDGED_MS = 15_000
 
 
 class Outgoing(Connection):
-    """The connection to one peer; usable once that peer has said who it is."""
+    """The connection to one peer; usable once that peer has identified itself."""
 
     def __init__(self, hello: Hello, node: int) -> None:
         super().__init__(hello)
@@ -33,17 +33,17 @@ class Outgoing(Connection):
         self.gone = asyncio.Event()
 
     def hello_received(self, hello: Hello) -> None:
-        """Refuse whoever else now listens there."""
+        """Refuse any other process that now listens there."""
         if hello.role is not Role.NODE or hello.node != self.node or hello.cluster != self._mine.cluster:
             raise FrameError(f"node {hello.node} answers there, of another cluster or not node {self.node}")
         self.ready = True
 
     def frames_received(self, payloads: list[bytes]) -> None:
-        """Nothing is ever sent this way."""
+        """Refuse every frame: a called node never sends on this connection."""
         raise FrameError("a node that was called must not send")
 
     def closed(self) -> None:
-        """Let the link try again."""
+        """Mark the connection as gone, so that its `Link` connects again."""
         self.ready = False
         self.gone.set()
 

@@ -1,7 +1,8 @@
-"""What SIGKILL kept a node from recording, found by comparing its log with its history files.
+"""Events that a node could not record before a SIGKILL, found by comparing its log with its history files.
 
-A change of the log is recorded after it is done, so at most the last changes are missing. A trim, or a log begun anew,
-is done only once everything before it is in the file (`quorumlog.node.driver`): if one is missing it is the first.
+A change of the log is recorded after it is done, so at most the last changes are missing. A trim, or a restart of the
+log at another offset, is done only once everything before it is in the file (`quorumlog.node.driver`): if one is
+missing it is the first.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ Runs = list[tuple[int, int]]
 
 
 class _Recorded:
-    """The log as history files have it: its runs, where it starts and where it ends."""
+    """The log as the history files show it: its runs of one term, where it starts and where it ends."""
 
     def __init__(self) -> None:
         self.last: Any = None
@@ -50,7 +51,7 @@ class _Recorded:
             self.begin_at(event.offset)
 
     def begin_at(self, offset: int) -> None:
-        """Forget what lies before ``offset``."""
+        """Drop what lies before ``offset``."""
         self.start = offset
         begun = [term for start, term in self.runs if start <= offset <= self.dirty]
         self.runs = [(offset, term) for term in begun[-1:]] + [run for run in self.runs if run[0] > offset]
@@ -80,8 +81,8 @@ def files_before(directory: Path, node: int, incarnation: int) -> list[Path]:
 def missing_changes(files: Iterable[Path], log: Log) -> list[tuple[str, dict[str, Any]]]:
     """What happened to ``log`` after the last event in these files (`files_before`): events, without their stamps.
 
-    Entries are told apart by offset and term, which is enough (log matching). A flush or a vote that is not recorded
-    does no harm: nobody was told of it.
+    Entries are identified by offset and term, which is enough (log matching). A flush or a vote that is not recorded
+    does no harm: nobody has learned of it.
     """
     recorded = _Recorded()
     for path in files:
@@ -101,7 +102,7 @@ def missing_changes(files: Iterable[Path], log: Log) -> list[tuple[str, dict[str
 
     start = log.start_offset
     if start > recorded.start:
-        if recorded.dirty < start:  # begun anew, where the leader's log begins: everything before is committed
+        if recorded.dirty < start:  # restarted where the leader's log begins: everything before is committed
             recorded.dirty = start - 1
             state.update(flushed=start - 1, visible=start - 1, commit=max(state["commit"], start - 1))
         recorded.begin_at(start)

@@ -1,9 +1,9 @@
 """One node as a process: start from what the disk holds, serve, stop gracefully or fail with one line.
 
-On a graceful stop the node refuses new appends, gives those that are open ``DRAIN_SECONDS``, flushes its log, records
-a stop event and goes. Under a supervisor it also goes when that dies, and takes orders (`quorumlog.node.supervision`,
-which has the exit statuses too). What it is a node of is said by a `RealProtocol`; retention is the node's own: every
-``RETENTION_SECONDS`` it lets go of what the configuration does not want kept.
+On a graceful stop the node refuses new appends, gives those that are open ``DRAIN_SECONDS``, flushes its log, records a
+stop event and exits. Under a supervisor it also goes when that dies, and takes orders (`quorumlog.node.supervision`,
+which has the exit statuses too). A `RealProtocol` says which protocol it runs; retention is the node's own business:
+every ``RETENTION_SECONDS`` it removes what the configuration does not ask to keep.
 """
 
 from __future__ import annotations
@@ -49,7 +49,8 @@ class Node:
     """A running node. Made by `run`, which is what most callers want."""
 
     def __init__(self, configuration: NodeConfiguration, protocol: RealProtocol, supervisor: Supervisor | None) -> None:
-        """Open disk, log, history and what else the protocol keeps. Raises `StorageError` or OSError."""
+        """Open the disk, the log, the history and whatever else the protocol keeps. Raises `StorageError` or
+        OSError."""
         self._configuration = configuration
         self._supervisor = supervisor
         self._muted: frozenset[int] = frozenset()
@@ -87,7 +88,7 @@ class Node:
             self._links[peer] = Link(hello, peer, configuration.address(peer), protocol.messages, backoff)
 
     async def run(self) -> int:
-        """Serve until told to stop; returns the exit status. Raises OSError if the port is taken."""
+        """Serve until asked to stop; returns the exit status. Raises OSError if the port is taken."""
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(self._fault)
         address = self._configuration.address(self._configuration.node)
@@ -119,7 +120,7 @@ class Node:
         return status
 
     async def _drain(self) -> int:
-        """The graceful end."""
+        """Stop gracefully; see the module."""
         self._server.stopping = True
         deadline = asyncio.get_running_loop().time() + DRAIN_SECONDS
         while not self._driver.idle and asyncio.get_running_loop().time() < deadline:
@@ -133,7 +134,7 @@ class Node:
         return STOPPED
 
     async def _retain(self, size: int) -> None:
-        """Let go of what is not to be kept, now and then, until cancelled."""
+        """Remove what is not to be kept, at intervals, until cancelled."""
         while True:
             await asyncio.sleep(RETENTION_SECONDS)
             self._driver.retain(size)
@@ -146,7 +147,7 @@ class Node:
         try:
             self._muted = frozenset(msgspec.json.decode(line, type=Order).mute)
         except msgspec.MsgspecError as error:
-            self._warn(f"an order that makes no sense: {error}")
+            self._warn(f"an invalid order: {error}")
 
     async def _watch_orders(self) -> None:
         """Read orders from standard input until its end, which means that the supervisor is gone."""
@@ -180,13 +181,13 @@ class Node:
             self._warn(str(context.get("message")))
             return
         traceback.print_exception(error)
-        _say(self._configuration.node, f"stopped by a fault of this program: {error!r}")
+        _say(self._configuration.node, f"stopped by an internal error: {error!r}")
         with contextlib.suppress(OSError):
             self._history.flush()
         os._exit(FAULT)
 
     def _warn(self, text: str) -> None:
-        """One line in the log; a flood of them is cut short."""
+        """Write one line to the log; a flood of them is limited."""
         now = asyncio.get_running_loop().time()
         if now >= self._silent_until:
             self._silent_until = now + _WARNINGS_SECONDS
@@ -195,7 +196,7 @@ class Node:
         if self._warned < _WARNINGS:
             _say(self._configuration.node, text)
         elif self._warned == _WARNINGS:
-            _say(self._configuration.node, f"{text}; more such lines are left out for {_WARNINGS_SECONDS:g} s")
+            _say(self._configuration.node, f"{text}; further such lines are suppressed for {_WARNINGS_SECONDS:g} s")
 
 
 def run(
@@ -203,7 +204,7 @@ def run(
 ) -> int:
     """Run a node until it stops; returns the exit status. The end of a supervisor's process ends this one.
 
-    ``protocol`` stands in for the one that the configuration names: the same under other rules.
+    ``protocol`` replaces the one that the configuration names: the same under other rules.
     """
     running = real_protocol(configuration.protocol) if protocol is None else protocol
     if supervisor is not None and not die_with(supervisor.process):
@@ -228,7 +229,7 @@ def _say(node: int, text: str) -> None:
 
 
 def _report_recovery(node: int, recovery: RecoveryReport) -> None:
-    """Say what was cut from the log, so that nothing goes silently."""
+    """Report what was cut from the log, so that nothing disappears silently."""
     if recovery.bytes_cut:
         behind = "; undamaged batches lay behind it" if recovery.whole_batches_behind else ""
         _say(node, f"cut {recovery.bytes_cut} bytes behind offset {recovery.dirty}: {recovery.reason}{behind}")

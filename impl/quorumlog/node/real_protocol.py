@@ -1,4 +1,4 @@
-"""What a protocol must bring to run in real processes, as one record; and where the records are found by name.
+"""What a protocol must provide to run in real processes, as one record, and how records are found by name.
 
 The record of a protocol of this project is ``REAL`` in the module ``real`` of its package, whose name is the protocol's
 with ``_`` for ``-``; one of somebody else's is an entry point of the group `ENTRY_POINTS` under its name. Nothing lists
@@ -24,18 +24,18 @@ ENTRY_POINTS = "quorumlog.real_protocols"
 
 
 class UnknownProtocolError(LookupError):
-    """No protocol of this name runs in real processes: one line with the names that there are."""
+    """No protocol of this name runs in real processes: one line with the names that exist."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RealProtocol:
     """How a protocol runs in real processes.
 
-    ``messages`` is what its nodes say to each other. ``timing`` holds its times in milliseconds, each with a default;
-    it refuses bad ones in ``__post_init__`` with ValueError. ``brisk`` are those that suit short runs on one machine.
-    ``drive`` makes the driver of one incarnation from what lies on the disk, and raises `StorageError` if that cannot
-    be used. ``operations`` (`loghistory.schema.Operation`) is what clients may ask besides a final read, ``faults``
-    (`quorumlog.cluster.faults.CHOICES`) what a run may do to its nodes.
+    ``messages`` encodes what its nodes send each other. ``timing`` holds its times in milliseconds, each with a
+    default; it refuses bad ones in ``__post_init__`` with ValueError. ``brisk`` are those that suit short runs on one
+    machine. ``drive`` makes the driver of one incarnation from what is on the disk, and raises `StorageError` if that
+    cannot be used. ``operations`` (`loghistory.schema.Operation`) is what clients may ask in addition to a final read,
+    ``faults`` (`quorumlog.cluster.faults.CHOICES`) what a run may do to its nodes.
     """
 
     name: str
@@ -57,7 +57,7 @@ def real_protocol(name: str) -> RealProtocol:
     """The record of a protocol. Raises `UnknownProtocolError`."""
     known = real_protocols()
     if name not in known:
-        raise UnknownProtocolError(f"protocol {name!r} is unknown; there is {', '.join(known)}")
+        raise UnknownProtocolError(f"protocol {name!r} is unknown; known are {', '.join(known)}")
     for entry in entry_points(group=ENTRY_POINTS, name=name):
         added: RealProtocol = entry.load()
         return added

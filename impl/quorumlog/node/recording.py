@@ -1,10 +1,9 @@
 """A node's history: its own file for each incarnation, stamped with the hybrid logical clock, written at every `flush`.
 
-An event is encoded at once and handed to the operating system before anything that follows from it leaves the
-process, so the file of a killed node is complete up to what others can know of. One thing can be missing: a change of
-the log that was on its way when SIGKILL came. It shows after the restart, so `quorumlog.node.missing` finds it, by
-comparing the log with the file of the incarnation before, and the new incarnation records it first, as the old one's
-last events.
+An event is encoded at once and handed to the operating system before anything that follows from it leaves the process,
+so the file of a killed node has everything that others can know. One thing can be missing: a change of the log that was
+on its way when SIGKILL came. It shows after the restart, so `quorumlog.node.missing` finds it, by comparing the log
+with the file of the incarnation before, and the new incarnation records it first, as the old one's last events.
 
 While it is written a file is called ``node-N.I.jsonl.part`` as all histories in progress are (N the node, I the
 incarnation).
@@ -49,22 +48,22 @@ class History(Protocol):
 
 
 class NoHistory:
-    """Records nothing; the clock still runs, for the sake of those who record."""
+    """Records nothing; the clock still runs, because other processes record."""
 
     def __init__(self, clock: HybridClock) -> None:
         self.clock = clock
 
     def event(self, kind: str, columns: Mapping[str, Any], moment: int | None = None) -> None:
-        """Nothing to do."""
+        """Record nothing, as this node keeps no history; see `History.event`."""
 
     def storage_error(self, reason: str) -> None:
-        """Nothing to do."""
+        """Record nothing, as this node keeps no history; see `History.storage_error`."""
 
     def flush(self) -> None:
-        """Nothing to do."""
+        """Do nothing, as there is no file; see `History.flush`."""
 
     def close(self) -> None:
-        """Nothing to do."""
+        """Do nothing, as there is no file; see `History.close`."""
 
 
 class HistoryFile:
@@ -94,7 +93,7 @@ class HistoryFile:
         self._seq += 1
 
     def storage_error(self, reason: str) -> None:
-        """Record that the disk failed; on a full disk that may be impossible, and then nothing is said here."""
+        """Record that the disk failed; on a full disk that may be impossible, and is then skipped silently."""
         self.event(Kind.STORAGE_ERROR, {"reason": reason})
         try:
             self.flush()

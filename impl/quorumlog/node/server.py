@@ -1,8 +1,8 @@
-"""The port of a node: nodes and clients come in here, and everybody else is shown out with one line in the log.
+"""The port of a node: it accepts nodes and clients, and refuses everybody else with one line in the log.
 
-Bounded in every way: connections in all, time without a hello, size of a frame, time for a frame, what one client may
-have open, bytes of frames that have begun. When there are too many connections, those that have not said hello go
-first, then clients; never nodes.
+Everything is bounded: the number of connections, the time without a hello, the size of a frame and the time for one,
+what one client may have open, and the bytes of frames that have begun to arrive. When there are too many connections,
+those that have not said hello are closed first, then clients', never nodes'.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ MAX_HELD_BYTES = 64 << 20
 
 
 class Incoming(Connection):
-    """A connection that somebody else made."""
+    """A connection that this node accepted."""
 
     def __init__(self, server: Server) -> None:
         super().__init__(server.hello)
@@ -34,7 +34,7 @@ class Incoming(Connection):
         self.node = -1
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Take it in, if there is room."""
+        """Admit the connection, if there is room."""
         super().connection_made(transport)
         self._server.admit(self)
 
@@ -44,7 +44,7 @@ class Incoming(Connection):
         self._server.holds(self, self.held)
 
     def hello_received(self, hello: Hello) -> None:
-        """Find out whether it is a node or a client."""
+        """Admit the other side as a node, or open a session for a client. Raises `FrameError` for another cluster."""
         if hello.cluster != self._server.hello.cluster:
             raise FrameError("it belongs to another cluster")
         self.known = True
@@ -55,7 +55,7 @@ class Incoming(Connection):
             self._session = self._server.open_session(self)
 
     def frames_received(self, payloads: list[bytes]) -> None:
-        """Pass on what is in the frames."""
+        """Pass the payloads on, to the driver or to the client's session."""
         for payload in payloads:
             if self._session is None:
                 self._server.messages(self.node, payload)
@@ -65,12 +65,12 @@ class Incoming(Connection):
                 return
 
     def closed(self) -> None:
-        """Forget it; say why if it was thrown out."""
+        """Tell the server that the connection is gone."""
         self._server.forget(self)
 
 
 class Server:
-    """Listens on the node's port and passes on what nodes and clients say; ``channel`` decodes what nodes say."""
+    """Listens on the node's port and passes on what nodes and clients send; ``channel`` decodes what nodes send."""
 
     def __init__(
         self,
@@ -110,12 +110,12 @@ class Server:
         )
 
     async def serve(self) -> None:
-        """Begin to accept."""
+        """Begin to accept connections on the port that `listen` took."""
         if self._server is not None:
             await self._server.start_serving()
 
     async def close(self) -> None:
-        """Accept nothing more and let go of everybody; what is queued for them is still sent."""
+        """Accept nothing more and close all connections; what is queued on them is still sent."""
         if self._server is not None:
             self._server.close()
         for connection in list(self._connections):
@@ -125,7 +125,7 @@ class Server:
     # -- called by the connections -----------------------------------------------------------------------------------
 
     def admit(self, connection: Incoming) -> None:
-        """Count a new connection, and make room for it at the cost of a stranger's, or else of the oldest client's."""
+        """Count a new connection; make room for it by closing one without a hello, or else the oldest client's."""
         if len(self._connections) >= MAX_CONNECTIONS:
             strangers = (other for other in self._connections if not other.known)
             clients = (other for other in self._connections if other.node < 0)
@@ -135,7 +135,7 @@ class Server:
         self._connections[connection] = None
 
     def holds(self, connection: Incoming, count: int) -> None:
-        """A client's connection keeps so many bytes now; if all together keep too many, one of the greedy ones goes.
+        """Note how many bytes a client's connection holds now; if all together hold too many, close a large one.
 
         That is this one if it keeps more than most; a connection with a few bytes does not pay for the others.
         """
@@ -152,30 +152,30 @@ class Server:
     def admit_node(self, connection: Incoming) -> None:
         """A peer: its new connection replaces the one before. Raises `FrameError` for a stranger."""
         if connection.node not in self._peers:
-            raise FrameError(f"node {connection.node} is none of the peers {sorted(self._peers)}")
+            raise FrameError(f"node {connection.node} is not one of the peers {sorted(self._peers)}")
         before = self._nodes.get(connection.node)
         self._nodes[connection.node] = connection
         if before is not None:
             before.finish()
 
     def open_session(self, connection: Incoming) -> Session:
-        """A client."""
+        """The session of a client that has just said hello on ``connection``."""
         return Session(self._driver, connection, self._incarnation, lambda: self.stopping)
 
     def messages(self, node: int, payload: bytes) -> None:
-        """A frame of a peer."""
+        """Merge the clock in a frame of node ``node`` and hand its messages to the driver. Raises `FrameError`."""
         stamp, messages = self._channel.decode(payload)
         self._merge(stamp)
         self._driver.received(node, messages)
 
     def calls(self, session: Session, payload: bytes) -> None:
-        """A frame of a client."""
+        """Merge the clock in a frame of a client and hand its calls to its session. Raises `FrameError`."""
         stamp, calls = CALLS.decode(payload)
         self._merge(stamp)
         session.calls(calls)
 
     def forget(self, connection: Incoming) -> None:
-        """It is closed."""
+        """Drop a closed connection from all accounts; warn if this node refused it."""
         self._connections.pop(connection, None)
         self._held_bytes -= self._held.pop(connection, 0)
         if self._nodes.get(connection.node) is connection:

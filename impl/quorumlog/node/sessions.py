@@ -36,27 +36,27 @@ _RESULTS_BYTES = 2 << 20
 
 
 class Line(Protocol):
-    """The connection of a session."""
+    """What a session needs of its connection: send results, stop and resume reading, close it."""
 
     @property
     def open(self) -> bool:
-        """Whether it can still send."""
+        """Whether the connection can still send."""
 
     def send(self, frame: bytes) -> bool:
         """Queue a frame; False if it was dropped."""
 
     def pause(self) -> None:
-        """Read no more for now."""
+        """Stop reading from the socket until `resume`: back-pressure."""
 
     def resume(self) -> None:
-        """Read again."""
+        """Read from the socket again after `pause`."""
 
     def refuse(self, reason: str) -> None:
-        """Close it."""
+        """Close the connection at once; ``reason`` goes into the node's log."""
 
 
 class Session:
-    """One client's calls. ``incarnation`` is the node's; ``stopping`` tells whether it takes no more appends."""
+    """One client's calls. ``incarnation`` is the node's; ``stopping()`` is whether it accepts no more appends."""
 
     def __init__(self, driver: Driver, line: Line, incarnation: int, stopping: Callable[[], bool]) -> None:
         self._driver = driver
@@ -69,7 +69,7 @@ class Session:
         self._paused = False
 
     def calls(self, calls: list[AnyCall]) -> None:
-        """Begin to carry out calls, in order. Raises `FrameError` for one that makes no sense."""
+        """Begin to carry out calls, in order. Raises `FrameError` for an invalid one."""
         for call in calls:
             if isinstance(call, AppendCall):
                 self._append(call)

@@ -1,6 +1,6 @@
-"""What a node and the supervisor that started it agree on: the supervisor's stamp, its orders, the exit statuses.
+"""What a node shares with the supervisor that started it: the supervisor's stamp, its orders, the exit statuses.
 
-Orders come as one JSON object a line on the node's standard input; its end means that the supervisor is gone.
+Orders come as one JSON object per line on the node's standard input; its end means that the supervisor is gone.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from quorumlog.node.wire import Stamp
 STOPPED = 0
 """Exit status of a node that stopped as it was asked to (SIGTERM, SIGINT, end of the supervisor)."""
 UNUSABLE = 2
-"""The configuration, the port or what lies on the disk cannot be used."""
+"""Exit status when the configuration, the port or the contents of the disk cannot be used."""
 DISK_FAILED = 4
-"""The disk failed while the node ran (full, failing sync)."""
+"""Exit status when the disk failed while the node ran (full, failing sync)."""
 FAULT = 70
-"""A fault of this program."""
+"""Exit status of an internal error."""
 
 
 class Order(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -24,9 +24,9 @@ Stamp = tuple[int, int]
 """Hybrid logical clock: nanoseconds and counter."""
 
 SUCCESS = "success"
-"""Outcome of what was done as it was asked."""
+"""Outcome of a call that was carried out."""
 UNKNOWN = "unknown"
-"""Outcome of an append that may be in the log or not. Any other than these two says that nothing was written."""
+"""Outcome of an append that may be in the log or not. Any other outcome means that nothing was written."""
 
 _T = TypeVar("_T")
 _STAMP = struct.Struct(">qI")
@@ -46,8 +46,8 @@ class Channel(Generic[_T]):
     """The frames that carry items of one kind: a stamp and a list of them.
 
     ``name`` is what an error calls an item, ``travels`` the type (a union of tagged structs) that is encoded. ``pack``
-    and ``unpack`` turn an item into what travels and back; ``unpack`` may raise `FrameError` for one that makes no
-    sense. ``payload_bytes`` says how many bytes of payload an item carries, by which `groups` cuts.
+    and ``unpack`` turn an item into what travels and back; ``unpack`` may raise `FrameError` for an invalid one.
+    ``payload_bytes`` says how many bytes of payload an item carries, by which `groups` cuts.
     """
 
     def __init__(
@@ -131,7 +131,7 @@ class StatusCall(Call, frozen=True):
 
 
 class Result(msgspec.Struct, frozen=True, array_like=True, tag=True, gc=False):
-    """Base of what a node answers; ``leader`` is whom it takes for the leader, or -1."""
+    """Base of what a node answers; ``leader`` is the node that it believes to be the leader, or -1."""
 
     id: int
     leader: int

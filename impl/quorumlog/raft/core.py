@@ -4,7 +4,7 @@
     for effect in core.handle(now, Started()):
         ...  # the driver carries it out
 
-The layers, each a file and a class on top of the other: ``state`` (offsets, flush, durable vote), ``elections``,
+The layers, each a file and a class on top of the one before: ``state`` (offsets, flush, durable vote), ``elections``,
 ``follower``, ``leader`` (rounds, commit, visibility, acks, recovery), and this dispatcher. The decisions are in
 ``rules``; replace one with ``RaftCore(..., rules=dataclasses.replace(REFERENCE, may_commit=mine))``. Sources:
 documents.md#raft-recovery, documents.md#raft-simplification; the layers name the rules.
@@ -78,7 +78,7 @@ class RaftCore(Leader):
         return effects
 
     def _moved(self) -> None:
-        """See what follows from a change of the own offsets."""
+        """Act on a change of the node's own offsets."""
         if self.role == "leader":
             self._replicated()
             self._check_barriers()

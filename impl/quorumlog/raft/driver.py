@@ -1,6 +1,6 @@
 """The Raft core in a real process: its effects mapped to what `quorumlog.node.driver` can do, its vote on the disk.
 
-Saved votes have a thread of their own. One that is asked for while another is being written waits for it, and the
+Votes are saved in a separate thread. A save that is asked for while another is being written waits for it, and the
 newest replaces those that wait.
 """
 
@@ -111,7 +111,7 @@ class RaftDriver(Driver):
         self._inbox.append(LogRead(effect.ticket, self._read_log(effect.start, effect.max_bytes)))
 
     def _save_vote(self, effect: SaveVote) -> None:
-        self._vote_due = effect  # an older one that still waits is of no interest any more
+        self._vote_due = effect  # an older one that still waits is no longer needed
         self._next_vote()
 
     def _next_vote(self) -> None:

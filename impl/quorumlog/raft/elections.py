@@ -1,6 +1,6 @@
 """Elections with pre-vote; term and vote durable before an answer leaves (raft.md#elections, raft.md#vote-durable).
 
-A node that misses its leader asks for pre-votes in its own term; only a quorum of them lets it begin a term
+A node that has not heard from its leader asks for pre-votes in its own term; only a quorum of them lets it begin a term
 (raft.md#pre-vote). A node that heard from a leader within the election time-out refuses, whatever the candidate's term
 (raft.md#refuse-vote); one that is not a voter does not ask. Priorities and leadership transfer will hook in at
 ``_vote_requested``.
@@ -16,11 +16,11 @@ from quorumlog.raft.state import Configuration, Replica, Restored
 
 
 class Elections(Replica):
-    """Follower, candidate, and the step to leader."""
+    """The roles follower and candidate, and the step to leader."""
 
     def __init__(self, configuration: Configuration, restored: Restored, rules: Rules) -> None:
         super().__init__(configuration, restored, rules)
-        self._heard: int | None = None  # when a leader of this term last spoke
+        self._heard: int | None = None  # when a leader of this term was last heard
         self._votes: dict[int, bool] = {}  # of the election that this node asked for
         self._pre_voting = False
 
@@ -96,7 +96,7 @@ class Elections(Replica):
             self._count_vote(self.node, granted=True)
 
     def _own_vote_saved(self) -> None:
-        """Count the own vote: only once it is durable."""
+        """Count the node's own vote, which happens only once it is durable."""
         if self.role == "candidate" and not self._pre_voting:
             self._count_vote(self.node, granted=True)
 

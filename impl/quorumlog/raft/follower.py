@@ -2,8 +2,8 @@
 
 It skips the batches it already holds (raft.md#skip-duplicates), truncates only at a real mismatch (raft.md#truncation)
 and never at or below its commit index (raft.md#cut-below-commit), and answers a request that asks for a flush once the
-flush is done (raft.md#follower-flush); all others are answered at once. It begins its log anew where the leader has
-trimmed what it lacks (raft.md#log-begun-anew).
+flush is done (raft.md#follower-flush); all others are answered at once. It restarts its log where the leader's begins
+if the leader has trimmed what it lacks (raft.md#log-begun-anew).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class _Waiting:
 
 
 class Follower(Elections):
-    """The receiving side of replication."""
+    """The receiving side of replication; see the module for what it decides."""
 
     def __init__(self, configuration: Configuration, restored: Restored, rules: Rules) -> None:
         super().__init__(configuration, restored, rules)
@@ -44,7 +44,7 @@ class Follower(Elections):
         return True
 
     def _holds(self, offset: int, term: int) -> bool:
-        trimmed = offset < self.index.start - 1  # committed, so it is what every later leader holds
+        trimmed = offset < self.index.start - 1  # committed, so every later leader holds it
         return trimmed or (offset <= self.index.dirty and self.index.term(offset) == term)
 
     def _learn(self, commit: int, visible: int, verified: int) -> None:

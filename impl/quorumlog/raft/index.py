@@ -1,7 +1,7 @@
-"""The core's own picture of its log: where batches begin and which term an offset has. No payloads, no I/O.
+"""The core's own view of its log: where batches begin and which term an offset has. No payloads, no I/O.
 
 The core changes it together with the ``Append`` and ``Truncate`` effects it hands out, so that decisions inside one
-``handle`` call already see the log as it will be. Eight bytes a batch, sixteen a change of term. Offsets:
+``handle`` call already see the log as it will be. Eight bytes per batch, sixteen per change of term. Offsets:
 raft.md#dirty, raft.md#term-of.
 """
 

@@ -61,8 +61,8 @@ class Leader(Follower):
     """The sending side of replication.
 
     ``durable_on``, ``replicated_on``: up to where each node holds this log as far as the leader knows, on disk or at
-    all; its own offsets are among them. Of another node one reply alone showed it; ``replicated_on`` comes down again
-    when a later reply tells that the node lost what was not on disk.
+    all; its own offsets are among them. For another node a single reply showed it; ``replicated_on`` falls again when a
+    later reply shows that the node lost what was not on disk.
     """
 
     def __init__(self, configuration: Configuration, restored: Restored, rules: Rules) -> None:
@@ -172,7 +172,7 @@ class Leader(Follower):
     def _round(self, batches: tuple[RecordBatch, ...], *, required: bool) -> None:
         """Write the leader's log once, hand the same batches to the followers, flush in parallel if it is required.
 
-        What has acks 0 or 1 is answered by the caller right after (raft.md#relaxed-acks).
+        Appends with acks 0 or 1 are answered by the caller right after (raft.md#relaxed-acks).
         """
         previous = self.index.dirty
         previous_term = self.index.term(previous)
@@ -221,7 +221,7 @@ class Leader(Follower):
     # -- what is replicated ----------------------------------------------------------------------------------------
 
     def _replicated(self) -> None:
-        """Recompute MRI, commit index and what is visible; then see which requests are answered by that."""
+        """Recompute MRI, commit index and what is visible; then answer the requests that this decides."""
         rules = self.rules
         self.durable_on[self.node] = self.flushed
         self.replicated_on[self.node] = self.index.dirty
@@ -246,7 +246,7 @@ class Leader(Follower):
         still = []
         for at, wait in enumerate(self._pending):
             if wait.last_offset < self.index.start - 1:
-                # This log was begun anew behind it: whether the entry was committed before is not known here any more.
+                # This log was restarted behind it: whether the entry was committed is no longer known here.
                 self._effects.append(Resolved(wait.request, Outcome.UNKNOWN, -1, -1, -1))
                 continue
             here = self.index.term(wait.last_offset)
@@ -292,7 +292,7 @@ class Leader(Follower):
             self._replicated()
             return None
         replicated = self.rules.replicated_dirty(reply.dirty, reply.flushed, reply.match)
-        # A follower that lost power may have less than it said before; only what is durable cannot be taken back.
+        # A follower that lost power may have less than it reported before; only what is durable stays.
         self.replicated_on[sender] = max(durable, min(max(known, replicated), reply.dirty))
         follower.last_reply = reply.sequence
         follower.dirty = reply.dirty
@@ -328,7 +328,7 @@ class Leader(Follower):
         if (lost or differs) and not follower.reading:
             resume = self._common_end(min(reply.dirty, follower.last_sent))
             if follower.recovering:
-                # Ask again where the last request asked; what was found to differ before that need not be tried twice.
+                # Ask again where the last request asked; offsets already found to differ need not be tried twice.
                 resume = min(resume, max(follower.previous, follower.match))
             if resume == self.index.dirty >= self.index.start:
                 # The logs end at one offset in different terms: there would be nothing behind it to send.
@@ -360,7 +360,7 @@ class Leader(Follower):
         self._recover(peer, follower, max(resume, follower.match))
 
     def _recover(self, peer: int, follower: Progress, resume: int) -> None:
-        """Begin, or begin again, to send what lies behind ``resume``."""
+        """Start, or restart, sending what lies behind ``resume``."""
         follower.recovering = True
         follower.requested = False
         follower.in_flight = 0
@@ -385,7 +385,7 @@ class Leader(Follower):
         self._effects.append(ReadLog(follower.reading, follower.last_sent + 1, self.configuration.recovery_chunk_bytes))
 
     def _send_start(self, peer: int, follower: Progress) -> None:
-        """What the follower needs next was trimmed: tell it where this log begins (raft.md#log-begun-anew)."""
+        """What the follower needs next was trimmed: send it where this log begins (raft.md#log-begun-anew)."""
         follower.requested = True
         follower.last_append = follower.next_sequence()
         follower.previous = follower.last_sent = self.index.start - 1

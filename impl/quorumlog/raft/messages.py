@@ -1,10 +1,10 @@
-"""What nodes of one Raft group say to each other. Immutable; the wire form is ``raft.wire``'s business.
+"""The messages between nodes of one Raft group. Immutable; ``raft.wire`` encodes them.
 
 Every request to a follower carries a ``sequence`` that rises per leader and follower; its reply repeats it, so that a
-reply that was overtaken can be told (raft.md#reply-order). Replies to append_entries and heartbeats carry ``flushed``
+reply that was overtaken is recognised (raft.md#reply-order). Replies to append_entries and heartbeats carry ``flushed``
 and ``dirty`` (documents.md#raft-recovery-follower) and, if successful, ``match``: the last offset that the request
-showed to be equal on both sides (raft.md#match, raft.md#full-heartbeat). The document takes the follower's last offset
-for that, which counts a differing tail.
+showed to be equal on both sides (raft.md#match, raft.md#full-heartbeat). The document uses the follower's last offset
+instead, which counts a differing tail.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class AppendReply(Message, frozen=True):
 
 
 class StartAt(Message, frozen=True):
-    """The leader's log begins at ``start`` (what was before it was trimmed, committed); begin yours there too.
+    """The leader's log begins at ``start``, because it trimmed committed entries; begin yours there too.
 
     ``start_term`` is the term of the entry before ``start``.
     """
@@ -72,7 +72,7 @@ class StartAt(Message, frozen=True):
 
 
 class Heartbeat(Message, frozen=True):
-    """The leader lives; its log ends at (previous, previous_term). Never truncates, never flushes."""
+    """The leader is alive; its log ends at (previous, previous_term). Never truncates, never flushes."""
 
     sequence: int
     previous: int

@@ -39,7 +39,7 @@ class AckOnTermChange(RaftCore):
 
 
 class VisibleUsesDirty(RaftCore):
-    """A leader whose commit index moves takes its own dirty offset for the majority replicated index."""
+    """A leader whose commit index moves uses its own dirty offset as the majority replicated index."""
 
     def _set_commit(self, commit: int) -> bool:
         moved = super()._set_commit(commit)
@@ -59,7 +59,7 @@ def _truncated_at_once(offset: int, term: int, term_at_offset: int, commit: int,
 
 
 def with_rules(**changed: Callable[..., Any]) -> CoreFactory:
-    """A factory of cores whose rules are the reference's but for these; raises TypeError for an unknown rule."""
+    """A factory of cores whose rules are the reference's except for these; raises TypeError for an unknown rule."""
     return partial(RaftCore, rules=replace(REFERENCE, **changed))
 
 

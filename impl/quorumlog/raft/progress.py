@@ -8,8 +8,8 @@ from quorumlog.quorum import NOTHING
 class Progress:
     """One follower as its leader sees it. Offsets are inclusive, -1 means none.
 
-    ``match``: up to here the logs are known to be equal. ``dirty``, ``flushed``: as the follower last said; what that
-    counts for is in the leader's ``durable_on`` and ``replicated_on`` (raft.md#durable, raft.md#replicated).
+    ``match``: up to here the logs are known to be equal. ``dirty``, ``flushed``: as the follower last reported; what
+    that counts for is in the leader's ``durable_on`` and ``replicated_on`` (raft.md#durable, raft.md#replicated).
     ``last_sent``: end of what was sent in order; the next request begins behind it
     (documents.md#raft-simplification-recovery).
     """
@@ -48,6 +48,6 @@ class Progress:
         self.unflushed_bytes = 0  # sent by recovery since the follower was last asked to flush
 
     def next_sequence(self) -> int:
-        """Number the next request."""
+        """Return the number of the next request to this follower: one more than the last (raft.md#reply-order)."""
         self.sequence += 1
         return self.sequence

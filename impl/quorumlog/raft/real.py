@@ -27,7 +27,7 @@ class Timing(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     flush_delay: int = 100
 
     def __post_init__(self) -> None:
-        """Refuse what no group could live with."""
+        """Refuse times with which no group could keep a leader."""
         if min(self.election_timeout, self.heartbeat_interval, self.flush_delay) <= 0 or self.election_jitter < 0:
             raise ValueError("times are positive numbers of milliseconds")
         if self.election_timeout <= self.heartbeat_interval:

@@ -1,9 +1,9 @@
-"""What decides a simulated run of Raft besides its seed, and the named settings: which faults, how dense, on how many
-nodes, under what load.
+"""The configuration of a simulated run of Raft, and the named settings: which faults, how dense, on how many nodes,
+under what load.
 
 Times are nanoseconds of virtual time. The defaults make short, eventful runs: election time-outs are short against
-faults, flushes slow against messages, so that dirty and flushed offsets differ for long. Each setting leans towards one
-kind of trouble. The reference is run under all of them; a mutant names the one that brings it out fast.
+faults, flushes slow against messages, so that dirty and flushed offsets differ for a long time. Each setting favours
+one kind of trouble. The reference is run under all of them; a mutant names the one that exposes it fast.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from quorumlog.simulation.network import Link
 
 
 class NodeTiming(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The timers of the nodes."""
+    """The timers of the nodes, in nanoseconds of their own clocks."""
 
     heartbeat: Interval = 30 * MILLISECOND
-    election: Interval = 120 * MILLISECOND  # plus a random part below as much again
+    election: Interval = 120 * MILLISECOND  # plus a random part of up to as much again
     flush: Interval = 60 * MILLISECOND  # debounce of flushes that nobody waits for
 
 
 class RaftConfiguration(LogConfiguration, frozen=True, kw_only=True):
-    """One simulated run of a Raft cluster, but for the seed."""
+    """One simulated run of a Raft cluster, except for its seed."""
 
     write_caching: bool = False
     timing: NodeTiming = NodeTiming()
@@ -73,7 +73,7 @@ SETTINGS: Mapping[str, RaftConfiguration] = {
     "lost-power": _LOST_POWER,
     # The same with acks=all that does not wait for a flush: losses are expected, and accounted for.
     "write-caching": replace(_LOST_POWER, write_caching=True),
-    # Elections that run into each other, all messages late and doubled, under little load.
+    # Elections that collide, all messages delayed and duplicated, under little load.
     "stale-votes": replace(
         _DEFAULT,
         nodes=5,
@@ -89,7 +89,7 @@ SETTINGS: Mapping[str, RaftConfiguration] = {
             arguments={"loss": {"probability": 0.3}},
         ),
     ),
-    # Isolated leaders grow and flush long tails with acks=1; what they say afterwards is late and doubled.
+    # Isolated leaders grow and flush long tails with acks=1; what they send afterwards is delayed and duplicated.
     "long-tails": replace(
         _DEFAULT,
         link=Link(reorder=0.3, duplicate=0.4, straggle=150 * MILLISECOND),
@@ -103,7 +103,7 @@ SETTINGS: Mapping[str, RaftConfiguration] = {
             longest=600 * MILLISECOND,
         ),
     ),
-    # Requests and replies late and doubled under dense load.
+    # Requests and replies delayed and duplicated under dense load.
     "duplicates": replace(
         _DEFAULT,
         workload=LogWorkload(think=10 * MILLISECOND),

@@ -1,4 +1,4 @@
-"""Raft in the simulator: what its node does besides keeping a log is to save votes."""
+"""Raft in the simulator: its node keeps a log and saves votes."""
 
 from __future__ import annotations
 

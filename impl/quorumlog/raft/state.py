@@ -1,8 +1,8 @@
-"""What every replica does whatever its role: its log's offsets, flushes, durable votes, notes for the history.
+"""What every replica does, whatever its role: its log's offsets, flushes, durable votes, notes for the history.
 
 An append that must be durable starts a flush at once, everything else is flushed after 256 KiB or 100 ms
-(raft.md#flush, raft.md#flush-debounce, documents.md#raft-recovery-flushing). Several flushes may be in flight; what a
-finished one is worth is decided by ``accept_flush`` and ``flushed_after``.
+(raft.md#flush, raft.md#flush-debounce, documents.md#raft-recovery-flushing). Several flushes may be in flight;
+``accept_flush`` and ``flushed_after`` decide what a finished one counts for.
 """
 
 from __future__ import annotations
@@ -108,13 +108,13 @@ class Replica:
 
     @property
     def dirty(self) -> int:
-        """Last appended offset."""
+        """The last appended offset, flushed or not (raft.md#dirty)."""
         return self.index.dirty
 
     # -- effects -------------------------------------------------------------------------------------------------
 
     def note(self, kind: str, **columns: Any) -> None:  # noqa: ANN401
-        """Put an event into the history, with this replica's state as it is now."""
+        """Record an event in the history, with this replica's current state."""
         columns["term"] = self.term
         columns["role"] = self.role
         columns["dirty"] = self.index.dirty
@@ -146,7 +146,7 @@ class Replica:
             self.note("vote", peer=candidate)
 
     def _vote_saved(self, ticket: int) -> bool:
-        """Release what waited for the newest save; what belongs to a term that is over is dropped as if lost."""
+        """Release what waited for the newest save; messages of a past term are dropped as if lost."""
         if ticket != self._save:
             return False
         self._save = 0
@@ -190,7 +190,7 @@ class Replica:
         self.note("truncate", offset=last + 1)
 
     def _trim(self, offset: int) -> None:
-        """Give up entries before ``offset``, whole batches and committed ones only."""
+        """Remove entries before ``offset``: whole batches, and committed ones only."""
         start = self.index.start
         self.index.trim(min(offset, self.commit + 1))
         if self.index.start != start:
@@ -200,7 +200,7 @@ class Replica:
     def _reset(self, start: int, start_term: int) -> None:
         """Begin an empty log at ``start``; everything before it is committed elsewhere.
 
-        What this log held before need not be what was committed there: nothing of it is kept.
+        What this log held before may differ from what was committed there, so none of it is kept.
         """
         if self.index.dirty >= start:
             self._truncate(start)

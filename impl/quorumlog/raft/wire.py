@@ -1,7 +1,7 @@
-"""Raft's messages on the wire: as they are, but for the batches of `AppendEntries`, which travel as their bytes.
+"""Raft's messages on the wire: unchanged, except that the batches of `AppendEntries` travel as their bytes.
 
-What arrives is checked before the core sees it: numbers in a sane range, batches that follow one another and what is
-said to be before them.
+What arrives is checked before the core sees it: numbers in a sane range, and batches that follow one another and the
+entry named before them.
 """
 
 from __future__ import annotations
@@ -84,4 +84,4 @@ def _payload_bytes(message: AnyMessage) -> int:
 
 
 MESSAGES: Channel[AnyMessage] = Channel("message", _OnWire, pack=_pack, unpack=_unpack, payload_bytes=_payload_bytes)
-"""What the nodes of a Raft group say to each other."""
+"""The frames between the nodes of a Raft group."""

@@ -1,8 +1,8 @@
-"""Simulated clients: each has at most one open operation and records what it asked and what it was told.
+"""Simulated clients: each has at most one open operation and records what it asked and what the answer was.
 
-A time-out is no failure: the outcome stays unknown (``info``), and the client goes on under a new process number, as
-histories demand. A refusal that certainly wrote nothing is a ``fail``. What the operations are is the protocol's
-business (`quorumlog.simulation.log_client` for logs).
+A time-out is not a failure: the outcome stays unknown (``info``), and the client goes on under a new process number, as
+the history format demands. A refusal that certainly wrote nothing is a ``fail``. The protocol defines the operations
+(`quorumlog.simulation.log_client` for logs).
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ class Service(Protocol[NodeSpoken]):
 
     @property
     def nodes(self) -> Sequence[NodeSpoken]:
-        """The nodes by number."""
+        """The nodes, each at the index that is its number."""
 
     def record(self, kind: str, columns: dict[str, Any]) -> None:
-        """Put an event into the history, at the time it is now."""
+        """Record an event at the current time."""
 
     def new_operation(self) -> int:
         """A number for an operation, unique in the run."""
@@ -73,7 +73,7 @@ class Client(ABC, Generic[NodeOf]):
 
     @abstractmethod
     def operations(self) -> Sequence[tuple[Callable[[], object], float]]:
-        """What a client does while it works, each beginning one operation, with how often it does it."""
+        """What a client does while it works: functions that each begin one operation, with their relative weights."""
 
     @abstractmethod
     def last_write(self, node: int) -> int:
@@ -86,18 +86,18 @@ class Client(ABC, Generic[NodeOf]):
     # -- work ----------------------------------------------------------------------------------------------------
 
     def work(self) -> None:
-        """Begin, with a pause."""
+        """Begin to work, after a first pause; does nothing if the client has no operations."""
         if self._operations:
             self._working = True
             self._pause()
 
     def stop(self) -> None:
-        """Begin no other operation; the open one ends as it will."""
+        """Begin no more operations; the open one takes its course."""
         self._working = False
 
     @property
     def idle(self) -> bool:
-        """Whether no operation is open."""
+        """Whether the client has no open operation."""
         return self._open is None
 
     def _pause(self) -> None:
@@ -128,7 +128,7 @@ class Client(ABC, Generic[NodeOf]):
             self.answer(self._refused, operation)
 
     def answer(self, callback: Callable[..., None], operation: int, *args: Any) -> None:  # noqa: ANN401
-        """Let what a node answers travel back to the client, if it still waits: ``callback(*args)`` is called there."""
+        """Send a node's answer back to the client: ``callback(*args)`` is called there, if the client still waits."""
         if operation == self._open:
             self._simulation.after(self._delay, self._answered, operation, callback, args)
 
@@ -137,7 +137,7 @@ class Client(ABC, Generic[NodeOf]):
             callback(*args)
 
     def observe(self, columns: dict[str, Any]) -> None:
-        """Record something that the open operation was given to read."""
+        """Record a batch that the open operation read."""
         known = {"process": self._process, "op": self._open, "f": self._f, "node": self._node}
         self._service.record("observe", {**known, **columns})
 
@@ -155,12 +155,12 @@ class Client(ABC, Generic[NodeOf]):
         self._pause()
 
     def refuse(self, reason: str, leader: int = -1) -> None:
-        """End it: nothing was written. ``leader`` is whom the node follows, if it said so."""
+        """End the open operation: nothing was written. ``leader`` is the node that it follows, if it said so."""
         self._leader = leader if leader >= 0 else self._random.randrange(len(self._service.nodes))
         self.close("fail", {"reason": reason})
 
     def give_up(self, reason: str) -> None:
-        """End it: whether it was done is unknown, and stays so."""
+        """End the open operation: whether it was done is unknown, and stays so."""
         self._leader = self._random.randrange(len(self._service.nodes))
         self.close("info", {"reason": reason})
         self._process = self._service.new_process()

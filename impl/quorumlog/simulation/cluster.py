@@ -1,9 +1,9 @@
 """A simulated cluster: nodes, network, clients and faults on one virtual clock, recorded as one history.
 
-`Cluster` is the stage: it can be driven step by step (scenarios, state machines) or by `play`, which is a whole run:
+`Cluster` can be driven step by step (scenarios, state machines) or by `play`, which is a whole run:
 load under faults, everything healed, convergence, a final read of everything from every node. The same seed and
-configuration give the same history, byte for byte. A protocol's stage says how nodes and clients are made, which node
-leads, and when all nodes agree.
+configuration give the same history, byte for byte. A protocol's subclass says how nodes and clients are made, which
+node leads, and when all nodes agree.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from quorumlog.simulation.network import Network
 from quorumlog.simulation.node import Node
 
 FIRST_FAULT = 250 * MILLISECOND
-"""Before that a plan is empty, so that a run begins with a leader."""
+"""No fault begins earlier, so that a run begins with a leader."""
 _POLL = 10 * MILLISECOND
 _CLOSINGS = frozenset({"ok", "fail", "info"})
 
@@ -36,7 +36,7 @@ NodeOf = TypeVar("NodeOf", bound=Node)
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a run came to. ``converged``: after healing, all nodes came to agree.
+    """The outcome of a run. ``converged``: after healing, all nodes came to agree.
 
     ``counts`` has the events of the history by kind, client operations as "append ok", "append fail not_leader", ...
     ``time`` is the virtual time at the end in nanoseconds, ``dispatched`` the number of simulated events.
@@ -87,7 +87,7 @@ class Cluster(ABC, Generic[Configuration, NodeOf]):
     # -- the whole run -------------------------------------------------------------------------------------------
 
     def play(self) -> Outcome:
-        """Load under faults, healing, convergence, final read."""
+        """Play a whole run: load under faults, healing, convergence, final read."""
         configuration, simulation = self.configuration, self.simulation
         plan = configuration.plan
         numbers = range(configuration.nodes)
@@ -132,7 +132,7 @@ class Cluster(ABC, Generic[Configuration, NodeOf]):
         return False
 
     def final_read(self) -> None:
-        """Read everything from every node."""
+        """Read everything from every node, one after the other, with a new client."""
         self.record("phase", {"f": "final_read"})
         reader = self.new_client()
         for node in self.nodes:
@@ -141,17 +141,17 @@ class Cluster(ABC, Generic[Configuration, NodeOf]):
                 self.advance(_POLL)
 
     def advance(self, nanoseconds: int) -> None:
-        """Let virtual time pass."""
+        """Let virtual time pass: run everything due in the next ``nanoseconds``."""
         self.simulation.run(self.simulation.now + nanoseconds)
 
     def all_running(self) -> bool:
-        """Whether every node is up."""
+        """Whether every node is up and none is paused."""
         return all(node.host.running and not node.host.paused for node in self.nodes)
 
     # -- for nodes and clients -----------------------------------------------------------------------------------
 
     def record(self, kind: str, columns: dict[str, Any]) -> None:
-        """Put an event into the history, at the time it is now."""
+        """Record an event at the current time."""
         if kind in _CLOSINGS:
             reason = columns.get("reason")
             name = f"{columns['f']} {kind}"
@@ -162,7 +162,7 @@ class Cluster(ABC, Generic[Configuration, NodeOf]):
         self._recorder.event(kind, time=self.simulation.now, **columns)
 
     def transmit(self, source: int, target: int, message: Any) -> None:  # noqa: ANN401
-        """Hand a message to the network, recording it if the run is to be that detailed."""
+        """Hand a message to the network, and record it if the configuration asks for messages."""
         if self.configuration.messages:
             self._messages += 1
             self._record_message("send", source, target, self._messages, message)
@@ -188,7 +188,7 @@ class Cluster(ABC, Generic[Configuration, NodeOf]):
         self.record(kind, columns)
 
     def storage_failed(self, number: int) -> None:
-        """A node stopped itself."""
+        """Node ``number`` stopped itself after a storage error; the faults decide when it is started again."""
         self.faults.storage_failed(number)
 
     def new_operation(self) -> int:

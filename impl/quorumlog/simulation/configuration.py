@@ -1,7 +1,7 @@
-"""What decides a simulated run besides its seed: plain data that is written into the run's manifest and read back.
+"""What decides a simulated run, together with its seed: plain data, written to the run's manifest and read back.
 
 Times are nanoseconds of virtual time. The defaults make short, eventful runs: election time-outs are short
-against faults, flushes slow against messages, so that dirty and flushed offsets differ for long.
+against faults, flushes slow against messages, so that dirty and flushed offsets differ for a long time.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ WORDS = ("leader", "follower", "followers", "minority", "majority", "all")
 
 
 class ConfigurationError(ValueError):
-    """A configuration that cannot be read or makes no sense: one line with the field and what would be right."""
+    """A configuration that cannot be read or used: one line with the field and the remedy."""
 
 
 class Workload(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How many clients there are, and how they go on; a protocol adds what they do."""
+    """How many clients there are, and how fast they work; a protocol adds what they do."""
 
     clients: int = 6
     think: Interval = 25 * MILLISECOND  # mean pause between two operations of a client
@@ -48,10 +48,12 @@ class LogWorkload(Workload, frozen=True, kw_only=True):
     rewind: Probability = 0.05  # how often a reader starts again from offset 0
 
     def __post_init__(self) -> None:
-        """Refuse what gives clients nothing to do."""
+        """Refuse a workload that gives clients nothing to do."""
         operations = self.append + self.read + self.read_committed + self.tail
         if not operations or not self.acks_all + self.acks_leader + self.acks_none:
-            raise ConfigurationError("workload: all operations, or all acks levels, weigh 0; give some of them more")
+            raise ConfigurationError(
+                "workload: all operations, or all acks levels, have weight 0; give one of them more"
+            )
 
 
 class DiskTiming(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -63,7 +65,7 @@ class DiskTiming(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 class ClusterConfiguration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One simulated run of a cluster, but for the seed; a protocol adds what is its own."""
+    """One simulated run of a cluster, except for its seed; a protocol adds its own fields."""
 
     nodes: int = 3
     duration: int = 3 * SECOND  # load and faults
@@ -73,11 +75,11 @@ class ClusterConfiguration(msgspec.Struct, frozen=True, kw_only=True, forbid_unk
     disk: DiskTiming = DiskTiming()
     workload: Workload = Workload()
     faults: FaultMix = FaultMix()
-    plan: Plan | None = None  # instead of one drawn from ``faults``
+    plan: Plan | None = None  # instead of a plan drawn from ``faults``
     messages: bool = False  # record every message sent and received
 
     def __post_init__(self) -> None:
-        """Refuse what no run can be made of."""
+        """Refuse a configuration that no run can have."""
         for name, least, most in (
             ("nodes", 1, 31),
             ("duration", 0, 3600 * SECOND),
@@ -110,11 +112,11 @@ class ClusterConfiguration(msgspec.Struct, frozen=True, kw_only=True, forbid_unk
         for place, target in [*drawn, *planned]:
             if target not in WORDS and target not in range(self.nodes):
                 known = f"0 to {self.nodes - 1}, {', '.join(WORDS)}"
-                raise ConfigurationError(f"{place}: there is no node {target!r}; there are {known}")
+                raise ConfigurationError(f"{place}: there is no node {target!r}; known are {known}")
 
 
 class LogConfiguration(ClusterConfiguration, frozen=True, kw_only=True):
-    """One simulated run of a cluster that replicates a log, but for the seed."""
+    """One simulated run of a cluster that replicates a log, except for its seed."""
 
     segment_bytes: Annotated[int, msgspec.Meta(ge=1, le=1 << 30)] = 4096
     workload: LogWorkload = LogWorkload()
@@ -131,7 +133,7 @@ def configuration_to_json(configuration: ClusterConfiguration) -> dict[str, Any]
 
 
 def configuration_from_json(plain: Mapping[str, Any], type_: type[Configuration]) -> Configuration:
-    """Read back what `configuration_to_json` wrote; what is left out keeps its default. Raises `ConfigurationError`."""
+    """Read back what `configuration_to_json` wrote; omitted fields have their defaults. Raises `ConfigurationError`."""
     fields = dict(plain)
     plan = fields.pop("plan", None)
     try:

@@ -1,7 +1,7 @@
 """What each fault does to simulated hosts, disks and links, and how it ends; every pair of calls nests and overlaps.
 
-Words that a fault may name instead of a node: ``leader`` (which one that is the protocol says; while there is none, the
-last one), ``follower`` (the node after it), ``followers``, ``minority`` and ``majority`` (the leader and as many
+Words that a fault may name instead of a node: ``leader`` (the protocol says which node leads; while none does, the last
+one that did), ``follower`` (the node after it), ``followers``, ``minority`` and ``majority`` (the leader and as many
 others), ``all``.
 """
 
@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from quorumlog.durations import MILLISECOND
 from quorumlog.faults import Fault, Target
 from quorumlog.simulation.loop import Simulation
-from quorumlog.simulation.network import UNDISTURBED, Link, Network, Pair
+from quorumlog.simulation.network import UNIMPAIRED, Link, Network, Pair
 from quorumlog.simulation.node import Node
 
 _REVIVAL = 50 * MILLISECOND
@@ -30,13 +30,13 @@ class Stage(Protocol):
 
     @property
     def nodes(self) -> Sequence[Node]:
-        """The nodes by number."""
+        """The nodes, each at the index that is its number."""
 
     def leader(self) -> Node | None:
         """The node that leads now, if any."""
 
     def record(self, kind: str, columns: dict[str, Any]) -> None:
-        """Put an event into the history, at the time it is now."""
+        """Record an event at the current time."""
 
 
 class HostFaults:
@@ -108,7 +108,7 @@ class HostFaults:
             case "partition" | "mute" | "deafen":
                 self._network.cut(self._pairs(fault.name, nodes))
             case _:
-                self._network.disturb(token, _disturbance(fault), self._pairs("partition", nodes, inside=True))
+                self._network.impair(token, _impairment(fault), self._pairs("partition", nodes, inside=True))
 
     def end(self, fault: Fault, nodes: Sequence[int], token: int) -> None:
         """End a fault that `begin` began."""
@@ -137,11 +137,11 @@ class HostFaults:
                     self._down[number].discard(token)
                     self._revive(number)
             case _:
-                self._network.calm(token)
+                self._network.restore(token)
         self._stage.record("heal", self._describe(fault, nodes))
 
     def storage_failed(self, number: int) -> None:
-        """A node stopped itself; it is started again when no fault holds it down, else when that ends."""
+        """A node stopped itself; it is started again at once, or when the fault that holds it down ends."""
         if not self._down[number]:
             self._stage.simulation.after(_REVIVAL, self._revive, number)
 
@@ -187,7 +187,7 @@ class HostFaults:
         return described
 
 
-def _disturbance(fault: Fault) -> Link:
+def _impairment(fault: Fault) -> Link:
     if fault.name == "delay":
-        return replace(UNDISTURBED, delay=int(fault.argument("ms") * MILLISECOND))
-    return replace(UNDISTURBED, **{fault.name: fault.argument("probability")})
+        return replace(UNIMPAIRED, delay=int(fault.argument("ms") * MILLISECOND))
+    return replace(UNIMPAIRED, **{fault.name: fault.argument("probability")})

@@ -10,16 +10,16 @@ from quorumlog.simulation.loop import Simulation
 
 
 class Surroundings(Protocol):
-    """What an `Injector` needs of the thing it disturbs; every pair of calls nests and overlaps freely."""
+    """What an `Injector` needs of the cluster; pairs of `begin` and `end` may nest and overlap."""
 
     def resolve(self, target: Target) -> Sequence[int]:
         """The nodes that a number or a word means now; empty if there is none."""
 
     def begin(self, fault: Fault, nodes: Sequence[int], token: int) -> None:
-        """Make it happen to these nodes."""
+        """Begin a fault on these nodes; ``token`` identifies it in `end`."""
 
     def end(self, fault: Fault, nodes: Sequence[int], token: int) -> None:
-        """Make it stop; the same fault, nodes and token as in `begin`."""
+        """End a fault, given the same fault, nodes and token as in `begin`."""
 
 
 class Injector:
@@ -35,7 +35,7 @@ class Injector:
             simulation.at(fault.at, self._begin, fault, token)
 
     def heal(self) -> None:
-        """End every fault that lasts, begin no other."""
+        """End every fault that lasts, and begin no more."""
         self._healed = True
         for token in sorted(self._open):
             self._end(token)

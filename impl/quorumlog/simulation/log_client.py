@@ -1,7 +1,7 @@
 """Simulated clients of a replicated log: appends with an acks level, reads from an offset on, the tail.
 
-Appends go to the node the client believes to be the leader, now and then to another; reads go to any node and go on
-where the last one of this client ended.
+Appends go to the node the client believes to be the leader, and sometimes to another; reads go to any node and continue
+where this client's last one ended.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ class LogClient(Client[LogNode]):
         )
 
     def last_write(self, node: int) -> int:
-        """Append one batch with acks=all."""
+        """Append one batch with acks=all at ``node``; returns the operation."""
         return self.append(node, acks=ACKS_ALL)
 
     def final_read(self, node: int) -> int:
-        """Read everything that is visible."""
+        """Read everything that is visible at ``node``, from offset 0; returns the operation."""
         return self.read(node, "final_read", 0)
 
     # -- appends -------------------------------------------------------------------------------------------------

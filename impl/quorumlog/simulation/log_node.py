@@ -33,7 +33,7 @@ from quorumlog.storage.disk import StorageError
 from quorumlog.storage.log import FlushTicket, Log
 
 READ_BYTES = 1 << 20
-"""An ordinary read returns about so much."""
+"""An ordinary read returns about this many bytes."""
 
 
 class LogNode(Node):
@@ -73,14 +73,17 @@ class LogNode(Node):
         }
 
     def interrupted(self, effects: Sequence[Effect], effect: Effect) -> None:
-        """If the log had been cut already when the disk failed, the history has to know that it was."""
+        """Note a truncation that was done before the disk failed."""
         if isinstance(effect, Truncate) and self.log.dirty < effect.offset:
             self._note(next(e for e in effects if isinstance(e, Note) and e.kind == "truncate"))
 
     # -- clients -------------------------------------------------------------------------------------------------
 
     def append(self, batch: RecordBatch, expected_term: int, reply: Reply) -> None:
-        """A client's append has arrived."""
+        """A client's append has arrived; ``reply`` is called with its outcome.
+
+        ``expected_term`` is -1, or the only term in which it may be written.
+        """
         self.handle(AppendRequested(self.open(reply), batch, expected_term))
 
     def barrier(self, reply: Reply) -> None:

@@ -1,4 +1,4 @@
-"""Virtual time: one heap of callbacks, one seed, nothing of any protocol.
+"""Virtual time: one heap of callbacks and one seed; it knows no protocol.
 
 Time is an integer of nanoseconds that moves only when the next callback is due. Callbacks due at the same
 instant run in the order in which they were scheduled, so a run is a function of its seed and its

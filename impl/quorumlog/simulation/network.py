@@ -1,10 +1,9 @@
 """A simulated network: links with delay, loss, duplication, reordering, cut in one or both directions.
 
-A link is directed. Without disturbance it is a stream: messages arrive in the order in which they were sent.
+A link is directed. Without faults it is a stream: messages arrive in the order in which they were sent.
 A *straggler* leaves that order: it, or a second copy of it, arrives any time within ``straggle`` nanoseconds,
-as happens when a connection is lost and made again. A cut link loses what is sent from then on; what was on
-its way arrives. Cuts are counted, so that overlapping partitions heal one by one. Knows no protocol: a
-message is any object.
+as happens when a connection is lost and replaced. A cut link loses what is sent from then on; what was in flight
+arrives. Cuts are counted, so that overlapping partitions heal one by one. Knows no protocol: a message is any object.
 """
 
 from __future__ import annotations
@@ -45,8 +44,8 @@ class Link(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         )
 
 
-UNDISTURBED = Link(delay=0, jitter=0, straggle=0)
-"""A link that worsens nothing; disturbances are built from it with ``msgspec.structs.replace``."""
+UNIMPAIRED = Link(delay=0, jitter=0, straggle=0)
+"""A link that worsens nothing; faults are built from it with ``msgspec.structs.replace``."""
 
 
 class Network:
@@ -56,7 +55,7 @@ class Network:
         "_arrivals",
         "_base",
         "_cuts",
-        "_disturbances",
+        "_impairments",
         "_links",
         "_random",
         "_simulation",
@@ -77,7 +76,7 @@ class Network:
         self._random = simulation.random(stream).random
         self._base = link
         self._cuts: dict[Pair, int] = {}
-        self._disturbances: dict[int, tuple[frozenset[Pair] | None, Link]] = {}
+        self._impairments: dict[int, tuple[frozenset[Pair] | None, Link]] = {}
         self._links: dict[Pair, Link] = {}
         self._arrivals: dict[Pair, int] = {}
 
@@ -107,7 +106,7 @@ class Network:
             simulation.after(delay + int(random() * link.straggle), self.deliver, source, target, message)
 
     def cut(self, pairs: Iterable[Pair]) -> None:
-        """Lose everything sent over these directed links until `mend` was called as often."""
+        """Lose everything sent over these directed links until `mend` has been called as often."""
         for pair in pairs:
             self._cuts[pair] = self._cuts.get(pair, 0) + 1
 
@@ -120,21 +119,21 @@ class Network:
             else:
                 self._cuts.pop(pair, None)
 
-    def disturb(self, token: int, by: Link, pairs: Iterable[Pair] | None = None) -> None:
-        """Worsen these links, or all of them, until `calm` is called with the same token."""
-        self._disturbances[token] = (None if pairs is None else frozenset(pairs), by)
+    def impair(self, token: int, by: Link, pairs: Iterable[Pair] | None = None) -> None:
+        """Worsen these links, or all of them, until `restore` is called with the same token."""
+        self._impairments[token] = (None if pairs is None else frozenset(pairs), by)
         self._links.clear()
 
-    def calm(self, token: int) -> None:
-        """End a disturbance; unknown tokens are ignored."""
-        if self._disturbances.pop(token, None) is not None:
+    def restore(self, token: int) -> None:
+        """Take back one `impair`; unknown tokens are ignored."""
+        if self._impairments.pop(token, None) is not None:
             self._links.clear()
-            # The connections are made anew: what is still on its way may be overtaken.
+            # The connections are new: what is still in flight may be overtaken.
             self._arrivals.clear()
 
     def _condition(self, pair: Pair) -> Link:
         link = self._base
-        for pairs, by in self._disturbances.values():
+        for pairs, by in self._impairments.values():
             if pairs is None or pair in pairs:
                 link = link.worsened(by)
         return link

@@ -1,6 +1,6 @@
 """A simulated node: a protocol's core on a host with a disk, its effects carried out in virtual time.
 
-The core decides; this driver gives it a clock, timers, links and a disk, and takes its notes into the history. A
+The core decides; this driver gives it a clock, timers, links and a disk, and records its notes in the history. A
 storage error is fail-stop: it is recorded and the process ends. `Node` is what every protocol's node needs; the log is
 added in `quorumlog.simulation.log_node`. Knows nothing of fault plans.
 """
@@ -41,13 +41,13 @@ class Surroundings(Protocol):
     simulation: Simulation
 
     def record(self, kind: str, columns: dict[str, Any]) -> None:
-        """Put an event into the history, at the time it is now."""
+        """Record an event at the current time."""
 
     def transmit(self, source: int, target: int, message: Any) -> None:  # noqa: ANN401
         """Hand a message to the network."""
 
     def storage_failed(self, number: int) -> None:
-        """The node stopped itself."""
+        """Node ``number`` stopped itself after a storage error."""
 
 
 class Node(ABC):
@@ -99,7 +99,7 @@ class Node(ABC):
     def interrupted(  # noqa: B027 - most protocols have nothing to note
         self, effects: Sequence[Effect], effect: Effect
     ) -> None:
-        """The disk failed while ``effect``, one of ``effects``, was carried out; note what had happened already."""
+        """The disk failed while ``effect``, one of ``effects``, was carried out; note what had been done by then."""
 
     # -- life ----------------------------------------------------------------------------------------------------
 
@@ -126,7 +126,7 @@ class Node(ABC):
             reply(None)
 
     def handle(self, event: Event) -> None:
-        """Give the core an event and carry out what it answers."""
+        """Give the core an event and carry out the effects it returns."""
         perform = self._perform
         effects = self.core.handle(self.host.clock(), event)
         try:
@@ -137,7 +137,7 @@ class Node(ABC):
             self.fail(error)
 
     def fail(self, error: StorageError) -> None:
-        """Stop: the disk is not as it should be."""
+        """Stop the node after a storage error."""
         self._cluster.record("storage_error", {"node": self.number, "reason": type(error).__name__})
         self.kill()
         self._cluster.storage_failed(self.number)
@@ -155,7 +155,7 @@ class Node(ABC):
     # -- the disk's time -----------------------------------------------------------------------------------------
 
     def disk_time(self) -> int:
-        """How long a flush that begins now takes; flushes are not held to the order in which they began."""
+        """How long a flush that begins now takes; flushes need not end in the order in which they began."""
         timing = self._timing
         time = float(timing.least)
         if timing.most > timing.least:
@@ -163,7 +163,7 @@ class Node(ABC):
         return int(time * self.slowness)
 
     def write_in_order(self, write: Callable[[], None], event: Event) -> None:
-        """Do a durable write after those asked for earlier: what is older never replaces what is newer. Then tell."""
+        """Do a durable write, then report it; writes keep their order, so older content never replaces newer."""
         now = self._simulation.now
         self._written_at = done = max(now, self._written_at) + self.disk_time()
         self._simulation.after(done - now, self._write, self.host.generation, write, event)

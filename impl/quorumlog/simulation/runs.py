@@ -1,4 +1,4 @@
-"""Simulated runs as histories: in memory for a judge, or as a run directory that says how to make it again."""
+"""Simulated runs as histories: in memory for a judge, or as a run directory that says how to reproduce it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def simulate(
     configuration: ClusterConfiguration,
     make_core: CoreFactory,
 ) -> tuple[pa.Table, Outcome]:
-    """Play one run; the same arguments give the same events. Returns its history and what it came to."""
+    """Play one run; the same arguments give the same events. Returns its history and its outcome."""
     sink = MemorySink()
     recorder = Recorder(sink)
     outcome = stage(seed, configuration, recorder, make_core).play()
@@ -36,7 +36,7 @@ def made_by(
     mutant: str | None = None,
     rules: Path | None = None,
 ) -> dict[str, Any]:
-    """What a manifest says about the making of a simulated run; ``rules`` is the file of a developer's own."""
+    """What a manifest says about how a run was simulated; ``rules`` is the file of a developer's rules."""
     made = {"protocol": protocol, "seed": seed, "configuration": configuration_to_json(configuration)}
     if mutant is not None:
         made["mutant"] = mutant
@@ -52,7 +52,7 @@ def save_run(
     format: Format = Format.JSON_LINES,  # noqa: A002
     name: str | None = None,
 ) -> Manifest:
-    """Write a run directory, whole or not at all; ``made`` is what `made_by` says.
+    """Write a run directory, whole or not at all; ``made`` is what `made_by` returned.
 
     Raises `loghistory.HistoryError` if it exists and is not empty.
     """

@@ -43,7 +43,7 @@ _ACKS = frozenset({-1, 0, 1})
 
 
 class BatchKind(IntEnum):
-    """What a batch carries."""
+    """What a batch carries; the number is part of the file format."""
 
     DATA = 1  # records of clients; the payload begins with the value that names it in histories
     CONFIGURATION = 2  # a group configuration; also what a new leader appends first
@@ -105,7 +105,7 @@ class RecordBatch:
         return int.from_bytes(self.payload[:_VALUE_BYTES], "big", signed=True)
 
     def with_position(self, base_offset: int, term: int) -> RecordBatch:
-        """The same batch at another place in the log. The payload is shared, the encoding is made anew."""
+        """The same batch at another place in the log. The payload is shared; the encoding is made again."""
         return RecordBatch(base_offset, term, self.kind, self.record_count, self.acks, self.payload)
 
     def encode(self) -> bytes:
@@ -188,5 +188,5 @@ def _problem(size: int, base_offset: int, term: int, record_count: int, kind: in
     if not 0 <= term <= _LARGEST:
         return f"term {term} is out of range"
     if acks not in _ACKS:
-        return f"acks {acks} is none of -1, 0, 1"
+        return f"acks {acks} is not one of -1, 0, 1"
     return None

@@ -1,9 +1,8 @@
-"""What the log needs of a disk, and the ways in which a disk fails.
+"""What the log needs of a disk, and how a disk fails.
 
 Two disks satisfy it: `quorumlog.storage.files.FileDisk` (real files) and
 `quorumlog.storage.simulated.SimulatedDisk`. Paths are relative, with ``/`` between a directory and a name.
-Writes reach the page cache; only a sync makes them durable, and a name needs a sync of its directory
-besides.
+Writes reach the page cache; only a sync makes them durable, and a name also needs a sync of its directory.
 """
 
 from __future__ import annotations
@@ -12,11 +11,11 @@ from typing import Protocol
 
 
 class StorageError(Exception):
-    """The disk or what lies on it is not as it should be. A node that sees one stops itself."""
+    """The disk, or what is stored on it, failed. A node that sees such an error stops itself."""
 
 
 class DiskFull(StorageError):  # noqa: N818 - named for what happened
-    """There is no room for what should be written (disk, quota or file size limit)."""
+    """There is no space for what should be written (disk, quota or file size limit)."""
 
 
 class FlushFailed(StorageError):  # noqa: N818 - named for what happened
@@ -47,7 +46,7 @@ class Disk(Protocol):
         """Names of the files in a directory, sorted."""
 
     def exists(self, path: str) -> bool:
-        """Whether the file exists."""
+        """Whether there is a file of this name."""
 
     def size(self, path: str) -> int:
         """Length of the file in bytes."""
@@ -65,7 +64,7 @@ class Disk(Protocol):
         """Up to `count` bytes from `position` on; fewer only at the end of the file."""
 
     def sync_point(self, path: str) -> SyncPoint:
-        """Take a sync of a file's bytes, or of a directory's names."""
+        """Take a sync point of a file's bytes, or of a directory's names."""
 
     def sync(self, path: str) -> None:
         """Take a sync point and run it at once. Raises `FlushFailed`."""
@@ -76,14 +75,14 @@ class Disk(Protocol):
     def rewrite(self, path: str, position: int) -> None:
         """Write the bytes from `position` on once more, as they read now, into the page cache.
 
-        After a sync that failed the cache may take them for clean, and a later sync does not write them. Needs
-        no room on the disk.
+        After a failed sync the cache may consider them clean, and a later sync does not write them. Needs no space on
+        the disk.
         """
 
     def replace(self, path: str, data: bytes) -> None:
         """Put a whole small file in place of what was there: atomic, and durable when it returns.
 
-        Raises `DiskFull`, and the old content is in place then, or `FlushFailed`, and it is the old or the
+        Raises `DiskFull`, after which the old content is in place, or `FlushFailed`, after which it is the old or the
         new.
         """
 
@@ -91,4 +90,4 @@ class Disk(Protocol):
         """Remove a file; durable after a sync of the directory."""
 
     def close(self) -> None:
-        """Let go of files and locks. Nothing is flushed."""
+        """Release files and locks. Nothing is flushed."""

@@ -32,7 +32,7 @@ _TEMPORARY = ".new"
 
 
 class _OpenFile:
-    """A file descriptor, closed when the last one who uses it lets go: a flush in a thread may outlive the table."""
+    """A file descriptor, closed when its last user releases it: a flush in a thread may outlive the table."""
 
     __slots__ = ("changes", "descriptor", "path", "size", "synced_changes")
 
@@ -264,7 +264,7 @@ class FileDisk:
 
 
 def _sync_data(descriptor: int) -> None:
-    """Make the data of a file durable, down to the medium where the platform lets one ask for it."""
+    """Make the data of a file durable, down to the medium where the platform offers that."""
     if _FULL_SYNC is not None:
         fcntl.fcntl(descriptor, _FULL_SYNC)
     else:

@@ -11,13 +11,12 @@ can wait for the disk in a thread::
 
 What a flush means for the protocol (whether its result counts, what the flushed offset becomes) is decided
 by the rules of the core from the ticket's ``dirty`` and ``truncations``. `Log.flushed` is what the disk
-really holds; it is not theirs to move.
+really holds; the rules do not move it.
 
-Every error of the disk is fatal for this object: it refuses further changes, the node stops itself, and the
-next `Log.open` finds out what is there. After a failed sync what had not been durable may read well and still
-not be on the disk, and nothing that was written down afterwards could be relied on to say so: the same disk
-would have to keep it. So every opening writes what lies behind the last offset known to be durable once more
-before it syncs.
+Every error of the disk is fatal for this object: it refuses further changes, the node stops itself, and the next
+`Log.open` finds out what is on the disk. After a failed sync what had not been durable may read well and still not be
+on the disk, and nothing that was written down afterwards could be relied on to say so: the same disk would have to keep
+it. So every opening writes what lies behind the last offset known to be durable once more before it syncs.
 
 Sources: documents.md#raft-recovery-committed-and-dirty, raft.md#flush, raft.md#truncation, raft.md#failed-fsync,
 raft.md#trim.
@@ -50,7 +49,7 @@ class OffsetOutOfRange(LookupError):  # noqa: N818 - named for what happened
 
 
 class LogFailed(StorageError):  # noqa: N818 - named for what happened
-    """The log saw an error of its disk before; it must be opened anew."""
+    """The log has seen an error of its disk; it must be opened again."""
 
 
 class BatchPlace(NamedTuple):
@@ -141,7 +140,7 @@ class Log:
 
     @property
     def dirty(self) -> int:
-        """Last appended offset."""
+        """The last appended offset, flushed or not (raft.md#dirty); ``start_offset - 1`` in an empty log."""
         return self._dirty
 
     @property
@@ -156,7 +155,7 @@ class Log:
 
     @property
     def start_offset(self) -> int:
-        """First offset that is kept."""
+        """The first offset that the log keeps; what lay before it was trimmed (raft.md#trim)."""
         return self._state.start_offset
 
     @property
@@ -166,7 +165,7 @@ class Log:
 
     @property
     def recovery(self) -> RecoveryReport:
-        """What the opening found."""
+        """What recovery found and cut when the log was opened."""
         return self._recovery
 
     def term(self, offset: int) -> int:
@@ -219,9 +218,9 @@ class Log:
         return batches
 
     def start_to_keep(self, size: int, committed: int) -> int:
-        """Where the log may start so that it keeps `size` bytes and all that lies behind the offset `committed`.
+        """Where the log may start and still keep `size` bytes and everything behind the offset `committed`.
 
-        That is `start_offset` or the base of a later segment: only a whole segment gives its room back.
+        That is `start_offset` or the base of a later segment: only removing a whole segment frees space.
         """
         start = self._state.start_offset
         kept = sum(segment.size for segment in self._segments)
@@ -238,7 +237,7 @@ class Log:
         """Write batches, each of which continues the log in offset and does not go back in term, to the page cache.
 
         Raises `OffsetOutOfRange`, with nothing written, if one does not fit, and `DiskFull` or another
-        `StorageError`, after which the log must be opened anew.
+        `StorageError`, after which the log must be opened again.
         """
         self._check_usable()
         expected, term = self._dirty + 1, self.last_term
@@ -286,7 +285,7 @@ class Log:
         return first
 
     def trim(self, offset: int) -> int:
-        """Forget everything before the batch that fills `offset`, durably. Returns the new `start_offset`.
+        """Remove everything before the batch that fills `offset`, durably. Returns the new `start_offset`.
 
         A start offset never moves back; ``dirty + 1`` empties the log. Raises `OffsetOutOfRange` above that.
         """
@@ -308,10 +307,10 @@ class Log:
         return start
 
     def reset(self, start: int, term_before: int) -> None:
-        """Forget the whole log, durably, and go on at `start`.
+        """Discard the whole log, durably, and continue at `start`.
 
         `term_before` is the term of the entry before `start`, -1 if there is none. For a follower whose
-        leader no longer has what comes next. Interrupted, it is finished by the next opening.
+        leader no longer has what comes next. If interrupted, it is finished when the log is next opened.
         """
         self._check_usable()
         if start < 0 or term_before < -1:
@@ -365,7 +364,7 @@ class Log:
                     self._remember(ticket.dirty)
 
     def flush_finish(self, ticket: FlushTicket) -> bool:
-        """Take note of a flush that ran. False, and nothing noted, if the log was truncated since it began."""
+        """Count a flush that ran. False, and nothing changes, if the log was truncated since it began."""
         if ticket.truncations != self._truncations:
             return False
         self._flushed = max(self._flushed, ticket.dirty)
@@ -375,13 +374,13 @@ class Log:
         return True
 
     def flush(self) -> None:
-        """All three steps at once."""
+        """Flush in the calling thread: `flush_begin`, `flush_run` and `flush_finish` in turn. Raises `StorageError`."""
         ticket = self.flush_begin()
         self.flush_run(ticket)
         self.flush_finish(ticket)
 
     def close(self) -> None:
-        """Flush and note how far; for a graceful stop. A log that failed is left as it is."""
+        """Flush and write down how far, for a graceful stop. A log that failed is left as it is."""
         if self._failure is not None:
             return
         self.flush()
@@ -437,11 +436,11 @@ class Log:
 
     def _check_usable(self) -> None:
         if self._failure is not None:
-            raise LogFailed(f"{self._directory}: not usable any more ({self._failure}); open the log anew")
+            raise LogFailed(f"{self._directory}: no longer usable ({self._failure}); open the log again")
 
     @contextmanager
     def _fatal(self) -> Iterator[None]:
-        """After a storage error in here the log refuses to go on."""
+        """After a storage error inside this context the log refuses further changes."""
         try:
             yield
         except StorageError as error:
@@ -452,7 +451,7 @@ class Log:
         self._failure = str(error)
 
     def _remember(self, flushed: int) -> None:
-        """Write down how far the log is durable. A disk too full for it leaves an older, weaker knowledge in place."""
+        """Write down how far the log is durable. On a full disk the older, weaker statement stays in place."""
         with suppress(DiskFull):
             self._save_state(replace(self._state, known_flushed=max(flushed, self._state.known_flushed)))
 

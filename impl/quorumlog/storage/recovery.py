@@ -1,10 +1,10 @@
-"""What a log does when it is opened: find what is whole, cut the rest, and say so.
+"""What a log does when it is opened: find what is undamaged, cut the rest, and report it.
 
 After a power loss any segment may have lost its tail, and a later segment may have survived an earlier
 one's loss. The recovered log is the longest run of whole batches from the start offset on; it ends at the
 first damaged byte or the first discontinuity, and what lies behind is removed.
 
-A checksum cannot tell a torn tail from rot. So nothing that is known to have been flushed
+A checksum cannot distinguish a torn tail from bit rot. So nothing that is known to have been flushed
 (`LogState.known_flushed`) is ever cut: opening fails with `LogDamaged` instead, and the files stay as they
 are. Behind that place recovery cuts and reports what it cut, and whether whole batches lay behind the cut.
 
@@ -61,7 +61,7 @@ def recover(disk: Disk, directory: str, state: LogState) -> tuple[list[Segment],
         any(disk.size(path) for path in behind) or (bool(segments) and whole_batch_behind(disk, segments[-1]))
     )
     if state.cut_behind and dirty > state.known_flushed:
-        reason = f"the log was being emptied to begin anew at offset {state.start_offset}"
+        reason = f"the log was being emptied to restart at offset {state.start_offset}"
         segments, more = _keep_up_to(segments, state.known_flushed, state.start_offset)
         behind = [*more, *behind]
         dirty = _end(segments, state.start_offset)
@@ -74,7 +74,7 @@ def recover(disk: Disk, directory: str, state: LogState) -> tuple[list[Segment],
 
 @dataclass(slots=True)
 class _Found:
-    """Segments that continue each other, the paths behind their end and those a trim left over, and why it ends."""
+    """Segments that continue each other, the paths after them and those a trim left over, and why the log ends."""
 
     segments: list[Segment]
     behind: list[str]

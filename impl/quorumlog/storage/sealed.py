@@ -17,7 +17,7 @@ _PREFIX = struct.Struct(">4sI")
 
 
 class FileDamaged(StorageError):  # noqa: N818 - named for what happened
-    """A file that is written by rename fails its checksum or is none of ours."""
+    """A file that is written by rename fails its checksum or has another format."""
 
 
 def write_sealed(disk: Disk, path: str, magic: bytes, content: bytes) -> None:
@@ -32,7 +32,7 @@ def read_sealed(disk: Disk, path: str, magic: bytes, size: int) -> bytes | None:
     whole = disk.read(path, 0, _PREFIX.size + size + 1)
     content = whole[_PREFIX.size :]
     if len(content) != size:
-        raise FileDamaged(_sentence(path, f"it has not the {_PREFIX.size + size} bytes it should have"))
+        raise FileDamaged(_sentence(path, f"it does not have the {_PREFIX.size + size} bytes it should have"))
     found, crc = _PREFIX.unpack_from(whole)
     if found != magic:
         raise FileDamaged(_sentence(path, f"it begins with {found!r}, not with {magic!r}"))
@@ -42,9 +42,8 @@ def read_sealed(disk: Disk, path: str, magic: bytes, size: int) -> bytes | None:
 
 
 def settle(disk: Disk, path: str) -> None:
-    """Make durable what the file reads as, where a replacement that failed may have left it in the page cache alone.
-
-    Needs no room on the disk. Raises `FlushFailed`.
+    """Make durable what the file now reads as; a failed replacement may have left it in the page cache only. Needs no
+    space on the disk. Raises `FlushFailed`.
     """
     disk.rewrite(path, 0)
     disk.sync(path)

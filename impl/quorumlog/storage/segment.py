@@ -1,8 +1,7 @@
 """One segment file of a log: batches of one term, end to end, and the index of them in memory.
 
 The file name carries the base offset and the term, so the order of the segments and the term of every
-offset are known from a directory listing. The index holds three machine numbers a batch (17 bytes) and no
-objects.
+offset are known from a directory listing. The index holds three machine numbers per batch (17 bytes) and no objects.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ def segment_name(base_offset: int, term: int) -> str:
 
 
 def parse_segment_name(name: str) -> tuple[int, int] | None:
-    """Base offset and term, or None if it is no segment's name."""
+    """Base offset and term, or None if it is not the name of a segment."""
     match = _NAME.fullmatch(name)
     return None if match is None else (int(match[1]), int(match[2]))
 
@@ -72,7 +71,7 @@ class Segment:
         self._kinds = array("b")
 
     def add(self, base_offset: int, record_count: int, kind: int, size: int) -> None:
-        """Index a batch that lies at the end of the file. The caller has seen that it continues the segment."""
+        """Index a batch at the end of the file. The caller has checked that it continues the segment."""
         self._bases.append(base_offset)
         self._positions.append(self.size)
         self._kinds.append(kind)
@@ -173,7 +172,7 @@ def _continues(segment: Segment, header: BatchHeader) -> None:
 def whole_batch_behind(disk: Disk, segment: Segment) -> bool:
     """Whether an undamaged batch of this segment lies behind the place where its batches end.
 
-    If so, the damage in between is no simple torn tail: pages were written out of order before a power
+    If so, the damage in between is not a simple torn tail: pages were written out of order before a power
     loss, or bits rotted. Looks for the bytes of the term, which every header holds, in at most
     `MAX_BATCH_BYTES` of the file and at a limited number of places; so True is certain and False is not.
     """

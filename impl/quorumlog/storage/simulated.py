@@ -1,7 +1,7 @@
 """A disk in memory that loses what a real one may lose.
 
 Each file knows how much of it is durable. A power loss keeps, file by file, the durable bytes and any prefix of the
-rest: nothing of it, all of it, or a cut in the middle of a batch, now and then with a hole of zeros in it. So a later
+rest: nothing of it, all of it, or a cut in the middle of a batch, sometimes with a hole of zeros in it. So a later
 segment can survive whole while an earlier one lost its tail. Names that were created or removed without a sync of their
 directory may or may not have happened. A truncation that was not synced may be undone. A process that is killed loses
 nothing: the page cache lives, so a new `Log.open` on the same disk is all there is to it.
@@ -120,7 +120,7 @@ class SimulatedDisk:
     # -- faults ----------------------------------------------------------------------------------
 
     def power_loss(self) -> None:
-        """Keep what is durable and an arbitrary part of the rest. Every open log on this disk is void afterwards."""
+        """Keep what is durable and an arbitrary part of the rest. Open logs on this disk become unusable."""
         random = self._random
         survivors: dict[str, _File] = {}
         for path in sorted(self._files.keys() | self._durable_names.keys()):
@@ -134,17 +134,17 @@ class SimulatedDisk:
         self._used = sum(len(file.content) for file in survivors.values())
 
     def flip_bit(self, path: str, position: int, bit: int = 0) -> None:
-        """Let one bit of a file rot, durable or not."""
+        """Flip one bit of a file, durable or not."""
         self._file(path).content[position] ^= 1 << bit
 
     def spend_failure(self, path: str) -> None:
-        """Fail, once, if `fail_next_sync` asks for it. For this module's sync points."""
+        """Fail, once, if `fail_next_sync` asks for it. Called by this module's sync points."""
         if self.fail_next_sync:
             self.fail_next_sync = False
             raise FlushFailed(f"{path}: sync failed (injected); restart the node, what was not flushed may be gone")
 
     def lose_unsynced(self, file: _File) -> None:
-        """A sync of the file failed: see the module. For this module's sync points."""
+        """A sync of the file failed; see the module. Called by this module's sync points."""
         kept = _any_prefix(self._random, file.durable, len(file.content))
         if self._random.random() < 0.5:
             self._used -= len(file.content) - kept
@@ -154,7 +154,7 @@ class SimulatedDisk:
             file.lost_at = kept if file.lost_at is None else min(kept, file.lost_at)
 
     def settle_names(self, directory: str, names: dict[str, _File]) -> None:
-        """Make the names durable that the directory held when a sync began. For this module's sync points."""
+        """Make durable the names that the directory held when a sync began. Called by this module's sync points."""
         gone = [
             path
             for path, file in self._durable_names.items()
@@ -186,7 +186,7 @@ class SimulatedDisk:
     def create(self, path: str) -> None:
         """See `quorumlog.storage.disk.Disk`."""
         if path in self._files:
-            raise StorageError(f"{path}: exists already")
+            raise StorageError(f"{path}: already exists")
         self._files[path] = _File()
 
     def append(self, path: str, data: bytes) -> None:

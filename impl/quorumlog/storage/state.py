@@ -1,8 +1,8 @@
-"""What a log remembers beside its segments: where it starts, and up to where it is known to be durable.
+"""What a log records beside its segments: where it starts, and up to where it is known to be durable.
 
-A torn tail and bit rot look alike to a checksum. What tells them apart is the knowledge that a place had
-been flushed, so the log writes down now and then (on opening, on closing, and after every so many flushed
-bytes) how far it is known to be durable. Recovery may cut behind that place, and never in front of it.
+A torn tail and bit rot look alike to a checksum. Only the knowledge that a place had been flushed distinguishes them,
+so the log writes down at times (on opening, on closing, and after every so many flushed bytes) how far it is known to
+be durable. Recovery may cut behind that place, and never in front of it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class LogState:
     cut_behind: bool = False
 
     def save(self, disk: Disk, path: str) -> None:
-        """Replace the state file, durably."""
+        """Replace the state file at ``path``, durably. Raises `StorageError`."""
         content = _CONTENT.pack(self.start_offset, self.term_before, self.known_flushed, self.cut_behind)
         write_sealed(disk, path, _MAGIC, content)
 

@@ -36,9 +36,9 @@ class VoteStore:
         return term, None if voted_for == _NOBODY else voted_for
 
     def save(self, term: int, voted_for: int | None) -> None:
-        """Replace both, durably, before it returns.
+        """Replace term and vote; both are durable when it returns.
 
-        Raises `DiskFull`, and the old vote stands, or `FlushFailed`, and it is the old or the new.
+        Raises `DiskFull`, after which the old vote stands, or `FlushFailed`, after which it is the old or the new.
         """
         if term < 0 or (voted_for is not None and voted_for < 0):
             raise ValueError(f"term {term} and node id {voted_for} must not be negative")

@@ -1,7 +1,7 @@
-"""Runs for whoever spreads them over many machines: entry points of the group ``logwitness.runs``.
+"""Runs for a campaign that spreads them over many machines: entry points of the group ``logwitness.runs``.
 
 `protocol` says which protocol is meant, `mutants` whose runs there are, and `play` makes the history of one seed and
-says how it was made and how to make it again; it judges nothing.
+says how it was made and how to reproduce it; it judges nothing.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from typing import Any
 from quorumlog.protocol import ProtocolError, find, load
 from quorumlog.rules_file import read_rules
 from quorumlog.simulation.runs import made_by
-from quorumlog.trials.judging import (
+from quorumlog.trials.judge import (
     BREAKDOWN,
     CONVERGENCE,
     Candidate,
+    breakdown_sentence,
     known_to_the_judge,
-    said_of_breakdown,
-    said_of_no_convergence,
+    no_convergence_sentence,
     simulate_command,
 )
 
@@ -48,8 +48,8 @@ def play(protocol: str, seed: int, mutant: str | None = None) -> dict[str, Any]:
     """One run of the reference, or of a mutant; the same arguments give the same events.
 
     ``table`` is its history (None: it broke off), ``configuration`` what a judge must know of it, ``made_by`` what
-    belongs into a manifest, ``setting`` and ``command`` how to make it again. ``problem`` is None, or what went wrong
-    besides anything in the history, as (kind, sentence). Raises KeyError for an unknown mutant.
+    belongs in a manifest, ``setting`` and ``command`` how to reproduce it. ``problem`` is None, or what went wrong
+    apart from what the history shows, as (kind, sentence). Raises KeyError for an unknown mutant.
     """
     candidate = Candidate(protocol, mutant)
     if mutant is not None and mutant not in candidate.of.mutants:
@@ -67,8 +67,8 @@ def play(protocol: str, seed: int, mutant: str | None = None) -> dict[str, Any]:
     try:
         played["table"], outcome = candidate.of.simulate(seed, configuration, candidate.make_core)
     except (LookupError, ValueError) as error:  # a core contradicts its own log
-        played["problem"] = (BREAKDOWN, said_of_breakdown(error))
+        played["problem"] = (BREAKDOWN, breakdown_sentence(error))
         return played
     if candidate.is_reference and not outcome.converged:
-        played["problem"] = (CONVERGENCE, said_of_no_convergence(configuration))
+        played["problem"] = (CONVERGENCE, no_convergence_sentence(configuration))
     return played

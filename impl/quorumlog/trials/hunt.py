@@ -1,7 +1,7 @@
 """Hunting: run after run until the checker rejects one.
 
-A mutant is caught when a check stated with it is violated; the reference and a developer's rules when any check is,
-when a run does not converge, or when a core or a disk breaks down.
+A mutant is rejected when one of the checks listed with it is violated; the reference and a developer's rules are
+rejected when any check is violated, when a run does not converge, or when a core or a disk breaks down.
 """
 
 from __future__ import annotations
@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
-from quorumlog.trials.judging import Candidate, Judged, Rejection, judge_seed
+from quorumlog.trials.judge import Candidate, Judged, Rejection, judge_seed
 from quorumlog.trials.parallel import in_order
 
 RUN_SECONDS = 120.0
-"""A run takes a fraction of a second; one that takes this long does not end."""
+"""A run takes a fraction of a second; one that takes this long is taken to be endless."""
 
 _IN_PROCESS = 8
-"""So many seeds are tried before helpers are started: most hunts end sooner than a process begins."""
+"""Seeds that are tried before helpers are started: most hunts end sooner than a process starts."""
 
 
 def hunt(
@@ -28,8 +28,8 @@ def hunt(
 ) -> Rejection | None:
     """Return the rejection of the first seed that is rejected, in the order of ``seeds``; None if none is.
 
-    ``progress`` is told how many seeds have been tried. Raises `HelperError`, and `TimeoutError` for a run that does
-    not end (which only a developer's rules have brought about).
+    ``progress`` is called with the number of seeds tried so far. Raises `HelperError`, and `TimeoutError` for a run
+    that does not end (seen only with developers' rules).
     """
     for tried, judged in enumerate(_judged(candidate, seeds, processes), start=1):
         progress(tried)

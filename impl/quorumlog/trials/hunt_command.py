@@ -1,6 +1,6 @@
 """The command ``logwitness hunt``.
 
-Exit statuses: 0 the mutant was found out or the reference survived; 1 the opposite; 2 bad usage or unreadable input.
+Exit statuses: 0 the mutant was caught or the reference survived; 1 the opposite; 2 bad usage or unreadable input.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from quorumlog.protocol import ProtocolError, every, find
 from quorumlog.rules_file import RulesFileError, read_rules
 from quorumlog.trials.hunt import RUN_SECONDS
 from quorumlog.trials.hunt import hunt as run_hunt
-from quorumlog.trials.judging import Candidate, NoJudgeError, Rejection, load_judge, show_again, shrunk
+from quorumlog.trials.judge import Candidate, NoJudgeError, Rejection, load_judge, show_again, shrunk
 from quorumlog.trials.options import protocol_option, refuse
 from quorumlog.trials.parallel import HelperError
 
@@ -43,19 +43,23 @@ class _Asked(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @click.command()
-@click.option("--list", "list_", is_flag=True, help="Print the ids of the mutants, one a line.")
+@click.option("--list", "list_", is_flag=True, help="Print the ids of the mutants, one per line.")
 @protocol_option
 @click.option("--mutant", metavar="ID", help="Hunt this mutant: find a run that the checker rejects.")
 @click.option("--all", "all_", is_flag=True, help="Hunt every mutant.")
 @click.option("--reference", is_flag=True, help="Run the reference under every setting; no run may be rejected.")
-@click.option("--rules", metavar="FILE", help="The same with your own rules: Python that is executed.")
-@click.option("--seeds", type=click.IntRange(1, 10**9), default=DEFAULT_SEEDS, show_default=True, help="The budget.")
+@click.option(
+    "--rules", metavar="FILE", help="Run your own rules under every setting: a Python file, which is executed."
+)
+@click.option(
+    "--seeds", type=click.IntRange(1, 10**9), default=DEFAULT_SEEDS, show_default=True, help="How many seeds to try."
+)
 @click.option("--seed", "start", type=click.IntRange(0, 2**62), default=0, show_default=True, help="The first seed.")
-@click.option("--processes", type=click.IntRange(1, 256), default=2, show_default=True, help="How many work at once.")
+@click.option("--processes", type=click.IntRange(1, 256), default=2, show_default=True, help="Helper processes.")
 def hunt(**options: Any) -> None:  # noqa: ANN401
     """Search for a seed whose run the checker rejects, and shrink its faults.
 
-    Exits with 0 if the mutant was found out (or the reference, or your rules, survived), with 1 if not.
+    Exits with 0 if the mutant was caught (or the reference, or your rules, survived), with 1 if not.
 
     \b
     logwitness hunt --mutant ack-without-term
@@ -75,7 +79,7 @@ def hunt(**options: Any) -> None:  # noqa: ANN401
     except (NoJudgeError, ImportError, ProtocolError, RulesFileError, HelperError) as error:
         refuse(str(error))
     except TimeoutError:
-        click.echo(f"a run did not end within {RUN_SECONDS:g} s: the rules go round in circles", err=True)
+        click.echo(f"a run did not end within {RUN_SECONDS:g} s: the rules loop forever", err=True)
         sys.exit(1)
     except KeyboardInterrupt:
         click.echo("interrupted", err=True)
@@ -96,15 +100,15 @@ def _all_mutants(asked: _Asked) -> list[Candidate]:
 
 
 def _hunt_all(asked: _Asked) -> bool:
-    """Hunt every mutant; whether all were found out."""
+    """Hunt every mutant; whether all were caught."""
     candidates = _all_mutants(asked)
     found = sum(_hunt_one(each, asked.budget, asked.processes) for each in candidates)
-    click.echo(f"{found} of {len(candidates)} mutants were found out")
+    click.echo(f"{found} of {len(candidates)} mutants were caught")
     return found == len(candidates)
 
 
 def _hunt_one(candidate: Candidate, seeds: range, processes: int) -> bool:
-    """Hunt and tell; whether it ended as it should."""
+    """Hunt and print what came of it; return whether it ended as it should."""
     began = time.monotonic()
     found = run_hunt(candidate, seeds, processes=processes, progress=_progress(len(seeds)))
     took = time.monotonic() - began
@@ -141,8 +145,8 @@ def _progress(budget: int) -> Callable[[int], None]:
     if not sys.stderr.isatty():
         return lambda tried: None
 
-    def tell(tried: int) -> None:
+    def show(tried: int) -> None:
         sys.stderr.write(f"\r{tried} of {budget} seeds\r")
         sys.stderr.flush()
 
-    return tell
+    return show

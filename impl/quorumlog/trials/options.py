@@ -10,10 +10,10 @@ import click
 from quorumlog.durations import parse_duration
 
 _MOST_BYTES = 16 << 20
-"""No configuration or fault plan comes near it."""
+"""Largest file read; no configuration or fault plan comes near it."""
 
 protocol_option = click.option(
-    "--protocol", metavar="NAME", help="Of which protocol; told from the mutant, the setting or the rules if left out."
+    "--protocol", metavar="NAME", help="The protocol; inferred from the mutant, the setting or the rules if omitted."
 )
 
 
@@ -32,7 +32,7 @@ class Duration(click.ParamType):  # type: ignore[type-arg,unused-ignore]
     name = "duration"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Nanoseconds."""
+        """Return the nanoseconds of a duration like 3s; refuses what is not one (`click.ParamType.convert`)."""
         if isinstance(value, int):
             return value
         try:
@@ -47,8 +47,8 @@ def read_file(path: str, what: str) -> str:
         with Path(path).open("rb") as file:
             content = file.read(_MOST_BYTES + 1)
         if len(content) > _MOST_BYTES:
-            refuse(f"{path}: more than {_MOST_BYTES} bytes are no {what}; give another file")
+            refuse(f"{path}: more than {_MOST_BYTES} bytes, too large for a {what}; give another file")
         return content.decode()
     except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is no UTF-8 text"
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
         refuse(f"{path}: cannot read the {what}: {reason}; give a file that can be read")

@@ -18,7 +18,7 @@ Task = TypeVar("Task")
 Answer = TypeVar("Answer")
 
 _AHEAD = 8
-"""So many tasks for each helper are handed out before the first one is answered."""
+"""Tasks that are handed out for each helper before the first one is answered."""
 
 
 class HelperError(RuntimeError):
@@ -49,9 +49,9 @@ def in_order(
             submit(1)
             yield answer
     except BrokenProcessPool:
-        raise HelperError("a helper process could not start or was killed; is there memory enough?") from None
+        raise HelperError("a helper process could not start or was killed; is there enough memory?") from None
     finally:
-        # Helpers are killed, not asked: an interrupted command ends at once, and nothing of theirs is worth a wait.
+        # Helpers are killed, not asked: an interrupted command ends at once, and nothing they do is worth waiting for.
         for helper in set(active_children()) - others:
             helper.kill()
         executor.shutdown(cancel_futures=True)

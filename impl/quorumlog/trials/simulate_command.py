@@ -58,25 +58,25 @@ class _Setting(click.Option):
 
     def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
         known = dict.fromkeys(name for each in every() for name in each.settings)
-        self.help = f"Which kind of trouble: {', '.join(known)}.  [default: {next(iter(known))}]"
+        self.help = f"The kind of trouble: {', '.join(known)}.  [default: {next(iter(known))}]"
         return super().get_help_record(ctx)
 
 
 @click.command()
-@click.option("--seed", type=click.IntRange(0, 2**63 - 1), help="Decides everything; a random one if left out.")
+@click.option("--seed", type=click.IntRange(0, 2**63 - 1), help="Decides everything; random if omitted.")
 @protocol_option
 @click.option("--setting", cls=_Setting, metavar="NAME")
 @click.option("--configuration", metavar="FILE", help="Everything but the seed: a manifest, or its configuration.")
 @click.option("--nodes", type=click.IntRange(1, 31), help="How many nodes.")
-@click.option("--duration", type=Duration(), help="Virtual time of load and faults, like 3s or 500ms.")
+@click.option("--duration", type=Duration(), help="Virtual time of load and faults, such as 3s or 500ms.")
 @click.option("--clients", type=click.IntRange(0, 10_000), help="How many clients.")
-@click.option("--faults", metavar="FILE|JSON", help="A fault plan instead of a drawn one; '[]' for none.")
+@click.option("--faults", metavar="FILE|JSON", help="A fault plan instead of a random one; '[]' for none.")
 @click.option("--write-caching/--no-write-caching", default=None, help="acks=all without a flush.")
 @click.option("--messages/--no-messages", default=None, help="Record every message.")
 @click.option("--mutant", metavar="ID", help="Run a known fault of the protocol instead of the reference.")
-@click.option("--rules", metavar="FILE", help="Run your own rules: Python that defines some anew. It is executed.")
+@click.option("--rules", metavar="FILE", help="Run your own rules: a Python file that redefines some; it is executed.")
 @click.option("-o", "--output", metavar="DIR", help="The run directory.  [default: out/simulated-SEED]")
-@click.option("--force", is_flag=True, help="Replace a run that is there.")
+@click.option("--force", is_flag=True, help="Replace an existing run.")
 @click.option("--format", "format_", type=click.Choice([f.value for f in Format]), default="jsonl", show_default=True)
 def simulate(**options: Any) -> None:  # noqa: ANN401
     """Simulate a cluster under faults and record what happened.
@@ -89,11 +89,11 @@ def simulate(**options: Any) -> None:  # noqa: ANN401
     """
     asked = _Asked(**options)
     if asked.setting is not None and asked.configuration is not None:
-        refuse("--setting and --configuration exclude each other; a configuration says everything but the seed")
+        refuse("--setting and --configuration exclude each other; a configuration has everything but the seed")
     if asked.mutant is not None and asked.rules is not None:
-        refuse("--mutant and --rules exclude each other; both say which rules are run")
+        refuse("--mutant and --rules exclude each other; each says which rules are run")
     try:
-        protocol, make_core, configuration = _told(asked)
+        protocol, make_core, configuration = _asked_for(asked)
     except (ProtocolError, RulesFileError) as error:
         refuse(str(error))
     configuration = _changed(protocol, configuration, asked)
@@ -114,7 +114,7 @@ def simulate(**options: Any) -> None:  # noqa: ANN401
     except Exception as error:
         if asked.rules is None:
             raise
-        click.echo(f"{asked.rules}: the rules broke the run off: {type(error).__name__}: {error}", err=True)
+        click.echo(f"{asked.rules}: the rules broke off the run: {type(error).__name__}: {error}", err=True)
         sys.exit(1)
     rules = None if asked.rules is None else Path(asked.rules)
     try:
@@ -124,12 +124,12 @@ def simulate(**options: Any) -> None:  # noqa: ANN401
         refuse(str(error))
     except OSError as error:
         refuse(f"{directory}: cannot write the run: {error.strerror}")
-    _tell(outcome, configuration, len(table), time.monotonic() - began)
+    _show_outcome(outcome, configuration, len(table), time.monotonic() - began)
     click.echo(f"run in {directory}; judge it with: {check_command(directory)}")
 
 
-def _told(asked: _Asked) -> tuple[Protocol, CoreFactory, ClusterConfiguration]:
-    """The protocol, whose cores it runs, and the configuration before it is changed.
+def _asked_for(asked: _Asked) -> tuple[Protocol, CoreFactory, ClusterConfiguration]:
+    """The protocol, the factory of its cores, and the configuration before it is changed.
 
     Raises ProtocolError and RulesFileError.
     """
@@ -172,7 +172,7 @@ def _read_configuration(path: str) -> tuple[str | None, Mapping[str, Any]]:
 
 
 def _changed(protocol: Protocol, configuration: ClusterConfiguration, asked: _Asked) -> ClusterConfiguration:
-    """The configuration with what the options say besides."""
+    """The configuration, changed as the options say."""
     clients = asked.clients
     given = {
         "nodes": asked.nodes,
@@ -185,7 +185,7 @@ def _changed(protocol: Protocol, configuration: ClusterConfiguration, asked: _As
     changes = {name: value for name, value in given.items() if value is not None}
     for name in changes:
         if name not in configuration.__struct_fields__:
-            refuse(f"{protocol.name} knows no {name.replace('_', ' ')}; leave out --{name.replace('_', '-')}")
+            refuse(f"{protocol.name} has no option {name.replace('_', ' ')}; leave out --{name.replace('_', '-')}")
     try:
         return replace(configuration, **changes)
     except ConfigurationError as error:
@@ -216,10 +216,10 @@ def _save(directory: Path, table: Any, made: dict[str, Any], format: Format) -> 
 
 
 _OPERATIONS = {"append": "appends", "read": "reads", "read_committed": "reads of committed", "tail": "tail reads"}
-_ENDINGS = {"fail": "failed", "info": "unknown"}
+_UNSUCCESSFUL = {"fail": "failed", "info": "unknown"}
 
 
-def _tell(outcome: Outcome, configuration: ClusterConfiguration, events: int, took: float) -> None:
+def _show_outcome(outcome: Outcome, configuration: ClusterConfiguration, events: int, took: float) -> None:
     """What happened, as a table."""
     counts = outcome.counts
     faults: dict[str, int] = {}
@@ -235,8 +235,8 @@ def _tell(outcome: Outcome, configuration: ClusterConfiguration, events: int, to
         rows.append(("elections won", str(counts["leader"])))
     asked = {key.rpartition(" ")[0] for key in counts if key.count(" ") == 1} - {"final_read"}
     for f in sorted(asked, key=lambda f: (list(_OPERATIONS).index(f) if f in _OPERATIONS else len(_OPERATIONS), f)):
-        endings = {"ok": counts[f"{f} ok"], **_endings(counts, f, "fail"), **_endings(counts, f, "info")}
-        rows.append((_OPERATIONS.get(f, f), _list(endings)))
+        outcomes = {"ok": counts[f"{f} ok"], **_reasons(counts, f, "fail"), **_reasons(counts, f, "info")}
+        rows.append((_OPERATIONS.get(f, f), _list(outcomes)))
     log = _list({kind: counts[kind] for kind in ("append", "flush", "truncate", "commit", "visible")})
     if log:
         rows.append(("log", log))
@@ -250,10 +250,10 @@ def _tell(outcome: Outcome, configuration: ClusterConfiguration, events: int, to
     Console().print(table)
 
 
-def _endings(counts: Mapping[str, int], f: str, kind: str) -> dict[str, int]:
+def _reasons(counts: Mapping[str, int], f: str, kind: str) -> dict[str, int]:
     prefix = f"{f} {kind} "
     found = {key.removeprefix(prefix): number for key, number in sorted(counts.items()) if key.startswith(prefix)}
-    return {f"{_ENDINGS[kind]} ({reason.replace('_', ' ')})": number for reason, number in found.items()}
+    return {f"{_UNSUCCESSFUL[kind]} ({reason.replace('_', ' ')})": number for reason, number in found.items()}
 
 
 def _list(numbers: Mapping[str, int]) -> str:

@@ -1,7 +1,7 @@
 """What the simulator says about a set of rules: the stage ``simulation`` of ``logwitness validate``.
 
 Runs are played under every setting in turn and judged by the installed checker. Of each check that is violated the
-first seed is kept and its faults are shrunk, so that the row in the table comes with a run that shows it.
+first seed is kept and its faults are shrunk, so that each row in the table comes with a run that shows it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from quorumlog.protocol import ProtocolError, find
 from quorumlog.rules_file import RulesFileError, read_rules
 from quorumlog.simulation.runs import made_by, save_run
 from quorumlog.trials.hunt import RUN_SECONDS
-from quorumlog.trials.judging import (
+from quorumlog.trials.judge import (
     BREAKDOWN,
     Candidate,
     NoJudgeError,
@@ -38,7 +38,7 @@ _SHRINK_ATTEMPTS = 40
 
 
 def simulation(rules: Path | None, seeds: int, say: Say, protocol: str | None = None) -> Iterator[Result]:
-    """Play and judge ``seeds`` runs, from seed 0 on; yield one result a violated check, or one that all hold."""
+    """Play and judge ``seeds`` runs, from seed 0 on; yield one result per violated check, or one if all hold."""
     try:
         load_judge()
         candidate = _candidate(rules, protocol)
@@ -84,7 +84,7 @@ def simulation(rules: Path | None, seeds: int, say: Say, protocol: str | None = 
 def record(rules: Path | None, seed: int, directory: Path, protocol: str | None = None) -> tuple[str, ...]:
     """Write the run of one seed into ``directory``, for other judges; return the commands that make it.
 
-    Raises RuntimeError, in one sentence, if the rules broke the run off.
+    Raises RuntimeError, in one sentence, if the rules broke off the run.
     """
     candidate = _candidate(rules, protocol)
     setting = candidate.setting(seed)

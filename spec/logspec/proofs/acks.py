@@ -101,7 +101,7 @@ def _one_value(rules: Rules) -> Claim:
 
 
 def _rules_out(s: State, event: Term, at: Term, committed: Term, here: Term) -> Formula:
-    """What a node that reports TRUNCATED has seen: a commit of a later term at ``at``, and not this entry before it."""
+    """What a node that answers TRUNCATED has seen: a commit of a later term at ``at``, and not this entry before it."""
     other = z3.And(here != _term, s.term_log(s.commit_term(event), _offset, here))
     return z3.And(
         _holds(s, event, at, committed), Epoch.below(_term, committed), z3.Or(Offset.below(at, _offset), other)
@@ -117,7 +117,7 @@ def _truncated(rules: Rules) -> Claim:
 
 
 def _never_committed(rules: Rules) -> Claim:
-    """What a commit rules out, no commit covers, whenever and in whatever term it happens."""
+    """An entry that one commit rules out is covered by no commit, whenever and in whatever term it happens."""
     known = known_before(is_scoped())
     assume = [*known.axioms, *facts(known.first), _rules_out(BEFORE, _first, _at, _at_commit, _here)]
     goals = {"failed-never-committed": z3.Not(_holds(BEFORE, _second, _offset, _term))}

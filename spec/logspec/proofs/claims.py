@@ -19,7 +19,7 @@ from logspec.proofs.vocabulary import scope, scope_axioms
 from logspec.symbolic import UnsupportedRuleError
 
 _SOON = 6.0
-"""Seconds after which a goal that is not proved is first taken for wrong: a small counterexample is quicker."""
+"""Seconds after which an unproved goal is first assumed to be wrong, because a small counterexample is quicker."""
 
 Rules = Any
 """An object whose attributes are the decision rules, such as ``quorumlog.raft.rules.REFERENCE``."""
@@ -69,7 +69,7 @@ class Proof:
     """A statement with its sources (citations of rules), its claims for given rules, and its twins.
 
     ``claims`` takes the rules and the names of dropped premises and says how each claim is made, by name, in order.
-    ``sizes``: so many elements of each sort does a counterexample have if it can; empty where there are no such
+    ``sizes``: the number of elements of each sort that a counterexample has if possible; empty where there are no such
     sorts.
     """
 
@@ -147,8 +147,8 @@ def refute(proof: Proof, wanted: str, goal: str, rules: Rules, without: frozense
 def _solver(timeout: float, assume: Sequence[z3.BoolRef], *, apart: bool = False) -> z3.Solver:
     """A solver with these assumptions; ``apart``: it does not see what was asked before.
 
-    The plain solver: what z3 chooses by itself tries other ways first, each for a while by the clock, so that answers
-    would differ on a busy machine.
+    The plain solver: the one that z3 chooses by itself tries other methods first, each for a limited time, so that
+    answers would differ on a busy machine.
     """
     solver = z3.SimpleSolver()
     solver.add(*assume)

@@ -104,7 +104,7 @@ def _print_list(as_json: bool) -> None:
 
 
 def _print_results(results: Sequence[ProofResult], verbose: bool) -> None:
-    """One line a proof; what is not as expected in full."""
+    """Print one line per proof, and in full what is not as expected."""
     for name in PROOFS:
         mine = [result for result in results if result.name.split("/")[0] == name]
         if not mine:

@@ -2,7 +2,7 @@
 so.
 
 Sources: raft.md#leader-commit, raft.md#durable, documents.md#raft-recovery-leader. ``raft_safety`` proves the same
-across terms; this one is for reading first.
+across terms; this one is the one to read first.
 """
 
 from __future__ import annotations

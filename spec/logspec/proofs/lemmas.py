@@ -302,7 +302,7 @@ PROOF = Proof(
         ),
         Twin(
             "self-counts-when-removed",
-            "a leader that is no voter any more counts itself",
+            "a leader that is no longer a voter counts itself",
             "commit-candidate/a-leader-without-vote",
             "a-majority-has-reached-it",
             {

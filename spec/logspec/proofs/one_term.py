@@ -1,4 +1,4 @@
-"""One leader in one term, any number of followers and offsets: what it may count, and what that is worth.
+"""One leader in one term, any number of followers and offsets: what it may count, and what that guarantees.
 
 A small model beside the large one of ``raft_state``: no elections, no terms; a follower's entry is the leader's or it
 is not (``same``). It is quick, and its counterexamples fit on a few lines.
@@ -41,7 +41,7 @@ leader = z3.Const("leader", Node)
 
 @dataclass(frozen=True)
 class State:
-    """The leader's group as it is, and what the leader has been told."""
+    """The leader's group as it is, and what its leader has learned."""
 
     same: Relation  # (node, offset): its entry there is the leader's
     dirty: Relation  # node -> offset
@@ -174,7 +174,7 @@ def reply(s: State, rules: Rules, *, of_one_reply: bool = True) -> Step:
     """A follower whose log is the leader's up to v answers; the rules say what that counts for.
 
     ``of_one_reply``: the flushed offset is that of this reply. Otherwise it is one that any earlier reply carried,
-    which is what a leader does that takes the larger match and the flushed offset from different replies.
+    as in a leader that combines the larger match and the flushed offset of different replies.
     """
     equal = z3.And(n != leader, Offset.at_most(v, s.dirty(n)), _equal_up_to(s, n, v))
     flushed, guard = (s.flushed(n), equal) if of_one_reply else (f, z3.And(equal, s.said_flushed(n, f)))
@@ -221,7 +221,7 @@ def raise_majority(s: State, rules: Rules) -> Step:
 
 
 def start() -> State:
-    """The begin of a term: logs and disks as they are, nothing counted yet."""
+    """The beginning of a term: logs and disks as they are, nothing counted yet."""
     return replace(
         BEFORE,
         said_flushed=lambda m, j: z3.BoolVal(False),

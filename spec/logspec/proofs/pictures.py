@@ -41,7 +41,7 @@ class Reading:
         return self._rank(self.offsets, term)
 
     def term(self, term: z3.ExprRef) -> str:
-        """A term as its rank."""
+        """A term of the protocol as its rank among all terms of the model, ``-`` for the least."""
         return self._rank(self.terms, term)
 
     def _rank(self, elements: list[z3.ExprRef], term: z3.ExprRef) -> str:
@@ -114,9 +114,9 @@ def terms_table(reading: Reading, s: State) -> str:
         ]
         replies = []
         for m in reading.nodes:
-            said = [i for i in reading.offsets if reading.true(s.replied(m, t, i))]
-            if said:
-                replies.append(f"{reading.node(m)}:{reading.offset(said[-1])}")
+            acknowledged = [i for i in reading.offsets if reading.true(s.replied(m, t, i))]
+            if acknowledged:
+                replies.append(f"{reading.node(m)}:{reading.offset(acknowledged[-1])}")
         log = _log(reading, lambda i, u, t=t: s.term_log(t, i, u))  # type: ignore[misc]
         rows.append([reading.term(t), "".join(leader) or "?", log, " ".join(replies) or "none"])
     return table(["term", "leader", "its log (offset:term)", "counted as durable (node:offset)"], rows) if rows else ""

@@ -123,7 +123,7 @@ class World:
     names: Mapping[str, str] = field(default_factory=dict, hash=False)
 
     def before(self) -> State:
-        """The state before a step."""
+        """The state before a step, as this world sees it."""
         return self.see(BEFORE)
 
     def named(self, goals: Mapping[str, Formula]) -> dict[str, Formula]:
@@ -191,7 +191,7 @@ def _keeps_logs(make: MakeStep, rules: Rules, without: frozenset[str], world: Wo
 def _permanent(after: State) -> dict[str, Formula]:
     """What never moves back: terms on disk, leaders' logs, what was committed. Other proofs may look back.
 
-    What follows from the invariants and has a name of its own is here as well.
+    What follows from the invariants and has its own name is here as well.
     """
     s, T, I = BEFORE, TermSort, Index  # noqa: E741, N806
     kept = lambda e: z3.And(

@@ -1,10 +1,10 @@
 """Raft with flush and crash for any number of nodes, terms and offsets: the state and what happens to it.
 
-Relations instead of arithmetic; messages are not carried one by one: a relation remembers for ever what was said
+Relations instead of arithmetic; messages are not carried one by one: a relation remembers for ever what was sent
 (``request``, ``vote``, ``replied``, ``told``) or could have been sent (``term_log``), so that every loss, delay,
-doubling and reordering of the network is allowed. A step is a function that returns its guard and the state after it;
-what it decides, it decides by the rules of the implementation. Sources: raft.md#elections,
-raft.md#durable, raft.md#truncation-crash-restart.
+duplication and reordering in the network is allowed. A step is a function that returns its guard and the state after
+it; what it decides, it decides by the rules of the implementation. Sources: raft.md#elections, raft.md#durable,
+raft.md#truncation-crash-restart.
 """
 
 # A short formula reads best as a named lambda; z3 has no type hints.
@@ -39,7 +39,7 @@ from logspec.proofs.vocabulary import (
 from logspec.symbolic import Executor, Order
 
 Name = z3.DeclareSort("Name")
-"""A node as another one writes it into its vote; ``nobody`` is no vote."""
+"""A node as another one writes it into its vote; ``nobody`` stands for no vote."""
 nobody = z3.Const("nobody", Name)
 name = z3.Function("name", Node, Name)
 
@@ -56,7 +56,7 @@ Relation = Callable[..., Any]
 
 @dataclass(frozen=True)
 class State:
-    """All nodes, their disks, and everything that was ever said."""
+    """All nodes, their disks, and everything that was ever sent."""
 
     # -- terms and votes
     at: Relation  # (node, term): the node's current term, in memory
@@ -298,7 +298,7 @@ def grant_vote(s: State, rules: Rules, c: Choice) -> Step:
 
 
 def send_vote(s: State, rules: Rules, c: Choice) -> Step:
-    """The vote leaves."""
+    """A vote leaves the node, once the rules let it: term and vote may have to be durable first."""
     guard = z3.And(s.at(c.n, c.t), s.voted(c.n) != nobody, _may_send(s, rules, c.n, c.t))
     return Step("send-vote", guard, replace(s, vote=_add(s.vote, c.n, c.t, s.voted(c.n))))
 
@@ -474,13 +474,13 @@ def reply(s: State, rules: Rules, c: Choice) -> Step:
     """A follower answers its leader with its offsets; how far that counts as durable is a rule."""
     counted = EXECUTOR.call(rules.replicated_flushed, s.dirty(c.n), s.flushed(c.n), c.v)
     guard = z3.And(s.at(c.n, c.t), s.verified(c.n, c.v), _may_send(s, rules, c.n, c.t))
-    said = lambda n, t, i: z3.And(n == c.n, t == c.t, Offset.at_most(i, counted))
-    after = replace(s, replied=lambda n, t, i: z3.Or(s.replied(n, t, i), said(n, t, i)))
+    added = lambda n, t, i: z3.And(n == c.n, t == c.t, Offset.at_most(i, counted))
+    after = replace(s, replied=lambda n, t, i: z3.Or(s.replied(n, t, i), added(n, t, i)))
     return Step("reply", guard, after)
 
 
 def count_own(s: State, rules: Rules, c: Choice) -> Step:
-    """The leader counts itself, as far as it has flushed."""
+    """The leader counts itself, up to its flushed offset."""
     own = lambda n, t, i: z3.And(n == c.n, t == c.t, Offset.at_most(i, s.flushed(c.n)))
     after = replace(s, replied=lambda n, t, i: z3.Or(s.replied(n, t, i), own(n, t, i)))
     return Step("count-own", z3.And(s.leader(c.n), s.at(c.n, c.t)), after)
@@ -517,9 +517,9 @@ def leader_commit(s: State, rules: Rules, c: Choice) -> Step:
 
 def tell_commit(s: State, rules: Rules, c: Choice) -> Step:
     """The leader sends its commit index, or a smaller one, with a request or a heartbeat."""
-    said = lambda t, e, i: z3.And(t == c.t, e == s.known(c.n), Offset.at_most(i, s.commit(c.n)))
+    added = lambda t, e, i: z3.And(t == c.t, e == s.known(c.n), Offset.at_most(i, s.commit(c.n)))
     guard = z3.And(s.leader(c.n), s.at(c.n, c.t), s.commit(c.n) != Offset.least)
-    return Step("tell-commit", guard, replace(s, told=lambda t, e, i: z3.Or(s.told(t, e, i), said(t, e, i))))
+    return Step("tell-commit", guard, replace(s, told=lambda t, e, i: z3.Or(s.told(t, e, i), added(t, e, i))))
 
 
 def follow_commit(s: State, rules: Rules, c: Choice) -> Step:

@@ -3,8 +3,8 @@
 Two halves. The majority replicated index (MRI) in one term, for any number of nodes: what it covers is held by every
 node of a quorum; the public implementation leaves out ``min(dirty, match)``, which the twin ``visible-unclamped``
 refutes. The visibility upper bound (UB) at one leader, in integers: while an append that required a flush waits,
-nothing behind it shows. Entries written with acks=0/1 that are only dirty may be lost by a power loss after they were
-seen: that is what the acks level permits, so the first half has no power loss. Sources: raft.md#visibility,
+nothing behind it is visible. Entries written with acks=0/1 that are only dirty may be lost by a power loss after they
+were seen: that is what the acks level permits, so the first half has no power loss. Sources: raft.md#visibility,
 documents.md#raft-simplification-acks.
 """
 
@@ -112,7 +112,7 @@ class Bound:
     waits: Callable[[Any], Any]  # offset: the entry there is acks=all
 
     def visible(self) -> Any:  # noqa: ANN401
-        """What readers see."""
+        """The visible offset: MRI, clamped to the upper bound (raft.md#visible-offset)."""
         return z3.If(self.majority <= self.upper, self.majority, self.upper)
 
 
@@ -179,7 +179,7 @@ def become_leader(b: Bound, rules: Rules) -> tuple[Formula, Bound]:
 
 
 def follow(b: Bound, rules: Rules) -> tuple[Formula, Bound]:
-    """A follower, whose log is the leader's up to ``verified``, is told what its leader shows.
+    """A follower, whose log is the leader's up to ``verified``, learns what its leader shows.
 
     ``b`` is the leader. The follower has its own log end; what it showed before was shown rightly.
     """
@@ -245,7 +245,10 @@ def _bound_picture(before: Bound, after: Bound) -> Callable[[z3.ModelRef], str]:
 
 
 def claims(rules: Rules, without: frozenset[str]) -> dict[str, Callable[[], Claim]]:
-    """Both halves."""
+    """The claims by name: MRI is held by a majority, and a pending acks=all entry stays hidden.
+
+    ``without`` names the premises to drop for a twin.
+    """
     made: dict[str, Callable[[], Claim]] = {
         "majority/possible": partial(_majority_possible, rules),
         "majority/start": _start_of_term,

@@ -1,8 +1,8 @@
 """Sorts and orders for proofs without arithmetic, and small helpers to write formulas that read well.
 
-The proofs for all numbers of nodes, terms and offsets stay in a decidable fragment (EPR with functions that do not
-lead in a circle from a sort back to itself): quorums are a sort of which only the intersection is known, offsets and
-terms are ordered sorts of which only the order is known.
+The proofs for all numbers of nodes, terms and offsets stay in a decidable fragment (EPR, with functions that form no
+cycle from a sort back to itself): quorums are a sort of which only the intersection is known, offsets and terms are
+ordered sorts of which only the order is known.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _WANTED: ContextVar[str] = ContextVar("wanted", default="")
 
 @contextmanager
 def scope(sizes: Mapping[z3.SortRef, int], wanted: str = "") -> Iterator[None]:
-    """Inside, quantifiers over these sorts run over so many elements and no more; ``wanted`` is the goal to refute.
+    """Inside, quantifiers over these sorts run over the given number of elements; ``wanted`` is the goal to refute.
 
     A formula written inside has no quantifier over them, so that a counterexample is found quickly and is small. It
     is a counterexample; that there is none in here proves nothing. Add ``scope_axioms`` to such formulas.
@@ -117,11 +117,11 @@ class Ordered:
         self.order = Order(self.sort, self.at_most, {-1: self.least})
 
     def at_most(self, left: Term, right: Term) -> Formula:
-        """``left <= right``."""
+        """The formula ``left <= right`` in this order."""
         return self._at_most(left, right)
 
     def below(self, left: Term, right: Term) -> Formula:
-        """``left < right``."""
+        """The formula ``left < right`` in this order."""
         return z3.Not(self._at_most(right, left))
 
     def follows(self, following: Term, before: Term) -> Formula:

@@ -1,8 +1,8 @@
 """One simulated run and what the checker says about it.
 
-The judge is whoever is installed under the entry point group ``logwitness.judges`` with the name ``history``;
-nothing of the checker is imported. A run is rejected when a check is violated, when the cluster does not converge after
-all faults were healed, or when a core or a disk breaks down.
+The judge is the entry point of the group ``logwitness.judges`` named ``history``; nothing of the checker is imported. A
+run is rejected when a check is violated, when the cluster does not converge after all faults were healed, or when a
+core or a disk breaks down.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ Judge = Callable[..., dict[str, Any]]
 """``judge(table, only, configuration=...)``, the entry point ``history`` of the group ``logwitness.judges``."""
 
 BREAKDOWN, CONVERGENCE = "breakdown", "convergence"
-"""What stands in the place of a check's id when a run breaks off, or does not converge."""
+"""What replaces a check's id when a run breaks off or does not converge."""
 
 
 class NoJudgeError(RuntimeError):
-    """No history judge is installed."""
+    """No judge of histories is installed: ``str()`` says in one line what to install."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,28 +46,28 @@ class Candidate:
 
     @property
     def of(self) -> Protocol:
-        """The protocol. Raises ProtocolError."""
+        """The record of its protocol. Raises `ProtocolError` if none of that name is installed."""
         return protocol.load(self.protocol)
 
     @property
     def is_reference(self) -> bool:
-        """Whether nothing is changed."""
+        """Whether it is the reference: neither a mutant nor a developer's rules."""
         return self.mutant is None and self.rules is None
 
     @property
     def checks(self) -> tuple[str, ...] | None:
-        """The checks that are asked: those of which one must notice the mutant, or all."""
+        """The ids of the checks to run: those of which one must notice the mutant; None means all."""
         return None if self.mutant is None else self.of.mutants[self.mutant].checks
 
     @property
     def make_core(self) -> CoreFactory:
-        """Makes its cores. Raises RulesFileError."""
+        """The factory of the cores to run. Raises `RulesFileError` if the file gives no rules."""
         if self.rules is not None:
             return _core_of(self.protocol, self.rules)
         return self.of.core if self.mutant is None else self.of.mutants[self.mutant].make_core
 
     def setting(self, seed: int) -> str:
-        """The setting of a run: the mutant's, or else each in turn."""
+        """The setting of the run with this seed: the mutant's, or else each in turn."""
         if self.mutant is not None:
             return self.of.mutants[self.mutant].setting
         settings = list(self.of.settings)
@@ -94,7 +94,7 @@ class Rejection:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """One run: its rejections, at most one a check, and how many facts each check judged."""
+    """One run: its rejections, at most one per check, and how many facts each check judged."""
 
     rejections: tuple[Rejection, ...]
     facts: dict[str, int]
@@ -111,7 +111,7 @@ def load_judge() -> Judge:
 def judge_table(
     protocol: str, table: pa.Table, configuration: ClusterConfiguration, only: Sequence[str] | None = None
 ) -> dict[str, Any]:
-    """What the judge says about a simulated run that is not in files; ``only``: the ids of the checks wanted."""
+    """Judge a simulated run that is not in files; ``only``: the ids of the checks wanted."""
     return load_judge()(table, only, configuration=known_to_the_judge(protocol, configuration))
 
 
@@ -120,18 +120,18 @@ def known_to_the_judge(protocol: str, configuration: ClusterConfiguration) -> di
     return {"protocol": protocol, **configuration.known_to_the_judge()}
 
 
-def said_of_breakdown(error: Exception) -> str:
+def breakdown_sentence(error: Exception) -> str:
     """The sentence about a run that broke off."""
     return f"the run breaks off: {type(error).__name__}: {' '.join(str(error).split())}"
 
 
-def said_of_no_convergence(configuration: ClusterConfiguration) -> str:
+def no_convergence_sentence(configuration: ClusterConfiguration) -> str:
     """The sentence about a run whose nodes did not come to agree."""
     return f"the cluster did not converge within {configuration.settle / 1e9:g} s after all faults were healed"
 
 
 def simulate_command(candidate: Candidate, seed: int, setting: str, plan: Plan | None = None) -> list[str]:
-    """The words of a command that makes a run again; ``plan`` None: the one that is drawn."""
+    """The words of a command that reproduces a run; ``plan`` None: the plan that the seed draws."""
     arguments = ["logwitness", "simulate", "--seed", str(seed)]
     if len(protocol.names()) > 1:
         arguments += ["--protocol", candidate.protocol]
@@ -147,7 +147,7 @@ def simulate_command(candidate: Candidate, seed: int, setting: str, plan: Plan |
 
 
 def show_again(candidate: Candidate, seed: int, setting: str, plan: Plan | None, directory: str) -> tuple[str, str]:
-    """The commands that make a run again in ``directory``, and judge it."""
+    """The two commands that reproduce a run in ``directory`` and judge it."""
     make = simulate_command(candidate, seed, setting, plan)
     return shlex.join([*make, "--force", "-o", directory]), f"logwitness check {directory}"
 
@@ -159,16 +159,16 @@ def judge_seed(candidate: Candidate, seed: int) -> Judged:
 
 
 def judge_run(candidate: Candidate, seed: int, setting: str, configuration: ClusterConfiguration) -> Judged:
-    """The same with a configuration of its own, which may carry its plan. Raises RulesFileError."""
+    """Play and judge one run under a given configuration, which may hold its plan. Raises `RulesFileError`."""
     make_core = candidate.make_core
     try:
         table, outcome = candidate.of.simulate(seed, configuration, make_core)
-    except Exception as error:  # a rule of a developer's may raise anything, and a core contradict its own log
+    except Exception as error:  # a developer's rule may raise anything, and a core may contradict its own log
         if candidate.mutant is not None and isinstance(error, (LookupError, ValueError)):
             return Judged((), {})  # a mutant is to be caught by its check
         if candidate.is_reference and not isinstance(error, (LookupError, ValueError)):
             raise
-        rejection = Rejection(seed, setting, BREAKDOWN, said_of_breakdown(error), (), configuration.plan or ())
+        rejection = Rejection(seed, setting, BREAKDOWN, breakdown_sentence(error), (), configuration.plan or ())
         return Judged((rejection,), {})
     rejections = []
     facts = {}
@@ -179,13 +179,13 @@ def judge_run(candidate: Candidate, seed: int, setting: str, configuration: Clus
             events = tuple(shown["events"])
             rejections.append(Rejection(seed, setting, check["id"], shown["sentence"], events, outcome.plan))
     if candidate.mutant is None and not outcome.converged:
-        sentence = said_of_no_convergence(configuration)
+        sentence = no_convergence_sentence(configuration)
         rejections.append(Rejection(seed, setting, CONVERGENCE, sentence, (), outcome.plan))
     return Judged(tuple(rejections), facts)
 
 
 def shrunk(candidate: Candidate, found: Rejection, attempts: int = 100) -> Rejection:
-    """The same seed with as few faults as still get it rejected: by the same check, or by any of a mutant's."""
+    """The same seed with as few faults as still cause a rejection: by the same check, or by any of a mutant's."""
     best = found
     setting = candidate.of.settings[found.setting]
 
@@ -210,13 +210,13 @@ __all__ = [
     "Judged",
     "NoJudgeError",
     "Rejection",
+    "breakdown_sentence",
     "judge_run",
     "judge_seed",
     "judge_table",
     "known_to_the_judge",
     "load_judge",
-    "said_of_breakdown",
-    "said_of_no_convergence",
+    "no_convergence_sentence",
     "show_again",
     "shrunk",
     "simulate_command",
