@@ -1,6 +1,11 @@
-"""Which tests run in one process where they are spread over several: those that share what is slow to make."""
+"""Which tests run in one process where they are spread over several: those that share what is slow to make.
+
+And all of them can interrupt what they start, even behind a shell's ``&``, which takes that away.
+"""
 
 from __future__ import annotations
+
+import signal
 
 import pytest
 from xdist.remote import Producer
@@ -8,6 +13,9 @@ from xdist.scheduler import LoadScopeScheduling
 
 TOGETHER = ("tests/pipeline/", "tests/spec/test_core_follows_spec.py")
 """One Spark session; the walks that TLC takes."""
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 class Scheduling(LoadScopeScheduling):

@@ -37,4 +37,4 @@ def test_key_value(checker: Checker, path: Path, tmp_path: Path) -> None:
 
 
 def test_all_are_there() -> None:
-    assert (len(ETCD), len(list(RECORDED.rglob("*.edn"))), len(list(RECORDED.glob("kv/*")))) == (50, 35, 3)
+    assert (len(ETCD), len(list(RECORDED.rglob("*.edn"))), len(list(RECORDED.glob("kv/*")))) == (50, 35, 6)

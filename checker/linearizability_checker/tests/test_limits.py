@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -45,7 +46,8 @@ def _gone_within(seconds: float, process_id: int) -> bool:
 def _children() -> set[int]:
     found: set[int] = set()
     for task in Path("/proc/self/task").iterdir():
-        found.update(int(word) for word in (task / "children").read_text().split())
+        with contextlib.suppress(FileNotFoundError):  # a thread that ended meanwhile
+            found.update(int(word) for word in (task / "children").read_text().split())
     return found
 
 
