@@ -95,7 +95,7 @@ def test_a_whole_directory_of_forms_and_anomalies(tmp_path: Path) -> None:
     }
     assert all(each["verdict"] == ("violated" if each["anomalies"] else "holds") for each in documents)
     assert done.return_value == 1
-    assert done.stderr.count("skipped") == 3
+    assert "3 skipped" in done.stderr
 
 
 # Registers, key-value stores, sets and queues: the whole way from a file to the verdict, against brute force.
