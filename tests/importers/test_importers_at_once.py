@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -337,3 +337,28 @@ def test_objects_nest_no_deeper_than_forms(tmp_path: Path, deep: int) -> None:
         assert open_run(tmp_path / "history.json").table().num_rows == 1
     else:
         assert "nest deeper than 64" in _refusal(tmp_path, line)
+
+
+@pytest.mark.parametrize("bad", ["NaN", '"\\ud800"'])
+def test_damaged_maps_on_one_line_cost_no_more_than_themselves(monkeypatch: pytest.MonkeyPatch, bad: str) -> None:
+    """Else a small file takes hours: each would cost as much as the thousands behind it that are read in vain."""
+    given_up = 0
+    at_once = reading.objects
+
+    def counted(lines: Sequence[str]) -> list[Any]:
+        nonlocal given_up
+        found = at_once(lines)
+        given_up += found.count(None)
+        return found
+
+    monkeypatch.setattr(reading, "objects", counted)
+    maps = [
+        f'{{"process": {n}, "type": "{kind}", "f": "write", "value": {value}}}'
+        for n in range(500)
+        for kind, value in (("invoke", 1), ("ok", bad))
+    ]
+    text = f"[{', '.join(maps)}]".encode()
+    noted = _Noted()
+    events = sum(batch.num_rows for batch in read(io.BytesIO(text).read, "file", noted, ForeignFormat.JEPSEN_JSON))
+    assert (events, len(noted.refused)) == (500, 500)
+    assert given_up <= 3 * 500

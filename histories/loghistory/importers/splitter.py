@@ -25,8 +25,8 @@ _PLAIN = r'(?:[^{}"\\;]++|"[^"\\]*+(?:\\.[^"\\]*+)*+")*+'
 _WHOLE = re.compile(rf"\{{{_PLAIN}(?:\{{{_PLAIN}\}}{_PLAIN})*+\}}", re.DOTALL)
 """A map with maps in it that hold none, all in one go; what it misses is cut bracket by bracket."""
 _NEXT = re.compile(rf"[ \t\r,]*+({_WHOLE.pattern})", re.DOTALL)
-_MOST = 4096
-"""Maps of a line that are read at once."""
+_FEWEST, _MOST = 2, 4096
+"""Maps of a line that are read at once: more after a try that went well, so that a bad map costs no thousands."""
 _CLOSING = {"[": "]", "(": ")", "{": "}"}
 _BEFORE = re.compile(r"[ \t\r,]*(?:#:?[A-Za-z][\w./-]*[ \t\r,]*)?")
 """What may stand on a line before the map that it begins with."""
@@ -133,6 +133,8 @@ class Splitter:
         """The vector is in a map."""
         self._at_once = True
         """Whether maps of the text at hand are worth a try to be cut in one go: one failure costs the whole text."""
+        self._tried = _FEWEST
+        """Maps of a line that are read at once next."""
 
     def __iter__(self) -> Iterator[Piece | Run]:
         """The maps in order, alone or in runs of lines.
@@ -307,7 +309,7 @@ class Splitter:
         texts: list[str] = []
         ends: list[int] = []
         place = start
-        while len(texts) < _MOST and (match := _NEXT.match(self._text, place, end)):
+        while len(texts) < self._tried and (match := _NEXT.match(self._text, place, end)):
             if not self._fine(match[1]):
                 break
             texts.append(match[1])
@@ -316,7 +318,10 @@ class Splitter:
         if len(texts) < 2:
             return None, start
         fields = self._read_at_once(texts)
-        count = fields.index(None) if None in fields else len(fields)
+        if None in fields:
+            count, self._tried = fields.index(None), _FEWEST
+        else:
+            count, self._tried = len(fields), min(2 * self._tried, _MOST)
         if not count:
             return None, start
         return Run([self._line_of(start)] * count, fields[:count], texts[:count]), ends[count - 1]
