@@ -16,6 +16,8 @@ import pytest
 from logspec.errors import _EXTRAS as EXTRAS_OF_SPEC
 from logwitness.extras import EXTRAS
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[2]
 RUN = ROOT / "histories" / "runs" / "raft" / "reference-jsonl"
 

@@ -12,6 +12,8 @@ import pytest
 
 from loghistory import open_run
 
+pytestmark = pytest.mark.slow
+
 TESTS = """
 import sys, threading
 import pytest

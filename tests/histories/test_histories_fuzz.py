@@ -15,6 +15,8 @@ from loghistory import SCHEMA, Format, HistoryError, Kind, MemorySink, Recorder,
 from loghistory.run import write_file
 from loghistory.validity import flaws
 
+pytestmark = pytest.mark.slow
+
 HEADER = b'{"kind":"history","version":2}\n'
 
 

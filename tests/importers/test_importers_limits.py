@@ -217,6 +217,7 @@ def judged(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]
     return documents | {"": {"peak": int(peak), "seconds": float(seconds), "status": done.returncode}}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", UNREADABLE)
 def test_a_hostile_file_ends_in_one_line(judged: dict[str, dict[str, Any]], name: str) -> None:
     found = judged[name]

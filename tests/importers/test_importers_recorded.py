@@ -17,6 +17,8 @@ from loghistory import open_run
 from loghistory.exporters import write_jepsen_json
 from loghistory.run import write_file
 
+pytestmark = pytest.mark.slow
+
 RECORDED = Path(__file__).parents[1] / "recorded"
 COMMAND = [sys.executable, "-c", "from logwitness.cli import main; main()", "check"]
 ETCD_LINEARIZABLE = ["005", "007", "025", "031", "045", "049", "051", "053", "067", "075", "087", "101"]

@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 PAGE = (DOCS / "adding-a-protocol.md").read_text()
 EXAMPLE = DOCS / "examples" / "primary_backup"
@@ -89,7 +91,6 @@ def test_it_is_simulated_and_judged(logwitness: Run, tmp_path: Path) -> None:
     assert {"lost-write", "linearizable-log", "log-matching", "committed-agree", "flushed-durable"} <= holding
 
 
-@pytest.mark.slow
 def test_the_reference_survives(logwitness: Run, tmp_path: Path) -> None:
     (hunt,) = (command for command in commands() if "--reference" in command)
     assert "the reference survived 200 seeds" in logwitness(hunt, tmp_path).stdout

@@ -42,6 +42,8 @@ from quorumlog.storage import (
     StorageError,
 )
 
+pytestmark = pytest.mark.slow
+
 DIRECTORY = "log"
 SEGMENT_BYTES = 256
 

@@ -17,6 +17,8 @@ import pytest
 import linearizability_checker.checker
 from linearizability_checker import LOG, REGISTER, UNKNOWN, Checker, Operation, Reason, Result, Verdict, process
 
+pytestmark = pytest.mark.slow
+
 EASY = [Operation(0, 0, 1, ("write", 5), None), Operation(1, 2, 3, ("read",), 5)]
 WRONG = [Operation(0, 0, 1, ("write", 5), None), Operation(1, 2, 3, ("read",), 6)]
 HARD = [Operation(i, 0, None, ("write", i), UNKNOWN) for i in range(60)] + [Operation(99, 1, 2, ("read",), -1)]
