@@ -34,7 +34,7 @@ def test_case(case: Case) -> None:
 
 @pytest.mark.parametrize("name", IDS)
 def test_a_healthy_history_exercises_the_check(name: str) -> None:
-    outcomes = {each.id: each for each in check(HEALTHY.table, [name]).checks}
+    outcomes = {each.id: each for each in check(HEALTHY.table, [name], configuration=HEALTHY.configuration).checks}
     assert list(outcomes) == [name]
     assert outcomes[name].verdict is Verdict.HOLDS
     assert outcomes[name].judged > 0
@@ -53,7 +53,7 @@ def test_without_its_kinds_it_is_unexercised(name: str) -> None:
     for kind in needs:
         rows = [row for row in HEALTHY.rows if row["kind"] != kind]
         assert len(rows) < len(HEALTHY.rows)
-        (outcome,) = check(_table(rows), [name]).checks
+        (outcome,) = check(_table(rows), [name], configuration=HEALTHY.configuration).checks
         assert outcome.verdict in (Verdict.UNEXERCISED, Verdict.VIOLATED), kind
 
 

@@ -165,6 +165,8 @@ class Setting:
     """One append of a value puts it into the log once at most, however often it is tried again."""
     words: Words = field(default_factory=Words)
     """The codes of column ``f``, shared with the reader of the events."""
+    progress_bound: int | None = None
+    """Nanoseconds after which something that waits, while nothing hinders it, waits for ever; None: nobody says."""
     protocols: frozenset[str] = frozenset()
     """Names of the protocols that the run is of; none: only what clients saw can be judged."""
 
@@ -177,6 +179,14 @@ class Fold(typing.Protocol):
 
     def finish(self) -> Verdicts:
         """Judge what can only be judged at the end, and answer. Called once."""
+
+
+@typing.runtime_checkable
+class Watchful(typing.Protocol):
+    """A fold that can be asked before the end, by who stops a run at its first violation."""
+
+    def violated(self) -> frozenset[str]:
+        """The ids of checks that are violated by what was fed so far; others may be, which only the end tells."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,27 +240,32 @@ class Tally:
         self.judged = 0
         self.excused = 0
         self.unjudged = 0
-        self._check = check
+        self.check = check
         self._keep = keep
-        self._violated = 0
+        self.violated = 0
         self._violations: list[Violation] = []
 
     def violation(self, *events: int, way: str = "", **fields: object) -> None:
         """One more violation, shown by these events; see `Check.violation`."""
-        self._violated += 1
+        self.violated += 1
         if len(self._violations) < self._keep:
-            self._violations.append(self._check.violation(events, way, **fields))
+            self._violations.append(self.check.violation(events, way, **fields))
 
     def outcome(self) -> Outcome:
         """What the check says about the log; the verdict follows from the counts."""
         return outcome(
-            self._check,
+            self.check,
             self.judged,
-            self._violated,
+            self.violated,
             tuple(self._violations),
             excused=self.excused,
             unjudged=self.unjudged,
         )
+
+
+def violated(tallies: Iterable[Tally]) -> frozenset[str]:
+    """The ids of the checks of which a violation has been counted."""
+    return frozenset(each.check.id for each in tallies if each.violated)
 
 
 def outcome(

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from ..checks.codes import CRASH, FAULT, HEAL, KINDS, PHASE, POWER_LOSS, STOP, STORAGE_ERROR
 from ..checks.columns import Array, Columns
-from ..checks.contract import Fold, Verdicts
+from ..checks.contract import Fold, Verdicts, Watchful
 
 _SHARED = (STOP, CRASH, POWER_LOSS, STORAGE_ERROR, FAULT, HEAL, PHASE)
 """Kinds that without a log concern all logs of a run."""
@@ -73,6 +73,11 @@ class Logs:
     def _feed(self, name: str | None, columns: Columns) -> None:
         for fold in self._folds[name]:
             fold.feed(columns)
+
+    def violated(self) -> frozenset[str]:
+        """The ids of the checks that are violated already, as far as the folds can tell before the end."""
+        watchful = (fold for folds in self._folds.values() for fold in folds if isinstance(fold, Watchful))
+        return frozenset[str]().union(*(fold.violated() for fold in watchful))
 
     def finish(self) -> list[tuple[str | None, Verdicts]]:
         """What the folds of each log answer; logs that only saw what concerns all logs are left out."""

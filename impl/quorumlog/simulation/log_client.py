@@ -25,6 +25,7 @@ class LogClient(Client[LogNode]):
         self._mix = mix
         self._term = -1
         self._position = 0
+        self._led = self._former = 0  # who answered as the leader last, and before that another one
         super().__init__(service, mix, delay)
 
     def operations(self) -> Sequence[tuple[Callable[[], object], float]]:
@@ -34,7 +35,7 @@ class LogClient(Client[LogNode]):
             (self._append_some, mix.append),
             (lambda: self._read_on("read"), mix.read),
             (lambda: self._read_on("read_committed"), mix.read_committed),
-            (lambda: self.tail(self._leader), mix.tail),
+            (lambda: self.tail(self._asked(self._leader)), mix.tail),
         )
 
     def last_write(self, node: int) -> int:
@@ -53,14 +54,28 @@ class LogClient(Client[LogNode]):
         node = self._leader if draw.random() >= mix.stray else draw.randrange(len(self._service.nodes))
         expected = self._term if draw.random() < mix.expected_term else -1
         self.append(
-            node,
+            self._asked(node),
             acks=acks,
             records=draw.randint(1, mix.largest_batch),
             padding=draw.randrange(mix.value_bytes + 1),
             expected_term=expected,
+            force_flush=mix.force_flush > 0 and draw.random() < mix.force_flush,
         )
 
-    def append(self, node: int, *, acks: int, records: int = 1, padding: int = 0, expected_term: int = -1) -> int:
+    def _asked(self, node: int) -> int:
+        """``node``, or now and then the leader before the last one: it may be cut off and not know it."""
+        return self._former if self._mix.former and self._random.random() < self._mix.former else node
+
+    def append(
+        self,
+        node: int,
+        *,
+        acks: int,
+        records: int = 1,
+        padding: int = 0,
+        expected_term: int = -1,
+        force_flush: bool = False,
+    ) -> int:
         """Ask ``node`` to append a batch; returns the operation."""
         value = self._service.new_value()
         columns = {"acks": acks, "value": value, "count": records}
@@ -73,7 +88,7 @@ class LogClient(Client[LogNode]):
             def reply(resolved: Resolved | None) -> None:
                 self.answer(self._appended, operation, resolved, node.core.leader)
 
-            node.append(batch, expected_term, reply)
+            node.append(batch, expected_term, reply, force_flush=force_flush)
 
         return self.ask("append", node, columns, serve)
 
@@ -81,6 +96,8 @@ class LogClient(Client[LogNode]):
         if resolved is None:
             self.give_up("connection lost")
         elif resolved.outcome is Outcome.SUCCESS:
+            if self._node != self._led:
+                self._led, self._former = self._node, self._led
             self._leader, self._term = self._node, resolved.term
             self.close("ok", {"offset": resolved.offset, "last_offset": resolved.last_offset, "term": resolved.term})
         elif resolved.outcome is Outcome.UNKNOWN:
@@ -93,7 +110,7 @@ class LogClient(Client[LogNode]):
     def _read_on(self, f: str) -> None:
         if self._random.random() < self._mix.rewind:
             self._position = 0
-        self.read(self._random.randrange(len(self._service.nodes)), f, self._position)
+        self.read(self._asked(self._random.randrange(len(self._service.nodes))), f, self._position)
 
     def read(self, node: int, f: str, start: int) -> int:
         """Ask ``node`` for everything from ``start`` on that ``f`` may see; returns the operation."""

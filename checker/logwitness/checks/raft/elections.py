@@ -14,7 +14,7 @@ from loghistory.schema import Kind
 
 from ..codes import FAULT, FAULT_WIPE, LEADER, NULL, ROLE, ROLE_CANDIDATE, TERM, VOTE
 from ..columns import Columns
-from ..contract import Check, Family, Setting, Tally, Verdicts
+from ..contract import Check, Family, Setting, Tally, Verdicts, violated
 from ..sentences import listed
 from .protocol import RAFT
 
@@ -111,6 +111,10 @@ class ElectionsFold:
                         known.early[node] = seq
                 elif role == ROLE_CANDIDATE:
                     self._begun(known, seq, node, term)
+
+    def violated(self) -> frozenset[str]:
+        """The ids of the checks that are violated so far (`Watchful`)."""
+        return violated((self._leaders, self._votes, self._majorities, self._candidates))
 
     def _vote(self, known: _Term, seq: int, node: int, term: int, peer: int) -> None:
         self._votes_seen = True
