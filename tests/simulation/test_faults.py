@@ -25,8 +25,8 @@ from quorumlog.simulation.loop import Simulation, derived_random
 SECOND = 1_000_000_000
 
 
-def drawn(seed: int, end: int = 20 * SECOND, mix: FaultMix = FaultMix()) -> Plan:
-    return generate(derived_random(seed, "faults"), mix, range(5), SECOND, end)
+def drawn(seed: int, end: int = 20 * SECOND, mix: FaultMix | None = None) -> Plan:
+    return generate(derived_random(seed, "faults"), mix or FaultMix(), range(5), SECOND, end)
 
 
 def test_a_drawn_plan_is_a_function_of_its_seed_and_survives_json() -> None:

@@ -27,7 +27,7 @@ from quorumlog.simulation.network import Network
 from quorumlog.simulation.node import Node
 
 _POLL = 10 * MILLISECOND
-_ENOUGH = 200 * MILLISECOND
+_ENOUGH = 500 * MILLISECOND
 _LAST_WRITE = 2 * SECOND
 """What the last write is given at least, so that nodes that do not agree can still be read."""
 _CLOSINGS = frozenset({"ok", "fail", "info"})

@@ -34,7 +34,7 @@ _MODERATE = {
 _WHOLE = frozenset({"effects", "sync", "keep", "places"})
 
 
-_CHANGES_LEADER = ("kill", "power_loss", "stop", "pause", "partition", "partition", "partition")
+_CHANGES_LEADER = ("kill", "power_loss", "stop", "pause", *("partition",) * 5)
 
 
 def between(draw: Random, least: int, most: int) -> int:
@@ -54,7 +54,7 @@ def drawn_mix(draw: Random, words: Sequence[str]) -> FaultMix:
     """Which faults there are, how many, for how long, on which of the nodes that ``words`` mean."""
     weights = some(draw, tuple(KINDS), draw.choice((0.1, 0.2, 0.35, 0.6)))
     # Without a change of the leader nothing that matters can go wrong.
-    weights[draw.choice(_CHANGES_LEADER)] = round(draw.uniform(1.0, 6.0), 2)
+    weights[draw.choice(_CHANGES_LEADER)] = round(draw.choice((0.3, 1.0, 2.0)) * sum(weights.values()), 2)
     weights = {name: weight for name, weight in weights.items() if weight}
     arguments = {}
     for name in weights:
@@ -68,7 +68,7 @@ def drawn_mix(draw: Random, words: Sequence[str]) -> FaultMix:
         per_second=round(math.exp(draw.uniform(math.log(5.0), math.log(25.0))), 1),
         shortest=shortest,
         longest=max(shortest, between(draw, 150 * MILLISECOND, 700 * MILLISECOND)),
-        targets={**some(draw, ("any", *words), 0.4), "leader": draw.choice((0.0, 2.0, 5.0))},
+        targets={**some(draw, ("any", *words), 0.4), "leader": draw.choice((1.0, 5.0, 20.0))},
         arguments=arguments,
     )
 
