@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
+from ..checks import all_checks, families
 from ..checks.contract import Check, Loss, Outcome, Verdict, Verdicts, outcome, worst
 
 HOLDS, VIOLATED, UNUSABLE, UNDECIDED = 0, 1, 2, 3
@@ -82,7 +83,36 @@ def together(
                     each = msgspec.structs.replace(each, violations=named)
                 found[each.id].append(each)
         losses += [msgspec.structs.replace(loss, log=log) if several else loss for loss in verdicts.losses or ()]
-    return tuple(_merged(check, found[check.id], keep) for check in checks), tuple(losses)
+    merged = tuple(_merged(check, found[check.id], keep) for check in checks)
+    lost = _without_ground(by_log)
+    return tuple(_on_that_ground(each, lost) for each in merged) if lost else merged, tuple(losses)
+
+
+def _without_ground(by_log: Sequence[tuple[str | None, Verdicts]]) -> dict[str, list[str]]:
+    """Of the checks that depend on what is not well formed, each with those that say so (history-checks.md#ground)."""
+    broken = {
+        each.id
+        for _, verdicts in by_log
+        for each in verdicts.outcomes
+        if each.verdict in (Verdict.VIOLATED, Verdict.UNDECIDED)
+    }
+    unsettled = [check for check in all_checks() if check.unsettles and check.id in broken]
+    if not unsettled:
+        return {}
+    lost: dict[str, list[str]] = {}
+    for family in families():
+        said = [check.id for check in unsettled if check.unsettles & family.kinds]
+        if said and not family.is_ground:
+            lost |= {check.id: said for check in family.checks}
+    return lost
+
+
+def _on_that_ground(found: Outcome, lost: Mapping[str, list[str]]) -> Outcome:
+    """The outcome, undecided if it holds by events that show nothing for certain. A violation stays one."""
+    if found.verdict is not Verdict.HOLDS or found.id not in lost:
+        return found
+    reason = f"it rests on events that are not well formed: {', '.join(lost[found.id])}"
+    return msgspec.structs.replace(found, verdict=Verdict.UNDECIDED, reason=reason)
 
 
 def _merged(check: Check, outcomes: Sequence[Outcome], keep: int) -> Outcome:
