@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import NamedTuple
 
+from ..codes import NO_NODE
 from ..findings import Findings, report
 from .rules import CAUSAL, Message
 
@@ -22,12 +23,14 @@ class Stamped(NamedTuple):
     seq: int
     message: int
     node: int
+    f: int
+    term: int
     time: int
     logical: int
 
     def before(self, other: Stamped) -> bool:
         """Whether it is stamped earlier; true if one of them is not stamped by a hybrid clock."""
-        if min(self.logical, other.logical) < 0:
+        if NO_NODE in (self.logical, other.logical):
             return True
         return (self.time, self.logical) < (other.time, other.logical)
 
@@ -46,6 +49,9 @@ class Messages:
             found.judged[CAUSAL] += 1
             found.unjudged[CAUSAL] -= 1
             report(found, CAUSAL, Message(early.node, message=early.message), early.seq, sent.seq)
+        if sent.message in self._sent:
+            found.judged[CAUSAL] += 1
+            report(found, CAUSAL, Message(sent.node, message=sent.message), self._sent[sent.message][0].seq, sent.seq)
         self._sent[sent.message] = sent, peer
         if len(self._sent) > REMEMBERED:
             self._sent.popitem(last=False)
@@ -60,5 +66,6 @@ class Messages:
             return
         sent, recipient = self._sent[received.message]
         found.judged[CAUSAL] += 1
-        if (sent.node, recipient) != (peer, received.node) or not sent.before(received):
+        same = (sent.node, recipient, sent.f, sent.term) == (peer, received.node, received.f, received.term)
+        if not same or not sent.before(received):
             report(found, CAUSAL, Message(received.node, message=received.message), sent.seq, received.seq)

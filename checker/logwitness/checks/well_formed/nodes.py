@@ -2,7 +2,7 @@
 
 Every event of a node carries its state after it, so each is compared with the one before. Kept is the last state of
 each node, where the term changes at the end of its log, and how far the leaders of the last terms had written.
-Source: history-checks.md#well-formed-nodes.
+Source: history-checks.md#well-formed-histories.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from ..codes import (
     FAULT_WIPE,
     FLUSH,
     LEADER,
+    NO_NODE,
     NULL,
     POWER_LOSS,
     RECEIVE,
@@ -147,9 +148,16 @@ def _forget(nodes: _Nodes, node: int) -> None:
 
 
 @part
-def _end(nodes: _Nodes, log: _Log, found: Findings, node: int, kind: int, seq: int) -> None:
+def _end(nodes: _Nodes, log: _Log, found: Findings, columns: Columns, node: int, kind: int, i: int) -> None:
     """The life of a node ends."""
+    seq, incarnation = columns.seq[i], columns.incarnation[i]
     log.ends[0] += 1
+    if incarnation != NO_NODE and nodes.incarnation[node] != NO_NODE:
+        # It may be higher: that of a start that could not be recorded.
+        found.judged[INCARNATION] += 1
+        if incarnation < nodes.incarnation[node]:
+            lower = Counted(node, before=nodes.incarnation[node], after=incarnation)
+            report(found, INCARNATION, lower, nodes.incarnation_seq[node], seq)
     if kind == STOP and nodes.life[node] == _DOWN and log.starts[0]:
         found.judged[DOWN] += 1
         report(found, DOWN, Acts(node), nodes.end_seq[node], seq)
@@ -182,8 +190,8 @@ def _start(nodes: _Nodes, runs: _Runs, log: _Log, found: Findings, columns: Colu
         nodes.restarted_seq[node] = nodes.seq[node]
 
     incarnation = columns.incarnation[i]
-    if incarnation >= 0:
-        if nodes.incarnation[node] >= 0 and not wiped:
+    if incarnation != NO_NODE:
+        if nodes.incarnation[node] != NO_NODE and not wiped:
             found.judged[INCARNATION] += 1
             if incarnation <= nodes.incarnation[node]:
                 counted = Counted(node, before=nodes.incarnation[node], after=incarnation)
@@ -336,7 +344,7 @@ def _append(
 
 @part
 def _unsaid(nodes: _Nodes, log: _Log, move: int, columns: Columns, node: int, i: int) -> None:
-    """A commit index (0), a visible offset (1) or a term (2) rose by an event that says nothing of it."""
+    """A commit index (0), a visible offset (1) or a term (2) rose by an event that does not say so, or the reverse."""
     if log.unsaid[move, 0] == 0:
         log.unsaid[move, 1] = node
         log.unsaid[move, 2] = nodes.seq[node]
@@ -363,11 +371,11 @@ def _scan(columns: Columns, nodes: _Nodes, runs: _Runs, leaders: _Leaders, log: 
         seq = columns.seq[i]
         if not CARRIES_STATE[kind]:
             if kind in (STOP, CRASH, POWER_LOSS, STORAGE_ERROR):
-                _end(nodes, log, found, node, kind, seq)
+                _end(nodes, log, found, columns, node, kind, i)
             continue
 
         logical = columns.logical[i]
-        if logical >= 0:
+        if logical != NO_NODE:
             time = columns.time[i]
             if nodes.time_seq[node] >= 0:
                 found.judged[CLOCK] += 1
@@ -394,7 +402,7 @@ def _scan(columns: Columns, nodes: _Nodes, runs: _Runs, leaders: _Leaders, log: 
                 elif nodes.idle[node] < 0:
                     nodes.idle[node] = seq
             nodes.life[node] = _RUNS
-        if columns.incarnation[i] >= 0 and nodes.incarnation[node] >= 0:
+        if columns.incarnation[i] != NO_NODE and nodes.incarnation[node] != NO_NODE:
             found.judged[INCARNATION] += 1
             if columns.incarnation[i] != nodes.incarnation[node]:
                 other = Counted(node, before=nodes.incarnation[node], after=columns.incarnation[i])
@@ -463,7 +471,7 @@ def _scan(columns: Columns, nodes: _Nodes, runs: _Runs, leaders: _Leaders, log: 
             nodes.visible[node] = visible
         if term != NULL:
             written = kind == APPEND and columns.entry_term[i] == term
-            if nodes.term[node] != NULL and term > nodes.term[node] and kind != TERM and not written:
+            if nodes.term[node] != NULL and not written and (term > nodes.term[node]) != (kind == TERM):
                 _unsaid(nodes, log, 2, columns, node, i)
             nodes.term[node] = term
         if commit != NULL:

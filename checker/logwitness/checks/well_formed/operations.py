@@ -2,7 +2,7 @@
 
 Histories of other tools are held to this by their importers. Parts of an operation (``txn``) come and go with it and
 are left to the models that know them. Memory: one row a client, and one bit for each number of an operation.
-Source: history-checks.md#well-formed-operations.
+Source: history-checks.md#well-formed-histories.
 """
 
 from __future__ import annotations

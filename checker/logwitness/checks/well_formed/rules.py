@@ -80,7 +80,7 @@ class Said(NamedTuple):
 
 
 class Message(NamedTuple):
-    """A message and who received it."""
+    """A message, and who sent or received it."""
 
     node: Node
     message: int
@@ -131,8 +131,8 @@ INCARNATION = number(
     CHECKS,
     Check(
         id="incarnations-count-up",
-        rule="Every start of a node has a higher incarnation than the one before, and its events have that of its last "
-        "start.",
+        rule="Every start of a node has a higher incarnation than the one before, its events have that of its last "
+        "start, and its end no lower one.",
         source=("history-checks.md#incarnations-count-up",),
         fact="an event that states an incarnation, of a node that had started before",
         sentence="Node {node} was in incarnation {before}, then in incarnation {after}.",
@@ -159,10 +159,11 @@ CAUSAL = number(
     CHECKS,
     Check(
         id="sent-before-received",
-        rule="A message is received after it was sent, by the node that it was sent to, and stamped so.",
+        rule="A message is sent once, and received after that as it was sent, by the node that it was sent to.",
         source=("history-checks.md#sent-before-received",),
         fact="a message received whose sending is recorded",
-        sentence="Node {node} received message {message} before it was sent, or it was sent to another node.",
+        sentence="Message {message} of node {node} was sent twice, received before it was sent, or received by another "
+        "node or otherwise than it was sent.",
         fields=Message,
         kinds=(Kind.SEND, Kind.RECEIVE),
         columns=("message", "peer"),
@@ -272,7 +273,8 @@ MOVES = number(
     CHECKS,
     Check(
         id="moves-are-recorded",
-        rule="Where moves of the commit index, the visible offset or the term are recorded, nothing else raises it.",
+        rule="Where moves of the commit index, the visible offset or the term are recorded, nothing else raises it, "
+        "and each move of the term does.",
         source=("history-checks.md#moves-are-recorded",),
         fact="an event of a node that states its commit index, behind another one",
         sentence="Node {node} moved to commit index {commit}, visible offset {visible} and term {term} by an event "
