@@ -57,6 +57,9 @@ def test_the_example_of_a_check_breaks_it(name: str, tmp_path: Path) -> None:
     file.write_text("\n".join([f"== {name} violated", *shown.lines]))
     (case,) = cases(file)
     (outcome,) = check(case.table, [name], configuration=case.configuration).checks
+    if outcome.verdict == "undecided":
+        assert outcome.reason == shown.sentence
+        return
     assert outcome.violated
     assert outcome.violations[0].sentence == shown.sentence
     assert list(outcome.violations[0].events) == case.shown
