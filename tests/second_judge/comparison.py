@@ -29,11 +29,11 @@ class Answer(NamedTuple):
     """What either judge says of one check."""
 
     verdict: str
-    count: Count
+    count: Count  # apart from what is lacking, which only the verdict tells
 
     def __str__(self) -> str:
-        numbers = ", ".join(f"{number} {name}" for name, number in self.count._asdict().items())
-        return f"{self.verdict:<11} {numbers}"
+        counted = self.count._asdict().items()
+        return f"{self.verdict:<11} " + ", ".join(f"{n} {name}" for name, n in counted if name != "lacking")
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ def plain(events: list[Event], configuration: Mapping[str, Any], only: Sequence[
         for log in logs_of(events)
     ]
     counts = {id_: total(TWINS[id_](log) for log in logs) for id_ in only}
-    return {id_: Answer(count.verdict, count) for id_, count in counts.items()}
+    return {id_: Answer(count.verdict, count._replace(lacking=0)) for id_, count in counts.items()}
 
 
 def _differ(id_: str, one: Answer, other: Answer) -> bool:

@@ -54,25 +54,45 @@ class History:
         return len(self.voters) // 2 + 1
 
     def has(self, kind: str) -> bool:
-        """Whether an event of the kind was recorded."""
-        return any(e.kind == kind for e in self.events)
+        """Whether an event of a node of the kind was recorded."""
+        return any(e.kind == kind and e.node is not None for e in self.events)
+
+    @property
+    def stranger(self) -> bool:
+        """Whether a node that is no voter by the configuration acts as one: votes, stands for election or leads."""
+        return any(
+            e.dirty is not None
+            and e.node not in self.voters
+            and (e.kind in ("vote", "leader") or e.role in ("leader", "candidate"))
+            for e in self.events
+        )
 
 
 class Count(NamedTuple):
-    """What a check counts: facts judged, violations, facts excused, facts that could not be judged."""
+    """What a check counts: facts judged, violations, facts excused, facts that could not be judged.
+
+    ``lacking``: what happened is not recorded, so that the check cannot hold (raft.md#not-recorded).
+    """
 
     judged: int = 0
     violated: int = 0
     excused: int = 0
     unjudged: int = 0
+    lacking: int = 0
 
     def __add__(self, other: object) -> Count:
         return Count(*(a + b for a, b in zip(self, other, strict=True))) if isinstance(other, Count) else NotImplemented
 
     @property
     def verdict(self) -> str:
-        """Violated if anything is, holds if anything was judged; unexercised is never green."""
-        return "violated" if self.violated else "holds" if self.judged else "unexercised"
+        """Violated if anything is, undecided if anything lacks, holds if anything was judged, else unexercised."""
+        if self.violated:
+            return "violated"
+        return "undecided" if self.lacking else "holds" if self.judged else "unexercised"
+
+    def if_shown(self, *, lacks: bool = False, void: bool = False) -> Count:
+        """These counts if the history shows enough; ``void``: nor does it show a violation."""
+        return self._replace(violated=0 if void else self.violated, lacking=int(lacks or void))
 
 
 ALL = -1

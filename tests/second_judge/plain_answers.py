@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from plain import ALL, EXCUSED, JUDGED, UNJUDGED, VIOLATED, Count, Event, History, Plain
+from plain_commitment import on_majority
 from replay import Batch, Step, beside, covers, replay
+from shown import answers_missing
 
 
 def _answers(history: History, reason: str) -> list[Step]:
@@ -31,11 +33,13 @@ def ack_rule(history: History) -> Count:
             continue
         held = here is not None and here.term == e.entry_term
         committed = e.commit >= e.last
-        if e.acks == ALL and history.write_caching and here is not None:
-            holders = {s.event.node for s in replay(history)[0] if s.batch is here and s.event.seq < e.seq}
-            committed = committed or len(holders & {*history.voters}) >= history.majority
+        if history.write_caching and here is not None:
+            needed = history.majority if history.voters else 0
+            committed = committed or sum(on_majority(history, step, here)) >= needed
         count += JUDGED if held and (e.acks != ALL or committed) else JUDGED + VIOLATED
-    return count
+    counts_voters = history.write_caching and bool(history.voters) and history.stranger
+    unknown = history.write_caching and not history.voters and count.unjudged > 0
+    return count.if_shown(lacks=answers_missing(history) or unknown, void=counts_voters)
 
 
 def truncated_rule(history: History) -> Count:
@@ -84,7 +88,7 @@ def acked_survives(history: History) -> Count:
             e.kind in ("power_loss", "storage_error") or (e.kind == "fault" and e.f == "power_loss") for e in between
         )
         count += EXCUSED if wiped or (history.write_caching and power) else VIOLATED
-    return count
+    return count.if_shown(lacks=answers_missing(history))
 
 
 def failed_never_committed(history: History) -> Count:

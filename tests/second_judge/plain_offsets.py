@@ -153,26 +153,94 @@ def term_monotonic(history: History) -> Count:
     return count
 
 
-def converges(history: History) -> Count:
-    """At the end, or when the first voter is stopped after the final read began, all running voters have all of it."""
+def _told_until_final(history: History) -> list[Event] | None:
+    """What happened until the end, or until the first running voter is stopped after the final read began."""
     final = False
-    running: dict[int, Event] = {}
     gone: set[int] = set()
-    for e in history.events:
+    for i, e in enumerate(history.events):
         final = final or (e.kind == "phase" and e.f == "final_read")
         if e.kind in GONE or _wipes(e):
             if final and e.kind == "stop" and e.node in history.voters and e.node not in gone:
-                break
+                return history.events[:i]
+            gone.add(e.node)
+        elif e.kind == "start":
+            gone -= {e.node}
+    return history.events if final else None
+
+
+def converges(history: History) -> Count:
+    """In the end all running voters have all of the log, committed."""
+    told = _told_until_final(history)
+    if told is None:
+        return Count()
+    running: dict[int, Event] = {}
+    gone: set[int] = set()
+    for e in told:
+        if e.kind in GONE or _wipes(e):
             gone.add(e.node)
             running.pop(e.node, None)
         elif e.dirty is not None and e.node in history.voters:
             gone -= {e.node} if e.kind == "start" else set()
             if e.node not in gone:
                 running[e.node] = e
-    if not final:
-        return Count()
     end = max((e.dirty for e in running.values()), default=-1)
-    return Count(judged=len(running), violated=sum(min(e.dirty, e.commit) < end for e in running.values()))
+    behind = sum(min(e.dirty, e.commit) < end for e in running.values())
+    return Count(judged=len(running), violated=behind).if_shown(lacks=not history.voters)
+
+
+def voters_return(history: History) -> Count:
+    """Who was stopped against its will, and not wiped, runs again by the final read; if all faults have ended."""
+    told = _told_until_final(history)
+    if told is None:
+        return Count()
+    heal = any(e.kind == "phase" and e.f == "heal" for e in told)
+    faults = sum(e.kind == "fault" and not _wipes(e) for e in told) - sum(e.kind == "heal" for e in told)
+    final = next(e.seq for e in told if e.kind == "phase" and e.f == "final_read")
+    count = Count()
+    for voter in history.voters:
+        down: Event | None = None
+        fell = wiped = False
+        for e in told:
+            if e.node != voter:
+                continue
+            if e.kind == "start":
+                down, wiped = None, False
+            elif _wipes(e):
+                down, wiped = e, True
+            elif e.kind in GONE:
+                if down is None or e.kind == "storage_error":
+                    fell = e.kind != "stop"
+                down = e
+        if heal and faults <= 0 and fell and not wiped:
+            count += JUDGED + VIOLATED if down is not None and down.seq < final else JUDGED
+    return count.if_shown(lacks=not history.voters)
+
+
+def trim_within_commit(history: History) -> Count:
+    """What is given up was committed before, and after a trim everything else begins no earlier."""
+    count = Count()
+    for states in _incarnations(history):
+        for i, e in enumerate(states):
+            if e.kind not in ("trim", "compact"):
+                continue
+            trims = e.kind == "trim"
+            last = e.offset - 1 if trims else e.last
+            within = min(e.commit, e.flushed) >= last
+            if trims:
+                within = within and e.dirty >= last and (e.visible is None or e.visible >= last)
+            if i and not (trims and e.dirty <= last):  # a log that begins anew learns by that what is committed
+                within = within and states[i - 1].commit >= last
+            count += JUDGED if within else JUDGED + VIOLATED
+    return count
+
+
+def trim_monotonic(history: History) -> Count:
+    """Each trim begins the log no earlier than the one before."""
+    count = Count()
+    for states in _incarnations(history):
+        for before, after in pairwise(e for e in states if e.kind == "trim"):
+            count += JUDGED if after.offset >= before.offset else JUDGED + VIOLATED
+    return count
 
 
 TWINS: dict[str, Plain] = {
@@ -187,4 +255,7 @@ TWINS: dict[str, Plain] = {
     "restart-is-flushed": restart_is_flushed,
     "term-monotonic": term_monotonic,
     "converges": converges,
+    "voters-return": voters_return,
+    "trim-within-commit": trim_within_commit,
+    "trim-monotonic": trim_monotonic,
 }

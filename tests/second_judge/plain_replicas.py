@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from plain import JUDGED, UNJUDGED, VIOLATED, Count, Event, History, Plain
 from replay import Batch, replay
+from shown import leaders_missing
 
 
 def log_matching(history: History) -> Count:
@@ -39,11 +40,8 @@ def leader_append_only(history: History) -> Count:
     """A leader truncates nothing."""
     count = Count()
     for step in replay(history)[0]:
-        if step.event.kind == "leader":
-            count += JUDGED
-        elif step.event.kind == "truncate" and step.after.leads is not None:
-            count += VIOLATED
-    return count
+        count += Count(judged=step.takes_office, violated=step.event.kind == "truncate" and step.leads)
+    return count.if_shown(lacks=leaders_missing(history))
 
 
 def truncation_needs_divergence(history: History) -> Count:

@@ -51,11 +51,16 @@ class Node:
     """What is known of one node."""
 
     tip: Batch
+    shown: bool = False
+    """It is recorded from a start on."""
+    term: int | None = None
     commit: int | None = None
     visible: int | None = None
-    flushed: int = -1
+    flushed: int | None = None
     leads: int | None = None
     """The term that it leads."""
+    led: int | None = None
+    """The last term that it led."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,6 +71,12 @@ class Step:
     before: Node
     after: Node
     nodes: dict[int, Node]
+    first: bool
+    """It is the first event that tells the state of the node: what was before is not known."""
+    leads: bool
+    """The node leads, and did so before the event."""
+    takes_office: bool
+    """By this event the node is first seen to lead its term."""
     batch: Batch | None
     """What is appended, as part of the log."""
     matches: str
@@ -92,7 +103,13 @@ class Step:
     @property
     def leader_commits(self) -> bool:
         """Whether a leader moves its commit index."""
-        return self.moved("commit") and self.before.leads is not None and self.before.leads == self.after.leads
+        return self.moved("commit") and not self.first and self.leads
+
+    @property
+    def other_leader(self) -> int | None:
+        """The other node that leads, or led, the term that this one is in, and no later one since."""
+        others = (n for n, node in self.nodes.items() if n != self.event.node and node.led == self.event.term)
+        return next(others, None)
 
 
 def covers(log: Batch, batch: Batch) -> bool:
@@ -181,11 +198,17 @@ def replay(history: History) -> tuple[list[Step], Logs]:
     for e in history.events:
         before = nodes.get(e.node, Node(logs.empty))
         after, batch, matches = _after(e, before, logs)
+        first = e.dirty is not None and before.term is None
+        leads = after.leads is not None
+        office = not leads and e.dirty is not None and _takes_office(history, e, after, batch, nodes)
+        if office:
+            after = replace(after, leads=e.term, led=e.term)
         if after is not before:
             nodes = nodes | {e.node: after}
         if e.kind == "fault" and e.f == "wipe":
             wipes = (*wipes, e)
-        step = Step(e, before, after, nodes, batch, matches, committed, committed, wipes, logs.hides)
+        hides = logs.hides
+        step = Step(e, before, after, nodes, first, leads, office, batch, matches, committed, committed, wipes, hides)
         if step.moved("commit"):
             own = after.tip.at(e.commit)
             if own is not None and covers(own, committed):
@@ -193,6 +216,20 @@ def replay(history: History) -> tuple[list[Step], Logs]:
                 committed = own
         steps.append(step)
     return steps, logs
+
+
+def _takes_office(history: History, e: Event, after: Node, batch: Batch | None, nodes: dict[int, Node]) -> bool:
+    """Whether a node shows by this event that it leads its term: it says so, or it is the first to write an entry of
+    its own term while no other node is seen to lead that term and no voter is hidden. Nobody leads term 0."""
+    if e.kind == "term":
+        return False
+    if e.kind == "leader" or e.role == "leader":
+        return True
+    if batch is None or batch.seq != e.seq or not batch.term == e.term > 0 or batch.diverged:
+        return False
+    others = {n: node for n, node in nodes.items() if n != e.node} | {e.node: after}
+    shown = all(v in others and others[v].shown for v in history.voters)
+    return bool(history.voters) and shown and not any(n != e.node and o.led == e.term for n, o in others.items())
 
 
 def _after(e: Event, before: Node, logs: Logs) -> tuple[Node, Batch | None, str]:
@@ -215,9 +252,8 @@ def _after(e: Event, before: Node, logs: Logs) -> tuple[Node, Batch | None, str]
         tip = logs.hidden(tip, e.dirty) if tip.last < e.dirty else tip
     elif e.kind == "trim" and e.dirty < e.offset:
         tip = logs.hidden(logs.empty, e.dirty)
-    if e.kind == "leader":
-        leads = e.term
-    elif e.kind == "start" or e.term != leads or (e.kind == "role" and e.role != "leader"):
+    if e.kind == "start" or e.term != leads or (e.kind == "role" and e.role != "leader"):
         leads = None
+    shown = before.shown if before.term is not None else e.kind == "start"
     visible = before.visible if e.visible is None and e.kind != "start" else e.visible
-    return Node(tip, e.commit, visible, e.flushed, leads), batch, matches
+    return Node(tip, shown, e.term, e.commit, visible, e.flushed, leads, before.led), batch, matches

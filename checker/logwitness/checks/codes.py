@@ -15,7 +15,7 @@ import numpy.typing as npt
 from loghistory.schema import CLIENT_KINDS, STATE_KINDS, Acks, Kind, Operation, words_of
 from loghistory.vocabularies.elections import Role
 from loghistory.vocabularies.log import Resolution
-from loghistory.vocabularies.surroundings import FaultWord
+from loghistory.vocabularies.surroundings import FaultWord, Phase
 
 NULL = -(1 << 62)
 """Stands for null in a 64-bit column."""
@@ -95,6 +95,8 @@ F_APPEND, F_TAIL = _WORDS[Operation.APPEND], _WORDS[Operation.TAIL]
 F_READ, F_READ_COMMITTED = _WORDS[Operation.READ], _WORDS[Operation.READ_COMMITTED]
 F_FINAL_READ = _WORDS[Operation.FINAL_READ]
 """A read of everything, and the phase of such reads."""
+F_HEAL = _WORDS[Phase.HEAL]
+"""The phase in which all faults end."""
 READS = (F_READ, F_READ_COMMITTED, F_FINAL_READ)
 
 FAULT_WIPE = _WORDS[FaultWord.WIPE]

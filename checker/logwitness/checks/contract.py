@@ -154,7 +154,7 @@ class Setting:
     """What a fold must know before the first event."""
 
     voters: tuple[int, ...]
-    """The nodes that count for a majority."""
+    """The nodes that count for a majority; none: nobody knows."""
     write_caching: bool = False
     """acks=all promises a majority without a flush (raft.md#write-caching)."""
     compiled: bool = False
@@ -241,15 +241,19 @@ class Tally:
         if len(self._violations) < self._keep:
             self._violations.append(self._check.violation(events, way, **fields))
 
-    def outcome(self) -> Outcome:
-        """What the check says about the log; the verdict follows from the counts."""
+    def outcome(self, undecided: str | None = None, *, void: bool = False) -> Outcome:
+        """What the check says about the log; the verdict follows from the counts.
+
+        ``undecided`` says why it cannot hold; ``void``: nor is it violated, whatever was found.
+        """
         return outcome(
             self._check,
             self.judged,
-            self._violated,
-            tuple(self._violations),
+            0 if void else self._violated,
+            () if void else tuple(self._violations),
             excused=self.excused,
             unjudged=self.unjudged,
+            undecided=undecided,
         )
 
 

@@ -20,6 +20,7 @@ from ..checks.kernel import compiled_pays
 from .logs import Logs
 from .read_ahead import read_ahead
 from .run import RunVerdict, exit_status, together
+from .voters import configured_number, configured_voters, numbered_voters
 
 BATCH_ROWS = 1 << 17
 
@@ -92,7 +93,9 @@ def setting_of(
 
 def families_for(only: Iterable[str] | None, setting: Setting) -> tuple[Family, ...]:
     """The families that have something to judge. Raises KeyError for an unknown check id."""
-    return tuple(family for family in _chosen(only, setting) if setting.voters or family.protocol is None)
+    if only is not None:
+        return families_of(only)
+    return tuple(family for family in families() if family.judges(setting.protocols))
 
 
 def checks_for(only: Iterable[str] | None, setting: Setting, required: Collection[str] = ()) -> tuple[Check, ...]:
@@ -103,7 +106,7 @@ def checks_for(only: Iterable[str] | None, setting: Setting, required: Collectio
     if only is not None:
         wanted = {*only}
         return tuple(check for family in families_of(wanted) for check in family.checks if check.id in wanted)
-    chosen = _chosen(None, setting)
+    chosen = families_for(None, setting)
     return tuple(check for family in families() for check in family.checks if family in chosen or check.id in required)
 
 
@@ -114,12 +117,6 @@ def _strange(setting: Setting) -> list[str]:
         f"No check here is for the protocol {quote(name)}: only what clients saw is judged."
         for name in sorted(setting.protocols - known)
     ]
-
-
-def _chosen(only: Iterable[str] | None, setting: Setting) -> tuple[Family, ...]:
-    if only is not None:
-        return families_of(only)
-    return tuple(family for family in families() if family.judges(setting.protocols))
 
 
 def judge_logs(
@@ -194,23 +191,25 @@ def _configuration(source: RunSource | pa.Table) -> Mapping[str, Any]:
 def _nodes(source: RunSource | pa.Table, configuration: Mapping[str, Any]) -> tuple[tuple[int, ...], frozenset[str]]:
     """The voters and the protocols of a run.
 
-    The voters: as configured, else the nodes that have events of a protocol. The protocol: as the manifest has it, or
-    the configuration of a table; else those of which there are events.
+    The voters: as configured; where only the number of nodes is, so many of them; else none is known. The protocol: as
+    the manifest has it, or the configuration of a table; else those of which there are events.
     """
     known = {family.protocol for family in families() if family.protocol is not None}
     manifest = source.manifest if isinstance(source, RunSource) else None
     named = (configuration if manifest is None else manifest.made_by).get("protocol")
     protocols = frozenset({named}) if isinstance(named, str) else None
-    configured = configuration.get("voters")
-    voters = tuple(int(node) for node in configured) if isinstance(configured, list) and configured else None
-    if voters is not None and protocols is not None:
+    voters = configured_voters(_name(source), configuration)
+    number = 0 if voters else configured_number(configuration)
+    if protocols is not None and not number:
         return voters, protocols
     if manifest is not None and manifest.events:
         kinds = {kind for kind, count in manifest.counts.items() if count}
-        nodes = tuple(manifest.nodes) if _told_by(kinds, known) else ()
+        nodes = tuple(manifest.nodes)
     else:
         kinds, nodes = _recorded(source, known)
-    return nodes if voters is None else voters, _told_by(kinds, known) if protocols is None else protocols
+    if number:
+        voters = numbered_voters(number, nodes)
+    return voters, _told_by(kinds, known) if protocols is None else protocols
 
 
 def _told_by(kinds: Collection[str], known: Iterable[Protocol]) -> frozenset[str]:

@@ -11,7 +11,8 @@
     - fault wipe n2                                   the surroundings
     * n1 flush 5                                      a star: this event belongs to what the violation shows
 
-A violated case gives the count after the verdict if it is not 1.
+A violated case gives the count after the verdict if it is not 1. The voters are the nodes named, unless others are
+given.
 """
 
 from __future__ import annotations
@@ -45,6 +46,12 @@ class Case:
     rows: list[dict[str, Any]] = field(default_factory=list)
     shown: list[int] = field(default_factory=list)
     lines: list[str] = field(default_factory=list)
+
+    def believe_nodes(self) -> None:
+        """Let the nodes named be the voters, unless voters were given."""
+        nodes = sorted({row["node"] for row in self.rows if "node" in row and "process" not in row})
+        if nodes:
+            self.configuration.setdefault("voters", nodes)
 
     @property
     def table(self) -> pa.Table:
@@ -178,6 +185,7 @@ def cases(file: Path) -> Iterator[Case]:
             continue
         if text.startswith("=="):
             if case is not None:
+                case.believe_nodes()
                 yield case
             case = _header(f"{file.stem}:{number}", text[2:].split())
             writer = _Writer(case)
@@ -193,6 +201,7 @@ def cases(file: Path) -> Iterator[Case]:
                 text = text[1:].strip()
             writer.line(text)
     if case is not None:
+        case.believe_nodes()
         yield case
 
 
@@ -224,6 +233,7 @@ def history(lines: str) -> Case:
     writer = _Writer(case)
     for line in lines.split("|"):
         writer.line(line)
+    case.believe_nodes()
     return case
 
 
