@@ -9,7 +9,7 @@ from loghistory import SCHEMA
 from logwitness import Verdict, check
 from logwitness.checks import all_checks, families
 from logwitness.checks.kernel import available
-from logwitness.explain.transcripts import HISTORIES, Case, all_cases, cases
+from logwitness.explain.transcripts import HISTORIES, Case, all_cases, cases, history
 
 CASES = [case for case in all_cases() if case.check != "-"]
 (HEALTHY,) = cases(HISTORIES / "healthy.txt")
@@ -92,6 +92,13 @@ def test_compiled_loops_agree(case: Case) -> None:
     plain = check(case.table, configuration=case.configuration, compiled=False)
     compiled = check(case.table, configuration=case.configuration, compiled=True)
     assert msgspec.to_builtins(plain) == msgspec.to_builtins(compiled)
+
+
+@pytest.mark.timeout(60)
+def test_an_offset_that_no_log_can_have_is_judged() -> None:
+    """Nothing is below -1: a search for it ends at the empty log."""
+    lines = "n1 start|n1 append 0 t1 v1 1|n1 acked 0 t1 1 truncated commit=-3|n1 truncate 0 offset=-3"
+    assert check(history(lines).table, ["truncated-rule"]).verdict is Verdict.VIOLATED
 
 
 def _table(rows: list[dict[str, object]]):  # noqa: ANN202
