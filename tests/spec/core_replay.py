@@ -10,8 +10,8 @@ vote or a restart, handed to ``RaftCore.handle``. After each step
   ``asked``, ``vote``), and nothing leaves while a vote is being saved.
 
 The grain of the steps is that of ``CoreWalk.tla``. Left out: batches of several entries, trimmed logs and StartAt,
-barriers, refusals because a leader was heard (time passes between any two steps), and recovery's own pace: what the
-core reads and sends to catch a follower up is compared with ``sent``, but not delivered.
+barriers and read indexes, refusals because a leader was heard (time passes between any two steps), and recovery's own
+pace: what the core reads and sends to catch a follower up is compared with ``sent``, but not delivered.
 """
 
 from __future__ import annotations
@@ -140,9 +140,9 @@ class Replay:
 
     # -- events ---------------------------------------------------------------------------------------------------
 
-    def handle(self, node: int, event: Event) -> list[Effect]:
-        """Hand one event to a core and carry its effects out; time passes, so that no leader counts as heard."""
-        self.now += 10 * SECOND
+    def handle(self, node: int, event: Event, passing: int = 10 * SECOND) -> list[Effect]:
+        """Hand one event to a core and carry its effects out; time passes, so that nobody counts as heard."""
+        self.now += passing
         holder = self.nodes[node]
         effects = holder.core.handle(self.now, event)
         for effect in effects:
@@ -213,6 +213,9 @@ class Replay:
     def _step_down(self, state: State) -> None:
         self._hear(state.node, previous=len(self._request(state.node)["log"]))
 
+    def _leave_office(self, state: State) -> None:
+        self.handle(state.node, TimerFired(Timer.HEARTBEAT))
+
     def _become_leader(self, state: State) -> None:
         pass
 
@@ -243,7 +246,11 @@ class Replay:
     def _hear_reply(self, state: State) -> None:
         """A heartbeat goes out; its reply says what the follower was. It may come twice, or an older one late."""
         leader, (follower, said) = state.node, state.values
-        sent = self._sends(leader, lambda: self.handle(leader, TimerFired(Timer.HEARTBEAT)))
+        for peer in set(NODES) - {
+            leader
+        }:  # an overtaken reply that says nothing but that there is one: it keeps its office
+            self.handle(leader, Received(peer, HeartbeatReply(self.nodes[leader].core.term, 0, False, -1, -1, -1)), 0)
+        sent = self._sends(leader, lambda: self.handle(leader, TimerFired(Timer.HEARTBEAT), 0))
         sequence = next(m.sequence for to, m in sent if to == follower and isinstance(m, Heartbeat))
         core = self.nodes[leader].core
         reply = HeartbeatReply(core.term, sequence, True, said["match"] - 1, said["flushed"] - 1, said["dirty"] - 1)

@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from ...codes import ACKS_ALL, ACKS_LEADER, F_FINAL_READ, F_READ, F_READ_COMMITTED, NULL, SUCCESS, TRUNCATED
+from ...codes import (
+    ACKS_ALL,
+    ACKS_LEADER,
+    F_FINAL_READ,
+    F_READ,
+    F_READ_COMMITTED,
+    F_READ_LINEARIZABLE,
+    NULL,
+    SUCCESS,
+    TRUNCATED,
+)
 from ...columns import Columns
 from ...faults import Account
 from ...findings import Findings, report
@@ -141,7 +151,7 @@ def observe(
     tree: Tree, cluster: Cluster, found: Findings, f: int, base: int, value: int, invoked: int, seq: int
 ) -> None:
     """A client was given ``value`` at ``base`` by a read of kind ``f``."""
-    if f == F_READ_COMMITTED and cluster.shows_commit[0]:
+    if f in (F_READ_COMMITTED, F_READ_LINEARIZABLE) and cluster.shows_commit[0]:
         allowed = COMMITTED
     elif f in (F_READ, F_FINAL_READ) and cluster.shows_visible[0]:
         allowed = COMMITTED | VISIBLE

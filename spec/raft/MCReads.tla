@@ -1,0 +1,57 @@
+------------------------------------- MODULE MCReads -------------------------------------
+(* Read indexes on top of FlushedRaft, made finite: a leader notes up to where a linearizable read must reach, *)
+(* hears from a majority that it still leads, and serves what it has as committed (raft.md#read-index).        *)
+(* What a read does changes nothing that the nodes know, so these steps stand beside those of FlushedRaft.     *)
+EXTENDS MCFlushedRaft
+
+CONSTANT MaxReads
+
+VARIABLE reads                     \* every read index asked for, and what has become of it
+
+readVars == <<vars, reads>>
+
+(* How much of the log callers have been told is there, by whatever node (acks=all).                         *)
+Acknowledged == Largest({0} \union {a.index : a \in AnsweredAs(Success)})
+
+StillLeads(r) == role[r.node] = "leader" /\ term[r.node] = r.term /\ r.end = 0
+
+AskRead(n) ==
+    /\ role[n] = "leader"
+    /\ MayServe(TermAt(log[n], commit[n]), term[n])
+    /\ Cardinality(reads) < MaxReads
+    /\ reads' = reads \union {[node |-> n, term |-> term[n], confirmed |-> {n}, end |-> 0,
+                               index |-> ReadIndex(commit[n], majorityReplicated[n], WriteCaching),
+                               acknowledged |-> Acknowledged]}
+
+(* A request that was sent after the read came is answered, with success or without.                         *)
+ConfirmRead(r, f) ==
+    /\ StillLeads(r)
+    /\ term[f] = r.term
+    /\ f \notin r.confirmed
+    /\ reads' = (reads \ {r}) \union {[r EXCEPT !.confirmed = @ \union {f}]}
+
+ServeRead(r) ==
+    /\ StillLeads(r)
+    /\ LeadershipConfirmed(Voters, r.confirmed)
+    /\ commit[r.node] >= r.index
+    /\ reads' = (reads \ {r}) \union {[r EXCEPT !.end = commit[r.node]]}
+
+ReadInit == InitElected /\ reads = {}
+ReadInitReelected == InitReelected /\ reads = {}
+
+ReadNext ==
+    \/ NextNewest /\ UNCHANGED reads
+    \/ UNCHANGED vars /\ \/ \E n \in Node : AskRead(n)
+                         \/ \E r \in reads : ServeRead(r) \/ \E f \in Node : ConfirmRead(r, f)
+
+(* Under write caching a power loss may take what was acknowledged: that is the option's price.               *)
+ReadsAreLinearizable ==
+    \A r \in reads : r.end > 0 => r.end >= r.acknowledged \/ (WriteCaching /\ powerLosses > 0)
+
+-------------------------------------------------------------------------------------------
+(* Mutants (raft.md#mutants), each the stand-in for the rule that it is named after.                          *)
+
+ReadUnconfirmed(voters, confirmed) == TRUE                                   \* LeadershipConfirmed
+ReadBeforeOwnTerm(termAtCommit, currentTerm) == TRUE                         \* MayServe
+ReadIndexIgnoresCaching(own, majority, caching) == own                       \* ReadIndex
+===========================================================================================
