@@ -6,47 +6,46 @@ EXTENDS MCFlushedRaft
 
 CONSTANT MaxReads
 
-VARIABLE reads                     \* every read index asked for, and what has become of it
-
-readVars == <<vars, reads>>
+VARIABLE reads                     \* the read indexes that are asked for; of those that were served the stale ones
 
 (* How much of the log callers have been told is there, by whatever node (acks=all).                         *)
 Acknowledged == Largest({0} \union {a.index : a \in AnsweredAs(Success)})
-
-StillLeads(r) == role[r.node] = "leader" /\ term[r.node] = r.term /\ r.end = 0
 
 AskRead(n) ==
     /\ role[n] = "leader"
     /\ MayServe(TermAt(log[n], commit[n]), term[n])
     /\ Cardinality(reads) < MaxReads
-    /\ reads' = reads \union {[node |-> n, term |-> term[n], confirmed |-> {n}, end |-> 0,
+    /\ reads' = reads \union {[node |-> n, term |-> term[n], confirmed |-> {n}, stale |-> FALSE,
                                index |-> ReadIndex(commit[n], majorityReplicated[n], WriteCaching),
                                acknowledged |-> Acknowledged]}
 
-(* A request that was sent after the read came is answered, with success or without.                         *)
+(* A request that was sent after the read came is answered in the leader's term, with success or without.     *)
 ConfirmRead(r, f) ==
-    /\ StillLeads(r)
     /\ term[f] = r.term
     /\ f \notin r.confirmed
+    /\ ~LeadershipConfirmed(Voters, r.confirmed)
     /\ reads' = (reads \ {r}) \union {[r EXCEPT !.confirmed = @ \union {f}]}
 
+(* Under write caching a power loss may take what was acknowledged: that is the option's price.               *)
 ServeRead(r) ==
-    /\ StillLeads(r)
     /\ LeadershipConfirmed(Voters, r.confirmed)
     /\ commit[r.node] >= r.index
-    /\ reads' = (reads \ {r}) \union {[r EXCEPT !.end = commit[r.node]]}
+    /\ reads' = (reads \ {r}) \union
+                IF commit[r.node] >= r.acknowledged \/ (WriteCaching /\ powerLosses > 0) THEN {}
+                ELSE {[r EXCEPT !.stale = TRUE]}
+
+(* A leader that leads no longer refuses those that wait.                                                     *)
+StillLeads(r) == role'[r.node] = "leader" /\ term'[r.node] = r.term
 
 ReadInit == InitElected /\ reads = {}
 ReadInitReelected == InitReelected /\ reads = {}
 
 ReadNext ==
-    \/ NextNewest /\ UNCHANGED reads
+    \/ NextNewest /\ reads' = {r \in reads : StillLeads(r)}
     \/ UNCHANGED vars /\ \/ \E n \in Node : AskRead(n)
                          \/ \E r \in reads : ServeRead(r) \/ \E f \in Node : ConfirmRead(r, f)
 
-(* Under write caching a power loss may take what was acknowledged: that is the option's price.               *)
-ReadsAreLinearizable ==
-    \A r \in reads : r.end > 0 => r.end >= r.acknowledged \/ (WriteCaching /\ powerLosses > 0)
+ReadsAreLinearizable == \A r \in reads : ~r.stale
 
 -------------------------------------------------------------------------------------------
 (* Mutants (raft.md#mutants), each the stand-in for the rule that it is named after.                          *)
