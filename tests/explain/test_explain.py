@@ -119,7 +119,8 @@ def test_a_rule_of_the_implementation_is_explained(name: str) -> None:
     text = "".join((modules / name).read_text(encoding="utf-8") for name in ("Rules.tla", "Quorum.tla"))
     specified = f"\n{details['In TLA+']}" in text
     assert (modules.parents[1] / details["Code"]).is_file()
-    assert specified or name in ("recovery_flush", "recovery_waits", "may_dispatch", "reply_is_current")
+    pace = ("recovery_flush", "recovery_waits", "may_dispatch", "reply_is_current", "election_waits", "keeps_office")
+    assert specified or name in pace
 
 
 def test_every_passage_can_be_explained() -> None:

@@ -94,11 +94,12 @@ codes, and 0 means no fault there."""
 
 F_APPEND, F_TAIL = _WORDS[Operation.APPEND], _WORDS[Operation.TAIL]
 F_READ, F_READ_COMMITTED = _WORDS[Operation.READ], _WORDS[Operation.READ_COMMITTED]
+F_READ_LINEARIZABLE = _WORDS[Operation.READ_LINEARIZABLE]
 F_FINAL_READ = _WORDS[Operation.FINAL_READ]
 """A read of everything, and the phase of such reads."""
 F_HEAL = _WORDS[Phase.HEAL]
 """The phase in which all faults end."""
-READS = (F_READ, F_READ_COMMITTED, F_FINAL_READ)
+READS = (F_READ, F_READ_COMMITTED, F_READ_LINEARIZABLE, F_FINAL_READ)
 
 FAULT_WIPE = _WORDS[FaultWord.WIPE]
 """Column ``f`` of a fault: the node's disk was emptied."""

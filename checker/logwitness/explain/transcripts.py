@@ -30,7 +30,7 @@ from loghistory import SCHEMA
 
 HISTORIES = Path(__file__).parent / "histories"
 _STATE = ("term", "dirty", "flushed", "commit", "visible")
-_OPERATIONS = {"append", "read", "read_committed", "tail", "final_read"}
+_OPERATIONS = {"append", "read", "read_committed", "read_linearizable", "tail", "final_read"}
 
 
 @dataclass
