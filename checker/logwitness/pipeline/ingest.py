@@ -94,6 +94,7 @@ class Large:
     idempotent: bool
     protocols: frozenset[str]
     progress_bound: int | None
+    foreign: bool
     lowest_offset: int
     highest_offset: int
     """Of its offsets, and 0. The file is not asked: it may be a stranger's, copied as it is, whose index lies."""
@@ -123,6 +124,7 @@ class Large:
             idempotent=self.idempotent,
             protocols=self.protocols,
             progress_bound=self.progress_bound,
+            foreign=self.foreign,
         )
 
 
@@ -324,6 +326,7 @@ class _History:
             setting.idempotent,
             setting.protocols,
             setting.progress_bound,
+            setting.foreign,
             *self._offsets,
             self._heavy() if len(self._logs) > MANY_LOGS else None,
         )
