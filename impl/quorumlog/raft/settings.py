@@ -180,6 +180,7 @@ SETTINGS: Mapping[str, RaftConfiguration] = {
     # Logs trimmed while nodes are away: whoever comes back has to begin anew.
     "trimmed": replace(
         _DEFAULT,
+        link=Link(reorder=0.2, duplicate=0.3, straggle=100 * MILLISECOND),
         segment_bytes=200,
         faults=FaultMix(
             weights={"trim": 6.0, "partition": 4.0, "kill": 2.0, "power_loss": 1.0, "reorder": 1.0},
