@@ -259,8 +259,7 @@ def on_majority(
         theirs = at(tree, replicas.tip[other], commit) if replicas.flushed[other] >= commit else NONE
         if theirs != NONE:
             show(found, appended_by(tree, theirs, other))
-        if theirs in (NONE, vertex):
-            show(found, replicas.flushed_seq[other])
+        show(found, replicas.flushed_seq[other] if theirs == NONE or tree.seq[theirs] == tree.seq[vertex] else -1)
 
 
 @part
