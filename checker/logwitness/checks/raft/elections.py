@@ -82,8 +82,8 @@ CANDIDATE = Check(
 
 _NOBODY = -1
 _SAYS, _WRITES, _WRITES_MORE = 1, 2, 3
-"""Why an event is looked at: what it says; it writes the first entry of a term; it writes one that the leader of its
-term has not written, as the leader's last event shows, whose ``seq`` is added."""
+"""Why an event is looked at: what it says; it writes the first entry of a term; it writes one that no leader of its
+term has written, as the last event of the leader that wrote most shows, whose ``seq`` is added."""
 
 
 class _Events(NamedTuple):
@@ -156,7 +156,12 @@ def _look(columns: _Events, told: _Told, why: Ints | list[int]) -> None:
                 told.written[node] = columns.last_offset[i]
                 told.written_seq[node] = columns.seq[i]
             elif columns.last_offset[i] > told.written[leader]:
-                why[i] = _WRITES_MORE + told.written_seq[leader]
+                most = leader
+                for other in range(len(told.leads)):
+                    if told.leads[other] == term and told.written[other] > told.written[most]:
+                        most = other
+                if columns.last_offset[i] > told.written[most]:
+                    why[i] = _WRITES_MORE + told.written_seq[most]
         if kind == ACKED and columns.entry_term[i] != told.leads[node]:
             why[i] = _SAYS
 

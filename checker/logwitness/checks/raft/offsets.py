@@ -18,7 +18,6 @@ from loghistory.schema import STATE_KINDS, Kind
 from .. import codes
 from ..codes import (
     CARRIES_STATE,
-    COMMIT,
     COMPACT,
     CRASH,
     F_FINAL_READ,
@@ -464,11 +463,13 @@ def _scan(columns: Columns, state: _State, found: Findings) -> None:
             upto = columns.offset[i] - 1 if kind == TRIM else columns.last_offset[i]
             _give_up(state, found, node, upto, commit, flushed, visible, dirty, kind == TRIM, seq)
 
-        # How far a truncation lets flushed and visible fall.
-        floor = columns.offset[i] - 1 if kind == TRUNCATE else codes.MAX_OFFSET
+        # How far flushed and visible may fall: by a truncation, or when the whole log is given up to begin anew.
+        cuts = kind == TRUNCATE or (kind == TRIM and dirty != NULL and dirty < columns.offset[i])
+        floor = columns.offset[i] - 1 if cuts else codes.MAX_OFFSET
 
+        flushed_before = state.flushed[node]
         if flushed != NULL:
-            before = state.flushed[node]
+            before = flushed_before
             if before != NULL and max(before, flushed) >= 0:
                 found.judged[FLUSHED_MONOTONIC] += 1
                 if flushed < min(before, floor):
@@ -491,7 +492,7 @@ def _scan(columns: Columns, state: _State, found: Findings) -> None:
                     report(found, COMMIT_MONOTONIC, back, state.commit_seq[node], seq)
             if flushed != NULL and commit >= 0:
                 found.judged[COMMIT_WITHIN_FLUSHED] += 1
-                if commit > flushed and (commit != before or kind == COMMIT):
+                if commit > flushed and (commit != before or flushed != flushed_before):
                     report(found, COMMIT_WITHIN_FLUSHED, _Beyond(node, offset=commit, end=flushed), seq)
             if commit != before:
                 state.commit[node] = commit

@@ -9,6 +9,7 @@ from ...codes import (
     F_FINAL_READ,
     F_READ,
     F_READ_COMMITTED,
+    F_READ_LINEARIZABLE,
     NULL,
     SUCCESS,
     TRUNCATED,
@@ -229,7 +230,7 @@ def observe(
     tree: Tree, cluster: Cluster, found: Findings, f: int, base: int, value: int, invoked: int, seq: int
 ) -> None:
     """A client was given ``value`` at ``base`` by a read of kind ``f``."""
-    if f == F_READ_COMMITTED and cluster.shows[COMMIT]:
+    if f in (F_READ_COMMITTED, F_READ_LINEARIZABLE) and cluster.shows[COMMIT]:
         allowed = COMMITTED
     elif f in (F_READ, F_FINAL_READ) and cluster.shows[SHOWN]:
         allowed = COMMITTED | VISIBLE

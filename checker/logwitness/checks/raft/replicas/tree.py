@@ -114,11 +114,11 @@ def with_room(tree: Tree, more: int, compiled: bool) -> Tree:
 
 @part
 def at(tree: Tree, tip: int, offset: int) -> int:
-    """The vertex of the log ``tip`` that covers ``offset``; NONE if the log ends before it."""
+    """The vertex of the log ``tip`` that covers ``offset``, the root if none can; NONE if the log ends before it."""
     if offset > tree.last[tip]:
         return NONE
     vertex = tip
-    while tree.base[vertex] > offset:
+    while vertex != ROOT and tree.base[vertex] > offset:
         far = tree.jump[vertex]
         vertex = far if tree.base[far] > offset else tree.parent[vertex]
     return vertex
