@@ -18,6 +18,7 @@ from loghistory.schema import STATE_KINDS, Kind
 from .. import codes
 from ..codes import (
     CARRIES_STATE,
+    COMMIT,
     COMPACT,
     CRASH,
     F_FINAL_READ,
