@@ -435,11 +435,12 @@ def _scan(columns: Columns, nodes: _Nodes, runs: _Runs, leaders: _Leaders, log: 
                 count -= 1
             runs.used[node] = count
         elif before != NULL and kind == TRIM:
-            told = max(before, columns.offset[i] - 1)
-            if told > before:
+            start = columns.offset[i]
+            if before < start or (dirty != NULL and dirty < start):
+                told = start - 1  # the log begins anew
                 runs.used[node] = 0
             if durable != NULL:
-                durable = max(durable, columns.offset[i] - 1)
+                durable = max(durable, start - 1)
         if dirty == NULL:
             dirty = told  # as in version 1, where a trim need not carry the state
         elif told != NULL:
