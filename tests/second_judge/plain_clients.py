@@ -256,10 +256,15 @@ def _readers(history: History) -> tuple[list[tuple[int, Event]], list[_Gap]]:
 
 
 def _missing(history: History) -> Iterator[tuple[Value, bool, bool]]:
-    """Acknowledged acks=all values: whether they are missing, and whether lost: read past, and never returned."""
+    """Acknowledged acks=all values: whether they are missing, and whether lost: read past, and never returned.
+
+    If there is a final read: those acknowledged before the last one began.
+    """
     values = [v for v in told(history).values.values() if v.acked and v.acks == ALL]
     finals = _final_reads(history)
     if finals:
+        begun = max(o.begun.seq for o in finals)
+        values = [v for v in values if v.acked and v.acked.seq < begun]
         high = max(_reached(history, o) for o in finals)
         for value in values:
             missing = not value.final

@@ -63,10 +63,11 @@ class AtEnd:
             _aborted(ended, found)
         gaps = np.array(list(self._gaps.values()), dtype=np.int64).reshape(-1, _GAP_FIELDS)
         if self._has_final:
-            missing = ended.acked & (ended.final == 0)
+            due = ended.acked & (ended.ok_seq < int(known.final_begun[0]))
+            missing = due & (ended.final == 0)
             past = ended.last <= int(known.final_high[0])
             lost = missing & ~ended.read & past
-            self._missing(ended, missing, lost, ended.acked & ~lost, ended.acked & past, faults, found, compiled)
+            self._missing(ended, missing, lost, due & ~lost, due & past, faults, found, compiled)
         elif known.observed[0]:
             passed = ended.acked & ~ended.read & (ended.replaced | _inside(ended.offset, ended.last, gaps))
             seen = ended.acked & (ended.read | passed)

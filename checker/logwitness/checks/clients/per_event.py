@@ -267,7 +267,8 @@ def acknowledge(
                 report(found, INCONSISTENT_OFFSET, differ, since, seq)
         elif shown != NONE and shown != row:
             since = bound.read_seq[there]
-            if may_be_gone(values, known, shown, since):
+            # As above: the read may have been of a copy that outlived the loss.
+            if may_be_gone(values, known, shown, min(since, values.invoke_seq[shown])):
                 found.excused[INCONSISTENT_OFFSET] += 1
             else:
                 differ = TwoValues(offset, first=values.value[shown], second=values.value[row])
