@@ -43,7 +43,8 @@ def test_a_healthy_history_exercises_the_check(name: str) -> None:
 
 @pytest.mark.parametrize("name", IDS)
 def test_every_check_has_a_case_that_violates_it(name: str) -> None:
-    assert any(case.check == name and case.verdict == "violated" for case in CASES)
+    (breach,) = ("undecided" if each.doubtful else "violated" for each in all_checks() if each.id == name)
+    assert any(case.check == name and case.verdict == breach for case in CASES)
 
 
 @pytest.mark.parametrize("name", IDS)
@@ -54,7 +55,8 @@ def test_without_its_kinds_it_does_not_hold(name: str) -> None:
         rows = [row for row in HEALTHY.rows if row["kind"] != kind]
         assert len(rows) < len(HEALTHY.rows)
         (outcome,) = check(_table(rows), [name], configuration=HEALTHY.configuration).checks
-        assert outcome.verdict in (Verdict.UNEXERCISED, Verdict.UNDECIDED, Verdict.VIOLATED), kind
+        # A history that lost all events of a kind may not be well formed any more.
+        assert outcome.verdict is not Verdict.HOLDS, kind
 
 
 def test_nothing_at_all_is_never_green() -> None:

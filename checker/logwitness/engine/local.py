@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from loghistory import RunSource
 from loghistory.errors import quote
+from loghistory.importers import ForeignFormat
 
 from ..checks import families, families_of, left_out
 from ..checks.columns import Reader
@@ -40,7 +41,8 @@ def check(
     """Judge one run.
 
     ``source`` is a run as opened by loghistory, or a table of its schema; ``only`` the ids of the checks wanted
-    (None: those of the run's protocol, and those that judge any log); ``required`` those that must not be unexercised;
+    (None: those of the run's protocol, and those that judge any log; what they depend on is judged in any case);
+    ``required`` those that must not be unexercised;
     ``configuration`` what the run was made with
     (``voters``, ``write_caching``, ``idempotent``; None: as its manifest says); ``compiled`` whether loops run
     as machine code (None: if it pays). Raises `HistoryError` for bad input and KeyError for an unknown check
@@ -88,14 +90,15 @@ def setting_of(
         idempotent=bool(configuration.get("idempotent", True)),
         compiled=compiled,
         protocols=protocols,
+        foreign=isinstance(source, RunSource) and isinstance(source.format, ForeignFormat),
     )
 
 
 def families_for(only: Iterable[str] | None, setting: Setting) -> tuple[Family, ...]:
-    """The families that have something to judge. Raises KeyError for an unknown check id."""
-    if only is not None:
-        return families_of(only)
-    return tuple(family for family in families() if family.judges(setting.protocols))
+    """The families that have something to judge, and those that they depend on. Raises KeyError for an unknown id."""
+    chosen = _chosen(only, setting)
+    ground = tuple(family for family in _chosen(None, setting) if family.is_ground and family not in chosen)
+    return (*ground, *chosen)
 
 
 def checks_for(only: Iterable[str] | None, setting: Setting, required: Collection[str] = ()) -> tuple[Check, ...]:
@@ -117,6 +120,12 @@ def _strange(setting: Setting) -> list[str]:
         f"No check here is for the protocol {quote(name)}: only what clients saw is judged."
         for name in sorted(setting.protocols - known)
     ]
+
+
+def _chosen(only: Iterable[str] | None, setting: Setting) -> tuple[Family, ...]:
+    if only is not None:
+        return families_of(only)
+    return tuple(family for family in families() if family.judges(setting))
 
 
 def judge_logs(

@@ -5,6 +5,7 @@
     n1 start                                          node 1; its state is carried from event to event
     n1 append 0-2 t1 v10 all                          offsets, term, value, acks (all, 1 or 0)
     n1 commit 2 flushed=1                             name=value sets any column
+    n1 send 2 f=heartbeat message=7                   to node 2
     c7 append v11 1                                   client 7 invokes
     c7 sees 0-2 v10                                   a batch that its read returned
     c7 ok 3 t1
@@ -29,7 +30,7 @@ from loghistory import SCHEMA
 
 HISTORIES = Path(__file__).parent / "histories"
 _STATE = ("term", "dirty", "flushed", "commit", "visible")
-_OPERATIONS = {"append", "read", "read_committed", "tail", "final_read"}
+_OPERATIONS = {"append", "read", "read_committed", "read_linearizable", "tail", "final_read"}
 
 
 @dataclass
@@ -96,6 +97,9 @@ class _Writer:
         kind = row["kind"]
         first = words[0] if words else ""
         if kind in ("stop", "crash", "power_loss", "storage_error"):
+            return
+        if kind in ("send", "receive"):
+            row["peer"] = int(first)
             return
         if kind == "start":
             self.incarnations[node] += 1

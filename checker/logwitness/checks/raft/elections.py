@@ -82,13 +82,14 @@ CANDIDATE = Check(
 
 _NOBODY = -1
 _SAYS, _WRITES, _WRITES_MORE = 1, 2, 3
-"""Why an event is looked at: what it says; it writes the first entry of a term, or one that no leader of its term has
-written."""
+"""Why an event is looked at: what it says; it writes the first entry of a term; it writes one that no leader of its
+term has written, as the last event of the leader that wrote most shows, whose ``seq`` is added."""
 
 
 class _Events(NamedTuple):
     """What is looked at in every event; nodes are indices."""
 
+    seq: Array
     kind: Array
     node: Array
     term: Array
@@ -105,7 +106,8 @@ class _Told(NamedTuple):
     role: Ints
     fresh: Ints  # its next event is the second one in its term
     leads: Ints  # the last term that it led
-    written: Ints  # how far its log reached then
+    written: Ints  # how far its log reached then, by its last event in that term
+    written_seq: Ints
     leader: Ints  # who leads its term, as far as it is known
 
 
@@ -139,6 +141,7 @@ def _look(columns: _Events, told: _Told, why: Ints | list[int]) -> None:
             told.written[node] = -1
         if told.leads[node] == term:
             told.written[node] = max(told.written[node], columns.dirty[i])
+            told.written_seq[node] = columns.seq[i]
         elif kind == APPEND and columns.entry_term[i] == term > 0:
             leader = told.leader[node]
             if leader == _NOBODY or told.leads[leader] != term:
@@ -151,13 +154,14 @@ def _look(columns: _Events, told: _Told, why: Ints | list[int]) -> None:
                 why[i] = _WRITES
                 told.leads[node] = term
                 told.written[node] = columns.last_offset[i]
+                told.written_seq[node] = columns.seq[i]
             elif columns.last_offset[i] > told.written[leader]:
-                most = told.written[leader]
+                most = leader
                 for other in range(len(told.leads)):
-                    if told.leads[other] == term:
-                        most = max(most, told.written[other])
-                if columns.last_offset[i] > most:
-                    why[i] = _WRITES_MORE
+                    if told.leads[other] == term and told.written[other] > told.written[most]:
+                        most = other
+                if columns.last_offset[i] > told.written[most]:
+                    why[i] = _WRITES_MORE + told.written_seq[most]
         if kind == ACKED and columns.entry_term[i] != told.leads[node]:
             why[i] = _SAYS
 
@@ -171,7 +175,7 @@ class _Term:
     votes: dict[int, tuple[int, int]] = field(default_factory=dict)  # voter -> candidate, seq
     begun: int | None = None  # the event that showed its first candidate, or that it began before the history
     early: dict[int, int] = field(default_factory=dict)  # who moved to it before that, and by which event
-    stays: bool = False  # one of those did more in it than to move to it
+    stays: int | None = None  # the event by which one of those did more in it than to move to it
 
 
 @dataclass(slots=True)
@@ -245,7 +249,7 @@ class ElectionsFold:
             if not candidate and known.begun is None:
                 known.early[node] = seq
         elif node in known.early and kind != START and not candidate:
-            known.stays = True
+            known.stays = seq if known.stays is None else known.stays
         before.term, before.seq = term, seq
         if node not in self._setting.voters and (candidate or leads or kind == VOTE):
             self._stranger = node
@@ -254,13 +258,13 @@ class ElectionsFold:
         if kind == VOTE:
             self._vote(known, seq, node, term, peer)
         if leads or self._writes(known, reason):
-            self._leads(known, seq, node, term)
+            written = reason - _WRITES_MORE if reason >= _WRITES_MORE and not leads else -1
+            self._leads(known, seq, node, term, written)
 
     def _writes(self, known: _Term, reason: int) -> bool:
         """Whether an entry that is written first shows who leads: no voter is hidden that may have written it."""
-        if reason not in (_WRITES, _WRITES_MORE) or (reason == _WRITES and known.leader is not None):
-            return False
-        return self._all_begun()
+        first = reason == _WRITES and known.leader is None
+        return (first or reason >= _WRITES_MORE) and self._all_begun()
 
     def _all_begun(self) -> bool:
         voters = self._setting.voters
@@ -283,7 +287,8 @@ class ElectionsFold:
             self._votes.violation(earlier[1], seq, node=node, term=term, first=earlier[0], second=peer)
         known.votes[node] = (peer, seq)
 
-    def _leads(self, known: _Term, seq: int, node: int, term: int) -> None:
+    def _leads(self, known: _Term, seq: int, node: int, term: int, written: int = -1) -> None:
+        """``node`` leads ``term``; ``written`` is the event that shows that another leader had not written that far."""
         if node in known.leaders:
             return
         known.leaders.add(node)
@@ -293,7 +298,7 @@ class ElectionsFold:
         elif self._wiped:
             self._leaders.excused += 1
         else:
-            self._leaders.violation(known.leader[1], seq, term=term, first=known.leader[0], second=node)
+            self._leaders.violation(known.leader[1], written, seq, term=term, first=known.leader[0], second=node)
         self._count_votes(known, seq, node, term)
 
     def _count_votes(self, known: _Term, seq: int, node: int, term: int) -> None:
@@ -331,9 +336,12 @@ class ElectionsFold:
         """Judge terms that never had a candidate, and answer."""
         for term, known in self._terms.items():
             # One node alone may be a candidate that was stopped at once.
-            if known.begun is None and (len(known.early) > 1 or known.stays):
+            if known.begun is None and (len(known.early) > 1 or (known.early and known.stays is not None)):
                 nodes = listed(sorted(known.early))
-                self._candidates.violation(*known.early.values(), way="no candidate", nodes=nodes, term=term)
+                shown = [*known.early.values()]
+                if len(shown) == 1 and known.stays is not None:
+                    shown.append(known.stays)
+                self._candidates.violation(*shown, way="no candidate", nodes=nodes, term=term)
         void, why = self._indices.too_many is not None, self._indices.too_many
         return Verdicts(
             (

@@ -314,7 +314,8 @@ def _converged(state: _State, found: Findings) -> None:
         if commit < end or dirty < end:
             fields = _Lagging(node, commit=commit, dirty=dirty, end=end)
             last = max(state.commit_seq[node], state.dirty_seq[node])
-            report(found, CONVERGES, fields, state.dirty_seq[first], last, state.run[_FINAL_SEQ])
+            farther = state.dirty_seq[first] if dirty < end else -1
+            report(found, CONVERGES, fields, farther, last, state.run[_FINAL_SEQ])
 
 
 @kernel
@@ -380,7 +381,7 @@ def _give_up(
         short = commit < upto or (flushed != NULL and flushed < upto) or (trims and NULL < visible < upto)
         if short or late or (trims and NULL < dirty < upto):
             given = _GivenUp(node, offset=upto, commit=commit, flushed=flushed, visible=visible, before=before)
-            report(found, TRIM_WITHIN_COMMIT, given, seq, state.commit_seq[node] if not short else -1)
+            report(found, TRIM_WITHIN_COMMIT, given, state.commit_seq[node], seq)
     if trims:
         if state.begins[node] != NULL:
             found.judged[TRIM_MONOTONIC] += 1

@@ -9,6 +9,7 @@ from ...codes import (
     F_FINAL_READ,
     F_READ,
     F_READ_COMMITTED,
+    F_READ_LINEARIZABLE,
     NULL,
     SUCCESS,
     TRUNCATED,
@@ -85,7 +86,9 @@ def let_see(
     if not cluster.write_caching[0] and not tree.flags[vertex] & UNKNOWN:
         found.judged[PENDING_NOT_VISIBLE] += 1
         pending = tree.pending[vertex]
-        if pending != NONE and not tree.flags[pending] & COMMITTED:
+        # What the node itself calls committed is a matter of `committed-agree`.
+        waits = pending != NONE and not tree.flags[pending] & COMMITTED and replicas.commit[node] < tree.base[pending]
+        if waits:
             shown = PendingShown(node, offset=visible, pending=tree.base[pending], term=tree.term[pending])
             report(found, PENDING_NOT_VISIBLE, shown, appended_by(tree, pending, node), seq)
     mark_visible(tree, vertex)
@@ -207,7 +210,7 @@ def answer(
             found.judged[TRUNCATED_RULE] += 1
             still = here != NONE and tree.term[here] == entry_term
             if still or tree.term[newer] <= entry_term:
-                shown = here if still else newer
+                shown = here if still and newer != ROOT else newer
                 e0 = appended_by(tree, shown, node) if shown != ROOT else -1
                 untrue = WrongTruncated(node, offset=base, term=entry_term, commit=commit)
                 report(found, TRUNCATED_RULE, untrue, e0, seq)
@@ -226,7 +229,7 @@ def observe(
     tree: Tree, cluster: Cluster, found: Findings, f: int, base: int, value: int, invoked: int, seq: int
 ) -> None:
     """A client was given ``value`` at ``base`` by a read of kind ``f``."""
-    if f == F_READ_COMMITTED and cluster.shows[COMMIT]:
+    if f in (F_READ_COMMITTED, F_READ_LINEARIZABLE) and cluster.shows[COMMIT]:
         allowed = COMMITTED
     elif f in (F_READ, F_FINAL_READ) and cluster.shows[SHOWN]:
         allowed = COMMITTED | VISIBLE

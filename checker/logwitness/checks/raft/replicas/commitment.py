@@ -151,9 +151,10 @@ def leader_commits(
     node: int,
     commit: int,
     vertex: int,
+    leader_seq: int,
     seq: int,
 ) -> None:
-    """The commit rule at the moment a leader applies it."""
+    """The commit rule at the moment a leader applies it; ``leader_seq`` shows that it leads, if ``seq`` does not."""
     if commit > cluster.most_commit[0]:
         cluster.most_commit[0] = commit
         cluster.most_commit_seq[0] = seq
@@ -164,8 +165,8 @@ def leader_commits(
     found.judged[COMMIT_CURRENT_TERM] += 1
     if tree.term[vertex] != term:
         old = OldTerm(node, offset=commit, term=tree.term[vertex], own=term)
-        report(found, COMMIT_CURRENT_TERM, old, appended_by(tree, vertex, node), replicas.leader_seq[node], seq)
-    on_majority(tree, replicas, cluster, found, node, commit, vertex, replicas.leader_seq[node], seq)
+        report(found, COMMIT_CURRENT_TERM, old, appended_by(tree, vertex, node), leader_seq, seq)
+    on_majority(tree, replicas, cluster, found, node, commit, vertex, seq)
     # An older leader may learn late that its entry was committed; then the newer leader must hold it already.
     if cluster.elected_term[0] > term:
         elected_holds(tree, cluster, found, vertex, seq)
@@ -201,7 +202,7 @@ def follower_commits(
     if vertex == NONE or tree.flags[vertex] & UNKNOWN:
         found.unjudged[COMMITTED_ON_MAJORITY] += 1
     else:
-        on_majority(tree, replicas, cluster, found, node, commit, vertex, -1, seq)
+        on_majority(tree, replicas, cluster, found, node, commit, vertex, seq)
 
 
 @part
@@ -223,7 +224,6 @@ def on_majority(
     node: int,
     commit: int,
     vertex: int,
-    leader_seq: int,
     seq: int,
 ) -> None:
     """Whether a majority of the voters has flushed the entry that ``node`` commits as a leader."""
@@ -252,7 +252,7 @@ def on_majority(
         return
     found.judged[COMMITTED_ON_MAJORITY] += 1
     few = WithoutMajority(node, offset=commit, term=tree.term[vertex], holders=sure, needed=enough)
-    report(found, COMMITTED_ON_MAJORITY, few, appended_by(tree, vertex, node), leader_seq, seq)
+    report(found, COMMITTED_ON_MAJORITY, few, appended_by(tree, vertex, node), seq)
     for other in range(len(replicas.tip)):
         if not cluster.voters[0] >> other:
             break

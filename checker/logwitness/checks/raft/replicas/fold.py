@@ -167,7 +167,7 @@ def _scan(
         elif kind == APPEND:
             append(tree, replicas, cluster, found, columns, i)
         elif kind == TRUNCATE:
-            truncate(tree, replicas, cluster, found, node, columns.offset[i], columns.commit[i], seq)
+            truncate(tree, replicas, cluster, found, columns, i)
         elif kind == TRIM and columns.dirty[i] != NULL and columns.dirty[i] < columns.offset[i]:
             # Nothing is kept: the log was given up whole, to begin where its leader's begins. What the node had before
             # need not be what was committed there.
@@ -186,6 +186,7 @@ def _scan(
             replicas.flushed_seq[node] = seq
 
         leads = replicas.leader_term[node] != NULL
+        leader_seq = -1 if role == ROLE_LEADER else replicas.leader_seq[node]
         commit = columns.commit[i]
         if commit != NULL:
             old = replicas.commit[node]
@@ -199,7 +200,7 @@ def _scan(
                 if not first:
                     cluster.happens[COMMIT] = 1
                     if leads:
-                        leader_commits(tree, replicas, cluster, found, node, commit, vertex, seq)
+                        leader_commits(tree, replicas, cluster, found, node, commit, vertex, leader_seq, seq)
                     else:
                         follower_commits(tree, replicas, cluster, found, node, commit, vertex, seq)
             if first and commit > cluster.most_commit[0]:

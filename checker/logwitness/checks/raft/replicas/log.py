@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...codes import ACKS_ALL, NULL
+from ...codes import ACKS_ALL, NULL, ROLE_LEADER
 from ...columns import Columns
 from ...findings import Findings, report, show
 from ...kernel import part, step
@@ -63,7 +63,7 @@ def append(
     if not tree.flags[tip] & UNKNOWN:
         found.judged[LOG_TERMS] += 1
         if entry_term < tree.term[tip] or (replicas.term[node] != NULL and entry_term > replicas.term[node]):
-            e0 = appended_by(tree, tip, node) if entry_term < tree.term[tip] else -1
+            e0 = appended_by(tree, tip, node) if tip != ROOT else -1
             own, earlier = replicas.term[node], tree.term[tip]
             report(found, LOG_TERMS, TermOrder(node, offset=base, term=entry_term, before=earlier, own=own), e0, seq)
 
@@ -113,15 +113,14 @@ def append(
 
 
 @part
-def truncate(
-    tree: Tree, replicas: Replicas, cluster: Cluster, found: Findings, node: int, offset: int, commit: int, seq: int
-) -> None:
-    """``node`` removed its log from ``offset`` on; ``commit`` is its commit index after that."""
+def truncate(tree: Tree, replicas: Replicas, cluster: Cluster, found: Findings, columns: Columns, i: int) -> None:
+    """A node removed its log from an offset on, by event ``i``."""
+    node, offset, seq = columns.node[i], columns.offset[i], columns.seq[i]
     tip = replicas.tip[node]
     gone = at(tree, tip, offset)
     if replicas.leader_term[node] != NULL:
         own = LeaderTruncation(node, offset=offset, term=replicas.leader_term[node])
-        report(found, LEADER_APPEND_ONLY, own, replicas.leader_seq[node], seq)
+        report(found, LEADER_APPEND_ONLY, own, replicas.leader_seq[node] if columns.role[i] != ROLE_LEADER else -1, seq)
     if gone != NONE:
         found.judged[COMMITTED_NEVER_TRUNCATED] += 1
         known = tree.flags[gone] & (COMMITTED | UNKNOWN) == COMMITTED
@@ -132,7 +131,7 @@ def truncate(
                 removed = CommittedRemoved(node, offset=offset, removed=tree.base[gone], term=tree.term[gone])
                 report(found, COMMITTED_NEVER_TRUNCATED, removed, appended_by(tree, gone, node), seq)
                 if replicas.commit[node] != NULL and offset <= replicas.commit[node]:
-                    show(found, replicas.commit_seq[node] if commit < offset else -1)
+                    show(found, replicas.commit_seq[node] if columns.commit[i] < offset else -1)
                 else:
                     show(found, appended_by(tree, gone, tree.committer[gone]))
                     show(found, tree.commit_seq[gone])
