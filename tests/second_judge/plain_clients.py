@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import NamedTuple
 
-from plain import ALL, EXCUSED, JUDGED, VIOLATED, Count, Event, History, Plain
+from plain import ALL, EXCUSED, JUDGED, READS, VIOLATED, Count, Event, History, Plain
 
-READS = ("read", "read_committed", "final_read")
 NONE_PROMISED = 0
 
 
@@ -445,24 +444,44 @@ def _inverted(history: History, first: Value, second: Value, e: Event) -> Count:
     return JUDGED + (EXCUSED if excused else VIOLATED)
 
 
-def stale_tail(history: History) -> Count:
-    """A tail is not smaller than what was acknowledged, or told by a tail, before it was asked for."""
+def _known_ends(history: History, reads: bool) -> list[tuple[int, int]]:
+    """How many entries were known, and since which event: by acknowledgements with acks=all and by tails; and, if
+    asked for, by where linearizable reads ended that returned something."""
+    known = [(v.last + 1, e.seq) for e, _, v in _acknowledgements(history) if v.acks == ALL]
+    for o in told(history).operations:
+        e = o.ended
+        shows = o.begun.f == "tail" or (reads and o.begun.f == "read_linearizable" and bool(o.seen))
+        if shows and e and e.kind == "ok" and e.offset is not None:
+            known.append((e.offset, e.seq))
+    return known
+
+
+def _not_short(history: History, f: str) -> Count:
+    """No answer to such an operation is shorter than what was known before it was asked for."""
     count = Count()
-    strong = [(e, v) for e, _, v in _acknowledgements(history) if v.acks == ALL]
-    tails = [o for o in told(history).operations if o.begun.f == "tail" and o.ended and o.ended.offset is not None]
-    tails = [o for o in tails if o.ended and o.ended.kind == "ok"]
-    for o in tails:
-        assert o.ended
-        known = [(t.ended.offset, t.ended.seq) for t in tails if t.ended and t.ended.seq < o.begun.seq]
-        known += [(v.last + 1, e.seq) for e, v in strong if e.seq < o.begun.seq]
-        least, seq = max(known, key=lambda k: k[0], default=(0, -1))
+    ends = _known_ends(history, reads=f != "tail")
+    for o in told(history).operations:
+        if o.begun.f != f or not o.ended or o.ended.kind != "ok" or o.ended.offset is None:
+            continue
+        answered = o.ended.seq
+        least, seq = max((k for k in ends if k[1] < o.begun.seq), key=lambda k: k[0], default=(0, -1))
         count += JUDGED
         if o.ended.offset < least:
-            before = [e for e in history.events if e.seq < o.ended.seq]
+            before = [e for e in history.events if e.seq < answered]
             wiped = any(_wipe(e) and e.seq > seq for e in before)
             lost = history.write_caching and any(_power(e) for e in before)
             count += EXCUSED if wiped or lost else VIOLATED
     return count
+
+
+def stale_tail(history: History) -> Count:
+    """A tail is not smaller than what was known before it was asked for."""
+    return _not_short(history, "tail")
+
+
+def stale_read(history: History) -> Count:
+    """A linearizable read does not end before what was known before it was asked for."""
+    return _not_short(history, "read_linearizable")
 
 
 TWINS: dict[str, Plain] = {
@@ -477,4 +496,5 @@ TWINS: dict[str, Plain] = {
     "non-monotonic-append": non_monotonic_append,
     "real-time-inversion": real_time_inversion,
     "stale-tail": stale_tail,
+    "stale-read": stale_read,
 }
