@@ -140,6 +140,8 @@ def inconsistent_offset(history: History) -> Count:
             if other is not value:
                 count += _differ(history, other, e.seq)
             acked[e.offset] = value
+            if shown is not value:  # what is read there from now on is held against this promise
+                read.pop(e.offset, None)
     return count + _overlaps(history)
 
 
@@ -215,6 +217,7 @@ class _Gap(NamedTuple):
     high: int
     ended_by: Value | None
     asked: int
+    seq: int
 
 
 @lru_cache(maxsize=4)
@@ -241,12 +244,12 @@ def _readers(history: History) -> tuple[list[tuple[int, Event]], list[_Gap]]:
             if at is not None:
                 given.append((at, e))
                 if e.offset > at:
-                    gaps.append(_Gap(at, e.offset - 1, values.get(e.value), begun.seq))
+                    gaps.append(_Gap(at, e.offset - 1, values.get(e.value), begun.seq, e.seq))
             # Where a reader stands that went back by itself is not clear until it was given something more.
             position[e.process] = e.last + 1 if at is None or e.last >= at else None
         elif e.kind == "ok" and begun.f in READS:
             if at is not None and e.offset is not None and e.offset > at:
-                gaps.append(_Gap(at, e.offset - 1, None, begun.seq))
+                gaps.append(_Gap(at, e.offset - 1, None, begun.seq, e.seq))
                 position[e.process] = e.offset
             following[e.process] = position.get(e.process)
         if e.kind in ("ok", "fail"):
@@ -269,13 +272,21 @@ def _missing(history: History) -> Iterator[tuple[Value, bool, bool]]:
             missing = not value.final
             yield value, missing, missing and not value.reads and value.last < high
     elif any(v.reads for v in told(history).values.values()):
-        gaps = [(g.low, g.high) for g in _readers(history)[1]]
-        there = {v.reads[0].offset for v in told(history).values.values() if v.reads}
+        gaps = _readers(history)[1]
+        reads = [v.reads[0] for v in told(history).values.values() if v.reads]
         for value in values:
-            assert value.acked
-            passed = value.acked.offset in there or _within(value.acked.offset, value.last, gaps)
-            lost = not value.reads and passed
+            acked = value.acked
+            assert acked
+            passed = [(g.low, g.high) for g in _once(gaps) if g.seq > acked.seq]
+            replaced = any(e.offset == acked.offset and e.seq > acked.seq for e in reads)
+            lost = not value.reads and (replaced or _within(acked.offset, value.last, passed))
             yield value, lost, lost
+
+
+def _once(gaps: list[_Gap]) -> list[_Gap]:
+    """Each gap once: the first reader's, for a gap at the end of a read the last one's."""
+    once = {(g.low, g.high, False): g for g in reversed(gaps) if g.ended_by is not None}
+    return [*once.values(), *{(g.low, g.high, True): g for g in gaps if g.ended_by is None}.values()]
 
 
 def _reached(history: History, read: Operation) -> int:
@@ -329,8 +340,6 @@ def skip(history: History) -> Count:
     given, gaps = _readers(history)
     count = Count(judged=len(given))
     final = bool(_final_reads(history))
-    once = {(g.low, g.high, g.ended_by is None): g for g in reversed(gaps) if g.ended_by is not None}
-    once |= {(g.low, g.high, g.ended_by is None): g for g in gaps if g.ended_by is None}
     power = [e.seq for e in history.events if _power(e)]
     values = told(history).values.values()
 
@@ -349,7 +358,7 @@ def skip(history: History) -> Count:
         assert v.acked
         return v.acked.offset, v.last
 
-    for gap in once.values():
+    for gap in _once(gaps):
         if gap.ended_by is not None and not there(gap.ended_by):
             continue
         passed = [v for v in values if there(v) and gap.low <= place(v)[0] and place(v)[1] <= gap.high]

@@ -77,14 +77,14 @@ def reads_are_given(history: History) -> Count:
 
 
 def reads_add_up(history: History) -> Count:
-    """A read says how many batches it returned, or how many offsets, and goes on behind the last."""
+    """A read says how many batches it returned, or how many offsets, and goes on behind all of them."""
     count = Count()
     for e, before in _told(history):
         if e.kind == "ok" and before is not None and _is_of(e, before) and before.begun.f in READS:
             offsets = sum(len(b.offsets) for b in before.seen)
             right = e["count"] in (len(before.seen), offsets) if "count" in e else True
             if e.offset is not None and before.seen:
-                right = right and e.offset > before.seen[-1].last
+                right = right and e.offset > max(b.last for b in before.seen)
             count += JUDGED if right else JUDGED + VIOLATED
     return count
 

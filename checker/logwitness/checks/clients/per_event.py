@@ -277,6 +277,9 @@ def acknowledge(
                 differ = TwoValues(offset, first=values.value[shown], second=values.value[row])
                 report(found, INCONSISTENT_OFFSET, differ, since, seq)
         bound.ack_row[there] = row
+        if shown != row:
+            # That is settled; what is read there from now on is held against this promise.
+            bound.read_row[there] = NONE
         if known.far_row[0] == NONE or values.last[row] > known.far[0]:
             known.far_row[0] = row
             known.far[0] = values.last[row]
