@@ -125,14 +125,16 @@ def _differ(id_: str, one: Answer, other: Answer) -> bool:
 
 
 def disagreements(table: pa.Table, configuration: Mapping[str, Any], about: str) -> list[Disagreement]:
-    """Every check about which the two judges differ."""
+    """Every check about which the two judges differ; not what only follows from another ground to stand on."""
     events = events_of(table)
     quick = fast(table, configuration)
     slow = plain(events, configuration, list(quick))
+    differ = [id_ for id_ in quick if _differ(id_, quick[id_], slow[id_])]
+    if any(id_ in GROUND for id_ in differ):
+        differ = [id_ for id_ in differ if id_ in GROUND or quick[id_].count != slow[id_].count]
     return [
         Disagreement(id_, about, quick[id_], slow[id_], _first_difference(table, events, configuration, id_))
-        for id_ in quick
-        if _differ(id_, quick[id_], slow[id_])
+        for id_ in differ
     ]
 
 

@@ -50,7 +50,8 @@ def completes_what_is_open(history: History) -> Count:
     count = Count()
     for e, before in _told(history):
         if e.kind != "invoke":
-            right = _is_of(e, before) and (e.kind == "observe" or (before is not None and before.begun.f == e.f))
+            named = before is not None and (before.begun.f == e.f or (e.kind == "observe" and e.f is None))
+            right = _is_of(e, before) and named
             count += JUDGED if right else JUDGED + VIOLATED
     return count
 
