@@ -85,6 +85,7 @@ def test_every_option_can_be_set(project: Path) -> None:
         "sarif": "out.sarif",
         "visualise": "pages",
         "lenient": True,
+        "quarantine": "aside",
         "model": "log",
         "initial": "0",
         "timeout": 3,

@@ -179,10 +179,10 @@ def test_a_bad_line_is_set_aside_and_the_rest_is_read(tmp_path: Path, name: str)
     path = tmp_path / "events.jsonl"
     after = STOP % 7 if line.endswith(b"\n") else b""
     path.write_bytes(HEADER + STOP % 0 + line + after)
-    run = open_run(path, lenient=True)
+    run = open_run(path, lenient=True, quarantine=tmp_path / "aside")
     assert run.table().column("seq").to_pylist() == ([0, 7] if after else [0])
     assert sum(run.set_aside.values()) == 1
-    (kept,) = (json.loads(text) for text in path.with_name("events.jsonl.quarantine.jsonl").read_text().splitlines())
+    (kept,) = (json.loads(text) for text in (tmp_path / "aside").read_text().splitlines())
     assert kept["line"] == 3
     assert kept["problem"] in expected
     assert kept["reason"] in run.set_aside

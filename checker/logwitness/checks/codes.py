@@ -96,6 +96,10 @@ F_READ, F_READ_COMMITTED = _WORDS[Operation.READ], _WORDS[Operation.READ_COMMITT
 F_FINAL_READ = _WORDS[Operation.FINAL_READ]
 """A read of everything, and the phase of such reads."""
 READS = (F_READ, F_READ_COMMITTED, F_FINAL_READ)
+OF_LOGS = frozenset(
+    map(str, (Operation.APPEND, Operation.READ, Operation.READ_COMMITTED, Operation.TAIL, Operation.FINAL_READ))
+)
+"""What clients do with a log, as words."""
 
 FAULT_WIPE = _WORDS[FaultWord.WIPE]
 """Column ``f`` of a fault: the node's disk was emptied."""

@@ -26,6 +26,10 @@ class RunVerdict(msgspec.Struct, frozen=True, omit_defaults=True):
     checks: tuple[Outcome, ...]
     losses: tuple[Loss, ...] = ()
     notes: tuple[str, ...] = ()
+    set_aside: dict[str, int] = {}
+    """Lines or events that a lenient reading set aside, by reason."""
+    unknown_operations: dict[str, int] = {}
+    """Operations that there is no rule for, by their name."""
 
     def document(self) -> dict[str, Any]:
         """Plain dictionaries and lists, every field present."""
@@ -52,6 +56,8 @@ class RunVerdict(msgspec.Struct, frozen=True, omit_defaults=True):
             ],
             "losses": msgspec.to_builtins(list(self.losses)),
             "notes": list(self.notes),
+            "set_aside": dict(self.set_aside),
+            "unknown_operations": dict(self.unknown_operations),
         }
         return result
 
@@ -72,34 +78,49 @@ def together(
 ) -> tuple[tuple[Outcome, ...], tuple[Loss, ...]]:
     """The outcomes of a run from those of its logs, in the order of ``checks``, and its loss account."""
     several = len(by_log) > 1
-    found: dict[str, list[Outcome]] = {check.id: [] for check in checks}
+    found: dict[str, list[tuple[Outcome, int]]] = {check.id: [] for check in checks}
     losses: list[Loss] = []
-    for log, verdicts in by_log:
+    for log, verdicts, times in _distinct(by_log):
         for each in verdicts.outcomes:
             if each.id in found:
-                if several:
+                if several and each.violations:
                     named = tuple(msgspec.structs.replace(v, log=log) for v in each.violations)
                     each = msgspec.structs.replace(each, violations=named)
-                found[each.id].append(each)
+                found[each.id].append((each, times))
         losses += [msgspec.structs.replace(loss, log=log) if several else loss for loss in verdicts.losses or ()]
     return tuple(_merged(check, found[check.id], keep) for check in checks), tuple(losses)
 
 
-def _merged(check: Check, outcomes: Sequence[Outcome], keep: int) -> Outcome:
+def _distinct(by_log: Sequence[tuple[str | None, Verdicts]]) -> list[tuple[str | None, Verdicts, int]]:
+    """The answers with the first log that each is about, and of how many; those that name events are about one."""
+    first: dict[int, int] = {}
+    found: list[tuple[str | None, Verdicts, int]] = []
+    for log, verdicts in by_log:
+        place = first.get(id(verdicts))
+        if place is None:
+            if not verdicts.losses and not any(each.violated for each in verdicts.outcomes):
+                first[id(verdicts)] = len(found)
+            found.append((log, verdicts, 1))
+        else:
+            found[place] = (*found[place][:2], found[place][2] + 1)
+    return found
+
+
+def _merged(check: Check, outcomes: Sequence[tuple[Outcome, int]], keep: int) -> Outcome:
     if not outcomes:
         return outcome(check, 0)
-    if len(outcomes) == 1:
-        return outcomes[0]
-    verdict = worst([each.verdict for each in outcomes])
-    reasons = [each.reason for each in outcomes if each.verdict is verdict and each.reason]
+    if len(outcomes) == 1 and outcomes[0][1] == 1:
+        return outcomes[0][0]
+    verdict = worst([each.verdict for each, _ in outcomes])
+    reasons = [each.reason for each, _ in outcomes if each.verdict is verdict and each.reason]
     return Outcome(
         check.id,
         verdict,
-        sum(each.judged for each in outcomes),
-        sum(each.violated for each in outcomes),
-        sum(each.excused for each in outcomes),
-        sum(each.unjudged for each in outcomes),
-        tuple(violation for each in outcomes for violation in each.violations)[:keep],
+        sum(each.judged * times for each, times in outcomes),
+        sum(each.violated * times for each, times in outcomes),
+        sum(each.excused * times for each, times in outcomes),
+        sum(each.unjudged * times for each, times in outcomes),
+        tuple(violation for each, _ in outcomes for violation in each.violations)[:keep],
         reasons[0] if reasons else None,
     )
 

@@ -179,12 +179,12 @@ class Audit:
             by_log = joined_by_log([by_log, [(by_range[0], Verdicts((by_range[1],)))]])
         wanted = checks_for(None, large.setting(compiled=False))
         if large.heavy is None:
-            return concluded(run, events, by_log, wanted, notes=large.notes)
+            return concluded(run, events, by_log, wanted, notes=large.notes, doubt=large.doubt)
         first = {log: each.first for each in judged for log, _ in each.by_log}
         logs = judge_many_logs(self._spark, large)
         for log, verdicts in by_log:
             logs.add(first[log], log, verdicts)
-        verdict = concluded(run, events, logs.by_log(), wanted, notes=large.notes)
+        verdict = concluded(run, events, logs.by_log(), wanted, notes=large.notes, doubt=large.doubt)
         return msgspec.structs.replace(verdict, logs=logs.logs)
 
 

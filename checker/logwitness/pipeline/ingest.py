@@ -26,9 +26,11 @@ from loghistory import Format, HistoryError, RunSource, open_run
 from loghistory.columns import joined
 from loghistory.schema import schema_in
 
+from ..checks import families
 from ..checks.contract import Setting, Verdict
 from ..directories import histories_in
-from ..engine.local import events_at, setting_of
+from ..engine.doubt import Doubt
+from ..engine.local import events_at, setting_of, unfamiliar, vocabulary_of
 from ..engine.run import UNDECIDED, UNUSABLE, RunVerdict
 from ..models import Limits, Model, check_model, model_of
 from ..models.search import can_search
@@ -96,6 +98,8 @@ class Large:
     lowest_offset: int
     highest_offset: int
     """Of its offsets, and 0. The file is not asked: it may be a stranger's, copied as it is, whose index lies."""
+    doubt: Doubt
+    """What of it was not judged."""
     heavy: tuple[str, ...] | None
     """Of a history with many logs those that are judged like a large history; None: there are not many."""
 
@@ -225,6 +229,7 @@ class _History:
         """Events by log."""
         self._offsets = (0, 0)
         """The lowest and the highest, and 0."""
+        self._doubt = Doubt(vocabulary_of(families()))
         self._row: dict[str, Any] = {
             "run_id": self._source.id,
             "run": self._source.run,
@@ -285,7 +290,9 @@ class _History:
         self._defers = False
         if not history.swept:
             self._logs.clear()
+            self._doubt = Doubt(self._doubt.vocabulary)
             history.sweep()
+        self._doubt.read(history)
         self._row |= {"events": history.events_read, "quarantined": history.quarantined}
         events_in = SMALL_EVENTS if history.small is not None else EVENTS
         self._row["events_in"] = events_in if history.events_read else None
@@ -310,12 +317,13 @@ class _History:
             f"{self._done.output}/{EVENTS}/{history.file.relative_to(self._output / EVENTS)}",
             history.file.stat().st_size,
             self._task.shell,
-            tuple(history.notes),
+            (*history.notes, *unfamiliar(setting)),
             setting.voters,
             setting.write_caching,
             setting.idempotent,
             setting.protocols,
             *self._offsets,
+            self._doubt,
             self._heavy() if len(self._logs) > MANY_LOGS else None,
         )
         self._done.large.append(large)
@@ -324,6 +332,7 @@ class _History:
 
     def _watch(self, batch: pa.RecordBatch) -> None:
         """See the next events of the sweep."""
+        self._doubt.see(batch)
         logs = batch.column("log")
         if logs.null_count < len(logs):
             names = logs.dictionary.to_pylist()

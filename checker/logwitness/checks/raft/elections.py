@@ -26,6 +26,7 @@ ONE_LEADER = Check(
     sentence="Nodes {first} and {second} both became leader of term {term}.",
     kinds=(Kind.LEADER,),
     columns=("node", "term"),
+    conclusive=True,
 )
 ONE_VOTE = Check(
     id="one-vote-per-term",
@@ -35,6 +36,7 @@ ONE_VOTE = Check(
     sentence="Node {node} voted in term {term} for node {first} and for node {second}.",
     kinds=(Kind.VOTE,),
     columns=("node", "term", "peer"),
+    conclusive=True,
 )
 MAJORITY = Check(
     id="leader-has-majority",
