@@ -53,7 +53,7 @@ def test_the_command_line_wins(project: Path) -> None:
     assert _check(RUN, "--isolated").exit_code == 0
     torn = project / "torn.jsonl"
     torn.write_text("\n".join([*(RUN / "events.jsonl").read_text().splitlines(), "not json"]) + "\n")
-    assert _check(torn, "--require", "skip").exit_code == 0
+    assert _check(torn, "--require", "skip").exit_code == 3
     assert _check(torn, "--require", "skip", "--no-lenient").exit_code == 2
     (judged,) = map(json.loads, _check("--json", RUN, "--only", "phantom").stdout.splitlines())
     assert [each["id"] for each in judged["checks"]] == ["phantom"]

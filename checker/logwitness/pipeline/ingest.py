@@ -5,6 +5,7 @@ Everything a task makes is in a directory of its own, which nobody reads before 
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import secrets
@@ -55,6 +56,8 @@ MANY_LOGS = 256
 
 _LOOK_AGAIN = {"stamp": "", "digest": None}
 """Those of no history, so that the next audit judges it anew."""
+
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 _READ_AT_ONCE = 1 << 20
 """Bytes of a file up to which reading it once and keeping its events is cheaper than reading it as often as asked."""
@@ -511,9 +514,32 @@ def _sha256(file: Path) -> str:
         return hashlib.file_digest(opened, "sha256").hexdigest()
 
 
-def ingested(tasks: Iterable[Task]) -> Iterable[Done]:
+@dataclass(frozen=True, slots=True)
+class NoRoom:
+    """Why a task could not write its results; trying again would not help."""
+
+    problem: str
+
+
+def ingested(tasks: Iterable[Task]) -> Iterator[Done | NoRoom]:
     """`ingest` for the tasks of a partition."""
-    return map(ingest, tasks)
+    for task in tasks:
+        try:
+            yield ingest(task)
+        except OSError as error:
+            if error.errno not in _FULL:
+                raise
+            yield NoRoom(os.strerror(error.errno))
 
 
-__all__: Sequence[str] = ("LARGE", "MANY_LOGS", "Done", "Large", "Task", "ingest", "ingested", "write_verdict")
+__all__: Sequence[str] = (
+    "LARGE",
+    "MANY_LOGS",
+    "Done",
+    "Large",
+    "NoRoom",
+    "Task",
+    "ingest",
+    "ingested",
+    "write_verdict",
+)
