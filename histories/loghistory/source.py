@@ -25,6 +25,8 @@ from .writers import Format
 
 BATCH_ROWS = 1 << 16
 _EVENTS = "events"
+_FOREIGN = {".edn": ForeignFormat.JEPSEN_EDN, ".json": ForeignFormat.JEPSEN_JSON}
+"""What a file is by its name if nothing in it says so, such as an empty one."""
 
 
 class RunSource:
@@ -234,7 +236,7 @@ def _compare(events: Path, found: Manifest, verify: bool) -> None:
 def format_of(path: Path) -> Format | ForeignFormat:
     """The format of a file by its first bytes, those of what it expands to if it is compressed.
 
-    What nothing is known of counts as JSON Lines: reading it says what is wrong. Raises `HistoryError` if the file
+    What nothing is known of counts as what it is called, or as JSON Lines: reading it says what is wrong. Raises `HistoryError` if the file
     cannot be read, or has to be unpacked first.
     """
     return _recognised(path)[0]
@@ -257,7 +259,11 @@ def _recognised(path: Path) -> tuple[Format | ForeignFormat, bool]:
     found = importers.foreign_format(start)
     if found is not None:
         return found, True
-    return Format.ZSTD if codec == "zstd" else Format.JSON_LINES, b'"kind"' in start[:256]
+    ours = b'"kind"' in start[:256]
+    called = path.with_suffix("").suffix if codec is not None else path.suffix
+    if called in _FOREIGN and not ours:
+        return _FOREIGN[called], False
+    return Format.ZSTD if codec == "zstd" else Format.JSON_LINES, ours
 
 
 def _first_bytes(path: Path) -> bytes:

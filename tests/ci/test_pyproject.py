@@ -135,7 +135,7 @@ def test_what_is_wrong_is_one_line_with_file_and_key(project: Path, text: str, k
     done = _check(RUN)
     assert (done.exit_code, done.stdout) == (2, "")
     (line,) = done.stderr.splitlines()
-    assert line.startswith(f"Error: {file}, tool.logwitness.{key}: ")
+    assert line.startswith(f"logwitness: {file}, tool.logwitness.{key}: ")
     assert problem in line
     assert _check(RUN, "--isolated").exit_code == 0
 
@@ -159,7 +159,7 @@ def test_what_is_no_such_file_is_one_line(project: Path, content: bytes | None, 
     done = _check(RUN, "--config", file)
     assert (done.exit_code, done.stdout) == (2, "")
     (line,) = done.stderr.splitlines()
-    assert line.startswith(f"Error: {file}")
+    assert line.startswith(f"logwitness: {file}")
     assert problem in line
 
 

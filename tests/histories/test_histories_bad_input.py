@@ -190,7 +190,7 @@ def test_a_bad_line_is_set_aside_and_the_rest_is_read(tmp_path: Path, name: str)
 
 
 BAD_FILES = {
-    "empty": (b"", f"line 1: the file is empty: {HEADER_REMEDY}"),
+    "empty": (b"", "line 1: the file is empty: name a file that holds a history"),
     "no header": (STOP % 0, f"line 1: the first line is no history header: {HEADER_REMEDY}"),
     "text": (b"hello\n", f"line 1: the first line is no history header: {HEADER_REMEDY}"),
     "binary": (b"\x00\xff" * 50, f"line 1: the first line is no history header: {HEADER_REMEDY}"),
