@@ -236,8 +236,8 @@ def _compare(events: Path, found: Manifest, verify: bool) -> None:
 def format_of(path: Path) -> Format | ForeignFormat:
     """The format of a file by its first bytes, those of what it expands to if it is compressed.
 
-    What nothing is known of counts as what it is called, or as JSON Lines: reading it says what is wrong. Raises `HistoryError` if the file
-    cannot be read, or has to be unpacked first.
+    What nothing is known of counts as what it is called, or as JSON Lines: reading it says what is wrong.
+    Raises `HistoryError` if the file cannot be read, or has to be unpacked first.
     """
     return _recognised(path)[0]
 

@@ -50,7 +50,7 @@ class Clients(NamedTuple):
     position: Ints  # the next offset it must be given; NULL if unknown
     position_seq: Ints
     following: Ints  # where its last read ended
-    tail: Ints  # entries known when it asked for the tail
+    tail: Ints  # entries known when it asked for the tail, or for a linearizable read
     tail_seq: Ints
     term_row: Array  # the farthest append acknowledged in `_Known.term` when it invoked
     term: Ints
@@ -80,6 +80,8 @@ class Known(NamedTuple):
     term_row: Ints
     tail: Ints  # the largest tail given
     tail_seq: Ints
+    read: Ints  # where the farthest linearizable read ended
+    read_seq: Ints
     final_reads: Ints
     final_high: Ints
     power_seq: Ints

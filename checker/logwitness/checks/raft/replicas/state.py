@@ -14,20 +14,24 @@ class Replicas(NamedTuple):
     tip: Ints
     tip_seq: Ints  # the event that last changed its log
     term: Ints
-    flushed: Ints
+    flushed: Ints  # NULL: it was not heard of yet
     flushed_seq: Ints  # the last event that states how far it has flushed
     commit: Ints
+    commit_seq: Ints  # the event that last changed it
     visible: Ints
+    begun: Ints  # its first event was a start
     leader_term: Ints  # the term it leads, else NULL
-    leader_seq: Ints
+    leader_seq: Ints  # the event that showed it
+    led: Ints  # the last term that it led
     cut: Ints  # the first vertex that its last truncation removed, until its next append
     cut_seq: Ints
+    cut_held: Ints  # the event by which it had appended that vertex
 
 
 class Cluster(NamedTuple):
     """What concerns all nodes, each an array of one number so that kernels can change it."""
 
-    voters: Ints  # bit set
+    voters: Ints  # bit set; 0: not known
     majority: Ints
     write_caching: Ints
     committed: Ints  # the longest log known to be committed
@@ -39,8 +43,13 @@ class Cluster(NamedTuple):
     wipe_seq: Ints
     power_seq: Ints  # the last event that may have cost unflushed data
     has_unknown: Ints
-    shows_visible: Ints  # the run records moves of the visible offset, and of the commit index
-    shows_commit: Ints
+    most_commit: Ints  # the largest commit index that any leader had, and the event that showed it
+    most_commit_seq: Ints
+    most_visible: Ints
+    most_visible_seq: Ints
+    stranger: Ints  # a node that is no voter and acts as one
+    shows: Ints  # by kind: whether such an event occurs
+    happens: Ints  # by kind: whether what such an event says has happened, as other events show
 
 
 class Readers(NamedTuple):
