@@ -100,6 +100,7 @@ COMMIT_WITHIN_FLUSHED = number(
         sentence="Node {node} has commit index {offset} but has flushed only up to {end}.",
         fields=_Beyond,
         columns=("commit", "flushed"),
+        conclusive=True,
     ),
 )
 FLUSHED_WITHIN_DIRTY = number(
@@ -112,6 +113,7 @@ FLUSHED_WITHIN_DIRTY = number(
         sentence="Node {node} claims flushed offset {offset} but its log ends at {end}.",
         fields=_Beyond,
         columns=("flushed", "dirty"),
+        conclusive=True,
     ),
 )
 FLUSHED_MONOTONIC = number(
@@ -164,6 +166,7 @@ RESTART_IS_FLUSHED = number(
         fields=_Beyond,
         kinds=(Kind.START,),
         columns=("flushed", "dirty"),
+        conclusive=True,
     ),
 )
 VISIBLE_WITHIN_DIRTY = number(
@@ -176,6 +179,7 @@ VISIBLE_WITHIN_DIRTY = number(
         sentence="Node {node} shows readers everything up to {offset}, but its log ends at {end}.",
         fields=_Beyond,
         columns=("visible", "dirty"),
+        conclusive=True,
     ),
 )
 VISIBLE_MONOTONIC = number(
