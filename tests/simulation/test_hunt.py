@@ -56,7 +56,7 @@ def test_the_reference_exercises_every_check_of_replicas() -> None:
 
 @pytest.mark.parametrize("mutant", MUTANTS.values(), ids=list(MUTANTS))
 def test_a_mutant_is_caught_by_its_check(mutant: Mutant) -> None:
-    found = hunt(Candidate("raft", mutant.id), range(400), processes=1)
+    found = hunt(Candidate("raft", mutant.id), range(1000), processes=1)
     assert found is not None, f"{mutant.id} survived"
     assert found.check in mutant.checks
 
