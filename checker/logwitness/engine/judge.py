@@ -19,6 +19,7 @@ from loghistory.source import checked
 from ..checks.columns import Reader
 from ..checks.kernel import compiled_pays
 from ..models import Model, check_model, every_check, model_of
+from .doubt import Doubt
 from .local import check, checks_for, concluded, families_for, setting_of
 from .logs import Logs
 
@@ -62,7 +63,7 @@ class Watch:
         self._ids = {check.id for check in self._wanted}
         columns = {column for family in families for column in family.columns}
         self._reader = Reader("memory", columns, self._setting.words)
-        self._logs = Logs(lambda: [family.start(self._setting) for family in families])
+        self._logs = Logs(families, self._setting)
         self._events = 0
 
     def feed(self, batch: pa.RecordBatch) -> bool:
@@ -74,7 +75,11 @@ class Watch:
     def document(self) -> dict[str, Any]:
         """The verdict on all that was fed, as `judge` gives it. Called once."""
         compiled_pays(self._events)
-        return concluded("memory", self._events, self._logs.finish(), self._wanted, keep=self._setting.keep).document()
+        # Whoever records a run has no lines to set aside, and no operations without a rule.
+        verdict = concluded(
+            *("memory", self._events, self._logs.finish(), self._wanted), keep=self._setting.keep, doubt=Doubt(None)
+        )
+        return verdict.document()
 
 
 class _Memory(RunSource):

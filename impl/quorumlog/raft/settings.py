@@ -59,7 +59,7 @@ class RaftConfiguration(LogConfiguration, frozen=True, kw_only=True):
             timing=NodeTiming(
                 heartbeat=heartbeat,
                 # With less than a few trips of a message nobody could be elected.
-                election=int(max(heartbeat * draw.uniform(2.0, 6.0), 6 * (drawn.link.delay + drawn.link.jitter))),
+                election=int(max(heartbeat * draw.uniform(1.5, 5.0), 6 * (drawn.link.delay + drawn.link.jitter))),
                 flush=between(draw, 5 * MILLISECOND, 150 * MILLISECOND),
             ),
             limits=NodeLimits(

@@ -82,7 +82,7 @@ def drawn_link(draw: Random) -> Link:
         delay=delay,
         jitter=jitter,
         loss=draw.choice((0.0, 0.0, 0.02, 0.1)),
-        duplicate=draw.choice((0.0, 0.1, 0.4)),
-        reorder=draw.choice((0.0, 0.1, 0.4)),
-        straggle=between(draw, 10 * MILLISECOND, 250 * MILLISECOND),
+        duplicate=draw.choice((0.0, 0.1, 0.3, 0.5)),
+        reorder=draw.choice((0.0, 0.1, 0.3, 0.5)),
+        straggle=between(draw, 20 * MILLISECOND, 300 * MILLISECOND),
     )

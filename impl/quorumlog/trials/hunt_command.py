@@ -51,7 +51,7 @@ class _Asked(msgspec.Struct, frozen=True, kw_only=True):
 @click.option("--all", "all_", is_flag=True, help="Hunt every mutant.")
 @click.option("--reference", is_flag=True, help="Run the reference; no run may be rejected.")
 @click.option("--rules", metavar="FILE", help="Run your own rules: a Python file, which is executed.")
-@click.option("--setting", metavar="NAME", help="One setting for all runs; otherwise every seed draws its own.")
+@click.option("--setting", metavar="NAME", help="One setting for all runs; otherwise seeds draw their own.")
 @click.option(
     "--seeds", type=click.IntRange(1, 10**9), default=DEFAULT_SEEDS, show_default=True, help="How many seeds to try."
 )

@@ -7,6 +7,7 @@ is violated, when the cluster does not converge after all faults were healed, or
 
 from __future__ import annotations
 
+import gc
 import json
 import shlex
 from collections.abc import Callable, Mapping, Sequence
@@ -44,7 +45,8 @@ class NoJudgeError(RuntimeError):
 class Candidate:
     """Whose runs are judged: a protocol's reference, its mutant with an id, or the rules in a developer's file.
 
-    ``under`` is the setting of all runs; None: the one that the mutant names, and otherwise the swarm.
+    ``under`` is the setting of all runs; None: the one that the mutant names, and otherwise the swarm, but for every
+    third seed, which takes the protocol's settings in turn.
     """
 
     protocol: str
@@ -79,16 +81,18 @@ class Candidate:
             return _core_of(self.protocol, self.rules)
         return self.played.core
 
-    @property
-    def setting(self) -> str:
-        """The name of the setting of its runs."""
+    def setting(self, seed: int) -> str:
+        """The name of the setting of the run with this seed."""
         if self.under is not None:
             return self.under
-        return SWARM if self.mutant is None else self.of.mutants[self.mutant].setting
+        if self.mutant is not None:
+            return self.of.mutants[self.mutant].setting
+        turn, settings = seed // 3, list(self.of.settings)
+        return SWARM if seed % 3 else settings[turn % len(settings)]
 
     def configuration(self, seed: int) -> ClusterConfiguration:
         """The configuration of the run with this seed."""
-        return self.of.configured(self.setting, seed)
+        return self.of.configured(self.setting(seed), seed)
 
 
 @cache
@@ -203,9 +207,16 @@ def show_again(
     return shlex.join([*make, "--force", "-o", directory]), f"logwitness check {directory}"
 
 
+@cache
+def _leave_modules_alone() -> None:
+    """What is imported stays: the collector of garbage need not look at it again in every run, which takes a fifth."""
+    gc.collect()
+    gc.freeze()
+
+
 def judge_seed(candidate: Candidate, seed: int) -> Judged:
     """Play and judge one run under the configuration that goes with the seed."""
-    return judge_run(candidate, seed, candidate.setting, candidate.configuration(seed))
+    return judge_run(candidate, seed, candidate.setting(seed), candidate.configuration(seed))
 
 
 def judge_run(candidate: Candidate, seed: int, setting: str, configuration: ClusterConfiguration) -> Judged:
@@ -214,6 +225,7 @@ def judge_run(candidate: Candidate, seed: int, setting: str, configuration: Clus
     Raises `RulesFileError`.
     """
     make_core = candidate.make_core
+    _leave_modules_alone()
     watch = load_watch()(candidate.checks, configuration=known_to_the_judge(candidate.protocol, configuration))
 
     def rejection(check: str, sentence: str, events: Sequence[int] = ()) -> Rejection:
