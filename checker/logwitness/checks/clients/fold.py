@@ -125,6 +125,7 @@ def _scan(
                     read_answered(clients, known, found, client, offset, seq)
                 if f == F_FINAL_READ:
                     known.final_reads[0] += 1
+                    known.final_begun[0] = max(known.final_begun[0], clients.seq[client])
                     if position != NULL:
                         known.final_high[0] = max(known.final_high[0], position - 1)
             clients.f[client] = NONE
@@ -150,7 +151,7 @@ class ClientsFold(KernelFold):
         self._faults = empty_faults()
         start = dict.fromkeys(Known._fields, 0)
         start |= dict.fromkeys(("far_row", "term_row", "tail_seq", "read_seq"), NONE)
-        start |= dict.fromkeys(("final_high", "power_seq", "wipe_seq"), NONE)
+        start |= dict.fromkeys(("final_high", "final_begun", "power_seq", "wipe_seq"), NONE)
         start |= {"term": NULL, "far": NONE}
         start |= {"write_caching": int(setting.write_caching), "idempotent": int(setting.idempotent)}
         self._known = Known(**{name: np.array([number], dtype=np.int64) for name, number in start.items()})

@@ -84,6 +84,7 @@ class Known(NamedTuple):
     read_seq: Ints
     final_reads: Ints
     final_high: Ints
+    final_begun: Ints  # the event by which the last of the final reads began
     power_seq: Ints
     wipe_seq: Ints
     write_caching: Ints
