@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from ..checks.contract import Check, Loss, Outcome, Verdict, Verdicts, outcome, worst
+from ..checks.contract import Check, Loss, Outcome, Verdict, Verdicts, outcome, summed, worst
 
 HOLDS, VIOLATED, UNUSABLE, UNDECIDED = 0, 1, 2, 3
 """Exit statuses (architecture, "Verdicts")."""
@@ -44,6 +44,7 @@ class RunVerdict(msgspec.Struct, frozen=True, omit_defaults=True):
                     "excused": each.excused,
                     "unjudged": each.unjudged,
                     "reason": each.reason,
+                    "excuses": msgspec.to_builtins(list(each.excuses)),
                     "violations": [
                         {"sentence": v.sentence, "events": list(v.events), "log": v.log} for v in each.violations
                     ],
@@ -92,6 +93,7 @@ def _merged(check: Check, outcomes: Sequence[Outcome], keep: int) -> Outcome:
         return outcomes[0]
     verdict = worst([each.verdict for each in outcomes])
     reasons = [each.reason for each in outcomes if each.verdict is verdict and each.reason]
+    excuses = summed(excuse for each in outcomes for excuse in each.excuses)
     return Outcome(
         check.id,
         verdict,
@@ -101,6 +103,7 @@ def _merged(check: Check, outcomes: Sequence[Outcome], keep: int) -> Outcome:
         sum(each.unjudged for each in outcomes),
         tuple(violation for each in outcomes for violation in each.violations)[:keep],
         reasons[0] if reasons else None,
+        excuses,
     )
 
 

@@ -76,6 +76,7 @@ class Report:
         if self._verbose or not holds:
             self._stories(source, results)
             self._losses(verdict.losses)
+            self._excuses(verdict.checks)
         for note in self._notes(source, verdict, holds=holds):
             self._output.line((f"note: {printable(note)}", "yellow"), indent=2)
         if self._verbose or not holds:
@@ -153,6 +154,18 @@ class Report:
             between = f"{loss.first_time / 1e9:.6f} and {loss.last_time / 1e9:.6f}"
             amounts = [f"{getattr(loss, name):,}" for name in numbers]
             table.add_row(loss.acks, Text(printable(loss.fault)), *amounts, between)
+        self._output.block(table, indent=4)
+
+    def _excuses(self, outcomes: Sequence[Outcome]) -> None:
+        """What breaks a rule and is excused, and by what."""
+        if not any(each.excuses for each in outcomes):
+            return
+        self._output.line(("excused: breaks a rule, for a reason that the rule names", "bold"), indent=2)
+        table = _table("check", "facts", "cause", "nodes", right=("facts",))
+        for each in outcomes:
+            for excuse in each.excuses:
+                nodes = " ".join(map(str, excuse.nodes))
+                table.add_row(each.id, f"{excuse.facts:,}", excuse.cause, nodes)
         self._output.block(table, indent=4)
 
 

@@ -7,6 +7,8 @@ from ..codes import (
     F_APPEND,
     F_TAIL,
     FAIL,
+    FAULT,
+    FAULT_WIPE,
     INVOKE,
     IS_OF_CLIENT,
     MADE_BY_NODES,
@@ -59,6 +61,9 @@ def listen(
         if not IS_OF_CLIENT[kind]:
             if kind in MADE_BY_NODES:
                 known.sparse[0] = 1
+            elif kind == FAULT and columns.f[i] == FAULT_WIPE:
+                known.wiped[0] = columns.seq[i]
+                known.wiped_node[0] = columns.node[i]
             continue
         op = columns.op[i]
         if op == NULL:

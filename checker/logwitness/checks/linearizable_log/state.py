@@ -128,6 +128,8 @@ class Known(NamedTuple):
     ends: Ints  # tails answered
     nothings: Ints  # reads that found nothing
     loose: Ints  # values
+    wiped: Ints  # the last event by which a disk was emptied, and its node; -1
+    wiped_node: Ints
     sparse: Ints  # the log holds what no client is seen to append
     write_caching: Ints
 

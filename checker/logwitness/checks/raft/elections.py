@@ -15,6 +15,7 @@ from loghistory.schema import Kind
 from ..codes import FAULT, FAULT_WIPE, LEADER, NULL, ROLE, ROLE_CANDIDATE, TERM, VOTE
 from ..columns import Columns
 from ..contract import Check, Family, Setting, Tally, Verdicts
+from ..faults import CAUSES, WIPE
 from ..sentences import listed
 from .protocol import RAFT
 
@@ -67,6 +68,7 @@ class _Term:
 
     leader: tuple[int, int] | None = None  # node, seq
     votes: dict[int, tuple[int, int]] = field(default_factory=dict)  # voter -> candidate, seq
+    forgotten: list[tuple[int, int, int]] = field(default_factory=list)  # votes that a wiped disk took: node as well
     begun: int | None = None  # the event that showed its first candidate
     early: dict[int, int] = field(default_factory=dict)  # who moved to it before that, and by which event
 
@@ -81,7 +83,7 @@ class ElectionsFold:
         self._votes = Tally(ONE_VOTE, setting.keep)
         self._majorities = Tally(MAJORITY, setting.keep)
         self._candidates = Tally(CANDIDATE, setting.keep)
-        self._wiped: set[int] = set()
+        self._wiped: dict[int, int] = {}  # by node, the last event that emptied its disk
         self._votes_seen = False
 
     def feed(self, columns: Columns) -> None:
@@ -96,7 +98,7 @@ class ElectionsFold:
         for seq, kind, node, term, peer, f, role in rows:
             if kind == FAULT:
                 if f == FAULT_WIPE:
-                    self._wiped.add(node)
+                    self._wiped[node] = seq
             elif node >= 0 and term != NULL:
                 known = self._terms.setdefault(term, _Term())
                 if kind == VOTE:
@@ -120,8 +122,10 @@ class ElectionsFold:
         earlier = known.votes.setdefault(node, (peer, seq))
         if earlier[0] == peer:
             return
-        if node in self._wiped:
-            self._votes.excused += 1
+        wiped = self._emptied(node)
+        if earlier[1] < wiped:
+            self._votes.excuse(CAUSES[WIPE], (node,), wiped)
+            known.forgotten.append((node, *earlier))
         else:
             self._votes.violation(earlier[1], seq, node=node, term=term, first=earlier[0], second=peer)
         known.votes[node] = (peer, seq)
@@ -131,18 +135,27 @@ class ElectionsFold:
         if known.leader is None:
             known.leader = (node, seq)
         elif known.leader[0] != node:
-            if self._wiped:
-                self._leaders.excused += 1
+            # Only a node that voted twice, since its disk was emptied in between, can give a term two leaders.
+            if known.forgotten:
+                self._leaders.excuse(CAUSES[WIPE], (known.forgotten[0][0],), self._emptied(known.forgotten[0][0]))
+            elif self._wiped and not self._votes_seen:
+                self._leaders.excuse(CAUSES[WIPE], first=max(self._wiped.values()))
             else:
                 self._leaders.violation(known.leader[1], seq, term=term, first=known.leader[0], second=node)
         if not self._votes_seen:
             return
         self._majorities.judged += 1
         voters = self._setting.voters
-        given = [vote[1] for voter, vote in known.votes.items() if vote[0] == node and voter in voters]
+        cast = {voter: vote for voter, *vote in known.forgotten if vote[0] == node}
+        cast |= {voter: [*vote] for voter, vote in known.votes.items() if vote[0] == node}
+        given = [vote[1] for voter, vote in cast.items() if voter in voters]
         needed = len(voters) // 2 + 1
         if len(given) < needed:
             self._majorities.violation(*given, seq, node=node, term=term, votes=len(given), needed=needed)
+
+    def _emptied(self, node: int) -> int:
+        """The last event that emptied the disk of ``node``, or of a node that is not named; -1."""
+        return max(self._wiped.get(node, -1), self._wiped.get(-1, -1))
 
     def _begun(self, known: _Term, seq: int, node: int, term: int) -> None:
         """``node`` is a candidate: whoever moved to the term before the first one had no reason to."""

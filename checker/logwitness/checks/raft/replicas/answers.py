@@ -31,6 +31,8 @@ from .tree import (
     ANY_ACKED,
     COMMITTED,
     DEAD,
+    EXPOSED,
+    GIVEN_UP,
     NONE,
     REPORTED_TRUNCATED,
     ROOT,
@@ -51,14 +53,14 @@ def show(tree: Tree, cluster: Cluster, found: Findings, node: int, visible: int,
     else:
         found.judged[VISIBLE_ON_MAJORITY] += 1
         holders = members(tree.held[vertex] & cluster.voters[0])
-        if holders < cluster.majority[0] and not tree.flags[vertex] & COMMITTED:
+        if holders < cluster.majority[0] and not tree.flags[vertex] & (COMMITTED | GIVEN_UP):
             needed = cluster.majority[0]
             early = ShownEarly(node, offset=visible, term=tree.term[vertex], holders=holders, needed=needed)
             report(found, VISIBLE_ON_MAJORITY, early, tree.seq[vertex], seq)
     if not cluster.write_caching[0] and not tree.flags[vertex] & UNKNOWN:
         found.judged[PENDING_NOT_VISIBLE] += 1
         pending = tree.pending[vertex]
-        if pending != NONE and not tree.flags[pending] & COMMITTED:
+        if pending != NONE and not tree.flags[pending] & (COMMITTED | GIVEN_UP):
             shown = PendingShown(node, offset=visible, pending=tree.base[pending], term=tree.term[pending])
             report(found, PENDING_NOT_VISIBLE, shown, tree.seq[pending], seq)
     mark_visible(tree, vertex)
@@ -114,7 +116,7 @@ def answer(
             tree.ack_seq[promised] = seq
             tree.ack_time[promised] = columns.time[i]
             if tree.flags[promised] & DEAD:
-                lose(tree, cluster, account, found, promised, seq)
+                lose(tree, replicas, account, found, promised, seq)
     elif reason == TRUNCATED:
         newer = at(tree, tip, commit) if commit != NULL else ROOT
         if hidden or newer == NONE or (newer != ROOT and tree.flags[newer] & UNKNOWN != 0):
@@ -128,7 +130,7 @@ def answer(
                 report(found, TRUNCATED_RULE, untrue, e0, seq)
         if promised != NONE:
             found.judged[FAILED_NEVER_COMMITTED] += 1
-            if tree.flags[promised] & COMMITTED:
+            if tree.flags[promised] & COMMITTED and not tree.flags[promised] & EXPOSED:
                 e0, e1 = tree.seq[promised], tree.commit_seq[promised]
                 report(found, FAILED_NEVER_COMMITTED, Entry(offset=base, term=entry_term), e0, e1, seq)
             else:
@@ -142,9 +144,9 @@ def observe(
 ) -> None:
     """A client was given ``value`` at ``base`` by a read of kind ``f``."""
     if f == F_READ_COMMITTED and cluster.shows_commit[0]:
-        allowed = COMMITTED
+        allowed = COMMITTED | GIVEN_UP
     elif f in (F_READ, F_FINAL_READ) and cluster.shows_visible[0]:
-        allowed = COMMITTED | VISIBLE
+        allowed = COMMITTED | GIVEN_UP | VISIBLE
     else:
         return
     vertex = tree.by_base.rows[place_of(tree.by_base, base)]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from ...codes import ACKS_ALL, ACKS_LEADER
-from ...faults import Account, enter
-from ...findings import Findings, report, show
+from ...faults import WIPE, Account, enter
+from ...findings import Findings, excuse, report, show
 from ...kernel import part, step
+from .destroyed import excuse_loss, lowest_safe, secure
 from .rules import (
     ACKED_SURVIVES,
     COMMIT_CURRENT_TERM,
@@ -20,19 +21,32 @@ from .rules import (
     WithoutMajority,
 )
 from .state import Cluster, Replicas
-from .tree import ACKED_ALL, ACKED_LEADER, ANY_ACKED, COMMITTED, DEAD, NONE, REPORTED_TRUNCATED, UNKNOWN, Tree, at
+from .tree import (
+    ACKED_ALL,
+    ACKED_LEADER,
+    ANY_ACKED,
+    COMMITTED,
+    DEAD,
+    EXPOSED,
+    GIVEN_UP,
+    NONE,
+    REPORTED_TRUNCATED,
+    UNKNOWN,
+    Tree,
+    at,
+    common,
+)
 
 
 @part
-def lose(tree: Tree, cluster: Cluster, account: Account, found: Findings, vertex: int, seq: int) -> None:
+def lose(tree: Tree, replicas: Replicas, account: Account, found: Findings, vertex: int, seq: int) -> None:
     """An acknowledged entry is gone for good: a violation, or a line of the loss account."""
     flags = tree.flags[vertex]
     acked = tree.ack_seq[vertex]
     entries = tree.last[vertex] - tree.base[vertex] + 1
     if flags & ACKED_ALL:
-        excuse = cluster.wipe_seq[0] > acked or (cluster.write_caching[0] != 0 and cluster.power_seq[0] > acked)
-        if excuse:
-            found.excused[ACKED_SURVIVES] += 1
+        if flags & EXPOSED:
+            excuse_loss(tree, replicas, found, ACKED_SURVIVES, vertex)
             enter(account, ACKS_ALL, acked, tree.ack_time[vertex], entries, tree.size[vertex])
         else:
             lost = Entry(offset=tree.base[vertex], term=tree.term[vertex])
@@ -44,14 +58,14 @@ def lose(tree: Tree, cluster: Cluster, account: Account, found: Findings, vertex
 
 
 @part
-def bury(tree: Tree, cluster: Cluster, account: Account, found: Findings, top: int, seq: int) -> None:
+def bury(tree: Tree, replicas: Replicas, account: Account, found: Findings, top: int, seq: int) -> None:
     """Mark the branch from ``top`` on as lost."""
     vertex = top
     while True:
         if not tree.flags[vertex] & DEAD:
             tree.flags[vertex] |= DEAD
             if tree.flags[vertex] & ANY_ACKED:
-                lose(tree, cluster, account, found, vertex, seq)
+                lose(tree, replicas, account, found, vertex, seq)
         if tree.child[vertex] != NONE:
             vertex = tree.child[vertex]
             continue
@@ -62,9 +76,20 @@ def bury(tree: Tree, cluster: Cluster, account: Account, found: Findings, top: i
         vertex = tree.sibling[vertex]
 
 
+@part
+def give_up(tree: Tree, cluster: Cluster, top: int, seq: int) -> None:
+    """What is committed behind ``top`` is lost, which is excused: another log takes its place."""
+    vertex = cluster.committed[0]
+    while vertex != top:
+        tree.flags[vertex] = tree.flags[vertex] & ~COMMITTED | GIVEN_UP
+        vertex = tree.parent[vertex]
+    cluster.given_up_seq[0] = seq
+
+
 @step
 def commit_to(
     tree: Tree,
+    replicas: Replicas,
     cluster: Cluster,
     account: Account,
     found: Findings,
@@ -90,27 +115,37 @@ def commit_to(
             found.unjudged[COMMITTED_AGREE] += 1
             return
         found.judged[COMMITTED_AGREE] += 1
-        if cluster.wiped[0] and cluster.wipe_seq[0] > tree.commit_seq[rival]:
-            found.excused[COMMITTED_AGREE] += 1
+        if tree.flags[below] & EXPOSED and tree.flags[below] & (GIVEN_UP | DEAD):
+            # A node that has not heard of the newer log goes on with the one that was lost.
+            excuse_loss(tree, replicas, found, COMMITTED_AGREE, below)
             return
-        other = OtherCommitted(node, offset=tree.base[below], term=tree.term[below], other=tree.term[rival])
-        report(found, COMMITTED_AGREE, other, tree.seq[rival], tree.commit_seq[rival], tree.seq[below], seq)
-        return
-    counts[COMMITTED_AGREE] += 1
+        safe = lowest_safe(tree, cluster.committed[0], top)
+        if safe != NONE:
+            other = OtherCommitted(node, offset=tree.base[below], term=tree.term[below], other=tree.term[rival])
+            report(found, COMMITTED_AGREE, other, tree.seq[rival], tree.commit_seq[rival], tree.seq[below], seq)
+            return
+        excuse_loss(tree, replicas, found, COMMITTED_AGREE, rival)
+        give_up(tree, cluster, top, seq)
+    else:
+        counts[COMMITTED_AGREE] += 1
     cluster.committed[0] = vertex
     walk = vertex
     while walk != top:
-        tree.flags[walk] |= COMMITTED
+        tree.flags[walk] = tree.flags[walk] & ~DEAD | COMMITTED
         tree.commit_seq[walk] = seq
         if tree.flags[walk] & REPORTED_TRUNCATED:
-            entry = Entry(offset=tree.base[walk], term=tree.term[walk])
-            report(found, FAILED_NEVER_COMMITTED, entry, tree.seq[walk], tree.ack_seq[walk], seq)
+            if cluster.given_up_seq[0] > tree.ack_seq[walk]:
+                # The newer log, for which it was reported, is lost itself.
+                excuse(found, FAILED_NEVER_COMMITTED, WIPE, -1, cluster.given_up_seq[0], 1)
+            else:
+                entry = Entry(offset=tree.base[walk], term=tree.term[walk])
+                report(found, FAILED_NEVER_COMMITTED, entry, tree.seq[walk], tree.ack_seq[walk], seq)
         parent = tree.parent[walk]
         if not tree.flags[walk] & UNKNOWN:
             other = tree.child[parent]
             while other != NONE:
                 if other != walk and not tree.flags[other] & UNKNOWN:
-                    bury(tree, cluster, account, found, other, seq)
+                    bury(tree, replicas, account, found, other, seq)
                 other = tree.sibling[other]
         walk = parent
 
@@ -137,18 +172,16 @@ def leader_commits(
     for other in range(len(replicas.tip)):
         if not cluster.voters[0] >> other:
             break
-        if cluster.wiped[0] >> other & 1 and tree.held[vertex] >> other & 1:
-            perhaps += 1
-            continue
-        if replicas.flushed[other] < commit:
-            continue
-        theirs = at(tree, replicas.tip[other], commit)
+        theirs = at(tree, replicas.tip[other], commit) if replicas.flushed[other] >= commit else NONE
         if theirs == vertex:
             sure += 1
-        elif theirs != NONE and tree.flags[theirs] & UNKNOWN:
+        elif (theirs != NONE and tree.flags[theirs] & UNKNOWN) or tree.wiped[vertex] >> other & 1:
+            # Its disk was emptied after it had told the leader of its copy, perhaps.
             perhaps += 1
     if sure >= cluster.majority[0]:
         found.judged[COMMITTED_ON_MAJORITY] += 1
+        if cluster.exposed[0]:
+            secure(tree, cluster, vertex)
     elif sure + perhaps >= cluster.majority[0]:
         found.unjudged[COMMITTED_ON_MAJORITY] += 1
     else:
@@ -163,11 +196,11 @@ def leader_commits(
                 show(found, replicas.tip_seq[other])
     # An older leader may learn late that its entry was committed; then the newer leader must hold it already.
     if cluster.elected_term[0] > term:
-        elected_holds(tree, cluster, found, vertex, seq)
+        elected_holds(tree, replicas, cluster, found, vertex, seq)
 
 
 @part
-def elected_holds(tree: Tree, cluster: Cluster, found: Findings, vertex: int, seq: int) -> None:
+def elected_holds(tree: Tree, replicas: Replicas, cluster: Cluster, found: Findings, vertex: int, seq: int) -> None:
     """The latest leader's log, as it was when elected, holds the committed ``vertex``."""
     tip = cluster.elected_tip[0]
     theirs = at(tree, tip, tree.last[vertex])
@@ -177,13 +210,10 @@ def elected_holds(tree: Tree, cluster: Cluster, found: Findings, vertex: int, se
     found.judged[LEADER_COMPLETENESS] += 1
     if theirs == vertex or tree.flags[vertex] & UNKNOWN:
         return
-    if cluster.wiped[0]:
-        found.excused[LEADER_COMPLETENESS] += 1
+    missing = lowest_safe(tree, vertex, common(tree, vertex, tip))
+    if missing == NONE:
+        excuse_loss(tree, replicas, found, LEADER_COMPLETENESS, vertex)
         return
-    # The first committed entry that is missing.
-    missing = vertex
-    while at(tree, tip, tree.last[tree.parent[missing]]) != tree.parent[missing]:
-        missing = tree.parent[missing]
     committed = tree.commit_seq[missing] if tree.commit_seq[missing] >= 0 else seq
     leader, elected = cluster.elected_node[0], cluster.elected_term[0]
     without = Incomplete(leader, elected=elected, offset=tree.base[missing], term=tree.term[missing])

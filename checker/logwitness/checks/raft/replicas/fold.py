@@ -36,13 +36,25 @@ from ...codes import (
 from ...codes import VISIBLE as SHOWN
 from ...columns import Columns
 from ...contract import Family, Loss, Setting
-from ...faults import Account, empty_faults, empty_ledger, fault_code, ledger_lines, note_fault, with_fault_room
+from ...faults import (
+    POWER,
+    STORAGE,
+    WIPE,
+    Account,
+    empty_faults,
+    empty_ledger,
+    fault_code,
+    ledger_lines,
+    note_fault,
+    with_fault_room,
+)
 from ...findings import MAX_NODES, Findings, KernelFold
 from ...hashing import empty_table, grown, place_of, roomy, row_of
 from ...kernel import kernel
 from ..protocol import RAFT
 from .answers import answer, mark_visible, observe, show
 from .commitment import commit_to, elected_holds, leader_commits, lose
+from .destroyed import destroy
 from .log import append, truncate
 from .rules import ACK_RULE, ACKED_SURVIVES, CHECKS, LEADER_APPEND_ONLY
 from .state import Cluster, Readers, Replicas
@@ -94,15 +106,22 @@ def _scan(
                     observe(tree, cluster, found, readers.f[row], base, value, readers.seq[row], seq)
             continue
         if kind == FAULT:
-            note_fault(account.faults, seq, columns.f[i])
-            if columns.f[i] == FAULT_WIPE:
-                cluster.wipe_seq[0] = seq
-                if node >= 0:
-                    cluster.wiped[0] |= 1 << node
-                    replicas.flushed[node] = -1
-                    replicas.flushed_seq[node] = seq
-            elif columns.f[i] == FAULT_POWER:
-                cluster.power_seq[0] = seq
+            f = columns.f[i]
+            note_fault(account.faults, seq, f, node)
+            if f in (FAULT_WIPE, FAULT_POWER):
+                # Where no node is named it may have been any.
+                for each in range(len(replicas.tip)):
+                    if each != node and node >= 0:
+                        continue
+                    if f == FAULT_POWER:
+                        replicas.down[each] = POWER
+                        continue
+                    destroy(tree, replicas, cluster, each, ROOT, WIPE, seq)
+                    cluster.wiped[0] |= 1 << each
+                    replicas.tip[each] = ROOT
+                    replicas.tip_seq[each] = seq
+                    replicas.flushed[each] = -1
+                    replicas.flushed_seq[each] = seq
             continue
         if node < 0:
             continue
@@ -110,9 +129,9 @@ def _scan(
             if kind in (STOP, CRASH, POWER_LOSS, STORAGE_ERROR):
                 replicas.leader_term[node] = NULL
                 if kind != STOP:
-                    note_fault(account.faults, seq, fault_code(kind))
+                    note_fault(account.faults, seq, fault_code(kind), node)
                 if kind in (POWER_LOSS, STORAGE_ERROR):
-                    cluster.power_seq[0] = seq
+                    replicas.down[node] = POWER if kind == POWER_LOSS else STORAGE
             continue
 
         term = columns.term[i]
@@ -133,6 +152,8 @@ def _scan(
             replicas.visible[node] = NULL
             if dirty != NULL:
                 tip = before(tree, replicas.tip[node], dirty + 1)
+                if tip != replicas.tip[node] and replicas.down[node] != NULL and cluster.write_caching[0]:
+                    destroy(tree, replicas, cluster, node, tip, replicas.down[node], seq)
                 if tree.last[tip] < dirty:
                     cluster.has_unknown[0] = 1
                     tip = unknown(tree, tip, dirty, seq)
@@ -150,6 +171,8 @@ def _scan(
             replicas.tip[node] = unknown(tree, ROOT, columns.dirty[i], seq)
             replicas.tip_seq[node] = seq
 
+        if replicas.down[node] != NULL:
+            replicas.down[node] = NULL
         if columns.flushed[i] != NULL:
             replicas.flushed[node] = columns.flushed[i]
             replicas.flushed_seq[node] = seq
@@ -161,7 +184,7 @@ def _scan(
             if kind != START and commit >= 0 and (old == NULL or commit > old):
                 vertex = at(tree, replicas.tip[node], commit)
                 if vertex != NONE:
-                    commit_to(tree, cluster, account, found, node, vertex, seq)
+                    commit_to(tree, replicas, cluster, account, found, node, vertex, seq)
                     if replicas.leader_term[node] != NULL and not tree.flags[vertex] & UNKNOWN:
                         leader_commits(tree, replicas, cluster, found, node, commit, vertex, seq)
 
@@ -175,7 +198,11 @@ def _scan(
                 cluster.elected_node[0] = node
                 cluster.elected_seq[0] = seq
                 if cluster.committed[0] != ROOT:
-                    elected_holds(tree, cluster, found, cluster.committed[0], seq)
+                    elected_holds(tree, replicas, cluster, found, cluster.committed[0], seq)
+            elif (
+                cluster.wiped[0] and replicas.term[node] == cluster.elected_term[0] and node != cluster.elected_node[0]
+            ):
+                cluster.elected_twice[0] = replicas.term[node]
 
         if kind == SHOWN:
             cluster.shows_visible[0] = 1
@@ -198,7 +225,7 @@ def _scan(
 
 
 @kernel
-def _close(tree: Tree, replicas: Replicas, cluster: Cluster, account: Account, found: Findings) -> None:
+def _close(tree: Tree, replicas: Replicas, account: Account, found: Findings) -> None:
     """What the end of the history says of acknowledged entries."""
     for node in range(len(replicas.tip)):
         vertex = replicas.tip[node]
@@ -210,7 +237,7 @@ def _close(tree: Tree, replicas: Replicas, cluster: Cluster, account: Account, f
         if not flags & ANY_ACKED:
             continue
         if not flags & (COMMITTED | DEAD | ALIVE):
-            lose(tree, cluster, account, found, vertex, -1)
+            lose(tree, replicas, account, found, vertex, -1)
             flags |= DEAD
         if flags & ACKED_ALL:
             if flags & (COMMITTED | DEAD):
@@ -229,14 +256,14 @@ class ReplicasFold(KernelFold):
         blank = {name: np.full(MAX_NODES, NULL, dtype=np.int64) for name in Replicas._fields}
         blank["tip"][:] = ROOT
         blank["cut"][:] = NONE
-        for name in ("flushed", "flushed_seq", "tip_seq"):
+        for name in ("flushed", "flushed_seq", "tip_seq", "lost_seq"):
             blank[name][:] = -1
         self._replicas = Replicas(**blank)
         voters = min(len(setting.voters), MAX_NODES)
         start = dict.fromkeys(Cluster._fields, 0)
-        start |= {"voters": (1 << voters) - 1, "majority": len(setting.voters) // 2 + 1}
+        start |= {"voters": (1 << voters) - 1, "voters_count": voters, "majority": len(setting.voters) // 2 + 1}
         start |= {"write_caching": int(setting.write_caching), "committed": ROOT, "elected_term": NULL}
-        start |= {"wipe_seq": -1, "power_seq": -1}
+        start |= {"elected_twice": NULL, "given_up_seq": -1}
         self._cluster = Cluster(**{name: np.array([number], dtype=np.int64) for name, number in start.items()})
         self._tree = empty_tree()
         numbers = [np.full(64, -1, dtype=np.int64) for _ in range(2)]
@@ -276,7 +303,7 @@ class ReplicasFold(KernelFold):
     def end(self) -> None:
         """Judge what became of acknowledged entries."""
         close = _close.form(self.setting.compiled)
-        close(self._tree, self._replicas, self._cluster, self._account, self.found)
+        close(self._tree, self._replicas, self._account, self.found)
 
 
 _LIFE = frozenset({Kind.STOP, Kind.CRASH, Kind.POWER_LOSS, Kind.STORAGE_ERROR, Kind.FAULT})
