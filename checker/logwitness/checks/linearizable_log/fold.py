@@ -9,7 +9,7 @@ from loghistory.schema import CLIENT_KINDS, Kind
 from ..codes import NULL, OBSERVE, OF_CLIENTS, among
 from ..columns import Array, Columns, Ints
 from ..contract import Excuse, Family, Setting, Verdicts, outcome
-from ..faults import CAUSES, GAP, WIPE
+from ..faults import CAUSES, GAP
 from ..hashing import all_grown, empty_table, roomy
 from .algorithm import Entries, Values, distinct, judge_log
 from .bounds import Ends
@@ -39,7 +39,7 @@ class LinearizableLogFold:
         self._empty = Empty(**blank(Empty._fields))
         self._more = More(**blank(More._fields))
         start = dict.fromkeys(Known._fields, 0) | dict.fromkeys(
-            ("open_free", "given_free", "wiped", "wiped_node"), NONE
+            ("open_free", "given_free", "lost", "lost_node", "lost_cause"), NONE
         )
         start["write_caching"] = int(setting.write_caching)
         self._known = Known(**{name: np.array([number], dtype=np.int64) for name, number in start.items()})
@@ -95,29 +95,29 @@ class LinearizableLogFold:
         """Judge all operations together, and answer."""
         known = self._known
         loose = int(known.loose[0])
-        wiped = int(known.wiped[0])
+        since = int(known.lost[0])
         named = Named(*(column[: int(known.named[0])] for column in self._named))
         twice = self._conflicts()
         entries, ends = self._entries(named, twice), self._ends()
         lost = 0
-        if wiped >= 0:
+        if since >= 0:
             # What was asked for before a disk was emptied may be lost since, and what was known of it with it.
-            since = (entries.row < 0) | (named.invoked_seq[entries.row] > wiped) | self._failed(named)[entries.row]
-            lost = int(np.count_nonzero(~since) + np.count_nonzero(ends.invoked_seq < wiped))
-            entries, ends = entries.where(since), Ends(*(column[ends.invoked_seq > wiped] for column in ends))
+            kept = (entries.row < 0) | (named.invoked_seq[entries.row] > since) | self._failed(named)[entries.row]
+            lost = int(np.count_nonzero(~kept) + np.count_nonzero(ends.invoked_seq < since))
+            entries, ends = entries.where(kept), Ends(*(column[ends.invoked_seq > since] for column in ends))
         found = judge_log(
             self._values(named),
             entries,
             ends,
-            int(known.ends[0]) + (0 if known.sparse[0] else int(known.nothings[0])) if wiped < 0 else len(ends.offset),
-            dense=not known.sparse[0] and not loose and wiped < 0,
+            int(known.ends[0]) + (0 if known.sparse[0] else int(known.nothings[0])) if since < 0 else len(ends.offset),
+            dense=not known.sparse[0] and not loose and since < 0,
             once=self._setting.idempotent and twice > 0,
             keep=self._setting.keep,
         )
-        node = int(known.wiped_node[0])
+        node = int(known.lost_node[0])
         causes = (
-            Excuse(CAUSES[GAP], (), found.excused if wiped < 0 else 0, -1),
-            Excuse(CAUSES[WIPE], (node,) if node >= 0 else (), lost, wiped),
+            Excuse(CAUSES[GAP], (), found.excused if since < 0 else 0, -1),
+            Excuse(CAUSES[known.lost_cause[0]], (node,) if node >= 0 else (), lost, since),
         )
         excuses = tuple(each for each in causes if each.facts)
         answer = outcome(CHECK, found.judged, found.violated, found.violations, excuses=excuses, unjudged=loose)
@@ -190,7 +190,7 @@ class LinearizableLogFold:
 FAMILY = Family(
     "linearizable_log",
     (CHECK,),
-    CLIENT_KINDS | {Kind.APPEND, Kind.COMPACT, Kind.TRIM, Kind.FAULT},
+    CLIENT_KINDS | {Kind.APPEND, Kind.COMPACT, Kind.TRIM, Kind.FAULT, Kind.POWER_LOSS, Kind.STORAGE_ERROR},
     ("time", "node", "op", "f", "acks", "offset", "last_offset", "value"),
     LinearizableLogFold,
 )

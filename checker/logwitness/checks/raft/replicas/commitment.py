@@ -84,6 +84,7 @@ def give_up(tree: Tree, cluster: Cluster, top: int, seq: int) -> None:
         tree.flags[vertex] = tree.flags[vertex] & ~COMMITTED | GIVEN_UP
         vertex = tree.parent[vertex]
     cluster.given_up_seq[0] = seq
+    cluster.top_commit[0] = tree.last[top]
 
 
 @step

@@ -8,22 +8,26 @@ from __future__ import annotations
 
 import numpy as np
 
-from loghistory.schema import STATE_KINDS, Kind
+from loghistory.schema import CLIENT_KINDS, STATE_KINDS, Kind
 
 from ...codes import (
     ACKED,
     APPEND,
     CARRIES_STATE,
     COMMIT,
+    COMPACT,
     CRASH,
+    FAIL,
     FAULT,
     FAULT_POWER,
     FAULT_WIPE,
+    INFO,
     INVOKE,
     IS_OF_CLIENT,
     LEADER,
     NULL,
     OBSERVE,
+    OK,
     POWER_LOSS,
     ROLE,
     ROLE_LEADER,
@@ -32,9 +36,10 @@ from ...codes import (
     STORAGE_ERROR,
     TRIM,
     TRUNCATE,
+    among,
 )
 from ...codes import VISIBLE as SHOWN
-from ...columns import Columns
+from ...columns import Array, Columns
 from ...contract import Family, Loss, Setting
 from ...faults import (
     POWER,
@@ -49,15 +54,18 @@ from ...faults import (
     with_fault_room,
 )
 from ...findings import MAX_NODES, Findings, KernelFold
-from ...hashing import empty_table, grown, place_of, roomy, row_of
+from ...hashing import grown, roomy
 from ...kernel import kernel
 from ..protocol import RAFT
-from .answers import answer, mark_visible, observe, show
+from .answers import answer, mark_visible, show
+from .client_rules import OK_AFTER_ACKED
+from .clients import end_of_life, hear, led, retreat, settle
 from .commitment import commit_to, elected_holds, leader_commits, lose
 from .destroyed import destroy
 from .log import append, truncate
 from .rules import ACK_RULE, ACKED_SURVIVES, CHECKS, LEADER_APPEND_ONLY
-from .state import Cluster, Readers, Replicas
+from .state import Attempts, Clients, Cluster, Doubts, Former, Lives, Replicas, empty
+from .state import with_room as with_rows
 from .tree import (
     ACKED_ALL,
     ALIVE,
@@ -82,7 +90,11 @@ def _scan(
     tree: Tree,
     replicas: Replicas,
     cluster: Cluster,
-    readers: Readers,
+    clients: Clients,
+    attempts: Attempts,
+    former: Former,
+    lives: Lives,
+    doubts: Doubts,
     account: Account,
     found: Findings,
 ) -> None:
@@ -91,19 +103,8 @@ def _scan(
         seq = columns.seq[i]
         node = columns.node[i]
         if IS_OF_CLIENT[kind]:
-            if kind in (INVOKE, OBSERVE):
-                process = columns.process[i]
-                if process == NULL:
-                    continue
-                if kind == INVOKE:
-                    row = row_of(readers.table, readers.used, process)
-                    readers.f[row] = columns.f[i]
-                    readers.seq[row] = seq
-                    continue
-                row = readers.table.rows[place_of(readers.table, process)]
-                if row != NONE and columns.value[i] != NULL:
-                    base, value = columns.offset[i], columns.value[i]
-                    observe(tree, cluster, found, readers.f[row], base, value, readers.seq[row], seq)
+            if columns.process[i] != NULL:
+                hear(tree, replicas, cluster, clients, attempts, former, doubts, found, columns, i)
             continue
         if kind == FAULT:
             f = columns.f[i]
@@ -116,6 +117,10 @@ def _scan(
                     if f == FAULT_POWER:
                         replicas.down[each] = POWER
                         continue
+                    retreat(replicas, former, each, seq)
+                    end_of_life(replicas, lives, each, seq)
+                    replicas.running[each] = 0
+                    replicas.start[each] = 0
                     destroy(tree, replicas, cluster, each, ROOT, WIPE, seq)
                     cluster.wiped[0] |= 1 << each
                     replicas.tip[each] = ROOT
@@ -128,6 +133,11 @@ def _scan(
         if not CARRIES_STATE[kind]:
             if kind in (STOP, CRASH, POWER_LOSS, STORAGE_ERROR):
                 replicas.leader_term[node] = NULL
+                if kind == STOP:
+                    replicas.stated_seq[node] = seq
+                elif replicas.running[node]:
+                    end_of_life(replicas, lives, node, seq)
+                replicas.running[node] = 0
                 if kind != STOP:
                     note_fault(account.faults, seq, fault_code(kind), node)
                 if kind in (POWER_LOSS, STORAGE_ERROR):
@@ -146,6 +156,9 @@ def _scan(
 
         if kind == START:
             dirty = columns.dirty[i]
+            retreat(replicas, former, node, seq)
+            if replicas.running[node]:
+                end_of_life(replicas, lives, node, seq)
             replicas.leader_term[node] = NULL
             replicas.cut[node] = NONE
             replicas.commit[node] = NULL
@@ -162,17 +175,25 @@ def _scan(
         elif kind == APPEND:
             append(tree, replicas, cluster, found, columns, i)
         elif kind == TRUNCATE:
+            retreat(replicas, former, node, seq)
             truncate(tree, replicas, cluster, found, node, columns.offset[i], seq)
-        elif kind == TRIM and columns.dirty[i] != NULL and columns.dirty[i] < columns.offset[i]:
-            # Nothing is kept: the log was given up whole, to begin where its leader's begins. What the node had before
-            # need not be what was committed there.
-            cluster.has_unknown[0] = 1
-            replicas.cut[node] = NONE
-            replicas.tip[node] = unknown(tree, ROOT, columns.dirty[i], seq)
-            replicas.tip_seq[node] = seq
+        elif kind == TRIM:
+            replicas.start[node] = max(replicas.start[node], columns.offset[i])
+            if columns.dirty[i] != NULL and columns.dirty[i] < columns.offset[i]:
+                # Nothing is kept: the log was given up whole, to begin where its leader's begins. What the node had
+                # before need not be what was committed there.
+                retreat(replicas, former, node, seq)
+                cluster.has_unknown[0] = 1
+                replicas.cut[node] = NONE
+                replicas.tip[node] = unknown(tree, ROOT, columns.dirty[i], seq)
+                replicas.tip_seq[node] = seq
+        elif kind == COMPACT:
+            cluster.compacted[0] = 1
 
         if replicas.down[node] != NULL:
             replicas.down[node] = NULL
+        replicas.running[node] = 1
+        replicas.stated_seq[node] = seq
         if columns.flushed[i] != NULL:
             replicas.flushed[node] = columns.flushed[i]
             replicas.flushed_seq[node] = seq
@@ -182,6 +203,9 @@ def _scan(
             old = replicas.commit[node]
             replicas.commit[node] = commit
             if kind != START and commit >= 0 and (old == NULL or commit > old):
+                if commit > cluster.top_commit[0]:
+                    cluster.top_commit[0] = commit
+                    cluster.top_commit_seq[0] = seq
                 vertex = at(tree, replicas.tip[node], commit)
                 if vertex != NONE:
                     commit_to(tree, replicas, cluster, account, found, node, vertex, seq)
@@ -189,6 +213,7 @@ def _scan(
                         leader_commits(tree, replicas, cluster, found, node, commit, vertex, seq)
 
         if kind == LEADER:
+            led(clients, node, replicas.term[node])
             found.judged[LEADER_APPEND_ONLY] += 1
             replicas.leader_term[node] = replicas.term[node]
             replicas.leader_seq[node] = seq
@@ -221,12 +246,23 @@ def _scan(
                         show(tree, cluster, found, node, visible, vertex, seq)
 
         if kind == ACKED:
+            cluster.shows_acked[0] = 1
             answer(tree, replicas, cluster, account, found, columns, i)
 
 
 @kernel
-def _close(tree: Tree, replicas: Replicas, account: Account, found: Findings) -> None:
-    """What the end of the history says of acknowledged entries."""
+def _close(
+    tree: Tree,
+    replicas: Replicas,
+    cluster: Cluster,
+    clients: Clients,
+    attempts: Attempts,
+    lives: Lives,
+    doubts: Doubts,
+    account: Account,
+    found: Findings,
+) -> None:
+    """What the end of the history says of acknowledged entries, and of what clients were told."""
     for node in range(len(replicas.tip)):
         vertex = replicas.tip[node]
         while not tree.flags[vertex] & (COMMITTED | ALIVE):
@@ -244,6 +280,7 @@ def _close(tree: Tree, replicas: Replicas, account: Account, found: Findings) ->
                 found.judged[ACKED_SURVIVES] += 1
             else:
                 found.unjudged[ACKED_SURVIVES] += 1
+    settle(tree, replicas, cluster, clients, lives, attempts, doubts, found)
 
 
 class ReplicasFold(KernelFold):
@@ -256,18 +293,21 @@ class ReplicasFold(KernelFold):
         blank = {name: np.full(MAX_NODES, NULL, dtype=np.int64) for name in Replicas._fields}
         blank["tip"][:] = ROOT
         blank["cut"][:] = NONE
-        for name in ("flushed", "flushed_seq", "tip_seq", "lost_seq"):
+        for name in ("flushed", "flushed_seq", "tip_seq", "lost_seq", "stated_seq", "former", "retreat_seq"):
             blank[name][:] = -1
+        for name in ("running", "start"):
+            blank[name][:] = 0
         self._replicas = Replicas(**blank)
         voters = min(len(setting.voters), MAX_NODES)
         start = dict.fromkeys(Cluster._fields, 0)
         start |= {"voters": (1 << voters) - 1, "voters_count": voters, "majority": len(setting.voters) // 2 + 1}
         start |= {"write_caching": int(setting.write_caching), "committed": ROOT, "elected_term": NULL}
-        start |= {"elected_twice": NULL, "given_up_seq": -1}
+        start |= {"elected_twice": NULL, "idempotent": int(setting.idempotent)}
+        start |= dict.fromkeys(("given_up_seq", "top_commit", "top_commit_seq"), -1)
         self._cluster = Cluster(**{name: np.array([number], dtype=np.int64) for name, number in start.items()})
         self._tree = empty_tree()
-        numbers = [np.full(64, -1, dtype=np.int64) for _ in range(2)]
-        self._readers = Readers(empty_table(), np.zeros(1, dtype=np.int64), *numbers)
+        self._clients, self._attempts = empty(Clients), empty(Attempts)
+        self._former, self._lives, self._doubts = empty(Former), empty(Lives), empty(Doubts)
         self._account = Account(empty_faults(), empty_ledger())
 
     def run(self, columns: Columns) -> None:
@@ -278,21 +318,39 @@ class ReplicasFold(KernelFold):
         growing = int(np.count_nonzero((kinds == APPEND) | (kinds == START) | (kinds == TRIM)))
         self._tree = with_room(self._tree, 2 * growing, compiled)
         self._account = self._account._replace(faults=with_fault_room(self._account.faults, rows))
-        readers, used = self._readers, int(self._readers.used[0])
-        self._readers = readers._replace(
-            table=roomy(readers.table, used, rows, compiled),
-            f=grown(readers.f, used, rows, -1),
-            seq=grown(readers.seq, used, rows, -1),
-        )
+        self._make_room(columns, kinds, compiled)
         _scan.form(compiled)(
             columns,
             self._tree,
             self._replicas,
             self._cluster,
-            self._readers,
+            self._clients,
+            self._attempts,
+            self._former,
+            self._lives,
+            self._doubts,
             self._account,
             self.found,
         )
+
+    def _make_room(self, columns: Columns, kinds: Array, compiled: bool) -> None:
+        """For what clients ask and are told, and for what nodes come to hold no more."""
+        asked, told, led = (int(np.count_nonzero(among(kinds, some))) for some in (_ASKS, _TELLS, _LEADS))
+        # A disk without a node may be any.
+        wiped = MAX_NODES * int(np.count_nonzero((kinds == FAULT) & (np.asarray(columns.f) == FAULT_WIPE)))
+        cut, ended = (wiped + int(np.count_nonzero(among(kinds, some))) for some in (_CUTS, _ENDS))
+        clients, attempts = self._clients, self._attempts
+        used, terms, named = int(clients.used[0]), int(clients.terms[0]), int(attempts.used[0])
+        self._clients = with_rows(clients, used, asked)._replace(
+            table=roomy(clients.table, used, asked, compiled),
+            leaders=roomy(clients.leaders, terms, led, compiled),
+            leader=grown(clients.leader, terms, led, -1),
+        )
+        self._attempts = with_rows(attempts, named, told)._replace(table=roomy(attempts.table, named, told, compiled))
+        self._former = with_rows(self._former, int(self._former.used[0]), cut)
+        self._lives = with_rows(self._lives, int(self._lives.used[0]), ended)
+        # What a client is told is doubted twice at most.
+        self._doubts = with_rows(self._doubts, int(self._doubts.used[0]), 2 * told)
 
     def losses(self) -> tuple[Loss, ...] | None:
         """Acknowledged entries that ended beside the committed log; None if no acknowledgement was recorded."""
@@ -301,17 +359,38 @@ class ReplicasFold(KernelFold):
         return ledger_lines(self._account.ledger, self.setting.words)
 
     def end(self) -> None:
-        """Judge what became of acknowledged entries."""
-        close = _close.form(self.setting.compiled)
-        close(self._tree, self._replicas, self._account, self.found)
+        """Judge what became of acknowledged entries, and what was doubted."""
+        used = int(self._lives.used[0])
+        order = np.lexsort((self._lives.ended[:used], self._lives.node[:used]))
+        lives = Lives(self._lives.used, *(column[:used][order] for column in self._lives[1:]))
+        _close.form(self.setting.compiled)(
+            self._tree,
+            self._replicas,
+            self._cluster,
+            self._clients,
+            self._attempts,
+            lives,
+            self._doubts,
+            self._account,
+            self.found,
+        )
+
+    def undecided_check(self, check: int) -> str | None:
+        """Without a single acknowledgement of a node it is open whether clients were told the truth."""
+        told = self.found.unjudged[check] if check == OK_AFTER_ACKED else 0
+        if told and int(self._tree.used[0]) > 1 and not self._cluster.shows_acked[0]:
+            return f"{told} appends were answered ok, and no node recorded an acknowledgement (kind acked)"
+        return None
 
 
+_ASKS, _TELLS, _LEADS = (INVOKE,), (OK, FAIL, INFO, OBSERVE), (LEADER,)
+_CUTS, _ENDS = (START, TRUNCATE, TRIM), (START, CRASH, POWER_LOSS, STORAGE_ERROR)
 _LIFE = frozenset({Kind.STOP, Kind.CRASH, Kind.POWER_LOSS, Kind.STORAGE_ERROR, Kind.FAULT})
 
 FAMILY = Family(
     "replicas",
     tuple(CHECKS),
-    STATE_KINDS | _LIFE | {Kind.INVOKE, Kind.OBSERVE},
+    STATE_KINDS | _LIFE | CLIENT_KINDS,
     (
         "time",
         "node",

@@ -43,6 +43,8 @@ EXPOSED_BY_POWER = 2048
 EXPOSED_BY_STORAGE = 4096
 EXPOSED = EXPOSED_BY_WIPE | EXPOSED_BY_POWER | EXPOSED_BY_STORAGE
 """Too few voters hold it, since a fault destroyed copies: it may be lost (`destroyed`)."""
+TOLD_OK = 16384
+"""A client was told that its append succeeded."""
 GIVEN_UP = 8192
 """Was committed and then lost, which was excused."""
 
