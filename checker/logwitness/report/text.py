@@ -18,6 +18,7 @@ from loghistory import Kind, RunSource
 from loghistory.errors import printable
 
 from ..checks.contract import Check, Loss, Outcome, Verdict, Violation
+from ..checks.faults import CAUSES, GAP
 from ..engine.local import events_at
 from ..engine.run import HOLDS, RunVerdict
 from ..models import every_check
@@ -157,15 +158,19 @@ class Report:
         self._output.block(table, indent=4)
 
     def _excuses(self, outcomes: Sequence[Outcome]) -> None:
-        """What breaks a rule and is excused, and by what."""
-        if not any(each.excuses for each in outcomes):
+        """What breaks a rule and is excused, and by what; with ``verbose`` also the gaps of logs that are not dense."""
+        lines = [
+            (each.id, f"{excuse.facts:,}", excuse.cause, " ".join(map(str, excuse.nodes)))
+            for each in outcomes
+            for excuse in each.excuses
+            if self._verbose or excuse.cause != CAUSES[GAP]
+        ]
+        if not lines:
             return
         self._output.line(("excused: breaks a rule, for a reason that the rule names", "bold"), indent=2)
         table = _table("check", "facts", "cause", "nodes", right=("facts",))
-        for each in outcomes:
-            for excuse in each.excuses:
-                nodes = " ".join(map(str, excuse.nodes))
-                table.add_row(each.id, f"{excuse.facts:,}", excuse.cause, nodes)
+        for line in lines:
+            table.add_row(*line)
         self._output.block(table, indent=4)
 
 
