@@ -21,7 +21,7 @@ from quorumlog.storage.batch import RecordBatch
 
 
 class Outcome(StrEnum):
-    """How a client's append or barrier ended, as the core reports it in `Resolved`."""
+    """How a client's append, barrier or read index ended, as the core reports it in `Resolved`."""
 
     SUCCESS = "success"
     TRUNCATED = "truncated"  # it is not in the log and never will be
@@ -66,6 +66,12 @@ class AppendRequested(Event, frozen=True):
 
 class BarrierRequested(Event, frozen=True):
     """A client asks for the linearizable end of the log."""
+
+    request: int
+
+
+class ReadIndexRequested(Event, frozen=True):
+    """A client asks up to where a read must reach to be linearizable; it may then be served by this node, at once."""
 
     request: int
 

@@ -63,7 +63,7 @@ def misnamed(
             if name not in invariant_of:
                 yield f"{row}: {name} has the name of no row"
     for mutant, name in names.broken:
-        if name in invariant_of and mutant not in rows[invariant_of[name]]["mutants"]:
+        if invariant_of.get(name) in rows and mutant not in rows[invariant_of[name]]["mutants"]:
             yield f"{invariant_of[name]}: its column mutants lacks {mutant}, which breaks {name}"
 
 

@@ -190,6 +190,15 @@ StepDown(n) ==
     /\ UNCHANGED <<term, saved, asked, logVars, commit, visibilityVars, faultVars>>
     /\ Follow
 
+(* A leader gives up its office in its own term. It does so if it hears from no majority for a while; there is *)
+(* no time here, so it may do so at any moment (raft.md#check-quorum).                                        *)
+LeaveOffice(n) ==
+    /\ role[n] = "leader"
+    /\ role' = [role EXCEPT ![n] = "follower"]
+    /\ vote' = [vote EXCEPT ![n] = VoteAfterStepDown(@, term[n], term[n])]
+    /\ UNCHANGED <<term, saved, votes, asked, logVars, commit, visibilityVars, faultVars>>
+    /\ Follow
+
 (* A majority voted for the candidate. Everything flushed so far counts as written with a flush.             *)
 BecomeLeader(n) ==
     /\ role[n] = "candidate"
@@ -226,7 +235,7 @@ AppendConfiguration(n, entry) ==
 
 (* It serves once an entry of its term is committed. acks 0 and 1 are answered at once; acks=all waits.       *)
 Serve(n, entry) ==
-    /\ TermAt(log[n], commit[n]) = term[n]
+    /\ MayServe(TermAt(log[n], commit[n]), term[n])
     /\ entry.term = term[n]
     /\ LeaderAppend(n, entry)
     /\ UNCHANGED <<electionVars, flushed, commit, majorityReplicated, crashes, powerLosses>>
@@ -410,6 +419,7 @@ Next ==
         \/ StandForElection(n)
         \/ \E a \in asked : GiveVote(n, a)
         \/ StepDown(n)
+        \/ LeaveOffice(n)
         \/ BecomeLeader(n)
         \/ AppendConfiguration(n, Entry(term[n], AcksAll))
         \/ \E acks \in {AcksAll, AcksLeader} : ClientAppend(n, Entry(term[n], acks))

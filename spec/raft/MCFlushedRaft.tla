@@ -35,6 +35,9 @@ NextNewest ==
         \/ crashes < MaxCrashes /\ Crash(n)
         \/ powerLosses < MaxPowerLosses /\ \E k \in 0..Len(log[n]) : PowerLoss(n, k)
 
+(* The same with leaders that give up their office.                                                           *)
+NextLeaving == NextNewest \/ \E n \in Node : LeaveOffice(n)
+
 -------------------------------------------------------------------------------------------
 (* States to begin with. Each can be reached from the empty cluster; the models reach-... show it.           *)
 

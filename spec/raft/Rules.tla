@@ -94,4 +94,13 @@ PreVoteTerm(term) == term
 VoteAfterStepDown(votedFor, oldTerm, newTerm) == IF newTerm = oldTerm THEN votedFor ELSE Nobody
 
 VoteIsDurableFirst == TRUE
+
+-------------------------------------------------------------------------------------------
+(* Serving clients (raft.md#first-entry-of-term, raft.md#read-index, raft.md#barrier)                        *)
+
+MayServe(termAtCommit, currentTerm) == termAtCommit = currentTerm
+
+ReadIndex(commit, majority, writeCaching) == IF writeCaching THEN Max(commit, majority) ELSE commit
+
+LeadershipConfirmed(voters, confirmed) == IsQuorum(voters, confirmed)
 ===========================================================================================

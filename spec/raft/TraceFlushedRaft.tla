@@ -94,6 +94,12 @@ TraceStepDown ==
     /\ StaysInTerm /\ Shows(seen[At])
     /\ Agrees
 
+TraceLeaveOffice ==
+    /\ Begins("role") /\ First = "follower"
+    /\ LeaveOffice(At)
+    /\ StaysInTerm /\ Shows(seen[At])
+    /\ Agrees
+
 TraceOwnVote ==
     /\ Begins("vote") /\ First = At
     /\ vote[At] = At
@@ -248,7 +254,7 @@ TraceInit ==
     /\ entered = [n \in Node |-> [lastTerm |-> NoTerm, dirty |-> 0]]
 
 TraceNext ==
-    \/ TraceUpdateTerm \/ TraceStandForElection \/ TraceRole \/ TraceStepDown
+    \/ TraceUpdateTerm \/ TraceStandForElection \/ TraceRole \/ TraceStepDown \/ TraceLeaveOffice
     \/ TraceOwnVote \/ TraceGiveVote \/ TraceBecomeLeader
     \/ TraceAppendConfiguration \/ TraceClientAppend \/ TraceFollowerAppend
     \/ TraceFollowerTruncate \/ TraceFlush
@@ -285,7 +291,7 @@ Allowed ==
             [next |-> IF Hears(At) /\ HeardEnd(At) = Len(log[At]) /\ HeardEnd(At) < Len(Leads(At).log)
                       THEN <<Leads(At).log[HeardEnd(At) + 1]>> ELSE <<>>]
       [] Kind = "append" /\ role[At] = "leader" ->
-            [serves |-> TermAt(log[At], commit[At]) = term[At], expected |-> Len(log[At]) + 1]
+            [serves |-> MayServe(TermAt(log[At], commit[At]), term[At]), expected |-> Len(log[At]) + 1]
       [] Kind = "truncate" ->
             [to |-> IF Hears(At) /\ HeardEnd(At) < Min(Len(log[At]), Len(Leads(At).log)) THEN <<HeardEnd(At)>> ELSE <<>>]
       [] Kind = "start" -> [from |-> IF First = 1 THEN flushed[At] ELSE Len(log[At]), upTo |-> Len(log[At]),

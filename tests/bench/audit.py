@@ -33,7 +33,7 @@ from loghistory.run import write_file
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "checker"))
 
-from long_history import batches
+from long_history import MADE_BY, batches
 
 from logwitness.explain.transcripts import history
 from logwitness.models import Limits
@@ -134,7 +134,7 @@ def main() -> None:
     cores = sorted(os.sched_getaffinity(0))
     with tempfile.TemporaryDirectory() as scratch:
         place = Path(scratch)
-        write_run(place / "one" / "run", batches(MILLION), Manifest(name="long"), Format.PARQUET)
+        write_run(place / "one" / "run", batches(MILLION), Manifest(name="long", made_by=MADE_BY), Format.PARQUET)
         runs = copies(place / "one" / "run", place / "source", most)
         session = spark_session("benchmark", "local[2]")
         started = time.perf_counter()

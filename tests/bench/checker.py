@@ -25,7 +25,7 @@ from loghistory import Format, Manifest, open_run, write_run
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "checker"))
 
-from long_history import batches
+from long_history import MADE_BY, batches
 
 from logwitness.engine.local import check
 
@@ -77,8 +77,8 @@ def main() -> None:
     events = 1_000_000 if parser.parse_args().quick else 20_000_000
     with tempfile.TemporaryDirectory() as scratch:
         first, directory = Path(scratch) / "first", Path(scratch) / "long"
-        write_run(first, batches(20_000), Manifest(name="first"), Format.PARQUET)
-        write_run(directory, batches(events), Manifest(name="long"), Format.PARQUET)
+        write_run(first, batches(20_000), Manifest(name="first", made_by=MADE_BY), Format.PARQUET)
+        write_run(directory, batches(events), Manifest(name="long", made_by=MADE_BY), Format.PARQUET)
         file = directory / "events.parquet"
 
         def scan() -> None:

@@ -24,6 +24,8 @@ _ROUND = (
 _MOVING = ("offset", "last_offset", "value", "dirty", "flushed", "commit", "visible")
 OPERATIONS = 2
 """Client operations of a round."""
+MADE_BY = {"configuration": {"voters": [1, 2, 3]}}
+"""What the manifest of such a history says of it."""
 
 
 def batches(events: int, rounds_at_once: int = 4000) -> Iterator[pa.RecordBatch]:
@@ -52,4 +54,4 @@ def batches(events: int, rounds_at_once: int = 4000) -> Iterator[pa.RecordBatch]
 
 
 if __name__ == "__main__":
-    write_run(sys.argv[1], batches(int(sys.argv[2])), {"name": "long", "made_by": {"seed": 0}}, format="parquet")
+    write_run(sys.argv[1], batches(int(sys.argv[2])), {"name": "long", "made_by": MADE_BY}, format="parquet")

@@ -35,7 +35,7 @@ def _run(*arguments: str | Path, **options: object) -> subprocess.CompletedProce
 @pytest.fixture
 def runs(tmp_path: Path) -> Path:
     for name, case in (("good", HEALTHY), ("bad", BROKEN)):
-        write_run(tmp_path / name, case.table, {"name": name})
+        write_run(tmp_path / name, case.table, {"name": name, "made_by": {"configuration": case.configuration}})
     idle = Case("", "", "", rows=[{"seq": 0, "time": 0, "kind": "phase", "f": "load"}])
     write_run(tmp_path / "idle", idle.table, {"name": "idle"})
     (tmp_path / "broken.jsonl").write_text('{"kind":"history","version":2}\n{"seq":0,"time":0,"kind":"nonsense"}\n')

@@ -8,7 +8,9 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from long_history import batches
+from hypothesis import given
+from hypothesis import strategies as st
+from long_history import MADE_BY, batches
 
 from loghistory import CLIENT_KINDS, HistoryError, RunSource, open_run, write_run
 from loghistory.run import write_file
@@ -18,6 +20,7 @@ from logwitness.checks.contract import Outcome, Verdicts, outcome
 from logwitness.checks.kernel import available
 from logwitness.engine.local import events_at
 from logwitness.engine.run import together
+from logwitness.engine.voters import numbered_voters
 from logwitness.explain.transcripts import HISTORIES, Case, cases, history
 from logwitness.models import check_model, model_of
 
@@ -31,9 +34,10 @@ def _case(name: str, place: int = 0) -> Case:
 
 @pytest.mark.parametrize("format_", ["jsonl", "zst", "parquet"])
 def test_a_run_on_disk_is_judged_like_its_table(tmp_path: Path, format_: str) -> None:
-    write_run(tmp_path / "run", HEALTHY.table, {"name": "healthy"}, format=format_)
+    manifest = {"name": "healthy", "made_by": {"configuration": HEALTHY.configuration}}
+    write_run(tmp_path / "run", HEALTHY.table, manifest, format=format_)
     on_disk = check(open_run(tmp_path / "run"))
-    in_memory = check(HEALTHY.table)
+    in_memory = check(HEALTHY.table, configuration=HEALTHY.configuration)
     assert on_disk.checks == in_memory.checks
     assert on_disk.losses == in_memory.losses
     assert on_disk.exit_status == 0
@@ -41,7 +45,8 @@ def test_a_run_on_disk_is_judged_like_its_table(tmp_path: Path, format_: str) ->
 
 
 def test_a_run_of_nodes_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write_run(tmp_path / "run", HEALTHY.table, {"name": "healthy"}, format="parquet")
+    manifest = {"name": "healthy", "made_by": {"configuration": HEALTHY.configuration}}
+    write_run(tmp_path / "run", HEALTHY.table, manifest, format="parquet")
     source = open_run(tmp_path / "run")
     read = []
     batches_of = RunSource.batches
@@ -66,16 +71,44 @@ def test_the_configuration_comes_from_the_manifest(tmp_path: Path) -> None:
     write_run(tmp_path / "run", case.table, {"name": "caching", "made_by": made_by})
     outcomes = {each.id: each for each in check(open_run(tmp_path / "run")).checks}
     assert outcomes["pending-not-visible"].verdict is Verdict.UNEXERCISED
-    assert {each.id: each for each in check(case.table).checks}["pending-not-visible"].violated
+    alone = check(case.table, configuration={"voters": [1, 2, 3]})
+    assert {each.id: each for each in alone.checks}["pending-not-visible"].violated
 
 
-def test_voters_are_those_who_act_unless_told() -> None:
-    """Two of two have flushed; of five that is no majority."""
-    lines = "n1 start|n2 start|n1 term 1|n1 leader|n1 append 0 t1 v1 all|n2 append 0 t1 v1 all term=1|n1 flush|n2 flush"
-    case = history(f"{lines}|n1 commit 0|c1 read 0 node=7|c1 ok 0")
-    name = "committed-flushed-on-majority"
-    assert check(case.table, [name]).verdict is Verdict.HOLDS
-    assert check(case.table, [name], configuration={"voters": [1, 2, 3, 4, 5]}).verdict is Verdict.VIOLATED
+@pytest.mark.parametrize(
+    ("configuration", "verdict", "why"),
+    [
+        ({"voters": [1, 2]}, "holds", None),
+        ({"voters": [1, 2, 3, 4, 5]}, "violated", None),
+        ({"nodes": 5}, "violated", None),
+        ({"nodes": ["n1", "n2", "n3", "n4", "n5"]}, "violated", None),
+        ({"nodes": 4}, "undecided", "names neither the voters nor a number of nodes that fits"),
+        ({"nodes": 10**12}, "undecided", "names neither"),
+        ({}, "undecided", "names neither"),
+        ({"voters": [2, 3, 4]}, "undecided", "node 1 votes, stands for election or leads, but the configuration has"),
+    ],
+)
+def test_voters_are_those_configured(configuration: dict[str, Any], verdict: str, why: str | None) -> None:
+    """Two of five have flushed, which is a majority of two; it does not matter who happens to act."""
+    starts = "|".join(f"n{node} start" for node in range(1, 6))
+    lines = "n1 term 1|n1 leader|n1 append 0 t1 v1 all|n2 append 0 t1 v1 all term=1|n1 flush|n2 flush"
+    case = history(f"{starts}|{lines}|n1 commit 0")
+    (outcome,) = check(case.table, ["committed-flushed-on-majority"], configuration=configuration).checks
+    assert outcome.verdict == verdict
+    assert (why or "") in (outcome.reason or "")
+
+
+@pytest.mark.parametrize("voters", [3, "123", [1, 1, 2], [-1, 0, 1], [1, True, 3], [1.0, 2.0]])
+def test_what_lists_no_voters_is_bad_input(voters: object) -> None:
+    with pytest.raises(HistoryError, match=r"field configuration\.voters: .* does not list voters"):
+        check(HEALTHY.table, configuration={"voters": voters})
+
+
+@given(st.integers(1, 9), st.frozensets(st.integers(0, 20), max_size=9))
+def test_a_number_of_nodes_makes_as_many_voters(number: int, seen: frozenset[int]) -> None:
+    voters = numbered_voters(number, seen)
+    assert len(set(voters)) == len(voters)
+    assert (len(voters), set(seen) <= set(voters)) == ((number, True) if len(seen) <= number else (0, False))
 
 
 def _ids(verdict: RunVerdict) -> set[str]:
@@ -108,19 +141,6 @@ def test_the_manifest_says_whose_run_it_is(tmp_path: Path) -> None:
     stranger = check(open_run(tmp_path / "paxos"))
     assert "commit-monotonic" not in _ids(stranger)
     assert stranger.notes == ('No check here is for the protocol "paxos": only what clients saw is judged.',)
-
-
-def test_the_evidence_of_a_commit_without_majority_shows_it_by_itself() -> None:
-    """Nothing but the events that the violation names, and it is found again, with the same numbers."""
-    name = "committed-flushed-on-majority"
-    for case in (_case(name), _case(name, 1)):
-        voters = {"voters": sorted({row["node"] for row in case.rows if "node" in row})}
-        (whole,) = check(case.table, [name], configuration=voters).checks
-        (violation,) = whole.violations
-        shown = Case("", "", "", rows=[case.rows[seq] for seq in violation.events]).table
-        (again,) = check(shown, [name], configuration=voters).checks
-        assert again.violations == whole.violations
-        assert {case.rows[seq]["node"] for seq in violation.events} == set(voters["voters"])
 
 
 def test_losses_by_acks_level_and_fault() -> None:
@@ -310,10 +330,10 @@ def test_one_event_number_twice_is_bad_input(tmp_path: Path) -> None:
 def test_a_long_history_compiled_and_plain(tmp_path: Path) -> None:
     """Enough events that every table of every fold has to grow several times."""
     table = pa.Table.from_batches(batches(40_000, rounds_at_once=500))
-    plain = check(table, compiled=False)
+    plain = check(table, configuration=MADE_BY["configuration"], compiled=False)
     judged = {each.id: each.judged for each in plain.checks}
     assert plain.exit_status == 0
     assert judged["committed-flushed-on-majority"] == judged["ack-rule"] == judged["lost-write"] > 2000
     if available():
-        compiled = check(table, compiled=True)
+        compiled = check(table, configuration=MADE_BY["configuration"], compiled=True)
         assert compiled.checks == plain.checks

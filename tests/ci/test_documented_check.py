@@ -27,6 +27,7 @@ ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 RUNS = ROOT / "histories" / "runs" / "raft"
 EXAMPLE = DOCS / "examples" / "one_open_operation.py"
+TWIN = DOCS / "examples" / "plain_operations.py"
 COMMAND = [sys.executable, "-c", "from logwitness.cli import main; main()"]
 
 
@@ -40,7 +41,7 @@ def _plain(block: str) -> str:
     return "\n".join(line.removeprefix("    ") for line in block.splitlines()) + "\n"
 
 
-RECORD, LOOP, FAMILY, HISTORIES, ENTRY_POINT = _blocks()
+RECORD, LOOP, FAMILY, HISTORIES, PLAIN, ENTRY_POINT = _blocks()
 
 
 def _run(words: list[str], *paths: Path, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
@@ -53,18 +54,22 @@ def test_the_page_quotes_the_example() -> None:
     assert _plain(RECORD) in code
     assert _plain(FAMILY) in code
     assert LOOP in code, "a block from inside a loop is quoted as deep as it stands there"
+    assert _plain(PLAIN) in TWIN.read_text()
 
 
 @pytest.mark.slow
 def test_in_the_house_the_page_is_enough(tmp_path: Path) -> None:
-    """One file with the check, one with its histories; the tests that every check has find both and pass."""
-    for name in ("checker", "tests/checker", "docs/rules"):
+    """The check, its histories, its twin: the tests that every check has find all three and pass."""
+    for name in ("checker", "tests/checker", "tests/second_judge", "docs/rules"):
         shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(EXAMPLE, tmp_path / "checker" / "logwitness" / "checks" / "clients")
     histories = tmp_path / "checker" / "logwitness" / "explain" / "histories" / "operations.txt"
     histories.write_text(_plain(HISTORIES))
     pytest_ = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--import-mode=importlib", "-q"]
-    tests = ["tests/checker/test_checks.py", "tests/checker/test_records.py", "-k", "one-open-operation or unique"]
+    tests = ["tests/checker/test_checks.py", "tests/checker/test_records.py", "tests/second_judge/test_second_judge.py"]
+    tests += ["-k", "one-open-operation or unique or twin"]
+    assert "1 failed" in _run([*pytest_, *tests], tmp_path / "checker", cwd=tmp_path).stdout
+    shutil.copy(TWIN, tmp_path / "tests" / "second_judge")
     done = _run([*pytest_, *tests], tmp_path / "checker", cwd=tmp_path)
     assert done.returncode == 0, done.stdout
     passed = re.search(r"(\d+) passed", done.stdout)

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from audit_tables import Auditor, rows, tables
-from long_history import batches
+from long_history import MADE_BY, batches
 
 from loghistory import HistoryError, open_run, write_run
 from logwitness import models
@@ -181,7 +181,7 @@ def test_bad_lines_are_kept_and_counted(tmp_path: Path, audited: Auditor) -> Non
 @pytest.mark.parametrize("broken", [False, True])
 def test_a_larger_parquet_run_keeps_its_file(tmp_path: Path, audited: Auditor, broken: bool) -> None:
     source, out = tmp_path / "source", tmp_path / "out"
-    write_run(source, batches(160_000), {"name": "long"}, format="parquet")
+    write_run(source, batches(160_000), {"name": "long", "made_by": MADE_BY}, format="parquet")
     file = source / "events.parquet"
     if broken:
         (source / "manifest.json").unlink()

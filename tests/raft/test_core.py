@@ -9,6 +9,7 @@ import pytest
 
 from quorumlog.quorum import Voters
 from quorumlog.raft.core import Configuration, RaftCore, Restored
+from quorumlog.raft.events import Append as AppendEffect
 from quorumlog.raft.events import (
     AppendRequested,
     BarrierRequested,
@@ -16,6 +17,7 @@ from quorumlog.raft.events import (
     Event,
     Flushed,
     Outcome,
+    ReadIndexRequested,
     Received,
     Reset,
     Resolved,
@@ -45,6 +47,7 @@ from quorumlog.raft.rules import REFERENCE, Rules
 from quorumlog.storage.batch import BatchKind, RecordBatch
 
 SECOND = 1_000_000_000
+TIMEOUT = 3 * SECOND // 2
 THREE = Voters((0, 1, 2))
 
 
@@ -69,10 +72,13 @@ class Bench:
         voters: Voters = THREE,
         rules: Rules = REFERENCE,
         node: int = 0,
+        write_caching: bool = False,
     ) -> None:
         index = LogIndex.of((offset, offset, entry_term) for offset, entry_term in enumerate(entries))
         self.now = 0
-        self.core = RaftCore(Configuration(node, voters), Restored(term, index=index), rules)
+        self.core = RaftCore(
+            Configuration(node, voters, write_caching=write_caching), Restored(term, index=index), rules
+        )
         self.give(Started())
 
     def give(self, event: Event, after: int = 0) -> list[Effect]:
@@ -97,14 +103,18 @@ class Bench:
         for effect in self.of(StartFlush):
             self.give(Flushed(effect.ticket))
 
-    def lead(self) -> Bench:
-        """Win an election: time out, pre-votes, vote, and commit the configuration batch."""
+    def elect(self) -> None:
+        """Win an election: time out, pre-votes, vote."""
         self.give(TimerFired(Timer.ELECTION), after=10 * SECOND)
         self.receive(1, VoteReply(self.core.term, self.core.term, pre_vote=True, granted=True))
         self.save()
         self.receive(1, VoteReply(self.core.term, self.core.term, pre_vote=False, granted=True))
-        end = self.core.dirty
         assert self.core.role == "leader"
+
+    def lead(self) -> Bench:
+        """Win an election, and commit the configuration batch."""
+        self.elect()
+        end = self.core.dirty
         self.flush()
         self.receive(1, AppendReply(self.core.term, 1, True, end, end, end))
         assert self.core.serving
@@ -294,6 +304,121 @@ def test_barrier_waits_for_a_majority_that_answered_after_it() -> None:
     end, term = bench.core.dirty, bench.core.term
     bench.receive(1, AppendReply(term, asked.sequence, True, end, end, end))
     assert [(r.request, r.outcome, r.offset) for r in bench.of(Resolved)] == [(9, Outcome.SUCCESS, end)]
+
+
+def test_a_read_index_waits_for_a_majority_that_answered_after_it() -> None:
+    bench = Bench().lead()
+    end, term = bench.core.dirty, bench.core.term
+    bench.append(1)
+    before = bench.core.progress[1].sequence
+    bench.give(ReadIndexRequested(9))
+    assert [resolved for resolved in bench.of(Resolved) if resolved.request == 9] == []
+    asked = bench.sent(Heartbeat)[0]
+    bench.receive(1, HeartbeatReply(term, before, True, end, end, end))
+    assert bench.of(Resolved) == [], "it was sent before the read came"
+    bench.receive(1, HeartbeatReply(term, asked.sequence, False, -1, end, end))
+    assert [(r.request, r.outcome, r.offset) for r in bench.of(Resolved)] == [(9, Outcome.SUCCESS, end)]
+    assert bench.core.commit == end < bench.core.dirty, "it does not wait for what is not committed"
+
+
+def test_under_write_caching_a_read_index_covers_what_was_acknowledged_unflushed() -> None:
+    bench = Bench(write_caching=True).lead()
+    bench.append(1)
+    end = bench.core.dirty
+    bench.acknowledge(1, end, flushed=end - 1)
+    assert [(r.request, r.outcome) for r in bench.of(Resolved)] == [(1, Outcome.SUCCESS)]
+    bench.give(ReadIndexRequested(9))
+    flushes = bench.of(StartFlush)
+    bench.acknowledge(1, end, flushed=end - 1)
+    assert (bench.of(Resolved), bench.core.commit) == ([], end - 1)
+    bench.give(Flushed(flushes[0].ticket))
+    bench.acknowledge(1, end)
+    assert [(r.request, r.offset, bench.core.commit) for r in bench.of(Resolved)] == [(9, end, end)]
+
+
+def test_nothing_is_served_before_an_entry_of_the_own_term_is_committed() -> None:
+    bench = Bench()
+    bench.elect()
+    for event in (AppendRequested(1, batch(0, 0)), BarrierRequested(2), ReadIndexRequested(3)):
+        bench.give(event)
+        assert [resolved.outcome for resolved in bench.of(Resolved)] == [Outcome.NOT_LEADER]
+
+
+def test_a_leader_that_no_majority_answers_steps_down_in_its_term() -> None:
+    bench = Bench().lead()
+    term = bench.core.term
+    bench.give(TimerFired(Timer.HEARTBEAT), after=TIMEOUT)
+    assert (bench.core.role, bench.core.term) == ("leader", term)
+    bench.receive(2, HeartbeatReply(term, 1, False, -1, -1, -1))  # one that failed counts, and one that was overtaken
+    bench.give(TimerFired(Timer.HEARTBEAT), after=TIMEOUT)
+    assert (bench.core.role, bench.sent(Heartbeat)[0].term) == ("leader", term)
+    bench.give(TimerFired(Timer.HEARTBEAT), after=1)
+    assert (bench.core.role, bench.core.term, bench.core.leader) == ("follower", term, -1)
+    assert (bench.sent(Heartbeat), bench.of(SaveVote)) == ([], [])
+    assert [(timer.name, timer.delay) for timer in bench.of(SetTimer)] == [(Timer.ELECTION, TIMEOUT)]
+    bench.receive(1, VoteRequest(term, 1, term, 0, pre_vote=False))
+    assert not bench.sent(VoteReply)[0].granted, "its vote in this term is its own"
+
+
+def test_what_callers_are_told_when_a_leader_steps_down_unheard() -> None:
+    bench = Bench().lead()
+    bench.append(1, acks=-1)
+    bench.flush()
+    bench.append(2, acks=1)
+    assert [(r.request, r.outcome) for r in bench.of(Resolved)] == [(2, Outcome.SUCCESS)], "its own log has it"
+    bench.give(AppendRequested(3, batch(0, 0, acks=0)))
+    bench.give(BarrierRequested(4))
+    bench.give(ReadIndexRequested(5))
+    bench.give(TimerFired(Timer.HEARTBEAT), after=TIMEOUT + 1)
+    told = {resolved.request: resolved.outcome for resolved in bench.of(Resolved)}
+    assert told == dict.fromkeys((3, 4, 5), Outcome.NOT_LEADER), "what was written with acks=all waits"
+    bench.give(TimerFired(Timer.DRAIN))
+    assert (bench.of(Resolved), bench.of(AppendEffect)) == ([], [])
+    bench.give(AppendRequested(6, batch(0, 0, acks=1)))
+    assert [resolved.outcome for resolved in bench.of(Resolved)] == [Outcome.NOT_LEADER]
+    # The next leader has the entry and commits it in its own term: the caller that waited is told.
+    end, term = bench.core.dirty, bench.core.term
+    bench.receive(1, entries(term + 1, end, term, batch(end + 1, term + 1), flush=True))
+    for flush in bench.of(StartFlush):
+        bench.give(Flushed(flush.ticket))
+    bench.receive(1, Heartbeat(term + 1, 1, end + 1, term + 1, end + 1, end + 1))
+    assert [(r.request, r.outcome) for r in bench.of(Resolved)] == [(1, Outcome.SUCCESS)]
+
+
+def test_a_single_leader_hears_itself() -> None:
+    bench = Bench(voters=Voters((0,)))
+    bench.give(TimerFired(Timer.ELECTION), after=10 * SECOND)
+    bench.save()
+    bench.give(TimerFired(Timer.HEARTBEAT), after=100 * TIMEOUT)
+    assert bench.core.role == "leader"
+
+
+def test_an_election_time_out_waits_until_the_own_vote_is_durable() -> None:
+    bench = Bench()
+    bench.give(TimerFired(Timer.ELECTION), after=10 * SECOND)
+    bench.receive(1, VoteReply(0, 0, pre_vote=True, granted=True))
+    (save,) = bench.of(SaveVote)
+    bench.give(TimerFired(Timer.ELECTION), after=10 * SECOND)
+    assert (bench.of(Send), [timer.name for timer in bench.of(SetTimer)]) == ([], [Timer.ELECTION])
+    bench.give(VoteSaved(save.ticket))
+    assert {request.pre_vote for request in bench.sent(VoteRequest)} == {False}
+    assert [(timer.name, timer.delay) for timer in bench.of(SetTimer)] == [(Timer.ELECTION, TIMEOUT)], "it begins now"
+    bench.receive(1, VoteReply(1, 1, pre_vote=False, granted=True))
+    assert bench.core.role == "leader"
+
+
+def test_a_vote_that_comes_while_the_next_election_is_prepared_still_counts() -> None:
+    bench = Bench()
+    bench.give(TimerFired(Timer.ELECTION), after=10 * SECOND)
+    bench.receive(1, VoteReply(0, 0, pre_vote=True, granted=True))
+    bench.save()
+    bench.give(TimerFired(Timer.ELECTION), after=10 * SECOND)
+    assert {request.pre_vote for request in bench.sent(VoteRequest)} == {True}
+    bench.receive(2, VoteReply(1, 1, pre_vote=True, granted=False))
+    bench.receive(1, VoteReply(1, 1, pre_vote=False, granted=True))
+    assert (bench.core.role, bench.core.term) == ("leader", 1)
+    bench.receive(1, VoteReply(1, 1, pre_vote=True, granted=True))
+    assert (bench.core.role, bench.core.term) == ("leader", 1), "the election that was prepared is off"
 
 
 def test_a_single_node_commits_only_after_a_flush() -> None:

@@ -86,6 +86,20 @@ grant_vote              -1, 4, False, False False
 grant_vote              -1, 4, True, True   False
 vote_after_step_down    4, 2, 2             4
 vote_after_step_down    4, 2, 3             -1
+election_waits          True                True
+election_waits          False               False
+keeps_office            (0, 1, 2), {0: 0, 1: 9, 2: 10}, 9    True
+keeps_office            (0, 1, 2), {0: 0, 1: 10, 2: 10}, 9   False
+keeps_office            (1, 2), {0: 0, 1: 9, 2: 10}, 9       False
+keeps_office            (0,), {0: 0}, 9                      True
+# serving clients
+may_serve               2, 2                True
+may_serve               1, 2                False
+read_index              4, 7, False         4
+read_index              4, 7, True          7
+read_index              4, 3, True          4
+leadership_confirmed    (0, 1, 2), [0]      False
+leadership_confirmed    (0, 1, 2), [0, 2]   True
 """
 
 NAMES = {

@@ -124,6 +124,7 @@ RECORDINGS: dict[str, Callable[[str], None]] = {
     "reference-leaders-fall": reference(2, "leaders-fall"),
     "reference-five-nodes": reference(3, "five-nodes"),
     "reference-lost-power": reference(4, "lost-power"),
+    "reference-reads": reference(10, "clocks-drift"),
     "reference-write-caching": reference(5, "lost-power", write_caching=True),
     "reference-jsonl": reference(6, "default", Format.JSON_LINES, duration=200 * MILLISECOND),
     "reference-parquet": reference(7, "default", Format.PARQUET, duration=200 * MILLISECOND),

@@ -76,6 +76,7 @@ Step(n) ==
        /\ Did("StandForElection", n, 0, 0)
     \/ \E a \in asked : GiveVote(n, a) /\ Did("GiveVote", n, a.node, 0)
     \/ StepDown(n) /\ Did("StepDown", n, 0, 0)
+    \/ role[n] = "leader" /\ Seldom(60) /\ LeaveOffice(n) /\ Did("LeaveOffice", n, 0, 0)
     \/ BecomeLeader(n) /\ Did("BecomeLeader", n, 0, 0)
     \/ /\ Len(log[n]) < MaxLog
        /\ \E acks \in {AcksAll, AcksLeader} :

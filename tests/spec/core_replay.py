@@ -6,12 +6,13 @@ vote or a restart, handed to ``RaftCore.handle``. After each step
 
 - term, vote, role, log, dirty, flushed, commit, visible of every node and what visibility is made of (MRI, UB, the
   leader's LQ) must be the specification's, and so must the answers to acks=all appends;
+- a linearizable read that is served must reach all that had been acknowledged when it was asked for;
 - whatever the core wants to send must be something that the specification says may be heard (``sent``, ``replies``,
   ``asked``, ``vote``), and nothing leaves while a vote is being saved.
 
 The grain of the steps is that of ``CoreWalk.tla``. Left out: batches of several entries, trimmed logs and StartAt,
-barriers, refusals because a leader was heard (time passes between any two steps), and recovery's own pace: what the
-core reads and sends to catch a follower up is compared with ``sent``, but not delivered.
+barriers, refusals because a leader was heard (time passes between any two steps), and recovery's own
+pace: what the core reads and sends to catch a follower up is compared with ``sent``, but not delivered.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from quorumlog.raft.events import (
     Flushed,
     LogRead,
     Outcome,
+    ReadIndexRequested,
     ReadLog,
     Received,
     Resolved,
@@ -122,6 +124,8 @@ class Replay:
         ] = {}  # (offset, term) -> the batch; one value an offset and term
         self.appends: dict[int, tuple[int, int]] = {}  # request -> (offset, term)
         self.answers: set[tuple[int, int, str]] = set()
+        self.write_caching = write_caching
+        self.reads: dict[int, tuple[int, int]] = {}  # request -> its node, what had been acknowledged when it came
         self.outbox: list[tuple[int, Send]] = []
         self.votes: dict[tuple[int, int], set[int]] = {}  # (term, candidate) -> voters
         self.before: State | None = None
@@ -137,12 +141,13 @@ class Replay:
             # Where the walk ends, the second half of what the core does in one event may be missing.
             if number + 1 < len(walk) and not _completes(walk[number + 1], state):
                 self._compare(state)
+                self._ask_reads(state.variables)
 
     # -- events ---------------------------------------------------------------------------------------------------
 
-    def handle(self, node: int, event: Event) -> list[Effect]:
-        """Hand one event to a core and carry its effects out; time passes, so that no leader counts as heard."""
-        self.now += 10 * SECOND
+    def handle(self, node: int, event: Event, passing: int = 10 * SECOND) -> list[Effect]:
+        """Hand one event to a core and carry its effects out; time passes, so that nobody counts as heard."""
+        self.now += passing
         holder = self.nodes[node]
         effects = holder.core.handle(self.now, event)
         for effect in effects:
@@ -160,6 +165,10 @@ class Replay:
                 offset, term = self.appends.pop(effect.request)
                 outcome = "success" if effect.outcome is Outcome.SUCCESS else "truncated"
                 self.answers.add((offset + 1, term, outcome))
+            elif isinstance(effect, Resolved) and effect.request in self.reads:
+                _, acknowledged = self.reads.pop(effect.request)
+                if effect.outcome is Outcome.SUCCESS and holder.core.commit + 1 < acknowledged:
+                    raise DifferenceError(f"node {node} serves a read up to {holder.core.commit + 1} of {acknowledged}")
         saving = False
         for effect in effects:
             if saving and isinstance(effect, Send):
@@ -213,6 +222,9 @@ class Replay:
     def _step_down(self, state: State) -> None:
         self._hear(state.node, previous=len(self._request(state.node)["log"]))
 
+    def _leave_office(self, state: State) -> None:
+        self.handle(state.node, TimerFired(Timer.HEARTBEAT))
+
     def _become_leader(self, state: State) -> None:
         pass
 
@@ -243,7 +255,11 @@ class Replay:
     def _hear_reply(self, state: State) -> None:
         """A heartbeat goes out; its reply says what the follower was. It may come twice, or an older one late."""
         leader, (follower, said) = state.node, state.values
-        sent = self._sends(leader, lambda: self.handle(leader, TimerFired(Timer.HEARTBEAT)))
+        if state.variables["term"][follower] != state.variables["term"][leader]:
+            self._forget_reads(leader)  # it answered before it left the term, and not after they were asked for
+        for peer in set(NODES) - {leader}:  # an overtaken reply says nothing, but with it the leader keeps its office
+            self.handle(leader, Received(peer, HeartbeatReply(self.nodes[leader].core.term, 0, False, -1, -1, -1)), 0)
+        sent = self._sends(leader, lambda: self.handle(leader, TimerFired(Timer.HEARTBEAT), 0))
         sequence = next(m.sequence for to, m in sent if to == follower and isinstance(m, Heartbeat))
         core = self.nodes[leader].core
         reply = HeartbeatReply(core.term, sequence, True, said["match"] - 1, said["flushed"] - 1, said["dirty"] - 1)
@@ -312,6 +328,23 @@ class Replay:
                     self.deliver(asked["node"], node, request)
         self.handle(self.choose(len(NODES)), TimerFired(Timer.FLUSH))
 
+    def _ask_reads(self, spec: Mapping[str, Any]) -> None:
+        """Ask every leader for a linearizable read, also one that is one no more; what confirms that it is comes later.
+
+        Under write caching a power loss takes what was acknowledged.
+        """
+        said = [answer["index"] for answer in spec["answered"] if answer["outcome"] == "success"]
+        if self.write_caching and spec["powerLosses"]:
+            return
+        leaders = {node for node in NODES if spec["role"][node] == "leader"}
+        for node in sorted(leaders - {node for node, _ in self.reads.values()}):
+            self.requests += 1
+            self.reads[self.requests] = node, max(said, default=0)
+            self.handle(node, ReadIndexRequested(self.requests))
+
+    def _forget_reads(self, node: int) -> None:
+        self.reads = {request: read for request, read in self.reads.items() if read[0] != node}
+
     def _follower_truncate(self, state: State) -> None:
         pass
 
@@ -341,6 +374,8 @@ class Replay:
         self._restart(state.node, len(self.nodes[state.node].batches))
 
     def _power_loss(self, state: State) -> None:
+        if self.write_caching:
+            self.reads.clear()
         self._restart(state.node, state.values[0])
 
     def _restart(self, node: int, keep: int) -> None:
@@ -348,6 +383,7 @@ class Replay:
         for request, (_, term) in list(self.appends.items()):
             if self._appended_by(node, term):
                 del self.appends[request]
+        self._forget_reads(node)
         holder.start(keep)
         self.handle(node, Started())
 

@@ -54,12 +54,19 @@ KINDS = [replace(kind, write_caching=caching) for caching in (False, True) for k
 STEPS = {
     *("UpdateTerm", "StandForElection", "GiveVote", "BecomeLeader", "AppendConfiguration", "ClientAppend"),
     *("HearReply", "Count", "FollowerAppend", "FollowerTruncate", "FollowerHearsCommit", "FollowerHearsVisible"),
-    *("Flush", "Crash", "PowerLoss"),
+    *("Flush", "Crash", "PowerLoss", "LeaveOffice"),
 }
 """What the walks must contain; StepDown is too rare to be asked for."""
 
 ENOUGH = 3
 """A fault that fewer walks show is found by luck; the next change of the specification makes other walks."""
+
+UNSEEN = {
+    "election-never-waits": "only time shows it: here every vote is saved at once",
+    "read-unconfirmed": "a leader that is cut off seldom leads on until another one has acknowledged something; the "
+    "model of this name and the simulator come to it",
+}
+"""Mutants that the walks do not show, and why."""
 
 
 @cache
@@ -135,7 +142,9 @@ def test_the_walks_take_every_step(write_caching: bool) -> None:
     assert taken >= STEPS
 
 
-@pytest.mark.parametrize("mutant", MUTANTS.values(), ids=list(MUTANTS))
+@pytest.mark.parametrize(
+    "mutant", [each for name, each in MUTANTS.items() if name not in UNSEEN], ids=lambda each: each.id
+)
 def test_a_mutant_leaves_the_walks(mutant: Mutant) -> None:
     left = sum(_leaves(walk, kind, number, mutant) for kind in KINDS for number, walk in enumerate(walks(kind)))
     assert left >= ENOUGH, f"{mutant.id} leaves {left} walks only: chance may miss it"

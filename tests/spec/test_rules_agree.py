@@ -34,6 +34,8 @@ PACE = {
     "recovery_waits": "what is sent again does not matter: anything may arrive any number of times",
     "may_dispatch": "the same",
     "reply_is_current": "replies may arrive in any order; what one of them proves stays true for the term",
+    "election_waits": "an election may begin at any time, and what a node says is heard at any time",
+    "keeps_office": "there is no time; a leader may leave its office at any moment",
     "flush_required": "has no forced flush; compared below without it",
 }
 """Rules that the specification leaves open, and why."""

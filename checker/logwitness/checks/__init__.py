@@ -17,13 +17,14 @@ from .third_party import admitted
 
 @cache
 def house_families() -> tuple[Family, ...]:
-    """The families of this package: those of protocols, then those that judge any log; each room by name."""
+    """The families of this package, each room by name: those that others depend on come first, and those of protocols
+    before those that judge any log."""
     found: dict[str, Family] = {}
     for module in pkgutil.walk_packages(__path__, f"{__name__}."):
         family = getattr(import_module(module.name), "FAMILY", None)
         if isinstance(family, Family):
             found.setdefault(family.name, family)
-    return tuple(sorted(found.values(), key=lambda family: family.protocol is None))
+    return tuple(sorted(found.values(), key=lambda family: (not family.is_ground, family.protocol is None)))
 
 
 @cache

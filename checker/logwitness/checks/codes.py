@@ -15,13 +15,13 @@ import numpy.typing as npt
 from loghistory.schema import CLIENT_KINDS, STATE_KINDS, Acks, Kind, Operation, words_of
 from loghistory.vocabularies.elections import Role
 from loghistory.vocabularies.log import Resolution
-from loghistory.vocabularies.surroundings import FaultWord
+from loghistory.vocabularies.surroundings import FaultWord, Phase
 
 NULL = -(1 << 62)
 """Stands for null in a 64-bit column."""
 
 NO_NODE = -1
-"""Stands for null in ``node`` and ``peer``."""
+"""Stands for null in ``node`` and ``peer``, and in the other 32-bit columns."""
 
 NO_ACKS = 127
 """Stands for null in ``acks``."""
@@ -74,6 +74,7 @@ TERM, VOTE, LEADER, ROLE = map(code, (Kind.TERM, Kind.VOTE, Kind.LEADER, Kind.RO
 APPEND, FLUSH, TRUNCATE, COMMIT = map(code, (Kind.APPEND, Kind.FLUSH, Kind.TRUNCATE, Kind.COMMIT))
 VISIBLE, ACKED, COMPACT, TRIM = map(code, (Kind.VISIBLE, Kind.ACKED, Kind.COMPACT, Kind.TRIM))
 FAULT, HEAL, PHASE = map(code, (Kind.FAULT, Kind.HEAL, Kind.PHASE))
+SEND, RECEIVE = map(code, (Kind.SEND, Kind.RECEIVE))
 
 OF_CLIENTS = codes(CLIENT_KINDS)
 """Operations of clients: opened, observed and closed."""
@@ -93,9 +94,12 @@ codes, and 0 means no fault there."""
 
 F_APPEND, F_TAIL = _WORDS[Operation.APPEND], _WORDS[Operation.TAIL]
 F_READ, F_READ_COMMITTED = _WORDS[Operation.READ], _WORDS[Operation.READ_COMMITTED]
+F_READ_LINEARIZABLE = _WORDS[Operation.READ_LINEARIZABLE]
 F_FINAL_READ = _WORDS[Operation.FINAL_READ]
 """A read of everything, and the phase of such reads."""
-READS = (F_READ, F_READ_COMMITTED, F_FINAL_READ)
+F_HEAL = _WORDS[Phase.HEAL]
+"""The phase in which all faults end."""
+READS = (F_READ, F_READ_COMMITTED, F_READ_LINEARIZABLE, F_FINAL_READ)
 
 FAULT_WIPE = _WORDS[FaultWord.WIPE]
 """Column ``f`` of a fault: the node's disk was emptied."""

@@ -20,7 +20,7 @@ Array = npt.NDArray[Any]
 Ints = npt.NDArray[np.int64]
 
 # Named tuples have a method ``count``.
-_SOURCE = {"records": "count"}
+_SOURCE = {"records": "count", "told": "count"}
 
 _WORDS: dict[str, Mapping[str, int]] = {
     "kind": {str(kind): code for code, kind in enumerate(codes.KINDS)},
@@ -32,7 +32,8 @@ _WORDS: dict[str, Mapping[str, int]] = {
 class Columns(NamedTuple):
     """The columns of some events of one log, without nulls, all of the same length.
 
-    Null is `codes.NULL` (64-bit columns), `codes.NO_NODE`, `codes.NO_ACKS` or 0 (``bytes``, ``records``);
+    Null is `codes.NULL` (64-bit columns), -1 (32-bit ones, as `codes.NO_NODE`), `codes.NO_ACKS` or 0 (``bytes``,
+    ``records``);
     ``kind``, ``f``, ``reason`` and ``role`` hold the numbers of `codes`; ``last_offset`` is never null where
     ``offset`` is not. A column that nobody asked for is all null.
     """
@@ -59,6 +60,11 @@ class Columns(NamedTuple):
     records: Array  # column ``count``
     reason: Array
     role: Array
+    logical: Array
+    incarnation: Array
+    txn: Array
+    message: Array
+    told: Array  # column ``count``, with nulls
 
     def where(self, mask: Array) -> Columns:
         """The events that ``mask`` selects, by truth or by position."""
@@ -73,7 +79,7 @@ _DECLARED = {name: COLUMNS[SCHEMA.get_field_index(_SOURCE.get(name, name))] for 
 """What the vocabularies say of each column."""
 
 _OFFSETS = tuple(name for name, column in _DECLARED.items() if column.unit == "offset")
-_AMOUNTS = frozenset(name for name, column in _DECLARED.items() if column.unit in {"bytes", "records"})
+_AMOUNTS = frozenset({"bytes", "records"})
 _CODED = frozenset(name for name, column in _DECLARED.items() if pa.types.is_dictionary(column.type))
 
 
@@ -105,7 +111,7 @@ class Reader:
         self._name = name
         self._wanted = frozenset(wanted) | {"seq", "kind"}
         if "count" in self._wanted:
-            self._wanted |= {"records"}
+            self._wanted |= {"records", "told"}
         if "last_offset" in self._wanted:
             self._wanted |= {"offset"}
         self._words = words

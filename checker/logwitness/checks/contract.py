@@ -8,6 +8,10 @@ values that clients named, never the events.
 
 Verdicts as in the architecture page: ``holds``, ``violated``, ``undecided``, ``unexercised``, with the number of
 facts judged.
+
+Some checks judge whether a history is well formed (`well_formed`). They are part of every judgement of a history of our
+own format, whatever it is asked about; once one of them does not hold, no check holds that sees events which it
+`unsettles` (`engine.run`). Source: history-checks.md#ground.
 """
 
 from __future__ import annotations
@@ -24,7 +28,7 @@ import msgspec
 from loghistory.schema import SCHEMA, Kind
 
 from .codes import Words
-from .sentences import fields_of, worded
+from .sentences import fields_of, listed, worded
 
 if TYPE_CHECKING:
     from .columns import Columns
@@ -71,6 +75,10 @@ class Check:
     """Event kinds without any one of which there is nothing to judge; what a node states comes with all its events."""
     columns: tuple[str, ...] = ()
     """Columns that these events must carry for it."""
+    unsettles: frozenset[Kind] = frozenset()
+    """For a rule of well-formed histories: the kinds whose events show nothing for certain once it is broken."""
+    doubtful: bool = False
+    """A correct system may have left a history that breaks the rule: a breach makes it undecided, not violated."""
 
     def __post_init__(self) -> None:
         if not _ID.fullmatch(self.id):
@@ -168,7 +176,7 @@ class Setting:
     """What a fold must know before the first event."""
 
     voters: tuple[int, ...]
-    """The nodes that count for a majority."""
+    """The nodes that count for a majority; none: nobody knows."""
     write_caching: bool = False
     """acks=all promises a majority without a flush (raft.md#write-caching)."""
     compiled: bool = False
@@ -181,6 +189,8 @@ class Setting:
     """The codes of column ``f``, shared with the reader of the events."""
     protocols: frozenset[str] = frozenset()
     """Names of the protocols that the run is of; none: only what clients saw can be judged."""
+    foreign: bool = False
+    """Another tool wrote the history: its importer has asked for what our own format promises."""
 
 
 class Fold(typing.Protocol):
@@ -231,9 +241,15 @@ class Family:
             if name not in SCHEMA.names:
                 raise ValueError(f"family {self.name}: the history has no column {name!r}")
 
-    def judges(self, protocols: frozenset[str]) -> bool:
-        """Whether it has anything to say about a run of these protocols."""
-        return self.protocol is None or self.protocol.name in protocols
+    @property
+    def is_ground(self) -> bool:
+        """Whether its checks ask for well-formed histories, which others depend on."""
+        return any(check.unsettles for check in self.checks)
+
+    def judges(self, setting: Setting) -> bool:
+        """Whether it has anything to say about such a run."""
+        of_its_protocol = self.protocol is None or self.protocol.name in setting.protocols
+        return of_its_protocol and not (setting.foreign and self.is_ground)
 
 
 class Tally:
@@ -259,15 +275,19 @@ class Tally:
         if len(self._violations) < self._keep:
             self._violations.append(self._check.violation(events, way, **fields))
 
-    def outcome(self) -> Outcome:
-        """What the check says about the log; the verdict follows from the counts."""
+    def outcome(self, undecided: str | None = None, *, void: bool = False) -> Outcome:
+        """What the check says about the log; the verdict follows from the counts.
+
+        ``undecided`` says why it cannot hold; ``void``: nor is it violated, whatever was found.
+        """
         return outcome(
             self._check,
             self.judged,
-            self._violated,
-            tuple(self._violations),
+            0 if void else self._violated,
+            () if void else tuple(self._violations),
             excuses=summed(self._excuses),
             unjudged=self.unjudged,
+            undecided=undecided,
         )
 
 
@@ -283,7 +303,12 @@ def outcome(
 ) -> Outcome:
     """The outcome that follows from the counts; ``undecided`` says why the fold gave up, if it did."""
     reason = None
-    if violated:
+    if violated and check.doubtful:
+        verdict = Verdict.UNDECIDED
+        told = violations[0] if violations else Violation(check.rule, ())
+        reason = f"{told.sentence} (seq {listed(list(told.events))})" if told.events else told.sentence
+        unjudged, violated, violations = unjudged + violated, 0, ()
+    elif violated:
         verdict = Verdict.VIOLATED
     elif undecided is not None:
         verdict, reason = Verdict.UNDECIDED, undecided

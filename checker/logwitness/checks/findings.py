@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Annotated, NamedTuple, TypeAlias, get_type_hints
 
@@ -230,25 +230,29 @@ class KernelFold:
         """Why nothing can be said, if so."""
         return self.nodes.too_many
 
-    def undecided_check(self, check: int) -> str | None:
-        """Why one of the checks, by its number, cannot be answered, if so."""
-        return None
+    def void(self) -> Mapping[int, str]:
+        """Checks, by number, whose findings say nothing, and why."""
+        return {}
+
+    def lacking(self) -> Mapping[int, str]:
+        """Checks, by number, that cannot hold because the history lacks what they need, and what that is."""
+        return {}
 
     def finish(self) -> Verdicts:
         """Judge the end, and answer: an outcome for every check, with its first violations worded."""
         with self._pages():
             self.end()
-        undecided = self.undecided()
+        undecided, void, lacking = self.undecided(), self.void(), self.lacking()
         counts = zip(*(each.tolist() for each in self.found[:4]), strict=True)
         outcomes = tuple(
             outcome(
                 check,
                 judged,
-                violated,
-                self._violations(place) if violated else (),
+                0 if place in void else violated,
+                self._violations(place) if violated and place not in void else (),
                 excuses=self._excuses(place) if excused else (),
                 unjudged=unjudged,
-                undecided=undecided or self.undecided_check(place),
+                undecided=undecided or void.get(place) or lacking.get(place),
             )
             for place, (check, (judged, violated, excused, unjudged)) in enumerate(
                 zip(self.checks, counts, strict=True)

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from loghistory import RunSource
 from loghistory.errors import quote
+from loghistory.importers import ForeignFormat
 
 from ..checks import families, families_of, left_out
 from ..checks.columns import Reader
@@ -20,6 +21,7 @@ from ..checks.kernel import compiled_pays
 from .logs import Logs
 from .read_ahead import read_ahead
 from .run import RunVerdict, exit_status, together
+from .voters import configured_number, configured_voters, numbered_voters
 
 BATCH_ROWS = 1 << 17
 
@@ -39,7 +41,8 @@ def check(
     """Judge one run.
 
     ``source`` is a run as opened by loghistory, or a table of its schema; ``only`` the ids of the checks wanted
-    (None: those of the run's protocol, and those that judge any log); ``required`` those that must not be unexercised;
+    (None: those of the run's protocol, and those that judge any log; what they depend on is judged in any case);
+    ``required`` those that must not be unexercised;
     ``configuration`` what the run was made with
     (``voters``, ``write_caching``, ``idempotent``; None: as its manifest says); ``compiled`` whether loops run
     as machine code (None: if it pays). Raises `HistoryError` for bad input and KeyError for an unknown check
@@ -87,12 +90,15 @@ def setting_of(
         idempotent=bool(configuration.get("idempotent", True)),
         compiled=compiled,
         protocols=protocols,
+        foreign=isinstance(source, RunSource) and isinstance(source.format, ForeignFormat),
     )
 
 
 def families_for(only: Iterable[str] | None, setting: Setting) -> tuple[Family, ...]:
-    """The families that have something to judge. Raises KeyError for an unknown check id."""
-    return tuple(family for family in _chosen(only, setting) if setting.voters or family.protocol is None)
+    """The families that have something to judge, and those that they depend on. Raises KeyError for an unknown id."""
+    chosen = _chosen(only, setting)
+    ground = tuple(family for family in _chosen(None, setting) if family.is_ground and family not in chosen)
+    return (*ground, *chosen)
 
 
 def checks_for(only: Iterable[str] | None, setting: Setting, required: Collection[str] = ()) -> tuple[Check, ...]:
@@ -103,7 +109,7 @@ def checks_for(only: Iterable[str] | None, setting: Setting, required: Collectio
     if only is not None:
         wanted = {*only}
         return tuple(check for family in families_of(wanted) for check in family.checks if check.id in wanted)
-    chosen = _chosen(None, setting)
+    chosen = families_for(None, setting)
     return tuple(check for family in families() for check in family.checks if family in chosen or check.id in required)
 
 
@@ -119,7 +125,7 @@ def _strange(setting: Setting) -> list[str]:
 def _chosen(only: Iterable[str] | None, setting: Setting) -> tuple[Family, ...]:
     if only is not None:
         return families_of(only)
-    return tuple(family for family in families() if family.judges(setting.protocols))
+    return tuple(family for family in families() if family.judges(setting))
 
 
 def judge_logs(
@@ -194,23 +200,25 @@ def _configuration(source: RunSource | pa.Table) -> Mapping[str, Any]:
 def _nodes(source: RunSource | pa.Table, configuration: Mapping[str, Any]) -> tuple[tuple[int, ...], frozenset[str]]:
     """The voters and the protocols of a run.
 
-    The voters: as configured, else the nodes that have events of a protocol. The protocol: as the manifest has it, or
-    the configuration of a table; else those of which there are events.
+    The voters: as configured; where only the number of nodes is, so many of them; else none is known. The protocol: as
+    the manifest has it, or the configuration of a table; else those of which there are events.
     """
     known = {family.protocol for family in families() if family.protocol is not None}
     manifest = source.manifest if isinstance(source, RunSource) else None
     named = (configuration if manifest is None else manifest.made_by).get("protocol")
     protocols = frozenset({named}) if isinstance(named, str) else None
-    configured = configuration.get("voters")
-    voters = tuple(int(node) for node in configured) if isinstance(configured, list) and configured else None
-    if voters is not None and protocols is not None:
+    voters = configured_voters(_name(source), configuration)
+    number = 0 if voters else configured_number(configuration)
+    if protocols is not None and not number:
         return voters, protocols
     if manifest is not None and manifest.events:
         kinds = {kind for kind, count in manifest.counts.items() if count}
-        nodes = tuple(manifest.nodes) if _told_by(kinds, known) else ()
+        nodes = tuple(manifest.nodes)
     else:
         kinds, nodes = _recorded(source, known)
-    return nodes if voters is None else voters, _told_by(kinds, known) if protocols is None else protocols
+    if number:
+        voters = numbered_voters(number, nodes)
+    return voters, _told_by(kinds, known) if protocols is None else protocols
 
 
 def _told_by(kinds: Collection[str], known: Iterable[Protocol]) -> frozenset[str]:

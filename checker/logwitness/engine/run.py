@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 import msgspec
 
+from ..checks import all_checks, families
 from ..checks.contract import Check, Loss, Outcome, Verdict, Verdicts, outcome, summed, worst
 
 HOLDS, VIOLATED, UNUSABLE, UNDECIDED = 0, 1, 2, 3
@@ -83,7 +84,46 @@ def together(
                     each = msgspec.structs.replace(each, violations=named)
                 found[each.id].append(each)
         losses += [msgspec.structs.replace(loss, log=log) if several else loss for loss in verdicts.losses or ()]
-    return tuple(_merged(check, found[check.id], keep) for check in checks), tuple(losses)
+    merged = [_merged(check, found[check.id], keep) for check in checks]
+    return tuple(_on_their_ground(merged, by_log)), tuple(losses)
+
+
+def _on_their_ground(found: Sequence[Outcome], by_log: Sequence[tuple[str | None, Verdicts]]) -> Iterator[Outcome]:
+    """The outcomes, those that hold by events that are not well formed as undecided (history-checks.md#ground).
+
+    A violation stays one. And that a run is well formed is nothing where nothing else could be judged.
+    """
+    ground = {check.id for check in all_checks() if check.unsettles}
+    lost = _without_ground(by_log)
+    rest = [each for each in found if each.id not in ground]
+    idle = bool(rest) and all(each.verdict is Verdict.UNEXERCISED for each in rest)
+    for each in found:
+        if each.verdict is not Verdict.HOLDS:
+            yield each
+        elif each.id in lost:
+            reason = f"it rests on events that are not well formed: {', '.join(lost[each.id])}"
+            yield msgspec.structs.replace(each, verdict=Verdict.UNDECIDED, reason=reason)
+        elif idle:
+            yield msgspec.structs.replace(each, verdict=Verdict.UNEXERCISED, reason="nothing rests on it")
+        else:
+            yield each
+
+
+def _without_ground(by_log: Sequence[tuple[str | None, Verdicts]]) -> dict[str, list[str]]:
+    """Of the checks that see events which a breach makes uncertain, each with the checks that say so."""
+    broken = {
+        each.id
+        for _, verdicts in by_log
+        for each in verdicts.outcomes
+        if each.verdict in (Verdict.VIOLATED, Verdict.UNDECIDED)
+    }
+    unsettled = [check for check in all_checks() if check.unsettles and check.id in broken]
+    lost: dict[str, list[str]] = {}
+    for family in families() if unsettled else ():
+        said = [check.id for check in unsettled if check.unsettles & family.kinds]
+        if said and not family.is_ground:
+            lost |= {check.id: said for check in family.checks}
+    return lost
 
 
 def _merged(check: Check, outcomes: Sequence[Outcome], keep: int) -> Outcome:

@@ -21,6 +21,9 @@ _COLUMNS = (
     *("dirty", "flushed", "commit", "visible"),
 )
 
+_BREAKS = ("violated", "undecided")
+"""Verdicts on a small history that shows what a check is about."""
+
 
 class NotKnownError(ValueError):
     """Nothing has that name, or several passages have; the message says which are close."""
@@ -98,15 +101,16 @@ def answer(name: str) -> Answer:
 def example(check_id: str) -> Example:
     """The first history of `transcripts` that breaks a check, judged now. Raises KeyError if none does."""
     for case in all_cases():
-        if case.check == check_id and case.verdict == "violated":
+        if case.check == check_id and case.verdict in _BREAKS:
             (outcome,) = check(case.table, [check_id], configuration=case.configuration).checks
-            return Example(check_id, tuple(case.lines), outcome.violations[0].sentence)
+            said = outcome.violations[0].sentence if outcome.violations else outcome.reason or ""
+            return Example(check_id, tuple(case.lines), said)
     raise KeyError(check_id)
 
 
 @cache
 def _has_example(check_id: str) -> bool:
-    return any(case.check == check_id and case.verdict == "violated" for case in all_cases())
+    return any(case.check == check_id and case.verdict in _BREAKS for case in all_cases())
 
 
 def _cited(topics: Sequence[Topic]) -> list[str]:

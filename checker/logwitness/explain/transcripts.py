@@ -5,13 +5,15 @@
     n1 start                                          node 1; its state is carried from event to event
     n1 append 0-2 t1 v10 all                          offsets, term, value, acks (all, 1 or 0)
     n1 commit 2 flushed=1                             name=value sets any column
+    n1 send 2 f=heartbeat message=7                   to node 2
     c7 append v11 1                                   client 7 invokes
     c7 sees 0-2 v10                                   a batch that its read returned
     c7 ok 3 t1
     - fault wipe n2                                   the surroundings
     * n1 flush 5                                      a star: this event belongs to what the violation shows
 
-A violated case gives the count after the verdict if it is not 1.
+A violated case gives the count after the verdict if it is not 1. The voters are the nodes named, unless others are
+given.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ from loghistory import SCHEMA
 
 HISTORIES = Path(__file__).parent / "histories"
 _STATE = ("term", "dirty", "flushed", "commit", "visible")
-_OPERATIONS = {"append", "read", "read_committed", "tail", "final_read"}
+_OPERATIONS = {"append", "read", "read_committed", "read_linearizable", "tail", "final_read"}
 
 
 @dataclass
@@ -45,6 +47,12 @@ class Case:
     rows: list[dict[str, Any]] = field(default_factory=list)
     shown: list[int] = field(default_factory=list)
     lines: list[str] = field(default_factory=list)
+
+    def believe_nodes(self) -> None:
+        """Let the nodes named be the voters, unless voters were given."""
+        nodes = sorted({row["node"] for row in self.rows if "node" in row and "process" not in row})
+        if nodes:
+            self.configuration.setdefault("voters", nodes)
 
     @property
     def table(self) -> pa.Table:
@@ -89,6 +97,9 @@ class _Writer:
         kind = row["kind"]
         first = words[0] if words else ""
         if kind in ("stop", "crash", "power_loss", "storage_error"):
+            return
+        if kind in ("send", "receive"):
+            row["peer"] = int(first)
             return
         if kind == "start":
             self.incarnations[node] += 1
@@ -178,6 +189,7 @@ def cases(file: Path) -> Iterator[Case]:
             continue
         if text.startswith("=="):
             if case is not None:
+                case.believe_nodes()
                 yield case
             case = _header(f"{file.stem}:{number}", text[2:].split())
             writer = _Writer(case)
@@ -193,6 +205,7 @@ def cases(file: Path) -> Iterator[Case]:
                 text = text[1:].strip()
             writer.line(text)
     if case is not None:
+        case.believe_nodes()
         yield case
 
 
@@ -224,6 +237,7 @@ def history(lines: str) -> Case:
     writer = _Writer(case)
     for line in lines.split("|"):
         writer.line(line)
+    case.believe_nodes()
     return case
 
 

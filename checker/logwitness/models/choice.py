@@ -35,13 +35,13 @@ _WITNESSES: tuple[tuple[Model, frozenset[str]], ...] = (
     (Model.CAS_REGISTER, frozenset({"write", "cas"})),
     (Model.QUEUE, frozenset({"enqueue", "dequeue", "drain"})),
     (Model.SET, frozenset({"add", "remove", "contains"})),
-    (Model.LOG, frozenset({"append", "tail", "read_committed", "final_read"})),
+    (Model.LOG, frozenset({"append", "tail", "read_committed", "read_linearizable", "final_read"})),
 )
 """The first model of which an operation occurs is the one."""
 
 
 _ENOUGH = 1 << 13
-_READS = ("read", "read_committed", "final_read")
+_READS = ("read", "read_committed", "read_linearizable", "final_read")
 _CLIENTS = pa.array([*map(str, CLIENT_KINDS), *map(str, (Kind.FAULT, Kind.HEAL, Kind.PHASE))])
 _LIST = r"^(?:\[.*\]|null)$"
 _INVOKE_OR_OK = pa.array([str(Kind.INVOKE), str(Kind.OK)])

@@ -24,7 +24,7 @@ from .transactions import TransactionHistory
 
 STALE_TAIL = BY_ID["stale-tail"]
 _ORDER = LINEARIZABLE.id
-_READS = ("read", "read_committed", "final_read")
+_READS = ("read", "read_committed", "read_linearizable", "final_read")
 
 
 class ListHistory(KafkaHistory):

@@ -93,6 +93,7 @@ class Large:
     write_caching: bool
     idempotent: bool
     protocols: frozenset[str]
+    foreign: bool
     lowest_offset: int
     highest_offset: int
     """Of its offsets, and 0. The file is not asked: it may be a stranger's, copied as it is, whose index lies."""
@@ -115,7 +116,14 @@ class Large:
 
     def setting(self, *, compiled: bool) -> Setting:
         """What the folds must know of the history; ``compiled``: run loops as machine code."""
-        return Setting(self.voters, self.write_caching, compiled, idempotent=self.idempotent, protocols=self.protocols)
+        return Setting(
+            self.voters,
+            self.write_caching,
+            compiled,
+            idempotent=self.idempotent,
+            protocols=self.protocols,
+            foreign=self.foreign,
+        )
 
 
 @dataclass(slots=True)
@@ -315,6 +323,7 @@ class _History:
             setting.write_caching,
             setting.idempotent,
             setting.protocols,
+            setting.foreign,
             *self._offsets,
             self._heavy() if len(self._logs) > MANY_LOGS else None,
         )

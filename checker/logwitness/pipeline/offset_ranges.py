@@ -51,7 +51,7 @@ from .ingest import Large
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-FROM_EVENTS = 50_000_000
+FROM_EVENTS = 250_000_000
 """Events from which on it is worth while: below, the rows of all values fit into one task, which is faster."""
 
 _EVENTS_A_TASK = 2_000_000

@@ -181,7 +181,7 @@ ACK_UNFLUSHED = Mutant(
 TROUBLE = LogConfiguration(
     duration=1500 * MILLISECOND,
     disk=DiskTiming(most=100 * MILLISECOND),
-    workload=LogWorkload(tail=0, acks_leader=0, acks_none=0),
+    workload=LogWorkload(read_linearizable=0, tail=0, acks_leader=0, acks_none=0),
     faults=FaultMix(longest=250 * MILLISECOND, targets={"leader": 3.0, "any": 2.0, "all": 1.0}),
 )
 

@@ -21,7 +21,7 @@ from ..importers.values import key_as_json, key_of
 from ..schema import COLUMNS, Kind, Operation
 
 _NAMES = tuple(column.name for column in COLUMNS)
-_READS = frozenset({Operation.READ, Operation.READ_COMMITTED, Operation.FINAL_READ})
+_READS = frozenset({Operation.READ, Operation.READ_COMMITTED, Operation.READ_LINEARIZABLE, Operation.FINAL_READ})
 _LISTS = frozenset({Operation.ASSIGN, Operation.SUBSCRIBE})
 
 

@@ -26,9 +26,9 @@ from .values import Malformed, Value, as_json, is_integer, log_name
 
 INVOKE, OBSERVE, OK, FAIL, INFO = map(str, (Kind.INVOKE, Kind.OBSERVE, Kind.OK, Kind.FAIL, Kind.INFO))
 _TYPES = {kind: kind for kind in (INVOKE, OK, FAIL, INFO)}
-KEYED = frozenset({"read", "write", "cas", "append", "tail", "final_read", "read_committed"})
-_READS = frozenset({"read", "read_committed", "final_read"})
-OURS = {"final-read": "final_read", "read-committed": "read_committed"}
+_READS = frozenset({"read", "read_committed", "read_linearizable", "final_read"})
+KEYED = _READS | {"write", "cas", "append", "tail"}
+OURS = {name.replace("_", "-"): name for name in ("final_read", "read_committed", "read_linearizable")}
 """Words of ours as a Clojure program would write them."""
 _POSITIONS = frozenset({"assign", "subscribe"})
 SILENT = frozenset({"write", "cas", "put", "append"})

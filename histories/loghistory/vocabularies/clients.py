@@ -23,6 +23,7 @@ class Operation(StrEnum):
     APPEND = "append"
     READ = "read"
     READ_COMMITTED = "read_committed"
+    READ_LINEARIZABLE = "read_linearizable"
     TAIL = "tail"
     FINAL_READ = "final_read"
     WRITE = "write"
@@ -91,6 +92,7 @@ VOCABULARY = Vocabulary(
                 Operation.APPEND: "put one batch at the end of the log",
                 Operation.READ: "read from an offset on, up to what is visible",
                 Operation.READ_COMMITTED: "read from an offset on, up to what is committed",
+                Operation.READ_LINEARIZABLE: "read everything from an offset on that had been acknowledged by then",
                 Operation.TAIL: "ask for the number of entries, linearizably",
                 Operation.FINAL_READ: "read everything, after all faults are healed",
                 Operation.WRITE: "write a register; `text` is the value",

@@ -39,6 +39,7 @@ _ACKS = {-1: "all", 1: "leader", 0: "none"}
 _OPERATIONS = {
     "read": "reads",
     "read_committed": "reads of committed",
+    "read_linearizable": "linearizable reads",
     "tail": "tail reads",
     "final_read": "final reads",
 }

@@ -24,6 +24,7 @@ from quorumlog.node.wire import (
     AppendCall,
     AppendResult,
     ReadCall,
+    ReadIndexCall,
     ReadResult,
     Refusal,
     StatusCall,
@@ -80,6 +81,16 @@ class NodeClient(Connection):
         """Ask for the linearizable end of the log."""
         number, future = self._begin()
         self._send_soon(TailCall(number), 0)
+        return future
+
+    def read_index(self) -> asyncio.Future[TailResult | Refusal]:
+        """Ask up to where a read must reach to be linearizable.
+
+        On success a read of what is committed, at this node and over this connection, reaches so far or is linearizable
+        as far as it reaches.
+        """
+        number, future = self._begin()
+        self._send_soon(ReadIndexCall(number), 0)
         return future
 
     def status(self) -> asyncio.Future[StatusResult | Refusal]:

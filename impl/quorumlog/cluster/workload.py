@@ -21,6 +21,7 @@ from quorumlog.cluster.client import NodeClient
 from quorumlog.cluster.supervisor import Cluster
 from quorumlog.node.recording import HistoryFile
 from quorumlog.node.wire import SUCCESS, UNKNOWN, AppendResult, ReadResult, Refusal, TailResult, unpack_batches
+from quorumlog.quorum import NOTHING
 from quorumlog.storage.batch import BatchKind, RecordBatch
 
 ACKS_ALL, ACKS_LEADER, ACKS_NONE = -1, 1, 0
@@ -36,6 +37,7 @@ class Load(msgspec.Struct, frozen=True, kw_only=True):
     append: float = 6.0
     read: float = 1.5
     read_committed: float = 1.5
+    read_linearizable: float = 0.5
     tail: float = 0.5
     acks_all: float = 3.0
     acks_leader: float = 1.0
@@ -48,7 +50,8 @@ class Load(msgspec.Struct, frozen=True, kw_only=True):
 
     def limited_to(self, operations: Collection[str]) -> Load:
         """The same without the operations that are not among these (`loghistory.schema.Operation`)."""
-        every = (Operation.APPEND, Operation.READ, Operation.READ_COMMITTED, Operation.TAIL)
+        reads = (Operation.READ, Operation.READ_COMMITTED, Operation.READ_LINEARIZABLE)
+        every = (Operation.APPEND, *reads, Operation.TAIL)
         return msgspec.structs.replace(self, **{name.value: 0.0 for name in every if name not in operations})
 
 
@@ -89,8 +92,9 @@ class Client:
     async def work(self, until: asyncio.Event) -> None:
         """Go from one operation to the next until ``until`` is set."""
         load = self._load
-        doings = (self._append_something, self._read_on, self._read_committed_on, self._tail)
-        weights = (load.append, load.read, load.read_committed, load.tail)
+        reads = (self._read_on, self._read_committed_on, self._read_linearizable_on)
+        doings = (self._append_something, *reads, self._tail)
+        weights = (load.append, load.read, load.read_committed, load.read_linearizable, load.tail)
         while not until.is_set():
             await asyncio.sleep(self._draw.expovariate(1 / load.think))
             await self._draw.choices(doings, weights)[0]()
@@ -127,19 +131,27 @@ class Client:
         return False
 
     async def read(self, node: int, f: Operation, start: int) -> bool:
-        """Read from ``start`` on; a final read goes on to the end. Whether it was answered."""
+        """Read from ``start`` on; a final or linearizable read goes on to the end. Whether it was answered."""
         connection = await self._invoke(f, node, {"offset": start})
         if connection is None:
             return False
+        index = NOTHING
+        if f == Operation.READ_LINEARIZABLE:
+            asked = await self._answered(connection.read_index())
+            if not isinstance(asked, TailResult) or asked.outcome != SUCCESS:
+                self._not_ok(asked)
+                return False
+            index = asked.offset
+        committed = f in (Operation.READ_COMMITTED, Operation.READ_LINEARIZABLE)
         batches: list[RecordBatch] = []
         position = start
         while True:
-            answer = await self._answered(connection.read(position, committed=f == Operation.READ_COMMITTED))
+            answer = await self._answered(connection.read(position, committed=committed))
             if not isinstance(answer, ReadResult):
                 self._not_ok(answer)
                 return False
             batches += unpack_batches(answer.batches)
-            if position == answer.next_offset or f != Operation.FINAL_READ:
+            if position == answer.next_offset or (f != Operation.FINAL_READ and answer.next_offset > index):
                 break
             position = answer.next_offset
         data = [batch for batch in batches if batch.kind is BatchKind.DATA]
@@ -155,20 +167,29 @@ class Client:
         draw, load = self._draw, self._load
         acks = draw.choices((ACKS_ALL, ACKS_LEADER, ACKS_NONE), (load.acks_all, load.acks_leader, load.acks_none))[0]
         await self.append(
-            self.leader if draw.random() >= load.stray else draw.choice(self._cluster.nodes),
+            self._believed(),
             acks=acks,
             records=draw.randint(1, load.largest_batch),
             padding=draw.randrange(load.value_bytes + 1),
             expected_term=self._term if draw.random() < load.expected_term else -1,
         )
 
+    def _believed(self) -> int:
+        """The believed leader, or astray some other node."""
+        stray = self._draw.random() < self._load.stray
+        return self._draw.choice(self._cluster.nodes) if stray else self.leader
+
     async def _read_on(self, f: Operation = Operation.READ) -> None:
         if self._draw.random() < self._load.rewind:
             self._position = 0
-        await self.read(self._draw.choice(self._cluster.nodes), f, self._position)
+        linearizable = f == Operation.READ_LINEARIZABLE
+        await self.read(self._believed() if linearizable else self._draw.choice(self._cluster.nodes), f, self._position)
 
     async def _read_committed_on(self) -> None:
         await self._read_on(Operation.READ_COMMITTED)
+
+    async def _read_linearizable_on(self) -> None:
+        await self._read_on(Operation.READ_LINEARIZABLE)
 
     async def _tail(self) -> None:
         connection = await self._invoke(Operation.TAIL, self.leader, {})
@@ -213,7 +234,7 @@ class Client:
             return "connection lost"
 
     def _ok(self, columns: dict[str, Any]) -> None:
-        if self._f in (Operation.APPEND, Operation.TAIL):
+        if self._f in (Operation.APPEND, Operation.READ_LINEARIZABLE, Operation.TAIL):
             self.leader = self._node
         self._close(Kind.OK, None, columns)
 

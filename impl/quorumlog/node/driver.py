@@ -74,7 +74,7 @@ class Ended(Protocol):
 
     @property
     def offset(self) -> int:
-        """First offset; for a barrier the last offset of the log."""
+        """First offset; for a barrier the last offset of the log, for a read index the one that a read must reach."""
 
     @property
     def last_offset(self) -> int:
@@ -155,6 +155,13 @@ class Driver(ABC):
     @abstractmethod
     def barrier(self, done: Callable[[Ended], None]) -> bool:
         """Ask for the linearizable end of the log. False if too much is open already."""
+
+    @abstractmethod
+    def read_index(self, done: Callable[[Ended], None]) -> bool:
+        """Ask up to where a read must reach to be linearizable; when ``done`` is called, what is committed here does.
+
+        False if too much is open already.
+        """
 
     @abstractmethod
     def give_up(self, offset: int) -> None:

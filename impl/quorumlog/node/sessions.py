@@ -19,6 +19,7 @@ from quorumlog.node.wire import (
     AppendCall,
     AppendResult,
     ReadCall,
+    ReadIndexCall,
     ReadResult,
     Refusal,
     StatusCall,
@@ -76,7 +77,9 @@ class Session:
             elif isinstance(call, ReadCall):
                 self._read(call)
             elif isinstance(call, TailCall):
-                self._tail(call)
+                self._confirm(call, self._driver.barrier)
+            elif isinstance(call, ReadIndexCall):
+                self._confirm(call, self._driver.read_index)
             else:
                 self._status(call)
 
@@ -133,14 +136,14 @@ class Session:
             self._end(size)
             self._refuse(call, "busy")
 
-    def _tail(self, call: TailCall) -> None:
+    def _confirm(self, call: TailCall | ReadIndexCall, ask: Callable[[Callable[[Ended], None]], bool]) -> None:
         self._begin(0)
 
         def done(ended: Ended) -> None:
             self._end(0)
             self._result(TailResult(call.id, self._driver.core.leader, ended.outcome, ended.offset))
 
-        if not self._driver.barrier(done):
+        if not ask(done):
             self._end(0)
             self._refuse(call, "busy")
 

@@ -126,6 +126,10 @@ class TailCall(Call, frozen=True):
     """Ask for the linearizable end of the log."""
 
 
+class ReadIndexCall(Call, frozen=True):
+    """Ask up to where a read must reach to be linearizable; what this node has as committed reaches so far by then."""
+
+
 class StatusCall(Call, frozen=True):
     """Ask the node for its state."""
 
@@ -158,7 +162,7 @@ class ReadResult(Result, frozen=True):
 
 
 class TailResult(Result, frozen=True):
-    """How the barrier ended, and the last offset at its time."""
+    """How a barrier or a read index ended, and the last offset at its time, or the one that a read must reach."""
 
     outcome: str
     offset: int
@@ -188,7 +192,7 @@ class Refusal(Result, frozen=True):
     reason: str
 
 
-AnyCall = AppendCall | ReadCall | TailCall | StatusCall
+AnyCall = AppendCall | ReadCall | TailCall | ReadIndexCall | StatusCall
 AnyResult = AppendResult | ReadResult | TailResult | StatusResult | Refusal
 
 CALLS: Channel[AnyCall] = Channel("call", AnyCall)

@@ -19,6 +19,7 @@ from quorumlog.raft.events import (
     Event,
     Flushed,
     LogRead,
+    ReadIndexRequested,
     Received,
     Started,
     Timer,
@@ -68,9 +69,11 @@ class RaftCore(Leader):
             self._log_read(event)
         elif isinstance(event, VoteSaved):
             if self._vote_saved(event.ticket):
-                self._own_vote_saved()
+                self._vote_durable()
         elif isinstance(event, BarrierRequested):
             self._barrier_requested(event)
+        elif isinstance(event, ReadIndexRequested):
+            self._read_index_requested(event)
         elif isinstance(event, TrimRequested):
             self._trim(event.offset)
         elif isinstance(event, Started):
@@ -81,7 +84,6 @@ class RaftCore(Leader):
         """Act on a change of the node's own offsets."""
         if self.role == "leader":
             self._replicated()
-            self._check_barriers()
         else:
             self._resolve()
 

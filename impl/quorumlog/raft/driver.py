@@ -20,6 +20,7 @@ from quorumlog.raft.events import (
     Flushed,
     LogRead,
     Note,
+    ReadIndexRequested,
     ReadLog,
     Received,
     Reset,
@@ -93,6 +94,13 @@ class RaftDriver(Driver):
         request = self._open(done)
         if request:
             self.post(BarrierRequested(request))
+        return bool(request)
+
+    def read_index(self, done: Callable[[Ended], None]) -> bool:
+        """Ask up to where a read must reach to be linearizable. False if too much is open already."""
+        request = self._open(done)
+        if request:
+            self.post(ReadIndexRequested(request))
         return bool(request)
 
     def give_up(self, offset: int) -> None:

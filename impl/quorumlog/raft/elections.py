@@ -2,8 +2,9 @@
 
 A node that has not heard from its leader asks for pre-votes in its own term; only a quorum of them lets it begin a term
 (raft.md#pre-vote). A node that heard from a leader within the election time-out refuses, whatever the candidate's term
-(raft.md#refuse-vote); one that is not a voter does not ask. Priorities and leadership transfer will hook in at
-``_vote_requested``.
+(raft.md#refuse-vote); one that is not a voter does not ask. While a candidate asks for pre-votes of the next term, the
+votes of its own term still count: on a slow disk they come late (raft.md#election-waits). Priorities and leadership
+transfer will hook in at ``_vote_requested``.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ class Elections(Replica):
     def __init__(self, configuration: Configuration, restored: Restored, rules: Rules) -> None:
         super().__init__(configuration, restored, rules)
         self._heard: int | None = None  # when a leader of this term was last heard
-        self._votes: dict[int, bool] = {}  # of the election that this node asked for
+        self._votes: dict[int, bool] = {}  # of the term that this node is a candidate of
+        self._pre_votes: dict[int, bool] = {}  # for the term after it
         self._pre_voting = False
 
     def _become_leader(self) -> None:
@@ -68,13 +70,13 @@ class Elections(Replica):
             self._arm_election(self._heard + self.configuration.election_timeout - self.now)
             return
         self._arm_election(self.configuration.election_timeout)
-        if self.node in self.voters.voting:
+        if self.node in self.voters.voting and not self.rules.election_waits(bool(self._save)):
             self._ask_for_votes(pre_vote=True)
 
     def _ask_for_votes(self, *, pre_vote: bool) -> None:
         self.leader = NOBODY
         self._pre_voting = pre_vote
-        self._votes = {}
+        self._pre_votes = {}
         if pre_vote:
             term = self.rules.pre_vote_term(self.term)
         else:
@@ -83,6 +85,7 @@ class Elections(Replica):
         if term != self.term or not pre_vote:
             self.term = term
             self._heard = None
+            self._votes = {}
             self.note("term")
             self._save_vote()
         if not pre_vote:
@@ -93,21 +96,25 @@ class Elections(Replica):
             if voter != self.node:
                 self._send(voter, request)
         if pre_vote:
+            self._count_pre_vote(self.node, granted=True)
+
+    def _vote_durable(self) -> None:
+        """Begin the election time-out: only now can anybody learn of the vote, whoever it is for. Count the own one."""
+        if self.role != "leader" and self.voted_for != NOBODY:
+            self._arm_election(self.configuration.election_timeout)
+        if self.role == "candidate":
             self._count_vote(self.node, granted=True)
 
-    def _own_vote_saved(self) -> None:
-        """Count the node's own vote, which happens only once it is durable."""
-        if self.role == "candidate" and not self._pre_voting:
-            self._count_vote(self.node, granted=True)
+    def _count_pre_vote(self, voter: int, *, granted: bool) -> None:
+        self._pre_votes[voter] = self._pre_votes.get(voter, False) or granted
+        if self.rules.vote_result(self.voters, self._pre_votes) == VOTE_WON:
+            self._ask_for_votes(pre_vote=False)
 
     def _count_vote(self, voter: int, *, granted: bool) -> None:
         self._votes[voter] = self._votes.get(voter, False) or granted
-        if self.rules.vote_result(self.voters, self._votes) != VOTE_WON:
-            return
-        if self._pre_voting:
-            self._ask_for_votes(pre_vote=False)
-        elif self.node in self._votes:
+        if self.rules.vote_result(self.voters, self._votes) == VOTE_WON and self.node in self._votes:
             self._votes.clear()
+            self._pre_voting = False
             self.leader = self.node
             self._set_role("leader")
             self.note("leader")
@@ -136,7 +143,9 @@ class Elections(Replica):
         if reply.term > self.term:
             self._follow(reply.term)
             return
-        expected = reply.pre_vote == self._pre_voting and reply.asked == self.term
-        asking = self.role == "candidate" or (self._pre_voting and self.role == "follower")
-        if expected and asking:
+        if reply.asked != self.term:
+            return
+        if reply.pre_vote and self._pre_voting:
+            self._count_pre_vote(sender, granted=reply.granted)
+        elif not reply.pre_vote and self.role == "candidate":
             self._count_vote(sender, granted=reply.granted)

@@ -18,6 +18,7 @@ from quorumlog.events import (
     LogRead,
     Note,
     Outcome,
+    ReadIndexRequested,
     ReadLog,
     Received,
     Reset,
@@ -57,7 +58,16 @@ class SaveVote(events.Effect, frozen=True):
 
 
 Event = (
-    Started | Received | TimerFired | AppendRequested | BarrierRequested | TrimRequested | Flushed | VoteSaved | LogRead
+    Started
+    | Received
+    | TimerFired
+    | AppendRequested
+    | BarrierRequested
+    | ReadIndexRequested
+    | TrimRequested
+    | Flushed
+    | VoteSaved
+    | LogRead
 )
 Effect = (
     Append
@@ -87,6 +97,7 @@ __all__ = [
     "LogRead",
     "Note",
     "Outcome",
+    "ReadIndexRequested",
     "ReadLog",
     "Received",
     "Reset",

@@ -10,9 +10,9 @@ the commit index, also after this node has stepped down (raft.md#acks). Memory u
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from quorumlog.quorum import NOTHING, is_quorum
+from quorumlog.quorum import NOTHING
 from quorumlog.raft.events import (
     Accepted,
     AppendRequested,
@@ -20,6 +20,7 @@ from quorumlog.raft.events import (
     CancelTimer,
     LogRead,
     Outcome,
+    ReadIndexRequested,
     ReadLog,
     Resolved,
     SetTimer,
@@ -47,14 +48,14 @@ class _Pending:
 
 @dataclass(slots=True)
 class _Barrier:
-    """A linearizable read of the end: waits for ``target`` to commit and for a quorum to confirm the leader after it.
+    """Waits for ``target`` to commit and for a quorum to confirm the leader, as a linearizable read has to.
 
-    Sources: raft.md#barrier, raft.md#no-leases.
+    Sources: raft.md#barrier, raft.md#read-index, raft.md#no-leases.
     """
 
     request: int
     target: int
-    asked: dict[int, int] = field(default_factory=dict)  # peer -> its sequence when the barrier came
+    asked: dict[int, int]  # peer -> its sequence when the barrier came
 
 
 class Leader(Follower):
@@ -84,7 +85,9 @@ class Leader(Follower):
 
         Source: raft.md#first-entry-of-term.
         """
-        self.progress = {peer: Progress(self.index.dirty) for peer in self.voters.members if peer != self.node}
+        self.progress = {
+            peer: Progress(self.index.dirty, self.now) for peer in self.voters.members if peer != self.node
+        }
         self.durable_on = dict.fromkeys(self.progress, NOTHING)
         self.replicated_on = dict.fromkeys(self.progress, NOTHING)
         self.last_quorum_write = self.flushed
@@ -113,7 +116,7 @@ class Leader(Follower):
     @property
     def serving(self) -> bool:
         """Whether this node leads and an entry of its own term is committed."""
-        return self.role == "leader" and self.index.term(self.commit) == self.term
+        return self.role == "leader" and self.rules.may_serve(self.index.term(self.commit), self.term)
 
     # -- rounds ----------------------------------------------------------------------------------------------------
 
@@ -221,7 +224,7 @@ class Leader(Follower):
     # -- what is replicated ----------------------------------------------------------------------------------------
 
     def _replicated(self) -> None:
-        """Recompute MRI, commit index and what is visible; then answer the requests that this decides."""
+        """Recompute MRI, commit index and what is visible; then answer the requests and barriers that this decides."""
         rules = self.rules
         self.durable_on[self.node] = self.flushed
         self.replicated_on[self.node] = self.index.dirty
@@ -237,6 +240,7 @@ class Leader(Follower):
             self.majority_replicated = max(self.majority_replicated, self.commit)
         self._show_visible()
         self._resolve()
+        self._check_barriers()
 
     def _resolve(self) -> None:
         """Answer the acks=all requests whose fate is known, as leader or after it."""
@@ -280,6 +284,7 @@ class Leader(Follower):
         follower = self.progress.get(sender)
         if follower is None or reply.term != self.term or self.role != "leader":
             return None
+        follower.heard = self.now
         if isinstance(reply, AppendReply):
             follower.in_flight = max(0, follower.in_flight - 1)
         # All from one reply: the offsets of one and the match of another may belong to two different logs.
@@ -316,7 +321,6 @@ class Leader(Follower):
         if follower.recovering:
             self._continue_recovery(sender, follower)
         self._replicated()
-        self._check_barriers()
 
     def _heartbeat_replied(self, sender: int, reply: HeartbeatReply) -> None:
         follower = self._current(sender, reply)
@@ -337,7 +341,6 @@ class Leader(Follower):
         elif follower.recovering:
             self._continue_recovery(sender, follower)
         self._replicated()
-        self._check_barriers()
 
     # -- recovery --------------------------------------------------------------------------------------------------
 
@@ -422,7 +425,14 @@ class Leader(Follower):
     def _heartbeat_timer_fired(self) -> None:
         if self.role != "leader":
             return
+        silence = {peer: self.now - follower.heard for peer, follower in self.progress.items()}
+        if not self.rules.keeps_office(self.voters, {self.node: 0} | silence, self.configuration.election_timeout):
+            self._follow(self.term)
+            return
         self._effects.append(SetTimer(Timer.HEARTBEAT, self.configuration.heartbeat_interval))
+        self._send_heartbeats()
+
+    def _send_heartbeats(self) -> None:
         dirty = self.index.dirty
         for peer, follower in self.progress.items():
             sequence = follower.next_sequence()
@@ -431,22 +441,33 @@ class Leader(Follower):
                 Heartbeat(self.term, sequence, dirty, self.index.term(dirty), self.commit, self.visible),
             )
 
-    # -- linearizable barrier ----------------------------------------------------------------------------------------
+    # -- linearizable barrier and read index -------------------------------------------------------------------------
 
     def _barrier_requested(self, event: BarrierRequested) -> None:
         if not self.serving:
             self._effects.append(Resolved(event.request, Outcome.NOT_LEADER, -1, -1, -1))
             return
         dirty = self.index.dirty
-        barrier = _Barrier(event.request, dirty)
         self._last_required = True
+        self._barriers.append(self._barrier(event.request, dirty))
         for peer, follower in self.progress.items():
-            barrier.asked[peer] = follower.sequence
             if not follower.recovering and follower.last_sent == dirty:
                 self._send_append(peer, follower, dirty, self.index.term(dirty), (), self.commit, flush=True)
-        self._barriers.append(barrier)
         self._require_flush(dirty)
         self._check_barriers()
+
+    def _read_index_requested(self, event: ReadIndexRequested) -> None:
+        if not self.serving:
+            self._effects.append(Resolved(event.request, Outcome.NOT_LEADER, -1, -1, -1))
+            return
+        target = self.rules.read_index(self.commit, self.majority_replicated, self.configuration.write_caching)
+        self._barriers.append(self._barrier(event.request, target))
+        self._require_flush(target)
+        self._send_heartbeats()
+        self._check_barriers()
+
+    def _barrier(self, request: int, target: int) -> _Barrier:
+        return _Barrier(request, target, {peer: follower.sequence for peer, follower in self.progress.items()})
 
     def _check_barriers(self) -> None:
         if not self._barriers or self.role != "leader":
@@ -454,7 +475,7 @@ class Leader(Follower):
         still = []
         for barrier in self._barriers:
             confirmed = [peer for peer, asked in barrier.asked.items() if self.progress[peer].last_reply > asked]
-            if self.commit >= barrier.target and is_quorum(self.voters, (self.node, *confirmed)):
+            if self.commit >= barrier.target and self.rules.leadership_confirmed(self.voters, (self.node, *confirmed)):
                 self._effects.append(
                     Resolved(barrier.request, Outcome.SUCCESS, barrier.target, barrier.target, self.term)
                 )

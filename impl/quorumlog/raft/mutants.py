@@ -3,7 +3,8 @@
 Not here, because they change nothing that a history can show in this core: recovery-late-commit-sample (a follower
 never takes a commit index beyond what the request showed to be equal), recovery-resends and recovery-never-flushes
 (slower, but the debounced flush and the heartbeats catch up), stale-reply-accepted (what counts towards a majority is
-taken from one reply alone and stays true for the term). promote-early, reconfigure-uncommitted,
+taken from one reply alone and stays true for the term). No check judges for how long a leader leads that nobody
+answers (raft.md#no-check-quorum); a test of the simulator plays it. promote-early, reconfigure-uncommitted,
 batcher-no-release and apply-to-visible wait for membership, memory units and state machines.
 """
 
@@ -19,7 +20,8 @@ from quorumlog.protocol import Mutant
 from quorumlog.quorum import quorum_match
 from quorumlog.raft.core import RaftCore
 from quorumlog.raft.events import Outcome
-from quorumlog.raft.rules import ACKS_ALL, NOBODY, PENDING, REFERENCE, SUCCESS, TRUNCATED
+from quorumlog.raft.rules import ACKS_ALL, NOBODY, PENDING, REFERENCE, SUCCESS, TRUNCATED, Rules
+from quorumlog.raft.state import Configuration, Restored
 
 
 class AckOnTermChange(RaftCore):
@@ -36,6 +38,19 @@ class AckOnTermChange(RaftCore):
             outcome = Outcome.SUCCESS if there else Outcome.TRUNCATED
             self._answer(wait.request, outcome, wait.offset, wait.last_offset, wait.term, ACKS_ALL)
         self._pending = still
+
+
+class ElectionNeverWaits(RaftCore):
+    """An election time-out that fires while the vote is being saved ends the candidacy; votes that come late count no
+    more."""
+
+    def __init__(self, configuration: Configuration, restored: Restored, rules: Rules = REFERENCE) -> None:
+        super().__init__(configuration, restored, replace(rules, election_waits=lambda saving: False))
+
+    def _ask_for_votes(self, *, pre_vote: bool) -> None:
+        if pre_vote and self.role == "candidate":
+            self._set_role("follower")
+        super()._ask_for_votes(pre_vote=pre_vote)
 
 
 class VisibleUsesDirty(RaftCore):
@@ -189,6 +204,34 @@ _IN_ORDER = (
         ("leader-completeness",),
         with_rules(log_ok=lambda last_term, dirty, own_last_term, own_dirty: True),
         "leaders-fall",
+    ),
+    Mutant(
+        "read-unconfirmed",
+        "a leader answers barriers and read indexes without asking a majority whether it still leads",
+        ("stale-read",),
+        with_rules(leadership_confirmed=lambda voters, confirmed: True),
+        "clocks-drift",
+    ),
+    Mutant(
+        "read-before-own-term",
+        "a leader serves clients before an entry of its own term is committed",
+        ("stale-read",),
+        with_rules(may_serve=lambda term_at_commit, current_term: True),
+        "leaders-fall",
+    ),
+    Mutant(
+        "read-index-ignores-caching",
+        "under write caching a read index is the commit index, although acks=all does not wait for it",
+        ("stale-read",),
+        with_rules(read_index=lambda commit, majority, write_caching: commit),
+        "write-caching",
+    ),
+    Mutant(
+        "election-never-waits",
+        "a candidate's election time-out runs while its vote is being saved, and what it asked for is forgotten",
+        ("converges",),
+        ElectionNeverWaits,
+        "slow-disks",
     ),
 )
 MUTANTS: Mapping[str, Mutant] = {mutant.id: mutant for mutant in _IN_ORDER}

@@ -11,13 +11,15 @@ class Progress:
     ``match``: up to here the logs are known to be equal. ``dirty``, ``flushed``: as the follower last reported; what
     that counts for is in the leader's ``durable_on`` and ``replicated_on`` (raft.md#durable, raft.md#replicated).
     ``last_sent``: end of what was sent in order; the next request begins behind it
-    (documents.md#raft-simplification-recovery).
+    (documents.md#raft-simplification-recovery). ``heard``: when it last answered in this term, or the time of the
+    election (raft.md#check-quorum).
     """
 
     __slots__ = (
         "commit_sample",
         "dirty",
         "flushed",
+        "heard",
         "in_flight",
         "last_append",
         "last_reply",
@@ -31,7 +33,8 @@ class Progress:
         "unflushed_bytes",
     )
 
-    def __init__(self, last_sent: int) -> None:
+    def __init__(self, last_sent: int, heard: int) -> None:
+        self.heard = heard
         self.match = NOTHING
         self.dirty = NOTHING
         self.flushed = NOTHING

@@ -46,7 +46,15 @@ def real(rules: Rules = REFERENCE) -> RealProtocol:
         timing=Timing,
         brisk={"election_timeout": 400, "election_jitter": 400, "heartbeat_interval": 60},
         drive=drive,
-        operations=frozenset({Operation.APPEND, Operation.READ, Operation.READ_COMMITTED, Operation.TAIL}),
+        operations=frozenset(
+            {
+                Operation.APPEND,
+                Operation.READ,
+                Operation.READ_COMMITTED,
+                Operation.READ_LINEARIZABLE,
+                Operation.TAIL,
+            }
+        ),
         faults=("kill", "kill-leader", "stop", "cut"),
     )
 

@@ -13,10 +13,10 @@ documents.md#raft-simplification.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
 
-from quorumlog.quorum import Voters, quorum_match, vote_result
+from quorumlog.quorum import Voters, is_quorum, quorum_match, vote_result
 
 NOBODY = -1
 
@@ -289,6 +289,60 @@ def vote_is_durable_first() -> bool:
     return True
 
 
+def election_waits(saving: bool) -> bool:
+    """Tell whether an election time-out is put off because term and vote are still being saved.
+
+    What the node has to say waits for that as well: a candidate whose requests have not left has not been refused.
+
+    Source: raft.md#election-waits.
+    """
+    return saving
+
+
+def keeps_office(voters: Voters, silence: Mapping[int, int], election_timeout: int) -> bool:
+    """Tell whether a leader goes on leading: a quorum, itself included, answered within the election time-out.
+
+    ``silence``: for how long each node has not answered in this term, counted from the election at the earliest; 0 for
+    the leader itself.
+
+    Source: raft.md#check-quorum.
+    """
+    return is_quorum(voters, [node for node, silent in silence.items() if silent <= election_timeout])
+
+
+# -- serving clients ---------------------------------------------------------------------------------------------
+
+
+def may_serve(term_at_commit: int, current_term: int) -> bool:
+    """Tell whether a leader serves clients: once an entry of its own term is committed.
+
+    Before that it does not know how far its predecessors had committed, so it would serve stale reads.
+
+    Source: raft.md#first-entry-of-term.
+    """
+    return term_at_commit == current_term
+
+
+def read_index(commit: int, majority: int, write_caching: bool) -> int:
+    """Return up to where a linearizable read has to reach: all that may have been acknowledged with acks=all.
+
+    ``majority`` is the MRI, by which acks=all is answered under write caching.
+
+    Source: raft.md#read-index.
+    """
+    return max(commit, majority) if write_caching else commit
+
+
+def leadership_confirmed(voters: Voters, confirmed: Iterable[int]) -> bool:
+    """Tell whether a leader still led when a barrier or read came.
+
+    ``confirmed``: the leader, and who answered in its term a request that was sent after that.
+
+    Source: raft.md#barrier.
+    """
+    return is_quorum(voters, confirmed)
+
+
 @dataclass(frozen=True, slots=True)
 class Rules:
     """The bundle of rules that a core runs; every field is one of the functions above or a stand-in for it."""
@@ -320,6 +374,11 @@ class Rules:
     pre_vote_term: Callable[[int], int] = pre_vote_term
     vote_after_step_down: Callable[[int, int, int], int] = vote_after_step_down
     vote_is_durable_first: Callable[[], bool] = vote_is_durable_first
+    election_waits: Callable[[bool], bool] = election_waits
+    keeps_office: Callable[[Voters, Mapping[int, int], int], bool] = keeps_office
+    may_serve: Callable[[int, int], bool] = may_serve
+    read_index: Callable[[int, int, bool], int] = read_index
+    leadership_confirmed: Callable[[Voters, Iterable[int]], bool] = leadership_confirmed
 
     def changed(self) -> tuple[str, ...]:
         """Return the names of the rules that are not the reference's, in the order of this class."""

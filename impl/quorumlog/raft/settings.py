@@ -73,6 +73,31 @@ SETTINGS: Mapping[str, RaftConfiguration] = {
     "lost-power": _LOST_POWER,
     # The same with acks=all that does not wait for a flush: losses are expected, and accounted for.
     "write-caching": replace(_LOST_POWER, write_caching=True),
+    # Every durable write takes longer than an election time-out may, and messages get lost.
+    "slow-disks": replace(
+        _DEFAULT,
+        link=Link(loss=0.1),
+        disk=DiskTiming(least=60 * MILLISECOND, most=500 * MILLISECOND),
+        workload=LogWorkload(timeout=2 * SECOND),
+        duration=5 * SECOND,
+        faults=FaultMix(
+            weights={"kill": 3.0, "partition": 2.0, "deafen": 2.0, "pause": 1.0},
+            targets={"leader": 4.0, "follower": 1.0},
+            per_second=3.0,
+        ),
+    ),
+    # The followers' clocks run faster: another leader is elected before one that is cut off steps down; both are asked.
+    "clocks-drift": replace(
+        _DEFAULT,
+        workload=LogWorkload(think=10 * MILLISECOND, read_linearizable=4.0, stray=0.4),
+        faults=FaultMix(
+            weights={"partition": 4.0, "clock": 4.0, "kill": 1.0},
+            targets={"followers": 4.0, "leader": 1.0},
+            per_second=8.0,
+            shortest=100 * MILLISECOND,
+            arguments={"clock": {"rate": 2.5}},
+        ),
+    ),
     # Elections that collide, all messages delayed and duplicated, under little load.
     "stale-votes": replace(
         _DEFAULT,

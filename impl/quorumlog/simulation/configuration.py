@@ -37,6 +37,7 @@ class LogWorkload(Workload, frozen=True, kw_only=True):
     append: Weight = 6.0
     read: Weight = 2.0
     read_committed: Weight = 1.0
+    read_linearizable: Weight = 1.0
     tail: Weight = 0.5
     acks_all: Weight = 3.0
     acks_leader: Weight = 1.5
@@ -49,7 +50,7 @@ class LogWorkload(Workload, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         """Refuse a workload that gives clients nothing to do."""
-        operations = self.append + self.read + self.read_committed + self.tail
+        operations = self.append + self.read + self.read_committed + self.read_linearizable + self.tail
         if not operations or not self.acks_all + self.acks_leader + self.acks_none:
             raise ConfigurationError(
                 "workload: all operations, or all acks levels, have weight 0; give one of them more"

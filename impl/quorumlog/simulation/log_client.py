@@ -1,7 +1,7 @@
 """Simulated clients of a replicated log: appends with an acks level, reads from an offset on, the tail.
 
-Appends go to the node the client believes to be the leader, and sometimes to another; reads go to any node and continue
-where this client's last one ended.
+Appends and linearizable reads go to the node the client believes to be the leader, and sometimes to another; other
+reads go to any node. Each read continues where this client's last one ended.
 """
 
 from __future__ import annotations
@@ -11,10 +11,9 @@ from collections.abc import Callable, Sequence
 from quorumlog.events import Outcome, Resolved
 from quorumlog.simulation.client import Client, Service
 from quorumlog.simulation.configuration import LogWorkload
-from quorumlog.simulation.log_node import READ_BYTES, LogNode
+from quorumlog.simulation.log_node import EVERYTHING, READ_BYTES, LogNode
 from quorumlog.storage.batch import BatchKind, RecordBatch
 
-EVERYTHING = 1 << 62
 ACKS_ALL, ACKS_LEADER, ACKS_NONE = -1, 1, 0
 
 
@@ -28,12 +27,13 @@ class LogClient(Client[LogNode]):
         super().__init__(service, mix, delay)
 
     def operations(self) -> Sequence[tuple[Callable[[], object], float]]:
-        """Appends, reads up to what is visible or committed, and tails, as the mix says."""
+        """Appends, reads up to what is visible or committed, linearizable reads, and tails, as the mix says."""
         mix = self._mix
         return (
             (self._append_some, mix.append),
             (lambda: self._read_on("read"), mix.read),
             (lambda: self._read_on("read_committed"), mix.read_committed),
+            (self._read_linearizable_on, mix.read_linearizable),
             (lambda: self.tail(self._leader), mix.tail),
         )
 
@@ -50,7 +50,7 @@ class LogClient(Client[LogNode]):
     def _append_some(self) -> None:
         draw, mix = self._random, self._mix
         acks = draw.choices((ACKS_ALL, ACKS_LEADER, ACKS_NONE), (mix.acks_all, mix.acks_leader, mix.acks_none))[0]
-        node = self._leader if draw.random() >= mix.stray else draw.randrange(len(self._service.nodes))
+        node = self._believed()
         expected = self._term if draw.random() < mix.expected_term else -1
         self.append(
             node,
@@ -59,6 +59,11 @@ class LogClient(Client[LogNode]):
             padding=draw.randrange(mix.value_bytes + 1),
             expected_term=expected,
         )
+
+    def _believed(self) -> int:
+        """The believed leader, or astray some other node."""
+        draw = self._random
+        return self._leader if draw.random() >= self._mix.stray else draw.randrange(len(self._service.nodes))
 
     def append(self, node: int, *, acks: int, records: int = 1, padding: int = 0, expected_term: int = -1) -> int:
         """Ask ``node`` to append a batch; returns the operation."""
@@ -91,9 +96,16 @@ class LogClient(Client[LogNode]):
     # -- reads ---------------------------------------------------------------------------------------------------
 
     def _read_on(self, f: str) -> None:
+        self._rewind()
+        self.read(self._random.randrange(len(self._service.nodes)), f, self._position)
+
+    def _read_linearizable_on(self) -> None:
+        self._rewind()
+        self.read_linearizable(self._believed(), self._position)
+
+    def _rewind(self) -> None:
         if self._random.random() < self._mix.rewind:
             self._position = 0
-        self.read(self._random.randrange(len(self._service.nodes)), f, self._position)
 
     def read(self, node: int, f: str, start: int) -> int:
         """Ask ``node`` for everything from ``start`` on that ``f`` may see; returns the operation."""
@@ -104,6 +116,20 @@ class LogClient(Client[LogNode]):
             self.answer(self._have_read, operation, start, batches)
 
         return self.ask(f, node, {"offset": start}, serve)
+
+    def read_linearizable(self, node: int, start: int) -> int:
+        """Ask ``node`` for everything from ``start`` on that was acknowledged by now; returns the operation."""
+
+        def serve(operation: int, node: LogNode) -> None:
+            def reply(resolved: Resolved | None, batches: list[RecordBatch]) -> None:
+                if resolved is not None and resolved.outcome is Outcome.SUCCESS:
+                    self.answer(self._have_read, operation, start, batches)
+                else:
+                    self.answer(self._not_served, operation, resolved, node.core.leader)
+
+            node.read_linearizable(start, reply)
+
+        return self.ask("read_linearizable", node, {"offset": start}, serve)
 
     def _have_read(self, start: int, batches: list[RecordBatch]) -> None:
         following = start
@@ -131,11 +157,15 @@ class LogClient(Client[LogNode]):
         return self.ask("tail", node, {}, serve)
 
     def _have_tail(self, resolved: Resolved | None, leader: int) -> None:
-        if resolved is None:
-            self.give_up("connection lost")
-        elif resolved.outcome is Outcome.SUCCESS:
+        if resolved is not None and resolved.outcome is Outcome.SUCCESS:
             self._leader = self._node
             self.close("ok", {"offset": resolved.offset + 1})
+        else:
+            self._not_served(resolved, leader)
+
+    def _not_served(self, resolved: Resolved | None, leader: int) -> None:
+        if resolved is None:
+            self.give_up("connection lost")
         else:
             self.refuse(str(resolved.outcome), leader)
 

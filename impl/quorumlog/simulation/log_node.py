@@ -6,7 +6,7 @@ visible or committed.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from quorumlog.events import (
@@ -19,8 +19,11 @@ from quorumlog.events import (
     LogCore,
     LogRead,
     Note,
+    Outcome,
+    ReadIndexRequested,
     ReadLog,
     Reset,
+    Resolved,
     StartFlush,
     Trim,
     TrimRequested,
@@ -34,6 +37,7 @@ from quorumlog.storage.log import FlushTicket, Log
 
 READ_BYTES = 1 << 20
 """An ordinary read returns about this many bytes."""
+EVERYTHING = 1 << 62
 
 
 class LogNode(Node):
@@ -96,16 +100,26 @@ class LogNode(Node):
 
     def read(self, start: int, *, committed: bool, max_bytes: int = READ_BYTES) -> list[RecordBatch]:
         """Whole batches from ``start`` on, at least one, up to what is committed or visible here and now."""
-        end = self.core.commit if committed else self.core.visible
-        start = max(start, self.log.start_offset)
-        if start > end:
-            return []
         try:
-            batches = self.log.read(start, max_bytes, end)
+            return self._read(start, self.core.commit if committed else self.core.visible, max_bytes)
         except StorageError as error:
             self.fail(error)
             return []
-        return [batch for batch in batches if batch.last_offset <= end]
+
+    def read_linearizable(self, start: int, reply: Callable[[Resolved | None, list[RecordBatch]], None]) -> None:
+        """Whole batches from ``start`` on, all that is committed; ``reply`` gets how it ended, and them."""
+
+        def have_index(resolved: Resolved | None) -> None:
+            served = resolved is not None and resolved.outcome is Outcome.SUCCESS
+            reply(resolved, self._read(start, self.core.commit, EVERYTHING) if served else [])
+
+        self.handle(ReadIndexRequested(self.open(have_index)))
+
+    def _read(self, start: int, end: int, max_bytes: int) -> list[RecordBatch]:
+        start = max(start, self.log.start_offset)
+        if start > end:
+            return []
+        return [batch for batch in self.log.read(start, max_bytes, end) if batch.last_offset <= end]
 
     # -- effects -------------------------------------------------------------------------------------------------
 

@@ -215,7 +215,13 @@ def _save(directory: Path, table: Any, made: dict[str, Any], format: Format) -> 
     fresh.rename(directory)
 
 
-_OPERATIONS = {"append": "appends", "read": "reads", "read_committed": "reads of committed", "tail": "tail reads"}
+_OPERATIONS = {
+    "append": "appends",
+    "read": "reads",
+    "read_committed": "reads of committed",
+    "read_linearizable": "linearizable reads",
+    "tail": "tail reads",
+}
 _UNSUCCESSFUL = {"fail": "failed", "info": "unknown"}
 
 

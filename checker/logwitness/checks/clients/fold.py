@@ -20,6 +20,7 @@ from ..codes import (
     CRASH,
     F_APPEND,
     F_FINAL_READ,
+    F_READ_LINEARIZABLE,
     F_TAIL,
     FAIL,
     FAULT,
@@ -45,6 +46,7 @@ from ..findings import Findings, KernelFold, excuse, report
 from ..hashing import all_grown, empty_table, roomy, row_of
 from ..kernel import kernel
 from .at_end import AtEnd
+from .linearizable_reads import read_answered
 from .per_event import acknowledge, gap, invoke, observe
 from .rules import CHECKS, STALE_TAIL, ShortTail
 from .state import KNOWN_GAPS, NONE, Bound, Clients, Gaps, Known, Tables, Values, blank, fill, gap_room
@@ -128,6 +130,8 @@ def _scan(
                     gap(known, gaps, position, offset - 1, seq, before, NONE, invoked)
                     position = offset
                 clients.following[client] = position
+                if f == F_READ_LINEARIZABLE and offset != NULL:
+                    read_answered(clients, known, faults, found, client, offset, seq)
                 if f == F_FINAL_READ:
                     known.final_reads[0] += 1
                     if position != NULL:
@@ -154,9 +158,8 @@ class ClientsFold(KernelFold):
         self._tables = Tables(empty_table(), empty_table(), empty_table())
         self._faults = empty_faults()
         start = dict.fromkeys(Known._fields, 0)
-        start |= dict.fromkeys(
-            ("far_row", "term_row", "tail_seq", "tail_since", "final_high", "power_seq", "wipe_seq"), NONE
-        )
+        start |= dict.fromkeys(("far_row", "term_row", "tail_seq", "tail_since", "read_seq", "read_since"), NONE)
+        start |= dict.fromkeys(("final_high", "power_seq", "wipe_seq"), NONE)
         start |= {"term": NULL, "far": NONE}
         start |= {"write_caching": int(setting.write_caching), "idempotent": int(setting.idempotent)}
         self._known = Known(**{name: np.array([number], dtype=np.int64) for name, number in start.items()})

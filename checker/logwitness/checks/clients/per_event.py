@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from ..codes import ACKS_ALL, ACKS_NONE, F_APPEND, F_FINAL_READ, F_TAIL, NO_ACKS, NULL, READS
+from ..codes import ACKS_ALL, ACKS_NONE, F_APPEND, F_FINAL_READ, F_READ_LINEARIZABLE, F_TAIL, NO_ACKS, NULL, READS
 from ..columns import Columns
 from ..faults import ACKS, AGAIN, Faults, cause_of, excusing
 from ..findings import Findings, excuse, report
 from ..hashing import named_row, row_of
 from ..kernel import part, step
+from .linearizable_reads import read_asked
 from .rules import (
     DUPLICATE,
     INCONSISTENT_OFFSET,
@@ -109,7 +110,7 @@ def invoke(
                 values.after[row] = known.far_row[0]
             values.invokes[row] += 1
             clients.row[client] = row
-    elif f == F_TAIL:
+    elif f in (F_TAIL, F_READ_LINEARIZABLE):
         clients.tail[client] = known.tail[0]
         clients.tail_seq[client] = known.tail_seq[0]
         clients.tail_since[client] = known.tail_since[0]
@@ -117,7 +118,9 @@ def invoke(
             clients.tail[client] = known.far[0] + 1
             clients.tail_seq[client] = values.ok_seq[known.far_row[0]]
             clients.tail_since[client] = values.invoke_seq[known.far_row[0]]
-    elif f in READS:
+    if f == F_READ_LINEARIZABLE:
+        read_asked(clients, known, client)
+    if f in READS:
         clients.position[client] = offset if offset != NULL else clients.following[client]
         clients.position_seq[client] = seq
 

@@ -244,3 +244,27 @@ STALE_TAIL = number(
         columns=("process", "op", "f", "offset"),
     ),
 )
+
+
+class ShortRead(NamedTuple):
+    """Where a linearizable read ended, and the entries that were known before."""
+
+    end: int
+    known: int
+
+
+STALE_READ = number(
+    CHECKS,
+    Check(
+        id="stale-read",
+        rule="A linearizable read goes on at least to the end of what had been acknowledged with acks=all, returned as "
+        "a tail or shown by a linearizable read before it was asked for.",
+        source=("history-checks.md#stale-read", "raft.md#read-index"),
+        fact="an answered linearizable read",
+        sentence="A linearizable read ended before offset {end} although {known:entry was|entries were} known before "
+        "it was asked for.",
+        fields=ShortRead,
+        kinds=(Kind.OK,),
+        columns=("process", "op", "f", "offset"),
+    ),
+)

@@ -50,7 +50,7 @@ class Clients(NamedTuple):
     position: Ints  # the next offset it must be given; NULL if unknown
     position_seq: Ints
     following: Ints  # where its last read ended
-    tail: Ints  # entries known when it asked for the tail
+    tail: Ints  # entries known when it asked for the tail, or for a linearizable read
     tail_seq: Ints
     tail_since: Ints  # when they were asked for that it knew of
     term_row: Array  # the farthest append acknowledged in `_Known.term` when it invoked
@@ -82,6 +82,9 @@ class Known(NamedTuple):
     tail: Ints  # the largest tail given
     tail_seq: Ints
     tail_since: Ints
+    read: Ints  # where the farthest linearizable read ended
+    read_seq: Ints
+    read_since: Ints
     final_reads: Ints
     final_high: Ints
     power_seq: Ints  # the last event that may have cost unflushed data

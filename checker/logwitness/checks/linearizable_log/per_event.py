@@ -5,6 +5,7 @@ from __future__ import annotations
 from ..codes import (
     ACKS_ALL,
     F_APPEND,
+    F_READ_LINEARIZABLE,
     F_TAIL,
     FAIL,
     FAULT,
@@ -93,7 +94,7 @@ def listen(
                     open_.row[row] = asked(tables, named, known, columns.value[i], columns.acks[i], now, seq)
                 elif f in READS:
                     open_.offset[row] = offset
-                    open_.lags[row] = columns.node[i] != NO_NODE
+                    open_.lags[row] = f != F_READ_LINEARIZABLE and columns.node[i] != NO_NODE
         elif kind == OBSERVE:
             observed(tables, open_, given, known, op, columns.value[i], offset, columns.last_offset[i])
         else:

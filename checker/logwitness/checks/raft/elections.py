@@ -1,31 +1,52 @@
 """Elections: one leader a term, one vote a term and node, a leader has a majority, a term begins with a candidate.
 
-Elections are rare beside appends, so this fold takes their events out of the columns and keeps plain
-dictionaries. Source: raft.md#elections.
+Who leads a term is told by what nodes do as well as by what they say: a node leads if an event of the kind ``leader``
+or its ``role`` says so, if it is the first to write entries of the term it is in, or if it answers appends of a term.
+Elections are rare beside appends: a loop finds the few events that say something of them, and those are judged one by
+one with plain dictionaries. Sources: raft.md#elections, raft.md#who-leads.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
-from loghistory.schema import Kind
+from loghistory.schema import STATE_KINDS, Kind
 
-from ..codes import FAULT, FAULT_WIPE, LEADER, NULL, ROLE, ROLE_CANDIDATE, TERM, VOTE
-from ..columns import Columns
-from ..contract import Check, Family, Setting, Tally, Verdicts
+from ..codes import (
+    ACKED,
+    APPEND,
+    CARRIES_STATE,
+    FAULT,
+    FAULT_WIPE,
+    LEADER,
+    NULL,
+    OTHER,
+    ROLE,
+    ROLE_CANDIDATE,
+    ROLE_LEADER,
+    START,
+    TERM,
+    VOTE,
+)
+from ..columns import Array, Columns, Ints
+from ..contract import Check, Family, Outcome, Setting, Tally, Verdicts
 from ..faults import CAUSES, WIPE
+from ..findings import MAX_NODES, Nodes
+from ..kernel import kernel
 from ..sentences import listed
 from .protocol import RAFT
+from .voters import UNKNOWN_VOTERS, acts_as_voter, majority_of
 
 ONE_LEADER = Check(
     id="one-leader-per-term",
-    rule="No two nodes win the election of the same term.",
+    rule="No two nodes lead the same term, whether they say so or act so: by the entries of their own term that they "
+    "are the first to write, by the appends of a term that they answer.",
     source=("raft.md#election-majority",),
-    fact="an election won",
-    sentence="Nodes {first} and {second} both became leader of term {term}.",
-    kinds=(Kind.LEADER,),
+    fact="a node that leads a term, by what it says or does",
+    sentence="Nodes {first} and {second} both lead term {term}.",
     columns=("node", "term"),
 )
 ONE_VOTE = Check(
@@ -39,12 +60,11 @@ ONE_VOTE = Check(
 )
 MAJORITY = Check(
     id="leader-has-majority",
-    rule="A node becomes leader of a term only with the durable votes of a majority of the voters in that term.",
+    rule="A node leads a term only with the durable votes of a majority of the voters in that term.",
     source=("raft.md#election-majority",),
-    fact="an election won, in a history that shows votes",
-    sentence="Node {node} became leader of term {term} with {votes:durable vote|durable votes}; "
-    "{needed:is|are} needed.",
-    kinds=(Kind.LEADER, Kind.VOTE),
+    fact="a node that leads a term, by what it says or does",
+    sentence="Node {node} leads term {term} with {votes:durable vote|durable votes}; {needed:is|are} needed.",
+    kinds=(Kind.VOTE,),
     columns=("node", "term", "peer"),
 )
 CANDIDATE = Check(
@@ -55,11 +75,96 @@ CANDIDATE = Check(
     sentence={
         "too early": "Node {node} moved to term {term} before any node was a candidate in it; node {candidate} was the "
         "first.",
-        "no candidate": "Nodes {nodes} moved to term {term}, which has no candidate.",
+        "no candidate": "No node was a candidate in term {term}, to which moved: {nodes}.",
     },
-    kinds=(Kind.TERM,),
     columns=("node", "term", "peer"),
 )
+
+
+_NOBODY = -1
+_SAYS, _WRITES, _WRITES_MORE = 1, 2, 3
+"""Why an event is looked at: what it says; it writes the first entry of a term; it writes one that no leader of its
+term has written, as the last event of the leader that wrote most shows, whose ``seq`` is added."""
+
+
+class _Events(NamedTuple):
+    """What is looked at in every event; nodes are indices."""
+
+    seq: Array
+    kind: Array
+    node: Array
+    term: Array
+    role: Array
+    entry_term: Array
+    last_offset: Array
+    dirty: Array
+
+
+class _Told(NamedTuple):
+    """By node index: what its last event told."""
+
+    term: Ints
+    role: Ints
+    fresh: Ints  # its next event is the second one in its term
+    leads: Ints  # the last term that it led
+    written: Ints  # how far its log reached then, by its last event in that term
+    written_seq: Ints
+    leader: Ints  # who leads its term, as far as it is known
+
+
+@kernel
+def _look(columns: _Events, told: _Told, why: Ints | list[int]) -> None:
+    """Find the events that say something of elections."""
+    for i in range(len(columns.kind)):
+        kind = columns.kind[i]
+        node = columns.node[i]
+        if kind == FAULT:
+            why[i] = _SAYS
+        if node < 0 or not CARRIES_STATE[kind]:
+            continue
+        term = columns.term[i]
+        role = columns.role[i]
+        if term != NULL and term != told.term[node]:
+            told.term[node] = term
+            told.fresh[node] = 1
+            told.leader[node] = _NOBODY
+            why[i] = _SAYS
+        elif told.fresh[node]:
+            told.fresh[node] = 0
+            why[i] = _SAYS
+        # A node that moves to a term states the role that it had before.
+        says = kind != TERM and (kind == LEADER or role == ROLE_LEADER)
+        if kind in (VOTE, LEADER, ROLE) or role != told.role[node]:
+            why[i] = _SAYS
+        told.role[node] = OTHER if kind == TERM else role
+        if says and told.leads[node] != term:
+            told.leads[node] = term
+            told.written[node] = -1
+        if told.leads[node] == term:
+            told.written[node] = max(told.written[node], columns.dirty[i])
+            told.written_seq[node] = columns.seq[i]
+        elif kind == APPEND and columns.entry_term[i] == term > 0:
+            leader = told.leader[node]
+            if leader == _NOBODY or told.leads[leader] != term:
+                leader = _NOBODY
+                for other in range(len(told.leads)):
+                    if told.leads[other] == term:
+                        leader = other
+                told.leader[node] = leader
+            if leader == _NOBODY:
+                why[i] = _WRITES
+                told.leads[node] = term
+                told.written[node] = columns.last_offset[i]
+                told.written_seq[node] = columns.seq[i]
+            elif columns.last_offset[i] > told.written[leader]:
+                most = leader
+                for other in range(len(told.leads)):
+                    if told.leads[other] == term and told.written[other] > told.written[most]:
+                        most = other
+                if columns.last_offset[i] > told.written[most]:
+                    why[i] = _WRITES_MORE + told.written_seq[most]
+        if kind == ACKED and columns.entry_term[i] != told.leads[node]:
+            why[i] = _SAYS
 
 
 @dataclass(slots=True)
@@ -67,10 +172,22 @@ class _Term:
     """What is known of one term."""
 
     leader: tuple[int, int] | None = None  # node, seq
+    leaders: set[int] = field(default_factory=set)
     votes: dict[int, tuple[int, int]] = field(default_factory=dict)  # voter -> candidate, seq
     forgotten: list[tuple[int, int, int]] = field(default_factory=list)  # votes that a wiped disk took: node as well
-    begun: int | None = None  # the event that showed its first candidate
+    begun: int | None = None  # the event that showed its first candidate, or that it began before the history
     early: dict[int, int] = field(default_factory=dict)  # who moved to it before that, and by which event
+    stays: int | None = None  # the event by which one of those did more in it than to move to it
+
+
+@dataclass(slots=True)
+class _Node:
+    """What is known of one node."""
+
+    begun: bool  # its first event was a start
+    first_term: int
+    term: int
+    seq: int  # the last event that said something of elections
 
 
 class ElectionsFold:
@@ -78,47 +195,91 @@ class ElectionsFold:
 
     def __init__(self, setting: Setting) -> None:
         self._setting = setting
+        self._majority = majority_of(setting.voters)
+        self._indices = Nodes(setting.voters)
+        numbers = {name: np.full(MAX_NODES, NULL, dtype=np.int64) for name in _Told._fields}
+        numbers["role"][:] = OTHER
+        for name in ("fresh", "leader"):
+            numbers[name][:] = _NOBODY if name == "leader" else 0
+        self._told = _Told(**numbers)
         self._terms: dict[int, _Term] = {}
+        self._nodes: dict[int, _Node] = {}
         self._leaders = Tally(ONE_LEADER, setting.keep)
         self._votes = Tally(ONE_VOTE, setting.keep)
         self._majorities = Tally(MAJORITY, setting.keep)
         self._candidates = Tally(CANDIDATE, setting.keep)
         self._wiped: dict[int, int] = {}  # by node, the last event that emptied its disk
-        self._votes_seen = False
+        self._seen: set[int] = set()  # kinds
+        self._stranger: int | None = None
 
     def feed(self, columns: Columns) -> None:
-        """Take the next events; those of elections are judged one by one."""
-        kinds = columns.kind
-        wanted = (kinds == VOTE) | (kinds == LEADER) | (kinds == TERM) | (kinds == ROLE) | (kinds == FAULT)
-        places = np.flatnonzero(wanted)
+        """Take the next events; those that say something of elections are judged one by one."""
+        rows = len(columns.seq)
+        compiled = self._setting.compiled
+        nodes = self._indices.indices(columns.node)
+        events = _Events(*(nodes if name == "node" else getattr(columns, name) for name in _Events._fields))
+        why: Ints | list[int] = np.zeros(rows, dtype=np.int64) if compiled else [0] * rows
+        _look.form(compiled)(events if compiled else _Events(*(each.tolist() for each in events)), self._told, why)
+        reasons = np.asarray(why)
+        places = np.flatnonzero(reasons)
         if not len(places):
             return
         some = columns.where(places).lists()
-        rows = zip(some.seq, some.kind, some.node, some.term, some.peer, some.f, some.role, strict=True)
-        for seq, kind, node, term, peer, f, role in rows:
+        of = (some.seq, some.kind, some.node, some.term, some.peer, some.f, some.role, some.entry_term)
+        for seq, kind, node, term, peer, f, role, entry_term, reason in zip(*of, reasons[places].tolist(), strict=True):
             if kind == FAULT:
                 if f == FAULT_WIPE:
                     self._wiped[node] = seq
-            elif node >= 0 and term != NULL:
-                known = self._terms.setdefault(term, _Term())
-                if kind == VOTE:
-                    self._vote(known, seq, node, term, peer)
-                elif kind == LEADER:
-                    self._leader(known, seq, node, term)
-                elif kind == TERM:
-                    self._candidates.judged += 1
-                    if role == ROLE_CANDIDATE:
-                        self._begun(known, seq, node, term)
-                    elif known.begun is None:
-                        known.early[node] = seq
-                elif role == ROLE_CANDIDATE:
-                    self._begun(known, seq, node, term)
+            elif node >= 0 and CARRIES_STATE[kind]:
+                self._seen.add(kind)
+                if kind == ACKED and entry_term != NULL:
+                    self._answers(seq, node, entry_term)
+                if term != NULL:
+                    self._event(seq, kind, node, term, peer, role, reason)
+
+    def _event(self, seq: int, kind: int, node: int, term: int, peer: int, role: int, reason: int) -> None:
+        known = self._terms.setdefault(term, _Term())
+        candidate = role == ROLE_CANDIDATE or (kind == VOTE and peer == node)
+        leads = kind != TERM and (kind == LEADER or role == ROLE_LEADER)
+        before = self._nodes.get(node)
+        if before is None:
+            before = self._nodes[node] = _Node(kind == START, term, term, seq)
+            if known.begun is None:
+                known.begun = seq
+        elif term > before.term and kind != START:
+            self._candidates.judged += 1
+            if not candidate and known.begun is None:
+                known.early[node] = seq
+        elif node in known.early and kind != START and not candidate:
+            known.stays = seq if known.stays is None else known.stays
+        before.term, before.seq = term, seq
+        if node not in self._setting.voters and (candidate or leads or kind == VOTE):
+            self._stranger = node
+        if candidate:
+            self._begun(known, seq, node, term)
+        if kind == VOTE:
+            self._vote(known, seq, node, term, peer)
+        if leads or self._writes(known, reason):
+            written = reason - _WRITES_MORE if reason >= _WRITES_MORE and not leads else -1
+            self._leads(known, seq, node, term, written)
+
+    def _writes(self, known: _Term, reason: int) -> bool:
+        """Whether an entry that is written first shows who leads: no voter is hidden that may have written it."""
+        first = reason == _WRITES and known.leader is None
+        return (first or reason >= _WRITES_MORE) and self._all_begun()
+
+    def _all_begun(self) -> bool:
+        voters = self._setting.voters
+        return bool(voters) and all(voter in self._nodes and self._nodes[voter].begun for voter in voters)
+
+    def _answers(self, seq: int, node: int, term: int) -> None:
+        """``node`` answered an append of ``term``, as only the node that led it does."""
+        known = self._terms.setdefault(term, _Term())
+        if known.leader is not None or self._all_begun():
+            self._leads(known, seq, node, term)
 
     def _vote(self, known: _Term, seq: int, node: int, term: int, peer: int) -> None:
-        self._votes_seen = True
         self._votes.judged += 1
-        if peer == node:
-            self._begun(known, seq, node, term)
         earlier = known.votes.setdefault(node, (peer, seq))
         if earlier[0] == peer:
             return
@@ -130,28 +291,46 @@ class ElectionsFold:
             self._votes.violation(earlier[1], seq, node=node, term=term, first=earlier[0], second=peer)
         known.votes[node] = (peer, seq)
 
-    def _leader(self, known: _Term, seq: int, node: int, term: int) -> None:
+    def _leads(self, known: _Term, seq: int, node: int, term: int, written: int = -1) -> None:
+        """``node`` leads ``term``; ``written`` is the event that shows that another leader had not written that far."""
+        if node in known.leaders:
+            return
+        known.leaders.add(node)
         self._leaders.judged += 1
         if known.leader is None:
             known.leader = (node, seq)
-        elif known.leader[0] != node:
+        elif known.forgotten:
             # Only a node that voted twice, since its disk was emptied in between, can give a term two leaders.
-            if known.forgotten:
-                self._leaders.excuse(CAUSES[WIPE], (known.forgotten[0][0],), self._emptied(known.forgotten[0][0]))
-            elif self._wiped and not self._votes_seen:
-                self._leaders.excuse(CAUSES[WIPE], first=max(self._wiped.values()))
+            voter = known.forgotten[0][0]
+            self._leaders.excuse(CAUSES[WIPE], (voter,), self._emptied(voter))
+        elif self._wiped and VOTE not in self._seen:
+            self._leaders.excuse(CAUSES[WIPE], first=max(self._wiped.values()))
+        else:
+            self._leaders.violation(known.leader[1], written, seq, term=term, first=known.leader[0], second=node)
+        self._count_votes(known, seq, node, term)
+
+    def _count_votes(self, known: _Term, seq: int, node: int, term: int) -> None:
+        given, others, hidden = [], [], 0
+        for voter in self._setting.voters:
+            vote, about = known.votes.get(voter), self._nodes.get(voter)
+            vote = next((each[1:] for each in known.forgotten if each[:2] == (voter, node)), vote)
+            if vote is not None and vote[0] == node:
+                given.append(vote[1])
+            elif vote is not None:
+                others.append(vote[1])
+            elif about is None or about.first_term >= term:
+                hidden += 1
             else:
-                self._leaders.violation(known.leader[1], seq, term=term, first=known.leader[0], second=node)
-        if not self._votes_seen:
+                others.append(about.seq)
+        if len(given) + hidden >= self._majority:
+            if self._majority and len(given) >= self._majority:
+                self._majorities.judged += 1
+            else:
+                self._majorities.unjudged += 1
             return
         self._majorities.judged += 1
-        voters = self._setting.voters
-        cast = {voter: vote for voter, *vote in known.forgotten if vote[0] == node}
-        cast |= {voter: [*vote] for voter, vote in known.votes.items() if vote[0] == node}
-        given = [vote[1] for voter, vote in cast.items() if voter in voters]
-        needed = len(voters) // 2 + 1
-        if len(given) < needed:
-            self._majorities.violation(*given, seq, node=node, term=term, votes=len(given), needed=needed)
+        votes, needed = len(given), self._majority
+        self._majorities.violation(*given, *others, seq, node=node, term=term, votes=votes, needed=needed)
 
     def _emptied(self, node: int) -> int:
         """The last event that emptied the disk of ``node``, or of a node that is not named; -1."""
@@ -170,18 +349,56 @@ class ElectionsFold:
         """Judge terms that never had a candidate, and answer."""
         for term, known in self._terms.items():
             # One node alone may be a candidate that was stopped at once.
-            if known.begun is None and len(known.early) > 1:
-                nodes, moves = listed(sorted(known.early)), list(known.early.values())[:2]
-                self._candidates.violation(*moves, way="no candidate", nodes=nodes, term=term)
-        found = (self._leaders, self._votes, self._majorities, self._candidates)
-        return Verdicts(tuple(each.outcome() for each in found))
+            if known.begun is None and (len(known.early) > 1 or (known.early and known.stays is not None)):
+                nodes = listed(sorted(known.early))
+                shown = [*known.early.values()]
+                if len(shown) == 1 and known.stays is not None:
+                    shown.append(known.stays)
+                self._candidates.violation(*shown, way="no candidate", nodes=nodes, term=term)
+        void, why = self._indices.too_many is not None, self._indices.too_many
+        return Verdicts(
+            (
+                self._leaders.outcome(why or self._lacks(LEADER), void=void),
+                self._votes.outcome(why or self._lacks(VOTE), void=void),
+                self._outcome_of_majorities(why),
+                self._outcome_of_candidates(why),
+            )
+        )
+
+    def _lacks(self, kind: int) -> str | None:
+        """Why the history does not show elections, if no event of a kind occurs that belongs to them."""
+        if kind in self._seen or not self._leaders.judged:
+            return None
+        return f"nodes lead, but no {_NAMES[kind]} is recorded"
+
+    def _outcome_of_majorities(self, why: str | None) -> Outcome:
+        tally = self._majorities
+        if why is None and self._setting.voters and self._stranger is not None:
+            why = acts_as_voter(self._stranger, self._setting.voters)
+        if why is None and not self._setting.voters and self._leaders.judged:
+            why = UNKNOWN_VOTERS
+        void = why is not None or VOTE not in self._seen
+        return tally.outcome(why or self._lacks(VOTE) or self._lacks(LEADER), void=void)
+
+    def _outcome_of_candidates(self, why: str | None) -> Outcome:
+        """Terms that nobody begins show a violation only if candidates are recorded at all."""
+        tally = self._candidates
+        if not tally.judged or why is not None:
+            return tally.outcome(why, void=why is not None)
+        missing = [_NAMES[kind] for kind in (TERM, ROLE) if kind not in self._seen]
+        if not missing:
+            return tally.outcome()
+        return tally.outcome(f"nodes change their term, but no {' and no '.join(missing)} is recorded", void=True)
+
+
+_NAMES = {LEADER: "leader event", VOTE: "vote", TERM: "term event", ROLE: "role event"}
 
 
 FAMILY = Family(
     "elections",
     (ONE_LEADER, ONE_VOTE, MAJORITY, CANDIDATE),
-    frozenset({Kind.VOTE, Kind.LEADER, Kind.TERM, Kind.ROLE, Kind.FAULT}),
-    ("node", "term", "peer", "f", "role"),
+    STATE_KINDS | {Kind.FAULT},
+    ("node", "term", "peer", "f", "role", "entry_term", "last_offset", "dirty"),
     ElectionsFold,
     RAFT,
 )

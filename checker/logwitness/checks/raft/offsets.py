@@ -2,8 +2,9 @@
 
 Every internal event carries the node's state after it, so these rules need no log: commit index monotonic and within
 flushed, flushed within dirty and never back without truncation, visible likewise, what was flushed (after a
-crash: what was dirty) still there at the next start, term never back. Sources: raft.md#words,
-raft.md#commit-index, raft.md#visibility, raft.md#flush, raft.md#truncation-crash-restart.
+crash: what was dirty) still there at the next start, term never back, only what is committed trimmed. At the end, that
+all voters are back and have converged. Sources: raft.md#words, raft.md#commit-index, raft.md#visibility,
+raft.md#flush, raft.md#truncation-crash-restart, raft.md#trim.
 """
 
 from __future__ import annotations
@@ -17,17 +18,20 @@ from loghistory.schema import STATE_KINDS, Kind
 from .. import codes
 from ..codes import (
     CARRIES_STATE,
-    COMMIT,
+    COMPACT,
     CRASH,
     F_FINAL_READ,
+    F_HEAL,
     FAULT,
     FAULT_WIPE,
+    HEAL,
     NULL,
     PHASE,
     POWER_LOSS,
     START,
     STOP,
     STORAGE_ERROR,
+    TRIM,
     TRUNCATE,
     VOTE,
 )
@@ -36,6 +40,7 @@ from ..contract import Check, Family, Setting
 from ..findings import MAX_NODES, Findings, KernelFold, Node, number, report
 from ..kernel import kernel, part
 from .protocol import RAFT
+from .voters import UNKNOWN_VOTERS
 
 CHECKS: list[Check] = []
 
@@ -50,6 +55,19 @@ class _Beyond(NamedTuple):
     node: Node
     offset: int
     end: int
+
+
+class _GivenUp(NamedTuple):
+    node: Node
+    offset: int
+    commit: int
+    flushed: int
+    visible: int
+    before: int
+
+
+class _Gone(NamedTuple):
+    node: Node
 
 
 class _Lagging(NamedTuple):
@@ -183,6 +201,32 @@ TERM_MONOTONIC = number(
         columns=("term",),
     ),
 )
+TRIM_WITHIN_COMMIT = number(
+    CHECKS,
+    Check(
+        id="trim-within-commit",
+        rule="A node gives up, by trimming or compaction, only what is committed, as far as it knows; after a trim its "
+        "log, flushed offset and visible offset begin no earlier than that.",
+        source=("raft.md#trim", "raft.md#log-begun-anew"),
+        fact="a trim or a compaction",
+        sentence="Node {node} gave up everything up to offset {offset}, but then has commit index {commit}, flushed "
+        "offset {flushed} and visible offset {visible}; before that its commit index was {before}.",
+        fields=_GivenUp,
+        columns=("offset", "commit", "flushed"),
+    ),
+)
+TRIM_MONOTONIC = number(
+    CHECKS,
+    Check(
+        id="trim-monotonic",
+        rule="The beginning of a node's log never moves back while the node is running.",
+        source=("raft.md#trim", "raft.md#log-begun-anew"),
+        fact="a trim of a node after another one of the same incarnation",
+        sentence="Node {node} let its log begin at offset {after} after it had trimmed it to begin at {before}.",
+        fields=_Moved,
+        columns=("offset",),
+    ),
+)
 CONVERGES = number(
     CHECKS,
     Check(
@@ -197,6 +241,23 @@ CONVERGES = number(
         fields=_Lagging,
         kinds=(Kind.PHASE,),
         columns=("dirty", "commit"),
+    ),
+)
+
+
+VOTERS_RETURN = number(
+    CHECKS,
+    Check(
+        id="voters-return",
+        rule="Once all faults are healed and the run has reached its final read, every voter that a crash, a power "
+        "loss or a failing disk had stopped runs again.",
+        source=("raft.md#voters-return", "raft.md#restart"),
+        fact="a voter that had been stopped so, in a run with a heal phase, all faults ended, and a final_read phase",
+        sentence="Node {node} was down when the final read began, although everything was healed, and it never came "
+        "back.",
+        fields=_Gone,
+        kinds=(Kind.PHASE,),
+        columns=("node",),
     ),
 )
 
@@ -216,10 +277,16 @@ class _State(NamedTuple):
     visible_seq: Ints
     vote_term: Ints
     vote_seq: Ints
+    begins: Ints  # where its last trim of this incarnation let its log begin
+    begins_seq: Ints
     down: Ints  # 0 running, 1 the process died, 2 the page cache may be gone, 3 the disk was emptied
     down_seq: Ints
-    final: Ints  # how far the run is, and the number of voters
+    fell: Ints  # whether it was stopped against its will
+    run: Ints  # by the numbers below
 
+
+_PHASE, _VOTERS, _OPEN_FAULTS, _HEAL_SEQ, _FINAL_SEQ = range(5)
+"""What is known of the run: how far it is, voters, faults that have not ended, the events of two phases (-1: none)."""
 
 FINAL_READ, ENDED = 1, 2
 """How far a run is: it has come to its final read, and after that a node was stopped gracefully."""
@@ -227,27 +294,102 @@ FINAL_READ, ENDED = 1, 2
 
 @part
 def _converged(state: _State, found: Findings) -> None:
-    """Judge where the running voters ended up."""
+    """Judge where the voters ended up: those that run, and those that should."""
     first = -1
-    for node in range(state.final[1]):
+    healed = state.run[_HEAL_SEQ] >= 0 and state.run[_OPEN_FAULTS] <= 0
+    for node in range(state.run[_VOTERS]):
         running = state.down[node] == 0 and state.dirty[node] != NULL
         if running and (first < 0 or state.dirty[node] > state.dirty[first]):
             first = node
-    for node in range(state.final[1]):
+        if healed and state.fell[node] and state.down[node] != 3:
+            found.judged[VOTERS_RETURN] += 1
+            if state.down[node] != 0 and state.down_seq[node] < state.run[_FINAL_SEQ]:
+                gone = state.down_seq[node]
+                report(found, VOTERS_RETURN, _Gone(node), gone, state.run[_HEAL_SEQ], state.run[_FINAL_SEQ])
+    for node in range(state.run[_VOTERS]):
         if first < 0 or state.down[node] != 0 or state.dirty[node] == NULL:
             continue
         found.judged[CONVERGES] += 1
         end, dirty, commit = state.dirty[first], state.dirty[node], state.commit[node]
         if commit < end or dirty < end:
             fields = _Lagging(node, commit=commit, dirty=dirty, end=end)
-            report(found, CONVERGES, fields, state.dirty_seq[first], state.commit_seq[node])
+            last = max(state.commit_seq[node], state.dirty_seq[node])
+            farther = state.dirty_seq[first] if dirty < end else -1
+            report(found, CONVERGES, fields, farther, last, state.run[_FINAL_SEQ])
 
 
 @kernel
 def _close(state: _State, found: Findings) -> None:
     """What the end of the history says."""
-    if state.final[0] == FINAL_READ:
+    if state.run[_PHASE] == FINAL_READ:
         _converged(state, found)
+
+
+@part
+def _surroundings(state: _State, found: Findings, kind: int, node: int, f: int, seq: int) -> None:
+    """Take an event that carries no state: the end of a process, a fault, a phase."""
+    if kind == PHASE:
+        if f == F_FINAL_READ and state.run[_PHASE] < FINAL_READ:
+            state.run[_PHASE] = FINAL_READ
+            state.run[_FINAL_SEQ] = seq
+        elif f == F_HEAL:
+            state.run[_HEAL_SEQ] = seq
+    elif kind == FAULT and f == FAULT_WIPE:
+        if node >= 0:
+            state.down[node] = 3
+            state.down_seq[node] = seq
+            state.vote_term[node] = NULL
+    elif kind in (FAULT, HEAL):
+        state.run[_OPEN_FAULTS] += 1 if kind == FAULT else -1
+    elif node >= 0 and kind in (CRASH, STOP):
+        # Nodes are stopped one after the other; what those do that are left is no matter of the run any more.
+        running = state.down[node] == 0
+        if kind == STOP and state.run[_PHASE] == FINAL_READ and running and node < state.run[_VOTERS]:
+            _converged(state, found)
+            state.run[_PHASE] = ENDED
+        if running:
+            state.fell[node] = 1 if kind == CRASH else 0
+        state.down[node] = max(state.down[node], 1)
+        state.down_seq[node] = seq
+    elif node >= 0 and kind in (POWER_LOSS, STORAGE_ERROR):
+        if kind == STORAGE_ERROR or state.down[node] == 0:
+            state.fell[node] = 1
+        state.down[node] = max(state.down[node], 2)
+        state.down_seq[node] = seq
+
+
+@part
+def _give_up(
+    state: _State,
+    found: Findings,
+    node: int,
+    upto: int,
+    commit: int,
+    flushed: int,
+    visible: int,
+    dirty: int,
+    trims: bool,
+    seq: int,
+) -> None:
+    """A node gives up what it has up to an offset, or some of it (a compaction); the rest is its state after that."""
+    before = state.commit[node]
+    # A log that is begun anew learns by that what is committed.
+    anew = trims and dirty != NULL and dirty <= upto
+    if commit != NULL:
+        found.judged[TRIM_WITHIN_COMMIT] += 1
+        late = not anew and before != NULL and before < upto
+        short = commit < upto or (flushed != NULL and flushed < upto) or (trims and NULL < visible < upto)
+        if short or late or (trims and NULL < dirty < upto):
+            given = _GivenUp(node, offset=upto, commit=commit, flushed=flushed, visible=visible, before=before)
+            report(found, TRIM_WITHIN_COMMIT, given, state.commit_seq[node], seq)
+    if trims:
+        if state.begins[node] != NULL:
+            found.judged[TRIM_MONOTONIC] += 1
+            if upto + 1 < state.begins[node]:
+                back = _Moved(node, before=state.begins[node], after=upto + 1)
+                report(found, TRIM_MONOTONIC, back, state.begins_seq[node], seq)
+        state.begins[node] = upto + 1
+        state.begins_seq[node] = seq
 
 
 @kernel
@@ -255,28 +397,12 @@ def _scan(columns: Columns, state: _State, found: Findings) -> None:
     for i in range(len(columns.seq)):
         kind = columns.kind[i]
         node = columns.node[i]
-        if kind == PHASE and columns.f[i] == F_FINAL_READ:
-            state.final[0] = max(state.final[0], FINAL_READ)
-        if node < 0:
-            continue
         seq = columns.seq[i]
         if not CARRIES_STATE[kind]:
-            if kind == FAULT and columns.f[i] == FAULT_WIPE:
-                state.down[node] = 3
-                state.down_seq[node] = seq
-                state.vote_term[node] = NULL
-            elif kind in (CRASH, STOP):
-                # Nodes are stopped one after the other; what those do that are left is no matter of the run any more.
-                if kind == STOP and state.final[0] == FINAL_READ and state.down[node] == 0 and node < state.final[1]:
-                    _converged(state, found)
-                    state.final[0] = ENDED
-                state.down[node] = max(state.down[node], 1)
-                state.down_seq[node] = seq
-            elif kind in (POWER_LOSS, STORAGE_ERROR):
-                state.down[node] = max(state.down[node], 2)
-                state.down_seq[node] = seq
+            _surroundings(state, found, kind, node, columns.f[i], seq)
             continue
-
+        if node < 0:
+            continue
         term = columns.term[i]
         dirty = columns.dirty[i]
         flushed = columns.flushed[i]
@@ -290,7 +416,7 @@ def _scan(columns: Columns, state: _State, found: Findings) -> None:
                     found.judged[FLUSHED_DURABLE] += 1
                     if dirty < state.flushed[node]:
                         gone = _Beyond(node, offset=state.flushed[node], end=dirty)
-                        report(found, FLUSHED_DURABLE, gone, state.flushed_seq[node], state.down_seq[node], seq)
+                        report(found, FLUSHED_DURABLE, gone, state.flushed_seq[node], seq)
                 if down == 1 and state.dirty[node] >= 0:
                     found.judged[DIRTY_SURVIVES_CRASH] += 1
                     if dirty < state.dirty[node]:
@@ -307,6 +433,7 @@ def _scan(columns: Columns, state: _State, found: Findings) -> None:
                     report(found, TERM_MONOTONIC, back, state.vote_seq[node], seq)
             state.down[node] = 0
             state.down_seq[node] = -1
+            state.begins[node] = NULL
             state.term[node] = NULL
             state.dirty[node] = NULL
             state.flushed[node] = NULL
@@ -326,11 +453,17 @@ def _scan(columns: Columns, state: _State, found: Findings) -> None:
                 state.vote_term[node] = term
                 state.vote_seq[node] = seq
 
-        # How far a truncation lets flushed and visible fall.
-        floor = columns.offset[i] - 1 if kind == TRUNCATE else codes.MAX_OFFSET
+        if kind in (TRIM, COMPACT):
+            upto = columns.offset[i] - 1 if kind == TRIM else columns.last_offset[i]
+            _give_up(state, found, node, upto, commit, flushed, visible, dirty, kind == TRIM, seq)
 
+        # How far flushed and visible may fall: by a truncation, or when the whole log is given up to begin anew.
+        cuts = kind == TRUNCATE or (kind == TRIM and dirty != NULL and dirty < columns.offset[i])
+        floor = columns.offset[i] - 1 if cuts else codes.MAX_OFFSET
+
+        flushed_before = state.flushed[node]
         if flushed != NULL:
-            before = state.flushed[node]
+            before = flushed_before
             if before != NULL and max(before, flushed) >= 0:
                 found.judged[FLUSHED_MONOTONIC] += 1
                 if flushed < min(before, floor):
@@ -353,7 +486,7 @@ def _scan(columns: Columns, state: _State, found: Findings) -> None:
                     report(found, COMMIT_MONOTONIC, back, state.commit_seq[node], seq)
             if flushed != NULL and commit >= 0:
                 found.judged[COMMIT_WITHIN_FLUSHED] += 1
-                if commit > flushed and (commit != before or kind == COMMIT):
+                if commit > flushed and (commit != before or flushed != flushed_before):
                     report(found, COMMIT_WITHIN_FLUSHED, _Beyond(node, offset=commit, end=flushed), seq)
             if commit != before:
                 state.commit[node] = commit
@@ -390,13 +523,18 @@ class OffsetsFold(KernelFold):
         for name in _State._fields:
             if name.endswith("_seq"):
                 fields[name][:] = -1
-        fields["down"][:] = 0
-        fields["final"] = np.array([0, min(len(setting.voters), MAX_NODES)], dtype=np.int64)
+        fields["down"][:] = fields["fell"][:] = 0
+        fields["run"] = np.array([0, min(len(setting.voters), MAX_NODES), 0, -1, -1], dtype=np.int64)
         self.state = _State(**fields)
 
     def run(self, columns: Columns) -> None:
         """Judge the events, each against what its node stated before; nodes are indices."""
         _scan.form(self.setting.compiled)(columns, self.state, self.found)
+
+    def lacking(self) -> dict[int, str]:
+        """Where nobody knows who votes, nobody knows who has to be there at the end."""
+        reached = self.state.run[_PHASE] != 0 and not self.setting.voters
+        return dict.fromkeys((CONVERGES, VOTERS_RETURN), UNKNOWN_VOTERS) if reached else {}
 
     def end(self) -> None:
         """Judge where the nodes ended up."""
@@ -406,8 +544,8 @@ class OffsetsFold(KernelFold):
 FAMILY = Family(
     "offsets",
     tuple(CHECKS),
-    STATE_KINDS | {Kind.STOP, Kind.CRASH, Kind.POWER_LOSS, Kind.STORAGE_ERROR, Kind.FAULT, Kind.PHASE},
-    ("node", "f", "term", "offset", "dirty", "flushed", "commit", "visible"),
+    STATE_KINDS | {Kind.STOP, Kind.CRASH, Kind.POWER_LOSS, Kind.STORAGE_ERROR, Kind.FAULT, Kind.HEAL, Kind.PHASE},
+    ("node", "f", "term", "offset", "last_offset", "dirty", "flushed", "commit", "visible"),
     OffsetsFold,
     RAFT,
 )

@@ -2,20 +2,34 @@
 
 from __future__ import annotations
 
-from ...codes import ACKS_ALL, ACKS_LEADER, F_FINAL_READ, F_READ, F_READ_COMMITTED, NULL, SUCCESS, TRUNCATED
+from ...codes import (
+    ACKS_ALL,
+    ACKS_LEADER,
+    COMMIT,
+    F_FINAL_READ,
+    F_READ,
+    F_READ_COMMITTED,
+    F_READ_LINEARIZABLE,
+    NULL,
+    SUCCESS,
+    TRUNCATED,
+)
+from ...codes import VISIBLE as SHOWN
 from ...columns import Columns
 from ...faults import Account
-from ...findings import Findings, report
+from ...findings import Findings, report, show
 from ...hashing import place_of
 from ...kernel import part, step
-from .commitment import lose
+from .commitment import lose, other_leader
 from .rules import (
     ACK_RULE,
     FAILED_NEVER_COMMITTED,
+    FOLLOWER_VISIBLE,
     PENDING_NOT_VISIBLE,
     TRUNCATED_RULE,
     UNCOMMITTED_READ,
     VISIBLE_ON_MAJORITY,
+    AheadOfLeaders,
     Entry,
     PendingShown,
     Returned,
@@ -39,6 +53,7 @@ from .tree import (
     UNKNOWN,
     VISIBLE,
     Tree,
+    appended_by,
     at,
     find,
     members,
@@ -46,24 +61,95 @@ from .tree import (
 
 
 @step
-def show(tree: Tree, cluster: Cluster, found: Findings, node: int, visible: int, vertex: int, seq: int) -> None:
+def let_see(
+    tree: Tree,
+    replicas: Replicas,
+    cluster: Cluster,
+    found: Findings,
+    node: int,
+    visible: int,
+    vertex: int,
+    seq: int,
+) -> None:
     """``node`` lets readers see everything up to ``vertex``."""
+    needed = cluster.majority[0]
+    holders = members(tree.held[vertex] & cluster.voters[0])
     if tree.flags[vertex] & UNKNOWN:
+        found.unjudged[VISIBLE_ON_MAJORITY] += 1
+    elif tree.flags[vertex] & (COMMITTED | GIVEN_UP) or (needed and holders >= needed):
+        found.judged[VISIBLE_ON_MAJORITY] += 1
+    elif holders + hidden_holders(tree, replicas, cluster, vertex) >= needed:
         found.unjudged[VISIBLE_ON_MAJORITY] += 1
     else:
         found.judged[VISIBLE_ON_MAJORITY] += 1
-        holders = members(tree.held[vertex] & cluster.voters[0])
-        if holders < cluster.majority[0] and not tree.flags[vertex] & (COMMITTED | GIVEN_UP):
-            needed = cluster.majority[0]
-            early = ShownEarly(node, offset=visible, term=tree.term[vertex], holders=holders, needed=needed)
-            report(found, VISIBLE_ON_MAJORITY, early, tree.seq[vertex], seq)
+        early = ShownEarly(node, offset=visible, term=tree.term[vertex], holders=holders, needed=needed)
+        report(found, VISIBLE_ON_MAJORITY, early, appended_by(tree, vertex, node), seq)
+        show_holders(tree, replicas, cluster, found, node, vertex)
     if not cluster.write_caching[0] and not tree.flags[vertex] & UNKNOWN:
         found.judged[PENDING_NOT_VISIBLE] += 1
         pending = tree.pending[vertex]
-        if pending != NONE and not tree.flags[pending] & (COMMITTED | GIVEN_UP):
+        # What the node itself calls committed is a matter of `committed-agree`.
+        waits = pending != NONE and not tree.flags[pending] & (COMMITTED | GIVEN_UP)
+        waits = waits and replicas.commit[node] < tree.base[pending]
+        if waits:
             shown = PendingShown(node, offset=visible, pending=tree.base[pending], term=tree.term[pending])
-            report(found, PENDING_NOT_VISIBLE, shown, tree.seq[pending], seq)
+            report(found, PENDING_NOT_VISIBLE, shown, appended_by(tree, pending, node), seq)
     mark_visible(tree, vertex)
+
+
+@part
+def hidden_holders(tree: Tree, replicas: Replicas, cluster: Cluster, vertex: int) -> int:
+    """How many voters may hold ``vertex``, or have held it, though the history does not show it."""
+    count = 0
+    for voter in range(len(replicas.tip)):
+        if not cluster.voters[0] >> voter:
+            break
+        theirs = at(tree, replicas.tip[voter], tree.last[vertex])
+        unseen = replicas.begun[voter] == NULL or (theirs != NONE and tree.flags[theirs] & UNKNOWN)
+        if unseen and not tree.held[vertex] >> voter & 1:
+            count += 1
+    return count
+
+
+@part
+def show_holders(tree: Tree, replicas: Replicas, cluster: Cluster, found: Findings, node: int, vertex: int) -> None:
+    """For the violation reported last: that a voter has held ``vertex``, of every voter but ``node``, or what it has
+    instead."""
+    for voter in range(len(replicas.tip)):
+        if not cluster.voters[0] >> voter:
+            break
+        if voter != node and tree.held[vertex] >> voter & 1:
+            show(found, appended_by(tree, vertex, voter))
+        elif voter != node:
+            show_log(tree, replicas, found, voter, vertex)
+
+
+@part
+def show_log(tree: Tree, replicas: Replicas, found: Findings, node: int, vertex: int) -> None:
+    """For the violation reported last: what ``node`` has where ``vertex`` would be, or where its log ends before."""
+    theirs = at(tree, replicas.tip[node], tree.last[vertex])
+    if theirs != NONE:
+        show(found, appended_by(tree, theirs, node))
+    else:
+        show(found, replicas.tip_seq[node] if replicas.tip_seq[node] >= 0 else replicas.flushed_seq[node])
+
+
+@part
+def follower_shows(replicas: Replicas, cluster: Cluster, found: Findings, node: int, visible: int, seq: int) -> None:
+    """A node that does not lead moved its visible offset, and so may only be behind a leader."""
+    most = cluster.most_visible[0]
+    if visible <= most:
+        found.judged[FOLLOWER_VISIBLE] += 1
+        return
+    leader = other_leader(replicas, node)
+    if leader == NONE or replicas.visible[leader] == NULL or not cluster.shows[SHOWN]:
+        found.unjudged[FOLLOWER_VISIBLE] += 1
+        cluster.most_visible[0] = visible
+        cluster.most_visible_seq[0] = seq
+        return
+    found.judged[FOLLOWER_VISIBLE] += 1
+    ahead = AheadOfLeaders(node, offset=visible, own=replicas.term[node], leader=leader, most=most)
+    report(found, FOLLOWER_VISIBLE, ahead, replicas.leader_seq[leader], cluster.most_visible_seq[0], seq)
 
 
 @part
@@ -99,24 +185,26 @@ def answer(
         else:
             found.judged[ACK_RULE] += 1
             held = here != NONE and tree.term[here] == entry_term
-            enough = True
-            if acks == ACKS_ALL:
-                if cluster.write_caching[0]:
-                    enough = held and members(tree.held[here] & cluster.voters[0]) >= cluster.majority[0]
-                    enough = enough or (commit != NULL and commit >= columns.last_offset[i])
-                else:
-                    enough = commit != NULL and commit >= columns.last_offset[i]
+            enough = acks != ACKS_ALL or (commit != NULL and commit >= columns.last_offset[i])
+            cached = held and not enough and cluster.write_caching[0] != 0
+            if cached:
+                holders = members(tree.held[here] & cluster.voters[0])
+                enough = holders + hidden_holders(tree, replicas, cluster, here) >= cluster.majority[0]
             if not held or not enough:
-                e0 = tree.seq[promised] if promised != NONE else -1
                 wrong = WrongSuccess(node, offset=base, term=entry_term, acks=acks, commit=commit)
-                report(found, ACK_RULE, wrong, e0, seq)
+                report(found, ACK_RULE, wrong, seq)
+                if cached:
+                    show(found, appended_by(tree, here, node))
+                    show_holders(tree, replicas, cluster, found, node, here)
+                elif enough:
+                    show(found, appended_by(tree, here, node) if here != NONE else replicas.tip_seq[node])
         if promised != NONE and not tree.flags[promised] & ANY_ACKED:
             mark = ACKED_ALL if acks == ACKS_ALL else (ACKED_LEADER if acks == ACKS_LEADER else ACKED_NONE)
             tree.flags[promised] |= mark
             tree.ack_seq[promised] = seq
             tree.ack_time[promised] = columns.time[i]
             if tree.flags[promised] & DEAD:
-                lose(tree, replicas, account, found, promised, seq)
+                lose(tree, replicas, cluster, account, found, promised, seq)
     elif reason == TRUNCATED:
         newer = at(tree, tip, commit) if commit != NULL else ROOT
         if hidden or newer == NONE or (newer != ROOT and tree.flags[newer] & UNKNOWN != 0):
@@ -125,13 +213,14 @@ def answer(
             found.judged[TRUNCATED_RULE] += 1
             still = here != NONE and tree.term[here] == entry_term
             if still or tree.term[newer] <= entry_term:
-                e0 = tree.seq[promised] if promised != NONE else -1
+                shown = here if still and newer != ROOT else newer
+                e0 = appended_by(tree, shown, node) if shown != ROOT else -1
                 untrue = WrongTruncated(node, offset=base, term=entry_term, commit=commit)
                 report(found, TRUNCATED_RULE, untrue, e0, seq)
         if promised != NONE:
             found.judged[FAILED_NEVER_COMMITTED] += 1
             if tree.flags[promised] & COMMITTED and not tree.flags[promised] & EXPOSED:
-                e0, e1 = tree.seq[promised], tree.commit_seq[promised]
+                e0, e1 = appended_by(tree, promised, tree.committer[promised]), tree.commit_seq[promised]
                 report(found, FAILED_NEVER_COMMITTED, Entry(offset=base, term=entry_term), e0, e1, seq)
             else:
                 tree.flags[promised] |= REPORTED_TRUNCATED
@@ -143,9 +232,9 @@ def observe(
     tree: Tree, cluster: Cluster, found: Findings, f: int, base: int, value: int, invoked: int, seq: int
 ) -> None:
     """A client was given ``value`` at ``base`` by a read of kind ``f``."""
-    if f == F_READ_COMMITTED and cluster.shows_commit[0]:
+    if f in (F_READ_COMMITTED, F_READ_LINEARIZABLE) and cluster.shows[COMMIT]:
         allowed = COMMITTED | GIVEN_UP
-    elif f in (F_READ, F_FINAL_READ) and cluster.shows_visible[0]:
+    elif f in (F_READ, F_FINAL_READ) and cluster.shows[SHOWN]:
         allowed = COMMITTED | GIVEN_UP | VISIBLE
     else:
         return

@@ -9,11 +9,14 @@ record with it. So what looks wrong is kept as a *doubt* and judged at the end, 
 from __future__ import annotations
 
 from ...codes import (
+    ACKED,
     ACKS_ALL,
     ACKS_LEADER,
+    COMMIT,
     F_APPEND,
     F_FINAL_READ,
     F_READ_COMMITTED,
+    F_READ_LINEARIZABLE,
     F_TAIL,
     INFO,
     INVOKE,
@@ -61,6 +64,9 @@ from .tree import (
     find,
     members,
 )
+
+COMMITTED_READS = (F_READ_COMMITTED, F_READ_LINEARIZABLE)
+"""They return what is committed."""
 
 HAS_NOT, HAS, MAY_HAVE = range(3)
 """Whether a node held and showed something."""
@@ -110,17 +116,22 @@ def whole(lives: Lives, node: int, invoked: int, seq: int) -> bool:
 
 
 @part
-def answerer_whole(
-    replicas: Replicas, cluster: Cluster, clients: Clients, lives: Lives, term: int, invoked: int, seq: int
-) -> bool:
-    """The same of the node that led ``term``; if nobody knows which one did, of all."""
-    if term != NULL:
-        row = clients.leaders.rows[place_of(clients.leaders, term)]
-        if row >= 0:
-            return whole(lives, clients.leader[row], invoked, seq)
-    for node in range(len(replicas.tip)):
-        known = replicas.stated_seq[node] >= 0 or cluster.voters[0] >> node & 1
-        if known and not whole(lives, node, invoked, seq):
+def leader_of(replicas: Replicas, term: int) -> int:
+    """The node that leads, or led last, this term; NONE."""
+    for node in range(len(replicas.led)):
+        if term != NULL and replicas.led[node] == term:
+            return node
+    return NONE
+
+
+@part
+def answerer_whole(replicas: Replicas, cluster: Cluster, lives: Lives, node: int, invoked: int, seq: int) -> bool:
+    """The same of the ``node`` that answered; if nobody knows which one did, of all."""
+    if node != NONE:
+        return whole(lives, node, invoked, seq)
+    for other in range(len(replicas.tip)):
+        known = replicas.stated_seq[other] >= 0 or cluster.voters[0] >> other & 1
+        if known and not whole(lives, other, invoked, seq):
             return False
     return True
 
@@ -204,7 +215,7 @@ def hear(
         if clients.value[row] == NULL:
             return
         if kind == OK:
-            succeeded(tree, cluster, clients, attempts, doubts, found, columns, i, row)
+            succeeded(tree, replicas, cluster, clients, attempts, doubts, found, columns, i, row)
         else:
             # An append that failed had no effect; of one whose outcome is unknown nothing can be said.
             attempt = named_row(attempts.table, attempts.used, attempts.value, clients.value[row])
@@ -222,6 +233,7 @@ def hear(
 @part
 def succeeded(
     tree: Tree,
+    replicas: Replicas,
     cluster: Cluster,
     clients: Clients,
     attempts: Attempts,
@@ -244,8 +256,10 @@ def succeeded(
     attempt = attempts.table.rows[place_of(attempts.table, value)]
     if attempt != NONE:
         attempts.other[attempt] = 1
+    sure = vertex != NONE and acked_as(tree, vertex, acks)
+    by = NONE if sure else leader_of(replicas, term)
     if vertex == NONE:
-        place = doubt(doubts, OK_NAMES_THE_ENTRY, value, offset, last, term, acks, NONE, invoked, seq, -1, NONE)
+        place = doubt(doubts, OK_NAMES_THE_ENTRY, value, offset, last, term, acks, by, invoked, seq, -1, NONE)
         attempt = named_row(attempts.table, attempts.used, attempts.value, value)
         attempts.other[attempt] = 1
         doubts.next[place] = attempts.doubt[attempt]
@@ -253,15 +267,15 @@ def succeeded(
         return
     found.judged[OK_NAMES_THE_ENTRY] += 1
     tree.flags[vertex] |= TOLD_OK
-    if acked_as(tree, vertex, acks):
+    if sure:
         found.judged[OK_AFTER_ACKED] += 1
     else:
-        doubt(doubts, OK_AFTER_ACKED, value, offset, last, term, acks, NONE, invoked, seq, -1, vertex)
+        doubt(doubts, OK_AFTER_ACKED, value, offset, last, term, acks, by, invoked, seq, -1, vertex)
     if acks in (ACKS_ALL, NO_ACKS):
         if promised(tree, cluster, vertex):
             found.judged[OK_AFTER_COMMIT] += 1
         else:
-            doubt(doubts, OK_AFTER_COMMIT, value, offset, last, term, acks, NONE, invoked, seq, -1, vertex)
+            doubt(doubts, OK_AFTER_COMMIT, value, offset, last, term, acks, by, invoked, seq, -1, vertex)
 
 
 @part
@@ -294,7 +308,7 @@ def promised(tree: Tree, cluster: Cluster, vertex: int) -> bool:
 @part
 def bound_of(replicas: Replicas, node: int, f: int) -> int:
     """Up to where ``node`` shows its log to a read of kind ``f`` now; NULL: nobody knows."""
-    bound: int = replicas.commit[node] if f == F_READ_COMMITTED else replicas.visible[node]
+    bound: int = replicas.commit[node] if f in COMMITTED_READS else replicas.visible[node]
     return bound
 
 
@@ -355,7 +369,7 @@ def given(
         if steps > _MOST:
             had = MAY_HAVE
             break
-        bound = former.commit[place] if f == F_READ_COMMITTED else former.visible[place]
+        bound = former.commit[place] if f in COMMITTED_READS else former.visible[place]
         before = shows(tree, former.tip[place], bound, base, last, value)
         if before != HAS_NOT:
             had = before
@@ -439,7 +453,7 @@ def tail_told(
     cluster: Cluster, clients: Clients, doubts: Doubts, found: Findings, offset: int, row: int, seq: int
 ) -> None:
     """A tail was answered."""
-    if offset == NULL or offset < 0 or not cluster.shows_commit[0]:
+    if offset == NULL or offset < 0 or not cluster.shows[COMMIT]:
         return
     found.judged[TAIL_IS_COMMITTED] += 1
     invoked, known = clients.seq[row], clients.bound[row]
@@ -515,12 +529,12 @@ def settle(
             fields = Returned(node, value=doubts.value[i], offset=doubts.offset[i])
             report(found, check, fields, doubts.shown[i], invoked, seq)
         elif check == TAIL_IS_COMMITTED:
-            if not answerer_whole(replicas, cluster, clients, lives, NULL, invoked, seq):
+            if not answerer_whole(replicas, cluster, lives, NONE, invoked, seq):
                 found.unjudged[check] += 1
                 continue
             report(found, check, Tail(doubts.value[i], committed=doubts.offset[i]), invoked, seq)
         else:
-            settle_ok(tree, replicas, cluster, clients, lives, doubts, found, i)
+            settle_ok(tree, replicas, cluster, lives, doubts, found, i)
 
 
 @part
@@ -528,7 +542,6 @@ def settle_ok(
     tree: Tree,
     replicas: Replicas,
     cluster: Cluster,
-    clients: Clients,
     lives: Lives,
     doubts: Doubts,
     found: Findings,
@@ -537,7 +550,7 @@ def settle_ok(
     """Judge a doubt about an append that was answered ok."""
     check, vertex, invoked, seq = doubts.check[i], doubts.vertex[i], doubts.invoked[i], doubts.seq[i]
     value, offset, term, acks = doubts.value[i], doubts.offset[i], doubts.term[i], doubts.acks[i]
-    sure = answerer_whole(replicas, cluster, clients, lives, term, invoked, seq)
+    sure = answerer_whole(replicas, cluster, lives, doubts.node[i], invoked, seq)
     level = ACKS_ALL if acks == NO_ACKS else acks
     fields = Told(value, acks=level, offset=offset, term=term)
     if check == OK_NAMES_THE_ENTRY:
@@ -570,7 +583,7 @@ def settle_ok(
             found.unjudged[check] += 1
         if vertex == NONE:
             shown = other != NONE or cluster.has_unknown[0] or tree.used[0] == 1
-            if sure and not shown and cluster.shows_acked[0]:
+            if sure and not shown and cluster.shows[ACKED]:
                 found.judged[OK_AFTER_ACKED] += 1
                 report(found, OK_AFTER_ACKED, fields, invoked, seq)
             else:
@@ -581,21 +594,14 @@ def settle_ok(
         acked = tree.flags[vertex] & ANY_ACKED != 0
         if acked and acked_as(tree, vertex, acks) and tree.ack_seq[vertex] < seq:
             found.judged[check] += 1
-        elif acked or (sure and cluster.shows_acked[0]):
+        elif acked or (sure and cluster.shows[ACKED]):
             found.judged[check] += 1
             report(found, check, fields, invoked, seq, tree.ack_seq[vertex] if acked else tree.seq[vertex])
         else:
             found.unjudged[check] += 1
-    elif sure and cluster.shows_commit[0]:
+    elif sure and cluster.shows[COMMIT]:
         found.judged[check] += 1
         committed = tree.commit_seq[vertex] if tree.flags[vertex] & COMMITTED else -1
         report(found, check, fields, tree.seq[vertex], seq, committed)
     else:
         found.unjudged[check] += 1
-
-
-@part
-def led(clients: Clients, node: int, term: int) -> None:
-    """``node`` leads ``term``."""
-    row = row_of(clients.leaders, clients.terms, term)
-    clients.leader[row] = node

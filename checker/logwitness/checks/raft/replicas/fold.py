@@ -21,21 +21,26 @@ from ...codes import (
     FAULT,
     FAULT_POWER,
     FAULT_WIPE,
+    FLUSH,
     INFO,
     INVOKE,
     IS_OF_CLIENT,
+    KINDS,
     LEADER,
     NULL,
     OBSERVE,
     OK,
     POWER_LOSS,
     ROLE,
+    ROLE_CANDIDATE,
     ROLE_LEADER,
     START,
     STOP,
     STORAGE_ERROR,
+    TERM,
     TRIM,
     TRUNCATE,
+    VOTE,
     among,
 )
 from ...codes import VISIBLE as SHOWN
@@ -54,16 +59,30 @@ from ...faults import (
     with_fault_room,
 )
 from ...findings import MAX_NODES, Findings, KernelFold
-from ...hashing import grown, roomy
+from ...hashing import roomy
 from ...kernel import kernel
 from ..protocol import RAFT
-from .answers import answer, mark_visible, show
+from ..voters import UNKNOWN_VOTERS, acts_as_voter, majority_of
+from .answers import answer, follower_shows, let_see, mark_visible, show_log
 from .client_rules import OK_AFTER_ACKED
-from .clients import end_of_life, hear, led, retreat, settle
-from .commitment import commit_to, elected_holds, leader_commits, lose
+from .clients import end_of_life, hear, retreat, settle
+from .commitment import commit_to, follower_commits, leader_commits, lose, take_office, writes_first
 from .destroyed import destroy
 from .log import append, truncate
-from .rules import ACK_RULE, ACKED_SURVIVES, CHECKS, LEADER_APPEND_ONLY
+from .rules import (
+    ACK_RULE,
+    ACKED_SURVIVES,
+    CHECKS,
+    COMMIT_CURRENT_TERM,
+    COMMITTED_AGREE,
+    COMMITTED_ON_MAJORITY,
+    FOLLOWER_COMMIT,
+    FOLLOWER_VISIBLE,
+    LEADER_APPEND_ONLY,
+    LEADER_COMPLETENESS,
+    PENDING_NOT_VISIBLE,
+    VISIBLE_ON_MAJORITY,
+)
 from .state import Attempts, Clients, Cluster, Doubts, Former, Lives, Replicas, empty
 from .state import with_room as with_rows
 from .tree import (
@@ -74,7 +93,6 @@ from .tree import (
     DEAD,
     NONE,
     ROOT,
-    UNKNOWN,
     Tree,
     at,
     before,
@@ -130,6 +148,7 @@ def _scan(
             continue
         if node < 0:
             continue
+        cluster.shows[kind] = 1
         if not CARRIES_STATE[kind]:
             if kind in (STOP, CRASH, POWER_LOSS, STORAGE_ERROR):
                 replicas.leader_term[node] = NULL
@@ -144,15 +163,22 @@ def _scan(
                     replicas.down[node] = POWER if kind == POWER_LOSS else STORAGE
             continue
 
+        # What a node had before its first event is not known.
+        first = replicas.begun[node] == NULL
+        if first:
+            replicas.begun[node] = 1 if kind == START else 0
         term = columns.term[i]
+        role = columns.role[i]
         if term != NULL:
             if term != replicas.term[node]:
                 replicas.cut[node] = NONE
             replicas.term[node] = term
             if term != replicas.leader_term[node]:
                 replicas.leader_term[node] = NULL
-        if kind == ROLE and columns.role[i] != ROLE_LEADER:
+        if kind == ROLE and role != ROLE_LEADER:
             replicas.leader_term[node] = NULL
+        if not cluster.voters[0] >> node & 1 and (kind in (VOTE, LEADER) or role in (ROLE_LEADER, ROLE_CANDIDATE)):
+            cluster.stranger[0] = node
 
         if kind == START:
             dirty = columns.dirty[i]
@@ -176,7 +202,7 @@ def _scan(
             append(tree, replicas, cluster, found, columns, i)
         elif kind == TRUNCATE:
             retreat(replicas, former, node, seq)
-            truncate(tree, replicas, cluster, found, node, columns.offset[i], seq)
+            truncate(tree, replicas, cluster, found, columns, i)
         elif kind == TRIM:
             replicas.start[node] = max(replicas.start[node], columns.offset[i])
             if columns.dirty[i] != NULL and columns.dirty[i] < columns.offset[i]:
@@ -194,14 +220,23 @@ def _scan(
             replicas.down[node] = NULL
         replicas.running[node] = 1
         replicas.stated_seq[node] = seq
-        if columns.flushed[i] != NULL:
-            replicas.flushed[node] = columns.flushed[i]
+        flushed = columns.flushed[i]
+        if flushed != NULL:
+            rises = flushed > replicas.flushed[node] and not first
+            by_append = kind == APPEND and flushed == columns.last_offset[i]
+            if rises and kind not in (FLUSH, START, TRIM) and not by_append:
+                cluster.happens[FLUSH] = 1
+            replicas.flushed[node] = flushed
             replicas.flushed_seq[node] = seq
 
+        leads = replicas.leader_term[node] != NULL
+        leader_seq = -1 if role == ROLE_LEADER else replicas.leader_seq[node]
         commit = columns.commit[i]
         if commit != NULL:
             old = replicas.commit[node]
-            replicas.commit[node] = commit
+            if commit != old:
+                replicas.commit[node] = commit
+                replicas.commit_seq[node] = seq
             if kind != START and commit >= 0 and (old == NULL or commit > old):
                 if commit > cluster.top_commit[0]:
                     cluster.top_commit[0] = commit
@@ -209,30 +244,16 @@ def _scan(
                 vertex = at(tree, replicas.tip[node], commit)
                 if vertex != NONE:
                     commit_to(tree, replicas, cluster, account, found, node, vertex, seq)
-                    if replicas.leader_term[node] != NULL and not tree.flags[vertex] & UNKNOWN:
-                        leader_commits(tree, replicas, cluster, found, node, commit, vertex, seq)
+                if not first:
+                    cluster.happens[COMMIT] = 1
+                    if leads:
+                        leader_commits(tree, replicas, cluster, found, node, commit, vertex, leader_seq, seq)
+                    else:
+                        follower_commits(tree, replicas, cluster, found, node, commit, vertex, seq)
+            if first and commit > cluster.most_commit[0]:
+                cluster.most_commit[0] = commit
+                cluster.most_commit_seq[0] = seq
 
-        if kind == LEADER:
-            led(clients, node, replicas.term[node])
-            found.judged[LEADER_APPEND_ONLY] += 1
-            replicas.leader_term[node] = replicas.term[node]
-            replicas.leader_seq[node] = seq
-            if replicas.term[node] > cluster.elected_term[0]:
-                cluster.elected_term[0] = replicas.term[node]
-                cluster.elected_tip[0] = replicas.tip[node]
-                cluster.elected_node[0] = node
-                cluster.elected_seq[0] = seq
-                if cluster.committed[0] != ROOT:
-                    elected_holds(tree, replicas, cluster, found, cluster.committed[0], seq)
-            elif (
-                cluster.wiped[0] and replicas.term[node] == cluster.elected_term[0] and node != cluster.elected_node[0]
-            ):
-                cluster.elected_twice[0] = replicas.term[node]
-
-        if kind == SHOWN:
-            cluster.shows_visible[0] = 1
-        elif kind == COMMIT:
-            cluster.shows_commit[0] = 1
         visible = columns.visible[i]
         if visible != NULL:
             old = replicas.visible[node]
@@ -243,10 +264,23 @@ def _scan(
                     if kind == START:
                         mark_visible(tree, vertex)
                     else:
-                        show(tree, cluster, found, node, visible, vertex, seq)
+                        let_see(tree, replicas, cluster, found, node, visible, vertex, seq)
+                if visible > cluster.most_visible[0] and (first or leads):
+                    cluster.most_visible[0] = visible
+                    cluster.most_visible_seq[0] = seq
+                if not first and kind != START:
+                    if kind != COMMIT or visible > commit:
+                        cluster.happens[SHOWN] = 1
+                    if not leads:
+                        follower_shows(replicas, cluster, found, node, visible, seq)
+
+        # A node that moves to a term states the role that it had before.
+        if replicas.leader_term[node] != replicas.term[node] and kind != TERM:
+            says = kind == LEADER or role == ROLE_LEADER
+            if says or (kind == APPEND and writes_first(tree, replicas, cluster, node, seq)):
+                take_office(tree, replicas, cluster, found, node, seq)
 
         if kind == ACKED:
-            cluster.shows_acked[0] = 1
             answer(tree, replicas, cluster, account, found, columns, i)
 
 
@@ -273,8 +307,12 @@ def _close(
         if not flags & ANY_ACKED:
             continue
         if not flags & (COMMITTED | DEAD | ALIVE):
-            lose(tree, replicas, account, found, vertex, -1)
+            before_it = found.violated[ACKED_SURVIVES]
+            lose(tree, replicas, cluster, account, found, vertex, -1)
             flags |= DEAD
+            for node in range(len(replicas.tip)):
+                if found.violated[ACKED_SURVIVES] > before_it and cluster.voters[0] >> node & 1:
+                    show_log(tree, replicas, found, node, vertex)
         if flags & ACKED_ALL:
             if flags & (COMMITTED | DEAD):
                 found.judged[ACKED_SURVIVES] += 1
@@ -293,19 +331,23 @@ class ReplicasFold(KernelFold):
         blank = {name: np.full(MAX_NODES, NULL, dtype=np.int64) for name in Replicas._fields}
         blank["tip"][:] = ROOT
         blank["cut"][:] = NONE
-        for name in ("flushed", "flushed_seq", "tip_seq", "lost_seq", "stated_seq", "former", "retreat_seq"):
+        for name in ("flushed_seq", "tip_seq", "lost_seq", "stated_seq", "former", "retreat_seq"):
             blank[name][:] = -1
         for name in ("running", "start"):
             blank[name][:] = 0
         self._replicas = Replicas(**blank)
         voters = min(len(setting.voters), MAX_NODES)
         start = dict.fromkeys(Cluster._fields, 0)
-        start |= {"voters": (1 << voters) - 1, "voters_count": voters, "majority": len(setting.voters) // 2 + 1}
+        start |= {"voters": (1 << voters) - 1, "voters_count": voters, "majority": majority_of(setting.voters)}
         start |= {"write_caching": int(setting.write_caching), "committed": ROOT, "elected_term": NULL}
         start |= {"elected_twice": NULL, "idempotent": int(setting.idempotent)}
-        start |= dict.fromkeys(("given_up_seq", "top_commit", "top_commit_seq"), -1)
-        self._cluster = Cluster(**{name: np.array([number], dtype=np.int64) for name, number in start.items()})
-        self._tree = empty_tree()
+        start |= dict.fromkeys(("given_up_seq", "top_commit", "top_commit_seq", "stranger"), -1)
+        start |= dict.fromkeys(("most_commit", "most_commit_seq", "most_visible", "most_visible_seq"), -1)
+        numbers_of = {name: np.array([number], dtype=np.int64) for name, number in start.items()}
+        for name in ("shows", "happens"):
+            numbers_of[name] = np.zeros(len(KINDS), dtype=np.int64)
+        self._cluster = Cluster(**numbers_of)
+        self._tree = empty_tree(voters)
         self._clients, self._attempts = empty(Clients), empty(Attempts)
         self._former, self._lives, self._doubts = empty(Former), empty(Lives), empty(Doubts)
         self._account = Account(empty_faults(), empty_ledger())
@@ -335,17 +377,13 @@ class ReplicasFold(KernelFold):
 
     def _make_room(self, columns: Columns, kinds: Array, compiled: bool) -> None:
         """For what clients ask and are told, and for what nodes come to hold no more."""
-        asked, told, led = (int(np.count_nonzero(among(kinds, some))) for some in (_ASKS, _TELLS, _LEADS))
+        asked, told = (int(np.count_nonzero(among(kinds, some))) for some in (_ASKS, _TELLS))
         # A disk without a node may be any.
         wiped = MAX_NODES * int(np.count_nonzero((kinds == FAULT) & (np.asarray(columns.f) == FAULT_WIPE)))
         cut, ended = (wiped + int(np.count_nonzero(among(kinds, some))) for some in (_CUTS, _ENDS))
         clients, attempts = self._clients, self._attempts
-        used, terms, named = int(clients.used[0]), int(clients.terms[0]), int(attempts.used[0])
-        self._clients = with_rows(clients, used, asked)._replace(
-            table=roomy(clients.table, used, asked, compiled),
-            leaders=roomy(clients.leaders, terms, led, compiled),
-            leader=grown(clients.leader, terms, led, -1),
-        )
+        used, named = int(clients.used[0]), int(attempts.used[0])
+        self._clients = with_rows(clients, used, asked)._replace(table=roomy(clients.table, used, asked, compiled))
         self._attempts = with_rows(attempts, named, told)._replace(table=roomy(attempts.table, named, told, compiled))
         self._former = with_rows(self._former, int(self._former.used[0]), cut)
         self._lives = with_rows(self._lives, int(self._lives.used[0]), ended)
@@ -357,6 +395,34 @@ class ReplicasFold(KernelFold):
         if not self.found.judged[ACK_RULE] + self.found.unjudged[ACK_RULE]:
             return None
         return ledger_lines(self._account.ledger, self.setting.words)
+
+    def void(self) -> dict[int, str]:
+        """A configuration that the events contradict says nothing about majorities."""
+        stranger = int(self._cluster.stranger[0])
+        if stranger < 0 or not self.setting.voters:
+            return {}
+        return dict.fromkeys(self._counting(), acts_as_voter(self.nodes.names[stranger], self.setting.voters))
+
+    def lacking(self) -> dict[int, str]:
+        """What shows that something happened while no event says so, or while nobody knows who votes."""
+        shows, happens = self._cluster.shows, self._cluster.happens
+        found = {}
+        if happens[COMMIT] and not self.found.judged[COMMITTED_ON_MAJORITY]:
+            found[COMMITTED_ON_MAJORITY] = "commit indexes move, but the history does not show who had flushed what"
+        for happened, needed, reason, checks in _WITHOUT:
+            if happens[happened] and not shows[needed]:
+                found |= dict.fromkeys(checks, reason)
+        told = self.found.unjudged[OK_AFTER_ACKED]
+        if told and int(self._tree.used[0]) > 1 and not shows[ACKED]:
+            found[OK_AFTER_ACKED] = f"{told} appends were answered ok, but no answer of a node to them is recorded"
+        if not self.setting.voters:
+            found |= {place: UNKNOWN_VOTERS for place in self._counting() if self.found.unjudged[place]}
+        return found
+
+    def _counting(self) -> tuple[int, ...]:
+        """The checks that count voters."""
+        counting = (COMMITTED_ON_MAJORITY, VISIBLE_ON_MAJORITY)
+        return (*counting, ACK_RULE) if self.setting.write_caching else counting
 
     def end(self) -> None:
         """Judge what became of acknowledged entries, and what was doubted."""
@@ -375,15 +441,25 @@ class ReplicasFold(KernelFold):
             self.found,
         )
 
-    def undecided_check(self, check: int) -> str | None:
-        """Without a single acknowledgement of a node it is open whether clients were told the truth."""
-        told = self.found.unjudged[check] if check == OK_AFTER_ACKED else 0
-        if told and int(self._tree.used[0]) > 1 and not self._cluster.shows_acked[0]:
-            return f"{told} appends were answered ok, and no node recorded an acknowledgement (kind acked)"
-        return None
 
+_OF_COMMITS = (COMMITTED_ON_MAJORITY, COMMIT_CURRENT_TERM, COMMITTED_AGREE, FOLLOWER_COMMIT)
+_OF_LEADERS = (COMMIT_CURRENT_TERM, LEADER_COMPLETENESS, LEADER_APPEND_ONLY)
+_OF_VISIBLE = (VISIBLE_ON_MAJORITY, PENDING_NOT_VISIBLE, FOLLOWER_VISIBLE)
+_WITHOUT = (
+    (LEADER, LEADER, "nodes lead, but no leader event is recorded", _OF_LEADERS),
+    (COMMIT, LEADER, "commit indexes move, but no leader event is recorded", _OF_LEADERS),
+    (COMMIT, APPEND, "commit indexes move, but no append is recorded", _OF_COMMITS),
+    (COMMIT, COMMIT, "commit indexes move, but no commit event is recorded", _OF_COMMITS),
+    (FLUSH, FLUSH, "flushed offsets move, but no flush is recorded", (COMMITTED_ON_MAJORITY,)),
+    (SHOWN, SHOWN, "visible offsets move, but no visible event is recorded", _OF_VISIBLE),
+    (ACKED, ACKED, "what clients appended is committed, but no answer to them is recorded", (ACK_RULE, ACKED_SURVIVES)),
+)
+"""By kind: what happened, the events without which it was not recorded, what to say, and who cannot judge then.
 
-_ASKS, _TELLS, _LEADS = (INVOKE,), (OK, FAIL, INFO, OBSERVE), (LEADER,)
+Source: raft.md#not-recorded.
+"""
+
+_ASKS, _TELLS = (INVOKE,), (OK, FAIL, INFO, OBSERVE)
 _CUTS, _ENDS = (START, TRUNCATE, TRIM), (START, CRASH, POWER_LOSS, STORAGE_ERROR)
 _LIFE = frozenset({Kind.STOP, Kind.CRASH, Kind.POWER_LOSS, Kind.STORAGE_ERROR, Kind.FAULT})
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ...codes import ACKS_ALL, NULL
+from ...codes import ACKS_ALL, NULL, ROLE_LEADER
 from ...columns import Columns
 from ...faults import WIPE
-from ...findings import Findings, excuse, report
+from ...findings import Findings, excuse, report, show
 from ...kernel import part, step
 from .destroyed import excuse_loss
 from .rules import (
@@ -22,7 +22,23 @@ from .rules import (
     TermOrder,
 )
 from .state import Cluster, Replicas
-from .tree import COMMITTED, DIVERGED, EXPOSED, NONE, UNKNOWN, Tree, at, before, find, grow, unknown
+from .tree import (
+    COMMITTED,
+    DIVERGED,
+    EXPOSED,
+    NONE,
+    ROOT,
+    UNKNOWN,
+    Tree,
+    appended_by,
+    at,
+    before,
+    find,
+    grow,
+    holder,
+    note_own,
+    unknown,
+)
 
 
 @step
@@ -41,7 +57,7 @@ def append(
     tip = replicas.tip[node]
     found.judged[APPEND_AT_END] += 1
     if base <= tree.last[tip]:
-        report(found, APPEND_AT_END, Overlap(node, offset=base, end=tree.last[tip]), tree.seq[tip], seq)
+        report(found, APPEND_AT_END, Overlap(node, offset=base, end=tree.last[tip]), replicas.tip_seq[node], seq)
         tip = before(tree, tip, base)
     if base > tree.last[tip] + 1:
         # The log goes on behind a part that is not shown: trimmed, or recorded from the middle.
@@ -50,7 +66,7 @@ def append(
     if not tree.flags[tip] & UNKNOWN:
         found.judged[LOG_TERMS] += 1
         if entry_term < tree.term[tip] or (replicas.term[node] != NULL and entry_term > replicas.term[node]):
-            e0 = tree.seq[tip] if entry_term < tree.term[tip] else -1
+            e0 = appended_by(tree, tip, node) if tip != ROOT else -1
             own, earlier = replicas.term[node], tree.term[tip]
             report(found, LOG_TERMS, TermOrder(node, offset=base, term=entry_term, before=earlier, own=own), e0, seq)
 
@@ -79,7 +95,13 @@ def append(
             vertex = NONE
         else:
             found.judged[LOG_MATCHING] += 1
-            report(found, LOG_MATCHING, Appended(node, offset=base, term=entry_term), tree.seq[vertex], seq)
+            other = holder(tree, vertex, node)
+            e0 = appended_by(tree, vertex, other)
+            report(found, LOG_MATCHING, Appended(node, offset=base, term=entry_term), e0, seq)
+            if same:
+                # The entries are alike: what is before them differs.
+                show(found, appended_by(tree, tree.parent[vertex], other) if tree.parent[vertex] != ROOT else -1)
+                show(found, appended_by(tree, tip, node) if tip != ROOT else -1)
             flags = DIVERGED
             vertex = NONE
     if vertex == NONE:
@@ -90,23 +112,24 @@ def append(
         found.judged[TRUNCATION_NEEDS_DIVERGENCE] += 1
         if replicas.cut[node] == vertex:
             again = Appended(node, offset=base, term=entry_term)
-            report(found, TRUNCATION_NEEDS_DIVERGENCE, again, tree.seq[vertex], replicas.cut_seq[node], seq)
+            held = replicas.cut_held[node]
+            report(found, TRUNCATION_NEEDS_DIVERGENCE, again, held, replicas.cut_seq[node], seq)
         replicas.cut[node] = NONE
     tree.held[vertex] |= 1 << node
+    note_own(tree, vertex, node, seq)
     replicas.tip[node] = vertex
     replicas.tip_seq[node] = seq
 
 
 @part
-def truncate(
-    tree: Tree, replicas: Replicas, cluster: Cluster, found: Findings, node: int, offset: int, seq: int
-) -> None:
-    """``node`` removed its log from ``offset`` on."""
+def truncate(tree: Tree, replicas: Replicas, cluster: Cluster, found: Findings, columns: Columns, i: int) -> None:
+    """A node removed its log from an offset on, by event ``i``."""
+    node, offset, seq = columns.node[i], columns.offset[i], columns.seq[i]
     tip = replicas.tip[node]
     gone = at(tree, tip, offset)
     if replicas.leader_term[node] != NULL:
         own = LeaderTruncation(node, offset=offset, term=replicas.leader_term[node])
-        report(found, LEADER_APPEND_ONLY, own, replicas.leader_seq[node], seq)
+        report(found, LEADER_APPEND_ONLY, own, replicas.leader_seq[node] if columns.role[i] != ROLE_LEADER else -1, seq)
     if gone != NONE:
         found.judged[COMMITTED_NEVER_TRUNCATED] += 1
         known = tree.flags[gone] & (COMMITTED | UNKNOWN) == COMMITTED
@@ -115,9 +138,15 @@ def truncate(
                 excuse_loss(tree, replicas, found, COMMITTED_NEVER_TRUNCATED, gone)
             else:
                 removed = CommittedRemoved(node, offset=offset, removed=tree.base[gone], term=tree.term[gone])
-                report(found, COMMITTED_NEVER_TRUNCATED, removed, tree.seq[gone], tree.commit_seq[gone], seq)
+                report(found, COMMITTED_NEVER_TRUNCATED, removed, appended_by(tree, gone, node), seq)
+                if replicas.commit[node] != NULL and offset <= replicas.commit[node]:
+                    show(found, replicas.commit_seq[node] if columns.commit[i] < offset else -1)
+                else:
+                    show(found, appended_by(tree, gone, tree.committer[gone]))
+                    show(found, tree.commit_seq[gone])
         if tree.base[gone] == offset and not tree.flags[gone] & UNKNOWN:
             replicas.cut[node] = gone
             replicas.cut_seq[node] = seq
+            replicas.cut_held[node] = appended_by(tree, gone, node)
     replicas.tip[node] = before(tree, tip, offset)
     replicas.tip_seq[node] = seq

@@ -101,10 +101,9 @@ LEADER_APPEND_ONLY = number(
         id="leader-append-only",
         rule="A leader never truncates its own log.",
         source=("raft.md#leader-append-only", "raft.md#truncation"),
-        fact="an election won, during whose term truncations by the leader are looked for",
+        fact="a node that leads a term, by what it says or does; its truncations in that term are looked for",
         sentence="Node {leader} truncated its log from offset {offset} while it was leader of term {term}.",
         fields=LeaderTruncation,
-        kinds=(Kind.LEADER,),
         columns=("node", "term", "offset"),
     ),
 )
@@ -125,7 +124,7 @@ TRUNCATION_NEEDS_DIVERGENCE = number(
 
 
 class WithoutMajority(NamedTuple):
-    """A leader committed an entry of a term that too few voters had flushed."""
+    """A node committed as a leader an entry of a term that too few voters had flushed."""
 
     leader: Node
     offset: int
@@ -141,11 +140,11 @@ COMMITTED_ON_MAJORITY = number(
         rule="When a leader commits an entry, a majority of the voters has flushed that very entry: same offset, same "
         "term.",
         source=("raft.md#leader-commit", "raft.md#durable", "documents.md#raft-recovery-committed-and-dirty"),
-        fact="a leader's move of its commit index",
+        fact="a move of the commit index by a leader, or by whoever is the first where nobody is seen to lead",
         sentence="Leader {leader} committed offset {offset} (entry of term {term}) when {holders:voter|voters} had "
         "flushed that entry; {needed:is|are} needed.",
         fields=WithoutMajority,
-        kinds=(Kind.LEADER, Kind.APPEND),
+        kinds=(Kind.APPEND,),
         columns=(*_ENTRY, "commit", "flushed"),
     ),
 )
@@ -170,8 +169,46 @@ COMMIT_CURRENT_TERM = number(
         sentence="Leader {leader} committed offset {offset}, an entry of term {term}, by counting replicas in its own "
         "term {own}.",
         fields=OldTerm,
-        kinds=(Kind.LEADER, Kind.APPEND),
+        kinds=(Kind.APPEND,),
         columns=(*_ENTRY, "commit", "term"),
+    ),
+)
+
+
+class AheadOfLeaders(NamedTuple):
+    """A node in its own term, which another one leads, is further than any leader has been."""
+
+    node: Node
+    offset: int
+    own: int
+    leader: Node
+    most: int
+
+
+FOLLOWER_COMMIT = number(
+    CHECKS,
+    Check(
+        id="follower-commit-within-leader",
+        rule="A follower's commit index is never above the largest one that a leader has had.",
+        source=("raft.md#follower-commit",),
+        fact="a move of the commit index of a node that does not lead",
+        sentence="Node {node} has commit index {offset} in term {own}, which node {leader} leads; no leader has had a "
+        "commit index above {most}.",
+        fields=AheadOfLeaders,
+        columns=("node", "term", "commit"),
+    ),
+)
+FOLLOWER_VISIBLE = number(
+    CHECKS,
+    Check(
+        id="follower-visible-within-leader",
+        rule="A follower's visible offset is never above the largest one that a leader has had.",
+        source=("raft.md#follower-visible",),
+        fact="a move of the visible offset of a node that does not lead",
+        sentence="Node {node} shows readers everything up to {offset} in term {own}, which node {leader} leads; no "
+        "leader has shown more than up to {most}.",
+        fields=AheadOfLeaders,
+        columns=("node", "term", "visible"),
     ),
 )
 
@@ -241,11 +278,11 @@ LEADER_COMPLETENESS = number(
         id="leader-completeness",
         rule="A new leader's log holds every entry committed in an earlier term.",
         source=("raft.md#log-ok", "raft.md#leader-commit"),
-        fact="an election won after something was committed, or a late commit by an older leader",
+        fact="a node that leads a term after something was committed, or a late commit by an older leader",
         sentence="Node {leader} became leader of term {elected} without the committed entry at offset {offset} (term "
         "{term}).",
         fields=Incomplete,
-        kinds=(Kind.LEADER, Kind.APPEND),
+        kinds=(Kind.APPEND,),
         columns=("node", "term", "commit"),
     ),
 )

@@ -18,14 +18,18 @@ class Replicas(NamedTuple):
     tip: Ints
     tip_seq: Ints  # the event that last changed its log
     term: Ints
-    flushed: Ints
+    flushed: Ints  # NULL: it was not heard of yet
     flushed_seq: Ints  # the last event that states how far it has flushed
     commit: Ints
+    commit_seq: Ints  # the event that last changed it
     visible: Ints
+    begun: Ints  # its first event was a start
     leader_term: Ints  # the term it leads, else NULL
-    leader_seq: Ints
+    leader_seq: Ints  # the event that showed it
+    led: Ints  # the last term that it led
     cut: Ints  # the first vertex that its last truncation removed, until its next append
     cut_seq: Ints
+    cut_held: Ints  # the event by which it had appended that vertex
     down: Ints  # what may cost it unflushed data when it starts: a cause of `faults`; NULL: nothing
     lost_seq: Ints  # the event by which it last lost copies
     running: Ints
@@ -39,7 +43,7 @@ class Replicas(NamedTuple):
 class Cluster(NamedTuple):
     """What concerns all nodes, each an array of one number so that kernels can change it."""
 
-    voters: Ints  # bit set
+    voters: Ints  # bit set; 0: not known
     voters_count: Ints
     majority: Ints
     write_caching: Ints
@@ -48,8 +52,8 @@ class Cluster(NamedTuple):
     elected_tip: Ints
     elected_node: Ints
     elected_seq: Ints
-    elected_twice: Ints  # the latest term that two nodes lead since a disk was emptied; NULL
     wiped: Ints  # bit set of the nodes whose disk was emptied
+    elected_twice: Ints  # the latest term that two nodes lead since a disk was emptied; NULL
     exposed: Ints  # 1: some entry may be
     given_up_seq: Ints  # the last event by which committed entries were lost, which was excused; -1
     top_commit: Ints  # the largest commit index, and the event that stated it; -1
@@ -57,13 +61,17 @@ class Cluster(NamedTuple):
     idempotent: Ints
     compacted: Ints
     has_unknown: Ints
-    shows_visible: Ints  # the run records moves of the visible offset, and of the commit index
-    shows_commit: Ints
-    shows_acked: Ints
+    most_commit: Ints  # the largest commit index that any leader had, and the event that showed it
+    most_commit_seq: Ints
+    most_visible: Ints
+    most_visible_seq: Ints
+    stranger: Ints  # a node that is no voter and acts as one
+    shows: Ints  # by kind: whether such an event occurs
+    happens: Ints  # by kind: whether what such an event says has happened, as other events show
 
 
 class Clients(NamedTuple):
-    """The operation that each client has open, by client; and who led each term, by term."""
+    """The operation that each client has open, by client."""
 
     table: Table
     used: Ints
@@ -76,9 +84,6 @@ class Clients(NamedTuple):
     given: Ints  # 1: it was given one
     bound: Ints  # when it was invoked: how far the node showed its log; of a tail, what was committed
     bound_seq: Ints
-    leaders: Table
-    terms: Ints
-    leader: Ints
 
 
 class Former(NamedTuple):
@@ -144,13 +149,14 @@ def with_room(columns: R, used: int, more: int) -> R:
     return replaced
 
 
-_NO_ROWS = frozenset({"table", "used", "leaders", "terms", "leader"})
+_NO_ROWS = frozenset({"table", "used"})
 
 
 def empty(type_: type[R]) -> R:
     """Such a tuple without rows."""
     names: tuple[str, ...] = type_._fields  # type: ignore[attr-defined]
     made: dict[str, object] = {name: np.full(_FIRST_ROWS, -1, dtype=np.int64) for name in names}
-    made |= {name: empty_table() for name in names if name in ("table", "leaders")}
-    made |= {name: np.zeros(1, dtype=np.int64) for name in names if name in ("used", "terms")}
+    made["used"] = np.zeros(1, dtype=np.int64)
+    if "table" in made:
+        made["table"] = empty_table()
     return type_(**made)

@@ -11,6 +11,9 @@ distinct batch, however many nodes hold it and however long the history is.
 
 A part of a log that the history does not show (a run recorded from the middle, a log that starts after a trim)
 is a vertex marked `UNKNOWN`; nothing is concluded from it.
+
+Of every vertex the tree knows by which event each voter last appended it, so that what shows a violation can be told
+node by node.
 """
 
 from __future__ import annotations
@@ -43,15 +46,16 @@ EXPOSED_BY_POWER = 2048
 EXPOSED_BY_STORAGE = 4096
 EXPOSED = EXPOSED_BY_WIPE | EXPOSED_BY_POWER | EXPOSED_BY_STORAGE
 """Too few voters hold it, since a fault destroyed copies: it may be lost (`destroyed`)."""
-TOLD_OK = 16384
-"""A client was told that its append succeeded."""
 GIVEN_UP = 8192
 """Was committed and then lost, which was excused."""
+TOLD_OK = 16384
+"""A client was told that its append succeeded."""
 
 ROOT = 0
 NONE = -1
 
 _FIRST_SIZE = 64
+_LATEST = (1 << 31) - 1
 
 
 class Tree(NamedTuple):
@@ -65,6 +69,7 @@ class Tree(NamedTuple):
     held: Ints  # bit set of the nodes that ever had it in their log
     seq: Ints  # the event that first showed it
     commit_seq: Ints
+    committer: Array  # the node of that event
     ack_seq: Ints
     ack_time: Ints
     flags: Array
@@ -77,12 +82,14 @@ class Tree(NamedTuple):
     pending: Array  # the nearest vertex, itself or an ancestor, written with acks=all
     wiped: Ints  # bit set of the nodes whose copy went with their disk
     destroyer: Array  # if it is exposed, the node that lost its copy last
+    own: Array  # by vertex and voter: how many events after `seq` the voter last appended it; -1 if never
     by_base: Table
-    used: Ints  # vertices, keys of by_base
+    used: Ints  # vertices, keys of by_base, voters
 
 
 _FILL = {"base": -1, "last": -1, "term": -1, "value": codes.NULL, "size": 0, "held": 0, "wiped": 0}
-_NARROW = ("flags", "parent", "jump", "depth", "same", "child", "sibling", "pending", "destroyer")
+_NARROW = ("flags", "parent", "jump", "depth", "same", "child", "sibling", "pending", "committer", "destroyer")
+_APART = ("own", "by_base", "used")
 _ZERO = ("flags", "parent", "jump", "depth")
 
 
@@ -94,35 +101,35 @@ def _column(name: str) -> Array:
     return np.full(_FIRST_SIZE, _fill(name), dtype=np.int32 if name in _NARROW else np.int64)
 
 
-def empty_tree() -> Tree:
+def empty_tree(voters: int) -> Tree:
     """A tree in which every log is empty: its root, which counts as committed and visible."""
-    arrays = {name: _column(name) for name in Tree._fields if name not in ("by_base", "used")}
-    tree = Tree(**arrays, by_base=empty_table(), used=np.array([1, 0], dtype=np.int64))
+    arrays = {name: _column(name) for name in Tree._fields if name not in _APART}
+    own = np.full(_FIRST_SIZE * voters, NONE, dtype=np.int32)
+    tree = Tree(**arrays, own=own, by_base=empty_table(), used=np.array([1, 0, voters], dtype=np.int64))
     tree.flags[ROOT] = COMMITTED | VISIBLE
     return tree
 
 
 def with_room(tree: Tree, more: int, compiled: bool) -> Tree:
     """The tree with room for ``more`` vertices."""
-    vertices, keys = int(tree.used[0]), int(tree.used[1])
+    vertices, keys, voters = tree.used.tolist()
     table = roomy(tree.by_base, keys, more, compiled)
     if table is tree.by_base and vertices + more <= len(tree.base):
         return tree
     larger = {
-        name: grown(getattr(tree, name), vertices, more, _fill(name))
-        for name in Tree._fields
-        if name not in ("by_base", "used")
+        name: grown(getattr(tree, name), vertices, more, _fill(name)) for name in Tree._fields if name not in _APART
     }
-    return tree._replace(**larger, by_base=table)
+    own = grown(tree.own, vertices * voters, (len(larger["base"]) - vertices) * voters, NONE)
+    return tree._replace(**larger, own=own, by_base=table)
 
 
 @part
 def at(tree: Tree, tip: int, offset: int) -> int:
-    """The vertex of the log ``tip`` that covers ``offset``; NONE if the log ends before it."""
+    """The vertex of the log ``tip`` that covers ``offset``, the root if none can; NONE if the log ends before it."""
     if offset > tree.last[tip]:
         return NONE
     vertex = tip
-    while tree.base[vertex] > offset:
+    while vertex != ROOT and tree.base[vertex] > offset:
         far = tree.jump[vertex]
         vertex = far if tree.base[far] > offset else tree.parent[vertex]
     return vertex
@@ -223,6 +230,36 @@ def unknown(tree: Tree, parent: int, last: int, seq: int) -> int:
             return other
         other = tree.sibling[other]
     return grow(tree, parent, base, last, codes.NULL, codes.NULL, 0, codes.NO_ACKS, seq, UNKNOWN)
+
+
+@part
+def note_own(tree: Tree, vertex: int, node: int, seq: int) -> None:
+    """``node`` appended ``vertex`` by event ``seq``."""
+    voters = tree.used[2]
+    if node < voters:
+        after = seq - tree.seq[vertex]
+        tree.own[vertex * voters + node] = after if after < _LATEST else NONE
+
+
+@part
+def appended_by(tree: Tree, vertex: int, node: int) -> int:
+    """The event by which ``node`` last appended ``vertex``; if it is not known, the one that first showed it."""
+    first: int = tree.seq[vertex]
+    voters = tree.used[2]
+    if node < 0 or node >= voters or tree.own[vertex * voters + node] == NONE:
+        return first
+    return first + int(tree.own[vertex * voters + node])
+
+
+@part
+def holder(tree: Tree, vertex: int, node: int) -> int:
+    """A voter that appended ``vertex``, another than ``node`` if there is one; NONE if none is known."""
+    voters = tree.used[2]
+    found = NONE
+    for other in range(voters):
+        if tree.own[vertex * voters + other] != NONE and found in (NONE, node):
+            found = other
+    return found
 
 
 @part

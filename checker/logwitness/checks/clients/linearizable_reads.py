@@ -1,0 +1,43 @@
+"""Linearizable reads: what was known before one was asked for must be in it.
+
+They are judged by where they end, as a tail is by its length; what they return is judged like that of any read. Source:
+history-checks.md#stale-read, raft.md#read-index.
+"""
+
+from __future__ import annotations
+
+from ..faults import Faults, cause_of, excusing
+from ..findings import Findings, excuse, report
+from ..kernel import part
+from .rules import STALE_READ, ShortRead
+from .state import NONE, Clients, Known
+
+
+@part
+def read_asked(clients: Clients, known: Known, client: int) -> None:
+    """A client asks for a linearizable read; the entries that a tail would have to count are noted already."""
+    if known.read[0] > clients.tail[client]:
+        clients.tail[client] = known.read[0]
+        clients.tail_seq[client] = known.read_seq[0]
+        clients.tail_since[client] = known.read_since[0]
+
+
+@part
+def read_answered(
+    clients: Clients, known: Known, faults: Faults, found: Findings, client: int, end: int, seq: int
+) -> None:
+    """A linearizable read was answered and ended before offset ``end``."""
+    found.judged[STALE_READ] += 1
+    if end < clients.tail[client]:
+        # Under write caching a power loss takes acknowledged entries, and with them the end of the log.
+        place = excusing(faults, clients.tail_since[client], known.write_caching[0] != 0)
+        if place != NONE:
+            excuse(found, STALE_READ, cause_of(faults.code[place]), faults.node[place], faults.seq[place], 1)
+        else:
+            short = ShortRead(end, known=clients.tail[client])
+            report(found, STALE_READ, short, clients.tail_seq[client], clients.seq[client], seq)
+    # A read that returned nothing ends where it began, which says nothing of what is there.
+    if clients.position_seq[client] > clients.seq[client] and end > known.read[0]:
+        known.read[0] = end
+        known.read_seq[0] = seq
+        known.read_since[0] = clients.seq[client]

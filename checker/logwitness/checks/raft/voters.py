@@ -1,0 +1,24 @@
+"""Who counts for a majority: the voters of the configuration, and what to say where that cannot be believed.
+
+Source: raft.md#who-votes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..sentences import listed
+
+UNKNOWN_VOTERS = (
+    "who votes is not known: the configuration names neither the voters nor a number of nodes that fits the events"
+)
+
+
+def majority_of(voters: Sequence[int]) -> int:
+    """How many voters are a majority; 0 if they are not known."""
+    return len(voters) // 2 + 1 if voters else 0
+
+
+def acts_as_voter(node: int, voters: Sequence[int]) -> str:
+    """The reason why nothing is said about majorities: a node acts as a voter that is none."""
+    return f"node {node} votes, stands for election or leads, but the configuration has the voters {listed([*voters])}"

@@ -1,0 +1,590 @@
+"""The events of nodes: their lives, their clocks, and a state that moves only as they tell.
+
+Every event of a node carries its state after it, so each is compared with the one before. Kept is the last state of
+each node, where the term changes at the end of its log, and how far the leaders of the last terms had written.
+Source: history-checks.md#well-formed-histories.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from loghistory.schema import STATE_KINDS, Kind
+
+from ..codes import (
+    APPEND,
+    CARRIES_STATE,
+    COMMIT,
+    COMPACT,
+    CRASH,
+    FAULT,
+    FAULT_WIPE,
+    FLUSH,
+    LEADER,
+    NO_NODE,
+    NULL,
+    POWER_LOSS,
+    RECEIVE,
+    ROLE_LEADER,
+    SEND,
+    START,
+    STOP,
+    STORAGE_ERROR,
+    TERM,
+    TRIM,
+    TRUNCATE,
+    VISIBLE,
+)
+from ..columns import Columns, Ints
+from ..contract import Family, Setting
+from ..faults import COMPACTION, WIPE
+from ..findings import MAX_NODES, Findings, KernelFold, excuse, report
+from ..kernel import kernel, part, step
+from ..raft.protocol import RAFT
+from .messages import Messages, Stamped
+from .rules import (
+    CHECKS,
+    CLOCK,
+    DIRTY,
+    DOWN,
+    EARLY,
+    ENDED,
+    FLUSHED,
+    GREW,
+    HOLE,
+    INCARNATION,
+    LIFE,
+    MOVES,
+    OLD_TERM,
+    STARTED,
+    TAIL,
+    Acts,
+    Counted,
+    Early,
+    Ends,
+    Moved,
+    Old,
+    Said,
+)
+
+_UNSEEN, _RUNS, _DOWN = 0, 1, 2
+_STOPPED, _CRASHED, _FAILED = 1, 2, 4
+"""How a life ended; several may be recorded."""
+
+_TERMS = 64
+"""Changes of term that are remembered, of each log and of the leaders."""
+
+
+class _Nodes(NamedTuple):
+    """By node: its life, and its state after its last event."""
+
+    life: Ints
+    end: Ints  # how its last life ended; 0: it is not recorded
+    end_seq: Ints
+    wiped: Ints  # 1: its disk was emptied since its last start
+    incarnation: Ints
+    incarnation_seq: Ints
+    time: Ints
+    logical: Ints
+    time_seq: Ints
+    term: Ints
+    dirty: Ints
+    flushed: Ints
+    commit: Ints
+    visible: Ints
+    seq: Ints  # of its last event that carries its state
+    row: Ints  # of the term of its last append, in `_Leaders`
+    early: Ints  # the first event before its first start
+    idle: Ints  # the first event while it was down, in a log that had shown no start by then
+    restarted: Ints  # the first start whose life before had no end
+    restarted_seq: Ints  # and the last event of that life
+
+
+class _Runs(NamedTuple):
+    """By node: where the term changes in its log, the last few times."""
+
+    start: Ints
+    term: Ints
+    seq: Ints
+    used: Ints
+
+
+class _Leaders(NamedTuple):
+    """The last terms in which something was written or a leader elected, in a ring."""
+
+    term: Ints
+    node: Ints  # its leader; -1: not known
+    seq: Ints  # what showed that, or the leader's last append
+    low: Ints  # what the leader wrote of it is recorded from here on; NULL: from the first entry on
+    high: Ints
+    early: Ints  # the first append by anyone before there was a leader
+    early_node: Ints
+    early_high: Ints
+    used: Ints
+
+
+class _Log(NamedTuple):
+    """What concerns the log as a whole, each an array of one number."""
+
+    starts: Ints
+    ends: Ints
+    wiped: Ints
+    low: Ints  # the offsets that compaction touched
+    high: Ints
+    untold: Ints  # up to here a node holds entries that nobody is shown to have written
+    moves: Ints  # bits: 1 moves of the commit index are recorded, 2 of the visible offset, 4 of the term
+    unsaid: Ints  # by move: how often one was not recorded; of the first time the node, the events and what it states
+
+
+@part
+def _forget(nodes: _Nodes, node: int) -> None:
+    """Nothing is known of the state of a node any more."""
+    nodes.dirty[node] = NULL
+    nodes.flushed[node] = NULL
+    nodes.commit[node] = NULL
+    nodes.visible[node] = NULL
+    nodes.term[node] = NULL
+
+
+@part
+def _end(nodes: _Nodes, log: _Log, found: Findings, columns: Columns, node: int, kind: int, i: int) -> None:
+    """The life of a node ends."""
+    seq, incarnation = columns.seq[i], columns.incarnation[i]
+    log.ends[0] += 1
+    if incarnation != NO_NODE and nodes.incarnation[node] != NO_NODE:
+        # It may be higher: that of a start that could not be recorded.
+        found.judged[INCARNATION] += 1
+        if incarnation < nodes.incarnation[node]:
+            lower = Counted(node, before=nodes.incarnation[node], after=incarnation)
+            report(found, INCARNATION, lower, nodes.incarnation_seq[node], seq)
+    if kind == STOP and nodes.life[node] == _DOWN and log.starts[0]:
+        found.judged[DOWN] += 1
+        report(found, DOWN, Acts(node), nodes.end_seq[node], seq)
+    if nodes.life[node] != _DOWN:
+        nodes.end[node] = 0
+    if kind == STOP:
+        nodes.end[node] |= _STOPPED
+    elif kind == STORAGE_ERROR:
+        nodes.end[node] |= _FAILED
+    else:
+        nodes.end[node] |= _CRASHED
+    nodes.life[node] = _DOWN
+    nodes.end_seq[node] = seq
+
+
+@part
+def _start(nodes: _Nodes, runs: _Runs, log: _Log, found: Findings, columns: Columns, node: int, i: int) -> None:
+    """A node starts: what it found on its disk against what it is known to have written."""
+    seq, dirty, term = columns.seq[i], columns.dirty[i], columns.term[i]
+    life, end, before = nodes.life[node], nodes.end[node], nodes.dirty[node]
+    wiped = nodes.wiped[node] != 0
+    log.starts[0] += 1
+    if life == _UNSEEN:
+        found.judged[STARTED] += 1
+    elif life == _DOWN:
+        found.judged[ENDED] += 1
+        found.judged[DOWN] += 1
+    elif nodes.restarted[node] < 0 and not wiped:
+        nodes.restarted[node] = seq
+        nodes.restarted_seq[node] = nodes.seq[node]
+
+    incarnation = columns.incarnation[i]
+    if incarnation != NO_NODE:
+        if nodes.incarnation[node] != NO_NODE and not wiped:
+            found.judged[INCARNATION] += 1
+            if incarnation <= nodes.incarnation[node]:
+                counted = Counted(node, before=nodes.incarnation[node], after=incarnation)
+                report(found, INCARNATION, counted, nodes.incarnation_seq[node], seq)
+        nodes.incarnation[node] = incarnation
+        nodes.incarnation_seq[node] = seq
+
+    if wiped:
+        runs.used[node] = 0
+    elif before != NULL and dirty != NULL and life != _UNSEEN:
+        more = Ends(node, end=before, found=dirty)
+        if end & _FAILED:
+            # What was being written when the disk failed may be there or not, and nobody could record it.
+            found.unjudged[TAIL] += 1
+        elif end == _STOPPED:
+            found.judged[GREW] += 1
+            if dirty > before:
+                report(found, GREW, more, nodes.seq[node], nodes.end_seq[node], seq)
+        else:
+            found.judged[TAIL] += 1
+            if dirty > before:
+                report(found, TAIL, more, nodes.seq[node], nodes.end_seq[node], seq)
+    if dirty != NULL:
+        if not wiped and (before == NULL or dirty > before):
+            log.untold[0] = max(log.untold[0], dirty)
+            runs.used[node] = 0
+        count = runs.used[node]
+        while count > 0 and runs.start[node, count - 1] > dirty:
+            count -= 1
+        runs.used[node] = count
+        if count > 0 and term != NULL:
+            found.judged[OLD_TERM] += 1
+            if term < runs.term[node, count - 1]:
+                old = Old(node, term=term, offset=dirty, entry_term=runs.term[node, count - 1])
+                report(found, OLD_TERM, old, runs.seq[node, count - 1], seq)
+    nodes.life[node] = _RUNS
+    nodes.end[node] = 0
+    nodes.wiped[node] = 0
+    nodes.term[node] = term
+    nodes.dirty[node] = dirty
+    nodes.flushed[node] = columns.flushed[i]
+    nodes.commit[node] = columns.commit[i]
+    nodes.visible[node] = columns.visible[i]
+
+
+@part
+def _row_of(leaders: _Leaders, term: int) -> int:
+    """The row of a term; if it has none, that of the term that came first is its own now."""
+    used: int = leaders.used[0]
+    for back in range(1, min(used, _TERMS) + 1):
+        row = (used - back) % _TERMS
+        if leaders.term[row] == term:
+            return row
+    row = used % _TERMS
+    leaders.used[0] = used + 1
+    leaders.term[row] = term
+    leaders.node[row] = -1
+    leaders.seq[row] = -1
+    leaders.low[row] = NULL
+    leaders.high[row] = NULL
+    leaders.early[row] = -1
+    return row
+
+
+@part
+def _leads(leaders: _Leaders, log: _Log, found: Findings, node: int, term: int, seq: int) -> None:
+    """A node won the election of a term: what is of this term, it writes first."""
+    row = _row_of(leaders, term)
+    if leaders.node[row] >= 0:
+        return
+    leaders.node[row] = node
+    leaders.seq[row] = seq
+    if leaders.early[row] >= 0 and leaders.early_high[row] > log.untold[0] and not log.wiped[0]:
+        found.judged[EARLY] += 1
+        early = Early(leaders.early_node[row], leader=node, offset=leaders.early_high[row], term=term)
+        report(found, EARLY, early, leaders.early[row], seq)
+
+
+@step
+def _append(
+    nodes: _Nodes, runs: _Runs, leaders: _Leaders, log: _Log, found: Findings, columns: Columns, node: int, i: int
+) -> None:
+    """A node appends a batch: is it behind the end of its log, and did the leader of its term have it before?"""
+    seq, offset, last, term = columns.seq[i], columns.offset[i], columns.last_offset[i], columns.entry_term[i]
+    before = nodes.dirty[node]
+    if before != NULL:
+        found.judged[HOLE] += 1
+        if offset > before + 1:
+            if log.low[0] <= before + 1 and offset - 1 <= log.high[0]:
+                excuse(found, HOLE, COMPACTION, -1, -1, 1)
+            else:
+                report(found, HOLE, Ends(node, end=before, found=offset), nodes.seq[node], seq)
+    if term == NULL:
+        return
+    row = nodes.row[node]
+    if row < 0 or leaders.term[row] != term:
+        row = _row_of(leaders, term)
+        nodes.row[node] = row
+    count = runs.used[node]
+    while count > 0 and runs.start[node, count - 1] >= offset:
+        count -= 1
+    if count == 0 or runs.term[node, count - 1] != term:
+        if count == _TERMS:
+            for at in range(_TERMS - 1):
+                runs.start[node, at] = runs.start[node, at + 1]
+                runs.term[node, at] = runs.term[node, at + 1]
+                runs.seq[node, at] = runs.seq[node, at + 1]
+            count = _TERMS - 1
+        runs.start[node, count] = offset
+        runs.term[node, count] = term
+        runs.seq[node, count] = seq
+        count += 1
+    runs.used[node] = count
+
+    leader = leaders.node[row]
+    if leader < 0 and columns.role[i] == ROLE_LEADER and columns.term[i] == term:
+        # It acts as the leader; what it wrote before is not recorded.
+        leader = node
+        leaders.node[row] = node
+        leaders.low[row] = offset
+    if leader == node:
+        if leaders.high[row] == NULL or last > leaders.high[row]:
+            leaders.high[row] = last
+            leaders.seq[row] = seq
+    elif leader < 0:
+        found.unjudged[EARLY] += 1
+        if leaders.early[row] < 0:
+            leaders.early[row] = seq
+            leaders.early_node[row] = node
+            leaders.early_high[row] = last
+    elif last <= log.untold[0] or (leaders.low[row] != NULL and last < leaders.low[row]):
+        found.unjudged[EARLY] += 1
+    else:
+        high = leaders.high[row]
+        missing = high == NULL or last > high
+        if missing:
+            leaders.high[row] = last
+        if nodes.life[leader] == _DOWN and nodes.end[leader] != _STOPPED:
+            found.judged[TAIL] += 1
+            if missing:
+                report(found, TAIL, Ends(leader, end=high, found=last), leaders.seq[row], nodes.end_seq[leader], seq)
+        else:
+            found.judged[EARLY] += 1
+            if missing and log.wiped[0]:
+                excuse(found, EARLY, WIPE, -1, -1, 1)  # a term may have had two leaders
+            elif missing:
+                early = Early(node, leader=leader, offset=last, term=term)
+                report(found, EARLY, early, leaders.seq[row], seq)
+
+
+@part
+def _unsaid(nodes: _Nodes, log: _Log, move: int, columns: Columns, node: int, i: int) -> None:
+    """A commit index (0), a visible offset (1) or a term (2) rose by an event that does not say so, or the reverse."""
+    if log.unsaid[move, 0] == 0:
+        log.unsaid[move, 1] = node
+        log.unsaid[move, 2] = nodes.seq[node]
+        log.unsaid[move, 3] = columns.seq[i]
+        log.unsaid[move, 4] = columns.commit[i]
+        log.unsaid[move, 5] = columns.visible[i]
+        log.unsaid[move, 6] = columns.term[i]
+    log.unsaid[move, 0] += 1
+
+
+@kernel
+def _scan(columns: Columns, nodes: _Nodes, runs: _Runs, leaders: _Leaders, log: _Log, found: Findings) -> None:
+    for i in range(len(columns.seq)):
+        kind = columns.kind[i]
+        node = columns.node[i]
+        if kind == FAULT:
+            if columns.f[i] == FAULT_WIPE:
+                log.wiped[0] = 1
+                if node >= 0:
+                    nodes.wiped[node] = 1
+            continue
+        if node < 0:
+            continue
+        seq = columns.seq[i]
+        if not CARRIES_STATE[kind]:
+            if kind in (STOP, CRASH, POWER_LOSS, STORAGE_ERROR):
+                _end(nodes, log, found, columns, node, kind, i)
+            continue
+
+        logical = columns.logical[i]
+        if logical != NO_NODE:
+            time = columns.time[i]
+            if nodes.time_seq[node] >= 0:
+                found.judged[CLOCK] += 1
+                if time < nodes.time[node] or (time == nodes.time[node] and logical <= nodes.logical[node]):
+                    counted = Counted(node, before=nodes.time[node], after=time)
+                    report(found, CLOCK, counted, nodes.time_seq[node], seq)
+            nodes.time[node] = time
+            nodes.logical[node] = logical
+            nodes.time_seq[node] = seq
+
+        if kind == START:
+            _start(nodes, runs, log, found, columns, node, i)
+            nodes.seq[node] = seq
+            continue
+        if nodes.life[node] != _RUNS:
+            if nodes.life[node] == _UNSEEN:
+                nodes.early[node] = seq
+            else:
+                _forget(nodes, node)
+                runs.used[node] = 0
+                if log.starts[0]:
+                    found.judged[DOWN] += 1
+                    report(found, DOWN, Acts(node), nodes.end_seq[node], seq)
+                elif nodes.idle[node] < 0:
+                    nodes.idle[node] = seq
+            nodes.life[node] = _RUNS
+        if columns.incarnation[i] != NO_NODE and nodes.incarnation[node] != NO_NODE:
+            found.judged[INCARNATION] += 1
+            if columns.incarnation[i] != nodes.incarnation[node]:
+                other = Counted(node, before=nodes.incarnation[node], after=columns.incarnation[i])
+                report(found, INCARNATION, other, nodes.incarnation_seq[node], seq)
+
+        term = columns.term[i]
+        dirty = columns.dirty[i]
+        flushed = columns.flushed[i]
+        commit = columns.commit[i]
+        visible = columns.visible[i]
+        if kind == APPEND:
+            _append(nodes, runs, leaders, log, found, columns, node, i)
+        elif kind == LEADER:
+            _leads(leaders, log, found, node, term, seq)
+        elif kind == COMPACT:
+            log.low[0] = min(log.low[0], columns.offset[i])
+            log.high[0] = max(log.high[0], columns.last_offset[i])
+
+        before = nodes.dirty[node]
+        told = before
+        durable = nodes.flushed[node]
+        if kind == APPEND:
+            told = columns.last_offset[i]
+        elif before != NULL and kind == TRUNCATE:
+            told = min(before, columns.offset[i] - 1)
+            if durable != NULL:
+                durable = min(durable, told)
+            count = runs.used[node]
+            while count > 0 and runs.start[node, count - 1] > told:
+                count -= 1
+            runs.used[node] = count
+        elif before != NULL and kind == TRIM:
+            told = max(before, columns.offset[i] - 1)
+            if told > before:
+                runs.used[node] = 0
+            if durable != NULL:
+                durable = max(durable, columns.offset[i] - 1)
+        if dirty == NULL:
+            dirty = told  # as in version 1, where a trim need not carry the state
+        elif told != NULL:
+            found.judged[DIRTY] += 1
+            if dirty != told:
+                moved = Moved(node, before=before, after=dirty, told=told)
+                report(found, DIRTY, moved, nodes.seq[node], seq)
+        if flushed == NULL:
+            flushed = durable
+        elif durable != NULL:
+            found.judged[FLUSHED] += 1
+            if flushed > durable and kind != FLUSH:
+                risen = Moved(node, before=nodes.flushed[node], after=flushed, told=durable)
+                report(found, FLUSHED, risen, nodes.seq[node], seq)
+
+        if commit != NULL and nodes.commit[node] != NULL:
+            found.judged[MOVES] += 1
+            if commit > nodes.commit[node] and kind not in (COMMIT, TRIM):
+                _unsaid(nodes, log, 0, columns, node, i)
+        if kind == COMMIT:
+            log.moves[0] |= 1
+        elif kind == VISIBLE:
+            log.moves[0] |= 2
+        elif kind == TERM:
+            log.moves[0] |= 4
+        if visible != NULL:
+            if nodes.visible[node] != NULL and visible > nodes.visible[node] and kind not in (VISIBLE, TRIM):
+                _unsaid(nodes, log, 1, columns, node, i)
+            nodes.visible[node] = visible
+        if term != NULL:
+            written = kind == APPEND and columns.entry_term[i] == term
+            if nodes.term[node] != NULL and not written and (term > nodes.term[node]) != (kind == TERM):
+                _unsaid(nodes, log, 2, columns, node, i)
+            nodes.term[node] = term
+        if commit != NULL:
+            nodes.commit[node] = commit
+        nodes.dirty[node] = dirty
+        nodes.flushed[node] = flushed
+        nodes.seq[node] = seq
+
+
+@kernel
+def _close(nodes: _Nodes, log: _Log, found: Findings) -> None:
+    """Judge what depends on whether the log records starts, ends and moves at all."""
+    for node in range(MAX_NODES):
+        if nodes.early[node] >= 0:
+            if log.starts[0]:
+                found.judged[STARTED] += 1
+                report(found, STARTED, Acts(node), nodes.early[node])
+            else:
+                found.unjudged[STARTED] += 1
+        if nodes.idle[node] >= 0:
+            if log.starts[0]:
+                found.judged[DOWN] += 1
+                report(found, DOWN, Acts(node), nodes.idle[node])
+            else:
+                found.unjudged[DOWN] += 1
+        if nodes.restarted[node] >= 0:
+            if log.ends[0]:
+                found.judged[ENDED] += 1
+                report(found, ENDED, Acts(node), nodes.restarted_seq[node], nodes.restarted[node])
+            else:
+                found.unjudged[ENDED] += 1
+    for move in range(3):
+        if log.unsaid[move, 0] == 0:
+            continue
+        if log.moves[0] & (1 << move):
+            _, node, before, seq, commit, visible, term = log.unsaid[move]
+            report(found, MOVES, Said(node, commit=commit, visible=visible, term=term), before, seq)
+        else:
+            found.unjudged[MOVES] += log.unsaid[move, 0]
+
+
+class NodesFold(KernelFold):
+    """Judges what the nodes of one log recorded of themselves."""
+
+    checks = CHECKS
+
+    def __init__(self, setting: Setting) -> None:
+        super().__init__(setting)
+        self._nodes = _Nodes(*(np.full(MAX_NODES, _blank(name), dtype=np.int64) for name in _Nodes._fields))
+        start, term, seq = (np.zeros((MAX_NODES, _TERMS), dtype=np.int64) for _ in range(3))
+        self._runs = _Runs(start, term, seq, used=np.zeros(MAX_NODES, dtype=np.int64))
+        rows = {name: np.full(_TERMS, -1, dtype=np.int64) for name in _Leaders._fields}
+        self._leaders = _Leaders(**rows | {"used": np.zeros(1, dtype=np.int64)})
+        numbers = {name: np.zeros(1, dtype=np.int64) for name in _Log._fields}
+        self._log = _Log(**numbers | {"unsaid": np.zeros((3, 7), dtype=np.int64)})
+        self._log.low[0], self._log.high[0], self._log.untold[0] = -NULL, NULL, NULL
+        self._messages = Messages()
+
+    def run(self, columns: Columns) -> None:
+        """Judge the events, each against what its node stated before; nodes are indices."""
+        compiled = self.setting.compiled
+        self._exchange(columns)
+        _scan.form(compiled)(columns, self._nodes, self._runs, self._leaders, self._log, self.found)
+
+    def _exchange(self, columns: Columns) -> None:
+        """Judge the messages that were sent and received."""
+        kinds = np.asarray(columns.kind, dtype=np.int8)
+        places = np.flatnonzero((kinds == SEND) | (kinds == RECEIVE))
+        if not len(places):
+            return
+        peers = self.nodes.indices(np.asarray(columns.peer, dtype=np.int32)[places])
+        wanted = (np.asarray(getattr(columns, name))[places].tolist() for name in Stamped._fields)
+        for kind, peer, stamped in zip(kinds[places].tolist(), peers.tolist(), map(Stamped, *wanted), strict=True):
+            if kind == SEND:
+                self._messages.send(stamped, peer, self.found)
+            else:
+                self._messages.receive(stamped, peer, self.found)
+
+    def end(self) -> None:
+        """Judge what only the end of the history shows."""
+        _close.form(self.setting.compiled)(self._nodes, self._log, self.found)
+
+
+def _blank(name: str) -> int:
+    """What a place of this column holds before anything is known."""
+    if name in ("life", "end", "wiped"):
+        return 0
+    return NULL if name in ("term", "dirty", "flushed", "commit", "visible") else -1
+
+
+FAMILY = Family(
+    "well_formed_nodes",
+    tuple(CHECKS),
+    STATE_KINDS | LIFE | {Kind.FAULT, Kind.SEND, Kind.RECEIVE},
+    (
+        "time",
+        "logical",
+        "node",
+        "incarnation",
+        "f",
+        "term",
+        "offset",
+        "last_offset",
+        "entry_term",
+        "dirty",
+        "flushed",
+        "commit",
+        "visible",
+        "peer",
+        "message",
+        "role",
+    ),
+    NodesFold,
+    RAFT,
+)

@@ -1,0 +1,287 @@
+"""What is asked of the events of nodes, each a number for the kernel of `nodes`."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from loghistory.schema import STATE_KINDS, Kind
+
+from ..contract import Check
+from ..findings import Node, number
+
+CHECKS: list[Check] = []
+
+LIFE = frozenset({Kind.STOP, Kind.CRASH, Kind.POWER_LOSS, Kind.STORAGE_ERROR})
+"""How the life of a node ends."""
+
+_OF_NODES = STATE_KINDS | LIFE
+
+_STATES = STATE_KINDS - {Kind.APPEND, Kind.COMPACT, Kind.TRIM}
+"""What is in doubt with a node's state. That there was an append, a compaction or a trim, which is all that checks of
+clients take of these, is not."""
+
+
+class Acts(NamedTuple):
+    """A node that did something."""
+
+    node: Node
+
+
+class Counted(NamedTuple):
+    """A node, and what it counts."""
+
+    node: Node
+    before: int
+    after: int
+
+
+class Moved(NamedTuple):
+    """An offset of a node that moved, and where its events tell it to be."""
+
+    node: Node
+    before: int
+    after: int
+    told: int
+
+
+class Ends(NamedTuple):
+    """A node, the end of its log, and what was found instead."""
+
+    node: Node
+    end: int
+    found: int
+
+
+class Old(NamedTuple):
+    """A node, its term, and the last entry of its log."""
+
+    node: Node
+    term: int
+    offset: int
+    entry_term: int
+
+
+class Early(NamedTuple):
+    """An append, and who should have made it before."""
+
+    node: Node
+    leader: Node
+    offset: int
+    term: int
+
+
+class Said(NamedTuple):
+    """A node, and what its event states."""
+
+    node: Node
+    commit: int
+    visible: int
+    term: int
+
+
+class Message(NamedTuple):
+    """A message, and who sent or received it."""
+
+    node: Node
+    message: int
+
+
+DOWN = number(
+    CHECKS,
+    Check(
+        id="nothing-while-down",
+        rule="A node that has stopped, crashed, failed or lost power does nothing until it starts.",
+        source=("history-checks.md#nothing-while-down",),
+        fact="an event of a node",
+        sentence="Node {node} did something after its life had ended and before it started again.",
+        fields=Acts,
+        kinds=(Kind.START,),
+        unsettles=_OF_NODES,
+    ),
+)
+STARTED = number(
+    CHECKS,
+    Check(
+        id="starts-are-recorded",
+        rule="Where starts are recorded, the first thing that a node does is to start.",
+        source=("history-checks.md#starts-are-recorded",),
+        fact="the first event of a node",
+        sentence="Node {node} did something before its first start.",
+        fields=Acts,
+        kinds=(Kind.START,),
+        unsettles=_OF_NODES,
+        doubtful=True,
+    ),
+)
+ENDED = number(
+    CHECKS,
+    Check(
+        id="ends-are-recorded",
+        rule="Where ends are recorded, one is recorded before a node starts again.",
+        source=("history-checks.md#ends-are-recorded",),
+        fact="a start of a node that had started before",
+        sentence="Node {node} started again, and nothing says how its life before that had ended.",
+        fields=Acts,
+        kinds=(Kind.START,),
+        unsettles=_OF_NODES,
+        doubtful=True,
+    ),
+)
+INCARNATION = number(
+    CHECKS,
+    Check(
+        id="incarnations-count-up",
+        rule="Every start of a node has a higher incarnation than the one before, its events have that of its last "
+        "start, and its end no lower one.",
+        source=("history-checks.md#incarnations-count-up",),
+        fact="an event that states an incarnation, of a node that had started before",
+        sentence="Node {node} was in incarnation {before}, then in incarnation {after}.",
+        fields=Counted,
+        kinds=(Kind.START,),
+        columns=("incarnation",),
+        unsettles=_OF_NODES,
+    ),
+)
+CLOCK = number(
+    CHECKS,
+    Check(
+        id="stamps-count-up",
+        rule="Each event of a node has a later stamp of the hybrid logical clock than the one before.",
+        source=("history-checks.md#stamps-count-up",),
+        fact="an event that a node stamped, behind another one",
+        sentence="Node {node} stamped two events with {before}, then with {after} ns, and did not count them apart.",
+        fields=Counted,
+        columns=("time", "logical"),
+        unsettles=_OF_NODES,
+    ),
+)
+CAUSAL = number(
+    CHECKS,
+    Check(
+        id="sent-before-received",
+        rule="A message is sent once, and received after that as it was sent, by the node that it was sent to.",
+        source=("history-checks.md#sent-before-received",),
+        fact="a message received whose sending is recorded",
+        sentence="Message {message} of node {node} was sent twice, received before it was sent, or received by another "
+        "node or otherwise than it was sent.",
+        fields=Message,
+        kinds=(Kind.SEND, Kind.RECEIVE),
+        columns=("message", "peer"),
+        unsettles=_OF_NODES,
+    ),
+)
+DIRTY = number(
+    CHECKS,
+    Check(
+        id="dirty-as-told",
+        rule="The dirty offset moves only by append, truncate, trim and start, and to where these say.",
+        source=("history-checks.md#dirty-as-told",),
+        fact="an event of a node that states its dirty offset, where it is known from the one before",
+        sentence="Node {node} moved its dirty offset from {before} to {after}, where its events tell of {told}.",
+        fields=Moved,
+        columns=("dirty",),
+        unsettles=_STATES,
+    ),
+)
+FLUSHED = number(
+    CHECKS,
+    Check(
+        id="flushed-as-told",
+        rule="The flushed offset rises only by flush, start and a trim that begins the log anew.",
+        source=("history-checks.md#flushed-as-told",),
+        fact="an event of a node that states its flushed offset, where it is known from the one before",
+        sentence="Node {node} moved its flushed offset from {before} to {after}, where its events tell of {told}.",
+        fields=Moved,
+        columns=("flushed",),
+        unsettles=_STATES,
+    ),
+)
+HOLE = number(
+    CHECKS,
+    Check(
+        id="no-hole",
+        rule="A node appends right behind the end of its log; only compaction and trimming leave holes.",
+        source=("history-checks.md#no-hole",),
+        fact="an append to a log whose end is known",
+        sentence="Node {node} appended at offset {found} behind a log that ends at {end}.",
+        fields=Ends,
+        kinds=(Kind.APPEND,),
+        columns=("offset", "dirty"),
+        unsettles=_STATES,
+    ),
+)
+GREW = number(
+    CHECKS,
+    Check(
+        id="stopped-log-is-whole",
+        rule="A node that stopped gracefully starts with no more than it had written.",
+        source=("history-checks.md#stopped-log-is-whole",),
+        fact="a start after a stop",
+        sentence="Node {node} stopped with a log that ends at {end} and started with one that ends at {found}.",
+        fields=Ends,
+        kinds=(Kind.START,),
+        columns=("dirty",),
+        unsettles=_STATES,
+    ),
+)
+TAIL = number(
+    CHECKS,
+    Check(
+        id="writes-are-recorded",
+        rule="What a node held when it crashed or lost power, it is shown to have written.",
+        source=("history-checks.md#writes-are-recorded",),
+        fact="a start after a crash, a power loss or an unknown end; an append in the term of a leader that is down",
+        sentence="Node {node} is shown to have written up to offset {end}, but it held entries up to {found}.",
+        fields=Ends,
+        kinds=(Kind.START,),
+        columns=("dirty",),
+        unsettles=_STATES,
+        doubtful=True,
+    ),
+)
+OLD_TERM = number(
+    CHECKS,
+    Check(
+        id="starts-in-its-last-term",
+        rule="A node starts in a term that is not below that of the last entry in its log.",
+        source=("raft.md#restart", "history-checks.md#starts-in-its-last-term"),
+        fact="a start of a node whose last entry is known",
+        sentence="Node {node} started in term {term}, but the last entry in its log, at offset {offset}, is of term "
+        "{entry_term}.",
+        fields=Old,
+        kinds=(Kind.START, Kind.APPEND),
+        columns=("term", "dirty", "entry_term"),
+        unsettles=_STATES,
+    ),
+)
+EARLY = number(
+    CHECKS,
+    Check(
+        id="leader-writes-first",
+        rule="An entry is first in the log of the node that leads its term.",
+        source=("history-checks.md#leader-writes-first",),
+        fact="an append by another node, of a term whose leader is known",
+        sentence="Node {node} appended up to offset {offset} in term {term}, which node {leader}, its leader, had not "
+        "written.",
+        fields=Early,
+        kinds=(Kind.APPEND,),
+        columns=("offset", "entry_term"),
+        unsettles=_STATES,
+    ),
+)
+MOVES = number(
+    CHECKS,
+    Check(
+        id="moves-are-recorded",
+        rule="Where moves of the commit index, the visible offset or the term are recorded, nothing else raises it, "
+        "and each move of the term does.",
+        source=("history-checks.md#moves-are-recorded",),
+        fact="an event of a node that states its commit index, behind another one",
+        sentence="Node {node} moved to commit index {commit}, visible offset {visible} and term {term} by an event "
+        "that does not say so.",
+        fields=Said,
+        columns=("commit",),
+        unsettles=_STATES,
+        doubtful=True,
+    ),
+)

@@ -1,0 +1,56 @@
+------------------------------------- MODULE MCReads -------------------------------------
+(* Read indexes on top of FlushedRaft, made finite: a leader notes up to where a linearizable read must reach, *)
+(* hears from a majority that it still leads, and serves what it has as committed (raft.md#read-index).        *)
+(* What a read does changes nothing that the nodes know, so these steps stand beside those of FlushedRaft.     *)
+EXTENDS MCFlushedRaft
+
+CONSTANT MaxReads
+
+VARIABLE reads                     \* the read indexes that are asked for; of those that were served the stale ones
+
+(* How much of the log callers have been told is there, by whatever node (acks=all).                         *)
+Acknowledged == Largest({0} \union {a.index : a \in AnsweredAs(Success)})
+
+AskRead(n) ==
+    /\ role[n] = "leader"
+    /\ MayServe(TermAt(log[n], commit[n]), term[n])
+    /\ Cardinality(reads) < MaxReads
+    /\ reads' = reads \union {[node |-> n, term |-> term[n], confirmed |-> {n}, stale |-> FALSE,
+                               index |-> ReadIndex(commit[n], majorityReplicated[n], WriteCaching),
+                               acknowledged |-> Acknowledged]}
+
+(* A request that was sent after the read came is answered in the leader's term, with success or without.     *)
+ConfirmRead(r, f) ==
+    /\ term[f] = r.term
+    /\ f \notin r.confirmed
+    /\ ~LeadershipConfirmed(Voters, r.confirmed)
+    /\ reads' = (reads \ {r}) \union {[r EXCEPT !.confirmed = @ \union {f}]}
+
+(* Under write caching a power loss may take what was acknowledged: that is the option's price.               *)
+ServeRead(r) ==
+    /\ LeadershipConfirmed(Voters, r.confirmed)
+    /\ commit[r.node] >= r.index
+    /\ reads' = (reads \ {r}) \union
+                IF commit[r.node] >= r.acknowledged \/ (WriteCaching /\ powerLosses > 0) THEN {}
+                ELSE {[r EXCEPT !.stale = TRUE]}
+
+(* A leader that leads no longer refuses those that wait.                                                     *)
+StillLeads(r) == role'[r.node] = "leader" /\ term'[r.node] = r.term
+
+ReadInit == InitElected /\ reads = {}
+ReadInitReelected == InitReelected /\ reads = {}
+
+ReadNext ==
+    \/ NextNewest /\ reads' = {r \in reads : StillLeads(r)}
+    \/ UNCHANGED vars /\ \/ \E n \in Node : AskRead(n)
+                         \/ \E r \in reads : ServeRead(r) \/ \E f \in Node : ConfirmRead(r, f)
+
+ReadsAreLinearizable == \A r \in reads : ~r.stale
+
+-------------------------------------------------------------------------------------------
+(* Mutants (raft.md#mutants), each the stand-in for the rule that it is named after.                          *)
+
+ReadUnconfirmed(voters, confirmed) == TRUE                                   \* LeadershipConfirmed
+ReadBeforeOwnTerm(termAtCommit, currentTerm) == TRUE                         \* MayServe
+ReadIndexIgnoresCaching(own, majority, caching) == own                       \* ReadIndex
+===========================================================================================

@@ -1,0 +1,149 @@
+"""What each faster way buys: the same work with it and without it, in one process and run.
+
+    python tests/bench/fast_paths.py [--quick]
+
+Reading: the processor time of an import, against that with one way taken out, so that the general one does its work.
+Spark: the seconds of an audit on two cores, against those with a way of splitting work switched off. A way that buys
+less than 1.3 times is a candidate for deletion.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from typing import Any
+
+import logwitness.pipeline.audit as audit_module
+from loghistory import Format, Manifest, write_run
+from loghistory.importers import columnar_operations, plain_values, reading, shapes
+from logwitness.models import Limits
+from logwitness.pipeline.run import audit_once
+from logwitness.pipeline.session import check_spark, spark_session
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "importers"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "checker"))
+
+from audit import MILLION, many_logs
+from long_history import batches
+from written import written
+
+from importers import histories, imported
+
+NEVER = 1 << 62
+"""More events than any history has."""
+
+_FILES = {
+    "EDN, register": ("register", "EDN, a map a line"),
+    "EDN, Kafka-like": ("kafka", "EDN, a map a line"),
+    "JSON Lines, register": ("register", "JSON, an object a line"),
+    "JSON Lines, Kafka-like": ("kafka", "JSON, an object a line"),
+}
+
+_WAYS: dict[str, tuple[Any, str, Any]] = {
+    "shapes": (shapes.Shapes, "read", lambda _, lines: [None] * len(lines)),
+    "plain_values": (plain_values.PlainValues, "read", lambda _, texts: [plain_values._form(text) for text in texts]),
+    "columnar_operations": (columnar_operations.ColumnarOperations, "take_many", lambda *_: None),
+    "objects": (reading, "objects", lambda lines: [None] * len(lines)),
+}
+"""The faster ways of reading: where each is called, and what the caller is told instead: do it the general way."""
+
+
+@contextmanager
+def without(way: tuple[Any, str, Any]) -> Iterator[None]:
+    """The program without one of its faster ways."""
+    place, name, instead = way
+    kept = getattr(place, name)
+    setattr(place, name, instead)
+    try:
+        yield
+    finally:
+        setattr(place, name, kept)
+
+
+def processor_seconds(work: Callable[[], object]) -> float:
+    """The least of three times."""
+    found = []
+    for _ in range(3):
+        before = time.process_time()
+        work()
+        found.append(time.process_time() - before)
+    return min(found)
+
+
+def seconds(work: Callable[[], object]) -> float:
+    """Wall-clock seconds."""
+    begun = time.perf_counter()
+    work()
+    return time.perf_counter() - begun
+
+
+def reading_ways(scratch: Path, operations: int) -> dict[str, float]:
+    """How many times the processor time each import takes without each way."""
+    figures: dict[str, float] = {}
+    path = scratch / "history"
+    print(f"{operations:,} operations, processor seconds with all ways; how many times as many without:")
+    for name, (kind, form) in _FILES.items():
+        path.write_bytes(written(list(histories(kind, operations)), form))
+        base = processor_seconds(lambda: imported(path))
+        print(f"  {name:<24} {base:6.2f} s", end="", flush=True)
+        for way, replaced in _WAYS.items():
+            with without(replaced):
+                times = processor_seconds(lambda: imported(path)) / base
+            figures[f"{name}, without {way}"] = times
+            print(f"  {way} {times:.2f}", end="", flush=True)
+        print()
+    return figures
+
+
+def splitting_ways(scratch: Path, events: int, logs: int) -> dict[str, float]:
+    """How many times as long audits take without each way of splitting work over Spark."""
+    check_spark("audit")
+    write_run(scratch / "long" / "run", batches(events), Manifest(name="long"), Format.PARQUET)
+    write_run(scratch / "logs" / "run", many_logs(logs), Manifest(name="logs"), Format.PARQUET)
+    write_run(scratch / "warm" / "run", batches(MILLION), Manifest(name="warm"), Format.PARQUET)
+    figures: dict[str, float] = {}
+    with spark_session("benchmark", "local[2]") as spark:
+
+        def audit(source: str, large: int) -> float:
+            out = scratch / "out"
+            took = seconds(
+                lambda: audit_once(str(scratch / source), str(out), nullcontext(spark), Limits(), large=large)
+            )
+            shutil.rmtree(out)
+            return took
+
+        audit("warm", 1000)
+        split = audit("long", MILLION)
+        with without((audit_module, "FROM_EVENTS", NEVER)):
+            by_families = audit("long", MILLION)
+        alone = audit("long", NEVER)
+        figures |= {"ranges": by_families / split, "families": alone / by_families, "both": alone / split}
+        print(f"a log of {events:,} events: {split:.1f} s; without ranges of offsets {by_families:.1f} s, in one task")
+        print(f"  {alone:.1f} s: ranges {by_families / split:.2f}, families {alone / by_families:.2f} times")
+        spread = audit("logs", MILLION)
+        alone = audit("logs", NEVER)
+        figures["many_logs"] = alone / spread
+        print(f"{logs:,} logs of ten events: {spread:.1f} s, in one task {alone:.1f} s: {alone / spread:.2f} times")
+    return figures
+
+
+def main() -> None:
+    """Measure every way; print a table and the figures."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="a tenth of the operations, events and logs")
+    part = 10 if parser.parse_args().quick else 1
+    with tempfile.TemporaryDirectory() as scratch:
+        figures = reading_ways(Path(scratch), 300_000 // part)
+        figures |= splitting_ways(Path(scratch), 60 * MILLION // part, 100_000 // part)
+    print(json.dumps(figures))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,484 @@
+"""What the evidence of a violation proves by itself: for every check of Raft a plain function that a person can verify.
+
+A proof sees the events that a violation names, and nothing else: `Evidence`. It answers with the fields of the check's
+sentence as they follow from these events, or raises `UnprovedError`. Which sentence follows is then compared with the
+one that the violation has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+Row = dict[str, Any]
+Fields = dict[str, object]
+Proof = Callable[["Evidence"], Fields | list[Fields]]
+"""Where the same events show several things, all of them."""
+
+ACKS = {-1: "all", 0: "0", 1: "1"}
+
+
+class UnprovedError(Exception):
+    """The events do not show it."""
+
+
+def sure(said: object) -> None:
+    """Raise `UnprovedError` unless that is so."""
+    if not said:
+        raise UnprovedError
+
+
+def only(rows: Sequence[Row]) -> Row:
+    """The only one. Raises `UnprovedError`."""
+    sure(len(rows) == 1)
+    return rows[0]
+
+
+class Evidence:
+    """The events of a violation in order, the last of which is the breach, and how the run was configured."""
+
+    def __init__(self, rows: Sequence[Row], voters: Sequence[int], *, write_caching: bool = False) -> None:
+        sure(rows)
+        self.rows = list(rows)
+        self.last = rows[-1]
+        self.before = self.rows[:-1]
+        self.voters = list(voters)
+        self.needed = len(voters) // 2 + 1
+        self.write_caching = write_caching
+
+    def of(self, node: int, kind: str | None = None) -> list[Row]:
+        """The events of a node, of that kind."""
+        return [row for row in self.rows if row.get("node") == node and kind in (None, row["kind"])]
+
+    def entry(self, node: int, offset: int) -> Row | None:
+        """The append by which a node last wrote the entry at an offset, as far as it is shown."""
+        found = [row for row in self.of(node, "append") if row["offset"] <= offset <= end(row)]
+        return found[-1] if found else None
+
+    def known_entry(self, node: int, offset: int) -> Row:
+        """The same. Raises `UnprovedError` if it is not shown."""
+        row = self.entry(node, offset)
+        sure(row is not None)
+        assert row is not None
+        return row
+
+    def committed(self, row: Row) -> Row:
+        """An event by which a node that wrote the entry of ``row`` commits it."""
+        for entry in self.rows:
+            if entry["kind"] == "append" and same(entry, row):
+                for event in self.of(entry["node"]):
+                    if event["seq"] > entry["seq"] and event["commit"] >= entry["offset"]:
+                        return event
+        raise UnprovedError
+
+    def holders(self, entry: Row, node: int) -> int:
+        """How many voters wrote an entry, ``node`` among them, where it is shown of each what it wrote or has."""
+        count = 0
+        for voter in self.voters:
+            theirs = self.entry(voter, end(entry))
+            wrote = [row for row in self.of(voter, "append") if same(row, entry)]
+            if voter == node or wrote:
+                count += 1
+            else:
+                sure(theirs is not None or any(row["dirty"] < end(entry) for row in self.of(voter)))
+        return count
+
+
+def end(row: Row) -> int:
+    """The last offset of an event."""
+    last: int = row.get("last_offset", row.get("offset"))
+    return last
+
+
+def same(one: Row, other: Row) -> bool:
+    """Whether two events concern the same entry: offset and term."""
+    return bool((one["offset"], one["entry_term"]) == (other["offset"], other["entry_term"]))
+
+
+def led(row: Row) -> tuple[int, int]:
+    """The node and the term that an event shows it to lead. Raises `UnprovedError`."""
+    if row["kind"] == "acked":
+        return row["node"], row["entry_term"]
+    says = row["kind"] == "leader" or (row["kind"] != "term" and row.get("role") == "leader")
+    sure(says or (row["kind"] == "append" and row["entry_term"] == row["term"]))
+    return row["node"], row["term"]
+
+
+def leads(evidence: Evidence, node: int, term: int) -> None:
+    """Raise `UnprovedError` unless an event shows that the node leads the term."""
+    for row in evidence.rows:
+        try:
+            if led(row) == (node, term):
+                return
+        except UnprovedError:
+            continue
+    raise UnprovedError
+
+
+def is_visible(row: Row) -> int | str:
+    """The visible offset as sentences have it."""
+    return row.get("visible", "unknown")
+
+
+# -- elections --------------------------------------------------------------------------------------------------------
+
+
+def one_leader_per_term(evidence: Evidence) -> Fields:
+    """Two events, each of which shows a leader. Of one who writes, also how far the other had written."""
+    first, last = evidence.rows[0], evidence.last
+    (one, term), (other, again) = led(first), led(last)
+    sure(term == again and one != other)
+    if last["kind"] == "append" and last.get("role") != "leader":
+        shown = evidence.of(one)[-1]
+        sure(shown["term"] == term and shown["dirty"] < end(last) and shown["seq"] < last["seq"])
+        sure(shown is not first or first["kind"] == "append")
+    return {"first": one, "second": other, "term": term}
+
+
+def one_vote_per_term(evidence: Evidence) -> Fields:
+    first, second = evidence.rows
+    sure(first["kind"] == second["kind"] == "vote" and first["node"] == second["node"])
+    sure(first["term"] == second["term"] and first["peer"] != second["peer"])
+    return {"node": first["node"], "term": first["term"], "first": first["peer"], "second": second["peer"]}
+
+
+def leader_has_majority(evidence: Evidence) -> Fields:
+    """Every voter is shown: how it voted in the term, or what it did last."""
+    node, term = led(evidence.last)
+    sure({row["node"] for row in evidence.rows} >= {*evidence.voters})
+    votes = [row for row in evidence.rows if row["kind"] == "vote" and (row["peer"], row["term"]) == (node, term)]
+    return {"node": node, "term": term, "votes": len(votes), "needed": evidence.needed}
+
+
+def term_needs_candidate(evidence: Evidence) -> Fields:
+    def stands(row: Row) -> bool:
+        return row.get("role") == "candidate" or (row["kind"] == "vote" and row["peer"] == row["node"])
+
+    moved = {row["node"]: row for row in reversed(evidence.rows) if not stands(row)}
+    term = evidence.last["term"]
+    sure(all(row["term"] == term for row in evidence.rows))
+    if stands(evidence.last):
+        (early,) = moved
+        return {"node": early, "term": term, "candidate": evidence.last["node"]}
+    sure(len(evidence.rows) > 1)
+    *most, last = map(str, sorted(moved))
+    return {"nodes": f"{', '.join(most)} and {last}" if most else last, "term": term}
+
+
+# -- the offsets of a node --------------------------------------------------------------------------------------------
+
+
+def _moved_back(name: str) -> Proof:
+    def proof(evidence: Evidence) -> Fields:
+        first, second = evidence.rows
+        sure(first["node"] == second["node"])
+        floor = second["offset"] - 1 if second["kind"] == "truncate" and name != "commit" else first[name]
+        sure(second[name] < min(first[name], floor))
+        return {"node": first["node"], "before": first[name], "after": second[name]}
+
+    return proof
+
+
+def _beyond(name: str, bound: str) -> Proof:
+    def proof(evidence: Evidence) -> Fields:
+        row = only(evidence.rows)
+        sure(row[name] > row[bound])
+        return {"node": row["node"], "offset": row[name], "end": row[bound]}
+
+    return proof
+
+
+def flushed_durable(evidence: Evidence) -> Fields:
+    first, start = evidence.rows
+    sure(first["node"] == start["node"] and start["kind"] == "start" and start["dirty"] < first["flushed"])
+    return {"node": start["node"], "offset": first["flushed"], "end": start["dirty"]}
+
+
+def dirty_survives_crash(evidence: Evidence) -> Fields:
+    first, ended, start = evidence.rows
+    sure(ended["kind"] in ("crash", "stop") and start["kind"] == "start" and start["dirty"] < first["dirty"])
+    sure(first["node"] == ended["node"] == start["node"])
+    return {"node": start["node"], "offset": first["dirty"], "end": start["dirty"]}
+
+
+def restart_is_flushed(evidence: Evidence) -> Fields:
+    row = only(evidence.rows)
+    sure(row["kind"] == "start" and row["flushed"] != row["dirty"])
+    return {"node": row["node"], "offset": row["flushed"], "end": row["dirty"]}
+
+
+def trim_within_commit(evidence: Evidence) -> Fields:
+    before, row = evidence.rows
+    upto = row["offset"] - 1 if row["kind"] == "trim" else end(row)
+    states = [before["commit"], row["commit"], row["flushed"]]
+    states += [row["dirty"], row.get("visible", upto)] if row["kind"] == "trim" else []
+    sure(before["node"] == row["node"] and min(states) < upto)
+    fields = {"node": row["node"], "offset": upto, "commit": row["commit"], "flushed": row["flushed"]}
+    return fields | {"visible": is_visible(row), "before": before["commit"]}
+
+
+def trim_monotonic(evidence: Evidence) -> Fields:
+    first, second = evidence.rows
+    sure(first["kind"] == second["kind"] == "trim" and first["node"] == second["node"])
+    sure(second["offset"] < first["offset"])
+    return {"node": first["node"], "before": first["offset"], "after": second["offset"]}
+
+
+def converges(evidence: Evidence) -> list[Fields]:
+    """That the run came to its end, how far a log reaches, and that of one node does not, or not committed."""
+    only([row for row in evidence.rows if row.get("f") == "final_read"])
+    states = [row for row in evidence.rows if row["kind"] != "phase"]
+    farthest = max(row["dirty"] for row in states)
+    behind = [row for row in states if min(row["dirty"], row["commit"]) < farthest]
+    return [{"node": row["node"], "commit": row["commit"], "dirty": row["dirty"], "end": farthest} for row in behind]
+
+
+def voters_return(evidence: Evidence) -> Fields:
+    heal = only([row for row in evidence.rows if row.get("f") == "heal"])
+    final = only([row for row in evidence.rows if row.get("f") == "final_read"])
+    gone = only([row for row in evidence.rows if row["kind"] in ("crash", "power_loss", "storage_error")])
+    sure(heal["seq"] < final["seq"] and gone["seq"] < final["seq"])
+    return {"node": gone["node"]}
+
+
+# -- logs -------------------------------------------------------------------------------------------------------------
+
+
+def log_matching(evidence: Evidence) -> Fields:
+    """The same offset and term twice: with another value or length; or else behind other entries."""
+    last = evidence.last
+    other = only([row for row in evidence.before if same(row, last)])
+    if (other["value"], end(other)) == (last["value"], end(last)):
+        mine, theirs = (evidence.known_entry(row["node"], last["offset"] - 1) for row in (last, other))
+        sure(not same(mine, theirs))
+    else:
+        sure(len(evidence.rows) == 2)
+    return {"node": last["node"], "offset": last["offset"], "term": last["entry_term"]}
+
+
+def append_at_end(evidence: Evidence) -> Fields:
+    shown, last = evidence.rows
+    sure(shown["node"] == last["node"] and shown["dirty"] >= last["offset"])
+    return {"node": last["node"], "offset": last["offset"], "end": shown["dirty"]}
+
+
+def log_terms_monotonic(evidence: Evidence) -> Fields:
+    before, last = evidence.rows
+    sure(before["node"] == last["node"] and end(before) == last["offset"] - 1)
+    sure(last["entry_term"] < before["entry_term"] or last["entry_term"] > last["term"])
+    fields = {"node": last["node"], "own": last["term"], "offset": last["offset"]}
+    return fields | {"term": last["entry_term"], "before": before["entry_term"]}
+
+
+def leader_append_only(evidence: Evidence) -> Fields:
+    last = evidence.last
+    leads(evidence, last["node"], last["term"])
+    sure(last["kind"] == "truncate")
+    return {"leader": last["node"], "offset": last["offset"], "term": last["term"]}
+
+
+def truncation_needs_divergence(evidence: Evidence) -> Fields:
+    first, cut, last = evidence.rows
+    sure(cut["kind"] == "truncate" and cut["offset"] == first["offset"] and same(first, last))
+    sure(first["node"] == cut["node"] == last["node"])
+    return {"node": last["node"], "offset": last["offset"], "term": last["entry_term"]}
+
+
+# -- commitment -------------------------------------------------------------------------------------------------------
+
+
+def committed_flushed_on_majority(evidence: Evidence) -> Fields:
+    """Of every voter what it had flushed, or that it had another entry there."""
+    last, offset = evidence.last, evidence.last["commit"]
+    entry = evidence.known_entry(last["node"], offset)
+    holders = 0
+    for voter in evidence.voters:
+        theirs = evidence.entry(voter, offset)
+        if theirs is None or same(theirs, entry):
+            states = [row for row in evidence.of(voter) if row is not theirs or row is evidence.rows[-1]]
+            flushed = max((row["flushed"] for row in states), default=None)
+            if flushed is None and theirs is not None and theirs["flushed"] < offset:
+                flushed = theirs["flushed"]
+            sure(flushed is not None and (theirs is not None or flushed < offset))
+            holders += flushed is not None and flushed >= offset
+    sure(holders < evidence.needed)
+    fields = {"leader": last["node"], "offset": offset, "term": entry["entry_term"]}
+    return fields | {"holders": holders, "needed": evidence.needed}
+
+
+def commit_current_term(evidence: Evidence) -> Fields:
+    last = evidence.last
+    entry = evidence.known_entry(last["node"], last["commit"])
+    leads(Evidence([row for row in evidence.rows if row is not entry], evidence.voters), last["node"], last["term"])
+    sure(entry["entry_term"] != last["term"])
+    return {"leader": last["node"], "offset": last["commit"], "term": entry["entry_term"], "own": last["term"]}
+
+
+def _ahead(name: str) -> Proof:
+    def proof(evidence: Evidence) -> Fields:
+        last = evidence.last
+        leaders = []
+        for row in evidence.before:
+            try:
+                leaders.append((led(row), row))
+            except UnprovedError:
+                continue
+        leader = only([row for (node, term), row in leaders if term == last["term"] and node != last["node"]][:1])
+        most = max((row.get(name, -1) for row in evidence.before), default=-1)
+        sure(most < last[name])
+        fields = {"node": last["node"], "offset": last[name], "own": last["term"]}
+        return fields | {"leader": leader["node"], "most": most}
+
+    return proof
+
+
+def committed_agree(evidence: Evidence) -> Fields:
+    """Two nodes wrote different entries at one offset, and each committed its own."""
+    last = evidence.last
+    *_, mine = evidence.of(last["node"], "append")
+    other = only([row for row in evidence.rows if row["kind"] == "append" and row is not mine])
+    sure(last["kind"] != "append" and mine["offset"] <= last["commit"])
+    sure(other["offset"] <= end(mine) and mine["offset"] <= end(other) and not same(mine, other))
+    sure(evidence.committed(other) is not last)
+    fields = {"node": last["node"], "term": mine["entry_term"], "offset": mine["offset"]}
+    return fields | {"other": other["entry_term"]}
+
+
+def committed_never_truncated(evidence: Evidence) -> Fields:
+    last = evidence.last
+    sure(last["kind"] == "truncate")
+    mine = evidence.known_entry(last["node"], last["offset"])
+    evidence.committed(mine)
+    fields = {"node": last["node"], "offset": last["offset"]}
+    return fields | {"removed": mine["offset"], "term": mine["entry_term"]}
+
+
+def leader_completeness(evidence: Evidence) -> list[Fields]:
+    """An entry is committed; the leader has another one there, or its log ends before it."""
+    found: list[Fields] = []
+    for entry in evidence.rows:
+        if entry["kind"] != "append":
+            continue
+        for deed in evidence.rows:
+            try:
+                node, term = led(deed)
+                sure(deed is not entry and term > entry["entry_term"])
+                evidence.committed(entry)
+                theirs = evidence.entry(node, entry["offset"])
+                own = deed is theirs
+                sure(deed["dirty"] < entry["offset"] if theirs is None else (own or not same(theirs, entry)))
+            except UnprovedError:
+                continue
+            found.append({"leader": node, "elected": term, "offset": entry["offset"], "term": entry["entry_term"]})
+    return found
+
+
+# -- what leaves a node -----------------------------------------------------------------------------------------------
+
+
+def visible_on_majority(evidence: Evidence) -> Fields:
+    last = evidence.last
+    entry = evidence.known_entry(last["node"], last["visible"])
+    holders = evidence.holders(entry, last["node"]) - (last["node"] not in evidence.voters)
+    sure(holders < evidence.needed)
+    fields = {"node": last["node"], "offset": last["visible"], "term": entry["entry_term"]}
+    return fields | {"holders": holders, "needed": evidence.needed}
+
+
+def pending_not_visible(evidence: Evidence) -> Fields:
+    last = evidence.last
+    pending = only(evidence.of(last["node"], "append"))
+    sure(pending["acks"] == -1 and last["commit"] < pending["offset"] <= last["visible"])
+    fields = {"node": last["node"], "offset": last["visible"]}
+    return fields | {"pending": pending["offset"], "term": pending["entry_term"]}
+
+
+def ack_rule(evidence: Evidence) -> Fields:
+    last = evidence.last
+    sure(last["kind"] == "acked" and last["reason"] == "success")
+    if last["acks"] == -1 and last["commit"] < end(last) and evidence.write_caching:
+        sure(evidence.holders(evidence.known_entry(last["node"], end(last)), last["node"]) < evidence.needed)
+    elif last["acks"] != -1 or last["commit"] >= end(last):
+        shown = only(evidence.before)
+        theirs = evidence.entry(last["node"], last["offset"])
+        sure(shown["node"] == last["node"])
+        sure(shown["dirty"] < last["offset"] if theirs is None else not same(theirs, last))
+    fields = {"node": last["node"], "offset": last["offset"], "term": last["entry_term"]}
+    return fields | {"acks": ACKS[last["acks"]], "commit": last["commit"]}
+
+
+def truncated_rule(evidence: Evidence) -> Fields:
+    last = evidence.last
+    sure(last["kind"] == "acked" and last["reason"] == "truncated")
+    still = evidence.entry(last["node"], last["offset"])
+    if still is None or not same(still, last):
+        at_commit = evidence.entry(last["node"], last["commit"])
+        sure(last["commit"] < 0 or (at_commit is not None and at_commit["entry_term"] <= last["entry_term"]))
+    fields = {"node": last["node"], "offset": last["offset"], "term": last["entry_term"]}
+    return fields | {"commit": last["commit"]}
+
+
+def acked_survives(evidence: Evidence) -> Fields:
+    """An entry was acknowledged; another is committed where it was or, of a later term, before; or nobody has it."""
+    acked = only([row for row in evidence.rows if row["kind"] == "acked"])
+    sure(acked["acks"] == -1 and acked["reason"] == "success")
+    rivals = [row for row in evidence.rows if row["kind"] == "append" and not same(row, acked)]
+    try:
+        rival = only(rivals)
+        sure(rival["offset"] <= acked["offset"] <= end(rival) or rival["entry_term"] > acked["entry_term"])
+        Evidence([row for row in evidence.rows if row is not acked], evidence.voters).committed(rival)
+    except UnprovedError:
+        for voter in evidence.voters:
+            shown = [row for row in evidence.of(voter) if row is not acked]
+            entry = evidence.entry(voter, acked["offset"])
+            sure(any(row["dirty"] < acked["offset"] for row in shown) or (entry is not None and not same(entry, acked)))
+    return {"offset": acked["offset"], "term": acked["entry_term"]}
+
+
+def failed_never_committed(evidence: Evidence) -> Fields:
+    acked = only([row for row in evidence.rows if row["kind"] == "acked"])
+    sure(acked["reason"] == "truncated")
+    entry = only([row for row in evidence.rows if row["kind"] == "append"])
+    sure(same(entry, acked))
+    evidence.committed(entry)
+    return {"offset": acked["offset"], "term": acked["entry_term"]}
+
+
+PROOFS: dict[str, Proof] = {
+    "one-leader-per-term": one_leader_per_term,
+    "one-vote-per-term": one_vote_per_term,
+    "leader-has-majority": leader_has_majority,
+    "term-needs-candidate": term_needs_candidate,
+    "commit-monotonic": _moved_back("commit"),
+    "flushed-monotonic": _moved_back("flushed"),
+    "visible-monotonic": _moved_back("visible"),
+    "term-monotonic": _moved_back("term"),
+    "commit-within-flushed": _beyond("commit", "flushed"),
+    "flushed-within-dirty": _beyond("flushed", "dirty"),
+    "visible-within-dirty": _beyond("visible", "dirty"),
+    "flushed-durable": flushed_durable,
+    "dirty-survives-crash": dirty_survives_crash,
+    "restart-is-flushed": restart_is_flushed,
+    "trim-within-commit": trim_within_commit,
+    "trim-monotonic": trim_monotonic,
+    "converges": converges,
+    "voters-return": voters_return,
+    "log-matching": log_matching,
+    "append-at-end": append_at_end,
+    "log-terms-monotonic": log_terms_monotonic,
+    "leader-append-only": leader_append_only,
+    "truncation-needs-divergence": truncation_needs_divergence,
+    "committed-flushed-on-majority": committed_flushed_on_majority,
+    "commit-current-term": commit_current_term,
+    "follower-commit-within-leader": _ahead("commit"),
+    "follower-visible-within-leader": _ahead("visible"),
+    "committed-agree": committed_agree,
+    "committed-never-truncated": committed_never_truncated,
+    "leader-completeness": leader_completeness,
+    "visible-on-majority": visible_on_majority,
+    "pending-not-visible": pending_not_visible,
+    "ack-rule": ack_rule,
+    "truncated-rule": truncated_rule,
+    "acked-survives": acked_survives,
+    "failed-never-committed": failed_never_committed,
+}

@@ -1,0 +1,78 @@
+"""The evidence of every violation proves its sentence by itself, and not when any one of its events is taken away."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from loghistory import open_run
+from logwitness import check
+from logwitness.checks import all_checks, families
+from logwitness.checks.sentences import worded
+from logwitness.engine.local import events_at
+from logwitness.explain.transcripts import all_cases
+from proofs import PROOFS, Evidence, Row, UnprovedError
+
+RUNS = Path(__file__).resolve().parents[2] / "histories" / "runs"
+MUTANTS = sorted(path.parent for path in RUNS.glob("*/mutant-*/manifest.json"))
+CHECKS = {each.id: each for each in all_checks()}
+OF_CLIENTS_TOO = {"uncommitted-read"}
+"""Checks of Raft that are about what clients saw."""
+
+
+def proves(name: str, sentence: str, rows: list[Row], configuration: Mapping[str, Any]) -> bool:
+    """Whether the sentence follows from these events."""
+    caching = bool(configuration.get("write_caching"))
+    try:
+        proved = PROOFS[name](Evidence(rows, configuration["voters"], write_caching=caching))
+    except (UnprovedError, KeyError, ValueError, TypeError):
+        return False
+    told = []
+    for fields in proved if isinstance(proved, list) else [proved]:
+        for each in CHECKS[name].sentences.values():
+            with suppress(KeyError):
+                told.append(worded(each, fields))
+    return sentence in told
+
+
+def unconvincing(table: pa.Table, configuration: Mapping[str, Any]) -> Iterator[str]:
+    """What is wrong with the evidence of the violations in a history."""
+    for outcome in check(table, configuration=configuration).checks:
+        if outcome.id not in PROOFS:
+            continue
+        for violation in outcome.violations:
+            rows = [row for _, row in sorted(events_at(table, violation.events).items())]
+            if not proves(outcome.id, violation.sentence, rows, configuration):
+                yield f"{outcome.id}: {violation.sentence} does not follow from {rows}"
+            for gone in rows:
+                if proves(outcome.id, violation.sentence, [row for row in rows if row is not gone], configuration):
+                    yield f"{outcome.id}: {violation.sentence} needs no {gone} in {rows}"
+
+
+def test_every_check_of_raft_has_a_proof() -> None:
+    of_raft = {each.id for family in families() if family.protocol is not None for each in family.checks}
+    assert {*PROOFS} == of_raft - OF_CLIENTS_TOO
+
+
+@pytest.mark.parametrize(
+    "case",
+    [case for case in all_cases() if case.verdict == "violated" and case.check in PROOFS],
+    ids=lambda case: f"{case.place}-{case.check}",
+)
+def test_small_histories(case: Any) -> None:  # noqa: ANN401
+    assert [*unconvincing(case.table, case.configuration)] == []
+
+
+@pytest.mark.parametrize("run", MUTANTS, ids=lambda run: run.name)
+def test_recorded_runs_of_mutants(run: Path) -> None:
+    source = open_run(run)
+    assert source.manifest is not None
+    table = pa.Table.from_batches(source.batches())
+    configuration = source.manifest.made_by["configuration"]
+    voters = {"voters": [*range(configuration["nodes"])], "write_caching": configuration["write_caching"]}
+    assert [*unconvincing(table, voters)] == []

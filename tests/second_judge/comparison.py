@@ -1,0 +1,125 @@
+"""Holds the fast checks and the plain ones together on one history, and says where they part."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+from plain import Count, Event, History, Plain, logs_of, total
+
+from loghistory import SCHEMA, HistoryError, open_run
+from loghistory.run import write_file
+from logwitness import check
+
+_MODULES = [import_module(file.stem) for file in sorted(Path(__file__).parent.glob("plain_*.py"))]
+
+TWINS: dict[str, Plain] = {id_: twin for module in _MODULES for id_, twin in module.TWINS.items()}
+"""Every plain check by the id of its twin. A module `plain_*.py` beside this one is found by being there."""
+
+UNCOUNTED = {"linearizable-log"}
+"""Checks of the history as a whole, of which no rule says how many violations there are."""
+
+
+class Answer(NamedTuple):
+    """What either judge says of one check."""
+
+    verdict: str
+    count: Count  # apart from what is lacking, which only the verdict tells
+
+    def __str__(self) -> str:
+        counted = self.count._asdict().items()
+        return f"{self.verdict:<11} " + ", ".join(f"{n} {name}" for name, n in counted if name != "lacking")
+
+
+@dataclass(frozen=True)
+class Disagreement:
+    """One check about which the two judges differ."""
+
+    check: str
+    about: str
+    """Whose history, which seed, what damage."""
+    fast: Answer
+    plain: Answer
+    event: Event
+    """With the events up to this one they differ, with those before it they do not."""
+
+    def __str__(self) -> str:
+        shown = " ".join(f"{name}={value}" for name, value in self.event.items())
+        return f"{self.check}, {self.about}\n  fast  {self.fast}\n  plain {self.plain}\n  from  {shown}"
+
+
+def events_of(table: pa.Table) -> list[Event]:
+    """The events of a table: each as its columns that are not null."""
+    columns = [table.column(name).to_pylist() for name in table.column_names]
+    rows = zip(*columns, strict=True)
+    return [Event((n, v) for n, v in zip(table.column_names, row, strict=True) if v is not None) for row in rows]
+
+
+def read_back(rows: Sequence[Mapping[str, Any]]) -> pa.Table | None:
+    """The events as they are read from a file that they were written to; None if the reader refuses them."""
+    with tempfile.TemporaryDirectory() as scratch:
+        file = Path(scratch, "events.jsonl")
+        try:
+            write_file(file, pa.Table.from_pylist([dict(row) for row in rows], schema=SCHEMA))
+            return open_run(file).table()
+        except HistoryError:
+            return None
+
+
+def fast(table: pa.Table, configuration: Mapping[str, Any], only: Sequence[str] | None = None) -> dict[str, Answer]:
+    """What the checks of logwitness say, by id."""
+    verdict = check(table, only, configuration=configuration, compiled=False)
+    return {
+        each.id: Answer(str(each.verdict), Count(each.judged, each.violated, each.excused, each.unjudged))
+        for each in verdict.checks
+    }
+
+
+def plain(events: list[Event], configuration: Mapping[str, Any], only: Sequence[str]) -> dict[str, Answer]:
+    """What the plain checks of these ids say."""
+    logs = [
+        History(
+            log,
+            tuple(configuration["voters"]),
+            write_caching=bool(configuration.get("write_caching", False)),
+            idempotent=bool(configuration.get("idempotent", True)),
+        )
+        for log in logs_of(events)
+    ]
+    counts = {id_: total(TWINS[id_](log) for log in logs) for id_ in only}
+    return {id_: Answer(count.verdict, count._replace(lacking=0)) for id_, count in counts.items()}
+
+
+def _differ(id_: str, one: Answer, other: Answer) -> bool:
+    if id_ in UNCOUNTED:
+        one, other = (a._replace(count=a.count._replace(violated=a.count.violated > 0)) for a in (one, other))
+    return one != other
+
+
+def disagreements(table: pa.Table, configuration: Mapping[str, Any], about: str) -> list[Disagreement]:
+    """Every check about which the two judges differ."""
+    events = events_of(table)
+    quick = fast(table, configuration)
+    slow = plain(events, configuration, list(quick))
+    return [
+        Disagreement(id_, about, quick[id_], slow[id_], _first_difference(table, events, configuration, id_))
+        for id_ in quick
+        if _differ(id_, quick[id_], slow[id_])
+    ]
+
+
+def _first_difference(table: pa.Table, events: list[Event], configuration: Mapping[str, Any], id_: str) -> Event:
+    agree, differ = 0, len(events)
+    while differ - agree > 1:
+        middle = (agree + differ) // 2
+        quick = fast(table.slice(0, middle), configuration, [id_])[id_]
+        if _differ(id_, quick, plain(events[:middle], configuration, [id_])[id_]):
+            differ = middle
+        else:
+            agree = middle
+    return events[differ - 1]

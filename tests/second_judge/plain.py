@@ -1,0 +1,122 @@
+"""What the plain checks stand on: a history as a list of events, and the counts that a check answers with.
+
+The plain checks are the second judge: each is written from the text of its rule (docs/rules and the record of the
+check) to be read, not to be fast, and shares no code with the checks of `logwitness`. `comparison` holds the two
+together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeAlias
+
+STATE = ("term", "role", "vote", "leader", "append", "flush", "truncate", "commit", "visible", "acked", "start")
+"""Kinds of events that carry the state of a node's log after them, besides `compact` and `trim`, which may."""
+
+GONE = ("stop", "crash", "power_loss", "storage_error")
+"""Kinds after which the process of the node does not run."""
+
+SURROUNDINGS = (*GONE, "fault", "heal", "phase")
+"""Kinds that without a log concern all logs of a run."""
+
+
+class Event(dict[str, Any]):
+    """One event: its columns as attributes, None where it carries none."""
+
+    def __getattr__(self, column: str) -> Any:  # noqa: ANN401
+        return self.get(column)
+
+    @property
+    def last(self) -> int:
+        """The last offset of the batch that it is about."""
+        last: int = self["last_offset"] if self.get("last_offset") is not None else self["offset"]
+        return last
+
+    @property
+    def offsets(self) -> range:
+        """Every offset of the batch that it is about."""
+        return range(self["offset"], self.last + 1)
+
+
+@dataclass(frozen=True, eq=False)
+class History:
+    """One log: its events in order, and what is known of the run."""
+
+    events: list[Event]
+    voters: tuple[int, ...]
+    write_caching: bool = False
+    idempotent: bool = True
+
+    @property
+    def majority(self) -> int:
+        """How many voters are a majority."""
+        return len(self.voters) // 2 + 1
+
+    def has(self, kind: str) -> bool:
+        """Whether an event of a node of the kind was recorded."""
+        return any(e.kind == kind and e.node is not None for e in self.events)
+
+    @property
+    def stranger(self) -> bool:
+        """Whether a node that is no voter by the configuration acts as one: votes, stands for election or leads."""
+        return any(
+            e.dirty is not None
+            and e.node not in self.voters
+            and (e.kind in ("vote", "leader") or e.role in ("leader", "candidate"))
+            for e in self.events
+        )
+
+
+class Count(NamedTuple):
+    """What a check counts: facts judged, violations, facts excused, facts that could not be judged.
+
+    ``lacking``: what happened is not recorded, so that the check cannot hold (raft.md#not-recorded).
+    """
+
+    judged: int = 0
+    violated: int = 0
+    excused: int = 0
+    unjudged: int = 0
+    lacking: int = 0
+
+    def __add__(self, other: object) -> Count:
+        return Count(*(a + b for a, b in zip(self, other, strict=True))) if isinstance(other, Count) else NotImplemented
+
+    @property
+    def verdict(self) -> str:
+        """Violated if anything is, undecided if anything lacks, holds if anything was judged, else unexercised."""
+        if self.violated:
+            return "violated"
+        return "undecided" if self.lacking else "holds" if self.judged else "unexercised"
+
+    def if_shown(self, *, lacks: bool = False, void: bool = False) -> Count:
+        """These counts if the history shows enough; ``void``: nor does it show a violation."""
+        return self._replace(violated=0 if void else self.violated, lacking=int(lacks or void))
+
+
+ALL = -1
+"""The acks level all."""
+
+JUDGED, VIOLATED = Count(judged=1), Count(violated=1)
+EXCUSED, UNJUDGED = Count(excused=1), Count(unjudged=1)
+
+Plain: TypeAlias = Callable[[History], Count]
+
+
+def total(counts: Iterable[Count]) -> Count:
+    """All of them together."""
+    return sum(counts, Count())
+
+
+def logs_of(events: list[Event]) -> list[list[Event]]:
+    """The events of each log; what concerns the surroundings and names no log is in all of them.
+
+    Events without a log are a log of their own if they tell of more than the surroundings, or if there is no other.
+    """
+    names = list(dict.fromkeys(e.log for e in events if e.log is not None))
+    nameless = [e for e in events if e.log is None]
+    found = [[e for e in events if e.log == name or (e.log is None and e.kind in SURROUNDINGS)] for name in names]
+    if not names or any(e.kind not in SURROUNDINGS for e in nameless):
+        found.append(nameless)
+    return found

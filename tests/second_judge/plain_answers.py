@@ -1,0 +1,144 @@
+"""What nodes answered and readers were given, against their logs. Sources: raft.md#acks, raft.md#visible-offset."""
+
+from __future__ import annotations
+
+from plain import ALL, EXCUSED, JUDGED, UNJUDGED, VIOLATED, Count, Event, History, Plain
+from plain_commitment import on_majority
+from replay import Batch, Step, beside, covers, replay
+from shown import answers_missing
+
+
+def _answers(history: History, reason: str) -> list[Step]:
+    return [s for s in replay(history)[0] if s.event.kind == "acked" and s.event.reason == reason]
+
+
+def _meant(history: History, e: Event) -> Batch | None:
+    """The batch that an answer is about: the last one of that offset and term that was new before."""
+    _, logs = replay(history)
+    known = [b for b in logs.known.get((e.offset, e.entry_term), []) if b.seq < e.seq]
+    return known[-1] if known else None
+
+
+def ack_rule(history: History) -> Count:
+    """A success is answered for an entry that the node holds, and for acks=all has committed.
+
+    Under write caching it is enough if a majority ever had it.
+    """
+    count = Count()
+    for step in _answers(history, "success"):
+        e = step.event
+        here = step.after.tip.at(e.offset)
+        if here is not None and here.hidden:
+            count += UNJUDGED
+            continue
+        held = here is not None and here.term == e.entry_term
+        committed = e.commit >= e.last
+        if history.write_caching and here is not None:
+            needed = history.majority if history.voters else 0
+            committed = committed or sum(on_majority(history, step, here)) >= needed
+        count += JUDGED if held and (e.acks != ALL or committed) else JUDGED + VIOLATED
+    counts_voters = history.write_caching and bool(history.voters) and history.stranger
+    unknown = history.write_caching and not history.voters and count.unjudged > 0
+    return count.if_shown(lacks=answers_missing(history) or unknown, void=counts_voters)
+
+
+def truncated_rule(history: History) -> Count:
+    """Truncated is answered when a later term has committed and the entry is gone."""
+    count = Count()
+    for step in _answers(history, "truncated"):
+        e = step.event
+        here, committed = step.after.tip.at(e.offset), step.after.tip.at(e.commit)
+        if committed is None or committed.hidden or (here is not None and here.hidden):
+            count += UNJUDGED
+        else:
+            gone = here is None or here.term != e.entry_term
+            count += JUDGED if gone and committed.term > e.entry_term else JUDGED + VIOLATED
+    return count
+
+
+def acked_survives(history: History) -> Count:
+    """What was acknowledged with acks=all is not beside the committed log, and not in nobody's log at the end.
+
+    A wipe after the acknowledgement excuses the loss, and so does a power loss under write caching.
+    """
+    count = Count()
+    steps, _ = replay(history)
+    seen: set[Batch] = set()
+    commits = [s for s in steps if s.then_committed is not s.committed]
+    for step in _answers(history, "success"):
+        batch = _meant(history, step.event)
+        if batch is None or batch in seen:
+            continue
+        seen.add(batch)
+        if step.event.acks != ALL:
+            continue
+        later = [step] + [s for s in commits if s.event.seq > step.event.seq]
+        lost = next((s for s in later if beside(s.then_committed, batch)), None)
+        alive = any(covers(node.tip, batch) for node in steps[-1].nodes.values())
+        if lost is None and not covers(steps[-1].then_committed, batch) and alive:
+            count += UNJUDGED
+            continue
+        count += JUDGED
+        if (lost is None and alive) or covers(steps[-1].then_committed, batch):
+            continue
+        until = steps[-1] if lost is None else lost
+        between = [e for e in history.events if step.event.seq < e.seq <= until.event.seq]
+        wiped = any(e.kind == "fault" and e.f == "wipe" for e in between)
+        power = any(
+            e.kind in ("power_loss", "storage_error") or (e.kind == "fault" and e.f == "power_loss") for e in between
+        )
+        count += EXCUSED if wiped or (history.write_caching and power) else VIOLATED
+    return count.if_shown(lacks=answers_missing(history))
+
+
+def failed_never_committed(history: History) -> Count:
+    """What was reported as truncated is never committed."""
+    count = Count()
+    told: set[Batch] = set()
+    end = replay(history)[0][-1:]
+    for step in _answers(history, "truncated"):
+        batch = _meant(history, step.event)
+        if batch is not None:
+            count += JUDGED
+            if covers(step.committed, batch) or (covers(end[0].then_committed, batch) and batch not in told):
+                count += VIOLATED
+            told.add(batch)
+    return count
+
+
+def uncommitted_read(history: History) -> Count:
+    """What a read returns was visible on some node before, or committed; a committed read: committed."""
+    count = Count()
+    steps, _ = replay(history)
+    asked: dict[int, str] = {}
+    kinds: set[str] = set()
+    visible: set[tuple[int, int | None]] = set()
+    for step in steps:
+        e = step.event
+        kinds.add(e.kind)
+        if e.kind == "invoke":
+            asked[e.process] = e.f
+        if step.of_node and e.visible is not None:
+            shown = step.after.tip.at(e.visible)
+            visible |= {(b.offset, b.value) for b in shown.log() if not b.hidden} if shown is not None else set()
+        if e.kind != "observe" or e.value is None:
+            continue
+        f = asked.get(e.process)
+        if not ((f == "read_committed" and "commit" in kinds) or (f in ("read", "final_read") and "visible" in kinds)):
+            continue
+        there = step.committed.at(e.offset)
+        committed = there is not None and not there.hidden and (there.offset, there.value) == (e.offset, e.value)
+        if committed or (f != "read_committed" and (e.offset, e.value) in visible):
+            count += JUDGED
+        else:
+            count += UNJUDGED if step.hidden else JUDGED + VIOLATED
+    return count
+
+
+TWINS: dict[str, Plain] = {
+    "ack-rule": ack_rule,
+    "truncated-rule": truncated_rule,
+    "acked-survives": acked_survives,
+    "failed-never-committed": failed_never_committed,
+    "uncommitted-read": uncommitted_read,
+}

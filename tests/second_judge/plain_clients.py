@@ -1,0 +1,475 @@
+"""What clients were told, each answer against all others. Sources: history-checks.md#anomalies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import NamedTuple
+
+from plain import ALL, EXCUSED, JUDGED, VIOLATED, Count, Event, History, Plain
+
+READS = ("read", "read_committed", "final_read")
+NONE_PROMISED = 0
+
+
+@dataclass(eq=False)
+class Operation:
+    """An operation of a client: how it began, what it was given, how it ended."""
+
+    begun: Event
+    seen: list[Event] = field(default_factory=list)
+    ended: Event | None = None
+
+
+@dataclass(eq=False)
+class Value:
+    """A value that was appended or read."""
+
+    name: int
+    tries: list[Operation] = field(default_factory=list)
+    reads: list[Event] = field(default_factory=list)
+    final: bool = False
+    """A final read returned it."""
+
+    @property
+    def begun(self) -> int:
+        """When its first append began; before everything if none did."""
+        return self.tries[0].begun.seq if self.tries else -1
+
+    @property
+    def acks(self) -> int:
+        """What its first append asked for."""
+        asked = self.tries[0].begun.acks if self.tries else None
+        return ALL if asked is None else asked
+
+    @property
+    def placed(self) -> list[Event]:
+        """Its acknowledgements that told an offset, in order."""
+        ends = [o.ended for o in self.tries if o.ended and o.ended.kind == "ok"]
+        return sorted((e for e in ends if e.offset is not None and e.offset >= 0), key=lambda e: int(e.seq))
+
+    @property
+    def acked(self) -> Event | None:
+        """The first acknowledgement that told its offset."""
+        return next(iter(self.placed), None)
+
+    @property
+    def last(self) -> int:
+        """The last offset that it fills by its acknowledgement."""
+        e = self.acked
+        assert e
+        return max(e.last, e.offset + (self.tries[0].begun.count or 0) - 1)
+
+
+class Told(NamedTuple):
+    """What clients asked and were told."""
+
+    operations: list[Operation]
+    values: dict[int, Value]
+
+
+@lru_cache(maxsize=4)
+def told(history: History) -> Told:
+    """Each client has one open operation; ``ok`` and ``fail`` end it, and only a read is given something."""
+    open_: dict[int, Operation] = {}
+    operations: list[Operation] = []
+    values: dict[int, Value] = {}
+    for e in history.events:
+        if e.process is None:
+            continue
+        if e.kind == "invoke":
+            open_[e.process] = Operation(e)
+            operations.append(open_[e.process])
+            if e.f == "append" and e.value is not None:
+                values.setdefault(e.value, Value(e.value)).tries.append(operations[-1])
+        operation = open_.get(e.process)
+        if operation is None:
+            continue
+        if e.kind == "observe" and operation.begun.f in READS:
+            operation.seen.append(e)
+            if e.value is not None:
+                value = values.setdefault(e.value, Value(e.value))
+                value.reads.append(e)
+                value.final = value.final or operation.begun.f == "final_read"
+        elif e.kind in ("ok", "fail"):
+            open_.pop(e.process).ended = e
+    return Told(operations, values)
+
+
+def _power(e: Event) -> bool:
+    return e.kind in ("power_loss", "storage_error") or (e.kind == "fault" and e.f == "power_loss")
+
+
+def _wipe(e: Event) -> bool:
+    return bool(e.kind == "fault" and e.f == "wipe")
+
+
+def may_be_gone(history: History, value: Value, until: int | None = None) -> bool:
+    """Whether a value may be lost by then without breaking a promise.
+
+    It began before a disk was wiped; or before power was lost, if it was not promised to be flushed.
+    """
+    since = [e for e in history.events if e.seq > value.begun and (until is None or e.seq < until)]
+    weak = value.acks != ALL or history.write_caching
+    return any(_wipe(e) for e in since) or (weak and any(_power(e) for e in since))
+
+
+def _differ(history: History, one: Value, until: int | None = None) -> Count:
+    return EXCUSED if may_be_gone(history, one, until) else VIOLATED
+
+
+def inconsistent_offset(history: History) -> Count:
+    """What is read or acknowledged at an offset is compared with what was read and acknowledged there last."""
+    count = Count()
+    values = told(history).values.values()
+    reads = [(e, v, True) for v in values for e in v.reads]
+    acks = [(e, v, False) for v in values for e in v.placed if v.acks == ALL]
+    read: dict[int, Value] = {}
+    acked: dict[int, Value] = {}
+    for e, value, is_read in sorted(reads + acks, key=lambda t: t[0].seq):
+        count += JUDGED
+        shown, promised = read.get(e.offset, value), acked.get(e.offset, value)
+        if is_read:
+            if shown is not value:
+                count += _differ(history, shown, e.seq)
+            if read.get(e.offset) is not value and promised is not value and promised is not shown:
+                count += _differ(history, promised, e.seq)
+            read[e.offset] = value
+        else:
+            other = promised if promised is not value else shown
+            if other is not value:
+                count += _differ(history, other, e.seq)
+            acked[e.offset] = value
+    return count + _overlaps(history)
+
+
+def _overlaps(history: History) -> Count:
+    """Batches that begin inside one before them: of those in the final read, or without one, of acks=all."""
+    final = _final_reads(history)
+    kept = [v for v in told(history).values.values() if v.reads and (v.final if final else v.acks == ALL)]
+    kept.sort(key=lambda v: v.reads[0].offset)
+    count = Count()
+    for i in range(1, len(kept)):
+        first = kept[i].reads[0]
+        reach = max(v.reads[0].last for v in kept[:i])
+        if reach >= first.offset and kept[i - 1].reads[0].offset != first.offset:
+            count += VIOLATED
+    return count
+
+
+def duplicate(history: History) -> Count:
+    """A value is at the offset of its first read: so said its acknowledgement, and so say all later reads."""
+    count = Count()
+    for value in told(history).values.values():
+        if not value.reads:
+            continue
+        count += JUDGED
+        first = value.reads[0]
+        elsewhere = [e.seq for e in value.reads if e.offset != first.offset]
+        if value.acked and value.acked.offset != first.offset:
+            elsewhere.append(max(value.acked.seq, first.seq))
+        for seq in elsewhere:
+            twice = sum(o.begun.seq < seq for o in value.tries) > 1
+            count += EXCUSED if twice or not history.idempotent else VIOLATED
+    return count
+
+
+def aborted_read(history: History) -> Count:
+    """The value of an append that failed is never read, unless it was tried again."""
+    values = told(history).values.values()
+    if not any(v.reads for v in values):
+        return Count()
+    failed = [v for v in values if v.tries and all(o.ended and o.ended.kind == "fail" for o in v.tries)]
+    return Count(judged=len(failed), violated=sum(bool(v.reads) for v in failed))
+
+
+def phantom(history: History) -> Count:
+    """What is read was appended before."""
+    operations, values = told(history)
+    appends = [o.begun.seq for o in operations if o.begun.f == "append"]
+    count = Count()
+    for value in values.values():
+        if value.reads and appends and appends[0] < value.reads[0].seq:
+            count += JUDGED if value.tries and value.begun < value.reads[0].seq else JUDGED + VIOLATED
+    return count
+
+
+def _final_reads(history: History) -> list[Operation]:
+    return [o for o in told(history).operations if o.begun.f == "final_read" and o.ended and o.ended.kind == "ok"]
+
+
+def _within(first: int, last: int, ranges: list[tuple[int, int]]) -> bool:
+    return {*range(first, last + 1)} <= {o for low, high in ranges for o in range(low, min(high, last) + 1)}
+
+
+def _removed(history: History) -> list[tuple[int, int]]:
+    """Offsets that trimming or compaction took."""
+    trimmed = [(0, e.offset - 1) for e in history.events if e.kind == "trim"]
+    return trimmed + [(e.offset, e.last) for e in history.events if e.kind == "compact"]
+
+
+class _Gap(NamedTuple):
+    """Offsets that a reader passed over: the value behind them, None if they are at the end of a read."""
+
+    low: int
+    high: int
+    ended_by: Value | None
+    asked: int
+
+
+@lru_cache(maxsize=4)
+def _readers(history: History) -> tuple[list[tuple[int, Event]], list[_Gap]]:
+    """Each batch with the position of the reader it was given to, where that is known; and the gaps."""
+    values = told(history).values
+    open_: dict[int, Event] = {}
+    position: dict[int, int | None] = {}
+    following: dict[int, int | None] = {}
+    given: list[tuple[int, Event]] = []
+    gaps: list[_Gap] = []
+    for e in history.events:
+        if e.process is None:
+            continue
+        at = position.get(e.process)
+        if e.kind == "invoke":
+            open_[e.process] = e
+            if e.f in READS:
+                position[e.process] = following.get(e.process) if e.offset is None else e.offset
+        if e.process not in open_:
+            continue
+        begun = open_[e.process]
+        if e.kind == "observe" and begun.f in READS:
+            if at is not None:
+                given.append((at, e))
+                if e.offset > at:
+                    gaps.append(_Gap(at, e.offset - 1, values.get(e.value), begun.seq))
+            # Where a reader stands that went back by itself is not clear until it was given something more.
+            position[e.process] = e.last + 1 if at is None or e.last >= at else None
+        elif e.kind == "ok" and begun.f in READS:
+            if at is not None and e.offset is not None and e.offset > at:
+                gaps.append(_Gap(at, e.offset - 1, None, begun.seq))
+                position[e.process] = e.offset
+            following[e.process] = position.get(e.process)
+        if e.kind in ("ok", "fail"):
+            del open_[e.process]
+    return given, gaps
+
+
+def _missing(history: History) -> Iterator[tuple[Value, bool, bool]]:
+    """Acknowledged acks=all values: whether they are missing, and whether lost: read past, and never returned."""
+    values = [v for v in told(history).values.values() if v.acked and v.acks == ALL]
+    finals = _final_reads(history)
+    if finals:
+        high = max(_reached(history, o) for o in finals)
+        for value in values:
+            missing = not value.final
+            yield value, missing, missing and not value.reads and value.last < high
+    elif any(v.reads for v in told(history).values.values()):
+        gaps = [(g.low, g.high) for g in _readers(history)[1]]
+        there = {v.reads[0].offset for v in told(history).values.values() if v.reads}
+        for value in values:
+            assert value.acked
+            passed = value.acked.offset in there or _within(value.acked.offset, value.last, gaps)
+            lost = not value.reads and passed
+            yield value, lost, lost
+
+
+def _reached(history: History, read: Operation) -> int:
+    """The position of a reader when its read was over; 0 if it is not known."""
+    assert read.ended
+    at = read.begun.offset
+    for e in read.seen:
+        at = e.last + 1 if at is None or e.last >= at else None
+    if at is not None and read.ended.offset is not None:
+        at = max(at, read.ended.offset)
+    return 0 if at is None else at
+
+
+def lost_write(history: History) -> Count:
+    """An acks=all append that readers passed is read, by somebody."""
+    count = Count()
+    high = max((_reached(history, o) for o in _final_reads(history)), default=None)
+    for value, missing, lost in _missing(history):
+        assert value.acked
+        judged = value.last < high if high is not None else bool(value.reads) or lost
+        count += Count(judged=judged)
+        if missing and not _within(value.acked.offset, value.last, _removed(history)):
+            if may_be_gone(history, value):
+                count += EXCUSED
+            elif lost:
+                count += VIOLATED
+    return count
+
+
+def unseen(history: History) -> Count:
+    """An acks=all append is in the final read; what is a lost write is told there."""
+    count = Count()
+    final = bool(_final_reads(history))
+    for value, missing, lost in _missing(history):
+        assert value.acked
+        count += Count(judged=final and not lost)
+        if missing:
+            if _within(value.acked.offset, value.last, _removed(history)):
+                count += EXCUSED
+            elif not may_be_gone(history, value) and not lost:
+                count += VIOLATED
+    return count
+
+
+def skip(history: History) -> Count:
+    """No gap holds anything of the log as it ended up; each gap is judged once.
+
+    A gap that ends at a value is judged if that value is in the log at the end; one at the end of a read by what had
+    been acknowledged with acks=all before the read began.
+    """
+    given, gaps = _readers(history)
+    count = Count(judged=len(given))
+    final = bool(_final_reads(history))
+    once = {(g.low, g.high, g.ended_by is None): g for g in reversed(gaps) if g.ended_by is not None}
+    once |= {(g.low, g.high, g.ended_by is None): g for g in gaps if g.ended_by is None}
+    power = [e.seq for e in history.events if _power(e)]
+    values = told(history).values.values()
+
+    def promised(v: Value) -> bool:
+        return v.acked is not None and v.acks == ALL and not may_be_gone(history, v)
+
+    def there(v: Value) -> bool:
+        if final:
+            return v.final
+        kept = bool(v.reads) and (v.acks == ALL or not power or power[-1] < v.reads[0].seq)
+        return kept or promised(v)
+
+    def place(v: Value) -> tuple[int, int]:
+        if v.reads:
+            return v.reads[0].offset, v.reads[0].last
+        assert v.acked
+        return v.acked.offset, v.last
+
+    for gap in once.values():
+        if gap.ended_by is not None and not there(gap.ended_by):
+            continue
+        passed = [v for v in values if there(v) and gap.low <= place(v)[0] and place(v)[1] <= gap.high]
+        if gap.ended_by is None:
+            passed = [v for v in passed if promised(v) and v.acked and v.acked.seq < gap.asked]
+        if passed:
+            kept = [v for v in passed if not _within(*place(v), _removed(history))]
+            count += VIOLATED if kept else EXCUSED
+    return count
+
+
+def non_monotonic_read(history: History) -> Count:
+    """A batch does not end before the reader's position."""
+    given, _ = _readers(history)
+    return Count(judged=len(given), violated=sum(e.last < position for position, e in given))
+
+
+def _not_behind(first: Value, second: Value, offset: int) -> bool:
+    """At the same offset it is not behind either; with acks=all that is an inconsistent offset, which says more."""
+    assert first.acked
+    both_all = first.acks == second.acks == ALL
+    return offset < first.acked.offset or (offset == first.acked.offset and not both_all)
+
+
+def _acknowledgements(history: History) -> list[tuple[Event, Operation, Value]]:
+    """All that told an offset, in order."""
+    values = told(history).values.values()
+    found = [(o.ended, o, v) for v in values for o in v.tries if o.ended in v.placed]
+    return sorted(((e, o, v) for e, o, v in found if e), key=lambda t: t[0].seq)
+
+
+def non_monotonic_append(history: History) -> Count:
+    """One client's acknowledged appends are in its order."""
+    count = Count()
+    last: dict[int, tuple[Event, Value]] = {}
+    for e, o, value in _acknowledgements(history):
+        if o.begun.process in last:
+            before, former = last[o.begun.process]
+            same_term = e.term is not None and e.term == before.term
+            if same_term or value.acks == former.acks == ALL:
+                count += JUDGED
+                if _not_behind(former, value, e.offset):
+                    gone = not same_term and may_be_gone(history, former, e.seq)
+                    unpromised = 0 in (value.acks, former.acks)
+                    count += EXCUSED if gone or unpromised else VIOLATED
+        last[o.begun.process] = e, value
+    return count
+
+
+def real_time_inversion(history: History) -> Count:
+    """An append that began after another was acknowledged is behind it.
+
+    With acks=all it is compared with the farthest acknowledged with acks=all; so is one that is read though its place
+    was not promised. With acks=1 it is compared with the farthest of the same term, the latest one known when it began.
+    """
+    count = Count()
+    acknowledged = _acknowledgements(history)
+    for value in told(history).values.values():
+        if not value.tries:
+            continue
+        strong = [v for e, _, v in acknowledged if e.seq < value.begun and v.acks == ALL]
+        farthest = _first_max(strong, lambda v: v.last)
+        for e, o, of in acknowledged:
+            if of is not value:
+                continue
+            if farthest and value.acks == ALL:
+                count += _inverted(history, farthest, value, e)
+            elif value.acks != NONE_PROMISED and e.term is not None:
+                rival = _farthest_in_term(acknowledged, o.begun.seq, e.term)
+                count += _inverted(history, rival, value, e) if rival else Count()
+        unplaced = value.reads and (value.acks != ALL or not value.acked or value.acked.seq > value.reads[0].seq)
+        if farthest and unplaced and value.begun < value.reads[0].seq:
+            count += _inverted(history, farthest, value, value.reads[0])
+    return count
+
+
+def _first_max(values: list[Value], key) -> Value | None:  # noqa: ANN001
+    return max(values, key=key) if values else None
+
+
+def _farthest_in_term(acknowledged: list[tuple[Event, Operation, Value]], begun: int, term: int) -> Value | None:
+    known = [(e, v) for e, _, v in acknowledged if e.seq < begun and v.acks != NONE_PROMISED and e.term is not None]
+    if not known or max(e.term for e, _ in known) != term:
+        return None
+    return max((p for p in known if p[0].term == term), key=lambda p: p[0].offset)[1]
+
+
+def _inverted(history: History, first: Value, second: Value, e: Event) -> Count:
+    if not _not_behind(first, second, e.offset):
+        return JUDGED
+    excused = first.acks == ALL and may_be_gone(history, first, e.seq)
+    return JUDGED + (EXCUSED if excused else VIOLATED)
+
+
+def stale_tail(history: History) -> Count:
+    """A tail is not smaller than what was acknowledged, or told by a tail, before it was asked for."""
+    count = Count()
+    strong = [(e, v) for e, _, v in _acknowledgements(history) if v.acks == ALL]
+    tails = [o for o in told(history).operations if o.begun.f == "tail" and o.ended and o.ended.offset is not None]
+    tails = [o for o in tails if o.ended and o.ended.kind == "ok"]
+    for o in tails:
+        assert o.ended
+        known = [(t.ended.offset, t.ended.seq) for t in tails if t.ended and t.ended.seq < o.begun.seq]
+        known += [(v.last + 1, e.seq) for e, v in strong if e.seq < o.begun.seq]
+        least, seq = max(known, key=lambda k: k[0], default=(0, -1))
+        count += JUDGED
+        if o.ended.offset < least:
+            before = [e for e in history.events if e.seq < o.ended.seq]
+            wiped = any(_wipe(e) and e.seq > seq for e in before)
+            lost = history.write_caching and any(_power(e) for e in before)
+            count += EXCUSED if wiped or lost else VIOLATED
+    return count
+
+
+TWINS: dict[str, Plain] = {
+    "inconsistent-offset": inconsistent_offset,
+    "duplicate": duplicate,
+    "aborted-read": aborted_read,
+    "phantom": phantom,
+    "lost-write": lost_write,
+    "unseen": unseen,
+    "skip": skip,
+    "non-monotonic-read": non_monotonic_read,
+    "non-monotonic-append": non_monotonic_append,
+    "real-time-inversion": real_time_inversion,
+    "stale-tail": stale_tail,
+}

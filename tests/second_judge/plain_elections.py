@@ -1,0 +1,141 @@
+"""Elections, by reading their events. Source: raft.md#elections."""
+
+from __future__ import annotations
+
+from plain import EXCUSED, JUDGED, UNJUDGED, VIOLATED, Count, Event, History, Plain
+
+
+def _wiped(events: list[Event], node: int | None = None) -> bool:
+    """Whether a disk was emptied: this node's, or anybody's."""
+    return any(e.kind == "fault" and e.f == "wipe" and node in (None, e.node) for e in events)
+
+
+def _all_shown(history: History, until: Event) -> bool:
+    """Whether every voter is recorded from a start on: none is hidden that may have written before."""
+    first: dict[int, Event] = {}
+    for e in history.events:
+        if e.seq <= until.seq and e.dirty is not None:
+            first.setdefault(e.node, e)
+    return bool(history.voters) and all(v in first and first[v].kind == "start" for v in history.voters)
+
+
+def leaders(history: History) -> list[tuple[Event, int, int]]:
+    """By whom each term is led, first of all shown by which event: the event, the term, the node.
+
+    A node leads its term if it says so, by an event or its role; if it writes an entry of its own term that nobody
+    has written who leads it; and it led a term if it answers an append of that term (raft.md#who-leads). Nobody leads
+    term 0.
+    """
+    found: dict[tuple[int, int], Event] = {}
+    leads: dict[int, int] = {}  # by node, also those that only may lead, since a voter is hidden
+    written: dict[int, int] = {}
+    for e in history.events:
+        if e.dirty is None:
+            continue
+        if e.kind == "acked":
+            led = any(term == e.entry_term for term, _ in found)
+            if led or _all_shown(history, e):
+                found.setdefault((e.entry_term, e.node), e)
+        if e.kind == "leader" or (e.role == "leader" and e.kind != "term"):
+            found.setdefault((e.term, e.node), e)
+            if leads.get(e.node) != e.term:
+                leads[e.node], written[e.node] = e.term, -1
+        if leads.get(e.node) == e.term:
+            written[e.node] = max(written[e.node], e.dirty)
+        elif e.kind == "append" and e.entry_term == e.term > 0:
+            others = [n for n in leads if leads[n] == e.term]
+            if not others:
+                if not any(term == e.term for term, _ in found) and _all_shown(history, e):
+                    found.setdefault((e.term, e.node), e)
+                leads[e.node], written[e.node] = e.term, e.last
+            elif e.last > max(written[n] for n in others) and _all_shown(history, e):
+                found.setdefault((e.term, e.node), e)
+    return sorted(((e, term, node) for (term, node), e in found.items()), key=lambda t: int(t[0].seq))
+
+
+def one_leader_per_term(history: History) -> Count:
+    """Whoever leads a term is compared with the first one; a wiped disk forgets a vote that was counted."""
+    count = Count()
+    led: set[int] = set()
+    for e, term, _ in leaders(history):
+        wiped = _wiped([a for a in history.events if a.seq < e.seq])
+        count += JUDGED if term not in led else JUDGED + (EXCUSED if wiped else VIOLATED)
+        led.add(term)
+    return count.if_shown(lacks=bool(led) and not history.has("leader"))
+
+
+def one_vote_per_term(history: History) -> Count:
+    """A vote is compared with the node's last one in the term; a disk that was wiped in between has forgotten it."""
+    count = Count()
+    for i, e in enumerate(history.events):
+        if e.kind == "vote":
+            count += JUDGED
+            for j in reversed(range(i)):
+                last = history.events[j]
+                if last.kind == "vote" and (last.node, last.term) == (e.node, e.term):
+                    if last.peer != e.peer:
+                        count += EXCUSED if _wiped(history.events[j:i], e.node) else VIOLATED
+                    break
+    return count.if_shown(lacks=bool(leaders(history)) and not history.has("vote"))
+
+
+def leader_has_majority(history: History) -> Count:
+    """Whoever leads a term has the votes of a majority of the voters, as far as the history shows how they voted."""
+    count = Count()
+    for e, term, node in leaders(history):
+        given = hidden = 0
+        for voter in history.voters:
+            told = [a for a in history.events if a.node == voter and a.seq <= e.seq and a.dirty is not None]
+            votes = [a for a in told if a.kind == "vote" and a.term == term]
+            given += bool(votes) and votes[-1].peer == node
+            hidden += not votes and (not told or told[0].term >= term)
+        needed = history.majority if history.voters else 0
+        if given + hidden < needed:
+            count += JUDGED + VIOLATED
+        else:
+            count += JUDGED if needed and given >= needed else UNJUDGED
+    led = bool(leaders(history))
+    void = (bool(history.voters) and history.stranger) or (led and not history.voters)
+    no_votes = not history.has("vote")
+    lacks = led and (no_votes or not history.has("leader"))
+    return count._replace(violated=0 if void or no_votes else count.violated, lacking=int(void or lacks))
+
+
+def term_needs_candidate(history: History) -> Count:
+    """Nobody moves to a term before its first candidate; one node that only moves to it may have been stopped so."""
+    count = Count()
+    begun: set[int] = set()  # terms that have a candidate, or began before the history
+    early: dict[int, set[int]] = {}
+    stays: set[int] = set()  # terms in which one of those did more
+    at: dict[int, int] = {}
+    for e in history.events:
+        if e.dirty is None:
+            continue
+        candidate = e.role == "candidate" or (e.kind == "vote" and e.peer == e.node)
+        moved = early.setdefault(e.term, set())
+        if e.node not in at:
+            begun.add(e.term)
+        elif e.term > at[e.node] and e.kind != "start":
+            count += JUDGED
+            if not candidate and e.term not in begun:
+                moved.add(e.node)
+        elif e.node in moved and e.kind != "start" and not candidate:
+            stays.add(e.term)
+        at[e.node] = e.term
+        if candidate:
+            moved.discard(e.node)
+            if e.term not in begun:
+                count += Count(violated=len(moved))
+            begun.add(e.term)
+    for term, nodes in early.items():
+        if term not in begun and (len(nodes) > 1 or (nodes and term in stays)):
+            count += VIOLATED
+    return count.if_shown(void=count.judged > 0 and not (history.has("term") and history.has("role")))
+
+
+TWINS: dict[str, Plain] = {
+    "one-leader-per-term": one_leader_per_term,
+    "one-vote-per-term": one_vote_per_term,
+    "leader-has-majority": leader_has_majority,
+    "term-needs-candidate": term_needs_candidate,
+}

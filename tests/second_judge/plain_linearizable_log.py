@@ -1,0 +1,160 @@
+"""Whether the log is linearizable, pair by pair. Source: history-checks.md#linearizable-log-near-linear-time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from plain import VIOLATED, Count, Event, History, Plain
+
+READS = ("read", "read_committed", "final_read")
+
+
+@dataclass
+class _Operation:
+    """One operation; a read may be told of before its beginning."""
+
+    begun: Event | None = None
+    seen: list[Event] = field(default_factory=list)
+
+
+@dataclass
+class _Value:
+    """What is known of a value that was appended with the promise that it lasts."""
+
+    invoked: int
+    asked: int = 0
+    failed: int = 0
+    placed: int = 0
+
+
+@dataclass
+class _Log:
+    """What clients were told of the log."""
+
+    values: dict[int, _Value] = field(default_factory=dict)
+    weak: set[int] = field(default_factory=set)
+    """Values appended without the promise to last: nothing is concluded from reading them."""
+    acked: dict[tuple[int, int, int], int] = field(default_factory=dict)
+    """First and last offset and value by an acknowledgement, and when that was known."""
+    read: dict[tuple[int, int, int], int] = field(default_factory=dict)
+    """The same by a read."""
+    tails: list[tuple[int, int, int]] = field(default_factory=list)
+    """A length, when it was asked for and when answered."""
+    empty: list[tuple[int, int]] = field(default_factory=list)
+    """Where a read found nothing, and when it was asked."""
+    sparse: bool = False
+    """The log holds what no client is seen to append."""
+
+    @property
+    def entries(self) -> dict[tuple[int, int, int], int]:
+        """The same by either."""
+        both = {*self.acked, *self.read}
+        return {e: min(told[e] for told in (self.acked, self.read) if e in told) for e in both}
+
+
+def _times(history: History) -> dict[int, int]:
+    """When each event was, by ``seq``: the clock, which is never set back, or the order if the clock stands still."""
+    times: dict[int, int] = {}
+    now = None
+    for e in history.events:
+        if e.op is not None:
+            now = e.time if now is None else max(now, e.time)
+            times[e.seq] = now
+    return times if len(set(times.values())) > 1 else {seq: seq for seq in times}
+
+
+def _told(history: History) -> _Log:
+    times, log = _times(history), _Log()
+    open_: dict[int, _Operation] = {}
+    for e in history.events:
+        if e.kind in ("append", "compact", "trim"):
+            log.sparse = True
+        if e.op is None:
+            continue
+        operation = open_.get(e.op)
+        if e.kind == "invoke" and (operation is None or operation.begun is None):
+            open_.setdefault(e.op, _Operation()).begun = e
+            if e.f == "append" and e.value is not None:
+                if _promised(history, e):
+                    log.values.setdefault(e.value, _Value(times[e.seq])).asked += 1
+                else:
+                    log.weak.add(e.value)
+        elif e.kind == "observe":
+            open_.setdefault(e.op, _Operation()).seen.append(e)
+        elif e.kind in ("ok", "fail", "info") and operation is not None:
+            del open_[e.op]
+            begun = operation.begun
+            if e.kind == "ok":
+                _completed(history, log, operation, e, times)
+            elif e.kind == "fail" and begun is not None and begun.value in log.values and _promised(history, begun):
+                log.values[begun.value].failed += begun.f == "append"
+    # What is read of a value that was not promised to last says nothing, even if it was read before it was appended.
+    log.read = {entry: now for entry, now in log.read.items() if entry[2] not in log.weak}
+    return log
+
+
+def _promised(history: History, append: Event) -> bool:
+    return append.acks not in (0, 1) and not history.write_caching
+
+
+def _completed(history: History, log: _Log, operation: _Operation, ok: Event, times: dict[int, int]) -> None:
+    begun, now = operation.begun, times[ok.seq]
+    if begun is not None and begun.f == "append" and begun.value is not None and _promised(history, begun):
+        if ok.offset is not None and ok.offset >= 0:
+            log.values[begun.value].placed += 1
+            log.acked.setdefault((ok.offset, ok.last, begun.value), now)
+    elif begun is not None and begun.f == "tail" and ok.offset is not None and ok.offset >= 0:
+        log.tails.append((ok.offset, times[begun.seq], now))
+    at = begun.offset if begun is not None and begun.f in READS else None
+    for e in operation.seen:
+        log.sparse = log.sparse or e.value is None or (at is not None and e.offset > at)
+        at = e.last + 1
+        if e.value is not None:
+            log.read.setdefault((e.offset, e.last, e.value), now)
+    if ok.f in READS and ok.offset is not None and at is not None:
+        if ok.offset > at:
+            log.sparse = True
+        elif ok.offset == at >= 0 and not operation.seen and begun is not None and begun.node is None:
+            log.empty.append((at, times[begun.seq]))
+
+
+def linearizable_log(history: History) -> Count:
+    """Every bound from below is compared with every bound from above."""
+    log = _told(history)
+    entries = log.entries
+    covered = {o for offset, last, _ in entries for o in range(offset, last + 1)}
+    count = Count(judged=len(entries) + len(log.tails) + (0 if log.sparse else len(log.empty)))
+    count += Count(unjudged=len(log.weak))
+    wrong = len(covered) < sum(last - offset + 1 for offset, last, _ in entries)  # two values at one offset
+    read = [value for _, _, value in entries]
+    if history.idempotent:
+        wrong |= len({(offset, value) for offset, _, value in entries}) > len(set(read))
+    wrong |= any(value not in log.values for value in read)
+    wrong |= any(v.failed == v.asked for value in read if (v := log.values.get(value)))
+
+    # From when on, and until when, an entry may have come; 3 n is the end of a log of n entries as it was when a tail
+    # was answered, 3 n + 1 the same when it was asked for, 3 n + 2 entry n.
+    not_before = [(3 * o + 2, log.values[v].invoked) for o, _, v in entries if v in log.values]
+    not_before += [(3 * n + 1, asked) for n, asked, _ in log.tails]
+    not_after = [(3 * o + 2, now) for (o, _, _), now in entries.items()]
+    if not log.weak:
+        not_after += [(3 * n, answered) for n, _, answered in log.tails]
+    if not log.sparse:
+        not_before += [(3 * n + 1, asked) for n, asked in log.empty]
+
+    lengths = [n for n, _, _ in log.tails] if not log.weak else []
+    top = max([o + 1 for o in covered] + lengths, default=0)
+    holes = [o for o in range(top) if o not in covered]
+    if not log.sparse and not log.weak:
+        unknown = sorted(
+            (v.invoked, value) for value, v in log.values.items() if v.asked > v.failed + v.placed and value not in read
+        )
+        wrong |= len(holes) > len(unknown)
+        not_before += [(3 * o + 2, invoked) for o, (invoked, _) in zip(holes, unknown, strict=False)]
+    else:
+        count += Count(excused=sum(o == 0 or o - 1 in covered for o in holes))
+    wrong |= any(a <= b and after > before for a, after in not_before for b, before in not_after)
+    return count + VIOLATED if wrong else count
+
+
+TWINS: dict[str, Plain] = {"linearizable-log": linearizable_log}

@@ -1,0 +1,261 @@
+"""The four offsets of a node and its term, by reading what its events state. Sources: raft.md#words and the sections
+on the commit index, visibility, flush, and truncation, crash and restart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+
+from plain import GONE, JUDGED, VIOLATED, Count, Event, History, Plain, total
+
+
+def _of_nodes(history: History) -> Iterator[list[Event]]:
+    """What each node tells of itself, and what happened to it."""
+    told: dict[int, list[Event]] = {}
+    for e in history.events:
+        if e.node is not None and (e.kind in GONE or e.dirty is not None or _wipes(e)):
+            told.setdefault(e.node, []).append(e)
+    yield from told.values()
+
+
+def _wipes(e: Event) -> bool:
+    return bool(e.kind == "fault" and e.f == "wipe")
+
+
+def _incarnations(history: History) -> Iterator[list[Event]]:
+    """The states of each node from one start to the next."""
+    for told in _of_nodes(history):
+        states = [e for e in told if e.dirty is not None]
+        starts = [i for i, e in enumerate(states) if e.kind == "start" or i == 0] + [len(states)]
+        yield from (states[a:b] for a, b in pairwise(starts))
+
+
+def _moves(history: History, column: str) -> Iterator[tuple[Event, Event]]:
+    """Two successive events of one incarnation that carry the column, one of them not -1."""
+    for states in _incarnations(history):
+        for before, after in pairwise(e for e in states if e.get(column) is not None):
+            if max(before[column], after[column]) >= 0:
+                yield before, after
+
+
+def commit_monotonic(history: History) -> Count:
+    """The commit index never moves back while the node runs."""
+    return total(JUDGED if b.commit >= a.commit else JUDGED + VIOLATED for a, b in _moves(history, "commit"))
+
+
+def _within(history: History, inner: str, outer: str) -> Count:
+    """What breaks the rule for several events on end, with the same two offsets, is one violation."""
+    count = Count()
+    for states in _incarnations(history):
+        told = None
+        for e in states:
+            if e.get(inner) is not None:
+                if e[inner] >= 0:
+                    count += JUDGED
+                    if e[inner] > e[outer] and told != (e[inner], e[outer]):
+                        count += VIOLATED
+                told = e[inner], e[outer]
+    return count
+
+
+def commit_within_flushed(history: History) -> Count:
+    """commit <= flushed in every state."""
+    return _within(history, "commit", "flushed")
+
+
+def flushed_within_dirty(history: History) -> Count:
+    """flushed <= dirty in every state."""
+    return _within(history, "flushed", "dirty")
+
+
+def visible_within_dirty(history: History) -> Count:
+    """visible <= dirty in every state."""
+    return _within(history, "visible", "dirty")
+
+
+def _back_by_truncation_only(history: History, column: str) -> Count:
+    count = Count()
+    for before, after in _moves(history, column):
+        least = before[column]
+        begun_anew = after.kind == "trim" and after.dirty < after.offset
+        if after.kind == "truncate" or begun_anew:
+            least = min(least, after.offset - 1)
+        count += JUDGED if after[column] >= least else JUDGED + VIOLATED
+    return count
+
+
+def flushed_monotonic(history: History) -> Count:
+    """flushed moves back by truncation only, and no further than the truncation point."""
+    return _back_by_truncation_only(history, "flushed")
+
+
+def visible_monotonic(history: History) -> Count:
+    """visible moves back by truncation only, and no further than the truncation point."""
+    return _back_by_truncation_only(history, "visible")
+
+
+def _restarts(history: History) -> Iterator[tuple[set[str], Event, Event]]:
+    """Every start of a node: what befell it since its last start, its last state before, and the start.
+
+    A disk that was wiped has nothing to keep.
+    """
+    for told in _of_nodes(history):
+        befell: set[str] = set()
+        last: Event | None = None
+        for e in told:
+            if e.kind == "start" and last is not None and "wipe" not in befell:
+                yield befell, last, e
+            if e.dirty is not None:
+                last = e
+            befell = set() if e.kind == "start" else befell | {"wipe" if _wipes(e) else e.kind}
+
+
+def flushed_durable(history: History) -> Count:
+    """What was flushed is there at the next start."""
+    return total(
+        JUDGED if start.dirty >= last.flushed else JUDGED + VIOLATED
+        for _, last, start in _restarts(history)
+        if last.flushed >= 0
+    )
+
+
+def dirty_survives_crash(history: History) -> Count:
+    """What was appended is there at the next start if only the process died."""
+    return total(
+        JUDGED if start.dirty >= last.dirty else JUDGED + VIOLATED
+        for befell, last, start in _restarts(history)
+        if last.dirty >= 0 and befell & {"crash", "stop"} and not befell & {"power_loss", "storage_error"}
+    )
+
+
+def restart_is_flushed(history: History) -> Count:
+    """After a start flushed = dirty."""
+    starts = [e for e in history.events if e.kind == "start"]
+    return Count(judged=len(starts), violated=sum(e.flushed != e.dirty for e in starts))
+
+
+def term_monotonic(history: History) -> Count:
+    """The term never moves back while the node runs, nor below its last vote when it starts again."""
+    count = Count()
+    for told in _of_nodes(history):
+        term: int | None = None  # its last one
+        vote: int | None = None  # that of its last vote
+        wiped = False
+        for e in told:
+            if _wipes(e):
+                vote, wiped = None, True
+            elif e.dirty is not None:
+                least = term if e.kind != "start" else None if wiped else vote
+                count += Count(judged=least is not None, violated=least is not None and e.term < least)
+                term = e.term
+                vote = e.term if e.kind == "vote" else vote
+                wiped = wiped and e.kind != "start"
+    return count
+
+
+def _told_until_final(history: History) -> list[Event] | None:
+    """What happened until the end, or until the first running voter is stopped after the final read began."""
+    final = False
+    gone: set[int] = set()
+    for i, e in enumerate(history.events):
+        final = final or (e.kind == "phase" and e.f == "final_read")
+        if e.kind in GONE or _wipes(e):
+            if final and e.kind == "stop" and e.node in history.voters and e.node not in gone:
+                return history.events[:i]
+            gone.add(e.node)
+        elif e.kind == "start":
+            gone -= {e.node}
+    return history.events if final else None
+
+
+def converges(history: History) -> Count:
+    """In the end all running voters have all of the log, committed."""
+    told = _told_until_final(history)
+    if told is None:
+        return Count()
+    running: dict[int, Event] = {}
+    gone: set[int] = set()
+    for e in told:
+        if e.kind in GONE or _wipes(e):
+            gone.add(e.node)
+            running.pop(e.node, None)
+        elif e.dirty is not None and e.node in history.voters:
+            gone -= {e.node} if e.kind == "start" else set()
+            if e.node not in gone:
+                running[e.node] = e
+    end = max((e.dirty for e in running.values()), default=-1)
+    behind = sum(min(e.dirty, e.commit) < end for e in running.values())
+    return Count(judged=len(running), violated=behind).if_shown(lacks=not history.voters)
+
+
+def voters_return(history: History) -> Count:
+    """Who was stopped against its will, and not wiped, runs again by the final read; if all faults have ended."""
+    told = _told_until_final(history)
+    if told is None:
+        return Count()
+    heal = any(e.kind == "phase" and e.f == "heal" for e in told)
+    faults = sum(e.kind == "fault" and not _wipes(e) for e in told) - sum(e.kind == "heal" for e in told)
+    final = next(e.seq for e in told if e.kind == "phase" and e.f == "final_read")
+    count = Count()
+    for voter in history.voters:
+        down: Event | None = None
+        fell = wiped = False
+        for e in told:
+            if e.node != voter:
+                continue
+            if e.kind == "start":
+                down, wiped = None, False
+            elif _wipes(e):
+                down, wiped = e, True
+            elif e.kind in GONE:
+                if down is None or e.kind == "storage_error":
+                    fell = e.kind != "stop"
+                down = e
+        if heal and faults <= 0 and fell and not wiped:
+            count += JUDGED + VIOLATED if down is not None and down.seq < final else JUDGED
+    return count.if_shown(lacks=not history.voters)
+
+
+def trim_within_commit(history: History) -> Count:
+    """What is given up was committed before, and after a trim everything else begins no earlier."""
+    count = Count()
+    for states in _incarnations(history):
+        for i, e in enumerate(states):
+            if e.kind not in ("trim", "compact"):
+                continue
+            trims = e.kind == "trim"
+            last = e.offset - 1 if trims else e.last
+            within = min(e.commit, e.flushed) >= last
+            if trims:
+                within = within and e.dirty >= last and (e.visible is None or e.visible >= last)
+            if i and not (trims and e.dirty <= last):  # a log that begins anew learns by that what is committed
+                within = within and states[i - 1].commit >= last
+            count += JUDGED if within else JUDGED + VIOLATED
+    return count
+
+
+def trim_monotonic(history: History) -> Count:
+    """Each trim begins the log no earlier than the one before."""
+    count = Count()
+    for states in _incarnations(history):
+        for before, after in pairwise(e for e in states if e.kind == "trim"):
+            count += JUDGED if after.offset >= before.offset else JUDGED + VIOLATED
+    return count
+
+
+TWINS: dict[str, Plain] = {
+    "commit-monotonic": commit_monotonic,
+    "commit-within-flushed": commit_within_flushed,
+    "flushed-within-dirty": flushed_within_dirty,
+    "visible-within-dirty": visible_within_dirty,
+    "flushed-monotonic": flushed_monotonic,
+    "visible-monotonic": visible_monotonic,
+    "flushed-durable": flushed_durable,
+    "dirty-survives-crash": dirty_survives_crash,
+    "restart-is-flushed": restart_is_flushed,
+    "term-monotonic": term_monotonic,
+    "converges": converges,
+    "voters-return": voters_return,
+    "trim-within-commit": trim_within_commit,
+    "trim-monotonic": trim_monotonic,
+}

@@ -1,0 +1,74 @@
+"""Each node's log by itself and against the others. Sources: raft.md#log-matching, raft.md#truncation."""
+
+from __future__ import annotations
+
+from plain import JUDGED, UNJUDGED, VIOLATED, Count, Event, History, Plain
+from replay import Batch, replay
+from shown import leaders_missing
+
+
+def log_matching(history: History) -> Count:
+    """A batch that another log has, by offset and term, is the same and has the same log before it."""
+    count = Count()
+    for step in replay(history)[0]:
+        count += {"": Count(), "same": JUDGED, "other": JUDGED + VIOLATED, "unknown": UNJUDGED}[step.matches]
+    return count
+
+
+def append_at_end(history: History) -> Count:
+    """Nothing is appended over what is still held."""
+    count = Count()
+    for step in replay(history)[0]:
+        if step.batch:
+            count += JUDGED + VIOLATED if step.event.offset <= step.before.tip.last else JUDGED
+    return count
+
+
+def log_terms_monotonic(history: History) -> Count:
+    """No entry is of an earlier term than the one before it, or of a later one than its node's."""
+    count = Count()
+    for step in replay(history)[0]:
+        e = step.event
+        if step.batch:
+            end = step.before.tip if e.offset > step.before.tip.last else step.before.tip.up_to(e.offset)
+            if e.offset == end.last + 1 and not end.hidden:
+                count += JUDGED if end.term <= e.entry_term <= e.term else JUDGED + VIOLATED
+    return count
+
+
+def leader_append_only(history: History) -> Count:
+    """A leader truncates nothing."""
+    count = Count()
+    for step in replay(history)[0]:
+        count += Count(judged=step.takes_office, violated=step.event.kind == "truncate" and step.leads)
+    return count.if_shown(lacks=leaders_missing(history))
+
+
+def truncation_needs_divergence(history: History) -> Count:
+    """What a node appends after it cut off a batch, in the same term, is not that batch."""
+    count = Count()
+    cut: dict[int, tuple[Event, Batch]] = {}
+    for step in replay(history)[0]:
+        e = step.event
+        if not step.of_node:
+            continue
+        if e.kind == "start" or (e.kind == "trim" and e.dirty < e.offset):
+            cut.pop(e.node, None)
+        if e.node in cut and cut[e.node][0].term != e.term:
+            del cut[e.node]
+        if e.kind == "truncate":
+            removed = step.before.tip.at(e.offset)
+            if removed and removed.offset == e.offset and not removed.hidden:
+                cut[e.node] = e, removed
+        elif step.batch and e.node in cut:
+            count += JUDGED + VIOLATED if cut.pop(e.node)[1] is step.batch else JUDGED
+    return count
+
+
+TWINS: dict[str, Plain] = {
+    "log-matching": log_matching,
+    "append-at-end": append_at_end,
+    "log-terms-monotonic": log_terms_monotonic,
+    "leader-append-only": leader_append_only,
+    "truncation-needs-divergence": truncation_needs_divergence,
+}
