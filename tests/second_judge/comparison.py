@@ -15,11 +15,18 @@ from plain import Count, Event, History, Plain, logs_of, total
 from loghistory import SCHEMA, HistoryError, open_run
 from loghistory.run import write_file
 from logwitness import check
+from logwitness.checks import house_families
 
 _MODULES = [import_module(file.stem) for file in sorted(Path(__file__).parent.glob("plain_*.py"))]
 
 TWINS: dict[str, Plain] = {id_: twin for module in _MODULES for id_, twin in module.TWINS.items()}
 """Every plain check by the id of its twin. A module `plain_*.py` beside this one is found by being there."""
+
+KINDS = {each.id: family.kinds for family in house_families() for each in family.checks}
+"""The kinds of events that each check sees."""
+
+GROUND = {each.id: each for family in house_families() for each in family.checks if each.unsettles}
+"""The checks of well-formed histories, which the others rest on."""
 
 UNCOUNTED = {"linearizable-log"}
 """Checks of the history as a whole, of which no rule says how many violations there are."""
@@ -81,7 +88,7 @@ def fast(table: pa.Table, configuration: Mapping[str, Any], only: Sequence[str] 
 
 
 def plain(events: list[Event], configuration: Mapping[str, Any], only: Sequence[str]) -> dict[str, Answer]:
-    """What the plain checks of these ids say."""
+    """What the plain checks of these ids say, and on what ground they say it (history-checks.md#ground)."""
     logs = [
         History(
             log,
@@ -91,8 +98,24 @@ def plain(events: list[Event], configuration: Mapping[str, Any], only: Sequence[
         )
         for log in logs_of(events)
     ]
-    counts = {id_: total(TWINS[id_](log) for log in logs) for id_ in only}
-    return {id_: Answer(count.verdict, count._replace(lacking=0)) for id_, count in counts.items()}
+    found = {id_: _answer(id_, [TWINS[id_](log) for log in logs]) for id_ in {*only, *GROUND}}
+    broken = [id_ for id_ in GROUND if found[id_].verdict in ("violated", "undecided")]
+    idle = all(found[id_].verdict == "unexercised" for id_ in only if id_ not in GROUND)
+    for id_, answer in found.items():
+        if answer.verdict == "holds" and id_ not in GROUND:
+            if any(GROUND[each].unsettles & KINDS[id_] for each in broken):
+                found[id_] = answer._replace(verdict="undecided")
+        elif answer.verdict == "holds" and idle and any(id_ not in GROUND for id_ in only):
+            found[id_] = answer._replace(verdict="unexercised")
+    return {id_: found[id_] for id_ in only}
+
+
+def _answer(id_: str, counts: list[Count]) -> Answer:
+    """What is said of all logs together; what breaks a rule of doubt is undecided."""
+    if id_ in GROUND and GROUND[id_].doubtful:
+        counts = [Count(c.judged, 0, c.excused, c.unjudged + c.violated, int(c.violated > 0)) for c in counts]
+    count = total(counts)
+    return Answer(count.verdict, count._replace(lacking=0))
 
 
 def _differ(id_: str, one: Answer, other: Answer) -> bool:
@@ -102,14 +125,16 @@ def _differ(id_: str, one: Answer, other: Answer) -> bool:
 
 
 def disagreements(table: pa.Table, configuration: Mapping[str, Any], about: str) -> list[Disagreement]:
-    """Every check about which the two judges differ."""
+    """Every check about which the two judges differ; not what only follows from another ground to stand on."""
     events = events_of(table)
     quick = fast(table, configuration)
     slow = plain(events, configuration, list(quick))
+    differ = [id_ for id_ in quick if _differ(id_, quick[id_], slow[id_])]
+    if any(id_ in GROUND for id_ in differ):
+        differ = [id_ for id_ in differ if id_ in GROUND or quick[id_].count != slow[id_].count]
     return [
         Disagreement(id_, about, quick[id_], slow[id_], _first_difference(table, events, configuration, id_))
-        for id_ in quick
-        if _differ(id_, quick[id_], slow[id_])
+        for id_ in differ
     ]
 
 

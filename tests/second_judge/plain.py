@@ -17,6 +17,9 @@ STATE = ("term", "role", "vote", "leader", "append", "flush", "truncate", "commi
 GONE = ("stop", "crash", "power_loss", "storage_error")
 """Kinds after which the process of the node does not run."""
 
+READS = ("read", "read_committed", "read_linearizable", "final_read")
+"""Names of operations that read."""
+
 SURROUNDINGS = (*GONE, "fault", "heal", "phase")
 """Kinds that without a log concern all logs of a run."""
 

@@ -7,6 +7,9 @@ from plain_commitment import on_majority
 from replay import Batch, Step, beside, covers, replay
 from shown import answers_missing
 
+COMMITTED = ("read_committed", "read_linearizable")
+"""Reads that return only what is committed."""
+
 
 def _answers(history: History, reason: str) -> list[Step]:
     return [s for s in replay(history)[0] if s.event.kind == "acked" and s.event.reason == reason]
@@ -107,7 +110,7 @@ def failed_never_committed(history: History) -> Count:
 
 
 def uncommitted_read(history: History) -> Count:
-    """What a read returns was visible on some node before, or committed; a committed read: committed."""
+    """What is read was visible on some node before, or committed; by committed and linearizable reads: committed."""
     count = Count()
     steps, _ = replay(history)
     asked: dict[int, str] = {}
@@ -124,11 +127,11 @@ def uncommitted_read(history: History) -> Count:
         if e.kind != "observe" or e.value is None:
             continue
         f = asked.get(e.process)
-        if not ((f == "read_committed" and "commit" in kinds) or (f in ("read", "final_read") and "visible" in kinds)):
+        if not ((f in COMMITTED and "commit" in kinds) or (f in ("read", "final_read") and "visible" in kinds)):
             continue
         there = step.committed.at(e.offset)
         committed = there is not None and not there.hidden and (there.offset, there.value) == (e.offset, e.value)
-        if committed or (f != "read_committed" and (e.offset, e.value) in visible):
+        if committed or (f not in COMMITTED and (e.offset, e.value) in visible):
             count += JUDGED
         else:
             count += UNJUDGED if step.hidden else JUDGED + VIOLATED

@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import NamedTuple
 
-from plain import ALL, EXCUSED, JUDGED, VIOLATED, Count, Event, History, Plain
+from plain import ALL, EXCUSED, JUDGED, READS, VIOLATED, Count, Event, History, Plain
 
-READS = ("read", "read_committed", "final_read")
 NONE_PROMISED = 0
 
 
@@ -141,6 +140,8 @@ def inconsistent_offset(history: History) -> Count:
             if other is not value:
                 count += _differ(history, other, e.seq)
             acked[e.offset] = value
+            if shown is not value:  # what is read there from now on is held against this promise
+                read.pop(e.offset, None)
     return count + _overlaps(history)
 
 
@@ -216,6 +217,7 @@ class _Gap(NamedTuple):
     high: int
     ended_by: Value | None
     asked: int
+    seq: int
 
 
 @lru_cache(maxsize=4)
@@ -242,12 +244,12 @@ def _readers(history: History) -> tuple[list[tuple[int, Event]], list[_Gap]]:
             if at is not None:
                 given.append((at, e))
                 if e.offset > at:
-                    gaps.append(_Gap(at, e.offset - 1, values.get(e.value), begun.seq))
+                    gaps.append(_Gap(at, e.offset - 1, values.get(e.value), begun.seq, e.seq))
             # Where a reader stands that went back by itself is not clear until it was given something more.
             position[e.process] = e.last + 1 if at is None or e.last >= at else None
         elif e.kind == "ok" and begun.f in READS:
             if at is not None and e.offset is not None and e.offset > at:
-                gaps.append(_Gap(at, e.offset - 1, None, begun.seq))
+                gaps.append(_Gap(at, e.offset - 1, None, begun.seq, e.seq))
                 position[e.process] = e.offset
             following[e.process] = position.get(e.process)
         if e.kind in ("ok", "fail"):
@@ -256,22 +258,35 @@ def _readers(history: History) -> tuple[list[tuple[int, Event]], list[_Gap]]:
 
 
 def _missing(history: History) -> Iterator[tuple[Value, bool, bool]]:
-    """Acknowledged acks=all values: whether they are missing, and whether lost: read past, and never returned."""
+    """Acknowledged acks=all values: whether they are missing, and whether lost: read past, and never returned.
+
+    If there is a final read: those acknowledged before the last one began.
+    """
     values = [v for v in told(history).values.values() if v.acked and v.acks == ALL]
     finals = _final_reads(history)
     if finals:
+        begun = max(o.begun.seq for o in finals)
+        values = [v for v in values if v.acked and v.acked.seq < begun]
         high = max(_reached(history, o) for o in finals)
         for value in values:
             missing = not value.final
             yield value, missing, missing and not value.reads and value.last < high
     elif any(v.reads for v in told(history).values.values()):
-        gaps = [(g.low, g.high) for g in _readers(history)[1]]
-        there = {v.reads[0].offset for v in told(history).values.values() if v.reads}
+        gaps = _readers(history)[1]
+        reads = [v.reads[0] for v in told(history).values.values() if v.reads]
         for value in values:
-            assert value.acked
-            passed = value.acked.offset in there or _within(value.acked.offset, value.last, gaps)
-            lost = not value.reads and passed
+            acked = value.acked
+            assert acked
+            passed = [(g.low, g.high) for g in _once(gaps) if g.seq > acked.seq]
+            replaced = any(e.offset == acked.offset and e.seq > acked.seq for e in reads)
+            lost = not value.reads and (replaced or _within(acked.offset, value.last, passed))
             yield value, lost, lost
+
+
+def _once(gaps: list[_Gap]) -> list[_Gap]:
+    """Each gap once: the first reader's, for a gap at the end of a read the last one's."""
+    once = {(g.low, g.high, False): g for g in reversed(gaps) if g.ended_by is not None}
+    return [*once.values(), *{(g.low, g.high, True): g for g in gaps if g.ended_by is None}.values()]
 
 
 def _reached(history: History, read: Operation) -> int:
@@ -325,8 +340,6 @@ def skip(history: History) -> Count:
     given, gaps = _readers(history)
     count = Count(judged=len(given))
     final = bool(_final_reads(history))
-    once = {(g.low, g.high, g.ended_by is None): g for g in reversed(gaps) if g.ended_by is not None}
-    once |= {(g.low, g.high, g.ended_by is None): g for g in gaps if g.ended_by is None}
     power = [e.seq for e in history.events if _power(e)]
     values = told(history).values.values()
 
@@ -345,7 +358,7 @@ def skip(history: History) -> Count:
         assert v.acked
         return v.acked.offset, v.last
 
-    for gap in once.values():
+    for gap in _once(gaps):
         if gap.ended_by is not None and not there(gap.ended_by):
             continue
         passed = [v for v in values if there(v) and gap.low <= place(v)[0] and place(v)[1] <= gap.high]
@@ -440,24 +453,44 @@ def _inverted(history: History, first: Value, second: Value, e: Event) -> Count:
     return JUDGED + (EXCUSED if excused else VIOLATED)
 
 
-def stale_tail(history: History) -> Count:
-    """A tail is not smaller than what was acknowledged, or told by a tail, before it was asked for."""
+def _known_ends(history: History, reads: bool) -> list[tuple[int, int]]:
+    """How many entries were known, and since which event: by acknowledgements with acks=all and by tails; and, if
+    asked for, by where linearizable reads ended that returned something."""
+    known = [(v.last + 1, e.seq) for e, _, v in _acknowledgements(history) if v.acks == ALL]
+    for o in told(history).operations:
+        e = o.ended
+        shows = o.begun.f == "tail" or (reads and o.begun.f == "read_linearizable" and bool(o.seen))
+        if shows and e and e.kind == "ok" and e.offset is not None:
+            known.append((e.offset, e.seq))
+    return known
+
+
+def _not_short(history: History, f: str) -> Count:
+    """No answer to such an operation is shorter than what was known before it was asked for."""
     count = Count()
-    strong = [(e, v) for e, _, v in _acknowledgements(history) if v.acks == ALL]
-    tails = [o for o in told(history).operations if o.begun.f == "tail" and o.ended and o.ended.offset is not None]
-    tails = [o for o in tails if o.ended and o.ended.kind == "ok"]
-    for o in tails:
-        assert o.ended
-        known = [(t.ended.offset, t.ended.seq) for t in tails if t.ended and t.ended.seq < o.begun.seq]
-        known += [(v.last + 1, e.seq) for e, v in strong if e.seq < o.begun.seq]
-        least, seq = max(known, key=lambda k: k[0], default=(0, -1))
+    ends = _known_ends(history, reads=f != "tail")
+    for o in told(history).operations:
+        if o.begun.f != f or not o.ended or o.ended.kind != "ok" or o.ended.offset is None:
+            continue
+        answered = o.ended.seq
+        least, seq = max((k for k in ends if k[1] < o.begun.seq), key=lambda k: k[0], default=(0, -1))
         count += JUDGED
         if o.ended.offset < least:
-            before = [e for e in history.events if e.seq < o.ended.seq]
+            before = [e for e in history.events if e.seq < answered]
             wiped = any(_wipe(e) and e.seq > seq for e in before)
             lost = history.write_caching and any(_power(e) for e in before)
             count += EXCUSED if wiped or lost else VIOLATED
     return count
+
+
+def stale_tail(history: History) -> Count:
+    """A tail is not smaller than what was known before it was asked for."""
+    return _not_short(history, "tail")
+
+
+def stale_read(history: History) -> Count:
+    """A linearizable read does not end before what was known before it was asked for."""
+    return _not_short(history, "read_linearizable")
 
 
 TWINS: dict[str, Plain] = {
@@ -472,4 +505,5 @@ TWINS: dict[str, Plain] = {
     "non-monotonic-append": non_monotonic_append,
     "real-time-inversion": real_time_inversion,
     "stale-tail": stale_tail,
+    "stale-read": stale_read,
 }

@@ -73,12 +73,13 @@ class AtEnd:
             _aborted(ended, found)
         gaps = np.array(list(self._gaps.values()), dtype=np.int64).reshape(-1, _GAP_FIELDS)
         if self._has_final:
-            missing = ended.acked & (ended.final == 0)
+            due = ended.acked & (ended.ok_seq < int(known.final_begun[0]))
+            missing = due & (ended.final == 0)
             past = ended.last <= int(known.final_high[0])
             lost = missing & ~ended.read & past
-            self._missing(ended, missing, lost, ended.acked & ~lost, ended.acked & past, faults, found, compiled)
+            self._missing(ended, missing, lost, due & ~lost, due & past, faults, found, compiled)
         elif known.observed[0]:
-            passed = ended.acked & ~ended.read & (ended.replaced | _inside(ended.offset, ended.last, gaps))
+            passed = ended.acked & ~ended.read & (ended.replaced | ended.passed(gaps))
             seen = ended.acked & (ended.read | passed)
             self._missing(ended, passed, passed, np.zeros_like(passed), seen, faults, found, compiled)
         _skips(ended, gaps, self._has_final, found)
@@ -147,21 +148,29 @@ class _Ended:
         self.may_be_gone = (self.acks != ACKS_ALL) | (weak & power) | strong_loss
         self.excused = _inside(self.offset, self.last, excused) if len(excused) else np.zeros(used, dtype=bool)
         self.excused_ranges = excused
-        # Offsets at which some other value was read.
-        order = np.argsort(self.read_offset, kind="stable")
+        # Offsets at which some other value was read, the last one of each offset last.
+        order = np.lexsort((self.read_seq, self.read_offset))
         self._read_at = order[self.read[order]]
         self._read_offsets = self.read_offset[self._read_at]
-        place = np.searchsorted(self._read_offsets, self.offset)
-        inside = place < len(self._read_at)
-        self.replaced = np.zeros(used, dtype=bool)
-        self.replaced[inside] = self._read_offsets[place[inside]] == self.offset[inside]
+        place = np.searchsorted(self._read_offsets, self.offset, side="right") - 1
+        there = place >= 0
+        there[there] = self._read_offsets[place[there]] == self.offset[there]
+        self._there_seq = np.full(used, -1, dtype=np.int64)
+        self._there_seq[there] = self.read_seq[self._read_at[place[there]]]
+        # What was read there before the acknowledgement may have been lost by then.
+        self.replaced = self._there_seq > self.ok_seq
+
+    def passed(self, gaps: Ints) -> Array:
+        """Which values lie within what readers passed over after their acknowledgement."""
+        result = _inside(self.offset, self.last, gaps)
+        for row in np.flatnonzero(result & self.acked & ~self.read).tolist():
+            later = gaps[gaps[:, SEQ] > self.ok_seq[row]]
+            result[row] = _inside(self.offset[row : row + 1], self.last[row : row + 1], later)[0]
+        return result
 
     def read_there(self, row: int) -> int:
-        """The event that read something else at the row's offset; -1."""
-        place = int(np.searchsorted(self._read_offsets, self.offset[row]))
-        if place < len(self._read_at) and self._read_offsets[place] == self.offset[row]:
-            return int(self.read_seq[self._read_at[place]])
-        return -1
+        """The event that last read something else at the row's offset, for the first time; -1."""
+        return int(self._there_seq[row])
 
     def report(self, found: Findings, check: int, row: int, row_read: int) -> None:
         """A violation about one acknowledged value."""

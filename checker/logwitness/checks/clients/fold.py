@@ -30,6 +30,7 @@ from ..codes import (
     INVOKE,
     NULL,
     OBSERVE,
+    OF_LOGS,
     OK,
     POWER_LOSS,
     READS,
@@ -134,6 +135,7 @@ def _scan(
                     read_answered(clients, known, faults, found, client, offset, seq)
                 if f == F_FINAL_READ:
                     known.final_reads[0] += 1
+                    known.final_begun[0] = max(known.final_begun[0], clients.seq[client])
                     if position != NULL:
                         known.final_high[0] = max(known.final_high[0], position - 1)
             clients.f[client] = NONE
@@ -159,7 +161,7 @@ class ClientsFold(KernelFold):
         self._faults = empty_faults()
         start = dict.fromkeys(Known._fields, 0)
         start |= dict.fromkeys(("far_row", "term_row", "tail_seq", "tail_since", "read_seq", "read_since"), NONE)
-        start |= dict.fromkeys(("final_high", "power_seq", "wipe_seq"), NONE)
+        start |= dict.fromkeys(("final_high", "final_begun", "power_seq", "wipe_seq"), NONE)
         start |= {"term": NULL, "far": NONE}
         start |= {"write_caching": int(setting.write_caching), "idempotent": int(setting.idempotent)}
         self._known = Known(**{name: np.array([number], dtype=np.int64) for name, number in start.items()})
@@ -235,4 +237,5 @@ FAMILY = Family(
     _KINDS,
     ("time", "node", "process", "f", "acks", "term", "offset", "last_offset", "value", "text", "count", "bytes"),
     ClientsFold,
+    operations=OF_LOGS,
 )

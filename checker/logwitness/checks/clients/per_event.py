@@ -289,12 +289,17 @@ def acknowledge(
                 report(found, INCONSISTENT_OFFSET, differ, since, seq)
         elif shown != NONE and shown != row:
             since = bound.read_seq[there]
-            if may_be_gone(values, known, shown, since):
-                excuse_loss(values, known, faults, found, INCONSISTENT_OFFSET, shown, since)
+            # As above: the read may have been of a copy that outlived the loss.
+            lost_since = min(since, values.invoke_seq[shown])
+            if may_be_gone(values, known, shown, lost_since):
+                excuse_loss(values, known, faults, found, INCONSISTENT_OFFSET, shown, lost_since)
             else:
                 differ = TwoValues(offset, first=values.value[shown], second=values.value[row])
                 report(found, INCONSISTENT_OFFSET, differ, since, seq)
         bound.ack_row[there] = row
+        if shown != row:
+            # That is settled; what is read there from now on is held against this promise.
+            bound.read_row[there] = NONE
         if known.far_row[0] == NONE or values.last[row] > known.far[0]:
             known.far_row[0] = row
             known.far[0] = values.last[row]

@@ -112,7 +112,7 @@ UNSEEN = number(
     CHECKS,
     Check(
         id="unseen",
-        rule="A final read of everything returns every append that was acknowledged with acks=all.",
+        rule="A final read of everything returns every append that was acknowledged with acks=all before it began.",
         source=("history-checks.md#unseen",),
         fact="an acknowledged acks=all append, in a history with a final read",
         sentence="Value {value} was acknowledged with acks=all at offset {offset}, but the final read of everything "

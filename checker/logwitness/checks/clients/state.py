@@ -87,6 +87,7 @@ class Known(NamedTuple):
     read_since: Ints
     final_reads: Ints
     final_high: Ints
+    final_begun: Ints  # the event by which the last of the final reads began
     power_seq: Ints  # the last event that may have cost unflushed data
     wipe_seq: Ints
     failing: Ints  # disks whose flushes fail

@@ -6,7 +6,7 @@ import numpy as np
 
 from loghistory.schema import CLIENT_KINDS, Kind
 
-from ..codes import NULL, OBSERVE, OF_CLIENTS, among
+from ..codes import NULL, OBSERVE, OF_CLIENTS, OF_LOGS, among
 from ..columns import Array, Columns, Ints
 from ..contract import Excuse, Family, Setting, Verdicts, outcome
 from ..faults import CAUSES, GAP
@@ -193,4 +193,5 @@ FAMILY = Family(
     CLIENT_KINDS | {Kind.APPEND, Kind.COMPACT, Kind.TRIM, Kind.FAULT, Kind.POWER_LOSS, Kind.STORAGE_ERROR},
     ("time", "node", "op", "f", "acks", "offset", "last_offset", "value"),
     LinearizableLogFold,
+    operations=OF_LOGS,
 )

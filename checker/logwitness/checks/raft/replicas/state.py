@@ -24,13 +24,14 @@ class Replicas(NamedTuple):
     commit_seq: Ints  # the event that last changed it
     visible: Ints
     begun: Ints  # its first event was a start
+    down: Ints  # its process ended
     leader_term: Ints  # the term it leads, else NULL
     leader_seq: Ints  # the event that showed it
     led: Ints  # the last term that it led
     cut: Ints  # the first vertex that its last truncation removed, until its next append
     cut_seq: Ints
     cut_held: Ints  # the event by which it had appended that vertex
-    down: Ints  # what may cost it unflushed data when it starts: a cause of `faults`; NULL: nothing
+    takes: Ints  # what may have taken what it had not flushed: a cause of `faults`; NULL: nothing
     lost_seq: Ints  # the event by which it last lost copies
     running: Ints
     stated_seq: Ints  # the last event of its record; -1

@@ -1,0 +1,123 @@
+"""Whether what nodes record of their lives is well formed. Source: history-checks.md#well-formed-histories."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from lives import acts
+from plain import GONE, JUDGED, UNJUDGED, VIOLATED, Count, Event, History, Plain
+
+
+def nothing_while_down(history: History) -> Count:
+    """After the end of a life only other ends may follow, and no stop, until the next start.
+
+    What happened before the first start of the log counts once a node; without any start nobody can tell.
+    """
+    count = Count()
+    early: set[int] = set()
+    for act in acts(history):
+        if act.down is None:
+            continue
+        if act.event.kind == "start":
+            count += JUDGED
+        elif act.event.kind == "stop":
+            count += JUDGED + VIOLATED if act.starts else Count()
+        elif act.event.kind not in GONE:
+            if act.starts:
+                count += JUDGED + VIOLATED
+            else:
+                early.add(act.event.node)
+    told = JUDGED + VIOLATED if history.has("start") else UNJUDGED
+    return sum((told for _ in early), count)
+
+
+def starts_are_recorded(history: History) -> Count:
+    """In a log that shows starts, a node starts first."""
+    count = Count()
+    missing = JUDGED + VIOLATED if history.has("start") else UNJUDGED
+    for act in acts(history):
+        if not act.seen and act.event.kind not in GONE:
+            count += JUDGED if act.event.kind == "start" else missing
+    return count
+
+
+def ends_are_recorded(history: History) -> Count:
+    """In a log that shows how lives end, one ends before the next starts; what is missing is told once a node."""
+    count = Count()
+    missing: set[int] = set()
+    for act in acts(history):
+        if act.event.kind == "start" and act.seen:
+            if act.down is not None:
+                count += JUDGED
+            elif not act.wiped:
+                missing.add(act.event.node)
+    shown = any(history.has(kind) for kind in GONE)
+    return sum((JUDGED + VIOLATED if shown else UNJUDGED for _ in missing), count)
+
+
+def incarnations_count_up(history: History) -> Count:
+    """Starts count up, what follows a start has its incarnation, and an end no lower one. A wiped disk forgets it."""
+    count = Count()
+    last: dict[int, int] = {}
+    for act in acts(history):
+        e = act.event
+        if e.incarnation is None:
+            continue
+        started = last.get(e.node)
+        if e.kind == "start":
+            if started is not None and not act.wiped:
+                count += JUDGED if e.incarnation > started else JUDGED + VIOLATED
+            last[e.node] = e.incarnation
+        elif started is not None:
+            right = e.incarnation >= started if e.kind in GONE else e.incarnation == started
+            count += JUDGED if right else JUDGED + VIOLATED
+    return count
+
+
+def stamps_count_up(history: History) -> Count:
+    """The stamps of what a node did increase."""
+    count = Count()
+    stamps: dict[int, list[tuple[int, int]]] = {}
+    for e in history.events:
+        if e.dirty is not None and e.node is not None and e.logical is not None:
+            stamps.setdefault(e.node, []).append((e.time, e.logical))
+    for own in stamps.values():
+        count += Count(judged=len(own) - 1, violated=sum(b <= a for a, b in pairwise(own)))
+    return count
+
+
+def sent_before_received(history: History) -> Count:
+    """A message is sent once, and received later, as it was sent, by whom it was sent to.
+
+    One that is received before it is sent is told once; one that is never sent is not judged.
+    """
+    count = Count()
+    sent: dict[int, Event] = {}
+    early: set[int] = set()
+    for e in history.events:
+        if e.kind == "send":
+            if e.message in early:
+                early.discard(e.message)
+                count += JUDGED + VIOLATED + Count(unjudged=-1)
+            if e.message in sent:
+                count += JUDGED + VIOLATED
+            sent[e.message] = e
+        elif e.kind == "receive" and e.message not in sent:
+            early.add(e.message)
+            count += UNJUDGED
+        elif e.kind == "receive":
+            s = sent[e.message]
+            same = (s.node, s.peer, s.f, s.term) == (e.peer, e.node, e.f, e.term)
+            stamped = s.logical is None or e.logical is None or (s.time, s.logical) < (e.time, e.logical)
+            count += JUDGED if same and stamped else JUDGED + VIOLATED
+    return count
+
+
+TWINS: dict[str, Plain] = {
+    "nothing-while-down": nothing_while_down,
+    "starts-are-recorded": starts_are_recorded,
+    "ends-are-recorded": ends_are_recorded,
+    "incarnations-count-up": incarnations_count_up,
+    "stamps-count-up": stamps_count_up,
+    "sent-before-received": sent_before_received,
+}

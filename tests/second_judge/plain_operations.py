@@ -1,0 +1,107 @@
+"""Whether the operations of clients are well formed. Source: history-checks.md#well-formed-histories."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from plain import JUDGED, READS, VIOLATED, Count, Event, History, Plain
+
+CLIENT = ("invoke", "observe", "ok", "fail", "info")
+
+
+@dataclass
+class Open:
+    """What a client has open, or has been left with."""
+
+    begun: Event
+    unknown: bool = False
+    """It ended with info."""
+    seen: list[Event] = field(default_factory=list)
+
+
+def _told(history: History) -> Iterator[tuple[Event, Open | None]]:
+    """Every event of a client with what it had open before; parts of an operation come and go with it."""
+    open_: dict[int, Open] = {}
+    for e in history.events:
+        if e.kind not in CLIENT or e.process is None or e.op is None or e.txn is not None:
+            continue
+        before = open_.get(e.process)
+        yield e, before
+        if e.kind == "invoke":
+            open_[e.process] = Open(e)
+        elif before is not None and not before.unknown and before.begun.op == e.op:
+            if e.kind == "observe":
+                before.seen.append(e)
+            elif e.kind == "info":
+                before.unknown = True
+            else:
+                del open_[e.process]
+
+
+def _is_of(e: Event, before: Open | None) -> bool:
+    """Whether what a client is told is of the operation that it has open."""
+    return before is not None and not before.unknown and bool(before.begun.op == e.op)
+
+
+def completes_what_is_open(history: History) -> Count:
+    """What a client is told belongs to its open operation, and ends it under its own name."""
+    count = Count()
+    for e, before in _told(history):
+        if e.kind != "invoke":
+            named = before is not None and (before.begun.f == e.f or (e.kind == "observe" and e.f is None))
+            right = _is_of(e, before) and named
+            count += JUDGED if right else JUDGED + VIOLATED
+    return count
+
+
+def operations_are_new(history: History) -> Count:
+    """The number of an operation is used once."""
+    ops = [e.op for e, _ in _told(history) if e.kind == "invoke"]
+    return Count(judged=len(ops), violated=len(ops) - len(set(ops)))
+
+
+def one_operation_at_a_time(history: History) -> Count:
+    """A client begins an operation when its last one is over, and none after one whose outcome is unknown."""
+    begun = [before for e, before in _told(history) if e.kind == "invoke"]
+    return Count(judged=len(begun), violated=sum(before is not None for before in begun))
+
+
+def reads_are_given(history: History) -> Count:
+    """Appends and tails are given no entries."""
+    count = Count()
+    for e, before in _told(history):
+        if e.kind == "observe" and before is not None and _is_of(e, before):
+            count += JUDGED + VIOLATED if before.begun.f in ("append", "tail") else JUDGED
+    return count
+
+
+def reads_add_up(history: History) -> Count:
+    """A read says how many batches it returned, or how many offsets, and goes on behind all of them."""
+    count = Count()
+    for e, before in _told(history):
+        if e.kind == "ok" and before is not None and _is_of(e, before) and before.begun.f in READS:
+            offsets = sum(len(b.offsets) for b in before.seen)
+            right = e["count"] in (len(before.seen), offsets) if "count" in e else True
+            if e.offset is not None and before.seen:
+                right = right and e.offset > max(b.last for b in before.seen)
+            count += JUDGED if right else JUDGED + VIOLATED
+    return count
+
+
+def time_goes_forward(history: History) -> Count:
+    """No event is earlier than one before it; a clock may have been set back."""
+    times = [e.time for e in history.events]
+    back = sum(b < a for a, b in pairwise(times))
+    return Count(judged=max(0, len(times) - 1), violated=back)
+
+
+TWINS: dict[str, Plain] = {
+    "completes-what-is-open": completes_what_is_open,
+    "operations-are-new": operations_are_new,
+    "one-operation-at-a-time": one_operation_at_a_time,
+    "reads-are-given": reads_are_given,
+    "reads-add-up": reads_add_up,
+    "time-goes-forward": time_goes_forward,
+}

@@ -1,0 +1,220 @@
+"""Whether the state that a node's events carry is what they tell. Source: history-checks.md#well-formed-histories."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from lives import Act, acts, wipes
+from plain import EXCUSED, GONE, JUDGED, UNJUDGED, VIOLATED, Count, Event, History, Plain
+
+
+def _states(history: History) -> Iterator[tuple[Event | None, Event]]:
+    """Every event that carries a node's state but for starts, with the one before it, where that is known."""
+    for act in acts(history):
+        if act.event.kind not in GONE and act.event.kind != "start":
+            yield act.before, act.event
+
+
+def _dirty_told(before: Event | None, e: Event) -> int | None:
+    """Where dirty is after an event, by what it says."""
+    told: int | None = before.dirty if before is not None else None
+    if e.kind == "append":
+        told = e.last
+    elif told is not None and e.kind == "truncate":
+        told = min(told, e.offset - 1)
+    elif told is not None and e.kind == "trim":
+        told = max(told, e.offset - 1)
+    return told
+
+
+def dirty_as_told(history: History) -> Count:
+    """Dirty moves by append, truncate, trim and start, to where they say."""
+    count = Count()
+    for before, e in _states(history):
+        told = _dirty_told(before, e)
+        if told is not None:
+            count += JUDGED if e.dirty == told else JUDGED + VIOLATED
+    return count
+
+
+def flushed_as_told(history: History) -> Count:
+    """Flushed rises by a flush and a start; a truncation takes it along, a trim pushes it before it."""
+    count = Count()
+    for before, e in _states(history):
+        if before is not None:
+            most = before.flushed
+            if e.kind == "truncate":
+                most = min(most, before.dirty, e.offset - 1)
+            elif e.kind == "trim":
+                most = max(most, e.offset - 1)
+            count += JUDGED if e.flushed <= most or e.kind == "flush" else JUDGED + VIOLATED
+    return count
+
+
+def no_hole(history: History) -> Count:
+    """An append begins right behind the end of the log; what was compacted may be missing."""
+    count = Count()
+    compacted: set[int] = set()
+    for before, e in _states(history):
+        if e.kind == "compact":
+            compacted |= {*e.offsets}
+        elif before is not None and e.kind == "append":
+            hole = {*range(before.dirty + 1, e.offset)}
+            count += JUDGED + (Count() if not hole else EXCUSED if hole <= compacted else VIOLATED)
+    return count
+
+
+def _grows(act: Act) -> bool | None:
+    """Whether a start finds more than the node had; None if nothing is known of that."""
+    if act.event.kind != "start" or act.before is None or act.wiped:
+        return None
+    return bool(act.event.dirty > act.before.dirty)
+
+
+def stopped_log_is_whole(history: History) -> Count:
+    """After a graceful stop and no other end a node starts with no more than it had."""
+    count = Count()
+    for act in acts(history):
+        grows = _grows(act)
+        if grows is not None and act.ended == {"stop"}:
+            count += JUDGED + VIOLATED if grows else JUDGED
+    return count
+
+
+def writes_are_recorded(history: History) -> Count:
+    """After any other end likewise, but for a disk that failed; and nobody has more of what a leader that is down
+    wrote."""
+    count = Count()
+    for act in acts(history):
+        grows = _grows(act)
+        if grows is not None and act.ended != {"stop"}:
+            count += UNJUDGED if "storage_error" in act.ended else JUDGED + VIOLATED if grows else JUDGED
+    return count + _behind_leaders(history)[1]
+
+
+def starts_in_its_last_term(history: History) -> Count:
+    """A node starts in no earlier term than its last entry, as far as that is known."""
+    count = Count()
+    terms: dict[int, dict[int, int]] = {}
+    for act in acts(history):
+        e = act.event
+        own = terms.setdefault(e.node, {})
+        if e.kind in GONE:
+            continue
+        end = e.offset - 1 if e.kind == "trim" else e.dirty if e.kind == "start" else -1
+        wiped = act.wiped and e.kind == "start"
+        if act.before is None or wiped or end > act.before.dirty:
+            own.clear()
+        if e.kind == "append":
+            terms[e.node] = {o: t for o, t in own.items() if o < e.offset} | dict.fromkeys(e.offsets, e.entry_term)
+        elif e.kind in ("truncate", "start"):
+            end = e.dirty if e.kind == "start" else e.offset - 1
+            kept = terms[e.node] = {o: t for o, t in own.items() if o <= end}
+            if e.kind == "start" and kept:
+                count += JUDGED if e.term >= kept[max(kept)] else JUDGED + VIOLATED
+    return count
+
+
+@dataclass
+class _Term:
+    """What is known of what was written in a term."""
+
+    leader: int | None = None
+    low: int | None = None
+    """What its leader wrote is recorded from here on."""
+    high: int | None = None
+    early: int | None = None
+    """How far another one wrote before there was a leader."""
+
+
+def _behind_leaders(history: History) -> tuple[Count, Count]:
+    """Every append by another node than the leader of its term: leaders that run, leaders that are down."""
+    count = down = Count()
+    known: dict[int, _Term] = {}
+    untold = -2
+    told = {id(act.event): act for act in acts(history)}
+    ended: dict[int, frozenset[str]] = {}
+    wiped = False
+    for e in history.events:
+        wiped = wiped or wipes(e)
+        act = told.get(id(e))
+        if act is None:
+            continue
+        if e.kind in GONE:
+            ended[e.node] = (ended.get(e.node) or frozenset()) | {e.kind}
+            continue
+        ended.pop(e.node, None)
+        if e.kind == "start" and not act.wiped and (act.before is None or e.dirty > act.before.dirty):
+            untold = max(untold, e.dirty)
+        if e.kind == "leader":
+            term = known.setdefault(e.term, _Term())
+            if term.leader is None:
+                term.leader = e.node
+                if term.early is not None and term.early > untold and not wiped:
+                    count += JUDGED + VIOLATED
+        if e.kind != "append":
+            continue
+        term = known.setdefault(e.entry_term, _Term())
+        if term.leader is None and e.role == "leader" and e.term == e.entry_term:
+            term.leader, term.low = e.node, e.offset
+        if term.leader == e.node:
+            term.high = e.last if term.high is None else max(term.high, e.last)
+        elif term.leader is None:
+            count += UNJUDGED
+            term.early = e.last if term.early is None else term.early
+        elif e.last <= untold or (term.low is not None and e.last < term.low):
+            count += UNJUDGED
+        else:
+            missing = term.high is None or e.last > term.high
+            term.high = e.last if missing else term.high
+            gone = ended.get(term.leader)
+            if gone and gone != {"stop"}:
+                down += JUDGED + VIOLATED if missing else JUDGED
+            else:
+                count += JUDGED + ((EXCUSED if wiped else VIOLATED) if missing else Count())
+    return count, down
+
+
+def leader_writes_first(history: History) -> Count:
+    """An entry is in the log of the leader of its term before it is in another."""
+    return _behind_leaders(history)[0]
+
+
+def moves_are_recorded(history: History) -> Count:
+    """Commit, visible and term move by the events that say so, where there are such; the first of each is told."""
+    count = Count()
+    missing = {"commit": 0, "visible": 0, "term": 0}
+    visible: dict[int, int | None] = {}
+    for act in acts(history):
+        e, before = act.event, act.before
+        if e.kind in GONE:
+            continue
+        if before is None or e.kind == "start":
+            visible[e.node] = e.visible
+            if e.kind == "start" or before is None:
+                continue
+        count += JUDGED
+        shown = visible.get(e.node)
+        missing["commit"] += e.commit > before.commit and e.kind not in ("commit", "trim")
+        if e.visible is not None:
+            missing["visible"] += shown is not None and e.visible > shown and e.kind not in ("visible", "trim")
+            visible[e.node] = e.visible
+        by_entry = e.kind == "append" and e.entry_term == e.term
+        missing["term"] += not by_entry and (e.term > before.term) != (e.kind == "term")
+    for kind, times in missing.items():
+        if times:
+            count += VIOLATED if history.has(kind) else Count(unjudged=times)
+    return count
+
+
+TWINS: dict[str, Plain] = {
+    "dirty-as-told": dirty_as_told,
+    "flushed-as-told": flushed_as_told,
+    "no-hole": no_hole,
+    "stopped-log-is-whole": stopped_log_is_whole,
+    "writes-are-recorded": writes_are_recorded,
+    "starts-in-its-last-term": starts_in_its_last_term,
+    "leader-writes-first": leader_writes_first,
+    "moves-are-recorded": moves_are_recorded,
+}
