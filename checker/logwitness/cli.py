@@ -67,12 +67,15 @@ class Commands(click.Group):
             click.echo("logwitness: interrupted", err=True)
             sys.exit(INTERRUPTED)
         except click.ClickException as problem:
-            problem.show()
+            if isinstance(problem, click.UsageError) and problem.ctx is not None:
+                click.echo(problem.ctx.get_usage(), err=True)
+            click.echo(f"logwitness: {problem.format_message()}", err=True)
             sys.exit(_UNUSABLE)
         except OSError as problem:
             # The commands tell of files themselves; what is left is their own output, on a full disk for instance.
             _write_nothing_more()
-            click.echo(f"{problem.filename or 'standard output'}: {problem.strerror or problem}", err=True)
+            told = f"{problem.filename or 'standard output'}: {problem.strerror or problem}"
+            click.echo(f"logwitness: {told}: make room, or write somewhere else", err=True)
             sys.exit(_UNUSABLE)
         except MemoryError:
             click.echo("logwitness: out of memory: allow the process more", err=True)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,11 +25,12 @@ if TYPE_CHECKING:
 MODELS = ("log", "list-append", "register", "cas-register", "kv", "set", "queue", "kafka")
 CONFIGURABLE = (
     *("require", "only", "exclude", "baseline", "junit", "sarif", "visualise"),
-    *("lenient", "format", "model", "initial", "timeout", "memory-limit"),
+    *("lenient", "quarantine", "format", "model", "initial", "timeout", "memory-limit"),
 )
 """Options that may stand in pyproject.toml: what a project decides, not what one call asks for."""
 FORMATS = ("jepsen-edn", "jepsen-json", "jepsen-log", "porcupine-kv", "jsonl", "zst", "parquet")
 
+_LONGEST_NAME = 100
 _OUTPUT = click.Path(dir_okay=False, path_type=Path)
 
 
@@ -61,6 +65,7 @@ class _Asked:
     require: tuple[str, ...]
     exclude: tuple[str, ...]
     lenient: bool
+    quarantine: Path | None
     format_: str | None
     model: str | None
     initial: str | None
@@ -88,7 +93,15 @@ class _Asked:
     help="Exit with 3 if this check had nothing to judge (repeatable).",
 )
 @exclude
-@click.option("--lenient/--no-lenient", help="Set bad lines aside in a quarantine file and judge the rest.")
+@click.option(
+    "--lenient/--no-lenient", help="Set bad lines aside and judge the rest; what holds without them is undecided."
+)
+@click.option(
+    "--quarantine",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="Keep what --lenient sets aside in this directory, a file for each history.",
+)
 @click.option("--format", "format_", type=click.Choice(FORMATS), help="Format of the files; default: by their content.")
 @click.option("--model", type=click.Choice(MODELS), help="What the histories record; default: by their operations.")
 @click.option("--initial", metavar="JSON", help="Initial value of registers or keys; default: null, or as reads show.")
@@ -144,6 +157,8 @@ def check_command(ctx: click.Context, /, **options: Any) -> None:  # noqa: ANN40
         raise click.UsageError("--annotations and --json both write to standard output: choose one")
     if asked.quiet and asked.verbose:
         raise click.UsageError("--quiet and --verbose exclude each other: choose one")
+    if asked.quarantine is not None and not asked.lenient:
+        raise click.UsageError("--quarantine needs --lenient: add it, or leave it out")
     limits = _limits(asked)
     statuses = []
     try:
@@ -210,7 +225,8 @@ def _judge(path: Path, asked: _Asked, limits: Limits, gate: Gate, report: Report
     forced: Format | ForeignFormat | None = None
     if asked.format_ is not None:
         forced = ForeignFormat(asked.format_) if asked.format_ in set(ForeignFormat) else Format(asked.format_)
-    source = open_run(path, lenient=asked.lenient, format=forced)
+    quarantine = None if asked.quarantine is None else _quarantine_of(path, asked.quarantine)
+    source = open_run(path, lenient=asked.lenient, quarantine=quarantine, format=forced)
     model = Model(asked.model) if asked.model else model_of(source)
     with progress_of(source) as progress:
         verdict = check_model(
@@ -228,6 +244,21 @@ def _judge(path: Path, asked: _Asked, limits: Limits, gate: Gate, report: Report
     else:
         report.judged(source, verdict, results)
     return verdict.exit_status
+
+
+def _quarantine_of(path: Path, directory: Path) -> Path:
+    """Where the lines of a history are kept that are set aside. Raises `HistoryError`."""
+    from loghistory import HistoryError
+    from loghistory.quarantine import SUFFIX
+
+    whole = os.fsencode(path.absolute())
+    name = re.sub(r"[^\w.-]+", "_", os.fsdecode(path)).strip("._")[-_LONGEST_NAME:]
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        problem = f"cannot be made ({error.strerror or error})"
+        raise HistoryError(directory, None, None, problem, "name another directory with --quarantine") from None
+    return directory / f"{name}-{hashlib.sha256(whole).hexdigest()[:8]}{SUFFIX}"
 
 
 def _json_of(path: Path, verdict: str, names: list[str], rest: dict[str, Any]) -> str:

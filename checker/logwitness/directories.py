@@ -7,6 +7,9 @@ from enum import StrEnum
 from pathlib import Path
 
 from loghistory import HistoryError, is_history
+from loghistory import manifest as run_manifest
+from loghistory.quarantine import SUFFIX
+from loghistory.source import run_events
 
 from .exclusion import excluded
 
@@ -31,6 +34,9 @@ class Left(StrEnum):
     SKIPPED = "no history, skipped"
     LINK = "a link to a directory, not followed"
     EXCLUDED = "excluded"
+    HIDDEN = "hidden, skipped"
+    QUARANTINE = "lines set aside from a history, skipped"
+    BESIDE = "beside the events of a run, skipped"
 
 
 def histories_in(path: Path, left: Callable[[Path, Left], None], exclude: Sequence[str] = ()) -> Iterator[Path]:
@@ -42,6 +48,8 @@ def histories_in(path: Path, left: Callable[[Path, Left], None], exclude: Sequen
     why. Raises `HistoryError` for a directory that cannot be read or has no history.
     """
     if not path.is_dir() or _is_run(path):
+        if path.is_dir():
+            _beside(path, left)
         yield path
         return
     found = some_excluded = False
@@ -70,21 +78,35 @@ def _below(directory: Path, left: Callable[[Path, Left], None], exclude: Sequenc
         raise HistoryError(directory, None, None, f"cannot be read ({error.strerror})", "see its permissions") from None
     for each in entries:
         if each.name.startswith("."):
-            continue
-        if excluded(each.absolute(), exclude):
+            left(each, Left.HIDDEN)
+        elif excluded(each.absolute(), exclude):
             left(each, Left.EXCLUDED)
         elif each.is_dir():
             if each.is_symlink():
                 left(each, Left.LINK)  # it may lead back here
             elif _is_run(each):
+                _beside(each, left)
                 yield each
             else:
                 yield from _below(each, left, exclude)
-        elif not each.name.endswith(".quarantine.jsonl"):
-            if each.is_file() and _is_history(each):
-                yield each
-            else:
-                left(each, Left.SKIPPED)
+        elif each.name.endswith(SUFFIX):
+            left(each, Left.QUARANTINE)
+        elif each.is_file() and _is_history(each):
+            yield each
+        else:
+            left(each, Left.SKIPPED)
+
+
+def _beside(run: Path, left: Callable[[Path, Left], None]) -> None:
+    """Tell of what is in a run directory and is no part of the run."""
+    try:
+        names = {run_manifest.FILE, run_events(run).name}
+        entries = sorted(run.iterdir())
+    except (HistoryError, OSError):
+        return  # judging it says what is wrong
+    for each in entries:
+        if each.name not in names:
+            left(each, Left.BESIDE)
 
 
 def _is_history(path: Path) -> bool:

@@ -62,9 +62,7 @@ def history() -> None:
 )
 @click.option("--from", "from_", type=_SOURCES, help="Format of SOURCE; default: by content.")
 @click.option("--lenient", is_flag=True, help="Set bad lines aside instead of stopping at the first one.")
-@click.option(
-    "--quarantine", type=_PATH, help="Where --lenient keeps them; default: SOURCE's events, .quarantine.jsonl."
-)
+@click.option("--quarantine", type=_PATH, metavar="FILE", help="Keep what --lenient sets aside in this file.")
 def convert(
     source: Path, target: Path, format_: str | None, from_: str | None, lenient: bool, quarantine: Path | None
 ) -> None:
@@ -167,7 +165,7 @@ def show(
     """
     source = open_run(run, lenient=lenient)
     selection = Selection(first, last, [Kind(k) for k in kinds] or None, nodes or None)
-    width = max(80, shutil.get_terminal_size().columns) if sys.stdout.isatty() else 80
+    width = max(80, shutil.get_terminal_size().columns) if sys.stdout.isatty() else None
     for line in table_lines(source, selection, width):
         click.echo(line)
     _say(source)

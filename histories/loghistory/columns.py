@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from .errors import HistoryError, quote
-from .schema import COLUMNS, SCHEMA
+from .schema import COLUMNS, SCHEMA, Column
 
 Row: TypeAlias = tuple[Any, ...]
 
@@ -29,6 +29,11 @@ def integer_range(kind: pa.DataType) -> tuple[int, int]:
     """Smallest and largest value of an integer column."""
     bits = _LIMITS[kind]
     return -(1 << bits), (1 << bits) - 1
+
+
+def limits(column: Column) -> tuple[int, int]:
+    """Smallest and largest value that a column of integers may hold."""
+    return column.least, integer_range(column.type)[1] if column.most is None else column.most
 
 
 def expected(kind: pa.DataType) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
@@ -18,11 +19,39 @@ import msgspec
 from .errors import HistoryError
 from .validity import Reason
 
+SUFFIX = ".quarantine.jsonl"
+"""How a quarantine file is called, so that nobody takes it for a history."""
+
 MAX_RAW = 4096
 MAX_QUARANTINE = 64 << 20
 
 MAX_BAD = 1 << 20
 """A lenient reading is given up after so many refusals if they are more than the good events."""
+
+_IN_WORDS = {
+    Reason.NOT_UTF8: "no UTF-8",
+    Reason.NOT_JSON: "no valid JSON or EDN",
+    Reason.LONG_LINE: "too long",
+    Reason.CUT_OFF: "cut off",
+    Reason.NO_HEADER: "without a header or an operation",
+    Reason.DUPLICATE_KEY: "with a key that appears twice",
+    Reason.UNKNOWN_COLUMN: "with an unknown column",
+    Reason.UNKNOWN_KIND: "of an unknown kind",
+    Reason.MISSING_FIELD: "without a column that it needs",
+    Reason.WRONG_TYPE: "with a value that makes no sense there",
+    Reason.OUT_OF_RANGE: "with a value out of range",
+    Reason.SEQUENCE: "out of order",
+    Reason.DAMAGED: "damaged",
+    Reason.BOMB: "unpacked to too much",
+}
+
+
+def set_aside_in_words(counts: Mapping[str, int]) -> str:
+    """What a lenient reading set aside, as in "2 lines or events were set aside (1 cut off, 1 too long)"."""
+    number = sum(counts.values())
+    lines = "1 line or event was" if number == 1 else f"{number:,} lines or events were"
+    told = ", ".join(f"{count:,} {_IN_WORDS[Reason(reason)]}" for reason, count in sorted(counts.items()))
+    return f"{lines} set aside ({told})"
 
 
 class Quarantine(Protocol):

@@ -31,8 +31,8 @@ class Selection:
     nodes: Collection[int] | None = None
 
 
-def table_lines(run: RunSource, selection: Selection, width: int = 80) -> Iterator[str]:
-    """The table, line by line, no line wider than ``width`` columns (80 or more).
+def table_lines(run: RunSource, selection: Selection, width: int | None = 80) -> Iterator[str]:
+    """The table, line by line, no line wider than ``width`` columns (80 or more; None: a line for each event).
 
     Times are seconds since the first event of the run; a client shows as c7, a node as n1; what does not fit into a
     line goes on in the next one.
@@ -62,7 +62,7 @@ def _selected(batch: pa.RecordBatch, selection: Selection) -> pa.RecordBatch:
     return batch.filter(wanted)
 
 
-def _lines(row: Row, start: int, width: int) -> Iterator[str]:
+def _lines(row: Row, start: int, width: int | None) -> Iterator[str]:
     values = {name: value for name, value in zip(SCHEMA.names, row, strict=True) if value is not None}
     who = ""
     shown = set(_ELSEWHERE)
@@ -83,6 +83,9 @@ def _lines(row: Row, start: int, width: int) -> Iterator[str]:
             what.append(f"acks={_ACKS.get(value, value)}")
         elif name not in shown:
             what.append(f"{name}={printable(str(value))}")
+    if width is None:
+        yield f"{left:<{_LEFT}}{' ' if len(left) >= _LEFT else ''}{' '.join(what)}".rstrip()
+        return
     first, *rest = textwrap.wrap(" ".join(what), width - _LEFT, break_on_hyphens=False) or [""]
     # A long kind or number pushes the text to the right; then it starts on a line of its own.
     if len(left) >= _LEFT:

@@ -13,11 +13,11 @@ import pyarrow as pa
 
 from . import compressed, importers, jsonl, manifest, parquet
 from .columns import columns_in_order, conform, of_kinds, schema_of
-from .errors import HistoryError, quote
+from .errors import HistoryError, printable, quote
 from .importers import ForeignFormat
 from .lines import BrokenStream
 from .manifest import Manifest
-from .quarantine import Lenient, Quarantine, Strict
+from .quarantine import Lenient, Quarantine, Strict, set_aside_in_words
 from .recorder import UNFINISHED
 from .schema import VERSION, Kind, schema_in, version_in
 from .validity import flaws
@@ -25,6 +25,8 @@ from .writers import Format
 
 BATCH_ROWS = 1 << 16
 _EVENTS = "events"
+_FOREIGN = {".edn": ForeignFormat.JEPSEN_EDN, ".json": ForeignFormat.JEPSEN_JSON}
+"""What a file is by its name if nothing in it says so, such as an empty one."""
 
 
 class RunSource:
@@ -32,7 +34,8 @@ class RunSource:
 
     ``path`` is what was opened, ``events`` the file that holds the events, ``format`` its format, ``manifest`` what
     the run says of itself (None: it has no manifest). After a reading, ``set_aside`` counts what a lenient reading
-    refused, by reason, and ``notes`` has remarks for people, such as that the run was killed in mid-write.
+    refused, by reason, and ``notes`` has remarks for people, such as that the run was killed in mid-write. A lenient
+    reading looks at all columns, so that what is set aside does not depend on which are asked for.
     """
 
     def __init__(
@@ -50,7 +53,7 @@ class RunSource:
         self.events = events
         self.manifest = found
         self.format = format_ or format_of(events)
-        self.set_aside: Counter[str] = Counter()
+        self._set_aside: Counter[str] = Counter()
         self._killed = killed
         self._torn = False
         self._lenient = lenient
@@ -70,6 +73,11 @@ class RunSource:
         return jsonl.version_of(start if codec is None else _first_unpacked(self.events, codec))
 
     @property
+    def set_aside(self) -> Counter[str]:
+        """What the last reading, a lenient one, has refused so far, by reason."""
+        return self._set_aside
+
+    @property
     def notes(self) -> list[str]:
         """Remarks on the run as far as it was read, each a sentence."""
         found = list(self.manifest.notes) if self.manifest else []
@@ -82,8 +90,10 @@ class RunSource:
     @property
     def set_aside_notes(self) -> list[str]:
         """The remark on what lenient reading set aside, if there was any."""
-        counts = ", ".join(f"{count} {reason}" for reason, count in sorted(self.set_aside.items()))
-        return [f"Set aside: {counts}."] if counts else []
+        if not self.set_aside:
+            return []
+        kept = "" if self._quarantine is None else f", kept in {printable(str(self._quarantine))}"
+        return [f"{set_aside_in_words(self.set_aside)}{kept}."]
 
     def batches(
         self,
@@ -99,10 +109,12 @@ class RunSource:
         wanted = columns_in_order(columns)
         chosen = None if kinds is None else frozenset(str(Kind(kind)) for kind in kinds)
         aside: Quarantine = Lenient(self._quarantine) if self._lenient else Strict()
-        self.set_aside = aside.counts if isinstance(aside, Lenient) else Counter()
+        self._set_aside = aside.counts if isinstance(aside, Lenient) else Counter()
         try:
             if self.format is Format.PARQUET:
-                yield from parquet.read(self.events, aside, wanted, chosen, batch_rows)
+                looked_at = None if self._lenient else wanted
+                for batch in parquet.read(self.events, aside, looked_at, chosen, batch_rows):
+                    yield batch.select(wanted)
             else:
                 for batch in self._lines(aside):
                     some = batch if chosen is None else of_kinds(batch, chosen)
@@ -156,38 +168,42 @@ def open_run(
 
     With a manifest the size and (``verify``) the digest of the events file are compared first. A directory without
     manifest, and a file ``*.part``, is a run that was killed: its last line need not be whole. ``lenient`` sets bad
-    events aside instead of stopping at the first one; they are kept in the file ``quarantine`` (None: the events
-    file's name and ``.quarantine.jsonl``). Raises `HistoryError`.
+    events aside instead of stopping at the first one; they are counted, and kept in the file ``quarantine`` (None: not
+    at all). Raises `HistoryError`.
     """
     place = Path(path)
     found: Manifest | None = None
     killed = False
     if place.is_dir():
-        events = place / _EVENTS
-        if (place / manifest.FILE).exists():
-            found = manifest.read(place / manifest.FILE)
-            events = place / found.file
-        else:
-            events, killed = _unfinished_events(place), True
+        found = _manifest_of(place)
+        events, killed = run_events(place), found is None
     else:
         events, killed = place, place.name.endswith(UNFINISHED)
     if not events.is_file():
         raise _no_file(events)
     if found is not None:
         _compare(events, found, verify)
-    aside = Path(quarantine) if quarantine is not None else events.with_name(f"{events.name}.quarantine.jsonl")
     return RunSource(
         place,
         events,
         found,
         killed=killed,
         lenient=lenient,
-        quarantine=aside if lenient else None,
+        quarantine=Path(quarantine) if lenient and quarantine is not None else None,
         format_=format,
     )
 
 
-def _unfinished_events(directory: Path) -> Path:
+def _manifest_of(directory: Path) -> Manifest | None:
+    file = directory / manifest.FILE
+    return manifest.read(file) if file.exists() else None
+
+
+def run_events(directory: Path) -> Path:
+    """The file of events of a run directory; it need not be there. Raises `HistoryError` for what is no run."""
+    found = _manifest_of(directory)
+    if found is not None:
+        return directory / found.file
     for ending in (UNFINISHED, ""):
         for format_ in Format:
             path = directory / f"{_EVENTS}{format_.suffix}{ending}"
@@ -220,8 +236,8 @@ def _compare(events: Path, found: Manifest, verify: bool) -> None:
 def format_of(path: Path) -> Format | ForeignFormat:
     """The format of a file by its first bytes, those of what it expands to if it is compressed.
 
-    What nothing is known of counts as JSON Lines: reading it says what is wrong. Raises `HistoryError` if the file
-    cannot be read, or has to be unpacked first.
+    What nothing is known of counts as what it is called, or as JSON Lines: reading it says what is wrong.
+    Raises `HistoryError` if the file cannot be read, or has to be unpacked first.
     """
     return _recognised(path)[0]
 
@@ -243,7 +259,11 @@ def _recognised(path: Path) -> tuple[Format | ForeignFormat, bool]:
     found = importers.foreign_format(start)
     if found is not None:
         return found, True
-    return Format.ZSTD if codec == "zstd" else Format.JSON_LINES, b'"kind"' in start[:256]
+    ours = b'"kind"' in start[:256]
+    called = path.with_suffix("").suffix if codec is not None else path.suffix
+    if called in _FOREIGN and not ours:
+        return _FOREIGN[called], False
+    return Format.ZSTD if codec == "zstd" else Format.JSON_LINES, ours
 
 
 def _first_bytes(path: Path) -> bytes:

@@ -19,9 +19,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from .arrays import Mask, coded, slots, valid
+from .columns import limits
 from .errors import quote
 from .schema import (
     ALWAYS,
+    COLUMNS,
     ENTRY_KINDS,
     MAX_BATCH_OFFSETS,
     UNKNOWN_OFFSET,
@@ -62,6 +64,9 @@ class Flaw:
     problem: str
     remedy: str
 
+
+_LIMITED = tuple(column for column in COLUMNS if pa.types.is_integer(column.type) and column.name != "acks")
+"""Columns whose values have limits, but for one of which few values have a meaning."""
 
 KINDS = tuple(Kind)
 _CODE = {str(kind): code for code, kind in enumerate(KINDS)}
@@ -132,6 +137,20 @@ def _rules(batch: pa.RecordBatch, version: int) -> Iterator[_Rule]:
                 if pc.any(missing).as_py():
                     yield _Rule(missing.to_numpy(zero_copy_only=False), _missing(name, batch))
     yield from _ranges(batch, names, codes)
+    for column in _LIMITED:
+        if column.name in names:
+            low, high = limits(column)
+            if not _within(batch.column(column.name), low, high):
+                yield _Rule(*_beyond(batch, column.name, low, high))
+
+
+def _beyond(batch: pa.RecordBatch, name: str, low: int, high: int) -> tuple[Mask, Callable[[int], Flaw]]:
+    values = slots(batch.column(name))
+    remedy = f"give an integer from {low} to {high}"
+    return (
+        valid(batch.column(name)) & ((values < low) | (values > high)),
+        lambda row: Flaw(row, Reason.OUT_OF_RANGE, name, f"{values[row]} is out of range", remedy),
+    )
 
 
 class _Needing:

@@ -29,6 +29,10 @@ class Column:
     """What an integer counts: ``offset``, ``nanoseconds``, ``bytes``, ``records``; empty for names and numbers."""
     always: bool = False
     """Every event carries it, of whatever kind."""
+    least: int = 0
+    """The smallest integer that it may hold."""
+    most: int | None = None
+    """The largest one; None: that of its type."""
 
 
 @dataclass(frozen=True, slots=True)

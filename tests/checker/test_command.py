@@ -113,8 +113,10 @@ def test_lenient_judges_the_rest_and_says_so(runs: Path) -> None:
     path.write_text("\n".join([*good[:20], "not json", *good[20:]]) + "\n")
     assert _run("check", path).returncode == 2
     done = _run("check", "--lenient", path)
-    assert done.returncode == 0
-    assert "Set aside: 1 not_json" in " ".join(done.stdout.split())
+    assert done.returncode == 3
+    assert "note: 1 line or event was set aside (1 no valid JSON or EDN)." in done.stdout
+    assert re.search(r"and \d+ other checks: undecided: 1 line or event was set aside", done.stdout)
+    assert [each.name for each in runs.iterdir() if "quarantine" in each.name] == []
 
 
 def test_checks_lists_every_check_with_its_source() -> None:

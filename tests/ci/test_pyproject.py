@@ -53,7 +53,7 @@ def test_the_command_line_wins(project: Path) -> None:
     assert _check(RUN, "--isolated").exit_code == 0
     torn = project / "torn.jsonl"
     torn.write_text("\n".join([*(RUN / "events.jsonl").read_text().splitlines(), "not json"]) + "\n")
-    assert _check(torn, "--require", "skip").exit_code == 0
+    assert _check(torn, "--require", "skip").exit_code == 3
     assert _check(torn, "--require", "skip", "--no-lenient").exit_code == 2
     (judged,) = map(json.loads, _check("--json", RUN, "--only", "phantom").stdout.splitlines())
     assert [each["id"] for each in judged["checks"]] == ["phantom"]
@@ -85,6 +85,7 @@ def test_every_option_can_be_set(project: Path) -> None:
         "sarif": "out.sarif",
         "visualise": "pages",
         "lenient": True,
+        "quarantine": "aside",
         "model": "log",
         "initial": "0",
         "timeout": 3,
@@ -134,7 +135,7 @@ def test_what_is_wrong_is_one_line_with_file_and_key(project: Path, text: str, k
     done = _check(RUN)
     assert (done.exit_code, done.stdout) == (2, "")
     (line,) = done.stderr.splitlines()
-    assert line.startswith(f"Error: {file}, tool.logwitness.{key}: ")
+    assert line.startswith(f"logwitness: {file}, tool.logwitness.{key}: ")
     assert problem in line
     assert _check(RUN, "--isolated").exit_code == 0
 
@@ -158,7 +159,7 @@ def test_what_is_no_such_file_is_one_line(project: Path, content: bytes | None, 
     done = _check(RUN, "--config", file)
     assert (done.exit_code, done.stdout) == (2, "")
     (line,) = done.stderr.splitlines()
-    assert line.startswith(f"Error: {file}")
+    assert line.startswith(f"logwitness: {file}")
     assert problem in line
 
 

@@ -179,10 +179,10 @@ def test_a_bad_line_is_set_aside_and_the_rest_is_read(tmp_path: Path, name: str)
     path = tmp_path / "events.jsonl"
     after = STOP % 7 if line.endswith(b"\n") else b""
     path.write_bytes(HEADER + STOP % 0 + line + after)
-    run = open_run(path, lenient=True)
+    run = open_run(path, lenient=True, quarantine=tmp_path / "aside")
     assert run.table().column("seq").to_pylist() == ([0, 7] if after else [0])
     assert sum(run.set_aside.values()) == 1
-    (kept,) = (json.loads(text) for text in path.with_name("events.jsonl.quarantine.jsonl").read_text().splitlines())
+    (kept,) = (json.loads(text) for text in (tmp_path / "aside").read_text().splitlines())
     assert kept["line"] == 3
     assert kept["problem"] in expected
     assert kept["reason"] in run.set_aside
@@ -190,7 +190,7 @@ def test_a_bad_line_is_set_aside_and_the_rest_is_read(tmp_path: Path, name: str)
 
 
 BAD_FILES = {
-    "empty": (b"", f"line 1: the file is empty: {HEADER_REMEDY}"),
+    "empty": (b"", "line 1: the file is empty: name a file that holds a history"),
     "no header": (STOP % 0, f"line 1: the first line is no history header: {HEADER_REMEDY}"),
     "text": (b"hello\n", f"line 1: the first line is no history header: {HEADER_REMEDY}"),
     "binary": (b"\x00\xff" * 50, f"line 1: the first line is no history header: {HEADER_REMEDY}"),
@@ -414,3 +414,41 @@ def test_a_manifest_is_the_same_for_the_same_run(tmp_path: Path) -> None:
     assert first == (tmp_path / "b" / "manifest.json").read_bytes()
     events = (tmp_path / "a" / "events.jsonl").read_bytes()
     assert json.loads(first)["digests"] == {"events.jsonl": f"sha256:{hashlib.sha256(events).hexdigest()}"}
+
+
+BEYOND = {
+    **dict.fromkeys(("seq", "process", "op", "txn", "term", "message", "count", "bytes"), (-1, 0, 2**63 - 1)),
+    **dict.fromkeys(("node", "peer", "incarnation", "logical"), (-1, 0, 2**31 - 1)),
+    **dict.fromkeys(("last_offset", "entry_term", "dirty", "flushed", "commit", "visible"), (-2, -1, 2**63 - 1)),
+    "offset": (-2, -1, 2**63 - 1),
+    "time": (2**62, -(2**62) + 1, 2**62 - 1),
+    "value": (-(2**61) - 1, -(2**61), 2**63 - 1),
+}
+"""For each column of numbers: one that it may not hold, and the limits."""
+
+
+def test_every_column_of_numbers_has_limits() -> None:
+    numbers = {column.name for column in SCHEMA if pa.types.is_integer(column.type)}
+    assert {*BEYOND, "acks"} == numbers
+
+
+@pytest.mark.parametrize("form", [".jsonl", ".parquet"])
+@pytest.mark.parametrize("name", BEYOND)
+def test_a_number_beyond_the_limits_is_refused_in_one_line(tmp_path: Path, name: str, form: str) -> None:
+    bad, low, high = BEYOND[name]
+    smallest = -(2 ** (31 if high < 2**31 else 63))
+    for number in (bad, smallest, low):
+        row = {"seq": 0, "time": 0, "kind": "stop", "node": 1, name: number}
+        path = tmp_path / f"{number}{form}"
+        if form == ".jsonl":
+            path.write_bytes(HEADER + json.dumps(row).encode() + b"\n")
+        else:
+            pq.write_table(pa.Table.from_pylist([row], SCHEMA), path)
+        if number == low:
+            assert open_run(path).table().num_rows == 1
+            continue
+        with pytest.raises(HistoryError) as error:
+            open_run(path).table()
+        place = "line 2" if form == ".jsonl" else "event 1"
+        remedy = f"give an integer from {low} to {high}"
+        assert str(error.value) == f"{path}, {place}, field {name}: {number} is out of range: {remedy}"

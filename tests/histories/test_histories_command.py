@@ -9,6 +9,7 @@ from click.testing import CliRunner, Result
 
 from loghistory import FileSink, Kind, Recorder, RunSink, open_run
 from loghistory.cli import history
+from loghistory.show import Selection, table_lines
 
 
 def run(*arguments: object) -> Result:
@@ -51,9 +52,13 @@ TABLE = """\
 
 
 def test_show(recorded: Path) -> None:
+    folded = list(table_lines(open_run(recorded), Selection(), 80))
+    assert "\n".join([*folded, ""]) == TABLE
+    assert max(map(len, folded)) <= 80
+    # In a pipe an event is a line.
     result = run("show", recorded)
-    assert (result.output, result.exit_code) == (TABLE, 0)
-    assert max(map(len, result.output.splitlines())) <= 80
+    assert (len(result.output.splitlines()), result.exit_code) == (1 + 5, 0)
+    assert result.output.split() == TABLE.split()
 
 
 @pytest.mark.parametrize(
@@ -115,7 +120,9 @@ def test_convert_a_damaged_file(recorded: Path, tmp_path: Path) -> None:
     assert (result.output.count("\n"), result.exit_code) == (1, 2)
     assert not good.exists()
     result = run("convert", "--lenient", "--quarantine", tmp_path / "aside", damaged, good)
-    assert result.output == f"Set aside: 2 not_json.\n{good}: 4 events\n"
+    assert result.output == (
+        f"2 lines or events were set aside (2 no valid JSON or EDN), kept in {tmp_path}/aside.\n{good}: 4 events\n"
+    )
     assert len((tmp_path / "aside").read_text().splitlines()) == 2
     assert open_run(good).table().num_rows == 4
 

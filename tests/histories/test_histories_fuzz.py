@@ -91,7 +91,7 @@ def judge(data: bytes) -> None:
                     said = str(error)
                     if not said.isprintable():
                         pytest.fail(f"more than one line: {said!r}")
-        assert {p.name for p in Path(place).iterdir()} <= {"events", "events.quarantine.jsonl"}
+        assert {p.name for p in Path(place).iterdir()} == {"events"}
 
 
 @pytest.mark.parametrize("form", list(Format))

@@ -27,29 +27,35 @@ from loghistory import (
     open_run,
     write_run,
 )
-from loghistory.columns import rechunk
+from loghistory.columns import limits, rechunk
 from loghistory.run import write_file
+from loghistory.vocabulary import Column
 
-_INTEGERS = {pa.int8(): (-1, 1), pa.int32(): (-(2**31), 2**31 - 1), pa.int64(): (-(2**63), 2**63 - 1)}
 _WORDS = st.sampled_from(["", "a", "append", 'qu"ote', "back\\slash", "zeile\n", "héllo ✓", "\x00", "𝔘", '{"seq":1}'])
 
 
-def _value(kind: pa.DataType) -> st.SearchStrategy[Any]:
-    if kind in _INTEGERS:
-        return st.one_of(st.integers(-2, 9), st.integers(*_INTEGERS[kind])) if kind != pa.int8() else st.integers(-1, 1)
+def _value(column: Column) -> st.SearchStrategy[Any]:
+    if column.name == "acks":
+        return st.integers(-1, 1)
+    if pa.types.is_integer(column.type):
+        low, high = limits(column)
+        return st.one_of(st.integers(max(low, -2), 9), st.integers(low, high))
     return st.one_of(_WORDS, st.text(max_size=6))
+
+
+_TIME = next(column for column in COLUMNS if column.name == "time")
 
 
 @st.composite
 def _event(draw: st.DrawFn) -> dict[str, Any]:
     kind = draw(st.sampled_from(list(Kind)))
     names = set(REQUIRED[kind]) | draw(st.sets(st.sampled_from(SCHEMA.names), max_size=4))
-    columns = {c.name: draw(_value(c.type)) for c in COLUMNS if c.name in names - {"seq", "kind", "time"}}
+    columns = {c.name: draw(_value(c)) for c in COLUMNS if c.name in names - {"seq", "kind", "time"}}
     if kind in (Kind.OBSERVE, Kind.OK, Kind.APPEND, Kind.ACKED) and "offset" in columns:
         columns["offset"] = max(columns["offset"], 0)
     if "last_offset" in columns and "offset" in columns:
         columns["last_offset"] = min(columns["offset"] + abs(columns["last_offset"]) % 1000, 2**63 - 1)
-    return {"kind": kind, "time": draw(_value(pa.int64())), **columns}
+    return {"kind": kind, "time": draw(_value(_TIME)), **columns}
 
 
 EVENTS = st.lists(_event(), max_size=25)

@@ -89,10 +89,10 @@ def test_hostile_files_end_in_one_line(tmp_path: Path, name: str) -> None:
 def test_a_reading_goes_on_behind_bad_operations(tmp_path: Path) -> None:
     path = tmp_path / "history.edn"
     path.write_bytes(OP + b"{:a [}]\n" + b"{:process 1 :type :nonsense}\n" + OK + OK + b'{:process 2 :type "')
-    source = open_run(path, lenient=True)
+    source = open_run(path, lenient=True, quarantine=tmp_path / "aside")
     assert source.table(["kind"]).column(0).to_pylist() == ["invoke", "ok"]
     assert sum(source.set_aside.values()) == 4
-    assert sum(1 for _ in path.with_name("history.edn.quarantine.jsonl").open()) == 4
+    assert sum(1 for _ in (tmp_path / "aside").open()) == 4
 
 
 def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
@@ -262,8 +262,8 @@ def test_a_line_that_is_too_long_is_one_refusal(tmp_path: Path, before: bytes, g
         + good.replace(b"process 0", b"process 1").replace(b's":0', b's":1')
         + b"nonsense\n"
     )
-    source = open_run(path, lenient=True)
+    source = open_run(path, lenient=True, quarantine=tmp_path / "aside")
     assert source.table(["kind"]).num_rows == 2 * good.count(b"\n")
     assert source.set_aside == {"long_line": 1, "not_json": 1}
-    refused = [json.loads(line)["line"] for line in path.with_name("history.quarantine.jsonl").open()]
+    refused = [json.loads(line)["line"] for line in (tmp_path / "aside").open()]
     assert refused == [good.count(b"\n") + 1, 2 * good.count(b"\n") + 2]

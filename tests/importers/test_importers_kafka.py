@@ -15,7 +15,7 @@ from loghistory import open_run
 from loghistory.exporters import write_jepsen_json
 from logwitness.checks.contract import Verdict
 from logwitness.models import Model, check_model, model_of
-from logwitness.models.anomalies import anomalies
+from logwitness.models.anomalies import NAMES, anomalies
 
 GOOD = """
 0 send [[:send 1 10]] ok [[:send 1 [0 10]]]
@@ -114,10 +114,6 @@ CASES: dict[str, tuple[str, list[str]]] = {
     ),
     "assign with the key keeps its position": (
         "2 assign [1] ok [1]\n2 poll [[:poll]] ok [[:poll {1 [[0 10]]}]]",
-        ["non-monotonic read"],
-    ),
-    "subscribe with the key keeps its position": (
-        "2 subscribe [1 2] ok [1 2]\n2 poll [[:poll]] ok [[:poll {2 [[0 12]]}]]",
         ["non-monotonic read"],
     ),
     "a failed assign changes nothing": (
@@ -388,6 +384,60 @@ def test_a_rebalance_takes_the_position_on_its_keys(tmp_path: Path, log: str, ex
     assert sorted(anomalies(check_model(source, Model.KAFKA).checks)) == expected
     assert write_jepsen_json(tmp_path / "again.json", source.batches())
     assert open_run(tmp_path / "again.json").table().equals(source.table())
+
+
+SUBSCRIBED = {
+    "passes over a value": ("3 poll [[:poll]] ok [[:poll {1 [[3 13]]}]]", "skip"),
+    "goes back": ("3 poll [[:poll]] ok [[:poll {1 [[0 10]]}]]", "non-monotonic read"),
+    "passes over nothing": ("3 poll [[:poll]] ok [[:poll {1 [[1 11] [3 13]]}]]", None),
+}
+"""What a reader is given that was given offset 0 of key 1 before."""
+
+
+@pytest.mark.parametrize("how", ["assign", "subscribe"])
+@pytest.mark.parametrize("told", [False, True])
+@pytest.mark.parametrize("name", SUBSCRIBED)
+def test_who_has_subscribed_may_have_lost_a_key_meanwhile(tmp_path: Path, how: str, told: bool, name: str) -> None:
+    poll, anomaly = SUBSCRIBED[name]
+    first = f"3 {how} [1] ok [1]\n3 poll [[:poll]] ok [[:poll {{1 [[0 10]]}}]]"
+    lines = _edn(f"{GOOD.strip()}\n{first}\n{poll}").splitlines()
+    if told:
+        lines[-1] = lines[-1].removesuffix("}") + ", :rebalance-log []}"
+    path = tmp_path / "history.edn"
+    path.write_text("\n".join(lines))
+    verdict = check_model(open_run(path), Model.KAFKA)
+    found = {NAMES[each.id]: each for each in verdict.checks}
+    if anomaly is None:
+        assert verdict.verdict is Verdict.HOLDS
+    elif how == "assign" or told:
+        assert anomalies(verdict.checks) == [anomaly]
+    else:
+        assert (verdict.verdict, anomalies(verdict.checks)) == (Verdict.UNDECIDED, [])
+        assert "does not tell whether its keys had been given to another one" in (found[anomaly].reason or "")
+        assert found[anomaly].unjudged == 1
+
+
+def test_inside_one_poll_nobody_loses_a_key(tmp_path: Path) -> None:
+    path = tmp_path / "history.edn"
+    before = f"{GOOD.strip()}\n3 subscribe [1] ok [1]\n3 "
+    for polled, expected in (
+        ("poll [[:poll]] ok [[:poll {1 [[0 10] [3 13]]}]]", ["skip"]),
+        ("poll [[:poll]] ok [[:poll {1 [[1 11] [0 10]]}]]", ["non-monotonic read"]),
+        ("poll [[:poll] [:poll]] ok [[:poll {1 [[0 10]]}] [:poll {1 [[3 13]]}]]", []),
+    ):
+        path.write_text(_edn(before + polled))
+        verdict = check_model(open_run(path), Model.KAFKA)
+        assert anomalies(verdict.checks) == expected
+        assert verdict.exit_status == (1 if expected else 3)
+
+
+def test_a_key_that_another_reader_reads_on_is_not_unseen(tmp_path: Path) -> None:
+    """Who asked for the beginning lost the key on its way; another one of its group read the rest."""
+    path = tmp_path / "history.edn"
+    ask = "{:type :%s, :process 3, :f :subscribe, :value [1], :seek-to-beginning? true}\n"
+    polls = "3 poll [[:poll]] ok [[:poll {1 [[0 10]]}]]\n4 poll [[:poll]] ok [[:poll {1 [[1 11] [3 13]]}]]"
+    path.write_text(_edn(GOOD) + "\n" + ask % "invoke" + ask % "ok" + _edn(polls))
+    assert "unseen" not in anomalies(check_model(open_run(path), Model.KAFKA).checks)
 
 
 @pytest.mark.parametrize("colon", ["", ":"])

@@ -138,7 +138,7 @@ def outcomes(events: list[dict[str, Any]], pieces: int = 1) -> dict[str | None, 
     table = pa.Table.from_pylist(numbered, schema=SCHEMA)
     setting = contract.Setting(voters=())
     reader = Reader("test", FAMILY.columns, setting.words)
-    logs = Logs(lambda: [FAMILY.start(setting)])
+    logs = Logs([FAMILY], setting)
     for batch in table.to_batches(max(1, len(numbered) // pieces)):
         logs.feed(reader.columns(batch), batch.column("log"))
     return {log: verdicts.outcomes[0] for log, verdicts in logs.finish()}

@@ -100,6 +100,18 @@ F_FINAL_READ = _WORDS[Operation.FINAL_READ]
 F_HEAL = _WORDS[Phase.HEAL]
 """The phase in which all faults end."""
 READS = (F_READ, F_READ_COMMITTED, F_READ_LINEARIZABLE, F_FINAL_READ)
+OF_LOGS = frozenset(
+    str(each)
+    for each in (
+        Operation.APPEND,
+        Operation.READ,
+        Operation.READ_COMMITTED,
+        Operation.READ_LINEARIZABLE,
+        Operation.TAIL,
+        Operation.FINAL_READ,
+    )
+)
+"""What clients do with a log, as words."""
 
 FAULT_WIPE = _WORDS[FaultWord.WIPE]
 """Column ``f`` of a fault: the node's disk was emptied."""

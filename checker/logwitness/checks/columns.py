@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -70,9 +70,27 @@ class Columns(NamedTuple):
         """The events that ``mask`` selects, by truth or by position."""
         return Columns(*(_read_only(column[mask]) for column in self))
 
+    def between(self, start: int, end: int) -> Columns:
+        """The events from one position up to another, which is left out; nothing is copied."""
+        return Columns(*(column[start:end] for column in self))
+
+    def merged(self, other: Columns) -> Columns:
+        """These events and others, by ``seq``."""
+        if not len(other.seq):
+            return self
+        both = joined([self, other])
+        return both.where(np.argsort(both.seq, kind="stable"))
+
     def lists(self) -> Columns:
         """The same as lists: a loop that runs as Python reads them several times faster."""
         return Columns(*(column.tolist() for column in self))
+
+
+def joined(pieces: Sequence[Columns]) -> Columns:
+    """The events of several pieces, at least one, behind one another."""
+    if len(pieces) == 1:
+        return pieces[0]
+    return Columns(*(_read_only(np.concatenate(columns)) for columns in zip(*pieces, strict=True)))
 
 
 _DECLARED = {name: COLUMNS[SCHEMA.get_field_index(_SOURCE.get(name, name))] for name in Columns._fields}

@@ -75,6 +75,9 @@ class Check:
     """Event kinds without any one of which there is nothing to judge; what a node states comes with all its events."""
     columns: tuple[str, ...] = ()
     """Columns that these events must carry for it."""
+    conclusive: bool = False
+    """The events of a violation show it whatever else happened: none that is missing could explain it. Then it stands
+    even in a history that is not judged in full."""
     unsettles: frozenset[Kind] = frozenset()
     """For a rule of well-formed histories: the kinds whose events show nothing for certain once it is broken."""
     doubtful: bool = False
@@ -221,6 +224,8 @@ class Family:
     start: Callable[[Setting], Fold]
     protocol: Protocol | None = None
     """Whose runs it judges, by what their nodes recorded; None: any log, by what its clients saw."""
+    operations: frozenset[str] = frozenset()
+    """What clients may do that it has rules for, by column ``f``; none: it does not depend on what they do."""
 
     def __post_init__(self) -> None:
         for name in (*self.columns, *(name for check in self.checks for name in check.columns)):

@@ -15,9 +15,10 @@ from loghistory.errors import quote
 from loghistory.importers import ForeignFormat
 
 from ..checks import families, families_of, left_out
-from ..checks.columns import Reader
+from ..checks.columns import Columns, Reader
 from ..checks.contract import Check, Family, Protocol, Setting, Verdict, Verdicts, worst
 from ..checks.kernel import compiled_pays
+from .doubt import Doubt, Vocabulary
 from .logs import Logs
 from .read_ahead import read_ahead
 from .run import RunVerdict, exit_status, together
@@ -50,11 +51,17 @@ def check(
     """
     setting = setting_of(source, configuration, compiled)
     chosen = families_for(only, setting)
-    events, by_log = judge_logs(_name(source), partial(_batches, source), chosen, setting, progress)
-    notes = source.notes if isinstance(source, RunSource) else ()
-    notes = (*notes, *_strange(setting))
+    doubt = Doubt(vocabulary_of(chosen))
+    events, by_log = judge_logs(_name(source), partial(_batches, source), chosen, setting, progress, doubt)
+    notes: Sequence[str] = ()
+    if isinstance(source, RunSource):
+        doubt.read(source)
+        notes = source.notes
+    notes = (*notes, *unfamiliar(setting))
     wanted = checks_for(only, setting, required)
-    return concluded(_name(source), events, by_log, wanted, required=required, notes=notes, keep=setting.keep)
+    return concluded(
+        _name(source), events, by_log, wanted, required=required, notes=notes, keep=setting.keep, doubt=doubt
+    )
 
 
 def concluded(
@@ -66,14 +73,25 @@ def concluded(
     required: Sequence[str] = (),
     notes: Sequence[str] = (),
     keep: int = 10,
+    doubt: Doubt,
 ) -> RunVerdict:
     """The verdict on a run from what `judge_logs` says about all of its logs; ``wanted`` as of `checks_for`."""
     outcomes, losses = together(wanted, by_log, keep)
+    by_operations = {check.id for family in families() if family.operations for check in family.checks}
+    outcomes = doubt.weigh(outcomes, {check.id for check in wanted if check.conclusive}, by_operations)
     status = exit_status(outcomes, required)
     verdict = worst([each.verdict for each in outcomes])
     if verdict is Verdict.HOLDS and status:
         verdict = Verdict.UNEXERCISED
-    return RunVerdict(name, verdict, status, events, len(by_log), outcomes, losses, (*notes, *left_out()))
+    told = (*notes, *doubt.notes, *left_out())
+    aside, unknown = dict(doubt.set_aside), dict(doubt.unknown)
+    return RunVerdict(name, verdict, status, events, len(by_log), outcomes, losses, told, aside, unknown)
+
+
+def vocabulary_of(families: Iterable[Family]) -> Vocabulary | None:
+    """The operations of clients that these families have rules for; None if none of them depends on operations."""
+    known = frozenset[str]().union(*(family.operations for family in families))
+    return Vocabulary(known) if known else None
 
 
 def setting_of(
@@ -113,8 +131,8 @@ def checks_for(only: Iterable[str] | None, setting: Setting, required: Collectio
     return tuple(check for family in families() for check in family.checks if family in chosen or check.id in required)
 
 
-def _strange(setting: Setting) -> list[str]:
-    """A remark on each protocol of the run that no family is for."""
+def unfamiliar(setting: Setting) -> list[str]:
+    """A remark on each protocol of the run that no family is for, a sentence each."""
     known = {family.protocol.name for family in families() if family.protocol is not None}
     return [
         f"No check here is for the protocol {quote(name)}: only what clients saw is judged."
@@ -134,17 +152,25 @@ def judge_logs(
     families: Sequence[Family],
     setting: Setting,
     progress: Progress | None = None,
+    doubt: Doubt | None = None,
 ) -> tuple[int, list[tuple[str | None, Verdicts]]]:
     """Feed events to these families: how many there were, and what the families say about each log.
 
-    ``batches`` gives the events in order, with the columns that it is told. Families may be judged apart from each
-    other, and so may logs.
+    ``batches`` gives the events in order, with the columns that it is told; ``doubt`` sees them too. Families may be
+    judged apart from each other, and so may logs.
     """
     reader = Reader(name, {column for family in families for column in family.columns}, setting.words)
-    logs = Logs(lambda: [family.start(setting) for family in families])
+    logs = Logs(families, setting)
     events = 0
-    read = ((reader.columns(batch), batch.column("log")) for batch in batches(reader.reads) if batch.num_rows)
-    for columns, log in read_ahead(read):
+
+    def pieces() -> Iterator[tuple[Columns, pa.DictionaryArray]]:
+        for batch in batches(reader.reads):
+            if batch.num_rows:
+                if doubt is not None:
+                    doubt.see(batch)
+                yield reader.columns(batch), batch.column("log")
+
+    for columns, log in read_ahead(pieces()):
         logs.feed(columns, log)
         events += len(log)
         if progress is not None:

@@ -1,16 +1,22 @@
-"""Sends every event to the folds of its log, in order; what concerns the whole surroundings goes to every log."""
+"""Sends every event to the folds of its log, in order; what concerns the whole surroundings goes to every log.
+
+Folds take tens of kilobytes before they see anything. So the events of a log wait, with those of all others, until
+there are enough of them; a log that never has enough is judged at the end, with all that are alike (`alike`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..checks.codes import CRASH, FAULT, HEAL, KINDS, PHASE, POWER_LOSS, STOP, STORAGE_ERROR
-from ..checks.columns import Array, Columns
-from ..checks.contract import Fold, Verdicts
+from ..checks.columns import Columns, Ints, joined
+from ..checks.contract import Family, Fold, Setting, Verdicts
+from .alike import judge_alike
 
 _SHARED = (STOP, CRASH, POWER_LOSS, STORAGE_ERROR, FAULT, HEAL, PHASE)
 """Kinds that without a log concern all logs of a run."""
@@ -20,14 +26,30 @@ SHARED_KINDS = tuple(str(KINDS[code]) for code in _SHARED)
 
 _IS_SHARED = np.isin(np.arange(len(KINDS)), _SHARED)
 
+FEW = 128
+"""Events from which on a log has folds of its own: they take no less memory than that many events."""
+_ROOM = 1 << 18
+"""Events that wait, at least, before they are sorted by log."""
+_PAYS = 32
+"""Events of a log from which on compiled loops are faster than plain ones."""
+
 
 class Logs:
     """The folds of every log of a run. A run without named logs has one, called None."""
 
-    def __init__(self, start: Callable[[], Sequence[Fold]]) -> None:
-        self._start = start
-        self._folds: dict[str | None, Sequence[Fold]] = {}
+    def __init__(self, families: Sequence[Family], setting: Setting) -> None:
+        self._families = families
+        self._setting = setting
+        self._numbers: dict[str | None, int] = {}
+        """Of the logs by name, in order of appearance."""
+        self._folds: dict[int, Sequence[Fold]] = {}
+        self._waiting: list[tuple[Columns, Ints]] = []
+        """Events that no fold has seen, and the numbers of their logs."""
+        self._held = 0
+        self._room = _ROOM
         self._shared: list[Columns] = []
+        self._told: dict[int, int] = {}
+        """How many of the shared events the folds of a log have seen."""
         self._own_events = False
 
     def feed(self, columns: Columns, log: pa.DictionaryArray) -> None:
@@ -36,59 +58,113 @@ class Logs:
             self._unnamed(columns)
             return
         names: list[str] = log.dictionary.to_pylist()
-        indices: Array = pc.fill_null(log.indices, pa.scalar(-1, log.indices.type)).to_numpy(zero_copy_only=False)
-        if not log.null_count and (indices == indices[0]).all():
-            self._give(names[indices[0]], columns)
+        codes: Ints = pc.fill_null(log.indices, pa.scalar(-1, log.indices.type)).to_numpy(zero_copy_only=False)
+        table = np.full(len(names) + 1, -1, dtype=np.int64)
+        for code in np.unique(codes[codes >= 0]).tolist():
+            table[code] = self._numbers.setdefault(names[code], len(self._numbers))
+        numbers = table[codes]
+        if log.null_count:
+            named = numbers >= 0
+            self._unnamed(columns.where(~named))
+            columns, numbers = columns.where(named), numbers[named]
+        if not self._held and (numbers == numbers[0]).all() and (numbers[0] in self._folds or len(numbers) >= FEW):
+            self._give(int(numbers[0]), columns)
             return
-        order = np.argsort(indices, kind="stable")
-        starts = np.flatnonzero(np.diff(indices[order], prepend=-2))
-        groups = dict(zip(indices[order][starts].tolist(), np.split(order, starts[1:]), strict=True))
-        nameless = groups.pop(-1, np.zeros(0, dtype=np.int64))
-        shared = nameless[_IS_SHARED[columns.kind[nameless]]]
-        present = {names[code]: rows for code, rows in groups.items()}
-        for name, rows in present.items():
-            self._give(name, columns.where(np.sort(np.concatenate([rows, shared]))))
-        if len(nameless):
-            self._unnamed(columns.where(nameless), besides=present)
+        self._waiting.append((columns, numbers))
+        self._held += len(numbers)
+        if self._held >= self._room:
+            self._sort_out()
 
-    def _unnamed(self, columns: Columns, besides: Sequence[str] | dict[str, Array] = ()) -> None:
+    def _unnamed(self, columns: Columns) -> None:
         shared = columns.where(np.flatnonzero(_IS_SHARED[columns.kind]))
-        if len(shared.seq):
-            for name in self._folds:
-                if name is not None and name not in besides:
-                    self._feed(name, shared)
         self._own_events |= len(shared.seq) < len(columns.seq)
-        self._give(None, columns)
+        number = self._numbers.setdefault(None, len(self._numbers))
+        for fold in self._folds_of(number):
+            fold.feed(columns)
         if len(shared.seq):
             self._shared.append(shared)
 
-    def _give(self, name: str | None, columns: Columns) -> None:
-        if name not in self._folds:
-            self._folds[name] = self._start()
-            if name is not None:
-                for earlier in self._shared:
-                    self._feed(name, earlier)
-        self._feed(name, columns)
+    def _sort_out(self) -> None:
+        """Give what waits to its logs, but for those that have few events."""
+        if not self._waiting:
+            return
+        columns = joined([piece for piece, _ in self._waiting])
+        numbers = np.concatenate([some for _, some in self._waiting])
+        self._waiting = []
+        order = np.argsort(numbers, kind="stable")
+        columns, numbers = columns.where(order), numbers[order]
+        starts = np.flatnonzero(np.diff(numbers, prepend=-1))
+        ends = np.append(starts[1:], len(numbers))
+        few = np.zeros(len(numbers), dtype=bool)
+        for number, start, end in zip(numbers[starts].tolist(), starts.tolist(), ends.tolist(), strict=True):
+            if number in self._folds or end - start >= FEW:
+                self._give(number, columns.between(start, end))
+            else:
+                few[start:end] = True
+        self._held = int(np.count_nonzero(few))
+        if self._held:
+            self._waiting = [(columns.where(few), numbers[few])]
+        self._room = max(_ROOM, 2 * self._held)
 
-    def _feed(self, name: str | None, columns: Columns) -> None:
-        for fold in self._folds[name]:
+    def _folds_of(self, number: int) -> Sequence[Fold]:
+        if number not in self._folds:
+            self._folds[number] = [family.start(self._setting) for family in self._families]
+            self._told[number] = 0
+        return self._folds[number]
+
+    def _give(self, number: int, columns: Columns) -> None:
+        """Feed events of a named log, and the shared ones before the last of them that it has not seen."""
+        folds = self._folds_of(number)
+        if self._shared:
+            shared = self._all_shared()
+            until = int(np.searchsorted(shared.seq, columns.seq[-1]))
+            columns = columns.merged(shared.between(self._told[number], until))
+            self._told[number] = until
+        for fold in folds:
             fold.feed(columns)
+
+    def _all_shared(self) -> Columns:
+        if len(self._shared) > 1:
+            self._shared = [joined(self._shared)]
+        return self._shared[0]
 
     def finish(self) -> list[tuple[str | None, Verdicts]]:
         """What the folds of each log answer; logs that only saw what concerns all logs are left out."""
-        if len(self._folds) > 1:
-            kept = {name: folds for name, folds in self._folds.items() if name is not None or self._own_events}
-            self._folds = kept
-        result = []
-        while self._folds:
-            name = next(iter(self._folds))
-            folds = list(reversed(self._folds.pop(name)))
-            # One after the other is let go, so that what the next one needs at its end finds room.
-            answers = []
-            while folds:
-                answers.append(folds.pop().finish())
-            outcomes = tuple(each for answer in answers for each in answer.outcomes)
-            # What clients were told comes first, as far as the history shows it (families are in that order).
-            losses = next((answer.losses for answer in reversed(answers) if answer.losses is not None), None)
-            result.append((name, Verdicts(outcomes, losses)))
-        return result
+        self._sort_out()
+        found: dict[int, Verdicts] = {}
+        for name, number in self._numbers.items():
+            if number in self._folds:
+                folds = self._folds.pop(number)
+                if name is None and not self._own_events and len(self._numbers) > 1:
+                    continue
+                if name is not None and self._shared:
+                    rest = self._all_shared()
+                    for fold in folds:
+                        fold.feed(rest.between(self._told[number], len(rest.seq)))
+                found[number] = _answer(folds)
+                del folds
+        for columns, numbers in self._waiting:
+            shared = self._all_shared() if self._shared else None
+            found.update(zip(*judge_alike(columns, numbers, shared, self._families, self._judge), strict=True))
+        return [(name, found[number]) for name, number in self._numbers.items() if number in found]
+
+    def _judge(self, columns: Columns) -> Verdicts:
+        """What the families say of a log with these events."""
+        setting = replace(self._setting, compiled=self._setting.compiled and len(columns.seq) >= _PAYS)
+        folds = [family.start(setting) for family in self._families]
+        for fold in folds:
+            fold.feed(columns)
+        return _answer(folds)
+
+
+def _answer(folds: Sequence[Fold]) -> Verdicts:
+    """What the folds of a log say together."""
+    # One after the other is let go, so that what the next one needs at its end finds room.
+    left = list(reversed(folds))
+    answers = []
+    while left:
+        answers.append(left.pop().finish())
+    outcomes = tuple(each for answer in answers for each in answer.outcomes)
+    # What clients were told comes first, as far as the history shows it (families are in that order).
+    losses = next((answer.losses for answer in reversed(answers) if answer.losses is not None), None)
+    return Verdicts(outcomes, losses)

@@ -27,6 +27,10 @@ class RunVerdict(msgspec.Struct, frozen=True, omit_defaults=True):
     checks: tuple[Outcome, ...]
     losses: tuple[Loss, ...] = ()
     notes: tuple[str, ...] = ()
+    set_aside: dict[str, int] = {}
+    """Lines or events that a lenient reading set aside, by reason."""
+    unknown_operations: dict[str, int] = {}
+    """Operations that there is no rule for, by their name."""
 
     def document(self) -> dict[str, Any]:
         """Plain dictionaries and lists, every field present."""
@@ -53,6 +57,8 @@ class RunVerdict(msgspec.Struct, frozen=True, omit_defaults=True):
             ],
             "losses": msgspec.to_builtins(list(self.losses)),
             "notes": list(self.notes),
+            "set_aside": dict(self.set_aside),
+            "unknown_operations": dict(self.unknown_operations),
         }
         return result
 
@@ -73,27 +79,28 @@ def together(
 ) -> tuple[tuple[Outcome, ...], tuple[Loss, ...]]:
     """The outcomes of a run from those of its logs, in the order of ``checks``, and its loss account."""
     several = len(by_log) > 1
-    found: dict[str, list[Outcome]] = {check.id: [] for check in checks}
+    found: dict[str, list[tuple[Outcome, int]]] = {check.id: [] for check in checks}
     losses: list[Loss] = []
-    for log, verdicts in by_log:
+    distinct = _distinct(by_log)
+    for log, verdicts, times in distinct:
         for each in verdicts.outcomes:
             if each.id in found:
-                if several:
+                if several and each.violations:
                     named = tuple(msgspec.structs.replace(v, log=log) for v in each.violations)
                     each = msgspec.structs.replace(each, violations=named)
-                found[each.id].append(each)
+                found[each.id].append((each, times))
         losses += [msgspec.structs.replace(loss, log=log) if several else loss for loss in verdicts.losses or ()]
     merged = [_merged(check, found[check.id], keep) for check in checks]
-    return tuple(_on_their_ground(merged, by_log)), tuple(losses)
+    return tuple(_on_their_ground(merged, [verdicts for _, verdicts, _ in distinct])), tuple(losses)
 
 
-def _on_their_ground(found: Sequence[Outcome], by_log: Sequence[tuple[str | None, Verdicts]]) -> Iterator[Outcome]:
+def _on_their_ground(found: Sequence[Outcome], answers: Sequence[Verdicts]) -> Iterator[Outcome]:
     """The outcomes, those that hold by events that are not well formed as undecided (history-checks.md#ground).
 
     A violation stays one. And that a run is well formed is nothing where nothing else could be judged.
     """
     ground = {check.id for check in all_checks() if check.unsettles}
-    lost = _without_ground(by_log)
+    lost = _without_ground(answers)
     rest = [each for each in found if each.id not in ground]
     idle = bool(rest) and all(each.verdict is Verdict.UNEXERCISED for each in rest)
     for each in found:
@@ -108,11 +115,11 @@ def _on_their_ground(found: Sequence[Outcome], by_log: Sequence[tuple[str | None
             yield each
 
 
-def _without_ground(by_log: Sequence[tuple[str | None, Verdicts]]) -> dict[str, list[str]]:
+def _without_ground(answers: Sequence[Verdicts]) -> dict[str, list[str]]:
     """Of the checks that see events which a breach makes uncertain, each with the checks that say so."""
     broken = {
         each.id
-        for _, verdicts in by_log
+        for verdicts in answers
         for each in verdicts.outcomes
         if each.verdict in (Verdict.VIOLATED, Verdict.UNDECIDED)
     }
@@ -125,21 +132,36 @@ def _without_ground(by_log: Sequence[tuple[str | None, Verdicts]]) -> dict[str, 
     return lost
 
 
-def _merged(check: Check, outcomes: Sequence[Outcome], keep: int) -> Outcome:
+def _distinct(by_log: Sequence[tuple[str | None, Verdicts]]) -> list[tuple[str | None, Verdicts, int]]:
+    """The answers with the first log that each is about, and of how many; those that name events are about one."""
+    first: dict[int, int] = {}
+    found: list[tuple[str | None, Verdicts, int]] = []
+    for log, verdicts in by_log:
+        place = first.get(id(verdicts))
+        if place is None:
+            if not verdicts.losses and not any(each.violated for each in verdicts.outcomes):
+                first[id(verdicts)] = len(found)
+            found.append((log, verdicts, 1))
+        else:
+            found[place] = (*found[place][:2], found[place][2] + 1)
+    return found
+
+
+def _merged(check: Check, outcomes: Sequence[tuple[Outcome, int]], keep: int) -> Outcome:
     if not outcomes:
         return outcome(check, 0)
-    if len(outcomes) == 1:
-        return outcomes[0]
-    verdict = worst([each.verdict for each in outcomes])
-    reasons = [each.reason for each in outcomes if each.verdict is verdict and each.reason]
+    if len(outcomes) == 1 and outcomes[0][1] == 1:
+        return outcomes[0][0]
+    verdict = worst([each.verdict for each, _ in outcomes])
+    reasons = [each.reason for each, _ in outcomes if each.verdict is verdict and each.reason]
     return Outcome(
         check.id,
         verdict,
-        sum(each.judged for each in outcomes),
-        sum(each.violated for each in outcomes),
-        sum(each.excused for each in outcomes),
-        sum(each.unjudged for each in outcomes),
-        tuple(violation for each in outcomes for violation in each.violations)[:keep],
+        sum(each.judged * times for each, times in outcomes),
+        sum(each.violated * times for each, times in outcomes),
+        sum(each.excused * times for each, times in outcomes),
+        sum(each.unjudged * times for each, times in outcomes),
+        tuple(violation for each, _ in outcomes for violation in each.violations)[:keep],
         reasons[0] if reasons else None,
     )
 

@@ -128,7 +128,11 @@ def _passage(name: str, topics: Topics, pages: Mapping[str, Passage]) -> Passage
         raise NotKnownError(f"{name} is on several pages: {', '.join(passage.citation for passage in found)}")
     known = [*(topic.name for topic in topics.all), *pages, *(passage.anchor for passage in pages.values())]
     near = close(name, known)
-    remedy = f"did you mean {', '.join(near)}?" if near else "`logwitness checks` lists the checks"
+    remedy = (
+        f"did you mean {', '.join(near)}?"
+        if near
+        else "`logwitness checks` lists the checks, `logwitness hunt --list` the mutants, docs/catalogue.md the rest"
+    )
     raise NotKnownError(f"nothing is called {name!r}: {remedy}")
 
 

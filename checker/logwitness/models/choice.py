@@ -11,6 +11,9 @@ from loghistory import CLIENT_KINDS, RunSource
 from loghistory.importers import ForeignFormat
 from loghistory.schema import Kind
 
+from ..checks.codes import OF_LOGS
+from ..engine.doubt import Vocabulary
+
 
 class Model(StrEnum):
     """What a history is about; the value is what a command line calls it."""
@@ -27,6 +30,18 @@ class Model(StrEnum):
     UNKNOWN = "unknown"
     """Operations that no model knows, such as transactions over registers."""
 
+
+LIST_VOCABULARY = Vocabulary(OF_LOGS)
+"""What is known in a log that is told by lists: each operation is of one part."""
+VOCABULARIES = {
+    Model.LIST_APPEND: Vocabulary(frozenset({"txn"}), frozenset({"append", "r"}), frozenset({"txn"})),
+    Model.KAFKA: Vocabulary(
+        frozenset({"send", "poll", "txn", "assign", "subscribe", "crash", "debug-topic-partitions", "list-topics"}),
+        frozenset({"send", "poll"}),
+        frozenset({"send", "txn"}),
+    ),
+}
+"""What is known in histories of models whose operations have parts; the last three of Kafka concern no record."""
 
 _CLIENT = frozenset(map(str, CLIENT_KINDS))
 _WITNESSES: tuple[tuple[Model, frozenset[str]], ...] = (

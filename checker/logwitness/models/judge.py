@@ -12,9 +12,10 @@ from loghistory import RunSource
 
 from ..checks import all_checks, families
 from ..checks.contract import Check, Outcome, Verdict, outcome, worst
+from ..engine.doubt import Doubt
 from ..engine.local import Progress, check
 from ..engine.run import RunVerdict, exit_status
-from .choice import Model, are_lists
+from .choice import LIST_VOCABULARY, VOCABULARIES, Model, are_lists
 from .kafka import CHECKS as KAFKA
 from .kafka import KafkaHistory
 from .linearizable import LINEARIZABLE, Limits, LinearizableHistory, Partial
@@ -76,8 +77,9 @@ def check_model(
         return _of_log(source, only, required, progress)
     name = str(source.path)
     judged: KafkaHistory | LinearizableHistory | TransactionHistory
+    doubt = Doubt(VOCABULARIES.get(model))
     if lists:
-        judged = ListHistory(name)
+        judged, doubt = ListHistory(name), Doubt(LIST_VOCABULARY)
     elif model is Model.LIST_APPEND:
         judged = TransactionHistory(name)
     elif model is Model.KAFKA:
@@ -86,12 +88,14 @@ def check_model(
         judged = LinearizableHistory(name, model, limits or Limits(), pages)
     events = 0
     for batch in source.batches(_COLUMNS):
+        doubt.see(batch)
         judged.feed(batch)
         events += batch.num_rows
         if progress is not None:
             progress(events)
-    outcomes = judged.finish()
-    notes = (*source.notes, *judged.notes)
+    doubt.read(source)
+    outcomes = doubt.weigh(judged.finish(), judged.conclusive)
+    notes = (*source.notes, *judged.notes, *doubt.notes)
     if only is not None:
         known = {each.id: each for each in outcomes}
         outcomes = tuple(known.get(id_) or _idle(id_) for id_ in only)
@@ -102,7 +106,10 @@ def check_model(
         verdict, status = Verdict.UNEXERCISED, 3
     partial = tuple(judged.partial) if isinstance(judged, LinearizableHistory) else ()
     losses = tuple(judged.losses) if isinstance(judged, KafkaHistory) else ()
-    return ModelVerdict(name, verdict, status, events, judged.logs, outcomes, losses, notes=notes, partial=partial)
+    aside, unknown = dict(doubt.set_aside), dict(doubt.unknown)
+    return ModelVerdict(
+        name, verdict, status, events, judged.logs, outcomes, losses, notes, aside, unknown, partial=partial
+    )
 
 
 def _of_log(

@@ -171,6 +171,10 @@ class Open:
     to_beginning: bool = False
     acks: int | None = None
     """Acks level of its sends; None: it says none, which means all."""
+    poll: int = -1
+    """The part that was last given anything."""
+    polls: list[int] = field(default_factory=list)
+    """The events that each of its polls was given first."""
 
 
 @dataclass(slots=True)
@@ -182,10 +186,15 @@ class _Reader:
     """Keys of which it asked for the beginning."""
     appended: dict[str, list[_Send]] = field(default_factory=dict)
     """By key its sends that may be in the log, in order."""
+    subscribed: bool = False
+    """Which keys it reads is not its own choice."""
 
 
 class KafkaHistory:
     """The operations of a history: ``feed`` its events, then ``finish``."""
+
+    conclusive = frozenset({"inconsistent-offset"})
+    """The checks whose violations no event that is missing could explain."""
 
     def __init__(self, name: str) -> None:
         self.notes: list[str] = []
@@ -199,11 +208,18 @@ class KafkaHistory:
         self._time = 0
         self.losses: list[Loss] = []
         """Acknowledged values that are gone and that their acks level does not promise."""
+        self._sorted: dict[str, Sequence[int]] = {}
+        """By key, once the history is over: the offsets that hold something."""
+        self._assignments_told = False
+        """The history tells what rebalances there were."""
+        self._jumps: list[tuple[int, Key, tuple[int, int], tuple[int, int]]] = []
+        """Of readers that had subscribed, from poll to poll: check, key, and from which offset and event to which."""
         self._both: list[Open] = []
         """Operations that sent and polled, and may have been committed."""
         self._judged = [0] * len(CHECKS)
         self._violated = [0] * len(CHECKS)
         self._excused = [0] * len(CHECKS)
+        self._unjudged = [0] * len(CHECKS)
         self._violations: list[list[Violation]] = [[] for _ in CHECKS]
 
     @property
@@ -230,6 +246,9 @@ class KafkaHistory:
                     self._close(whole, kind, seq, text)
                     del self._open[op]
             elif kind == Kind.OBSERVE:
+                if op != whole.poll:
+                    whole.poll = op
+                    whole.polls.append(seq)
                 whole.polled.append((self._key(log), offset, text if value is None else value, seq))
             elif f == "send" and kind == Kind.INVOKE:
                 whole.sends[op] = self._invoke_send(self._key(log), text if value is None else value, seq, whole.acks)
@@ -288,12 +307,15 @@ class KafkaHistory:
         if kind != Kind.FAIL and whole.sends and whole.polled:
             self._both.append(whole)
         self._uncommitted(whole)
+        self._assignments_told = self._assignments_told or text is not None
         moved = self._keys_in(text, seq) if text is not None and whole.f in _READING else frozenset()
         for name in moved:
             reader.positions.pop(name, None)
         self._polled(whole, reader, moved, seq, failed=kind == Kind.FAIL)
         for name in moved:
             reader.positions.pop(name, None)
+            if name in self._keys:
+                self._keys[name].sessions.pop(whole.process, None)  # somebody else may read on
         if kind == Kind.INFO and whole.f != "send":
             # Where the reader is now nobody knows.
             reader.positions.clear()
@@ -315,6 +337,7 @@ class KafkaHistory:
 
     def _assigned(self, whole: Open, reader: _Reader, text: str | None, seq: int, *, certain: bool) -> None:
         keys = self._keys_in(text, seq)
+        reader.subscribed = whole.f == "subscribe"
         if whole.to_beginning:
             reader.positions = {}
             reader.fresh = set(keys) if certain else set()
@@ -390,7 +413,8 @@ class KafkaHistory:
                 self._seen(key, offset, value, seq)
                 self._follow(key, whole, reader, position, offset, seq)
             if position is not None:
-                self._moved(key, position, offset, seq)
+                in_one_poll = bisect_right(whole.polls, position[1]) == bisect_right(whole.polls, seq)
+                self._moved(key, position, offset, seq, certain=in_one_poll or not reader.subscribed)
             reader.positions[key.name] = (offset, seq)
         if failed and whole.polled:
             reader.positions = before
@@ -408,15 +432,36 @@ class KafkaHistory:
             session.last, session.last_seq, session.ended = offset, seq, False
         reader.fresh.discard(key.name)
 
-    def _moved(self, key: Key, position: tuple[int, int], offset: int, seq: int) -> None:
-        """A reader at a position was given an offset."""
+    def _moved(self, key: Key, position: tuple[int, int], offset: int, seq: int, *, certain: bool) -> None:
+        """A reader at a position was given an offset; ``certain``: it cannot have lost the key meanwhile."""
         self._judged[NON_MONOTONIC_READ] += 1
         self._judged[SKIP] += 1
-        if offset <= position[0]:
-            sentence = f"A reader that was given offset {position[0]} was given offset {offset} after it."
-            self._report(NON_MONOTONIC_READ, key, sentence, position[1], seq)
-        elif offset > position[0] + 1:
-            key.gaps.setdefault((position[0], offset), (position[1], seq))
+        if offset > position[0] + 1:
+            if certain:
+                key.gaps.setdefault((position[0], offset), (position[1], seq))
+            else:
+                self._jumps.append((SKIP, key, position, (offset, seq)))
+        elif offset <= position[0]:
+            if certain:
+                self._went_back(key, position, (offset, seq))
+            else:
+                self._jumps.append((NON_MONOTONIC_READ, key, position, (offset, seq)))
+
+    def _went_back(self, key: Key, position: tuple[int, int], given: tuple[int, int]) -> None:
+        sentence = f"A reader that was given offset {position[0]} was given offset {given[0]} after it."
+        self._report(NON_MONOTONIC_READ, key, sentence, position[1], given[1])
+
+    def _settle_jumps(self) -> None:
+        """Judge how readers moved that had subscribed, if the history tells what rebalances there were."""
+        for check, key, position, given in self._jumps:
+            if not self._assignments_told:
+                passed = check == SKIP and self._passed_over(key, position[0], given[0]) is None
+                self._judged[check] -= not passed
+                self._unjudged[check] += not passed
+            elif check == SKIP:
+                key.gaps.setdefault((position[0], given[0]), (position[1], given[1]))
+            else:
+                self._went_back(key, position, given)
 
     def _given(self, key: Key, offset: int, value: Name, seq: int) -> None:
         """A failed operation was given a value: where it is must be right."""
@@ -459,6 +504,7 @@ class KafkaHistory:
                 for send in sends:
                     if send.offset is not None:
                         self._place(send.key, send.sent, send.offset, send.seq if send.seq >= 0 else seq)
+        self._settle_jumps()
         self._phantoms()
         self._circles()
         for reader in self._readers.values():
@@ -476,8 +522,20 @@ class KafkaHistory:
                 self._violated[place],
                 tuple(self._violations[place]),
                 excused=self._excused[place],
+                unjudged=self._unjudged[place],
+                undecided=self._unsettled(self._unjudged[place]),
             )
             for place in range(len(CHECKS))
+        )
+
+    @staticmethod
+    def _unsettled(jumps: int) -> str | None:
+        if not jumps:
+            return None
+        times = "once" if jumps == 1 else f"{jumps:,} times"
+        return (
+            f"{times} a reader that had subscribed was elsewhere at its next poll; the history does not tell whether "
+            "its keys had been given to another one (no :rebalance-log)"
         )
 
     def _phantoms(self) -> None:
@@ -611,16 +669,17 @@ class KafkaHistory:
             loss = Loss(str(acks), "none recorded", count, count, 0, min(times), max(times), events, key.name or None)
             self.losses.append(loss)
 
-    @staticmethod
-    def _final(key: Key) -> tuple[bool, int, int]:
+    def _final(self, key: Key) -> tuple[bool, int, int]:
         """Whether the key was read to its end, and where that was: offset and event."""
         if key.open_sends:
             return False, -1, -1
         lowest = min(key.at, default=0)
         final = [
             session
-            for session in key.sessions.values()
-            if session.began > key.last_send and (session.asked or (session.ended and session.first <= lowest))
+            for process, session in key.sessions.items()
+            if (self._assignments_told or not self._readers[process].subscribed)
+            and session.began > key.last_send
+            and (session.asked or (session.ended and session.first <= lowest))
         ]
         if not final:
             return False, -1, -1
@@ -631,16 +690,22 @@ class KafkaHistory:
         return True, max(farthest.last, key.highest[0]), farthest.last_seq
 
     def _skipped(self, key: Key) -> None:
-        known: Sequence[int] = sorted(key.at)
         for (low, high), (before, seq) in key.gaps.items():
-            place = bisect_right(known, low)
-            if place < len(known) and known[place] < high:
-                value, shown = key.at[known[place]]
+            there = self._passed_over(key, low, high)
+            if there is not None:
+                value, shown = key.at[there]
                 sentence = (
-                    f"A reader went from offset {low} to offset {high} "
-                    f"and passed over value {value} at offset {known[place]}."
+                    f"A reader went from offset {low} to offset {high} and passed over value {value} at offset {there}."
                 )
                 self._report(SKIP, key, sentence, before, seq, shown)
+
+    def _passed_over(self, key: Key, low: int, high: int) -> int | None:
+        """The first offset between these two, both left out, that holds something."""
+        if key.name not in self._sorted:
+            self._sorted[key.name] = sorted(key.at)
+        known = self._sorted[key.name]
+        place = bisect_right(known, low)
+        return known[place] if place < len(known) and known[place] < high else None
 
     def _inverted(self, key: Key) -> None:
         """Values that were sent after another was acknowledged or read, and are before it."""

@@ -133,6 +133,9 @@ class _Part:
 class LinearizableHistory:
     """The operations of a history: ``feed`` its events, then ``finish``."""
 
+    conclusive: frozenset[str] = frozenset()
+    """The checks whose violations no event that is missing could explain: there may always be another write."""
+
     def __init__(self, name: str, model: Model, limits: Limits, pages: Path | None = None) -> None:
         self.partial: list[Partial] = []
         """Of what is not linearizable, or undecided."""

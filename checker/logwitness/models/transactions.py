@@ -105,6 +105,9 @@ class _List:
 class TransactionHistory:
     """The transactions of a history: ``feed`` its events, then ``finish``."""
 
+    conclusive = frozenset({"inconsistent-offset"})
+    """The checks whose violations no event that is missing could explain."""
+
     def __init__(self, name: str) -> None:
         self.notes: list[str] = []
         self._name = name

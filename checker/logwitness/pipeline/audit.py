@@ -21,7 +21,7 @@ from ..engine.local import checks_for, concluded, families_for
 from ..engine.run import UNUSABLE, RunVerdict
 from ..models import Limits
 from .hadoop import Shell
-from .ingest import UNREADABLE, Large, Task, ingested, workspace, write_verdict
+from .ingest import UNREADABLE, Done, Large, NoRoom, Task, ingested, workspace, write_verdict
 from .large import Judged, Part, judged_parts
 from .many_logs import judge_many_logs
 from .offset_ranges import FROM_EVENTS, judge_by_ranges
@@ -39,6 +39,9 @@ ROUND_BYTES = 64 << 30
 """What one round takes; what is committed is not done again by an audit that is started again."""
 
 _TASKS_A_CORE = 4
+
+AGAIN = "make room and start the audit again, it goes on where it was"
+"""What to do about a full disk."""
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -113,7 +116,7 @@ class Audit:
             for number, each in enumerate(chosen)
         ]
         self._progress.stage("ingest and check", len(pending))
-        done = self._spread(tasks, ingested)
+        done = self._with_room(self._spread(tasks, ingested))
         unchanged = {run_id: stamp for each in done for run_id, stamp in each.unchanged.items()}
         outputs = [(_below(each.output), each.files) for each in done]
         large = [each for one in done for each in one.large]
@@ -129,6 +132,16 @@ class Audit:
             known.judged_by[as_utf8(each.source.run)] = self._judged_by
         self.counts.judged += sum(each.judged for each in done) + len(large)
         self.counts.unchanged += len(unchanged)
+
+    def _with_room(self, done: Sequence[Done | NoRoom]) -> list[Done]:
+        """What the tasks made; if one found no room, all of it is given up. Raises `HistoryError`."""
+        made = [each for each in done if isinstance(each, Done)]
+        for each in done:
+            if isinstance(each, NoRoom):
+                self._store.give_up()
+                problem = f"the results cannot be written ({each.problem}); nothing of this round is in the tables"
+                raise HistoryError(self._store.place, None, None, problem, AGAIN)
+        return made
 
     def _spread(self, tasks: Sequence[T], work: Callable[[Iterable[T]], Iterable[R]]) -> list[R]:
         """The results of all tasks, each a Spark task, in their order."""
@@ -179,12 +192,12 @@ class Audit:
             by_log = joined_by_log([by_log, [(by_range[0], Verdicts((by_range[1],)))]])
         wanted = checks_for(None, large.setting(compiled=False))
         if large.heavy is None:
-            return concluded(run, events, by_log, wanted, notes=large.notes)
+            return concluded(run, events, by_log, wanted, notes=large.notes, doubt=large.doubt)
         first = {log: each.first for each in judged for log, _ in each.by_log}
         logs = judge_many_logs(self._spark, large)
         for log, verdicts in by_log:
             logs.add(first[log], log, verdicts)
-        verdict = concluded(run, events, logs.by_log(), wanted, notes=large.notes)
+        verdict = concluded(run, events, logs.by_log(), wanted, notes=large.notes, doubt=large.doubt)
         return msgspec.structs.replace(verdict, logs=logs.logs)
 
 

@@ -11,6 +11,7 @@ Parquet file that is canonical already, and clean, is copied as it is.
 from __future__ import annotations
 
 import shutil
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -53,9 +54,14 @@ class Canonical(RunSource):
         return self._source.notes
 
     @property
+    def set_aside(self) -> Counter[str]:
+        """What the sweep has refused so far, by reason."""
+        return self._source.set_aside
+
+    @property
     def quarantined(self) -> int:
         """Lines or events that were set aside."""
-        return sum(self._source.set_aside.values())
+        return self.set_aside.total()
 
     def batches(
         self,

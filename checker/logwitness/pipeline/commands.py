@@ -75,8 +75,9 @@ def audit(
     from loghistory.errors import printable
 
     from ..models import Limits
+    from .audit import AGAIN
     from .run import audit_on, audit_once
-    from .session import SparkProblem, broke_off, check_spark, spark_session
+    from .session import SparkProblem, check_spark, spark_session
     from .summary import as_text
 
     if not follow and (stop_after is not None or idle is not None):
@@ -93,8 +94,9 @@ def audit(
             summary = audit_once(source, out, session, limits, exclude=exclude, verify=verify, large=large)
     except (SparkProblem, HistoryError) as problem:
         raise click.ClickException(printable(str(problem))) from None
-    except Exception as problem:
-        raise click.ClickException(broke_off(problem)) from problem
+    except OSError as problem:
+        told = f"{problem.filename or out}: cannot be written ({problem.strerror or problem}): {AGAIN}"
+        raise click.ClickException(printable(told)) from None
     click.echo(json.dumps(msgspec.to_builtins(summary)) if as_json else as_text(summary), nl=as_json)
     ctx.exit(summary.exit_status)
 
@@ -144,7 +146,7 @@ def campaign(
 
     from .campaign import NothingToRun, as_text, known_mutants, protocol_of, run_campaign
     from .progress import Progress
-    from .session import SparkProblem, broke_off, check_spark, spark_session
+    from .session import SparkProblem, check_spark, spark_session
 
     chosen: list[str | None] = list(dict.fromkeys(mutants)) or [None]
     try:
@@ -156,7 +158,8 @@ def campaign(
         result = run_campaign(session, Path(out), seeds_of, chosen, Progress(), protocol)
     except (SparkProblem, HistoryError, NothingToRun) as problem:
         raise click.ClickException(printable(str(problem))) from None
-    except Exception as problem:
-        raise click.ClickException(broke_off(problem)) from problem
+    except OSError as problem:
+        told = f"{problem.filename or out}: cannot be written ({problem.strerror or problem}): make room"
+        raise click.ClickException(printable(told)) from None
     click.echo(json.dumps(msgspec.to_builtins(result)) if as_json else as_text(result), nl=as_json)
     ctx.exit(result.exit_status)

@@ -83,8 +83,12 @@ class LocalFiles:
     def write(self, name: str, data: bytes) -> None:
         """Write a file, which appears by rename."""
         unfinished = self._directory / f".{name}.tmp"
-        unfinished.write_bytes(data)
-        unfinished.replace(self._directory / name)
+        try:
+            unfinished.write_bytes(data)
+            unfinished.replace(self._directory / name)
+        except OSError:
+            unfinished.unlink(missing_ok=True)
+            raise
 
     def make(self, directory: str) -> None:
         """Make a directory, and those above it; one that is there stays as it is."""

@@ -5,6 +5,7 @@ Everything a task makes is in a directory of its own, which nobody reads before 
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import secrets
@@ -26,9 +27,11 @@ from loghistory import Format, HistoryError, RunSource, open_run
 from loghistory.columns import joined
 from loghistory.schema import schema_in
 
+from ..checks import families
 from ..checks.contract import Setting, Verdict
 from ..directories import histories_in
-from ..engine.local import events_at, setting_of
+from ..engine.doubt import Doubt
+from ..engine.local import events_at, setting_of, unfamiliar, vocabulary_of
 from ..engine.run import UNDECIDED, UNUSABLE, RunVerdict
 from ..models import Limits, Model, check_model, model_of
 from ..models.search import can_search
@@ -53,6 +56,8 @@ MANY_LOGS = 256
 
 _LOOK_AGAIN = {"stamp": "", "digest": None}
 """Those of no history, so that the next audit judges it anew."""
+
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 _READ_AT_ONCE = 1 << 20
 """Bytes of a file up to which reading it once and keeping its events is cheaper than reading it as often as asked."""
@@ -97,6 +102,8 @@ class Large:
     lowest_offset: int
     highest_offset: int
     """Of its offsets, and 0. The file is not asked: it may be a stranger's, copied as it is, whose index lies."""
+    doubt: Doubt
+    """What of it was not judged."""
     heavy: tuple[str, ...] | None
     """Of a history with many logs those that are judged like a large history; None: there are not many."""
 
@@ -233,6 +240,7 @@ class _History:
         """Events by log."""
         self._offsets = (0, 0)
         """The lowest and the highest, and 0."""
+        self._doubt = Doubt(vocabulary_of(families()))
         self._row: dict[str, Any] = {
             "run_id": self._source.id,
             "run": self._source.run,
@@ -293,7 +301,9 @@ class _History:
         self._defers = False
         if not history.swept:
             self._logs.clear()
+            self._doubt = Doubt(self._doubt.vocabulary)
             history.sweep()
+        self._doubt.read(history)
         self._row |= {"events": history.events_read, "quarantined": history.quarantined}
         events_in = SMALL_EVENTS if history.small is not None else EVENTS
         self._row["events_in"] = events_in if history.events_read else None
@@ -318,13 +328,14 @@ class _History:
             f"{self._done.output}/{EVENTS}/{history.file.relative_to(self._output / EVENTS)}",
             history.file.stat().st_size,
             self._task.shell,
-            tuple(history.notes),
+            (*history.notes, *unfamiliar(setting)),
             setting.voters,
             setting.write_caching,
             setting.idempotent,
             setting.protocols,
             setting.foreign,
             *self._offsets,
+            self._doubt,
             self._heavy() if len(self._logs) > MANY_LOGS else None,
         )
         self._done.large.append(large)
@@ -333,6 +344,7 @@ class _History:
 
     def _watch(self, batch: pa.RecordBatch) -> None:
         """See the next events of the sweep."""
+        self._doubt.see(batch)
         logs = batch.column("log")
         if logs.null_count < len(logs):
             names = logs.dictionary.to_pylist()
@@ -511,9 +523,32 @@ def _sha256(file: Path) -> str:
         return hashlib.file_digest(opened, "sha256").hexdigest()
 
 
-def ingested(tasks: Iterable[Task]) -> Iterable[Done]:
+@dataclass(frozen=True, slots=True)
+class NoRoom:
+    """Why a task could not write its results; trying again would not help."""
+
+    problem: str
+
+
+def ingested(tasks: Iterable[Task]) -> Iterator[Done | NoRoom]:
     """`ingest` for the tasks of a partition."""
-    return map(ingest, tasks)
+    for task in tasks:
+        try:
+            yield ingest(task)
+        except OSError as error:
+            if error.errno not in _FULL:
+                raise
+            yield NoRoom(os.strerror(error.errno))
 
 
-__all__: Sequence[str] = ("LARGE", "MANY_LOGS", "Done", "Large", "Task", "ingest", "ingested", "write_verdict")
+__all__: Sequence[str] = (
+    "LARGE",
+    "MANY_LOGS",
+    "Done",
+    "Large",
+    "NoRoom",
+    "Task",
+    "ingest",
+    "ingested",
+    "write_verdict",
+)

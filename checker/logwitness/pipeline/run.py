@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import partial
@@ -21,7 +20,7 @@ from .follow import Follower
 from .hadoop import HadoopFiles, HadoopPlace, Shell, give_up_sooner, is_remote, local_path
 from .ingest import LARGE
 from .progress import Progress
-from .sources import Source, local_sources, remote_sources
+from .sources import PassedOver, Source, local_sources, remote_sources
 from .store import Store
 from .summary import Summary, as_text, summarize
 
@@ -44,7 +43,7 @@ def audit_once(
     ``exclude``: patterns of what is left out. Raises `HistoryError` for places that cannot be used, and what the
     context raises.
     """
-    skipped: Counter[str] = Counter()
+    passed_over = PassedOver()
     if not is_remote(source):
         source = local_path(source)
         if not Path(source).exists():
@@ -53,10 +52,10 @@ def audit_once(
         shell = Shell.of(spark) if is_remote(source) or is_remote(out) else None
         audit = Audit(spark, store, limits, Progress(), verify=verify, large=large, shell=shell)
         if is_remote(source):
-            audit.take(remote_sources(spark, source, lambda files: skipped.update(files=files), exclude))
+            audit.take(remote_sources(spark, source, passed_over, exclude))
         else:
-            audit.take(local_sources(Path(source), lambda path: skipped.update(files=1), exclude))
-        return _report(store, audit, skipped["files"])
+            audit.take(local_sources(Path(source), passed_over, exclude))
+        return _report(store, audit, passed_over)
 
 
 def audit_on(
@@ -81,12 +80,12 @@ def audit_on(
         if is_remote(source):
             if not HadoopPlace(source, spark).is_directory():
                 raise no_directory
-            arrived, uri = partial(remote_sources, spark, source, lambda files: None, exclude), source
+            arrived, uri = (lambda: remote_sources(spark, source, PassedOver(), exclude)), source
         else:
-            arrived, uri = partial(local_sources, Path(source), lambda path: None, exclude), f"file://{source}"
+            arrived, uri = (lambda: local_sources(Path(source), PassedOver(), exclude)), f"file://{source}"
         shell = Shell.of(spark) if is_remote(source) or is_remote(out) else None
         audit = Audit(spark, store, limits, Progress(), verify=False, large=large, shell=shell)
-        report = partial(_report, store, audit, 0)
+        report = partial(_report, store, audit, PassedOver())
         follower = Follower(uri, arrived, audit, lambda: _say(report()), stop_after=stop_after, idle=idle)
         follower.follow(spark)
         return report()
@@ -121,9 +120,9 @@ def _opened(
         yield spark, store
 
 
-def _report(store: Store, audit: Audit, skipped: int) -> Summary:
+def _report(store: Store, audit: Audit, passed_over: PassedOver) -> Summary:
     """Write the summary of all tables."""
-    summary = summarize(store, audit.counts, skipped)
+    summary = summarize(store, audit.counts, passed_over)
     store.report("summary.json", msgspec.json.format(msgspec.json.encode(summary), indent=2) + b"\n")
     store.report("summary.txt", as_text(summary).encode())
     return summary

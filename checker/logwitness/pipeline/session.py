@@ -49,10 +49,8 @@ class SparkProblem(RuntimeError):  # noqa: N818
     """Spark cannot be used; ``str()`` is one sentence with the remedy."""
 
 
-def broke_off(problem: Exception) -> str:
-    """One sentence about a job that Spark gave up; any other error is raised again."""
-    if not type(problem).__module__.startswith(("pyspark", "py4j")):
-        raise problem
+def _broke_off(problem: Exception) -> str:
+    """One sentence about a job that Spark gave up; it must still be running, for the error asks it for its words."""
     try:
         said = [line for line in str(problem).splitlines() if line.strip() and not line.startswith(("\t", " "))]
     except UnicodeError:
@@ -88,7 +86,7 @@ def check_spark(command: str) -> None:
 def spark_session(name: str, master: str | None, settings: Mapping[str, str] | None = None) -> Iterator[SparkSession]:
     """A session, stopped in the end. ``master`` None: as spark-submit was told, else all cores of this machine.
 
-    Raises `SparkProblem` if it does not start.
+    Raises `SparkProblem` if it does not start, and for a job that it gives up.
     """
     from pyspark.sql import SparkSession
 
@@ -121,6 +119,10 @@ def spark_session(name: str, master: str | None, settings: Mapping[str, str] | N
             if interrupts:
                 raise KeyboardInterrupt
             yield session
+        except Exception as error:
+            if type(error).__module__.startswith(("pyspark", "py4j")):
+                raise SparkProblem(_broke_off(error)) from None
+            raise
         finally:
             with _output_to(log, enabled=not submitted):
                 session.stop()

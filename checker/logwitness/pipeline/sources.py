@@ -5,15 +5,16 @@ from __future__ import annotations
 import hashlib
 import heapq
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from loghistory import HistoryError
+from loghistory.quarantine import SUFFIX
 
-from ..directories import histories_in
+from ..directories import Left, histories_in
 from ..exclusion import excluded
 from .hadoop import HadoopPlace, reason, without_pattern
 
@@ -66,10 +67,27 @@ class Pending(msgspec.Struct, frozen=True):
     known_digest: str | None = None
 
 
-def local_sources(place: Path, skipped: Callable[[Path], None], exclude: Sequence[str] = ()) -> Iterator[Source]:
+class PassedOver:
+    """Files that are not judged: how many, and the names of the first few."""
+
+    def __init__(self, keep: int = 10) -> None:
+        self.count = 0
+        self.names: list[str] = []
+        self._keep = keep
+
+    def add(self, names: Iterable[str], nameless: int = 0) -> None:
+        """Count these, and others whose names are not known."""
+        for name in names:
+            self.count += 1
+            if len(self.names) < self._keep:
+                self.names.append(name)
+        self.count += nameless
+
+
+def local_sources(place: Path, passed_over: PassedOver, exclude: Sequence[str] = ()) -> Iterator[Source]:
     """The histories at a path of this machine, as ``logwitness check`` finds them. Raises `HistoryError`."""
     absolute = Path(os.path.abspath(place))  # noqa: PTH100 - links stay as they are named
-    for path in histories_in(absolute, lambda each, why: skipped(each), exclude):
+    for path in histories_in(absolute, lambda each, why: passed_over.add([f"{each}: {why}"]), exclude):
         source = local_source(path)
         if source is not None:
             yield source
@@ -89,12 +107,12 @@ def local_source(path: Path) -> Source | None:
 
 
 def remote_sources(
-    spark: SparkSession, place: str, skipped: Callable[[int], None], exclude: Sequence[str] = ()
+    spark: SparkSession, place: str, passed_over: PassedOver, exclude: Sequence[str] = ()
 ) -> Iterator[Source]:
     """The histories below a URI, as Spark lists it. Which files are histories is seen when they are read.
 
-    Spark passes over empty files and names that begin with ``_`` or ``.``; ``skipped`` is told how many, with those
-    that a pattern of ``exclude`` matches, or a directory above them. Raises `HistoryError` if nothing is there.
+    Spark passes over empty files and names that begin with ``_`` or ``.``, and does not name them. What a pattern of
+    ``exclude`` matches, or a directory above it, is passed over as well. Raises `HistoryError` if nothing is there.
     """
     from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
     from pyspark.errors import PySparkException
@@ -105,9 +123,11 @@ def remote_sources(
     except (PySparkException, Py4JJavaError) as problem:
         told = f"cannot be listed ({reason(problem)})"
         raise HistoryError(place, None, None, told, "name what Hadoop can reach") from None
-    listed, whole = len(found), HadoopPlace(place, spark)
-    found = [row for row in found if not _left_out(row["path"], whole.whole_name(), exclude)]
-    skipped(max(0, whole.files() - len(found)))
+    whole = HadoopPlace(place, spark)
+    listed = len(found)
+    left = {row["path"]: why for row in found if (why := _left_out(row["path"], whole.whole_name(), exclude))}
+    found = [row for row in found if row["path"] not in left]
+    passed_over.add((f"{path}: {why}" for path, why in sorted(left.items())), max(0, whole.files() - listed))
     runs: dict[str, list[File]] = {}
     singles = []
     for row in sorted(found, key=lambda row: str(row["path"])):
@@ -115,7 +135,7 @@ def remote_sources(
         file = File(name, row["length"], int(row["modificationTime"].timestamp() * 1e6) * 1000)
         if name == "manifest.json" or name.startswith("events."):
             runs.setdefault(directory, []).append(file)
-        elif not name.endswith(".quarantine.jsonl"):
+        else:
             singles.append(Source(row["path"], (File("", file.size, file.modified),), remote=True))
     if not found:
         told = "no history is there" + (" but what is excluded" if listed else "")
@@ -124,11 +144,13 @@ def remote_sources(
     yield from singles
 
 
-def _left_out(uri: str, place: str, exclude: Sequence[str]) -> bool:
-    """Whether a pattern matches the file, or a directory above it that is below the place."""
+def _left_out(uri: str, place: str, exclude: Sequence[str]) -> Left | None:
+    """Why a file is passed over: a pattern matches it, or a directory above it that is below the place."""
     file = PurePosixPath(uri)
     below = len(file.parts) - len(PurePosixPath(place).parts)
-    return any(excluded(each, exclude) for each in (file, *file.parents)[: max(below, 0)])
+    if any(excluded(each, exclude) for each in (file, *file.parents)[: max(below, 0)]):
+        return Left.EXCLUDED
+    return Left.QUARANTINE if uri.endswith(SUFFIX) else None
 
 
 def _file(path: Path, name: str) -> File:

@@ -73,6 +73,15 @@ class Store:
     def __init__(self, files: Files) -> None:
         self._files = files
 
+    @property
+    def place(self) -> str:
+        """The directory: an absolute path or a URI."""
+        return self._files.place
+
+    def give_up(self) -> None:
+        """Remove what tasks have written of a round that is not decided."""
+        self._files.remove(ROUNDS)
+
     def open(self) -> None:
         """Make it ready: finish what was decided, forget what was not. Raises `HistoryError` if it is no audit's."""
         mark = self._files.read(MARK)

@@ -14,7 +14,9 @@ from loghistory.errors import printable
 
 from ..checks import all_checks
 from ..engine.run import UNDECIDED, UNUSABLE, VIOLATED, worst_status
+from ..report.totals import counted
 from .audit import Counts
+from .sources import PassedOver
 from .store import Store
 from .tables import RUNS
 
@@ -45,11 +47,13 @@ class Summary(msgspec.Struct):
     judged: int
     unchanged: int
     skipped: int
-    """Files that are no histories."""
+    """Files that were passed over."""
+    passed_over: list[str]
+    """The first of them, with the reason."""
     exit_status: int
 
 
-def summarize(store: Store, counts: Counts, skipped: int) -> Summary:
+def summarize(store: Store, counts: Counts, passed_over: PassedOver) -> Summary:
     """Read the tables and add them up."""
     runs = store.table(RUNS, ["run", "verdict", "exit_status", "events", "quarantined", "bytes"])
     verdicts = Counter(runs.column("verdict").to_pylist())
@@ -72,7 +76,8 @@ def summarize(store: Store, counts: Counts, skipped: int) -> Summary:
         counts.seen,
         counts.judged,
         counts.unchanged,
-        skipped,
+        passed_over.count,
+        passed_over.names,
         worst_status(statuses) if (statuses := _statuses(runs)) else UNDECIDED,
     )
 
@@ -110,7 +115,7 @@ def as_text(summary: Summary) -> str:
         f"{summary.histories:,} histories, {summary.events:,} events, {summary.quarantined:,} set aside in quarantine",
         "  " + ", ".join(f"{count:,} {verdict}" for verdict, count in summary.verdicts.items()),
         f"this audit: {summary.seen:,} seen, {summary.judged:,} judged, {summary.unchanged:,} unchanged"
-        + (f", {summary.skipped:,} files are no histories" if summary.skipped else ""),
+        + (f", {counted(summary.skipped, 'file')} passed over" if summary.skipped else ""),
     ]
     exercised = {id_: counts for id_, counts in summary.checks.items() if counts["judged"] or counts["violated"]}
     idle = [id_ for id_ in summary.checks if id_ not in exercised]
@@ -128,6 +133,7 @@ def as_text(summary: Summary) -> str:
         ("violated", summary.violated, summary.verdicts.get("violated", 0)),
         ("unreadable", summary.unreadable, summary.verdicts.get("unreadable", 0)),
         ("undecided or nothing to judge", summary.undecided, 0),
+        ("passed over", summary.passed_over, summary.skipped),
     )
     for what, runs, count in told:
         if runs:

@@ -13,7 +13,6 @@ from xml.etree import ElementTree
 from loghistory.errors import printable
 
 from .results import IDLE_PROBLEM, History, Result, State
-from .totals import counted
 
 _COUNTED = ("failure", "error", "skipped")
 
@@ -47,10 +46,8 @@ def _suite(root: ElementTree.Element, history: History) -> None:
         _result(_case(suite, name, result.outcome.id), history, result)
     if history.idle:
         _wrong(_case(suite, name, "exercised"), "error", "unexercised", IDLE_PROBLEM)
-    unjudged = [(each.outcome.id, each.outcome.unjudged) for each in history.results if each.outcome.unjudged]
-    told = [*history.notes, *(f"{id_}: {counted(number, 'fact')} could not be judged." for id_, number in unjudged)]
-    if told:
-        ElementTree.SubElement(suite, "system-out").text = "\n".join(map(printable, told))
+    if history.told:
+        ElementTree.SubElement(suite, "system-out").text = "\n".join(history.told)
 
 
 def _case(suite: ElementTree.Element, run: str, name: str) -> ElementTree.Element:

@@ -20,6 +20,7 @@ from loghistory import Format, HistoryError, RunSource
 from loghistory.errors import printable
 
 from ..checks.contract import Outcome, Violation
+from .totals import counted
 
 
 class State(StrEnum):
@@ -79,6 +80,13 @@ class History:
     def idle(self) -> bool:
         """Whether it was read and nothing in it could be judged; that is never success."""
         return self.error is None and all(result.state is State.IDLE for result in self.results)
+
+    @property
+    def told(self) -> list[str]:
+        """The notes on it, and what could not be judged, each on one line."""
+        counts = [(each.outcome.id, each.outcome.unjudged) for each in self.results if each.outcome.unjudged]
+        facts = (f"{id_}: {counted(number, 'fact')} could not be judged." for id_, number in counts)
+        return [printable(each) for each in (*self.notes, *facts)]
 
     def line_of(self, violation: Violation) -> int | None:
         """The line to point at: the last event completes what is wrong."""

@@ -1,8 +1,9 @@
 """SARIF 2.1.0 for code scanning: each violation is a result of the rule that its check states.
 
 A result points at the line of the last event, where the file is JSON Lines; else at the file, and the message names the
-events by ``seq``. Undecided is a result of kind ``open``, as the standard has it; what cannot be read and what had
-nothing to judge are notifications of the tool. What the baseline has is marked suppressed and unchanged.
+events by ``seq``. Undecided is a result of kind ``open``, as the standard has it; what cannot be read, what had
+nothing to judge, the notes on a history and the facts that were not judged are notifications of the tool. What the
+baseline has is marked suppressed and unchanged.
 Source: OASIS, Static Analysis Results Interchange Format 2.1.0.
 """
 
@@ -159,4 +160,7 @@ def _notifications(history: History, places: dict[str, int]) -> list[dict[str, A
             found.append({"level": "error", "message": told, "associatedRule": rule})
     if history.idle:
         found.append({"level": "error", "message": {"text": f"{printable(history.name)}: {IDLE_PROBLEM}"}})
+    for note in history.told:
+        message = {"text": f"{printable(history.name)}: {note}"}
+        found.append({"level": "note", "message": message, "locations": [_location(history, None)]})
     return found

@@ -114,12 +114,18 @@ class Report:
         told = (State.FAILED, State.KNOWN) if self._verbose else (State.FAILED,)
         shown = {each.outcome.id: _shown(each) for each in results if each.state in told}
         rows = events_at(source, (seq for violations in shown.values() for each in violations for seq in each.events))
+        undecided: dict[str, list[str]] = {}
+        for result in results:
+            if result.state is State.UNDECIDED:
+                undecided.setdefault(result.headline, []).append(result.outcome.id)
         for result in results:
             id_ = result.outcome.id
             if id_ in shown:
                 self._violated(result, shown[id_], rows)
-            elif result.state is State.UNDECIDED:
-                self._output.line((f"{id_}: undecided: ", "yellow"), result.headline, indent=2)
+            elif result.state is State.UNDECIDED and (ids := undecided.pop(result.headline, None)):
+                # What keeps many checks from an answer is told once.
+                more = "" if len(ids) == 1 else f" and {counted(len(ids) - 1, 'other check')}"
+                self._output.line((f"{id_}{more}: undecided: ", "yellow"), result.headline, indent=2)
             elif result.state is State.REQUIRED:
                 self._output.line((f"{id_}: ", "yellow"), result.headline, indent=2)
         if all(result.state is State.IDLE for result in results):

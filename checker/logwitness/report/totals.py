@@ -63,8 +63,8 @@ class Totals:
     @property
     def passed_over(self) -> str:
         """What was skipped or excluded, as in "2 skipped, 1 excluded"; empty if nothing was."""
-        skipped = self.left[Left.SKIPPED] + self.left[Left.LINK]
         excluded = self.left[Left.EXCLUDED]
+        skipped = self.left.total() - excluded
         counts = ((skipped, "skipped"), (excluded, "excluded"))
         return ", ".join(f"{number:,} {word}" for number, word in counts if number)
 

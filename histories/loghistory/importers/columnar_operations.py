@@ -15,7 +15,21 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from .objects import Fields
-from .operations import FAIL, INFO, INVOKE, KEYED, OK, OURS, SILENT, Opened, Operations, is_keyed, is_pair, reason_of
+from .operations import (
+    FAIL,
+    INFO,
+    INVOKE,
+    KEYED,
+    OK,
+    OURS,
+    SILENT,
+    TIMES,
+    Opened,
+    Operations,
+    is_keyed,
+    is_pair,
+    reason_of,
+)
 from .rows import batch_of
 from .values import Malformed, Value, as_json, log_name
 
@@ -63,6 +77,7 @@ class ColumnarOperations(Operations):
         _require(members.isdisjoint(_MEMBERS_NOT_PLAIN) and set(map(type, processes)) == {int})
         keys = [rest.get("key", _NO_KEY) for rest in rests] if "key" in members else [_NO_KEY] * len(fs)
         _require("append" not in words.values() or _NO_KEY not in keys)
+        _require(min(processes) >= 0)
         time, timed = self._clock(times)
 
         known = list(dict.fromkeys(words.values()))
@@ -136,6 +151,7 @@ class ColumnarOperations(Operations):
         """The times of operations, and whether there are any."""
         types = set(map(type, times))
         if types == {int}:
+            _require(TIMES[0] <= min(times) and max(times) <= TIMES[1])
             given = np.array(times, np.int64)
             timed = self._timed is not False
             return (given if timed else np.zeros_like(given)), timed

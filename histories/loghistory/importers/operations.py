@@ -19,8 +19,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from ..columns import limits
 from ..errors import quote
-from ..schema import UNKNOWN_OFFSET, Kind
+from ..schema import COLUMNS, UNKNOWN_OFFSET, Kind
 from .rows import Rows
 from .values import Malformed, Value, as_json, is_integer, log_name
 
@@ -38,6 +39,7 @@ _HEALING = ("stop", "heal", "resume", "recover", "end", "restart")
 _SEQUENCES = {list, tuple}
 _LONGEST_WORD = 1 << 10
 _LARGEST = 1 << 63
+TIMES, (_LEAST_VALUE, _) = (limits(column) for column in COLUMNS if column.name in ("time", "value"))
 _INJECTOR = object()
 """The process of an operation that injects faults."""
 _FIRST_NAMED = 1 << 32
@@ -101,8 +103,8 @@ class Operations:
         kind = _TYPES.get(word) or _TYPES.get(_plain(word)) if isinstance(word, str) else None
         if kind is None:
             raise Malformed("type", f"{_named(word)} is no type of an operation", "invoke, ok, fail or info")
-        if f is None and isinstance(process, str) and self._client(process, kind) is _INJECTOR:
-            f = process  # who injects faults may say no more than that it did
+        if f is None:
+            f = self._unsaid(kind, process, value)
         if not isinstance(f, str) or not 0 < len(f) <= _LONGEST_WORD:
             raise Malformed("f", f"{_named(f)} is no name of an operation", "give a keyword such as :read")
         f = str(f).removeprefix(":")
@@ -114,8 +116,10 @@ class Operations:
         try:
             if process is _INJECTOR:
                 self._fault(kind, f, value, time)
-            elif not is_integer(process):
-                raise Malformed("process", f"{_named(process)} is no process", "an integer, or the word nemesis")
+            elif not is_integer(process) or process < 0:
+                raise Malformed(
+                    "process", f"{_named(process)} is no process", "an integer from 0 on, or the word nemesis"
+                )
             elif kind == INVOKE:
                 self._invoke(process, f, value, rest, time)
             else:
@@ -126,6 +130,15 @@ class Operations:
             raise
         self._time = time
 
+    def _unsaid(self, kind: str, process: Value, value: Value) -> str | None:
+        """What an operation is that does not say it, as in histories of Elle, which are of transactions alone."""
+        who = self._client(process, kind) if isinstance(process, str) else process
+        if who is _INJECTOR:
+            return str(process)  # who injects faults may say no more than that it did
+        if kind != INVOKE:
+            return self._open[who].f if is_integer(who) and who in self._open else None
+        return "txn" if value and _has_parts("txn", value) else None
+
     def _time_of(self, time: Value) -> int:
         if time is None:
             if self._timed:
@@ -134,8 +147,8 @@ class Operations:
             return 0  # a clock that stands still: the order alone counts
         if type(time) is float and abs(time) < _LARGEST / 1e9:
             time = int(time * 1e9)  # who has fractions counts seconds
-        if not is_integer(time):
-            raise Malformed("time", f"{_named(time)} is no time", "nanoseconds as an integer of 64 bits")
+        if not is_integer(time) or not TIMES[0] <= time <= TIMES[1]:
+            raise Malformed("time", f"{_named(time)} is no time", f"nanoseconds, from {TIMES[0]} to {TIMES[1]}")
         if self._timed is None:
             self._timed = True
         return int(time) if self._timed else 0
@@ -342,7 +355,7 @@ def _pairs_of_integers(batches: Sequence[Value]) -> tuple[Sequence[int], Sequenc
     offsets, values = zip(*batches, strict=True)
     if set(map(type, offsets)) != {int} or set(map(type, values)) != {int}:
         return None
-    if min(offsets) < 0 or max(offsets) >= _LARGEST or min(values) < -_LARGEST or max(values) >= _LARGEST:
+    if min(offsets) < 0 or max(offsets) >= _LARGEST or min(values) < _LEAST_VALUE or max(values) >= _LARGEST:
         return None
     return offsets, values
 
@@ -453,7 +466,7 @@ def _rebalanced(log: Value) -> list[str]:
 
 def _valued(value: Value) -> tuple[int | None, str | None]:
     """Value and text of what names a record: an integer, or something else as text."""
-    return (value, None) if is_integer(value) else (None, as_json(value))
+    return (value, None) if is_integer(value) and value >= _LEAST_VALUE else (None, as_json(value))
 
 
 def _texted(value: Value) -> str | None:

@@ -82,7 +82,7 @@ VOCABULARY = Vocabulary(
         Column(8, "process", pa.int64(), "the client; it has at most one open operation"),
         Column(9, "op", pa.int64(), "the operation, unique in the run; joins `invoke`, `observe` and completion"),
         Column(10, "txn", pa.int64(), "the enclosing operation where one operation has several parts"),
-        Column(12, "acks", pa.int8(), "acks level of an append: -1 all, 1 leader, 0 none"),
+        Column(12, "acks", pa.int8(), "acks level of an append: -1 all, 1 leader, 0 none", least=-128),
     ),
     words=(
         Words(

@@ -77,11 +77,11 @@ VOCABULARY = Vocabulary(
         Column(
             13, "term", pa.int64(), "current term of the node; for an acknowledged append the term it was written in"
         ),
-        Column(17, "entry_term", pa.int64(), "term of the entries it concerns"),
-        Column(20, "dirty", pa.int64(), "the node's last appended offset, after the event", "offset"),
-        Column(21, "flushed", pa.int64(), "the node's last durable offset, after the event", "offset"),
-        Column(22, "commit", pa.int64(), "the node's commit index, after the event", "offset"),
-        Column(23, "visible", pa.int64(), "the node's visible offset, after the event", "offset"),
+        Column(17, "entry_term", pa.int64(), "term of the entries it concerns", least=-1),
+        Column(20, "dirty", pa.int64(), "the node's last appended offset, after the event", "offset", least=-1),
+        Column(21, "flushed", pa.int64(), "the node's last durable offset, after the event", "offset", least=-1),
+        Column(22, "commit", pa.int64(), "the node's commit index, after the event", "offset", least=-1),
+        Column(23, "visible", pa.int64(), "the node's visible offset, after the event", "offset", least=-1),
     ),
     words=(
         Words(

@@ -248,6 +248,12 @@ def _show_outcome(outcome: Outcome, configuration: ClusterConfiguration, events:
         rows.append(("log", log))
     rows.append(("after healing", "converged" if outcome.converged else "did NOT converge"))
     rows.append(("history", f"{events} events"))
+    if not sys.stdout.isatty():
+        # Nothing is folded in a pipe or a file, so that grep finds it whole.
+        width = max(len(name) for name, _ in rows)
+        for name, value in rows:
+            click.echo(f"{name:<{width}} {value}")
+        return
     table = Table(show_header=False, box=None, pad_edge=False)
     table.add_column(style="bold")
     table.add_column()

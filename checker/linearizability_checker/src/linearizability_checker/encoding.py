@@ -179,7 +179,7 @@ class Columns:
 
     def _add(self, operation: Operation, forms: dict[str, _Form]) -> None:
         if not isinstance(operation, Operation):
-            raise _UnfitError(f"{_shown(operation)} is no Operation")
+            raise _UnfitError(f"{_shown(operation)} is not an Operation")
         arguments = operation.input
         form = _form(arguments, forms)
         output = operation.output

@@ -29,6 +29,7 @@ from ..codes import (
     INVOKE,
     NULL,
     OBSERVE,
+    OF_LOGS,
     OK,
     POWER_LOSS,
     READS,
@@ -226,4 +227,5 @@ FAMILY = Family(
     _KINDS,
     ("time", "process", "f", "acks", "term", "offset", "last_offset", "value", "text", "count", "bytes"),
     ClientsFold,
+    operations=OF_LOGS,
 )

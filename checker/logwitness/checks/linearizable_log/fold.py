@@ -6,7 +6,7 @@ import numpy as np
 
 from loghistory.schema import CLIENT_KINDS, Kind
 
-from ..codes import NULL, OBSERVE, OF_CLIENTS, among
+from ..codes import NULL, OBSERVE, OF_CLIENTS, OF_LOGS, among
 from ..columns import Columns, Ints
 from ..contract import Family, Setting, Verdicts, outcome
 from ..hashing import all_grown, empty_table, roomy
@@ -172,4 +172,5 @@ FAMILY = Family(
     CLIENT_KINDS | {Kind.APPEND, Kind.COMPACT, Kind.TRIM},
     ("time", "node", "op", "f", "acks", "offset", "last_offset", "value"),
     LinearizableLogFold,
+    operations=OF_LOGS,
 )

@@ -47,6 +47,7 @@ ONE_LEADER = Check(
     fact="a node that leads a term, by what it says or does",
     sentence="Nodes {first} and {second} both lead term {term}.",
     columns=("node", "term"),
+    conclusive=True,
 )
 ONE_VOTE = Check(
     id="one-vote-per-term",
@@ -56,6 +57,7 @@ ONE_VOTE = Check(
     sentence="Node {node} voted in term {term} for node {first} and for node {second}.",
     kinds=(Kind.VOTE,),
     columns=("node", "term", "peer"),
+    conclusive=True,
 )
 MAJORITY = Check(
     id="leader-has-majority",

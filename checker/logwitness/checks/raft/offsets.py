@@ -18,6 +18,7 @@ from loghistory.schema import STATE_KINDS, Kind
 from .. import codes
 from ..codes import (
     CARRIES_STATE,
+    COMMIT,
     COMPACT,
     CRASH,
     F_FINAL_READ,
@@ -99,6 +100,7 @@ COMMIT_WITHIN_FLUSHED = number(
         sentence="Node {node} has commit index {offset} but has flushed only up to {end}.",
         fields=_Beyond,
         columns=("commit", "flushed"),
+        conclusive=True,
     ),
 )
 FLUSHED_WITHIN_DIRTY = number(
@@ -111,6 +113,7 @@ FLUSHED_WITHIN_DIRTY = number(
         sentence="Node {node} claims flushed offset {offset} but its log ends at {end}.",
         fields=_Beyond,
         columns=("flushed", "dirty"),
+        conclusive=True,
     ),
 )
 FLUSHED_MONOTONIC = number(
@@ -163,6 +166,7 @@ RESTART_IS_FLUSHED = number(
         fields=_Beyond,
         kinds=(Kind.START,),
         columns=("flushed", "dirty"),
+        conclusive=True,
     ),
 )
 VISIBLE_WITHIN_DIRTY = number(
@@ -175,6 +179,7 @@ VISIBLE_WITHIN_DIRTY = number(
         sentence="Node {node} shows readers everything up to {offset}, but its log ends at {end}.",
         fields=_Beyond,
         columns=("visible", "dirty"),
+        conclusive=True,
     ),
 )
 VISIBLE_MONOTONIC = number(
@@ -285,8 +290,9 @@ class _State(NamedTuple):
     run: Ints  # by the numbers below
 
 
-_PHASE, _VOTERS, _OPEN_FAULTS, _HEAL_SEQ, _FINAL_SEQ = range(5)
-"""What is known of the run: how far it is, voters, faults that have not ended, the events of two phases (-1: none)."""
+_PHASE, _VOTERS, _OPEN_FAULTS, _HEAL_SEQ, _FINAL_SEQ, _STARTS, _GOES_ON, _COMMITS = range(8)
+"""What is known of the run: how far it is, voters, faults that have not ended, the events of two phases (-1: none);
+whether there are starts, nodes that go on without one after they were down, commit events."""
 
 FINAL_READ, ENDED = 1, 2
 """How far a run is: it has come to its final read, and after that a node was stopped gracefully."""
@@ -431,6 +437,9 @@ def _scan(columns: Columns, state: _State, found: Findings) -> None:
                 if term < state.vote_term[node]:
                     back = _Moved(node, before=state.vote_term[node], after=term)
                     report(found, TERM_MONOTONIC, back, state.vote_seq[node], seq)
+        if kind == START or state.down[node] != 0:
+            # Who was down and goes on has started, also where that was not recorded.
+            state.run[_STARTS if kind == START else _GOES_ON] = 1
             state.down[node] = 0
             state.down_seq[node] = -1
             state.begins[node] = NULL
@@ -439,6 +448,8 @@ def _scan(columns: Columns, state: _State, found: Findings) -> None:
             state.flushed[node] = NULL
             state.commit[node] = NULL
             state.visible[node] = NULL
+        if kind == COMMIT:
+            state.run[_COMMITS] = 1
 
         if term != NULL:
             if state.term[node] != NULL:
@@ -524,17 +535,28 @@ class OffsetsFold(KernelFold):
             if name.endswith("_seq"):
                 fields[name][:] = -1
         fields["down"][:] = fields["fell"][:] = 0
-        fields["run"] = np.array([0, min(len(setting.voters), MAX_NODES), 0, -1, -1], dtype=np.int64)
+        fields["run"] = np.array([0, min(len(setting.voters), MAX_NODES), 0, -1, -1, 0, 0, 0], dtype=np.int64)
         self.state = _State(**fields)
 
     def run(self, columns: Columns) -> None:
         """Judge the events, each against what its node stated before; nodes are indices."""
         _scan.form(self.setting.compiled)(columns, self.state, self.found)
 
+    def void(self) -> dict[int, str]:
+        """Where nobody recorded when commit indexes moved, nobody knows where they ended."""
+        if self.state.run[_COMMITS] or not self.found.violated[CONVERGES]:
+            return {}
+        return {CONVERGES: "where commit indexes end is not known: no commit event is recorded"}
+
     def lacking(self) -> dict[int, str]:
-        """Where nobody knows who votes, nobody knows who has to be there at the end."""
-        reached = self.state.run[_PHASE] != 0 and not self.setting.voters
-        return dict.fromkeys((CONVERGES, VOTERS_RETURN), UNKNOWN_VOTERS) if reached else {}
+        """Starts that were not recorded; and who has to be there at the end, where nobody knows who votes."""
+        found: dict[int, str] = {}
+        if self.state.run[_PHASE] and not self.setting.voters:
+            found |= dict.fromkeys((CONVERGES, VOTERS_RETURN), UNKNOWN_VOTERS)
+        if self.state.run[_GOES_ON] and not self.state.run[_STARTS]:
+            reason = "nodes go on after they were down, but no start is recorded"
+            found |= dict.fromkeys((FLUSHED_DURABLE, DIRTY_SURVIVES_CRASH, RESTART_IS_FLUSHED), reason)
+        return found
 
     def end(self) -> None:
         """Judge where the nodes ended up."""

@@ -357,6 +357,8 @@ def _unsaid(nodes: _Nodes, log: _Log, move: int, columns: Columns, node: int, i:
 
 @kernel
 def _scan(columns: Columns, nodes: _Nodes, runs: _Runs, leaders: _Leaders, log: _Log, found: Findings) -> None:
+    # Counted apart: numbers in registers cost nothing.
+    incarnations = dirties = flushes = moves = 0
     for i in range(len(columns.seq)):
         kind = columns.kind[i]
         node = columns.node[i]
@@ -403,7 +405,7 @@ def _scan(columns: Columns, nodes: _Nodes, runs: _Runs, leaders: _Leaders, log: 
                     nodes.idle[node] = seq
             nodes.life[node] = _RUNS
         if columns.incarnation[i] != NO_NODE and nodes.incarnation[node] != NO_NODE:
-            found.judged[INCARNATION] += 1
+            incarnations += 1
             if columns.incarnation[i] != nodes.incarnation[node]:
                 other = Counted(node, before=nodes.incarnation[node], after=columns.incarnation[i])
                 report(found, INCARNATION, other, nodes.incarnation_seq[node], seq)
@@ -435,28 +437,29 @@ def _scan(columns: Columns, nodes: _Nodes, runs: _Runs, leaders: _Leaders, log: 
                 count -= 1
             runs.used[node] = count
         elif before != NULL and kind == TRIM:
-            told = max(before, columns.offset[i] - 1)
-            if told > before:
+            start = columns.offset[i]
+            if before < start or (dirty != NULL and dirty < start):
+                told = start - 1  # the log begins anew
                 runs.used[node] = 0
             if durable != NULL:
-                durable = max(durable, columns.offset[i] - 1)
+                durable = max(durable, start - 1)
         if dirty == NULL:
             dirty = told  # as in version 1, where a trim need not carry the state
         elif told != NULL:
-            found.judged[DIRTY] += 1
+            dirties += 1
             if dirty != told:
                 moved = Moved(node, before=before, after=dirty, told=told)
                 report(found, DIRTY, moved, nodes.seq[node], seq)
         if flushed == NULL:
             flushed = durable
         elif durable != NULL:
-            found.judged[FLUSHED] += 1
+            flushes += 1
             if flushed > durable and kind != FLUSH:
                 risen = Moved(node, before=nodes.flushed[node], after=flushed, told=durable)
                 report(found, FLUSHED, risen, nodes.seq[node], seq)
 
         if commit != NULL and nodes.commit[node] != NULL:
-            found.judged[MOVES] += 1
+            moves += 1
             if commit > nodes.commit[node] and kind not in (COMMIT, TRIM):
                 _unsaid(nodes, log, 0, columns, node, i)
         if kind == COMMIT:
@@ -479,6 +482,10 @@ def _scan(columns: Columns, nodes: _Nodes, runs: _Runs, leaders: _Leaders, log: 
         nodes.dirty[node] = dirty
         nodes.flushed[node] = flushed
         nodes.seq[node] = seq
+    found.judged[INCARNATION] += incarnations
+    found.judged[DIRTY] += dirties
+    found.judged[FLUSHED] += flushes
+    found.judged[MOVES] += moves
 
 
 @kernel

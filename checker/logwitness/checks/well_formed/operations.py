@@ -23,6 +23,7 @@ from ..kernel import kernel, part, step
 CHECKS: list[Check] = []
 _NO_OPERATION = -1
 _OPEN, _UNKNOWN = 0, 1
+_EARLIEST = -(1 << 63)
 _PAGE = 5  # bits of a number of an operation that say its place in a page
 
 
@@ -236,14 +237,14 @@ def _scan(
     counts: _Counts,
     found: Findings,
 ) -> None:
+    before, before_seq = counts.time[0], counts.time_seq[0]
+    if len(columns.seq):
+        found.judged[TIME] += len(columns.seq) - (before_seq < 0)
     for i in range(len(columns.seq)):
         time = columns.time[i]
-        if counts.time_seq[0] >= 0:
-            found.judged[TIME] += 1
-            if time < counts.time[0]:
-                report(found, TIME, _Back(counts.time[0], after=time), counts.time_seq[0], columns.seq[i])
-        counts.time[0] = time
-        counts.time_seq[0] = columns.seq[i]
+        if time < before:
+            report(found, TIME, _Back(before, after=time), before_seq, columns.seq[i])
+        before, before_seq = time, columns.seq[i]
         kind = columns.kind[i]
         if not IS_OF_CLIENT[kind] or columns.txn[i] != NULL:
             continue
@@ -280,6 +281,7 @@ def _scan(
             _adds_up(clients, client, columns, i, found)
         clients.status[client] = _UNKNOWN if kind == INFO else _NO_OPERATION
         clients.end_seq[client] = columns.seq[i]
+    counts.time[0], counts.time_seq[0] = before, before_seq
 
 
 class OperationsFold(KernelFold):
@@ -293,7 +295,7 @@ class OperationsFold(KernelFold):
         self._numbers = empty_table()
         self._clients = _Clients(*(np.full(8, _blank(name), dtype=np.int64) for name in _Clients._fields))
         self._pages_used = _Pages(np.zeros(8, dtype=np.int64))
-        self._counts = _Counts(*(np.full(1, start, dtype=np.int64) for start in (0, 0, NULL, -1)))
+        self._counts = _Counts(*(np.full(1, start, dtype=np.int64) for start in (0, 0, _EARLIEST, -1)))
 
     def run(self, columns: Columns) -> None:
         """Judge the events, in order."""

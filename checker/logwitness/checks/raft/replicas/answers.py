@@ -139,7 +139,7 @@ def follower_shows(replicas: Replicas, cluster: Cluster, found: Findings, node: 
         found.judged[FOLLOWER_VISIBLE] += 1
         return
     leader = other_leader(replicas, node)
-    if leader == NONE or replicas.visible[leader] == NULL or not cluster.shows[SHOWN]:
+    if leader == NONE or replicas.visible[leader] == NULL:
         found.unjudged[FOLLOWER_VISIBLE] += 1
         cluster.most_visible[0] = visible
         cluster.most_visible_seq[0] = seq
@@ -174,7 +174,8 @@ def answer(
     tip = replicas.tip[node]
     here = at(tree, tip, base)
     commit = replicas.commit[node]
-    hidden = here != NONE and tree.flags[here] & UNKNOWN != 0
+    # What the node says that it has need not have been recorded.
+    hidden = tree.flags[here] & UNKNOWN != 0 if here != NONE else columns.dirty[i] >= base
     promised = find(tree, base, entry_term)
     if reason == SUCCESS:
         if hidden:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...codes import ACKED, ACKS_ALL, ACKS_LEADER, COMMIT, FLUSH, LEADER, NULL
+from ...codes import ACKED, ACKS_ALL, ACKS_LEADER, FLUSH, LEADER, NULL
 from ...faults import Account, enter
 from ...findings import Findings, report, show
 from ...kernel import part, step
@@ -189,7 +189,7 @@ def follower_commits(
         found.judged[FOLLOWER_COMMIT] += 1
         return
     leader = other_leader(replicas, node)
-    if leader != NONE and replicas.commit[leader] != NULL and cluster.shows[COMMIT]:
+    if leader != NONE and replicas.commit[leader] != NULL:
         found.judged[FOLLOWER_COMMIT] += 1
         ahead = AheadOfLeaders(node, offset=commit, own=replicas.term[node], leader=leader, most=most)
         report(found, FOLLOWER_COMMIT, ahead, replicas.leader_seq[leader], cluster.most_commit_seq[0], seq)
@@ -259,8 +259,7 @@ def on_majority(
         theirs = at(tree, replicas.tip[other], commit) if replicas.flushed[other] >= commit else NONE
         if theirs != NONE:
             show(found, appended_by(tree, theirs, other))
-        if theirs in (NONE, vertex):
-            show(found, replicas.flushed_seq[other])
+        show(found, replicas.flushed_seq[other] if theirs == NONE or tree.seq[theirs] == tree.seq[vertex] else -1)
 
 
 @part

@@ -44,7 +44,7 @@ from ...contract import Family, Loss, Setting
 from ...faults import Account, empty_faults, empty_ledger, fault_code, ledger_lines, note_fault, with_fault_room
 from ...findings import MAX_NODES, Findings, KernelFold
 from ...hashing import empty_table, grown, place_of, roomy, row_of
-from ...kernel import kernel
+from ...kernel import kernel, part
 from ..protocol import RAFT
 from ..voters import UNKNOWN_VOTERS, acts_as_voter, majority_of
 from .answers import answer, follower_shows, let_see, mark_visible, observe, show_log
@@ -80,6 +80,23 @@ from .tree import (
     unknown,
     with_room,
 )
+
+
+@part
+def restart(tree: Tree, replicas: Replicas, cluster: Cluster, node: int, dirty: int, seq: int) -> None:
+    """A node started with a log up to ``dirty``."""
+    replicas.down[node] = 0
+    replicas.leader_term[node] = NULL
+    replicas.cut[node] = NONE
+    replicas.commit[node] = NULL
+    replicas.visible[node] = NULL
+    if dirty != NULL:
+        tip = before(tree, replicas.tip[node], dirty + 1)
+        if tree.last[tip] < dirty:
+            cluster.has_unknown[0] = 1
+            tip = unknown(tree, tip, dirty, seq)
+        replicas.tip[node] = tip
+        replicas.tip_seq[node] = seq
 
 
 @kernel
@@ -128,6 +145,7 @@ def _scan(
         if not CARRIES_STATE[kind]:
             if kind in (STOP, CRASH, POWER_LOSS, STORAGE_ERROR):
                 replicas.leader_term[node] = NULL
+                replicas.down[node] = 1
                 if kind != STOP:
                     note_fault(account.faults, seq, fault_code(kind))
                 if kind in (POWER_LOSS, STORAGE_ERROR):
@@ -151,20 +169,11 @@ def _scan(
         if not cluster.voters[0] >> node & 1 and (kind in (VOTE, LEADER) or role in (ROLE_LEADER, ROLE_CANDIDATE)):
             cluster.stranger[0] = node
 
-        if kind == START:
-            dirty = columns.dirty[i]
-            replicas.leader_term[node] = NULL
-            replicas.cut[node] = NONE
-            replicas.commit[node] = NULL
-            replicas.visible[node] = NULL
-            if dirty != NULL:
-                tip = before(tree, replicas.tip[node], dirty + 1)
-                if tree.last[tip] < dirty:
-                    cluster.has_unknown[0] = 1
-                    tip = unknown(tree, tip, dirty, seq)
-                replicas.tip[node] = tip
-                replicas.tip_seq[node] = seq
-        elif kind == APPEND:
+        if kind == START or replicas.down[node] == 1:
+            # Who was down and goes on has started, also where that was not recorded.
+            dirty = columns.dirty[i] if kind != APPEND else columns.offset[i] - 1
+            restart(tree, replicas, cluster, node, dirty, seq)
+        if kind == APPEND:
             append(tree, replicas, cluster, found, columns, i)
         elif kind == TRUNCATE:
             truncate(tree, replicas, cluster, found, columns, i)
@@ -176,6 +185,8 @@ def _scan(
             replicas.tip[node] = unknown(tree, ROOT, columns.dirty[i], seq)
             replicas.tip_seq[node] = seq
 
+        if columns.dirty[i] > tree.last[replicas.tip[node]]:
+            cluster.has_unknown[0] = 1
         flushed = columns.flushed[i]
         if flushed != NULL:
             rises = flushed > replicas.flushed[node] and not first
@@ -294,10 +305,11 @@ class ReplicasFold(KernelFold):
     def run(self, columns: Columns) -> None:
         """Judge the events, each against the tree of all logs; nodes are indices."""
         compiled, rows = self.setting.compiled, len(columns.seq)
-        # An append adds at most a vertex and a hidden part before it; so do a start and a trim.
+        # An append adds at most a vertex and a hidden part before it, a start and a trim such a part; so does a node
+        # that goes on after its end.
         kinds = columns.kind if compiled else np.array(columns.kind)
-        growing = int(np.count_nonzero((kinds == APPEND) | (kinds == START) | (kinds == TRIM)))
-        self._tree = with_room(self._tree, 2 * growing, compiled)
+        growing = np.count_nonzero(_GROWS[kinds]) + np.count_nonzero(self._replicas.down == 1)
+        self._tree = with_room(self._tree, 2 * int(growing), compiled)
         self._account = self._account._replace(faults=with_fault_room(self._account.faults, rows))
         readers, used = self._readers, int(self._readers.used[0])
         self._readers = readers._replace(
@@ -322,20 +334,30 @@ class ReplicasFold(KernelFold):
         return ledger_lines(self._account.ledger, self.setting.words)
 
     def void(self) -> dict[int, str]:
-        """A configuration that the events contradict says nothing about majorities."""
+        """A configuration that the events contradict says nothing about majorities; and who is the first to move is not
+        known where nobody recorded when that was."""
+        found = {
+            check: reason
+            for happened, needed, reason, checks in _WITHOUT
+            for check in checks
+            if check in (FOLLOWER_COMMIT, FOLLOWER_VISIBLE) and self._misses(happened, needed)
+        }
         stranger = int(self._cluster.stranger[0])
-        if stranger < 0 or not self.setting.voters:
-            return {}
-        return dict.fromkeys(self._counting(), acts_as_voter(self.nodes.names[stranger], self.setting.voters))
+        if stranger >= 0 and self.setting.voters:
+            found |= dict.fromkeys(self._counting(), acts_as_voter(self.nodes.names[stranger], self.setting.voters))
+        return found
+
+    def _misses(self, happened: int, needed: int) -> bool:
+        """Whether something happened, while events that belong to it are missing altogether."""
+        return bool(self._cluster.happens[happened] and not self._cluster.shows[needed])
 
     def lacking(self) -> dict[int, str]:
         """What shows that something happened while no event says so, or while nobody knows who votes."""
-        shows, happens = self._cluster.shows, self._cluster.happens
         found = {}
-        if happens[COMMIT] and not self.found.judged[COMMITTED_ON_MAJORITY]:
+        if self._cluster.happens[COMMIT] and not self.found.judged[COMMITTED_ON_MAJORITY]:
             found[COMMITTED_ON_MAJORITY] = "commit indexes move, but the history does not show who had flushed what"
         for happened, needed, reason, checks in _WITHOUT:
-            if happens[happened] and not shows[needed]:
+            if self._misses(happened, needed):
                 found |= dict.fromkeys(checks, reason)
         if not self.setting.voters:
             found |= {place: UNKNOWN_VOTERS for place in self._counting() if self.found.unjudged[place]}
@@ -352,6 +374,7 @@ class ReplicasFold(KernelFold):
         close(self._tree, self._replicas, self._cluster, self._account, self.found)
 
 
+_GROWS = np.isin(np.arange(len(KINDS) + 1), (APPEND, START, TRIM, STOP, CRASH, POWER_LOSS, STORAGE_ERROR))
 _OF_COMMITS = (COMMITTED_ON_MAJORITY, COMMIT_CURRENT_TERM, COMMITTED_AGREE, FOLLOWER_COMMIT)
 _OF_LEADERS = (COMMIT_CURRENT_TERM, LEADER_COMPLETENESS, LEADER_APPEND_ONLY)
 _OF_VISIBLE = (VISIBLE_ON_MAJORITY, PENDING_NOT_VISIBLE, FOLLOWER_VISIBLE)

@@ -20,6 +20,7 @@ class Replicas(NamedTuple):
     commit_seq: Ints  # the event that last changed it
     visible: Ints
     begun: Ints  # its first event was a start
+    down: Ints  # its process ended
     leader_term: Ints  # the term it leads, else NULL
     leader_seq: Ints  # the event that showed it
     led: Ints  # the last term that it led

@@ -230,7 +230,9 @@ def holder(tree: Tree, vertex: int, node: int) -> int:
     voters = tree.used[2]
     found = NONE
     for other in range(voters):
-        if tree.own[vertex * voters + other] != NONE and found in (NONE, node):
+        if tree.own[vertex * voters + other] != NONE:
+            if other != node:
+                return other
             found = other
     return found
 

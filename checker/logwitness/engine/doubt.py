@@ -1,0 +1,132 @@
+"""Why a history is not judged in full: lines that were set aside, and operations that no rule is for.
+
+Either may explain what a check found, and may be wrong itself. So a check that holds without them is undecided, and
+so is a violation, unless no event that is missing could explain it (`Check.conclusive`). A check of operations that
+found nothing to judge is undecided where there are some that nobody knows.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+
+from loghistory import Kind, RunSource
+from loghistory.arrays import Mask, coded, slots, valid
+from loghistory.errors import quote
+from loghistory.quarantine import set_aside_in_words
+
+from ..checks.contract import Outcome, Verdict
+
+_NAMED = 5
+"""Operations that a reason names."""
+_LONGEST = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Vocabulary:
+    """The operations that have a meaning somewhere, by column ``f``."""
+
+    operations: frozenset[str]
+    parts: frozenset[str] = frozenset()
+    """Of operations with several parts: what the parts may be."""
+    parted: frozenset[str] = frozenset()
+    """Operations that are understood by their parts alone."""
+
+
+@dataclass(slots=True)
+class Doubt:
+    """What of one history was not judged; `see` its events as they are judged."""
+
+    vocabulary: Vocabulary | None = None
+    """None: whatever the operations are, they are judged."""
+    set_aside: Counter[str] = field(default_factory=Counter)
+    """Lines or events that a lenient reading set aside, by reason."""
+    unknown: Counter[str] = field(default_factory=Counter)
+    """Operations, or parts of some, that nothing is known of, by column ``f``."""
+    operations: int = 0
+    """Operations, and parts of them, in all, where some may be unknown."""
+
+    def see(self, batch: pa.RecordBatch) -> None:
+        """Take the next events, with columns kind and f; where operations have parts also txn, value and text."""
+        vocabulary = self.vocabulary
+        if vocabulary is None:
+            return
+        f = batch.column("f")
+        invoked = coded(batch.column("kind"), lambda word: int(word == Kind.INVOKE), 0, np.int8) == 1
+        if not vocabulary.parts:
+            self._count(f, invoked, vocabulary.operations)
+            return
+        part = valid(batch.column("txn"))
+        self._count(f, invoked & ~part, vocabulary.operations)
+        self._count(f, invoked & part, vocabulary.parts)
+        if vocabulary.parted:
+            said = valid(batch.column("value")) | valid(batch.column("text"))
+            self._name(f, invoked & ~part & said, lambda word: word in vocabulary.parted)
+
+    def _count(self, f: pa.DictionaryArray, which: Mask, known: Collection[str]) -> None:
+        self.operations += int(np.count_nonzero(which))
+        self._name(f, which, lambda word: word not in known)
+
+    def _name(self, f: pa.DictionaryArray, which: Mask, unknown: Callable[[str], bool]) -> None:
+        words = f.dictionary.to_pylist()
+        codes = [code for code, word in enumerate(words) if unknown(word)]
+        if codes:
+            counts = np.bincount(slots(f.indices)[which & valid(f)], minlength=len(words))
+            self.unknown.update({words[code]: int(counts[code]) for code in codes if counts[code]})
+
+    def read(self, source: RunSource) -> None:
+        """Take note of what a reading of the source to its end set aside."""
+        self.set_aside = Counter(source.set_aside)
+
+    @property
+    def notes(self) -> list[str]:
+        """What a report says of it besides the verdicts; what was set aside is in the notes of the source."""
+        return [f"Not judged: {self._unknown()}."] if self.unknown else []
+
+    def _unknown(self) -> str:
+        words = [(word, f"{quote(word[:_LONGEST])[1:-1]} ({count:,})") for word, count in sorted(self.unknown.items())]
+        told = ", ".join(each for _, each in words[:_NAMED])
+        more = f" and {len(words) - _NAMED} more" if len(words) > _NAMED else ""
+        return f"there is no rule for the operations {told}{more}, {self.unknown.total():,} of {self.operations:,}"
+
+    def weigh(
+        self, outcomes: Sequence[Outcome], conclusive: Collection[str], by_operations: Collection[str] | None = None
+    ) -> tuple[Outcome, ...]:
+        """The outcomes as far as they stand.
+
+        ``conclusive`` are the checks whose violations stand whatever is missing, ``by_operations`` those that judge
+        operations of clients (None: all).
+        """
+        aside = set_aside_in_words(self.set_aside) if self.set_aside else ""
+        result = []
+        for each in outcomes:
+            strange = self._unknown() if self.unknown and (by_operations is None or each.id in by_operations) else ""
+            why = "; ".join(filter(None, (aside, strange)))
+            if strange and each.verdict is Verdict.UNEXERCISED:
+                each = msgspec.structs.replace(each, verdict=Verdict.UNDECIDED, reason=strange)
+            elif why:
+                each = _weighed(each, why, each.id in conclusive)
+            result.append(each)
+        return tuple(result)
+
+
+def _weighed(outcome: Outcome, why: str, conclusive: bool) -> Outcome:
+    if outcome.verdict is Verdict.HOLDS:
+        return msgspec.structs.replace(outcome, verdict=Verdict.UNDECIDED, reason=why)
+    if outcome.verdict is not Verdict.VIOLATED or conclusive:
+        return outcome
+    first = outcome.violations[0].sentence if outcome.violations else "a violation"
+    more = f" (and {outcome.violated - 1:,} more)" if outcome.violated > 1 else ""
+    return msgspec.structs.replace(
+        outcome,
+        verdict=Verdict.UNDECIDED,
+        violated=0,
+        violations=(),
+        unjudged=outcome.unjudged + outcome.violated,
+        reason=f"{why}, which may explain this: {first}{more}",
+    )

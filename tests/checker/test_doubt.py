@@ -1,0 +1,219 @@
+"""What was not judged is never green: lines that were set aside, operations that no rule is for."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pyarrow as pa
+import pytest
+from click.testing import CliRunner, Result
+
+from loghistory import open_run
+from loghistory.run import write_file
+from logwitness.checks import all_checks
+from logwitness.checks.contract import Verdict
+from logwitness.cli import main
+from logwitness.engine.local import check
+from logwitness.engine.run import RunVerdict
+from logwitness.models import Model, check_model, model_of
+
+RUNS = Path(__file__).resolve().parents[2] / "histories" / "runs" / "raft"
+LEGAL = ("clients-only", "reference-default", "reference-leaders-fall", "reference-lost-power", "cluster-kill-leader")
+CONCLUSIVE = {each.id for each in all_checks() if each.conclusive}
+
+
+def _check(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(main, ["check", *map(str, arguments)])
+
+
+def _lines(run: str, place: Path) -> list[str]:
+    """The events of a recorded run, a line each, behind the header."""
+    file = place / f"{run}.jsonl"
+    if not file.exists():
+        write_file(file, open_run(RUNS / run).batches())
+    return file.read_text().splitlines(keepends=True)
+
+
+def _spoilt(lines: list[str], places: list[int], file: Path) -> Path:
+    file.write_text("".join("rubbish\n" if place in places else line for place, line in enumerate(lines)))
+    return file
+
+
+@pytest.mark.parametrize("run", LEGAL)
+def test_a_legal_run_that_lacks_lines_is_undecided(run: str, tmp_path: Path) -> None:
+    lines = _lines(run, tmp_path)
+    chosen = random.Random(7)
+    for number in (1, 1, 1, 2, 5, 20, 100, len(lines) // 2):
+        places = chosen.sample(range(1, len(lines)), number)
+        verdict = check(open_run(_spoilt(lines, places, tmp_path / "spoilt.jsonl"), lenient=True))
+        found = {each.id: (each.verdict, each.reason) for each in verdict.checks}
+        assert Verdict.HOLDS not in {answer for answer, _ in found.values()}
+        assert not [id_ for id_, (answer, _) in found.items() if answer is Verdict.VIOLATED], places
+        assert (verdict.verdict, verdict.exit_status) == (Verdict.UNDECIDED, 3)
+        assert verdict.set_aside == {"not_json": number}
+
+
+def test_a_violation_that_missing_lines_can_explain_is_undecided(tmp_path: Path) -> None:
+    """The invocation of an append that was read is set aside: nobody appended what was read."""
+    lines = _lines("clients-only", tmp_path)
+    read = {json.loads(line).get("value") for line in lines if '"observe"' in line}
+    place = next(n for n, line in enumerate(lines) if '"invoke"' in line and json.loads(line).get("value") in read)
+    source = open_run(_spoilt(lines, [place], tmp_path / "spoilt.jsonl"), lenient=True)
+    (phantom,) = check(source, ["phantom"]).checks
+    assert (phantom.verdict, phantom.violated, phantom.violations) == (Verdict.UNDECIDED, 0, ())
+    assert phantom.unjudged
+    assert phantom.reason is not None
+    assert phantom.reason.startswith("1 line or event was set aside (1 no valid JSON or EDN), which may explain this: ")
+    assert "although nobody had appended it" in phantom.reason
+
+
+@pytest.mark.parametrize(
+    ("mutant", "id_"),
+    [("vote-twice", "one-vote-per-term"), ("commit-before-own-flush", "commit-within-flushed")],
+)
+def test_a_violation_that_no_line_could_explain_stands(mutant: str, id_: str, tmp_path: Path) -> None:
+    assert id_ in CONCLUSIVE
+    lines = _lines(f"mutant-{mutant}", tmp_path)
+    whole = check(open_run(tmp_path / f"mutant-{mutant}.jsonl"), [id_]).checks[0]
+    shown = {seq for violation in whole.violations for seq in violation.events}
+    others = [place for place, line in enumerate(lines) if place and json.loads(line)["seq"] not in shown]
+    places = random.Random(3).sample(others, 5)
+    verdict = check(open_run(_spoilt(lines, places, tmp_path / "spoilt.jsonl"), lenient=True))
+    found = {each.id: each.verdict for each in verdict.checks}
+    assert (found[id_], verdict.exit_status) == (Verdict.VIOLATED, 1)
+    assert {id_ for id_, answer in found.items() if answer is Verdict.VIOLATED} <= CONCLUSIVE
+
+
+def test_what_was_set_aside_is_in_every_report(tmp_path: Path) -> None:
+    lines = _lines("reference-default", tmp_path)
+    file = _spoilt(lines, [5, 9], tmp_path / "spoilt.jsonl")
+    told = "2 lines or events were set aside (2 no valid JSON or EDN)"
+    done = _check("--lenient", file, "--junit", tmp_path / "out.xml", "--sarif", tmp_path / "out.sarif")
+    assert done.exit_code == 3
+    assert f"undecided: {told}\n" in done.stdout, "once for all checks"
+    assert done.stdout.count(f"undecided: {told}\n") == 1
+    suite = ElementTree.parse(tmp_path / "out.xml").getroot()[0]
+    assert told in (suite.findtext("system-out") or "")
+    assert any(told in error.get("message", "") for error in suite.iter("error"))
+    (run,) = json.loads((tmp_path / "out.sarif").read_text())["runs"]
+    notes = [each["message"]["text"] for each in run["invocations"][0]["toolExecutionNotifications"]]
+    assert any(told in note for note in notes)
+    assert any("could not be judged" in note for note in notes), "facts that were not judged, too"
+    assert {result["kind"] for result in run["results"]} == {"open"}
+    document = json.loads(_check("--lenient", "--json", file).stdout)
+    assert (document["verdict"], document["set_aside"]) == ("undecided", {"not_json": 2})
+    assert any(told in note for note in document["notes"])
+
+
+def test_a_quarantine_is_kept_where_it_is_asked_for(tmp_path: Path) -> None:
+    lines = _lines("clients-only", tmp_path)
+    (tmp_path / "runs").mkdir()
+    for name in ("a.jsonl", "b.jsonl"):
+        _spoilt(lines, [5], tmp_path / "runs" / name)
+    done = _check("--lenient", "--quarantine", tmp_path / "runs" / "aside", tmp_path / "runs")
+    kept = sorted((tmp_path / "runs" / "aside").iterdir())
+    assert len(kept) == 2
+    assert all(json.loads(each.read_text())["raw"] == "rubbish" for each in kept)
+    assert all(f"kept in {each}" in done.stdout for each in kept)
+    # They are no histories, and are counted and named.
+    again = _check("--lenient", "-v", tmp_path / "runs")
+    assert "2 histories: all undecided" in again.stdout
+    assert "2 skipped" in again.stdout
+    assert all(f"logwitness: {each}: lines set aside from a history, skipped" in again.stderr for each in kept)
+    assert _check("--quarantine", tmp_path, tmp_path / "runs").exit_code == 2
+
+
+PUBLISHED = """
+{:process 0 :type :invoke :f :publish :value 1}
+{:process 0 :type :ok :f :publish :value 1}
+{:process 1 :type :invoke :f :fetch :value nil}
+{:process 1 :type :ok :f :fetch :value []}
+"""
+
+
+@pytest.mark.parametrize("model", [each for each in Model if each is not Model.UNKNOWN])
+def test_a_model_that_knows_none_of_the_operations_is_never_green(model: Model, tmp_path: Path) -> None:
+    file = tmp_path / "history.edn"
+    file.write_text(PUBLISHED)
+    done = _check("--json", "--model", model, file)
+    assert done.exit_code == 3, done.output
+    document = json.loads(done.stdout)
+    assert document["verdict"] in ("undecided", "unexercised")
+    said = [*document["notes"], *(each["reason"] or "" for each in document["checks"])]
+    assert any("fetch (1), publish (1)" in each for each in said)
+
+
+APPEND = (":append 1", "1")
+SENT = (":send [[:send 1 1]]", "[[:send 1 [0 1]]]")
+STRANGE = {
+    "a log": ([APPEND, (":read nil", "[1]")], (":publish 2", "2"), Model.LIST_APPEND, "publish (1)"),
+    "a log with offsets": ([(":append 1", "[0 1]")], (":purge nil", "nil"), Model.LOG, "purge (1), 1 of 2"),
+    "transactions": (
+        [(":txn [[:append :x 1]]", "[[:append :x 1]]")],
+        (":txn [[:append :x 2] [:inc :x 1]]", "[[:append :x 2] [:inc :x 1]]"),
+        Model.LIST_APPEND,
+        "inc (1), 1 of 5",
+    ),
+    "transactions of no parts": (
+        [(":txn [[:append :x 1]]", "[[:append :x 1]]")],
+        (":txn 5", "5"),
+        Model.LIST_APPEND,
+        "txn (1)",
+    ),
+    "Kafka": ([SENT], (":commit-offsets nil", "nil"), Model.KAFKA, "commit-offsets (1), 1 of 3"),
+    "a send of no parts": ([SENT], (":send 5", "5"), Model.KAFKA, "send (1), 1 of 3"),
+}
+"""Operations and their answers, one that is strange; the model, and what it has no rule for."""
+
+
+@pytest.mark.parametrize("name", STRANGE)
+def test_one_operation_that_is_not_understood_makes_a_history_undecided(name: str, tmp_path: Path) -> None:
+    known, unknown, model, told = STRANGE[name]
+    file = tmp_path / "history.edn"
+
+    def verdict(operations: list[tuple[str, str]]) -> RunVerdict:
+        maps = [
+            f"{{:process 0 :type :{kind} :f {asked.partition(' ')[0]} :value {said}}}\n"
+            for asked, answer in operations
+            for kind, said in (("invoke", asked.partition(" ")[2]), ("ok", answer))
+        ]
+        file.write_text("".join(maps))
+        return check_model(open_run(file), model)
+
+    assert verdict(known).verdict is Verdict.HOLDS
+    found = verdict([*known, unknown])
+    assert (found.verdict, found.exit_status) == (Verdict.UNDECIDED, 3)
+    assert any(told in note for note in found.notes)
+
+
+def test_node_checks_do_not_depend_on_what_clients_do(tmp_path: Path) -> None:
+    source = open_run(RUNS / "reference-default")
+    assert source.manifest is not None
+    table = source.table()
+    last = table.column("seq")[-1].as_py()
+    common = {"time": table.column("time")[-1].as_py(), "process": 1 << 40, "op": 1 << 40, "f": "purge"}
+    more = [{"seq": last + 1, "kind": "invoke", **common}, {"seq": last + 2, "kind": "ok", **common}]
+    whole = pa.concat_tables([table, pa.Table.from_pylist(more, table.schema)]).unify_dictionaries()
+    configuration = source.manifest.made_by["configuration"] | {"protocol": "raft"}
+    found = {each.id: each.verdict for each in check(whole, configuration=configuration).checks}
+    assert found["one-leader-per-term"] is Verdict.HOLDS
+    assert {found[id_] for id_ in ("linearizable-log", "phantom", "stale-tail")} == {Verdict.UNDECIDED}
+
+
+def test_the_operations_of_elle_need_no_name(tmp_path: Path) -> None:
+    """Elle's own JSON: transactions alone, and nothing says so."""
+    file = tmp_path / "history.json"
+    file.write_text(
+        '{"index":0,"type":"invoke","process":0,"value":[["append","x",1],["r","x",null]]}\n'
+        '{"index":1,"type":"ok","process":0,"value":[["append","x",1],["r","x",[1]]]}\n'
+        '{"index":2,"type":"invoke","process":1,"value":[["r","x",null]]}\n'
+        '{"index":3,"type":"ok","process":1,"value":[["r","x",[]]]}\n'
+    )
+    source = open_run(file)
+    assert model_of(source) is Model.LIST_APPEND
+    verdict = check_model(source, Model.LIST_APPEND)
+    assert [each.id for each in verdict.checks if each.violated] == ["stale-tail"]
+    assert not verdict.unknown_operations

@@ -1,0 +1,153 @@
+"""Many logs in one history: whatever waits and whatever is judged with others, the answer is that of each log alone."""
+
+from __future__ import annotations
+
+import random
+import resource
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from loghistory import SCHEMA, open_run
+from loghistory.run import write_file
+from logwitness.checks import house_families
+from logwitness.checks.columns import Reader
+from logwitness.checks.contract import Family, Setting, Verdicts
+from logwitness.engine import alike, logs
+from logwitness.engine.logs import Logs
+from logwitness.explain.transcripts import HISTORIES, all_cases, cases
+
+Rows = list[dict[str, Any]]
+CASES = [
+    case for case in [*all_cases(), *cases(HISTORIES / "healthy.txt")] if not case.configuration.get("write_caching")
+]
+FAMILIES = house_families()
+SETTING = Setting((1, 2, 3))
+
+
+def _mixed(parts: list[Rows], chosen: random.Random, *, same_times: bool) -> Rows:
+    """The events of several logs, each in its order, with names of their own; what concerns all has no log."""
+    left = [list(rows) for rows in parts]
+    mixed: Rows = []
+    while any(left):
+        number = chosen.choice([place for place, rows in enumerate(left) if rows])
+        row = dict(left[number].pop(0))
+        row["log"] = f"log-{number}"
+        for name in ("process", "op", "value"):
+            if row.get(name) is not None:
+                row[name] += 1000 * number
+        row["seq"] = len(mixed)
+        row["time"] = row["time"] if same_times else 10 * len(mixed)
+        mixed.append(row)
+    return mixed
+
+
+def _judged(rows: Rows, pieces: int, families: tuple[Family, ...] = FAMILIES) -> dict[str | None, Verdicts]:
+    setting = Setting(SETTING.voters)
+    reader = Reader("test", {name for family in families for name in family.columns}, setting.words)
+    found = Logs(families, setting)
+    table = pa.Table.from_pylist(rows, SCHEMA)
+    for batch in table.to_batches(max(1, -(-len(rows) // pieces))):
+        found.feed(reader.columns(batch), batch.column("log"))
+    return dict(found.finish())
+
+
+@pytest.mark.parametrize("few", [1, 5, 1000], ids=lambda few: f"from {few} events on apart")
+@pytest.mark.parametrize("with_faults", [False, True])
+def test_a_log_is_judged_as_if_it_were_alone(few: int, with_faults: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(logs, "FEW", few)
+    monkeypatch.setattr(logs, "_ROOM", 40)
+    chosen = random.Random(few)
+    violated = 0
+    for _ in range(12):
+        some = [chosen.choice(CASES) for _ in range(chosen.randrange(2, 12))]
+        rows = _mixed([case.rows for case in some], chosen, same_times=False)
+        if with_faults:
+            rows = [dict(row) for row in rows]
+            for place in sorted(chosen.sample(range(len(rows)), 3), reverse=True):
+                rows.insert(place, {"time": 0, "kind": "fault", "f": "wipe", "node": 9})
+            for seq, row in enumerate(rows):
+                row |= {"seq": seq, "time": 10 * seq}
+        together = _judged(rows, chosen.randrange(1, 5))
+        assert set(together) == {row["log"] for row in rows if row.get("log")}
+        for name, found in together.items():
+            # Alone it has the events that concern all, too.
+            own = [row | {"log": None} for row in rows if row.get("log") in (name, None)]
+            (alone,) = _judged(own, 1).values()
+            assert found == alone, name
+            violated += any(each.violated for each in found.outcomes)
+    assert violated > 10
+
+
+def test_logs_that_are_alike_are_judged_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    chosen = random.Random(1)
+    healthy = [case for case in CASES if case.verdict == "holds"][:3]
+    judged = []
+    monkeypatch.setattr(
+        Logs, "_judge", lambda self, columns, judge=Logs._judge: judged.append(1) or judge(self, columns)
+    )
+    found = _judged(_mixed([case.rows for case in healthy * 50], chosen, same_times=True), 3)
+    assert len(found) == 150
+    # Nodes keep their names and offsets their numbers, so logs of one case are alike; only violations are told apart.
+    assert len(judged) <= 3 + sum(any(each.violated for each in answer.outcomes) for answer in found.values())
+    assert len({id(answer) for answer in found.values()}) <= 3 + len(judged)
+
+
+PLANTED = {
+    "a value that another log has": (
+        "value",
+        lambda rows: [row | {"value": 7} if "value" in row else row for row in rows],
+    ),
+    "another order of times": ("time", lambda rows: [row | {"time": -row["time"]} for row in rows]),
+    "another offset": (
+        "offset",
+        lambda rows: [row | {"offset": row["offset"] + 1} if row.get("offset") is not None else row for row in rows],
+    ),
+    "another client": ("process", lambda rows: [row | {"process": 1} if "process" in row else row for row in rows]),
+    "another acks level": ("acks", lambda rows: [row | {"acks": 1} if "acks" in row else row for row in rows]),
+}
+
+
+@pytest.mark.parametrize("name", PLANTED)
+def test_a_log_that_differs_in_one_column_has_another_shape(name: str) -> None:
+    rows: Rows = []
+    for client, (value, offset) in enumerate([(1, 0), (2, 1)]):
+        common = {"process": client, "op": client, "f": "append"}
+        rows.append({"kind": "invoke", "value": value, "acks": -1, **common})
+        rows.append({"kind": "ok", "offset": offset, **common})
+    rows = [row | {"time": 5 * place} for place, row in enumerate(rows)]
+    _, change = PLANTED[name]
+    other = change(rows)
+    assert other != rows
+    both = [row | {"seq": seq} for seq, row in enumerate([*rows, *rows, *other])]
+    reader = Reader("test", {name for family in FAMILIES for name in family.columns}, SETTING.words)
+    (batch,) = pa.Table.from_pylist(both, SCHEMA).combine_chunks().to_batches()
+    starts = alike.np.array([0, 4, 8])
+    first, second, third = alike._shapes(reader.columns(batch), starts, starts + 4, None)
+    assert first == second
+    assert (first == third) is False
+
+
+@pytest.mark.slow
+def test_twenty_thousand_logs_need_little_memory(tmp_path: Path) -> None:
+    rows: Rows = []
+    for number in range(20_000):
+        common = {"log": f"log-{number}", "process": number % 50, "op": number, "f": "append"}
+        rows.append({"kind": "invoke", "value": number, "acks": -1, **common})
+        rows.append({"kind": "ok", "offset": 0, "term": 1, **common})
+    rows = [row | {"seq": seq, "time": seq} for seq, row in enumerate(rows)]
+    file = tmp_path / "many.jsonl"
+    write_file(file, pa.Table.from_pylist(rows, SCHEMA).to_batches())
+    assert open_run(file).table().num_rows == 40_000
+    before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+    done = subprocess.run(
+        [sys.executable, "-m", "logwitness", "check", file], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "40,000 events in 20,000 logs" in done.stdout
+    after = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+    assert max(before, after) < 400 << 10, "kilobytes; folds for each log would take a gigabyte"

@@ -1,0 +1,73 @@
+"""Whatever a directory holds is judged, or counted and named; and every error says who speaks."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from logwitness.cli import main
+
+RUN = Path(__file__).resolve().parents[2] / "histories" / "runs" / "raft" / "reference-jsonl"
+
+
+def test_every_file_that_is_passed_over_is_counted_and_named(tmp_path: Path) -> None:
+    place = tmp_path / "runs"
+    shutil.copytree(RUN, place / "run")
+    for name, text in (
+        (".hidden.edn", "{}"),
+        ("notes.md", "notes"),
+        ("old.jsonl.quarantine.jsonl", "{}"),
+        ("run/other.edn", "{}"),
+    ):
+        (place / name).write_text(text)
+    (place / "run" / "nodes").mkdir()
+    (place / "link").symlink_to(tmp_path)
+    done = CliRunner().invoke(main, ["check", "-v", str(place)])
+    assert done.exit_code == 0
+    assert done.stderr == "".join(
+        f"logwitness: {place}/{name}: {why}\n"
+        for name, why in (
+            (".hidden.edn", "hidden, skipped"),
+            ("link", "a link to a directory, not followed"),
+            ("notes.md", "no history, skipped"),
+            ("old.jsonl.quarantine.jsonl", "lines set aside from a history, skipped"),
+            ("run/nodes", "beside the events of a run, skipped"),
+            ("run/other.edn", "beside the events of a run, skipped"),
+        )
+    )
+    assert done.stdout.rstrip().endswith("6 skipped")
+    alone = CliRunner().invoke(main, ["check", str(place / "run")])
+    assert alone.stdout.rstrip().endswith("2 skipped")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["check"],
+        ["check", "--nonsense"],
+        ["nonsense"],
+        ["check", "--quarantine", "x", "y"],
+        ["history", "show", "nowhere"],
+    ],
+)
+def test_every_error_begins_with_who_speaks(arguments: list[str]) -> None:
+    done = CliRunner().invoke(main, arguments)
+    assert done.exit_code == 2
+    assert done.stderr.splitlines()[-1].startswith("logwitness: ")
+
+
+def test_what_is_not_known_to_explain_points_to_more_than_checks() -> None:
+    done = CliRunner().invoke(main, ["explain", "qqqqqq"])
+    assert done.exit_code == 2
+    assert all(word in done.stderr for word in ("logwitness checks", "logwitness hunt --list", "docs/catalogue.md"))
+
+
+@pytest.mark.parametrize("name", ["history.edn", "history.json"])
+def test_an_empty_history_of_another_tool_is_told_what_it_lacks(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_bytes(b"")
+    done = CliRunner().invoke(main, ["check", str(tmp_path / name)])
+    assert done.exit_code == 2
+    assert "no operation in it: name a history of operations" in done.stderr
