@@ -15,6 +15,9 @@ from logwitness.explain.transcripts import Case, all_cases
 GROUP = 10
 """Simulated runs a test."""
 
+LARGE = 5000
+"""Events from which on a recorded run is judged as it is: plain checks take seconds for it."""
+
 
 def damaged_copies(source: Source, other: Source, seeds: range) -> list[str]:
     """What the judges say differently of copies of a history, damaged each by its own seed."""
@@ -44,7 +47,8 @@ def test_recorded_runs(run: Path) -> None:
     source = recorded(run)
     found = [str(each) for each in disagreements(source.table, source.configuration, source.name)]
     other = recorded(RECORDED[RECORDED.index(run) - 1])
-    found += damaged_copies(source, other, range(4))
+    if len(source.table) < LARGE:
+        found += damaged_copies(source, other, range(4))
     assert not found, "\n".join(found)
 
 
