@@ -24,9 +24,13 @@ from quorumlog.events import CoreFactory
 from quorumlog.faults import FaultPlanError
 from quorumlog.simulation.cluster import Cluster, Outcome
 from quorumlog.simulation.configuration import ClusterConfiguration, ConfigurationError, configuration_from_json
-from quorumlog.simulation.runs import simulate
+from quorumlog.simulation.loop import derived_random
+from quorumlog.simulation.runs import simulate, watched
 
 ENTRY_POINTS = "quorumlog.protocols"
+
+SWARM = "swarm"
+"""The setting that every protocol has: each seed draws its own configuration (`ClusterConfiguration.drawn`)."""
 
 
 class ProtocolError(ValueError):
@@ -38,14 +42,14 @@ class Mutant:
     """One known fault of a protocol: the reference with one thing changed, and the checks that must notice it.
 
     ``change`` says what in one line, ``checks`` are the ids of the checks of which one must notice, ``setting`` names
-    the runs that expose it fast (`Protocol.settings`).
+    the runs that expose it fast (`Protocol.configured`).
     """
 
     id: str
     change: str
     checks: tuple[str, ...]
     make_core: CoreFactory
-    setting: str
+    setting: str = SWARM
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +77,24 @@ class Protocol:
     def core_of(self, rules: Any) -> CoreFactory:  # noqa: ANN401
         """A factory of cores that run these rules."""
         return partial(self.core, rules=rules)
+
+    def configured(self, setting: str, seed: int) -> ClusterConfiguration:
+        """The configuration of the run with this seed under a setting. Raises KeyError for an unknown setting."""
+        if setting in self.settings:
+            return self.settings[setting]
+        if setting != SWARM:
+            raise KeyError(setting)
+        return next(iter(self.settings.values())).drawn(derived_random(seed, SWARM))
+
+    def watch(
+        self,
+        seed: int,
+        configuration: ClusterConfiguration,
+        make_core: CoreFactory,
+        watch: Callable[[pa.RecordBatch], bool],
+    ) -> Outcome:
+        """Play one run as far as ``watch`` wants to see it (`quorumlog.simulation.runs.watched`)."""
+        return watched(self.stage, seed, configuration, make_core, watch)
 
     def simulate(
         self, seed: int, configuration: ClusterConfiguration, make_core: CoreFactory | None = None
@@ -126,9 +148,9 @@ def find(
         if not found:
             raise ProtocolError(f"mutant {mutant!r} is unknown; `logwitness hunt --list` names them all")
     if setting is not None:
-        having = [each for each in found if setting in each.settings]
+        having = [each for each in found if setting in each.settings or setting == SWARM]
         if not having:
-            known = dict.fromkeys(name for each in found for name in each.settings)
+            known = dict.fromkeys([*(name for each in found for name in each.settings), SWARM])
             raise ProtocolError(f"setting {setting!r} is unknown; the settings are {', '.join(known)}")
         found = having
     found = tuple(found)

@@ -28,7 +28,8 @@ from quorumlog.raft.protocol import PROTOCOL
 from quorumlog.raft.settings import SETTINGS, RaftConfiguration
 from quorumlog.simulation.runs import made_by
 from quorumlog.trials.hunt import hunt
-from quorumlog.trials.judge import Candidate, Rejection, judge_run, load_judge, shrunk
+from quorumlog.trials.judge import Candidate, Rejection, judge_run, load_judge
+from quorumlog.trials.shrinking import shrunk
 
 RUNS = Path(__file__).resolve().parents[2] / "histories" / "runs" / "raft"
 SEEDS = 2000
@@ -73,7 +74,7 @@ def clients_only(seed: int) -> Callable[[str], None]:
 
 def shortened(mutant: Mutant, found: Rejection) -> tuple[Rejection, RaftConfiguration]:
     """The rejection with as little load as still shows it."""
-    configuration = replace(SETTINGS[found.setting], plan=found.plan)
+    configuration = found.configuration
     for duration in (300 * MILLISECOND, 600 * MILLISECOND, 1000 * MILLISECOND, 1500 * MILLISECOND, 2 * SECOND):
         if duration < configuration.duration:
             shorter = replace(configuration, duration=duration)

@@ -190,6 +190,8 @@ class Setting:
     """One append of a value puts it into the log once at most, however often it is tried again."""
     words: Words = field(default_factory=Words)
     """The codes of column ``f``, shared with the reader of the events."""
+    progress_bound: int | None = None
+    """Nanoseconds after which something that waits, while nothing hinders it, waits for ever; None: nobody says."""
     protocols: frozenset[str] = frozenset()
     """Names of the protocols that the run is of; none: only what clients saw can be judged."""
     foreign: bool = False
@@ -204,6 +206,14 @@ class Fold(typing.Protocol):
 
     def finish(self) -> Verdicts:
         """Judge what can only be judged at the end, and answer. Called once."""
+
+
+@typing.runtime_checkable
+class Watchful(typing.Protocol):
+    """A fold that can be asked before the end, by who stops a run at its first violation."""
+
+    def violated(self) -> frozenset[str]:
+        """The ids of checks that are violated by what was fed so far; others may be, which only the end tells."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,9 +274,9 @@ class Tally:
         """``keep`` violations are worded; all are counted."""
         self.judged = 0
         self.unjudged = 0
-        self._check = check
+        self.check = check
         self._keep = keep
-        self._violated = 0
+        self.violated = 0
         self._violations: list[Violation] = []
         self._excuses: list[Excuse] = []
 
@@ -276,9 +286,9 @@ class Tally:
 
     def violation(self, *events: int, way: str = "", **fields: object) -> None:
         """One more violation, shown by these events; see `Check.violation`."""
-        self._violated += 1
+        self.violated += 1
         if len(self._violations) < self._keep:
-            self._violations.append(self._check.violation(events, way, **fields))
+            self._violations.append(self.check.violation(events, way, **fields))
 
     def outcome(self, undecided: str | None = None, *, void: bool = False) -> Outcome:
         """What the check says about the log; the verdict follows from the counts.
@@ -286,14 +296,19 @@ class Tally:
         ``undecided`` says why it cannot hold; ``void``: nor is it violated, whatever was found.
         """
         return outcome(
-            self._check,
+            self.check,
             self.judged,
-            0 if void else self._violated,
+            0 if void else self.violated,
             () if void else tuple(self._violations),
             excuses=summed(self._excuses),
             unjudged=self.unjudged,
             undecided=undecided,
         )
+
+
+def violated(tallies: Iterable[Tally]) -> frozenset[str]:
+    """The ids of the checks of which a violation has been counted."""
+    return frozenset(each.check.id for each in tallies if each.violated)
 
 
 def outcome(

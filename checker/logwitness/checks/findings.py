@@ -215,6 +215,11 @@ class KernelFold:
         with self._pages():
             self.run(columns if self.setting.compiled else columns.lists())
 
+    def violated(self) -> frozenset[str]:
+        """The ids of the checks that are violated so far (`Watchful`)."""
+        counts = self.found.violated.tolist()
+        return frozenset(check.id for check, count in zip(self.checks, counts, strict=True) if count)
+
     def run(self, columns: Columns) -> None:
         """Run the kernel over the events, whose nodes are indices."""
         raise NotImplementedError

@@ -98,6 +98,7 @@ class Large:
     write_caching: bool
     idempotent: bool
     protocols: frozenset[str]
+    progress_bound: int | None
     foreign: bool
     lowest_offset: int
     highest_offset: int
@@ -129,6 +130,7 @@ class Large:
             compiled,
             idempotent=self.idempotent,
             protocols=self.protocols,
+            progress_bound=self.progress_bound,
             foreign=self.foreign,
         )
 
@@ -333,6 +335,7 @@ class _History:
             setting.write_caching,
             setting.idempotent,
             setting.protocols,
+            setting.progress_bound,
             setting.foreign,
             *self._offsets,
             self._doubt,

@@ -61,6 +61,7 @@ class Node:
         nodes = tuple(sorted(configuration.addresses))
         self._disk = FileDisk(Path(configuration.data))
         incarnation = _next_incarnation(self._disk)
+        protocol.begin(self._disk)
         log = Log.open(self._disk, "log", configuration.segment_bytes)
         _report_recovery(number, log.recovery)
         self._history = _open_history(configuration, incarnation, log)

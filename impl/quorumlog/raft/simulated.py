@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
+
+from msgspec import structs
 
 from loghistory import Recorder
 from quorumlog.events import CoreFactory
@@ -27,7 +30,7 @@ class RaftNode(LogNode):
     def __init__(
         self, cluster: Surroundings, number: int, configuration: RaftConfiguration, make_core: CoreFactory
     ) -> None:
-        super().__init__(cluster, number, configuration.disk, configuration.segment_bytes)
+        super().__init__(cluster, number, configuration.disk, configuration.segment_bytes, configuration.remember_bytes)
         timing = configuration.timing
         self._make_core = make_core
         self._configuration = Configuration(
@@ -38,6 +41,7 @@ class RaftNode(LogNode):
             heartbeat_interval=timing.heartbeat,
             flush_delay=timing.flush,
             write_caching=configuration.write_caching,
+            **structs.asdict(configuration.limits),
         )
         self._perform[SaveVote] = self._save_vote
 
@@ -48,6 +52,7 @@ class RaftNode(LogNode):
 
     def recover(self) -> RaftCore:
         """A core that knows the log, the term and the vote on the disk. Raises `StorageError`."""
+        self._votes.begin()
         log = self.open_log()
         term, voted_for = self._votes.load()
         index = LogIndex.of(
@@ -59,6 +64,11 @@ class RaftNode(LogNode):
             self._configuration, Restored(term, NOBODY if voted_for is None else voted_for, index)
         )
         return core
+
+    def settled(self) -> Sequence[tuple[str, int]]:
+        """The log as far as it is known to be flushed, and the vote."""
+        vote = [("vote", self.disk.size("vote"))] if self.disk.exists("vote") else []
+        return [*super().settled(), *vote]
 
     def _save_vote(self, effect: SaveVote) -> None:
         voted_for = None if effect.voted_for == NOBODY else effect.voted_for

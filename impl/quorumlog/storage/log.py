@@ -41,7 +41,8 @@ from quorumlog.storage.state import LogState, load_state
 
 SEGMENT_BYTES = 64 << 20
 """A segment that has reached this size is followed by a new one."""
-_REMEMBER_BYTES = 16 << 20
+REMEMBER_BYTES = 16 << 20
+"""After so many flushed bytes the log writes down how far it is durable."""
 
 
 class OffsetOutOfRange(LookupError):  # noqa: N818 - named for what happened
@@ -83,14 +84,14 @@ class Log:
         self,
         disk: Disk,
         directory: str,
-        segment_bytes: int,
+        limits: tuple[int, int],
         state: LogState,
         segments: list[Segment],
         recovery: RecoveryReport,
     ) -> None:
         self._disk = disk
         self._directory = directory
-        self._segment_bytes = segment_bytes
+        self._segment_bytes, self._remember_bytes = limits
         self._state = state
         self._segments = segments
         self._bases = [segment.base_offset for segment in segments]
@@ -103,9 +104,13 @@ class Log:
         self._state_lock = threading.RLock()
 
     @classmethod
-    def open(cls, disk: Disk, directory: str, segment_bytes: int = SEGMENT_BYTES) -> Log:
+    def open(
+        cls, disk: Disk, directory: str, segment_bytes: int = SEGMENT_BYTES, remember_bytes: int = REMEMBER_BYTES
+    ) -> Log:
         """Recover the log in `directory`, or begin one; on return everything in it is durable.
 
+        A segment that has reached `segment_bytes` is followed by a new one, and after `remember_bytes` that were
+        flushed the log writes down how far it is durable.
         Raises `LogDamaged` if flushed data is missing or damaged, `FileDamaged` if the state file is, and
         what the disk raises. `recovery` says what was found and what was cut.
         """
@@ -129,7 +134,7 @@ class Log:
                 disk.sync(segment.path)  # a truncation whose sync failed or never came could still be undone
             segment.durable_size, segment.name_durable = segment.size, True
         disk.sync(directory)
-        log = cls(disk, directory, segment_bytes, state, segments, recovery)
+        log = cls(disk, directory, (segment_bytes, remember_bytes), state, segments, recovery)
         if state.cut_behind:
             log._save_state(replace(state, known_flushed=recovery.dirty, cut_behind=False))
         else:
@@ -357,7 +362,7 @@ class Log:
             for point in ticket._points:
                 point.run()
         self._unremembered_bytes += ticket.bytes
-        if self._unremembered_bytes >= _REMEMBER_BYTES:
+        if self._unremembered_bytes >= self._remember_bytes:
             self._unremembered_bytes = 0
             with self._state_lock, self._fatal():
                 if ticket.truncations == self._truncations:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from quorumlog.storage.disk import Disk, StorageError
 from quorumlog.storage.segment import Segment, parse_segment_name, scan, whole_batch_behind
-from quorumlog.storage.state import LogState
+from quorumlog.storage.state import LogState, load_state
 
 
 class LogDamaged(StorageError):  # noqa: N818 - named for what happened
@@ -70,6 +70,24 @@ def recover(disk: Disk, directory: str, state: LogState) -> tuple[list[Segment],
         return segments, RecoveryReport(dirty, found.bytes_read)
     removed = tuple(path.rpartition("/")[2] for path in behind)
     return segments, RecoveryReport(dirty, found.bytes_read, bytes_cut, dirty + 1, removed, reason, whole_behind)
+
+
+def known_to_be_flushed(disk: Disk, directory: str) -> list[tuple[str, int]]:
+    """The segments that hold what is known to be flushed, and how many bytes of each do; none in a log never opened.
+
+    If one of these bytes changes, or one of these files is missing, `recover` raises `LogDamaged`. Raises
+    `FileDamaged`.
+    """
+    if not disk.exists(f"{directory}/state"):
+        return []
+    state = load_state(disk, f"{directory}/state")
+    known = []
+    for segment in _find(disk, directory, state.start_offset).segments:
+        if segment.base_offset > state.known_flushed:
+            break
+        within = segment.next_offset > state.known_flushed + 1
+        known.append((segment.path, segment.position_behind(state.known_flushed) if within else segment.size))
+    return known
 
 
 @dataclass(slots=True)

@@ -100,16 +100,20 @@ class SimulatedDisk:
     """See the module. One instance is one node's disk and outlives the node's processes.
 
     `capacity_bytes` limits the sum of all file lengths (None: no limit) and `fail_next_sync` makes the next
-    sync, of whatever file, fail; both may be changed at any time.
+    sync, of whatever file, fail, or a later one: `syncs_before_failure` succeed before it. All may be changed at any
+    time.
     """
 
     def __init__(self, random: Random, capacity_bytes: int | None = None) -> None:
         self.capacity_bytes = capacity_bytes
         self.fail_next_sync = False
+        self.syncs_before_failure = 0
         self._random = random
         self._directories = {""}
         self._files: dict[str, _File] = {}
         self._durable_names: dict[str, _File] = {}
+        self._flipped: list[tuple[_File, int, int]] = []
+        self._lost: dict[str, _File] = {}
         self._used = 0
 
     @property
@@ -135,11 +139,44 @@ class SimulatedDisk:
 
     def flip_bit(self, path: str, position: int, bit: int = 0) -> None:
         """Flip one bit of a file, durable or not."""
-        self._file(path).content[position] ^= 1 << bit
+        file = self._file(path)
+        file.content[position] ^= 1 << bit
+        self._flipped.append((file, position, bit))
+
+    def lose_name(self, path: str) -> None:
+        """Take a file out of its directory, durably, as a damaged directory does."""
+        file = self._lost[path] = self._file(path)
+        self._used -= len(file.content)
+        del self._files[path]
+        self._durable_names.pop(path, None)
+
+    def restore(self) -> None:
+        """Undo `flip_bit` and `lose_name`, except where something else was written since."""
+        for file in {id(file): file for file, _, _ in self._flipped}.values():
+            self._flip_back(file, 0)
+        for path, file in self._lost.items():
+            if path not in self._files:
+                self._files[path] = self._durable_names[path] = file
+                self._used += len(file.content)
+        self._lost.clear()
+
+    def _flip_back(self, file: _File, position: int) -> None:
+        """Right what `flip_bit` did to the bytes of a file from ``position`` on."""
+        left = []
+        for flipped, place, bit in self._flipped:
+            if flipped is not file or place < position:
+                left.append((flipped, place, bit))
+            elif place < len(file.content):
+                file.content[place] ^= 1 << bit
+        self._flipped = left
 
     def spend_failure(self, path: str) -> None:
         """Fail, once, if `fail_next_sync` asks for it. Called by this module's sync points."""
-        if self.fail_next_sync:
+        if not self.fail_next_sync:
+            return
+        if self.syncs_before_failure:
+            self.syncs_before_failure -= 1
+        else:
             self.fail_next_sync = False
             raise FlushFailed(f"{path}: sync failed (injected); restart the node, what was not flushed may be gone")
 
@@ -224,6 +261,7 @@ class SimulatedDisk:
         file = self._file(path)
         if size >= len(file.content):
             return
+        self._flip_back(file, size)
         if file.before is None:
             file.before = bytes(file.content[: file.lost_at])
         self._used -= len(file.content) - size

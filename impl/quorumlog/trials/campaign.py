@@ -54,8 +54,7 @@ def play(protocol: str, seed: int, mutant: str | None = None) -> dict[str, Any]:
     candidate = Candidate(protocol, mutant)
     if mutant is not None and mutant not in candidate.of.mutants:
         raise KeyError(mutant)
-    setting = candidate.setting(seed)
-    configuration = candidate.of.settings[setting]
+    setting, configuration = candidate.setting(seed), candidate.configuration(seed)
     played: dict[str, Any] = {
         "table": None,
         "configuration": known_to_the_judge(protocol, configuration),

@@ -32,7 +32,7 @@ from ..codes import (
     VOTE,
 )
 from ..columns import Array, Columns, Ints
-from ..contract import Check, Family, Outcome, Setting, Tally, Verdicts
+from ..contract import Check, Family, Outcome, Setting, Tally, Verdicts, violated
 from ..faults import CAUSES, WIPE
 from ..findings import MAX_NODES, Nodes
 from ..kernel import kernel
@@ -279,6 +279,10 @@ class ElectionsFold:
         known = self._terms.setdefault(term, _Term())
         if known.leader is not None or self._all_begun():
             self._leads(known, seq, node, term)
+
+    def violated(self) -> frozenset[str]:
+        """The ids of the checks that are violated so far (`Watchful`)."""
+        return violated((self._leaders, self._votes, self._majorities, self._candidates))
 
     def _vote(self, known: _Term, seq: int, node: int, term: int, peer: int) -> None:
         self._votes.judged += 1
