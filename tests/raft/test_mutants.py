@@ -160,6 +160,24 @@ def confirms_a_barrier_anew(make_core: CoreFactory) -> bool:
     return not [each for each in give(core, ReadIndexRequested(1)) if isinstance(each, Resolved)]
 
 
+def refuses_reads_when_it_steps_down(make_core: CoreFactory) -> bool:
+    """raft.md#read-index."""
+    core = leader(make_core)
+    give(core, Received(1, AppendReply(3, 1, True, 0, 0, 0)), ReadIndexRequested(1))
+    ends = give(core, Received(1, Heartbeat(4, 1, -1, -1, -1, -1)))
+    return [each.outcome for each in ends if isinstance(each, Resolved)] == [Outcome.NOT_LEADER]
+
+
+def truncates_what_it_has_shown(make_core: CoreFactory) -> bool:
+    """raft.md#visible-may-be-truncated."""
+    core = follower(make_core, (1, 1, 1, 1))
+    give(core, Received(1, Heartbeat(2, 1, 3, 1, 0, 3)))
+    assert core.visible == 3
+    other = (RecordBatch(2, 4, BatchKind.DATA, 1, 1, bytes(8)),)
+    give(core, Received(2, AppendEntries(4, 1, 1, 1, 0, 1, False, other)))
+    return (core.dirty, core.index.last_term) == (2, 4)
+
+
 def commits_what_is_verified(make_core: CoreFactory) -> bool:
     """raft.md#follower-commit."""
     core = follower(make_core, (1, 1, 1, 1))
@@ -197,6 +215,8 @@ PROMISES = {
     "replicated-never-falls": counts_what_a_follower_still_holds,
     "replicated-old-term": counts_its_own_term,
     "barrier-counts-old-replies": confirms_a_barrier_anew,
+    "barriers-succeed-at-step-down": refuses_reads_when_it_steps_down,
+    "refuses-to-truncate-visible": truncates_what_it_has_shown,
     "follower-commit-unverified": commits_what_is_verified,
     "follower-visible-unverified": shows_what_is_verified,
     "start-at-from-any-term": begins_anew_for_its_leader,

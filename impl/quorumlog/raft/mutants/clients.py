@@ -213,7 +213,8 @@ MUTANTS = (
         "a leader that steps down answers the reads and barriers that wait",
         ("stale-read", "stale-tail"),
         BarriersSucceedAtStepDown,
-        seeds=100,
+        seeds=400,
+        test="tests/raft/test_mutants.py",
     ),
     Mutant(
         "acks-all-cached",

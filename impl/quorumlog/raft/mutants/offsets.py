@@ -163,7 +163,7 @@ MUTANTS = (
         with_rules(vote_after_step_down=lambda voted_for, old_term, new_term: NOBODY),
         thread="https://github.com/etcd-io/etcd/pull/2461",
         setting="stale-votes",
-        seeds=200,
+        seeds=400,
     ),
     Mutant(
         "vote-not-durable",

@@ -286,6 +286,7 @@ MUTANTS = (
         "flushed is taken from one reply and match from another",
         ("committed-flushed-on-majority",),
         RepliesCombined,
+        seeds=400,
     ),
     Mutant(
         "replicated-never-falls",
@@ -324,6 +325,7 @@ MUTANTS = (
         thread="https://github.com/redpanda-data/redpanda/issues/16475",
         setting="lost-power",
         seeds=2000,
+        test="tests/raft/test_mutants.py",
     ),
     Mutant(
         "truncation-keeps-visible",

@@ -331,7 +331,8 @@ MUTANTS = (
         ("flushed-durable", "voters-return"),
         RaftCore,
         stage=on_nodes(log=TruncateDoesNotSync),
-        seeds=200,
+        setting="lost-power",
+        seeds=400,
     ),
     Mutant(
         "truncate-keeps-promise",
@@ -390,6 +391,8 @@ MUTANTS = (
         RaftCore,
         stage=on_nodes(votes=VoteErrorSwallowed),
         thread="https://github.com/lni/dragonboat/pull/409",
+        setting="bad-disks",
+        seeds=400,
     ),
     Mutant(
         "damaged-vote-forgotten",
@@ -397,7 +400,8 @@ MUTANTS = (
         ("term-monotonic", "one-vote-per-term"),
         RaftCore,
         stage=on_nodes(votes=DamagedVoteForgotten),
-        seeds=100,
+        setting="bad-disks",
+        seeds=400,
     ),
     Mutant(
         "missing-vote-forgotten",
@@ -420,5 +424,7 @@ MUTANTS = (
         ("voters-return",),
         RaftCore,
         stage=on_nodes(disk=OverwrittenInPlace),
+        setting="bad-disks",
+        seeds=400,
     ),
 )

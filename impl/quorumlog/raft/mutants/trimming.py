@@ -158,7 +158,8 @@ MUTANTS = (
         ("converges", "replicas-catch-up"),
         ResetWithoutTerm,
         thread="https://github.com/goraft/raft/pull/99",
-        seeds=100,
+        setting="trimmed",
+        seeds=400,
     ),
     Mutant(
         "reset-keeps-visible",
@@ -173,7 +174,8 @@ MUTANTS = (
         ("converges", "replicas-catch-up", "log-matching"),
         ResetOneTooEarly,
         thread="https://github.com/nats-io/nats-server/pull/8321",
-        seeds=100,
+        setting="trimmed",
+        seeds=400,
     ),
     Mutant(
         "trimmed-is-not-held",
