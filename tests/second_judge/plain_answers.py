@@ -126,7 +126,7 @@ def uncommitted_read(history: History) -> Count:
         kinds.add(e.kind)
         if e.kind == "invoke":
             asked[e.process] = e.f
-        if step.of_node and e.visible is not None:
+        if step.moved("visible") or (e.kind == "start" and e.visible is not None):
             shown = step.after.tip.at(e.visible)
             visible |= {(b.offset, b.value) for b in shown.log() if not b.hidden} if shown is not None else set()
         if e.kind != "observe" or e.value is None:
