@@ -69,3 +69,25 @@ def test_many_logs_of_one_run_are_judged_apart(tmp_path: Path, audited: Auditor,
     assert run["events_in"] == "events"
     assert open_run(tmp_path / "run").manifest
     assert same_verdicts(tmp_path / "out", tmp_path) == 1
+
+
+@pytest.mark.parametrize("large", [12, 1000, 1_000_000])
+def test_what_is_not_well_formed_takes_the_ground_from_all_parts(tmp_path: Path, audited: Auditor, large: int) -> None:
+    """One log of many, and a run whose families are judged by several tasks."""
+    many = _many_logs(400).to_pylist()
+    again = next(row for row in many if row["kind"] == "ok" and row["log"] == "log-0007")
+    events = [*many, again | {"seq": len(many), "time": len(many)}]
+    write_run(tmp_path / "runs" / "many", pa.Table.from_pylist(events, SCHEMA), {"name": "many"})
+    source = open_run(RUNS / "reference-leaders-fall")
+    assert source.manifest is not None
+    whole = [row for batch in source.batches() for row in batch.to_pylist()]
+    flush = next(place for place, row in enumerate(whole) if row["kind"] == "flush")
+    whole[flush]["dirty"] += 1
+    made = {"name": "one", "made_by": source.manifest.made_by}
+    write_run(tmp_path / "runs" / "one", pa.Table.from_pylist(whole, SCHEMA), made)
+    audited(tmp_path / "runs", tmp_path / "out", large=large)
+    assert same_verdicts(tmp_path / "out", tmp_path) == 2
+    told = rows(tmp_path / "out", "verdicts")
+    broken = {row["check"] for row in told if row["verdict"] == "violated"}
+    assert {"completes-what-is-open", "dirty-as-told"} <= broken
+    assert any("dirty-as-told" in row["reason"] for row in told if row["verdict"] == "undecided")

@@ -1,4 +1,4 @@
-"""Makes the recorded runs of `histories/runs` that do not exist yet: good ones and one of every mutant.
+"""Makes the recorded runs of `histories/runs` that do not exist yet: good ones, and one of every mutant of what counts.
 
     python tests/runs/record.py [NAME...]
 
@@ -23,7 +23,7 @@ from loghistory import Format, Manifest, open_run, write_run
 from loghistory.schema import CLIENT_KINDS
 from quorumlog.durations import MILLISECOND, SECOND
 from quorumlog.protocol import Mutant
-from quorumlog.raft.mutants import MUTANTS
+from quorumlog.raft.mutants import offsets
 from quorumlog.raft.protocol import PROTOCOL
 from quorumlog.raft.settings import SETTINGS, RaftConfiguration
 from quorumlog.simulation.runs import made_by
@@ -93,7 +93,7 @@ def mutant_run(mutant: Mutant) -> Callable[[str], None]:
         if found is None:
             raise SystemExit(f"{mutant.id} survived {SEEDS} seeds")
         found, configuration = shortened(mutant, shrunk(candidate, found))
-        table, _ = PROTOCOL.simulate(found.seed, configuration, mutant.make_core)
+        table, _ = PROTOCOL.mutated(mutant.id).simulate(found.seed, configuration)
         keep(
             name,
             table,
@@ -133,7 +133,7 @@ RECORDINGS: dict[str, Callable[[str], None]] = {
     "clients-only": clients_only(9),
     "cluster-kill-leader": cluster("--duration", "3", "--seed", "11", "--faults", "kill-leader"),
     "cluster-all-faults": cluster("--duration", "4", "--seed", "12"),
-    **{f"mutant-{mutant.id}": mutant_run(mutant) for mutant in MUTANTS.values()},
+    **{f"mutant-{mutant.id}": mutant_run(mutant) for mutant in offsets.MUTANTS},
 }
 
 

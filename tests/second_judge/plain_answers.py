@@ -22,6 +22,11 @@ def _meant(history: History, e: Event) -> Batch | None:
     return known[-1] if known else None
 
 
+def _hidden(here: Batch | None, e: Event) -> bool:
+    """Whether it is not shown what the node has there; what it says that it has need not have been recorded."""
+    return here.hidden if here is not None else bool(e.dirty >= e.offset)
+
+
 def ack_rule(history: History) -> Count:
     """A success is answered for an entry that the node holds, and for acks=all has committed.
 
@@ -31,7 +36,7 @@ def ack_rule(history: History) -> Count:
     for step in _answers(history, "success"):
         e = step.event
         here = step.after.tip.at(e.offset)
-        if here is not None and here.hidden:
+        if _hidden(here, e):
             count += UNJUDGED
             continue
         held = here is not None and here.term == e.entry_term
@@ -51,7 +56,7 @@ def truncated_rule(history: History) -> Count:
     for step in _answers(history, "truncated"):
         e = step.event
         here, committed = step.after.tip.at(e.offset), step.after.tip.at(e.commit)
-        if committed is None or committed.hidden or (here is not None and here.hidden):
+        if committed is None or committed.hidden or _hidden(here, e):
             count += UNJUDGED
         else:
             gone = here is None or here.term != e.entry_term

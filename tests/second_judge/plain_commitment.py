@@ -30,10 +30,8 @@ def _ahead(history: History, column: str) -> Iterator[tuple[Step, str]]:
     """Every move of commit or visible, and whether it is a leader's; or is within what leaders have had, ahead of a
     leader who is known, or the first of what leaders have had if that is not shown."""
     most = -1
-    recorded = False
     for step in replay(history)[0]:
         e = step.event
-        recorded = recorded or (e.kind == column and e.node is not None)
         if step.of_node and step.first:
             most = max(most, e.get(column) if e.get(column) is not None else -1)
         elif step.moved(column):
@@ -43,7 +41,7 @@ def _ahead(history: History, column: str) -> Iterator[tuple[Step, str]]:
                 yield step, "leader"
             elif e[column] <= most:
                 yield step, "within"
-            elif leader is not None and getattr(step.nodes[leader], column) is not None and recorded:
+            elif leader is not None and getattr(step.nodes[leader], column) is not None:
                 yield step, "ahead"
             else:
                 most = e[column]
@@ -59,12 +57,12 @@ def _within_leader(history: History, column: str) -> Count:
 
 def follower_commit_within_leader(history: History) -> Count:
     """No follower has a larger commit index than any leader has had."""
-    return _within_leader(history, "commit").if_shown(lacks=commits_missing(history))
+    return _within_leader(history, "commit").if_shown(void=commits_missing(history))
 
 
 def follower_visible_within_leader(history: History) -> Count:
     """No follower shows more than any leader has shown."""
-    return _within_leader(history, "visible").if_shown(lacks=visible_missing(history))
+    return _within_leader(history, "visible").if_shown(void=visible_missing(history))
 
 
 def committed_flushed_on_majority(history: History) -> Count:

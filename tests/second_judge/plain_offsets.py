@@ -23,11 +23,31 @@ def _wipes(e: Event) -> bool:
 
 
 def _incarnations(history: History) -> Iterator[list[Event]]:
-    """The states of each node from one start to the next."""
+    """The states of each node from one start to the next. Who was down and goes on has started, recorded or not."""
     for told in _of_nodes(history):
-        states = [e for e in told if e.dirty is not None]
-        starts = [i for i, e in enumerate(states) if e.kind == "start" or i == 0] + [len(states)]
-        yield from (states[a:b] for a, b in pairwise(starts))
+        states: list[Event] = []
+        down = False
+        for e in told:
+            if e.dirty is None:
+                down = True
+                continue
+            if states and (down or e.kind == "start"):
+                yield states
+                states = []
+            states.append(e)
+            down = False
+        yield states
+
+
+def _goes_on(history: History) -> bool:
+    """Nodes go on after they were down, but no start is recorded."""
+    down: set[int] = set()
+    for e in history.events:
+        if e.kind in GONE or _wipes(e):
+            down.add(e.node)
+        elif e.dirty is not None and e.node in down:
+            return not history.has("start")
+    return False
 
 
 def _moves(history: History, column: str) -> Iterator[tuple[Event, Event]]:
@@ -106,8 +126,9 @@ def _restarts(history: History) -> Iterator[tuple[set[str], Event, Event]]:
             if e.kind == "start" and last is not None and "wipe" not in befell:
                 yield befell, last, e
             if e.dirty is not None:
-                last = e
-            befell = set() if e.kind == "start" else befell | {"wipe" if _wipes(e) else e.kind}
+                last, befell = e, set()
+            else:
+                befell.add("wipe" if _wipes(e) else e.kind)
 
 
 def flushed_durable(history: History) -> Count:
@@ -116,7 +137,7 @@ def flushed_durable(history: History) -> Count:
         JUDGED if start.dirty >= last.flushed else JUDGED + VIOLATED
         for _, last, start in _restarts(history)
         if last.flushed >= 0
-    )
+    ).if_shown(lacks=_goes_on(history))
 
 
 def dirty_survives_crash(history: History) -> Count:
@@ -125,13 +146,14 @@ def dirty_survives_crash(history: History) -> Count:
         JUDGED if start.dirty >= last.dirty else JUDGED + VIOLATED
         for befell, last, start in _restarts(history)
         if last.dirty >= 0 and befell & {"crash", "stop"} and not befell & {"power_loss", "storage_error"}
-    )
+    ).if_shown(lacks=_goes_on(history))
 
 
 def restart_is_flushed(history: History) -> Count:
     """After a start flushed = dirty."""
     starts = [e for e in history.events if e.kind == "start"]
-    return Count(judged=len(starts), violated=sum(e.flushed != e.dirty for e in starts))
+    count = Count(judged=len(starts), violated=sum(e.flushed != e.dirty for e in starts))
+    return count.if_shown(lacks=_goes_on(history))
 
 
 def term_monotonic(history: History) -> Count:
@@ -140,16 +162,18 @@ def term_monotonic(history: History) -> Count:
     for told in _of_nodes(history):
         term: int | None = None  # its last one
         vote: int | None = None  # that of its last vote
-        wiped = False
+        down = wiped = False
         for e in told:
-            if _wipes(e):
-                vote, wiped = None, True
-            elif e.dirty is not None:
-                least = term if e.kind != "start" else None if wiped else vote
-                count += Count(judged=least is not None, violated=least is not None and e.term < least)
-                term = e.term
-                vote = e.term if e.kind == "vote" else vote
-                wiped = wiped and e.kind != "start"
+            if e.dirty is None:
+                down, wiped = True, wiped or _wipes(e)
+                vote = None if _wipes(e) else vote
+                continue
+            least = None if down else term
+            if e.kind == "start":
+                least = None if wiped else vote
+            count += Count(judged=least is not None, violated=least is not None and e.term < least)
+            term, down, wiped = e.term, False, False
+            vote = e.term if e.kind == "vote" else vote
     return count
 
 
@@ -163,8 +187,8 @@ def _told_until_final(history: History) -> list[Event] | None:
             if final and e.kind == "stop" and e.node in history.voters and e.node not in gone:
                 return history.events[:i]
             gone.add(e.node)
-        elif e.kind == "start":
-            gone -= {e.node}
+        elif e.dirty is not None:
+            gone.discard(e.node)
     return history.events if final else None
 
 
@@ -174,18 +198,15 @@ def converges(history: History) -> Count:
     if told is None:
         return Count()
     running: dict[int, Event] = {}
-    gone: set[int] = set()
     for e in told:
         if e.kind in GONE or _wipes(e):
-            gone.add(e.node)
             running.pop(e.node, None)
         elif e.dirty is not None and e.node in history.voters:
-            gone -= {e.node} if e.kind == "start" else set()
-            if e.node not in gone:
-                running[e.node] = e
+            running[e.node] = e
     end = max((e.dirty for e in running.values()), default=-1)
     behind = sum(min(e.dirty, e.commit) < end for e in running.values())
-    return Count(judged=len(running), violated=behind).if_shown(lacks=not history.voters)
+    unknown = behind > 0 and not history.has("commit")  # nobody recorded when commit indexes moved
+    return Count(judged=len(running), violated=behind).if_shown(lacks=not history.voters, void=unknown)
 
 
 def voters_return(history: History) -> Count:
@@ -203,7 +224,7 @@ def voters_return(history: History) -> Count:
         for e in told:
             if e.node != voter:
                 continue
-            if e.kind == "start":
+            if e.dirty is not None:
                 down, wiped = None, False
             elif _wipes(e):
                 down, wiped = e, True

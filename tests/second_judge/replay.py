@@ -53,6 +53,8 @@ class Node:
     tip: Batch
     shown: bool = False
     """It is recorded from a start on."""
+    down: bool = False
+    """Its process ended."""
     term: int | None = None
     commit: int | None = None
     visible: int | None = None
@@ -195,19 +197,20 @@ def replay(history: History) -> tuple[list[Step], Logs]:
     committed = logs.empty
     steps = []
     wipes: tuple[Event, ...] = ()
+    hides = False
     for e in history.events:
-        before = nodes.get(e.node, Node(logs.empty))
+        before = _started(e, nodes.get(e.node, Node(logs.empty)), logs)
         after, batch, matches = _after(e, before, logs)
         first = e.dirty is not None and before.term is None
         leads = after.leads is not None
         office = not leads and e.dirty is not None and _takes_office(history, e, after, batch, nodes)
         if office:
             after = replace(after, leads=e.term, led=e.term)
-        if after is not before:
+        if e.node is not None and (e.dirty is not None or e.kind in GONE or e.kind == "fault"):
             nodes = nodes | {e.node: after}
+        hides = hides or logs.hides or (e.dirty is not None and e.dirty > after.tip.last)
         if e.kind == "fault" and e.f == "wipe":
             wipes = (*wipes, e)
-        hides = logs.hides
         step = Step(e, before, after, nodes, first, leads, office, batch, matches, committed, committed, wipes, hides)
         if step.moved("commit"):
             own = after.tip.at(e.commit)
@@ -216,6 +219,16 @@ def replay(history: History) -> tuple[list[Step], Logs]:
                 committed = own
         steps.append(step)
     return steps, logs
+
+
+def _started(e: Event, node: Node, logs: Logs) -> Node:
+    """A node after it has started, if it does so by this event. Who was down and goes on has, recorded or not."""
+    if e.dirty is None or not (e.kind == "start" or node.down):
+        return node
+    dirty = e.offset - 1 if e.kind == "append" else e.dirty
+    tip = node.tip.up_to(dirty + 1)
+    tip = logs.hidden(tip, dirty) if tip.last < dirty else tip
+    return replace(node, tip=tip, down=False, commit=None, visible=None, leads=None)
 
 
 def _takes_office(history: History, e: Event, after: Node, batch: Batch | None, nodes: dict[int, Node]) -> bool:
@@ -236,7 +249,7 @@ def _after(e: Event, before: Node, logs: Logs) -> tuple[Node, Batch | None, str]
     if e.node is None:
         return before, None, ""
     if e.kind in GONE:
-        return replace(before, leads=None), None, ""
+        return replace(before, leads=None, down=True), None, ""
     if e.kind == "fault" and e.f == "wipe":
         return replace(before, flushed=-1), None, ""
     if e.dirty is None:
@@ -247,13 +260,10 @@ def _after(e: Event, before: Node, logs: Logs) -> tuple[Node, Batch | None, str]
         batch = tip
     elif e.kind == "truncate":
         tip = tip.up_to(e.offset)
-    elif e.kind == "start":
-        tip = tip.up_to(e.dirty + 1)
-        tip = logs.hidden(tip, e.dirty) if tip.last < e.dirty else tip
     elif e.kind == "trim" and e.dirty < e.offset:
         tip = logs.hidden(logs.empty, e.dirty)
-    if e.kind == "start" or e.term != leads or (e.kind == "role" and e.role != "leader"):
+    if e.term != leads or (e.kind == "role" and e.role != "leader"):
         leads = None
     shown = before.shown if before.term is not None else e.kind == "start"
-    visible = before.visible if e.visible is None and e.kind != "start" else e.visible
-    return Node(tip, shown, e.term, e.commit, visible, e.flushed, leads, before.led), batch, matches
+    visible = before.visible if e.visible is None else e.visible
+    return Node(tip, shown, False, e.term, e.commit, visible, e.flushed, leads, before.led), batch, matches

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from comparison import TWINS, disagreements, events_of, read_back
+from comparison import TWINS, WITHOUT_TWIN, disagreements, events_of, read_back
 from damage import damaged
 from sources import RECORDED, Source, recorded, simulated
 
@@ -14,6 +14,9 @@ from logwitness.explain.transcripts import Case, all_cases
 
 GROUP = 10
 """Simulated runs a test."""
+
+LARGE = 5000
+"""Events from which on a recorded run is judged as it is: plain checks take seconds for it."""
 
 
 def damaged_copies(source: Source, other: Source, seeds: range) -> list[str]:
@@ -30,7 +33,7 @@ def damaged_copies(source: Source, other: Source, seeds: range) -> list[str]:
 
 
 def test_every_check_has_a_twin() -> None:
-    assert {check.id for family in house_families() for check in family.checks} == set(TWINS)
+    assert {check.id for family in house_families() for check in family.checks} == {*TWINS, *WITHOUT_TWIN}
 
 
 @pytest.mark.parametrize("case", all_cases(), ids=lambda case: f"{case.place}-{case.check}")
@@ -44,7 +47,8 @@ def test_recorded_runs(run: Path) -> None:
     source = recorded(run)
     found = [str(each) for each in disagreements(source.table, source.configuration, source.name)]
     other = recorded(RECORDED[RECORDED.index(run) - 1])
-    found += damaged_copies(source, other, range(4))
+    if len(source.table) < LARGE:
+        found += damaged_copies(source, other, range(4))
     assert not found, "\n".join(found)
 
 

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from quorumlog.durations import MILLISECOND
 from quorumlog.faults import KINDS, Fault
 from quorumlog.protocol import SWARM, Mutant
-from quorumlog.raft.mutants import MUTANTS
+from quorumlog.raft.mutants import offsets
 from quorumlog.raft.protocol import PROTOCOL
 from quorumlog.raft.settings import SETTINGS, RaftConfiguration
 from quorumlog.simulation.configuration import configuration_from_json, configuration_to_json
@@ -49,14 +49,24 @@ def test_the_reference_exercises_every_check_of_replicas() -> None:
             declared.add(check["id"])
             if check["judged"]:
                 exercised.add(check["id"])
-    for mutant in MUTANTS.values():
+    for mutant in offsets.MUTANTS:
         assert set(mutant.checks) <= exercised
     assert declared >= exercised
 
 
-@pytest.mark.parametrize("mutant", MUTANTS.values(), ids=list(MUTANTS))
+HARD = 40
+"""A mutant that may need more seeds than these is left to `make test-long`."""
+
+
+@pytest.mark.parametrize(
+    "mutant",
+    [
+        pytest.param(mutant, id=id_, marks=[pytest.mark.long, pytest.mark.timeout(3600)] if mutant.seeds > HARD else [])
+        for id_, mutant in PROTOCOL.hunted.items()
+    ],
+)
 def test_a_mutant_is_caught_by_its_check(mutant: Mutant) -> None:
-    found = hunt(Candidate("raft", mutant.id), range(1000), processes=1)
+    found = hunt(Candidate("raft", mutant.id), range(mutant.seeds), processes=1)
     assert found is not None, f"{mutant.id} survived"
     assert found.check in mutant.checks
 

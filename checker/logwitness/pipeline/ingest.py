@@ -432,6 +432,10 @@ def write_verdict(rows: Rows, row: dict[str, Any], verdict: RunVerdict, history:
             told = {"check": each.id, "place": place, "log": violation.log, "sentence": violation.sentence}
             rows.add("violations", named | told | {"events": list(violation.events)})
             shown.update(violation.events)
+        for excuse in each.excuses:
+            told = msgspec.structs.asdict(excuse) | {"check": each.id, "nodes": list(excuse.nodes)}
+            rows.add("excuses", named | told)
+            shown.update({excuse.first} if excuse.first >= 0 else ())
     for loss in verdict.losses:
         rows.add("losses", named | msgspec.structs.asdict(loss) | {"events": list(loss.events)})
         shown.update(loss.events)

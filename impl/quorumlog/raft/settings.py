@@ -177,5 +177,32 @@ SETTINGS: Mapping[str, RaftConfiguration] = {
             arguments={"duplicate": {"probability": 0.5}, "reorder": {"probability": 0.3}},
         ),
     ),
+    # Logs trimmed while nodes are away: whoever comes back has to begin anew.
+    "trimmed": replace(
+        _DEFAULT,
+        link=Link(reorder=0.2, duplicate=0.3, straggle=100 * MILLISECOND),
+        segment_bytes=200,
+        faults=FaultMix(
+            weights={"trim": 6.0, "partition": 4.0, "kill": 2.0, "power_loss": 1.0, "reorder": 1.0},
+            targets={"leader": 4.0, "follower": 3.0, "all": 2.0},
+            per_second=15.0,
+            longest=500 * MILLISECOND,
+            arguments={"trim": {"keep": 2.0}},
+        ),
+    ),
+    # Syncs that fail, also while a log is opened, full disks, damage, and power lost before anybody looks again.
+    "bad-disks": replace(
+        _DEFAULT,
+        segment_bytes=200,
+        remember_bytes=300,
+        faults=FaultMix(
+            weights={"fsync_error": 4.0, "open_error": 3.0, "disk_full": 2.0, "power_loss": 6.0, "flipped_bit": 1.0}
+            | {"lost_name": 1.0, "kill": 2.0, "slow_disk": 2.0, "partition": 1.0},
+            targets={"leader": 2.0, "follower": 3.0, "any": 3.0, "majority": 1.0},
+            per_second=15.0,
+            longest=200 * MILLISECOND,
+            arguments={"open_error": {"sync": 2.0}},
+        ),
+    ),
 }
 """Every setting by name."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from typing import ClassVar
 
 from msgspec import structs
 
@@ -26,6 +27,7 @@ class RaftNode(LogNode):
     """A replica and its durable vote."""
 
     core: RaftCore
+    votes_type: ClassVar[type[VoteStore]] = VoteStore
 
     def __init__(
         self, cluster: Surroundings, number: int, configuration: RaftConfiguration, make_core: CoreFactory
@@ -48,7 +50,7 @@ class RaftNode(LogNode):
     def new_disk(self) -> None:
         """An empty disk in place of the old one; the node must be down."""
         super().new_disk()
-        self._votes = VoteStore(self.disk)
+        self._votes = self.votes_type(self.disk)
 
     def recover(self) -> RaftCore:
         """A core that knows the log, the term and the vote on the disk. Raises `StorageError`."""
@@ -78,6 +80,8 @@ class RaftNode(LogNode):
 class RaftCluster(LogCluster[RaftConfiguration, RaftNode]):
     """A simulated Raft cluster; see `quorumlog.simulation.cluster`."""
 
+    node_type: ClassVar[type[RaftNode]] = RaftNode
+
     def __init__(
         self, seed: int, configuration: RaftConfiguration, recorder: Recorder, make_core: CoreFactory = RaftCore
     ) -> None:
@@ -85,4 +89,4 @@ class RaftCluster(LogCluster[RaftConfiguration, RaftNode]):
 
     def new_node(self, number: int) -> RaftNode:
         """A node that has not been started."""
-        return RaftNode(self, number, self.configuration, self._make_core)
+        return self.node_type(self, number, self.configuration, self._make_core)

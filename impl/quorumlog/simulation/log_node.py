@@ -7,7 +7,7 @@ visible or committed.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from quorumlog.events import (
     Accepted,
@@ -46,6 +46,7 @@ class LogNode(Node):
 
     core: LogCore
     log: Log
+    log_type: ClassVar[type[Log]] = Log
 
     def __init__(
         self,
@@ -70,7 +71,7 @@ class LogNode(Node):
 
     def open_log(self) -> Log:
         """The log as the disk holds it. Raises `StorageError`."""
-        self.log = Log.open(self.disk, "log", segment_bytes=self._segment_bytes, remember_bytes=self._remember_bytes)
+        self.log = self.log_type.open(self.disk, "log", self._segment_bytes, self._remember_bytes)
         return self.log
 
     def state(self) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 from quorumlog.events import (
     CancelTimer,
@@ -58,6 +58,7 @@ class Node(ABC):
     """
 
     core: Core
+    disk_type: ClassVar[type[SimulatedDisk]] = SimulatedDisk
 
     def __init__(self, cluster: Surroundings, number: int, timing: DiskTiming) -> None:
         simulation = cluster.simulation
@@ -85,7 +86,7 @@ class Node(ABC):
 
     def new_disk(self) -> None:
         """An empty disk in place of the old one; the node must be down."""
-        self.disk = SimulatedDisk(self._disk_random)
+        self.disk = self.disk_type(self._disk_random)
 
     # -- what a protocol says ------------------------------------------------------------------------------------
 

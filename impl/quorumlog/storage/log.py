@@ -37,6 +37,7 @@ from quorumlog.storage.disk import Disk, DiskFull, StorageError, SyncPoint
 from quorumlog.storage.recovery import LogDamaged, RecoveryReport, recover
 from quorumlog.storage.sealed import settle
 from quorumlog.storage.segment import Segment, parse_segment_name, segment_name
+from quorumlog.storage.segment import scan as scan_segment
 from quorumlog.storage.state import LogState, load_state
 
 SEGMENT_BYTES = 64 << 20
@@ -125,7 +126,7 @@ class Log:
             LogState().save(disk, state_path)
         state = load_state(disk, state_path)
         settle(disk, state_path)
-        segments, recovery = recover(disk, directory, state)
+        segments, recovery = recover(disk, directory, state, cls.scan)
         for segment in segments:
             if segment.next_offset - 1 > state.known_flushed:
                 disk.rewrite(segment.path, segment.position_behind(state.known_flushed))
@@ -140,6 +141,11 @@ class Log:
         else:
             log._remember(recovery.dirty)
         return log
+
+    @staticmethod
+    def scan(disk: Disk, path: str, base_offset: int, term: int) -> tuple[Segment, str | None]:
+        """Read a segment file when the log is opened; see `quorumlog.storage.segment.scan`."""
+        return scan_segment(disk, path, base_offset, term)
 
     # -- where the log stands ----------------------------------------------------------------------
 

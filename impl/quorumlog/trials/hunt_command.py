@@ -100,7 +100,7 @@ def _candidate(asked: _Asked) -> Candidate:
 def _all_mutants(asked: _Asked) -> list[Candidate]:
     """The mutants of the protocol asked for, or of every protocol. Raises ProtocolError."""
     known = every(asked.protocol) if asked.setting is None else [find(asked.protocol, setting=asked.setting)]
-    return [Candidate(each.name, mutant, under=asked.setting) for each in known for mutant in each.mutants]
+    return [Candidate(each.name, mutant, under=asked.setting) for each in known for mutant in each.hunted]
 
 
 def _hunt_all(asked: _Asked) -> bool:

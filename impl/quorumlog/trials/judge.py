@@ -60,6 +60,11 @@ class Candidate:
         return protocol.load(self.protocol)
 
     @property
+    def played(self) -> Protocol:
+        """The protocol as it is run: with what a mutant changes of its core and its nodes."""
+        return self.of.mutated(self.mutant)
+
+    @property
     def is_reference(self) -> bool:
         """Whether it is the reference: neither a mutant nor a developer's rules."""
         return self.mutant is None and self.rules is None
@@ -74,7 +79,7 @@ class Candidate:
         """The factory of the cores to run. Raises `RulesFileError` if the file gives no rules."""
         if self.rules is not None:
             return _core_of(self.protocol, self.rules)
-        return self.of.core if self.mutant is None else self.of.mutants[self.mutant].make_core
+        return self.played.core
 
     def setting(self, seed: int) -> str:
         """The name of the setting of the run with this seed."""
@@ -229,7 +234,7 @@ def judge_run(candidate: Candidate, seed: int, setting: str, configuration: Clus
     played, time = configuration, 0
     rejections = []
     try:
-        outcome = candidate.of.watch(seed, configuration, make_core, watch.feed)
+        outcome = candidate.played.watch(seed, configuration, make_core, watch.feed)
     except Exception as error:  # a developer's rule may raise anything, and a core may contradict its own log
         if candidate.is_reference and not isinstance(error, (LookupError, ValueError)):
             raise

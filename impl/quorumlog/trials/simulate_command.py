@@ -146,8 +146,9 @@ def _asked_for(asked: _Asked, seed: int) -> tuple[Protocol, CoreFactory, Cluster
         make_core = protocol.core_of(rules)
         protocol = find(protocol.name, setting=asked.setting)
     else:
-        protocol = find(name, mutant=asked.mutant, setting=asked.setting, configuration=plain)
-        make_core = protocol.core if asked.mutant is None else protocol.mutants[asked.mutant].make_core
+        found = find(name, mutant=asked.mutant, setting=asked.setting, configuration=plain)
+        protocol = found.mutated(asked.mutant)
+        make_core = protocol.core
     if plain is not None:
         try:
             return protocol, make_core, configuration_from_json(plain, protocol.configuration)

@@ -147,7 +147,7 @@ DIRTY_SURVIVES_CRASH = number(
         id="dirty-survives-crash",
         rule="A process that dies without losing power keeps everything it had appended: the page cache survives.",
         source=("raft.md#process-crash",),
-        fact="a start of a node after a crash or stop without power loss or storage error",
+        fact="a start of a node that had appended something, after a crash or stop without power loss or storage error",
         sentence="Node {node} had appended up to {offset} and only its process died, "
         "but after its restart its log ends at {end}.",
         fields=_Beyond,
@@ -200,7 +200,7 @@ TERM_MONOTONIC = number(
         id="term-monotonic",
         rule="A node's term never decreases, and a restart keeps at least the term of the node's last durable vote.",
         source=("raft.md#vote-durable",),
-        fact="an event of a node that states its term, after an earlier one",
+        fact="an event of a node that states its term, after an earlier one of the same incarnation or a vote",
         sentence="Node {node} went back from term {before} to term {after}.",
         fields=_Moved,
         columns=("term",),
@@ -239,7 +239,7 @@ CONVERGES = number(
         rule="Once all faults are healed and the run has reached its final read, every running voter ends with the "
         "whole log, all of it committed.",
         source=("raft.md#converges", "raft.md#recovery-end", "raft.md#recovery-flush"),
-        fact="a voter that is running at the end of a run with a final_read phase, or when the first node is stopped "
+        fact="a voter that is running at the end of a run with a final_read phase, or when the first voter is stopped "
         "after it",
         sentence="Node {node} ends with commit index {commit} and dirty offset {dirty}, but the log reaches offset "
         "{end}.",

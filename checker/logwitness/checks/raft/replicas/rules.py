@@ -77,7 +77,7 @@ LOG_TERMS = number(
         id="log-terms-monotonic",
         rule="Terms never decrease along a log, and no entry has a later term than its node.",
         source=("raft.md#leader-commit", "raft.md#election-majority"),
-        fact="an appended batch that follows one that is known",
+        fact="an appended batch that begins a log or follows one that is known",
         sentence="Node {node}, in term {own}, appended at offset {offset} an entry of term {term} after one of term "
         "{before}.",
         fields=TermOrder,
@@ -302,7 +302,7 @@ VISIBLE_ON_MAJORITY = number(
     CHECKS,
     Check(
         id="visible-on-majority",
-        rule="An entry that readers may see is, or has been, in the logs of a majority of the voters.",
+        rule="An entry that readers may see is committed, or is or has been in the logs of a majority of the voters.",
         source=("raft.md#majority-replicated", "raft.md#replicated", "documents.md#raft-simplification-acks"),
         fact="a move of a node's visible offset",
         sentence="Node {node} made offset {offset} (entry of term {term}) visible when {holders:voter|voters} had ever "

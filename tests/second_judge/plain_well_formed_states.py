@@ -23,9 +23,14 @@ def _dirty_told(before: Event | None, e: Event) -> int | None:
         told = e.last
     elif told is not None and e.kind == "truncate":
         told = min(told, e.offset - 1)
-    elif told is not None and e.kind == "trim":
-        told = max(told, e.offset - 1)
+    elif before is not None and _begins_anew(before, e):
+        told = e.offset - 1
     return told
+
+
+def _begins_anew(before: Event, e: Event) -> bool:
+    """Whether a trim keeps nothing of the log."""
+    return bool(e.kind == "trim" and min(before.dirty, e.dirty) < e.offset)
 
 
 def dirty_as_told(history: History) -> Count:
@@ -102,9 +107,8 @@ def starts_in_its_last_term(history: History) -> Count:
         own = terms.setdefault(e.node, {})
         if e.kind in GONE:
             continue
-        end = e.offset - 1 if e.kind == "trim" else e.dirty if e.kind == "start" else -1
-        wiped = act.wiped and e.kind == "start"
-        if act.before is None or wiped or end > act.before.dirty:
+        starts = e.kind == "start" and (act.wiped or act.before is None or e.dirty > act.before.dirty)
+        if act.before is None or starts or _begins_anew(act.before, e):
             own.clear()
         if e.kind == "append":
             terms[e.node] = {o: t for o, t in own.items() if o < e.offset} | dict.fromkeys(e.offsets, e.entry_term)
