@@ -11,7 +11,7 @@ export PYTHONHASHSEED := 0
 # What starts Java, Spark, solvers, real nodes or fuzzers.
 NOT_QUICK := spec proofs pipeline validate node cluster fuzz
 
-.PHONY: help setup demo quick test test-long coverage bench lint format clean
+.PHONY: help setup demo quick test test-long coverage bench mutants lint format clean
 .DELETE_ON_ERROR:
 
 help: ## show this list
@@ -76,6 +76,9 @@ test-long: setup ## what `make test` leaves out: hours; each test is shown as it
 
 bench: setup ## every figure, as a ratio in one run
 	@$(BIN)/python tests/bench
+
+mutants: setup ## hunt every mutant and write docs/mutants.md: minutes; each hunt is shown as it ends
+	@$(BIN)/python tests/mutants --processes $(WORKERS)
 
 format: $(VENV)/.all ## write the code in the house's form
 	@$(BIN)/ruff check --fix --quiet .

@@ -46,7 +46,12 @@ def _mutants(protocol: Protocol) -> Iterator[dict[str, Any]]:
             "name": mutant.id,
             "says": f"{mutant.change[0].upper()}{mutant.change[1:]}.",
             "source": (f"{protocol.name}.md#{mutant.id}",),
-            "details": [("One of these checks must notice", ", ".join(mutant.checks))],
+            "details": [
+                ("One of these checks must notice", ", ".join(mutant.checks))
+                if mutant.checks
+                else ("No history shows it; the test that notices", mutant.test),
+                *([("A real system that had it", mutant.thread)] if mutant.thread else []),
+            ],
             "names": {"check": mutant.checks},
-            "shows": [f"logwitness hunt --mutant {mutant.id}"],
+            "shows": [f"logwitness hunt --mutant {mutant.id}" if mutant.checks else f"pytest {mutant.test}"],
         }

@@ -37,18 +37,31 @@ class FaultKind:
 
 
 _PROBABILITY = (0.2, 0.0, 1.0)
+_AHEAD = {"ms": (500.0, 0.0, 100_000.0)}
+_WHICH = (1.0, 1.0, 64.0)
 
 KINDS: Mapping[str, FaultKind] = {
     "kill": FaultKind("SIGKILL; the page cache survives; restarted at the end"),
+    "kill_midway": FaultKind("SIGKILL after so many effects of the next step that has more", {"effects": _WHICH}),
     "power_loss": FaultKind("these nodes lose power together; what is not flushed may be lost"),
+    "power_loss_midway": FaultKind("power is lost after so many effects of a step", {"effects": _WHICH}),
+    "stop": FaultKind("asked to stop (SIGTERM): the log is flushed and closed; restarted at the end"),
     "pause": FaultKind("SIGSTOP until the end; timers and messages wait"),
     "clock": FaultKind("the node's clock runs at this rate", {"rate": (2.0, 0.1, 10.0)}),
+    "clock_jump": FaultKind("the node's clock jumps ahead (ms); what is due by then happens now", _AHEAD),
     "slow_disk": FaultKind("flushes take this many times longer", {"factor": (20.0, 1.0, 1000.0)}),
     "fsync_error": FaultKind("the next flush fails and the node stops itself; restarted at the end"),
+    "open_error": FaultKind(
+        "SIGKILL; at the restart this sync fails and the node stops itself again", {"sync": _WHICH}
+    ),
     "disk_full": FaultKind("appends fail and the node stops itself; restarted with free space at the end"),
+    "flipped_bit": FaultKind("a bit flips in what is known to be flushed; the disk is restored at the end"),
+    "lost_name": FaultKind("SIGKILL; a file is not in its directory any more; the disk is restored at the end"),
+    "trim": FaultKind("retention: committed entries go, except for the last so many", {"keep": (0.0, 0.0, 1e9)}),
     "partition": FaultKind("these nodes and the others do not hear each other"),
     "mute": FaultKind("nobody hears these nodes, but they hear the others"),
     "deafen": FaultKind("these nodes hear nobody, but the others hear them"),
+    "one_way": FaultKind("the node so many places after each of these does not hear it", {"places": (1.0, 1.0, 30.0)}),
     "loss": FaultKind("messages of these nodes are lost", {"probability": _PROBABILITY}),
     "duplicate": FaultKind("messages of these nodes arrive twice", {"probability": _PROBABILITY}),
     "reorder": FaultKind("messages of these nodes overtake each other", {"probability": _PROBABILITY}),

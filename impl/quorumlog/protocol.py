@@ -9,7 +9,7 @@ a setting, a configuration or rules that only one protocol has.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from importlib import import_module
 from importlib.metadata import entry_points
@@ -24,13 +24,21 @@ from quorumlog.events import CoreFactory
 from quorumlog.faults import FaultPlanError
 from quorumlog.simulation.cluster import Cluster, Outcome
 from quorumlog.simulation.configuration import ClusterConfiguration, ConfigurationError, configuration_from_json
-from quorumlog.simulation.runs import simulate
+from quorumlog.simulation.loop import derived_random
+from quorumlog.simulation.runs import simulate, watched
 
 ENTRY_POINTS = "quorumlog.protocols"
+
+SWARM = "swarm"
+"""The setting that every protocol has: each seed draws its own configuration (`ClusterConfiguration.drawn`)."""
 
 
 class ProtocolError(ValueError):
     """The protocol cannot be determined from what was given: one line with the choices and the remedy."""
+
+
+Stage = Callable[[int, Any, Recorder, CoreFactory], Cluster[Any, Any]]
+"""A simulated cluster, made of seed, configuration, recorder and core factory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,14 +46,23 @@ class Mutant:
     """One known fault of a protocol: the reference with one thing changed, and the checks that must notice it.
 
     ``change`` says what in one line, ``checks`` are the ids of the checks of which one must notice, ``setting`` names
-    the runs that expose it fast (`Protocol.settings`).
+    the runs that expose it fast (`Protocol.configured`), ``seeds`` is how many a hunt may need, ``thread`` where a real
+    system had it. What is changed is the core, or the ``stage`` of simulated runs: its nodes with their disks.
+
+    A mutant without checks is one that no history shows: ``test`` is the test file that notices it. If its fault is in
+    the driver of real nodes, ``driver`` is that.
     """
 
     id: str
     change: str
     checks: tuple[str, ...]
     make_core: CoreFactory
-    setting: str
+    setting: str = SWARM
+    thread: str = ""
+    stage: Stage | None = None
+    seeds: int = 16
+    test: str = ""
+    driver: type | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +82,7 @@ class Protocol:
     rules: Any
     configuration: type[ClusterConfiguration]
     settings: Mapping[str, ClusterConfiguration]
-    stage: Callable[[int, Any, Recorder, CoreFactory], Cluster[Any, Any]]
+    stage: Stage
     mutants: Mapping[str, Mutant]
     documents: tuple[str, ...] = ()
     scenarios: Path | None = None
@@ -73,6 +90,36 @@ class Protocol:
     def core_of(self, rules: Any) -> CoreFactory:  # noqa: ANN401
         """A factory of cores that run these rules."""
         return partial(self.core, rules=rules)
+
+    @property
+    def hunted(self) -> Mapping[str, Mutant]:
+        """The mutants that a history shows, by id."""
+        return {id_: mutant for id_, mutant in self.mutants.items() if mutant.checks}
+
+    def mutated(self, mutant: str | None) -> Protocol:
+        """The protocol as a mutant of it is run; itself if there is none. Raises KeyError for an unknown one."""
+        if mutant is None:
+            return self
+        changed = self.mutants[mutant]
+        return replace(self, core=changed.make_core, stage=changed.stage or self.stage)
+
+    def configured(self, setting: str, seed: int) -> ClusterConfiguration:
+        """The configuration of the run with this seed under a setting. Raises KeyError for an unknown setting."""
+        if setting in self.settings:
+            return self.settings[setting]
+        if setting != SWARM:
+            raise KeyError(setting)
+        return next(iter(self.settings.values())).drawn(derived_random(seed, SWARM))
+
+    def watch(
+        self,
+        seed: int,
+        configuration: ClusterConfiguration,
+        make_core: CoreFactory,
+        watch: Callable[[pa.RecordBatch], bool],
+    ) -> Outcome:
+        """Play one run as far as ``watch`` wants to see it (`quorumlog.simulation.runs.watched`)."""
+        return watched(self.stage, seed, configuration, make_core, watch)
 
     def simulate(
         self, seed: int, configuration: ClusterConfiguration, make_core: CoreFactory | None = None
@@ -122,13 +169,13 @@ def find(
     asked = every(name)
     found: Iterable[Protocol] = asked
     if mutant is not None:
-        found = [each for each in found if mutant in each.mutants]
+        found = [each for each in found if mutant in each.hunted]
         if not found:
             raise ProtocolError(f"mutant {mutant!r} is unknown; `logwitness hunt --list` names them all")
     if setting is not None:
-        having = [each for each in found if setting in each.settings]
+        having = [each for each in found if setting in each.settings or setting == SWARM]
         if not having:
-            known = dict.fromkeys(name for each in found for name in each.settings)
+            known = dict.fromkeys([*(name for each in found for name in each.settings), SWARM])
             raise ProtocolError(f"setting {setting!r} is unknown; the settings are {', '.join(known)}")
         found = having
     found = tuple(found)

@@ -128,7 +128,7 @@ def problems(catalogue: Catalogue, known: Known) -> Iterator[str]:
     """Yield a sentence for each name that does not exist or is not its row's, and for each thing that no row names."""
     models = _models()
     operators = {name for model in models.values() for name in _promises(model)}
-    places = {"model": _tlc_mutants(models), "core": known.run_mutants, "proof": _twins()}
+    places = {"model": _tlc_mutants(models), "core": known.run_mutants, "proof": mutants_of_proofs()}
     mutants = {mutant for names in places.values() for mutant in names}
     yield from _misplaced(catalogue, places)
     broken = [(name, models[name]["breaks"]) for name in sorted(places["model"])]
@@ -184,6 +184,16 @@ def _models() -> dict[str, Any]:
     return {name: {**loaded["defaults"][model["of"]], **model} for name, model in models.items()}
 
 
+def mutants_of_models() -> set[str]:
+    """The mutants that TLC refutes as models."""
+    return _tlc_mutants(_models())
+
+
+def mutants_of_proofs() -> set[str]:
+    """The mutants that are twins of proofs."""
+    return {twin.name for proof in _proofs().values() for twin in proof.twins}
+
+
 def _promises(model: Mapping[str, Any]) -> list[str]:
     return [*model.get("invariants", ()), *model.get("properties", ())]
 
@@ -203,10 +213,6 @@ def _proofs() -> Mapping[str, Any]:
     from logspec.proofs import PROOFS
 
     return PROOFS
-
-
-def _twins() -> set[str]:
-    return {twin.name for proof in _proofs().values() for twin in proof.twins}
 
 
 @lru_cache(maxsize=1024)
@@ -230,7 +236,7 @@ def proof_has(entry: str) -> bool:
 def render(catalogue: Catalogue) -> str:
     """Return the catalogue as Markdown: one table per protocol, and below it why cells are empty."""
     models = _tlc_mutants(_models())
-    twins = _twins()
+    twins = mutants_of_proofs()
     lines = [
         "# Invariants",
         "",

@@ -224,6 +224,15 @@ def test_sparse_64_bit_offsets_cost_no_more_than_dense_ones() -> None:
     assert outcomes["unseen"].violated + outcomes["lost-write"].violated == 200
 
 
+@pytest.mark.parametrize("value", [-(1 << 61) - 1, -(1 << 62), -(1 << 63)])
+def test_a_value_too_small_to_judge_is_one_clear_line(value: int) -> None:
+    table = history("c1 append v1 all|c1 ok 0").table
+    field = table.schema.get_field_index("value")
+    table = table.set_column(field, table.schema.field(field), pa.array([value, None], pa.int64()))
+    with pytest.raises(HistoryError, match=rf"seq 0, field value: {value} is too small to judge"):
+        check(table)
+
+
 def test_an_offset_too_large_to_judge_is_one_clear_line() -> None:
     case = history(f"c1 append v1 all|c1 ok {1 << 62}")
     with pytest.raises(HistoryError, match=r"seq 1, field (last_)?offset: \d+ is too large to judge"):

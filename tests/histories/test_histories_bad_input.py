@@ -422,14 +422,14 @@ BEYOND = {
     **dict.fromkeys(("last_offset", "entry_term", "dirty", "flushed", "commit", "visible"), (-2, -1, 2**63 - 1)),
     "offset": (-2, -1, 2**63 - 1),
     "time": (2**62, -(2**62) + 1, 2**62 - 1),
-    "value": (-(2**61) - 1, -(2**61), 2**63 - 1),
 }
 """For each column of numbers: one that it may not hold, and the limits."""
 
 
 def test_every_column_of_numbers_has_limits() -> None:
     numbers = {column.name for column in SCHEMA if pa.types.is_integer(column.type)}
-    assert {*BEYOND, "acks"} == numbers
+    # A value may be any integer in a file; one that is too small is refused by who judges.
+    assert {*BEYOND, "acks", "value"} == numbers
 
 
 @pytest.mark.parametrize("form", [".jsonl", ".parquet"])

@@ -34,7 +34,7 @@ def good_file(form: Format) -> bytes:
                 term=1,
                 dirty=n,
                 flushed=n - 1,
-                commit=n - 2,
+                commit=max(-1, n - 2),
                 offset=n,
                 entry_term=1,
                 log="a",

@@ -166,13 +166,13 @@ def test_lines_of_others_are_read_whatever_their_order_and_spaces(tmp_path: Path
     path = tmp_path / "foreign.jsonl"
     path.write_text(
         '{"version": 1, "kind": "history", "tool": "another"}\r\n'
-        '{"op": 4, "f": "app\\u0065nd", "process": 1, "kind": "invoke", "time": 7, "seq": -3, "acks": null}\r\n'
-        '  {"kind":"ok","f":"append","op":4,"process":1,"time":8,"seq":0}'
+        '{"op": 4, "f": "app\\u0065nd", "process": 1, "kind": "invoke", "time": 7, "seq": 0, "acks": null}\r\n'
+        '  {"kind":"ok","f":"append","op":4,"process":1,"time":8,"seq":3}'
     )
     events = [{k: v for k, v in row.items() if v is not None} for row in open_run(path).table().to_pylist()]
     assert events == [
-        {"seq": -3, "time": 7, "kind": "invoke", "process": 1, "op": 4, "f": "append"},
-        {"seq": 0, "time": 8, "kind": "ok", "process": 1, "op": 4, "f": "append"},
+        {"seq": 0, "time": 7, "kind": "invoke", "process": 1, "op": 4, "f": "append"},
+        {"seq": 3, "time": 8, "kind": "ok", "process": 1, "op": 4, "f": "append"},
     ]
 
 

@@ -146,7 +146,7 @@ def test_a_log_that_cannot_be_moved_is_left_out_alone() -> None:
 def test_of_the_histories_of_the_checks_own_tests() -> None:
     logs = [case.rows for name in ("clients", "linearizable", "healthy") for case in cases(HISTORIES / f"{name}.txt")]
     healthy = [rows for rows in logs if _compared([rows])[0]]
-    assert len(healthy) > 10
+    assert len(healthy) >= 10
     assert _compared(healthy * 2) == (2 * len(healthy), 0)
 
 

@@ -1,4 +1,4 @@
-"""Makes the recorded runs of `histories/runs` that do not exist yet: good ones and one of every mutant.
+"""Makes the recorded runs of `histories/runs` that do not exist yet: good ones, and one of every mutant of what counts.
 
     python tests/runs/record.py [NAME...]
 
@@ -23,12 +23,13 @@ from loghistory import Format, Manifest, open_run, write_run
 from loghistory.schema import CLIENT_KINDS
 from quorumlog.durations import MILLISECOND, SECOND
 from quorumlog.protocol import Mutant
-from quorumlog.raft.mutants import MUTANTS
+from quorumlog.raft.mutants import offsets
 from quorumlog.raft.protocol import PROTOCOL
 from quorumlog.raft.settings import SETTINGS, RaftConfiguration
 from quorumlog.simulation.runs import made_by
 from quorumlog.trials.hunt import hunt
-from quorumlog.trials.judge import Candidate, Rejection, judge_run, load_judge, shrunk
+from quorumlog.trials.judge import Candidate, Rejection, judge_run, load_judge
+from quorumlog.trials.shrinking import shrunk
 
 RUNS = Path(__file__).resolve().parents[2] / "histories" / "runs" / "raft"
 SEEDS = 2000
@@ -73,7 +74,7 @@ def clients_only(seed: int) -> Callable[[str], None]:
 
 def shortened(mutant: Mutant, found: Rejection) -> tuple[Rejection, RaftConfiguration]:
     """The rejection with as little load as still shows it."""
-    configuration = replace(SETTINGS[found.setting], plan=found.plan)
+    configuration = found.configuration
     for duration in (300 * MILLISECOND, 600 * MILLISECOND, 1000 * MILLISECOND, 1500 * MILLISECOND, 2 * SECOND):
         if duration < configuration.duration:
             shorter = replace(configuration, duration=duration)
@@ -92,7 +93,7 @@ def mutant_run(mutant: Mutant) -> Callable[[str], None]:
         if found is None:
             raise SystemExit(f"{mutant.id} survived {SEEDS} seeds")
         found, configuration = shortened(mutant, shrunk(candidate, found))
-        table, _ = PROTOCOL.simulate(found.seed, configuration, mutant.make_core)
+        table, _ = PROTOCOL.mutated(mutant.id).simulate(found.seed, configuration)
         keep(
             name,
             table,
@@ -132,7 +133,7 @@ RECORDINGS: dict[str, Callable[[str], None]] = {
     "clients-only": clients_only(9),
     "cluster-kill-leader": cluster("--duration", "3", "--seed", "11", "--faults", "kill-leader"),
     "cluster-all-faults": cluster("--duration", "4", "--seed", "12"),
-    **{f"mutant-{mutant.id}": mutant_run(mutant) for mutant in MUTANTS.values()},
+    **{f"mutant-{mutant.id}": mutant_run(mutant) for mutant in offsets.MUTANTS},
 }
 
 

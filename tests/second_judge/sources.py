@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from loghistory import open_run
 from quorumlog.durations import MILLISECOND
-from quorumlog.raft.mutants import MUTANTS
+from quorumlog.raft.protocol import PROTOCOL
 from quorumlog.raft.settings import SETTINGS
 from quorumlog.trials.judge import Candidate, known_to_the_judge
 
@@ -41,13 +41,15 @@ def recorded(run: Path) -> Source:
 @functools.lru_cache(maxsize=16)
 def simulated(seed: int) -> Source | None:
     """A short simulated run: of the reference under each setting in turn, then of each mutant; None if it broke off."""
-    names = [None] * len(SETTINGS) + list(MUTANTS)
-    mutant = names[seed % len(names)]
-    candidate = Candidate("raft", mutant)
-    setting = candidate.setting(seed)
-    configuration = replace(SETTINGS[setting], duration=400 * MILLISECOND)
+    candidates = [
+        *(Candidate("raft", under=setting) for setting in SETTINGS),
+        *(Candidate("raft", mutant) for mutant in PROTOCOL.hunted),
+    ]
+    candidate = candidates[seed % len(candidates)]
+    configuration = replace(candidate.configuration(seed), duration=400 * MILLISECOND)
     try:
-        table, _ = candidate.of.simulate(seed, configuration, candidate.make_core)
+        table, _ = candidate.played.simulate(seed, configuration)
     except (LookupError, ValueError):  # a mutant's core may contradict its own log
         return None
-    return Source(f"{mutant or 'reference'}, {setting}, seed {seed}", table, known_to_the_judge("raft", configuration))
+    name = f"{candidate.mutant or 'reference'}, {candidate.setting(seed)}, seed {seed}"
+    return Source(name, table, known_to_the_judge("raft", configuration))

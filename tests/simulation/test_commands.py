@@ -133,8 +133,7 @@ def test_force_replaces_a_run(tmp_path: Path) -> None:
 
 def test_hunt_lists_the_mutants_one_a_line() -> None:
     result = CliRunner().invoke(hunt, ["--list"])
-    assert result.output.splitlines() == list(MUTANTS)
-    assert len(MUTANTS) >= 12
+    assert result.output.splitlines() == [id_ for id_, mutant in MUTANTS.items() if mutant.checks]
 
 
 def test_hunt_finds_shrinks_and_says_how_to_see_it_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

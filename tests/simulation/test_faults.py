@@ -25,14 +25,15 @@ from quorumlog.simulation.loop import Simulation, derived_random
 SECOND = 1_000_000_000
 
 
-def drawn(seed: int, end: int = 20 * SECOND) -> Plan:
-    return generate(derived_random(seed, "faults"), FaultMix(), range(5), SECOND, end)
+def drawn(seed: int, end: int = 20 * SECOND, mix: FaultMix | None = None) -> Plan:
+    return generate(derived_random(seed, "faults"), mix or FaultMix(), range(5), SECOND, end)
 
 
 def test_a_drawn_plan_is_a_function_of_its_seed_and_survives_json() -> None:
-    plan = drawn(3, 200 * SECOND)
-    assert plan == drawn(3, 200 * SECOND)
-    assert plan != drawn(4, 200 * SECOND)
+    mix = FaultMix(weights=dict.fromkeys(KINDS, 1.0))
+    plan = drawn(3, 200 * SECOND, mix)
+    assert plan == drawn(3, 200 * SECOND, mix)
+    assert plan != drawn(4, 200 * SECOND, mix)
     assert plan_from_json(json.dumps(plan_to_json(plan))) == plan
     assert {fault.name for fault in plan} == set(KINDS)
     assert all(SECOND <= fault.at < 200 * SECOND for fault in plan)

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
 
-from quorumlog.protocol import Mutant
-from quorumlog.raft.mutants import MUTANTS
+from quorumlog.durations import MILLISECOND
+from quorumlog.faults import KINDS, Fault
+from quorumlog.protocol import SWARM, Mutant
+from quorumlog.raft.mutants import offsets
 from quorumlog.raft.protocol import PROTOCOL
 from quorumlog.raft.settings import SETTINGS, RaftConfiguration
+from quorumlog.simulation.configuration import configuration_from_json, configuration_to_json
 from quorumlog.trials.hunt import hunt
-from quorumlog.trials.judge import CONVERGENCE, Candidate, Rejection, judge_run, judge_seed, judge_table, shrunk
+from quorumlog.trials.judge import CONVERGENCE, Candidate, judge_run, judge_seed, judge_table
+from quorumlog.trials.shrinking import FEW, shrunk
 
 REFERENCE = Candidate("raft")
 SEEDS = 100
@@ -44,27 +49,69 @@ def test_the_reference_exercises_every_check_of_replicas() -> None:
             declared.add(check["id"])
             if check["judged"]:
                 exercised.add(check["id"])
-    for mutant in MUTANTS.values():
+    for mutant in offsets.MUTANTS:
         assert set(mutant.checks) <= exercised
     assert declared >= exercised
 
 
-@pytest.mark.parametrize("mutant", MUTANTS.values(), ids=list(MUTANTS))
+HARD = 40
+"""A mutant that may need more seeds than these is left to `make test-long`."""
+
+
+@pytest.mark.parametrize(
+    "mutant",
+    [
+        pytest.param(mutant, id=id_, marks=[pytest.mark.long, pytest.mark.timeout(3600)] if mutant.seeds > HARD else [])
+        for id_, mutant in PROTOCOL.hunted.items()
+    ],
+)
 def test_a_mutant_is_caught_by_its_check(mutant: Mutant) -> None:
-    found = hunt(Candidate("raft", mutant.id), range(400), processes=1)
+    found = hunt(Candidate("raft", mutant.id), range(mutant.seeds), processes=1)
     assert found is not None, f"{mutant.id} survived"
     assert found.check in mutant.checks
 
 
-def test_shrinking_keeps_the_verdict() -> None:
-    mutant = Candidate("raft", "ack-on-term-change")
+def test_shrinking_leaves_few_faults_and_keeps_the_verdict() -> None:
+    mutant = Candidate("raft", "ack-on-term-change", under="leaders-fall")
     found = hunt(mutant, range(100), processes=1)
     assert found is not None
-    small = shrunk(mutant, found, attempts=40)
-    assert 0 < len(small.plan) < len(found.plan)
-    again = judge_run(mutant, small.seed, small.setting, _with_plan(small))
+    small = shrunk(mutant, found)
+    assert len(small.plan) <= FEW < len(found.plan)
+    again = judge_run(mutant, small.seed, small.setting, small.configuration)
     assert again.rejections[0] == small
-    assert judge_run(REFERENCE, small.seed, small.setting, _with_plan(small)).rejections == ()
+    assert judge_run(REFERENCE, small.seed, small.setting, small.configuration).rejections == ()
+
+
+def test_a_run_ends_at_its_first_violation_and_is_the_beginning_of_the_whole_one() -> None:
+    mutant = Candidate("raft", "follower-commit-unclamped", under="default")
+    judged = judge_seed(mutant, 0)
+    (found,) = judged.rejections
+    assert 0 < found.time < found.configuration.duration
+    table, outcome = mutant.played.simulate(0, found.configuration)
+    assert outcome.time > found.time
+    whole = judge_table("raft", table, found.configuration, mutant.checks)["checks"][0]["violations"][0]
+    assert (whole["sentence"], tuple(whole["events"])) == (found.sentence, found.events)
+
+
+def test_every_seed_of_the_swarm_draws_its_own_configuration() -> None:
+    drawn = [PROTOCOL.configured(SWARM, seed) for seed in range(200)]
+    assert drawn == [PROTOCOL.configured(SWARM, seed) for seed in range(200)]
+    faults = {frozenset(each.faults.weights) for each in drawn}
+    assert len(faults) > 150
+    assert frozenset().union(*faults) == set(KINDS)
+    assert {each.nodes for each in drawn} == {1, 2, 3, 4, 5}
+    assert {each.write_caching for each in drawn} == {False, True}
+    for each in drawn:
+        plain = json.loads(json.dumps(configuration_to_json(each)))
+        assert configuration_from_json(plain, RaftConfiguration) == each
+
+
+def test_another_schedule_is_another_run_of_the_same_faults() -> None:
+    plan = (Fault(100 * MILLISECOND, "kill", ("leader",)),)
+    configuration = replace(SETTINGS["default"], duration=300 * MILLISECOND, plan=plan)
+    one, other = (PROTOCOL.simulate(1, replace(configuration, schedule=number))[0] for number in (0, 1))
+    assert one.to_pylist() != other.to_pylist()
+    assert [row["f"] for row in other.to_pylist() if row["kind"] == "fault"] == ["kill"]
 
 
 def test_shrinking_keeps_the_check_that_rejected_the_run(tmp_path: Path) -> None:
@@ -72,12 +119,7 @@ def test_shrinking_keeps_the_check_that_rejected_the_run(tmp_path: Path) -> None
     rules = tmp_path / "mine.py"
     rules.write_text("def log_ok(last_term, dirty, own_last_term, own_dirty):\n    return False\n")
     mine = Candidate("raft", rules=str(rules))
-    found = judge_seed(mine, 0).rejections[0]
-    assert found.check == CONVERGENCE
-    assert shrunk(mine, found, attempts=1) != found
+    found = next(each for each in judge_seed(mine, 0).rejections if each.check == CONVERGENCE)
+    assert shrunk(mine, found, attempts=3) != found
     lost = dataclasses.replace(found, check="lost-write")
-    assert shrunk(mine, lost, attempts=1) == lost
-
-
-def _with_plan(rejection: Rejection) -> RaftConfiguration:
-    return replace(SETTINGS[rejection.setting], plan=rejection.plan)
+    assert shrunk(mine, lost, attempts=3) == lost

@@ -62,7 +62,7 @@ def test_the_right_change_is_proved() -> None:
 
 
 def test_the_wrong_change_comes_with_a_run_that_shows_it(tmp_path: Path) -> None:
-    results = validated("--rules", str(WRONG), "--only", "simulation", "--seeds", "16", cwd=tmp_path, status=1)
+    results = validated("--rules", str(WRONG), "--only", "simulation", "--seeds", "70", cwd=tmp_path, status=1)
     found = next(result for result in results if result["item"] == "visible-on-majority")
     simulate, check = (shlex.split(command) for command in found["again"])
     assert simulate[0] == check[0] == "logwitness"

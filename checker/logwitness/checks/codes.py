@@ -119,6 +119,7 @@ FAULT_POWER = _WORDS[FaultWord.POWER_LOSS]
 """Column ``f`` of a fault: the surroundings cut the power of something. A black-box run has no power_loss events."""
 FAULT_CRASH = _WORDS[FaultWord.CRASH]
 FAULT_STORAGE = _WORDS[FaultWord.STORAGE_ERROR]
+FAULT_FSYNC = _WORDS[FaultWord.FSYNC_ERROR]
 
 _FIRST_FREE = len(_WORDS) + 1
 _MOST_WORDS = 1 << 14

@@ -143,13 +143,24 @@ class Reader:
         return frozenset({_SOURCE.get(name, name) for name in self._wanted} | texts | {"log"})
 
     def columns(self, batch: pa.RecordBatch) -> Columns:
-        """The columns of a batch; `HistoryError` if an offset is too large to judge."""
+        """The columns of a batch; `HistoryError` if an offset is too large to judge, or a value too small."""
         found = {name: self._column(batch, name) for name in Columns._fields}
         if "last_offset" in self._wanted:
             last = batch.column("last_offset")
             ends = last.null_count < len(last)
             found["last_offset"] = np.where(valid(last), slots(last), found["offset"]) if ends else found["offset"]
         if "value" in self._wanted:
+            least = pc.min(batch.column("value")).as_py()
+            if least is not None and least < -codes.MAX_OFFSET:
+                place = int(pc.index(batch.column("value"), least).as_py())
+                raise HistoryError(
+                    self._name,
+                    int(found["seq"][place]),
+                    "value",
+                    f"{least} is too small to judge",
+                    f"values are not below {-codes.MAX_OFFSET}",
+                    place="seq",
+                )
             found["value"] = self._with_texts(batch, found["value"])
         for name in _OFFSETS:
             if name in self._wanted and len(found[name]) and int(found[name].max()) >= codes.MAX_OFFSET:

@@ -120,6 +120,18 @@ class Violation(msgspec.Struct, frozen=True, omit_defaults=True):
     """The log it happened in, where a run has several."""
 
 
+class Excuse(msgspec.Struct, frozen=True):
+    """One line of what a check excuses: facts that break its rule, and whose fault that is."""
+
+    cause: str
+    """What excuses them, such as ``wipe`` (`faults.CAUSES`)."""
+    nodes: tuple[int, ...]
+    """The nodes it happened to, ascending; none where the history names none, or where no node is to blame."""
+    facts: int
+    first: int
+    """``seq`` of the first event that is such a cause; -1 if it is none, as an acks level is."""
+
+
 class Loss(msgspec.Struct, frozen=True):
     """One line of the loss account: acknowledged appends that are gone and that their acks level does not promise."""
 
@@ -158,6 +170,8 @@ class Outcome(msgspec.Struct, frozen=True):
     violations: tuple[Violation, ...] = ()
     reason: str | None = None
     """Why it is undecided or unexercised."""
+    excuses: tuple[Excuse, ...] = ()
+    """A line for each cause; their facts add up to ``excused``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +190,8 @@ class Setting:
     """One append of a value puts it into the log once at most, however often it is tried again."""
     words: Words = field(default_factory=Words)
     """The codes of column ``f``, shared with the reader of the events."""
+    progress_bound: int | None = None
+    """Nanoseconds after which something that waits, while nothing hinders it, waits for ever; None: nobody says."""
     protocols: frozenset[str] = frozenset()
     """Names of the protocols that the run is of; none: only what clients saw can be judged."""
     foreign: bool = False
@@ -190,6 +206,14 @@ class Fold(typing.Protocol):
 
     def finish(self) -> Verdicts:
         """Judge what can only be judged at the end, and answer. Called once."""
+
+
+@typing.runtime_checkable
+class Watchful(typing.Protocol):
+    """A fold that can be asked before the end, by who stops a run at its first violation."""
+
+    def violated(self) -> frozenset[str]:
+        """The ids of checks that are violated by what was fed so far; others may be, which only the end tells."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,18 +273,22 @@ class Tally:
     def __init__(self, check: Check, keep: int) -> None:
         """``keep`` violations are worded; all are counted."""
         self.judged = 0
-        self.excused = 0
         self.unjudged = 0
-        self._check = check
+        self.check = check
         self._keep = keep
-        self._violated = 0
+        self.violated = 0
         self._violations: list[Violation] = []
+        self._excuses: list[Excuse] = []
+
+    def excuse(self, cause: str, nodes: Iterable[int] = (), first: int = -1) -> None:
+        """One more fact that is excused; see `Excuse`."""
+        self._excuses.append(Excuse(cause, tuple(nodes), 1, first))
 
     def violation(self, *events: int, way: str = "", **fields: object) -> None:
         """One more violation, shown by these events; see `Check.violation`."""
-        self._violated += 1
+        self.violated += 1
         if len(self._violations) < self._keep:
-            self._violations.append(self._check.violation(events, way, **fields))
+            self._violations.append(self.check.violation(events, way, **fields))
 
     def outcome(self, undecided: str | None = None, *, void: bool = False) -> Outcome:
         """What the check says about the log; the verdict follows from the counts.
@@ -268,14 +296,19 @@ class Tally:
         ``undecided`` says why it cannot hold; ``void``: nor is it violated, whatever was found.
         """
         return outcome(
-            self._check,
+            self.check,
             self.judged,
-            0 if void else self._violated,
+            0 if void else self.violated,
             () if void else tuple(self._violations),
-            excused=self.excused,
+            excuses=summed(self._excuses),
             unjudged=self.unjudged,
             undecided=undecided,
         )
+
+
+def violated(tallies: Iterable[Tally]) -> frozenset[str]:
+    """The ids of the checks of which a violation has been counted."""
+    return frozenset(each.check.id for each in tallies if each.violated)
 
 
 def outcome(
@@ -284,7 +317,7 @@ def outcome(
     violated: int = 0,
     violations: tuple[Violation, ...] = (),
     *,
-    excused: int = 0,
+    excuses: tuple[Excuse, ...] = (),
     unjudged: int = 0,
     undecided: str | None = None,
 ) -> Outcome:
@@ -304,4 +337,18 @@ def outcome(
     else:
         verdict = Verdict.UNEXERCISED
         reason = "what it needs is not in the history" if unjudged else f"no fact: {check.fact}"
-    return Outcome(check.id, verdict, judged, violated, excused, unjudged, violations, reason)
+    excused = sum(each.facts for each in excuses)
+    return Outcome(check.id, verdict, judged, violated, excused, unjudged, violations, reason, excuses)
+
+
+def summed(excuses: Iterable[Excuse]) -> tuple[Excuse, ...]:
+    """The same with one line a cause."""
+    found: dict[str, Excuse] = {}
+    for each in excuses:
+        other = found.get(each.cause, each)
+        if other is not each:
+            nodes = tuple(sorted({*other.nodes, *each.nodes}))
+            firsts = [first for first in (other.first, each.first) if first >= 0]
+            each = Excuse(each.cause, nodes, other.facts + each.facts, min(firsts, default=-1))
+        found[each.cause] = each
+    return tuple(found[cause] for cause in sorted(found))

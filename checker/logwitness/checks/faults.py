@@ -1,8 +1,9 @@
-"""The faults of a run and the loss account: which acknowledged entries are gone, by acks level and by fault.
+"""The faults of a run, what they excuse, and the loss account: which acknowledged entries are gone, by acks level and
+by fault.
 
 A loss is put down to the first fault after the acknowledgement, or, if none came after it, to the last one
-before it: an entry acknowledged by an isolated leader is lost to the isolation. Source: architecture,
-"Verdicts".
+before it: an entry acknowledged by an isolated leader is lost to the isolation. A fact that breaks a rule with an
+excuse is put down to what excuses it (`CAUSES`). Sources: architecture, "Verdicts"; history-checks.md#excuses.
 """
 
 from __future__ import annotations
@@ -11,11 +12,28 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .codes import ACKS_NAMES, CRASH, FAULT_CRASH, FAULT_POWER, FAULT_STORAGE, POWER_LOSS, Words
+from .codes import (
+    ACKS_NAMES,
+    CRASH,
+    FAULT_CRASH,
+    FAULT_FSYNC,
+    FAULT_POWER,
+    FAULT_STORAGE,
+    FAULT_WIPE,
+    POWER_LOSS,
+    Words,
+)
 from .columns import Ints
 from .contract import Loss
 from .hashing import grown
 from .kernel import kernel, part
+
+CAUSES = ("wipe", "power_loss", "storage_error", "compaction", "acks", "appended again", "gap")
+"""What excuses a fact that breaks a rule: a disk that was emptied; what was not flushed when power went or a flush
+failed; entries that were trimmed or compacted; an acks level that promises less; a value that was appended more than
+once; offsets that hold what no client is seen to append."""
+
+WIPE, POWER, STORAGE, COMPACTION, ACKS, AGAIN, GAP = range(len(CAUSES))
 
 _SLOTS = 48
 _EXAMPLES = 3
@@ -25,10 +43,11 @@ _LEVELS = (-1, 1, 0)
 
 
 class Faults(NamedTuple):
-    """Faults in order: their ``seq`` and their code in column ``f``; ``used`` is how many."""
+    """Faults in order: their ``seq``, their code in column ``f`` and the node (-1: none); ``used`` is how many."""
 
     seq: Ints
     code: Ints
+    node: Ints
     used: Ints
 
 
@@ -47,13 +66,15 @@ class Account(NamedTuple):
 
 def empty_faults() -> Faults:
     """Faults before the first one, with room for a few."""
-    return Faults(np.zeros(16, dtype=np.int64), np.zeros(16, dtype=np.int64), np.zeros(1, dtype=np.int64))
+    seq, code, node = (np.zeros(16, dtype=np.int64) for _ in range(3))
+    return Faults(seq, code, node, used=np.zeros(1, dtype=np.int64))
 
 
 def with_fault_room(faults: Faults, more: int) -> Faults:
     """The faults so far, with room for ``more`` of them."""
     used = int(faults.used[0])
-    return Faults(grown(faults.seq, used, more, 0), grown(faults.code, used, more, 0), faults.used)
+    seq, code, node = (grown(column, used, more, 0) for column in faults[:3])
+    return Faults(seq, code, node, faults.used)
 
 
 def empty_ledger() -> Ledger:
@@ -64,11 +85,12 @@ def empty_ledger() -> Ledger:
 
 
 @part
-def note_fault(faults: Faults, seq: int, code: int) -> None:
+def note_fault(faults: Faults, seq: int, code: int, node: int) -> None:
     """A fault happened. Room was made before."""
     place = faults.used[0]
     faults.seq[place] = seq
     faults.code[place] = code
+    faults.node[place] = node
     faults.used[0] += 1
 
 
@@ -81,20 +103,54 @@ def fault_code(kind: int) -> int:
 
 
 @part
+def cause_of(code: int) -> int:
+    """What a fault, by its code in column ``f``, can be the cause of; -1: it takes nothing from a disk."""
+    if code == FAULT_WIPE:
+        return WIPE
+    if code == FAULT_POWER:
+        return POWER
+    return STORAGE if code in (FAULT_STORAGE, FAULT_FSYNC) else -1
+
+
+@part
+def first_after(faults: Faults, seq: int) -> int:
+    """The place of the first fault after event ``seq``."""
+    low = 0
+    high: int = faults.used[0]
+    while low < high:
+        middle = (low + high) // 2
+        if faults.seq[middle] > seq:
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+@part
+def excusing(faults: Faults, since: int, weak: bool) -> int:
+    """The place of the fault to which something that was there at event ``since`` may have been lost; -1.
+
+    ``weak``: it goes with what is not flushed, else only with the disk.
+    """
+    after = first_after(faults, since)
+    for place in range(after, faults.used[0]):
+        cause = cause_of(faults.code[place])
+        if cause == WIPE or (weak and cause >= 0):
+            return place
+    # Or a disk whose flushes had begun to fail.
+    for place in range(after - 1, -1, -1):
+        if weak and cause_of(faults.code[place]) == STORAGE:
+            return place
+    return -1
+
+
+@part
 def fault_of(faults: Faults, acked: int) -> int:
     """The slot of the fault that an entry acknowledged at ``acked`` was lost to; 0 if there was none at all."""
     used = faults.used[0]
     if used == 0:
         return 0
-    low = 0
-    high = used
-    while low < high:
-        middle = (low + high) // 2
-        if faults.seq[middle] > acked:
-            high = middle
-        else:
-            low = middle + 1
-    code = faults.code[min(low, used - 1)]
+    code = faults.code[min(first_after(faults, acked), used - 1)]
     return min(code, _SLOTS - 1) if code > 0 else _SLOTS - 1
 
 

@@ -11,7 +11,8 @@ import numpy as np
 
 from .codes import ACKS_NAMES, NULL
 from .columns import Array, Columns, Ints
-from .contract import Check, Loss, Setting, Verdicts, Violation, outcome
+from .contract import Check, Excuse, Loss, Setting, Verdicts, Violation, outcome
+from .faults import CAUSES
 from .kernel import part
 
 FIELDS = 6
@@ -41,6 +42,7 @@ class Findings(NamedTuple):
     violated: Ints
     excused: Ints
     unjudged: Ints
+    excuses: Ints  # by check and cause: facts, the nodes as a bit set, the first event that is such a cause
     keep: Ints  # how many violations of a check are written down
     pages: Ints  # what a kernel wrote down: check, number of events, fields, then the events; and the next one
     place: Ints  # where the next one goes; where the last one is, -1 if it is only counted
@@ -50,7 +52,20 @@ def empty_findings(checks: int, keep: int) -> Findings:
     """Nothing found yet for so many checks, ``keep`` violations of each to be written down."""
     counts = {name: np.zeros(checks, dtype=np.int64) for name in ("judged", "violated", "excused", "unjudged")}
     numbers = np.array([keep], dtype=np.int64), np.zeros(0, dtype=np.int64), np.array([0, -1], dtype=np.int64)
-    return Findings(**counts, keep=numbers[0], pages=numbers[1], place=numbers[2])
+    excuses = np.zeros((checks, len(CAUSES), 3), dtype=np.int64)
+    return Findings(**counts, excuses=excuses, keep=numbers[0], pages=numbers[1], place=numbers[2])
+
+
+@part
+def excuse(found: Findings, check: int, cause: int, node: int, seq: int, facts: int) -> None:
+    """Count facts that are excused by what happened to ``node`` (below 0: to none) at event ``seq`` (-1: none)."""
+    found.excused[check] += facts
+    line = found.excuses[check, cause]
+    if line[0] == 0 or (seq >= 0 and (line[2] < 0 or seq < line[2])):
+        line[2] = seq
+    line[0] += facts
+    if node >= 0:
+        line[1] |= 1 << node
 
 
 @part
@@ -173,6 +188,10 @@ class Nodes:
             self.names.append(name)
         return self._known(name)
 
+    def of(self, bits: int) -> list[int]:
+        """The ids of the nodes in a bit set."""
+        return [name for index, name in enumerate(self.names[:MAX_NODES]) if bits >> index & 1]
+
     def name(self, index: int) -> str:
         """The node's id for a sentence."""
         return str(self.names[index]) if 0 <= index < len(self.names) else "?"
@@ -195,6 +214,11 @@ class KernelFold:
         columns = columns._replace(node=self.nodes.indices(columns.node))
         with self._pages():
             self.run(columns if self.setting.compiled else columns.lists())
+
+    def violated(self) -> frozenset[str]:
+        """The ids of the checks that are violated so far (`Watchful`)."""
+        counts = self.found.violated.tolist()
+        return frozenset(check.id for check, count in zip(self.checks, counts, strict=True) if count)
 
     def run(self, columns: Columns) -> None:
         """Run the kernel over the events, whose nodes are indices."""
@@ -231,7 +255,7 @@ class KernelFold:
                 judged,
                 0 if place in void else violated,
                 self._violations(place) if violated and place not in void else (),
-                excused=excused,
+                excuses=self._excuses(place) if excused else (),
                 unjudged=unjudged,
                 undecided=undecided or void.get(place) or lacking.get(place),
             )
@@ -240,6 +264,14 @@ class KernelFold:
             )
         )
         return Verdicts(outcomes, self.losses())
+
+    def _excuses(self, check: int) -> tuple[Excuse, ...]:
+        lines = enumerate(self.found.excuses[check].tolist())
+        return tuple(
+            Excuse(CAUSES[cause], tuple(sorted(self.nodes.of(nodes))), facts, first)
+            for cause, (facts, nodes, first) in lines
+            if facts
+        )
 
     @contextmanager
     def _pages(self) -> Iterator[None]:

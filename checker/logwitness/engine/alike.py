@@ -2,7 +2,8 @@
 
 Two logs are alike if one becomes the other when clients, operations and values get other names, and times others in
 the same order. What the checks of the house say of a log does not depend on these, unless it names an event or counts
-what is lost; such logs are judged each for itself, and so are all if a family of another package may depend on more.
+what is lost; such logs are judged each for itself, and so are all if a family of another package may depend on more, or
+the run states how long something may take.
 """
 
 from __future__ import annotations
@@ -29,15 +30,17 @@ def judge_alike(
     shared: Columns | None,
     families: Sequence[Family],
     judge: Callable[[Columns], Verdicts],
+    *,
+    timed: bool,
 ) -> tuple[list[int], list[Verdicts]]:
     """The numbers of the logs, and what is said of each; equal answers are one object.
 
     ``columns`` are the events by log and ``seq``, ``numbers`` says whose each is; ``shared`` are those that concern all
-    logs, ``judge`` answers for the events of one.
+    logs, ``judge`` answers for the events of one, ``timed`` says that it depends on how long something takes.
     """
     starts = np.flatnonzero(np.diff(numbers, prepend=-1))
     ends = np.append(starts[1:], len(numbers))
-    of_house = all(any(family is each for each in house_families()) for family in families)
+    of_house = not timed and all(any(family is each for each in house_families()) for family in families)
     by_shape: dict[bytes, Verdicts] = {}
     by_answer: dict[Verdicts, Verdicts] = {}
     answers = []

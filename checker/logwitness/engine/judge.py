@@ -1,4 +1,7 @@
-"""The judge ``history`` of the entry point group ``logwitness.judges``: how others ask for a verdict, by name."""
+"""The judges of the entry point group ``logwitness.judges``: how others ask for a verdict, by name.
+
+``history`` (`judge`) judges a whole run, ``watch`` (`Watch`) one that is still being recorded.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +13,15 @@ import pyarrow as pa
 
 from loghistory import Format, RunSource
 from loghistory.columns import columns_in_order
-from loghistory.schema import version_in
+from loghistory.schema import SCHEMA, version_in
 from loghistory.source import checked
 
+from ..checks.columns import Reader
+from ..checks.kernel import compiled_pays
 from ..models import Model, check_model, every_check, model_of
-from .local import check
+from .doubt import Doubt
+from .local import check, checks_for, concluded, families_for, setting_of
+from .logs import Logs
 
 
 def judge(
@@ -39,6 +46,40 @@ def judge(
     if model is Model.LOG and not isinstance(source, RunSource):
         return check(source, only).document()
     return check_model(history, model, only).document()
+
+
+class Watch:
+    """A log that is judged while it is recorded: the judge ``watch`` of the entry point group.
+
+    What is recorded is fed piece by piece, valid and in order; the answer does not depend on how it was cut.
+    """
+
+    def __init__(self, only: Sequence[str] | None, *, configuration: Mapping[str, Any]) -> None:
+        """Arguments as for `judge`; ``configuration`` has the voters and the protocol. KeyError: an unknown check."""
+        self._setting = setting_of(SCHEMA.empty_table(), configuration, compiled_pays(0))
+        # Who asks for some checks alone waits for a violation, and that does not depend on the ground.
+        families = [each for each in families_for(only, self._setting) if only is None or not each.is_ground]
+        self._wanted = checks_for(only, self._setting)
+        self._ids = {check.id for check in self._wanted}
+        columns = {column for family in families for column in family.columns}
+        self._reader = Reader("memory", columns, self._setting.words)
+        self._logs = Logs(families, self._setting)
+        self._events = 0
+
+    def feed(self, batch: pa.RecordBatch) -> bool:
+        """Take the next events; whether a rule is broken by now, as far as that can be told before the end."""
+        self._events += batch.num_rows
+        self._logs.feed(self._reader.columns(batch), batch.column("log"))
+        return not self._logs.violated().isdisjoint(self._ids)
+
+    def document(self) -> dict[str, Any]:
+        """The verdict on all that was fed, as `judge` gives it. Called once."""
+        compiled_pays(self._events)
+        # Whoever records a run has no lines to set aside, and no operations without a rule.
+        verdict = concluded(
+            *("memory", self._events, self._logs.finish(), self._wanted), keep=self._setting.keep, doubt=Doubt(None)
+        )
+        return verdict.document()
 
 
 class _Memory(RunSource):

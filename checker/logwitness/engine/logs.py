@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from ..checks.codes import CRASH, FAULT, HEAL, KINDS, PHASE, POWER_LOSS, STOP, STORAGE_ERROR
 from ..checks.columns import Columns, Ints, joined
-from ..checks.contract import Family, Fold, Setting, Verdicts
+from ..checks.contract import Family, Fold, Setting, Verdicts, Watchful
 from .alike import judge_alike
 
 _SHARED = (STOP, CRASH, POWER_LOSS, STORAGE_ERROR, FAULT, HEAL, PHASE)
@@ -123,6 +123,11 @@ class Logs:
         for fold in folds:
             fold.feed(columns)
 
+    def violated(self) -> frozenset[str]:
+        """The ids of the checks that are violated already, as far as the folds can tell before the end."""
+        watchful = (fold for folds in self._folds.values() for fold in folds if isinstance(fold, Watchful))
+        return frozenset[str]().union(*(fold.violated() for fold in watchful))
+
     def _all_shared(self) -> Columns:
         if len(self._shared) > 1:
             self._shared = [joined(self._shared)]
@@ -145,7 +150,9 @@ class Logs:
                 del folds
         for columns, numbers in self._waiting:
             shared = self._all_shared() if self._shared else None
-            found.update(zip(*judge_alike(columns, numbers, shared, self._families, self._judge), strict=True))
+            timed = self._setting.progress_bound is not None
+            alike = judge_alike(columns, numbers, shared, self._families, self._judge, timed=timed)
+            found.update(zip(*alike, strict=True))
         return [(name, found[number]) for name, number in self._numbers.items() if number in found]
 
     def _judge(self, columns: Columns) -> Verdicts:

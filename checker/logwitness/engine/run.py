@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from ..checks import all_checks, families
-from ..checks.contract import Check, Loss, Outcome, Verdict, Verdicts, outcome, worst
+from ..checks.contract import Check, Loss, Outcome, Verdict, Verdicts, outcome, summed, worst
 
 HOLDS, VIOLATED, UNUSABLE, UNDECIDED = 0, 1, 2, 3
 """Exit statuses (architecture, "Verdicts")."""
@@ -49,6 +49,7 @@ class RunVerdict(msgspec.Struct, frozen=True, omit_defaults=True):
                     "excused": each.excused,
                     "unjudged": each.unjudged,
                     "reason": each.reason,
+                    "excuses": msgspec.to_builtins(list(each.excuses)),
                     "violations": [
                         {"sentence": v.sentence, "events": list(v.events), "log": v.log} for v in each.violations
                     ],
@@ -154,6 +155,11 @@ def _merged(check: Check, outcomes: Sequence[tuple[Outcome, int]], keep: int) ->
         return outcomes[0][0]
     verdict = worst([each.verdict for each, _ in outcomes])
     reasons = [each.reason for each, _ in outcomes if each.verdict is verdict and each.reason]
+    excuses = summed(
+        msgspec.structs.replace(excuse, facts=excuse.facts * times)
+        for each, times in outcomes
+        for excuse in each.excuses
+    )
     return Outcome(
         check.id,
         verdict,
@@ -163,6 +169,7 @@ def _merged(check: Check, outcomes: Sequence[tuple[Outcome, int]], keep: int) ->
         sum(each.unjudged * times for each, times in outcomes),
         tuple(violation for each, _ in outcomes for violation in each.violations)[:keep],
         reasons[0] if reasons else None,
+        excuses,
     )
 
 

@@ -1,7 +1,7 @@
 """Small histories as text: one event a line, grouped into cases.
 
     == CHECK VERDICT [also OTHER ...] [excused N]     begins a case; blank lines and # lines are skipped
-    config write_caching=true voters=1,2,3
+    config write_caching=true voters=1,2,3 progress_bound=1000000
     n1 start                                          node 1; its state is carried from event to event
     n1 append 0-2 t1 v10 all                          offsets, term, value, acks (all, 1 or 0)
     n1 commit 2 flushed=1                             name=value sets any column
@@ -228,7 +228,7 @@ def _setting(word: str) -> tuple[str, Any]:
     name, value = word.split("=")
     if name == "voters":
         return name, [int(node) for node in value.split(",")]
-    return name, value == "true"
+    return name, int(value) if value.isdigit() else value == "true"
 
 
 def history(lines: str) -> Case:

@@ -22,6 +22,7 @@ Sources: history-checks.md#kafka-like-histories-of-jepsen, history-checks.md#ano
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
@@ -33,7 +34,8 @@ from loghistory import HistoryError, Kind
 from loghistory.errors import quote
 
 from ..checks.clients.rules import CHECKS as OF_CLIENTS
-from ..checks.contract import Loss, Outcome, Violation, outcome
+from ..checks.contract import Excuse, Loss, Outcome, Violation, outcome
+from ..checks.faults import ACKS, AGAIN, CAUSES
 from ..checks.raft.replicas.rules import CHECKS as OF_REPLICAS
 
 KEPT = 10
@@ -218,7 +220,7 @@ class KafkaHistory:
         """Operations that sent and polled, and may have been committed."""
         self._judged = [0] * len(CHECKS)
         self._violated = [0] * len(CHECKS)
-        self._excused = [0] * len(CHECKS)
+        self._excuses: list[Counter[str]] = [Counter() for _ in CHECKS]
         self._unjudged = [0] * len(CHECKS)
         self._violations: list[list[Violation]] = [[] for _ in CHECKS]
 
@@ -371,7 +373,7 @@ class KafkaHistory:
             return
         sent.elsewhere = True
         if sent.invokes > 1:
-            self._excused[DUPLICATE] += 1
+            self._excuses[DUPLICATE][CAUSES[AGAIN]] += 1
             return
         sentence = f"Value {sent.value} was sent once but is at offset {one} and at offset {other}."
         self._report(DUPLICATE, key, sentence, sent.invoked, one_seq, seq)
@@ -521,7 +523,7 @@ class KafkaHistory:
                 self._judged[place],
                 self._violated[place],
                 tuple(self._violations[place]),
-                excused=self._excused[place],
+                excuses=tuple(Excuse(cause, (), facts, -1) for cause, facts in sorted(self._excuses[place].items())),
                 unjudged=self._unjudged[place],
                 undecided=self._unsettled(self._unjudged[place]),
             )
@@ -642,7 +644,7 @@ class KafkaHistory:
             if sent.weak is not None:
                 passed = sent.offset is not None and sent.offset < highest
                 if sent.read < 0 and sent.acked >= 0 and (passed or final):
-                    self._excused[LOST_WRITE if passed else UNSEEN] += 1
+                    self._excuses[LOST_WRITE if passed else UNSEEN][CAUSES[ACKS]] += 1
                     gone.setdefault(sent.weak, []).append(sent)
                 continue
             lost = sent.offset is not None and sent.offset < highest and sent.read < 0

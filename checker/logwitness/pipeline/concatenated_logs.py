@@ -16,7 +16,20 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..checks.codes import APPEND, F_APPEND, INVOKE, MADE_BY_NODES, NULL, OBSERVE, OF_CLIENTS, OK, READS, among
+from ..checks.codes import (
+    APPEND,
+    F_APPEND,
+    FAULT,
+    FAULT_WIPE,
+    INVOKE,
+    MADE_BY_NODES,
+    NULL,
+    OBSERVE,
+    OF_CLIENTS,
+    OK,
+    READS,
+    among,
+)
 from ..checks.columns import Columns, Ints
 from ..checks.contract import Outcome, Setting, Verdict, outcome
 from ..checks.linearizable_log import CHECK, FAMILY
@@ -43,7 +56,8 @@ def judge_together(columns: Columns, starts: Ints, setting: Setting) -> tuple[Ou
     ``columns`` are the events by log and ``seq``; log ``i`` begins at row ``starts[i]``. None: there is no such log.
     """
     places = set(range(len(starts)))
-    if setting.write_caching or not places:
+    wiped = bool(((columns.kind == FAULT) & (columns.f == FAULT_WIPE)).any())
+    if setting.write_caching or wiped or not places:
         return None, places
     line = _line(columns, np.append(starts, len(columns.seq)))
     judged = 0

@@ -98,6 +98,7 @@ class Large:
     write_caching: bool
     idempotent: bool
     protocols: frozenset[str]
+    progress_bound: int | None
     foreign: bool
     lowest_offset: int
     highest_offset: int
@@ -129,6 +130,7 @@ class Large:
             compiled,
             idempotent=self.idempotent,
             protocols=self.protocols,
+            progress_bound=self.progress_bound,
             foreign=self.foreign,
         )
 
@@ -333,6 +335,7 @@ class _History:
             setting.write_caching,
             setting.idempotent,
             setting.protocols,
+            setting.progress_bound,
             setting.foreign,
             *self._offsets,
             self._doubt,
@@ -429,6 +432,10 @@ def write_verdict(rows: Rows, row: dict[str, Any], verdict: RunVerdict, history:
             told = {"check": each.id, "place": place, "log": violation.log, "sentence": violation.sentence}
             rows.add("violations", named | told | {"events": list(violation.events)})
             shown.update(violation.events)
+        for excuse in each.excuses:
+            told = msgspec.structs.asdict(excuse) | {"check": each.id, "nodes": list(excuse.nodes)}
+            rows.add("excuses", named | told)
+            shown.update({excuse.first} if excuse.first >= 0 else ())
     for loss in verdict.losses:
         rows.add("losses", named | msgspec.structs.asdict(loss) | {"events": list(loss.events)})
         shown.update(loss.events)

@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from loghistory import HistoryError, open_run
 from loghistory.columns import WORDS, schema_of
 
-from ..checks.codes import KINDS
+from ..checks.codes import FAULT, FAULT_WIPE, KINDS
 from ..checks.columns import Columns, Ints, Reader
 from ..checks.contract import Setting, Verdicts
 from ..checks.kernel import compiled_pays
@@ -117,7 +117,9 @@ def _judge(large: Large, tables: Sequence[pa.Table]) -> ManyLogs:
     reader = Reader(large.row["run"], {name for family in families for name in family.columns}, setting.words)
     shared = _shared(large, reader)
     names, columns, starts = _sorted(tables, reader)
-    together, apart = judge_together(columns, starts, setting)
+    # What concerns all logs may be an emptied disk, which excuses what they lost.
+    wiped = bool(((shared.kind == FAULT) & (shared.f == FAULT_WIPE)).any())
+    together, apart = (None, set(range(len(starts)))) if wiped else judge_together(columns, starts, setting)
     if together is not None:
         result.tell(0, [together])
     for log, (name, start, end) in enumerate(zip(names, starts, [*starts[1:], len(columns.seq)], strict=True)):

@@ -6,8 +6,8 @@ what concerns one value, then one range of offsets; each task holds its share al
 
 What is found so is that the check holds, and over how much. Whatever does not compose makes `judge_by_ranges` give no
 answer, and the fold judges as for any other history: a violation (the fold words it), holes in a dense log, other acks
-levels beside acks=all, reads that found nothing in a dense log, values that are texts, a clock that is set back,
-operation ids that come twice.
+levels beside acks=all, an emptied disk, reads that found nothing in a dense log, values that are texts, a clock that is
+set back, operation ids that come twice.
 """
 
 from __future__ import annotations
@@ -29,6 +29,8 @@ from ..checks.codes import (
     F_APPEND,
     F_TAIL,
     FAIL,
+    FAULT,
+    FAULT_WIPE,
     INFO,
     INVOKE,
     MADE_BY_NODES,
@@ -41,7 +43,8 @@ from ..checks.codes import (
     among,
 )
 from ..checks.columns import Array, Ints, Reader
-from ..checks.contract import Outcome, outcome
+from ..checks.contract import Excuse, Outcome, outcome
+from ..checks.faults import CAUSES, GAP
 from ..checks.linearizable_log import CHECK, FAMILY, Bounds, Ends, Range, merge, range_of
 from .ingest import Large
 
@@ -125,6 +128,7 @@ def _operations(piece: tuple[int, int, int], large: Large, tasks: int) -> Iterat
         for batch in file.iter_batches(_BATCH, row_groups=list(range(first, end)), columns=reads):
             columns = reader.columns(batch)
             sparse = sparse or bool(np.isin(columns.kind, MADE_BY_NODES).any())
+            refused = refused or bool(((columns.kind == FAULT) & (columns.f == FAULT_WIPE)).any())
             mine = np.flatnonzero(among(columns.kind, OF_CLIENTS) & (columns.op != NULL))
             if not len(mine):
                 continue
@@ -315,4 +319,5 @@ def _together(parts: list[_Judged]) -> tuple[str | None, Outcome] | None:
         return None
     judged = sum(part.entries + part.tails for part in parts)
     (log,) = logs
-    return log, outcome(CHECK, judged, excused=0 if dense else int(gaps))
+    excuses = (Excuse(CAUSES[GAP], (), int(gaps), -1),) if gaps and not dense else ()
+    return log, outcome(CHECK, judged, excuses=excuses)

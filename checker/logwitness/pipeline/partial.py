@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from ..checks import families
-from ..checks.contract import Family, Loss, Outcome, Verdict, Verdicts, Violation, worst
+from ..checks.contract import Excuse, Family, Loss, Outcome, Verdict, Verdicts, Violation, summed, worst
 
 ByLog = Sequence[tuple[str | None, Verdicts]]
 """What `engine.local.judge_logs` answers."""
@@ -49,6 +49,7 @@ class _Check:
     reasons: dict[Verdict, tuple[int, str | None]] = field(default_factory=dict)
     """Of every verdict given, the first reason and the place of its log."""
     violations: list[tuple[int, Violation]] = field(default_factory=list)
+    excuses: tuple[Excuse, ...] = ()
 
 
 @dataclass(slots=True)
@@ -74,7 +75,7 @@ class ManyLogs:
         for each in outcomes:
             violations = [(place, msgspec.structs.replace(v, log=log)) for v in each.violations]
             counts = (each.judged, each.violated, each.excused, each.unjudged)
-            self._count(each.id, counts, {each.verdict: (place, each.reason)}, violations)
+            self._count(each.id, counts, {each.verdict: (place, each.reason)}, violations, each.excuses)
 
     def merge(self, other: ManyLogs) -> None:
         """Count the logs of another part, which are others than those counted here."""
@@ -82,7 +83,7 @@ class ManyLogs:
         self.losses += other.losses
         for id_, check in other.checks.items():
             counts = (check.judged, check.violated, check.excused, check.unjudged)
-            self._count(id_, counts, check.reasons, check.violations)
+            self._count(id_, counts, check.reasons, check.violations, check.excuses)
 
     def _count(
         self,
@@ -90,6 +91,7 @@ class ManyLogs:
         counts: tuple[int, int, int, int],
         reasons: Mapping[Verdict, tuple[int, str | None]],
         violations: Sequence[tuple[int, Violation]],
+        excuses: Sequence[Excuse],
     ) -> None:
         check = self.checks.setdefault(id_, _Check())
         judged, violated, excused, unjudged = counts
@@ -97,6 +99,8 @@ class ManyLogs:
         check.violated += violated
         check.excused += excused
         check.unjudged += unjudged
+        if excuses:
+            check.excuses = summed([*check.excuses, *excuses])
         for verdict, found in reasons.items():
             earlier = check.reasons.get(verdict)
             if earlier is None or (found[1] is not None and (earlier[1] is None or found < earlier)):
@@ -114,6 +118,7 @@ class ManyLogs:
                     verdict = worst(list(check.reasons))
                     kept = tuple(violation for _, violation in check.violations)
                     numbers = (check.judged, check.violated, check.excused, check.unjudged)
-                    outcomes.append(Outcome(each.id, verdict, *numbers, kept, check.reasons[verdict][1]))
+                    told = (kept, check.reasons[verdict][1], check.excuses)
+                    outcomes.append(Outcome(each.id, verdict, *numbers, *told))
         losses = tuple(loss for _, loss in sorted(self.losses, key=lambda pair: pair[0]))
         return [(None, Verdicts(tuple(outcomes), losses))]

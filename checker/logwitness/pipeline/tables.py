@@ -57,6 +57,13 @@ TABLES: Mapping[str, pa.Schema] = {
         ("sentence", _TEXT),
         ("events", _SEQS),
     ),
+    "excuses": _schema(
+        ("check", _TEXT),
+        ("cause", _TEXT),
+        ("nodes", _SEQS),
+        ("facts", _NUMBER),
+        ("first", _NUMBER),
+    ),
     "losses": _schema(
         ("log", _TEXT),
         ("acks", _TEXT),
@@ -104,6 +111,7 @@ def as_utf8(text: str) -> str:
 def order_of(table: str) -> list[str]:
     """The columns that put the rows of a table into their one order."""
     more = {"verdicts": ["check"], "violations": ["check", "place"], "losses": ["log", "acks", "fault"]}
+    more |= {"excuses": ["check", "cause"]}
     more |= {"evidence": ["seq"], "quarantine": ["line", "reason"], SMALL_EVENTS: ["seq"]}
     return ["run_id", *more.get(table, [])]
 

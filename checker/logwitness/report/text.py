@@ -18,6 +18,7 @@ from loghistory import Kind, RunSource
 from loghistory.errors import printable
 
 from ..checks.contract import Check, Loss, Outcome, Verdict, Violation
+from ..checks.faults import CAUSES, GAP
 from ..engine.local import events_at
 from ..engine.run import HOLDS, RunVerdict
 from ..models import every_check
@@ -76,6 +77,7 @@ class Report:
         if self._verbose or not holds:
             self._stories(source, results)
             self._losses(verdict.losses)
+            self._excuses(verdict.checks)
         for note in self._notes(source, verdict, holds=holds):
             self._output.line((f"note: {printable(note)}", "yellow"), indent=2)
         if self._verbose or not holds:
@@ -159,6 +161,22 @@ class Report:
             between = f"{loss.first_time / 1e9:.6f} and {loss.last_time / 1e9:.6f}"
             amounts = [f"{getattr(loss, name):,}" for name in numbers]
             table.add_row(loss.acks, Text(printable(loss.fault)), *amounts, between)
+        self._output.block(table, indent=4)
+
+    def _excuses(self, outcomes: Sequence[Outcome]) -> None:
+        """What breaks a rule and is excused, and by what; with ``verbose`` also the gaps of logs that are not dense."""
+        lines = [
+            (each.id, f"{excuse.facts:,}", excuse.cause, " ".join(map(str, excuse.nodes)))
+            for each in outcomes
+            for excuse in each.excuses
+            if self._verbose or excuse.cause != CAUSES[GAP]
+        ]
+        if not lines:
+            return
+        self._output.line(("excused: breaks a rule, for a reason that the rule names", "bold"), indent=2)
+        table = _table("check", "facts", "cause", "nodes", right=("facts",))
+        for line in lines:
+            table.add_row(*line)
         self._output.block(table, indent=4)
 
 

@@ -52,14 +52,13 @@ class Core:
     """One node. Every start of the primary is a new term; in a new term backups begin to compare anew."""
 
     def __init__(self, node: int, nodes: int, term: int, batches: list[RecordBatch], rules: Rules = Rules()) -> None:
-        self.node, self.term, self.batches, self.rules = node, term, batches, rules
+        self.node, self.term, self.batches, self.rules, self.tickets = node, term, batches, rules, 0
         self.role, self.leader = "leader" if node == PRIMARY else "follower", PRIMARY
-        self.flushed = self.dirty
-        self.commit = self.visible = self.equal = -1  # equal: how far this log is known to be the primary's
+        # equal: how far this log is known to be the primary's
+        self.flushed, self.commit, self.visible, self.equal = self.dirty, -1, -1, -1
         self.durable = {backup: -1 for backup in range(nodes) if backup != PRIMARY}
         self.flushes: dict[int, int] = {}  # ticket -> what was dirty when the flush began
         self.pending: dict[int, RecordBatch] = {}  # request -> its batch
-        self.tickets = 0
 
     @property
     def dirty(self) -> int:
@@ -88,6 +87,7 @@ class Core:
             case events.Started() | events.TimerFired() if self.node == PRIMARY:
                 self.copy()  # again what may have been lost
                 self.effects.append(events.SetTimer("copy", 30 * MILLISECOND))
+                self.report()
         return self.effects
 
     def note(self, kind: str, **columns: int) -> None:
@@ -114,19 +114,20 @@ class Core:
 
     def take(self, message: Copy) -> None:
         """Bring the log of a backup in line with the primary's."""
-        if message.term > self.term:
-            self.term, self.equal = message.term, -1
+        end = message.batches[-1].last_offset if message.batches else message.previous
+        same, self.term = message.term == self.term, message.term
         held = {(batch.base_offset, batch.term) for batch in self.batches}
         fresh = [batch for batch in message.batches if (batch.base_offset, batch.term) not in held]
-        if fresh and fresh[0].base_offset <= self.dirty:  # what the primary lost before it could acknowledge it
-            self.batches = [batch for batch in self.batches if batch.base_offset < fresh[0].base_offset]
+        cut = fresh[0].base_offset if fresh else self.dirty + 1 if same else end + 1
+        if cut <= self.dirty:  # what the primary lost before it could acknowledge it
+            self.batches = [batch for batch in self.batches if batch.base_offset < cut]
             self.flushed = min(self.flushed, self.dirty)
             self.flushes.clear()
             self.effects.append(events.Truncate(self.dirty + 1))
             self.note("truncate", offset=self.dirty + 1)
         if fresh:
             self.append(fresh)
-        self.equal = max(self.equal, message.batches[-1].last_offset if message.batches else message.previous)
+        self.equal = max(self.equal, end) if same else end
         self.advance(min(message.commit, self.equal, self.flushed))
         self.report()
 

@@ -38,7 +38,7 @@ VOCABULARY = Vocabulary(
             "offset",
             least=-1,
         ),
-        Column(18, "value", pa.int64(), "what was written, by name", least=-(1 << 61)),
+        Column(18, "value", pa.int64(), "what was written, by name", least=-(1 << 63)),
         Column(19, "text", pa.string(), "a value or arguments that are not integers, as compact JSON"),
         Column(26, "count", pa.int64(), "how many records", "records"),
         Column(27, "bytes", pa.int64(), "how many bytes", "bytes"),

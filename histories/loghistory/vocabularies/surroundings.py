@@ -14,6 +14,7 @@ class FaultWord(StrEnum):
     POWER_LOSS = "power_loss"
     CRASH = "crash"
     STORAGE_ERROR = "storage_error"
+    FSYNC_ERROR = "fsync_error"
 
 
 class Phase(StrEnum):
@@ -41,6 +42,7 @@ VOCABULARY = Vocabulary(
                 FaultWord.POWER_LOSS: "power was cut; a black-box run has no `power_loss` events",
                 FaultWord.CRASH: "a process was killed",
                 FaultWord.STORAGE_ERROR: "a disk failed",
+                FaultWord.FSYNC_ERROR: "flushes fail from now on until the fault ends",
             },
         ),
         Words(

@@ -19,8 +19,13 @@ import msgspec
 import quorumlog
 from quorumlog.node.driver import Driver, Place
 from quorumlog.node.wire import Channel
+from quorumlog.storage.disk import Disk
 
 ENTRY_POINTS = "quorumlog.real_protocols"
+
+
+def _nothing_to_begin(disk: Disk) -> None:
+    """For a protocol that keeps nothing beside its log."""
 
 
 class UnknownProtocolError(LookupError):
@@ -35,7 +40,8 @@ class RealProtocol:
     default; it refuses bad ones in ``__post_init__`` with ValueError. ``brisk`` are those that suit short runs on one
     machine. ``drive`` makes the driver of one incarnation from what is on the disk, and raises `StorageError` if that
     cannot be used. ``operations`` (`loghistory.schema.Operation`) is what clients may ask in addition to a final read,
-    ``faults`` (`quorumlog.cluster.faults.CHOICES`) what a run may do to its nodes.
+    ``faults`` (`quorumlog.cluster.faults.CHOICES`) what a run may do to its nodes. ``begin`` is called at each start
+    before the log is opened, and raises `StorageError` if what the protocol keeps beside it was lost.
     """
 
     name: str
@@ -45,6 +51,7 @@ class RealProtocol:
     drive: Callable[[Place], Driver]
     operations: frozenset[str]
     faults: tuple[str, ...]
+    begin: Callable[[Disk], None] = _nothing_to_begin
 
 
 def real_protocols() -> tuple[str, ...]:

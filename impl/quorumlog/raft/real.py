@@ -14,7 +14,6 @@ from quorumlog.raft.index import LogIndex
 from quorumlog.raft.rules import NOBODY, REFERENCE, Rules
 from quorumlog.raft.state import MILLISECOND, Configuration, Restored
 from quorumlog.raft.wire import MESSAGES
-from quorumlog.storage.sealed import FileDamaged
 from quorumlog.storage.vote import VoteStore
 
 
@@ -46,6 +45,7 @@ def real(rules: Rules = REFERENCE) -> RealProtocol:
         timing=Timing,
         brisk={"election_timeout": 400, "election_jitter": 400, "heartbeat_interval": 60},
         drive=drive,
+        begin=lambda disk: VoteStore(disk).begin(),
         operations=frozenset(
             {
                 Operation.APPEND,
@@ -55,22 +55,15 @@ def real(rules: Rules = REFERENCE) -> RealProtocol:
                 Operation.TAIL,
             }
         ),
-        faults=("kill", "kill-leader", "stop", "cut"),
+        faults=("kill", "kill-leader", "power", "stop", "cut"),
     )
 
 
 def _drive(place: Place, rules: Rules) -> RaftDriver:
-    """The driver of one incarnation. Raises `FileDamaged` if the vote is damaged or was lost."""
+    """The driver of one incarnation. Raises `FileDamaged` if the vote is damaged."""
     log, timing = place.log, place.timing
     assert isinstance(timing, Timing)
     votes = VoteStore(place.disk)
-    if not place.disk.exists("vote"):
-        if log.dirty >= 0:
-            raise FileDamaged(
-                "vote: it is missing beside a log that has entries; restore it, or remove the node's data and let it "
-                "recover from the others"
-            )
-        votes.save(0, None)  # from here on a missing vote is a lost vote
     term, voted_for = votes.load()
     index = LogIndex.of(
         ((batch.base_offset, batch.last_offset, batch.term) for batch in log.headers()),

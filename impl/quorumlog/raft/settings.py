@@ -9,7 +9,8 @@ one kind of trouble. The reference is run under all of them; a mutant names the 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from random import Random
+from typing import Annotated, Any, Self
 
 import msgspec
 from msgspec.structs import replace
@@ -18,6 +19,9 @@ from quorumlog.durations import MILLISECOND, SECOND, Interval
 from quorumlog.faults import FaultMix
 from quorumlog.simulation.configuration import DiskTiming, LogConfiguration, LogWorkload
 from quorumlog.simulation.network import Link
+from quorumlog.simulation.swarm import between
+
+Size = Annotated[int, msgspec.Meta(ge=1, le=1 << 30)]
 
 
 class NodeTiming(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -28,11 +32,44 @@ class NodeTiming(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     flush: Interval = 60 * MILLISECOND  # debounce of flushes that nobody waits for
 
 
+class NodeLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The limits of the nodes in bytes and requests; see `quorumlog.raft.state.Configuration`."""
+
+    flush_bytes: Size = 256 << 10
+    recovery_chunk_bytes: Size = 32 << 10
+    recovery_flush_bytes: Size = 1 << 20
+    max_in_flight: Size = 16
+    round_bytes: Size = 1 << 20
+
+
 class RaftConfiguration(LogConfiguration, frozen=True, kw_only=True):
     """One simulated run of a Raft cluster, except for its seed."""
 
     write_caching: bool = False
     timing: NodeTiming = NodeTiming()
+    limits: NodeLimits = NodeLimits()
+
+    def drawn(self, draw: Random) -> Self:
+        """Another configuration: timers, and limits so small that a short run crosses each of them."""
+        heartbeat = between(draw, 8 * MILLISECOND, 40 * MILLISECOND)
+        drawn = super().drawn(draw)
+        return replace(
+            drawn,
+            write_caching=draw.random() < 0.15,
+            timing=NodeTiming(
+                heartbeat=heartbeat,
+                # With less than a few trips of a message nobody could be elected.
+                election=int(max(heartbeat * draw.uniform(1.5, 5.0), 6 * (drawn.link.delay + drawn.link.jitter))),
+                flush=between(draw, 5 * MILLISECOND, 150 * MILLISECOND),
+            ),
+            limits=NodeLimits(
+                flush_bytes=between(draw, 60, 4096),
+                recovery_chunk_bytes=between(draw, 1, 1024),
+                recovery_flush_bytes=between(draw, 1, 4096),
+                max_in_flight=between(draw, 1, 16),
+                round_bytes=between(draw, 1, 2048),
+            ),
+        )
 
     def known_to_the_judge(self) -> dict[str, Any]:
         """Voters, and whether acks=all waits for a flush."""
@@ -138,6 +175,33 @@ SETTINGS: Mapping[str, RaftConfiguration] = {
             targets={"leader": 3.0, "all": 2.0},
             per_second=8.0,
             arguments={"duplicate": {"probability": 0.5}, "reorder": {"probability": 0.3}},
+        ),
+    ),
+    # Logs trimmed while nodes are away: whoever comes back has to begin anew.
+    "trimmed": replace(
+        _DEFAULT,
+        link=Link(reorder=0.2, duplicate=0.3, straggle=100 * MILLISECOND),
+        segment_bytes=200,
+        faults=FaultMix(
+            weights={"trim": 6.0, "partition": 4.0, "kill": 2.0, "power_loss": 1.0, "reorder": 1.0},
+            targets={"leader": 4.0, "follower": 3.0, "all": 2.0},
+            per_second=15.0,
+            longest=500 * MILLISECOND,
+            arguments={"trim": {"keep": 2.0}},
+        ),
+    ),
+    # Syncs that fail, also while a log is opened, full disks, damage, and power lost before anybody looks again.
+    "bad-disks": replace(
+        _DEFAULT,
+        segment_bytes=200,
+        remember_bytes=300,
+        faults=FaultMix(
+            weights={"fsync_error": 4.0, "open_error": 3.0, "disk_full": 2.0, "power_loss": 6.0, "flipped_bit": 1.0}
+            | {"lost_name": 1.0, "kill": 2.0, "slow_disk": 2.0, "partition": 1.0},
+            targets={"leader": 2.0, "follower": 3.0, "any": 3.0, "majority": 1.0},
+            per_second=15.0,
+            longest=200 * MILLISECOND,
+            arguments={"open_error": {"sync": 2.0}},
         ),
     ),
 }

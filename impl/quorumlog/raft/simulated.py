@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
+from typing import ClassVar
+
+from msgspec import structs
 
 from loghistory import Recorder
 from quorumlog.events import CoreFactory
@@ -23,11 +27,12 @@ class RaftNode(LogNode):
     """A replica and its durable vote."""
 
     core: RaftCore
+    votes_type: ClassVar[type[VoteStore]] = VoteStore
 
     def __init__(
         self, cluster: Surroundings, number: int, configuration: RaftConfiguration, make_core: CoreFactory
     ) -> None:
-        super().__init__(cluster, number, configuration.disk, configuration.segment_bytes)
+        super().__init__(cluster, number, configuration.disk, configuration.segment_bytes, configuration.remember_bytes)
         timing = configuration.timing
         self._make_core = make_core
         self._configuration = Configuration(
@@ -38,16 +43,18 @@ class RaftNode(LogNode):
             heartbeat_interval=timing.heartbeat,
             flush_delay=timing.flush,
             write_caching=configuration.write_caching,
+            **structs.asdict(configuration.limits),
         )
         self._perform[SaveVote] = self._save_vote
 
     def new_disk(self) -> None:
         """An empty disk in place of the old one; the node must be down."""
         super().new_disk()
-        self._votes = VoteStore(self.disk)
+        self._votes = self.votes_type(self.disk)
 
     def recover(self) -> RaftCore:
         """A core that knows the log, the term and the vote on the disk. Raises `StorageError`."""
+        self._votes.begin()
         log = self.open_log()
         term, voted_for = self._votes.load()
         index = LogIndex.of(
@@ -60,6 +67,11 @@ class RaftNode(LogNode):
         )
         return core
 
+    def settled(self) -> Sequence[tuple[str, int]]:
+        """The log as far as it is known to be flushed, and the vote."""
+        vote = [("vote", self.disk.size("vote"))] if self.disk.exists("vote") else []
+        return [*super().settled(), *vote]
+
     def _save_vote(self, effect: SaveVote) -> None:
         voted_for = None if effect.voted_for == NOBODY else effect.voted_for
         self.write_in_order(partial(self._votes.save, effect.term, voted_for), VoteSaved(effect.ticket))
@@ -68,6 +80,8 @@ class RaftNode(LogNode):
 class RaftCluster(LogCluster[RaftConfiguration, RaftNode]):
     """A simulated Raft cluster; see `quorumlog.simulation.cluster`."""
 
+    node_type: ClassVar[type[RaftNode]] = RaftNode
+
     def __init__(
         self, seed: int, configuration: RaftConfiguration, recorder: Recorder, make_core: CoreFactory = RaftCore
     ) -> None:
@@ -75,4 +89,4 @@ class RaftCluster(LogCluster[RaftConfiguration, RaftNode]):
 
     def new_node(self, number: int) -> RaftNode:
         """A node that has not been started."""
-        return RaftNode(self, number, self.configuration, self._make_core)
+        return self.node_type(self, number, self.configuration, self._make_core)

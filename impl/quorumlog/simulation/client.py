@@ -1,8 +1,8 @@
-"""Simulated clients: each has at most one open operation and records what it asked and what the answer was.
+"""Simulated clients, each of which records what it asked and what the answer was; it has one open operation at a time.
 
 A time-out is not a failure: the outcome stays unknown (``info``), and the client goes on under a new process number, as
-the history format demands. A refusal that certainly wrote nothing is a ``fail``. The protocol defines the operations
-(`quorumlog.simulation.log_client` for logs).
+the history format demands. A refusal that certainly wrote nothing is a ``fail``. Several clients can work as one that
+has several operations open. The protocol defines the operations (`quorumlog.simulation.log_client` for logs).
 """
 
 from __future__ import annotations
@@ -62,6 +62,7 @@ class Client(ABC, Generic[NodeOf]):
         self._f = ""
         self._node = 0
         self._working = False
+        self._others: Sequence[Client[NodeOf]] = ()
         self.last_outcome = ""
         self.last_reason = ""
         self.last_offset = -1
@@ -85,6 +86,13 @@ class Client(ABC, Generic[NodeOf]):
 
     # -- work ----------------------------------------------------------------------------------------------------
 
+    def pipeline(self, others: Sequence[Client[NodeOf]]) -> None:
+        """Whenever this client begins an operation, let these begin one each, without waiting for the answer.
+
+        Together they are one that has several operations open; a process of the history has one at a time.
+        """
+        self._others = others
+
     def work(self) -> None:
         """Begin to work, after a first pause; does nothing if the client has no operations."""
         if self._operations:
@@ -106,6 +114,14 @@ class Client(ABC, Generic[NodeOf]):
 
     def _next(self) -> None:
         if self._working and self._open is None:
+            self._random.choices(self._operations, self._weights)[0]()
+            for other in self._others:
+                other.follow(self._leader)
+
+    def follow(self, leader: int) -> None:
+        """Begin an operation now, unless one is open, and take ``leader`` for the node that leads."""
+        if self._open is None:
+            self._leader = leader
             self._random.choices(self._operations, self._weights)[0]()
 
     # -- one operation -------------------------------------------------------------------------------------------

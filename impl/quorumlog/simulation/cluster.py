@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from loghistory import Recorder
-from quorumlog.durations import MILLISECOND
+from quorumlog.durations import MILLISECOND, SECOND
 from quorumlog.events import CoreFactory
 from quorumlog.faults import Plan, generate
 from quorumlog.simulation.client import Client
@@ -26,9 +26,10 @@ from quorumlog.simulation.loop import Simulation
 from quorumlog.simulation.network import Network
 from quorumlog.simulation.node import Node
 
-FIRST_FAULT = 250 * MILLISECOND
-"""No fault begins earlier, so that a run begins with a leader."""
 _POLL = 10 * MILLISECOND
+_ENOUGH = 500 * MILLISECOND
+_LAST_WRITE = 2 * SECOND
+"""What the last write is given at least, so that nodes that do not agree can still be read."""
 _CLOSINGS = frozenset({"ok", "fail", "info"})
 
 NodeOf = TypeVar("NodeOf", bound=Node)
@@ -36,7 +37,7 @@ NodeOf = TypeVar("NodeOf", bound=Node)
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The outcome of a run. ``converged``: after healing, all nodes came to agree.
+    """The outcome of a run. ``converged``: after healing, all nodes came to agree; ``stopped``: it ended before that.
 
     ``counts`` has the events of the history by kind, client operations as "append ok", "append fail not_leader", ...
     ``time`` is the virtual time at the end in nanoseconds, ``dispatched`` the number of simulated events.
@@ -47,6 +48,7 @@ class Outcome:
     time: int
     dispatched: int
     plan: Plan
+    stopped: bool = False
 
 
 class Cluster(ABC, Generic[Configuration, NodeOf]):
@@ -54,7 +56,7 @@ class Cluster(ABC, Generic[Configuration, NodeOf]):
 
     def __init__(self, seed: int, configuration: Configuration, recorder: Recorder, make_core: CoreFactory) -> None:
         self.configuration = configuration
-        self.simulation = Simulation(seed)
+        self.simulation = Simulation(seed, schedule=configuration.schedule)
         self.counts: Counter[str] = Counter()
         self._recorder = recorder
         self._make_core = make_core
@@ -86,28 +88,38 @@ class Cluster(ABC, Generic[Configuration, NodeOf]):
 
     # -- the whole run -------------------------------------------------------------------------------------------
 
-    def play(self) -> Outcome:
-        """Play a whole run: load under faults, healing, convergence, final read."""
+    def play(self, enough: Callable[[], bool] = lambda: False) -> Outcome:
+        """Play a whole run: load under faults, healing, convergence, one more write, final read.
+
+        ``enough`` is asked now and then; when it says so, the run ends there, and did not converge.
+        """
         configuration, simulation = self.configuration, self.simulation
         plan = configuration.plan
         numbers = range(configuration.nodes)
         if plan is None:
             draw = simulation.random("faults")
-            plan = generate(draw, configuration.faults, numbers, FIRST_FAULT, configuration.duration)
-        clients = [self.new_client() for _ in range(configuration.workload.clients)]
+            plan = generate(draw, configuration.faults, numbers, configuration.first_fault, configuration.duration)
+        workload = configuration.workload
+        clients = [self.new_client() for _ in range(workload.clients)]
+        for client in clients:
+            client.pipeline([self.new_client() for _ in range(workload.pipeline - 1)])
         self.record("phase", {"f": "load"})
         self.start()
         injector = Injector(simulation, self.faults, plan, numbers)
         for client in clients:
             client.work()
-        simulation.run(configuration.duration)
-        self.record("phase", {"f": "heal"})
-        injector.heal()
-        for client in clients:
-            client.stop()
-        converged = self.converge(configuration.settle)
-        self.final_read()
-        return Outcome(converged, self.counts, simulation.now, simulation.dispatched, plan)
+        converged = stopped = False
+        while simulation.now < configuration.duration and not stopped:
+            simulation.run(min(simulation.now + _ENOUGH, configuration.duration))
+            stopped = enough()
+        if not stopped:
+            self.record("phase", {"f": "heal"})
+            injector.heal()
+            for client in clients:
+                client.stop()
+            converged = self.converge(configuration.settle)
+            self.final_read()
+        return Outcome(converged, self.counts, simulation.now, simulation.dispatched, plan, stopped)
 
     def start(self) -> None:
         """Start every node that is down."""
@@ -115,8 +127,14 @@ class Cluster(ABC, Generic[Configuration, NodeOf]):
             node.start()
 
     def converge(self, limit: int) -> bool:
-        """Write once more and wait until all nodes agree; False if that takes longer than ``limit``."""
+        """Wait until all nodes agree, write once more, and wait again; False if that takes longer than ``limit``.
+
+        What only one more write would bring about is left behind, and the first wait shows it.
+        """
         deadline = self.simulation.now + limit
+        while not self.agreed() and self.simulation.now < deadline:
+            self.advance(_POLL)
+        agreed, deadline = self.agreed(), max(deadline, self.simulation.now + _LAST_WRITE)
         writer = self.new_client()
         written = False
         while self.simulation.now < deadline:
@@ -127,7 +145,7 @@ class Cluster(ABC, Generic[Configuration, NodeOf]):
                     self.advance(_POLL)
                 written = writer.last_outcome == "ok"
             if written and self.agreed():
-                return True
+                return agreed
             self.advance(_POLL)
         return False
 

@@ -57,6 +57,10 @@ class Host:
         self._since = self.simulation.now
         self._rate = rate
 
+    def jump(self, nanoseconds: int) -> None:
+        """Let the clock jump ahead; what is scheduled already stays as it is."""
+        self._local += nanoseconds
+
     def start(self) -> None:
         """A new process: the next incarnation."""
         self.running = True

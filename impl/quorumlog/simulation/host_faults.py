@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, Protocol
 
 from msgspec.structs import replace
@@ -18,6 +19,7 @@ from quorumlog.faults import Fault, Target
 from quorumlog.simulation.loop import Simulation
 from quorumlog.simulation.network import UNIMPAIRED, Link, Network, Pair
 from quorumlog.simulation.node import Node
+from quorumlog.storage.disk import StorageError
 
 _REVIVAL = 50 * MILLISECOND
 
@@ -49,6 +51,7 @@ class HostFaults:
         self._last_leader = 0
         count = len(stage.nodes)
         self._down: list[set[int]] = [set() for _ in range(count)]
+        self._damaged: list[set[int]] = [set() for _ in range(count)]
         self._paused: list[set[int]] = [set() for _ in range(count)]
         self._rates: list[dict[int, float]] = [{} for _ in range(count)]
         self._slow: list[dict[int, float]] = [{} for _ in range(count)]
@@ -73,18 +76,40 @@ class HostFaults:
 
     def begin(self, fault: Fault, nodes: Sequence[int], token: int) -> None:
         """Make a fault happen to these nodes; see `quorumlog.faults.KINDS`."""
-        self._stage.record("fault", self._describe(fault, nodes))
+        self._record("fault", fault, nodes)
         match fault.name:
             case "kill":
                 for number in nodes:
                     self._down[number].add(token)
-                    if self._nodes[number].host.running:
-                        self._end_process(number, "crash")
+                    self._crash(number)
             case "power_loss":
                 for number in nodes:
                     self._down[number].add(token)
-                    self._end_process(number, "power_loss")
-                    self._nodes[number].disk.power_loss()
+                    self._lose_power(number)
+            case "kill_midway" | "power_loss_midway":
+                ends = self._lose_power if fault.name == "power_loss_midway" else self._crash
+                for number in nodes:
+                    self._down[number].add(token)
+                    self._nodes[number].end_midway(int(fault.argument("effects")), partial(ends, number))
+            case "stop":
+                for number in nodes:
+                    self._down[number].add(token)
+                    if self._nodes[number].host.running:
+                        self._nodes[number].stop()
+            case "open_error":
+                for number in nodes:
+                    self._down[number].add(token)
+                    self._crash(number)
+            case "flipped_bit" | "lost_name":
+                for number in nodes:
+                    self._damaged[number].add(token)
+                    self._damage(number, fault.name)
+            case "trim":
+                for number in nodes:
+                    self._nodes[number].host.deliver(self._nodes[number].retain, int(fault.argument("keep")))
+            case "clock_jump":
+                for number in nodes:
+                    self._nodes[number].jump(int(fault.argument("ms") * MILLISECOND))
             case "pause":
                 for number in nodes:
                     self._paused[number].add(token)
@@ -107,6 +132,8 @@ class HostFaults:
                     self._nodes[number].disk.capacity_bytes = 0
             case "partition" | "mute" | "deafen":
                 self._network.cut(self._pairs(fault.name, nodes))
+            case "one_way":
+                self._network.cut(self._one_way(fault, nodes))
             case _:
                 self._network.impair(token, _impairment(fault), self._pairs("partition", nodes, inside=True))
 
@@ -128,26 +155,68 @@ class HostFaults:
                     self._set_slowness(number)
             case "partition" | "mute" | "deafen":
                 self._network.mend(self._pairs(fault.name, nodes))
-            case "kill" | "power_loss" | "fsync_error" | "disk_full":
-                for number in nodes:
-                    if fault.name == "fsync_error":
-                        self._nodes[number].disk.fail_next_sync = False
-                    elif fault.name == "disk_full":
-                        self._nodes[number].disk.capacity_bytes = None
-                    self._down[number].discard(token)
-                    self._revive(number)
-            case _:
+            case "one_way":
+                self._network.mend(self._one_way(fault, nodes))
+            case "trim" | "clock_jump":
+                pass  # done when it began
+            case "loss" | "duplicate" | "reorder" | "delay":
                 self._network.restore(token)
-        self._stage.record("heal", self._describe(fault, nodes))
+            case _:
+                for number in nodes:
+                    self._down[number].discard(token)
+                    self._damaged[number].discard(token)
+                    self._repair(fault, number)
+                    self._revive(number)
+        self._record("heal", fault, nodes)
 
     def storage_failed(self, number: int) -> None:
-        """A node stopped itself; it is started again at once, or when the fault that holds it down ends."""
-        if not self._down[number]:
+        """A node stopped itself; it is started again at once, or when what holds it down ends."""
+        if not self._down[number] and not self._damaged[number]:
             self._stage.simulation.after(_REVIVAL, self._revive, number)
 
     def _revive(self, number: int) -> None:
         if not self._down[number]:
             self._nodes[number].start()
+
+    def _crash(self, number: int) -> None:
+        if self._nodes[number].host.running:
+            self._end_process(number, "crash")
+
+    def _lose_power(self, number: int) -> None:
+        self._end_process(number, "power_loss")
+        self._nodes[number].disk.power_loss()
+
+    def _damage(self, number: int, name: str) -> None:
+        """Flip a bit of what is known to be flushed, or kill the process and take such a file from its directory."""
+        node, draw = self._nodes[number], self._stage.simulation.random("damage")
+        try:
+            files = [(path, size) for path, size in node.settled() if size]
+        except StorageError:
+            return  # the disk is damaged already
+        if not files:
+            return
+        path, size = draw.choice(files)
+        if name == "flipped_bit":
+            node.disk.flip_bit(path, draw.randrange(size), draw.randrange(8))
+        else:
+            self._crash(number)
+            node.disk.lose_name(path)
+            self._stage.simulation.after(_REVIVAL, self._revive, number)
+
+    def _repair(self, fault: Fault, number: int) -> None:
+        node = self._nodes[number]
+        disk = node.disk
+        match fault.name:
+            case "kill_midway" | "power_loss_midway":
+                node.end_midway(0, None)
+            case "fsync_error":
+                disk.fail_next_sync = False
+            case "open_error":
+                disk.fail_next_sync, disk.syncs_before_failure = True, int(fault.argument("sync")) - 1
+            case "disk_full":
+                disk.capacity_bytes = None
+            case "flipped_bit" | "lost_name" if not self._damaged[number]:
+                disk.restore()
 
     def _end_process(self, number: int, kind: str) -> None:
         node = self._nodes[number]
@@ -177,14 +246,17 @@ class HostFaults:
                     pairs.append((other, one))
         return pairs
 
-    @staticmethod
-    def _describe(fault: Fault, nodes: Sequence[int]) -> dict[str, Any]:
+    def _one_way(self, fault: Fault, nodes: Sequence[int]) -> list[Pair]:
+        count, places = len(self._nodes), int(fault.argument("places"))
+        return [(one, (one + places) % count) for one in nodes if places % count]
+
+    def _record(self, kind: str, fault: Fault, nodes: Sequence[int]) -> None:
+        """An event for each of the nodes, so that whoever reads them need not read the text."""
         plain = {"nodes": list(nodes), **fault.to_json()}
         plain["nodes"] = list(nodes)
-        described: dict[str, Any] = {"f": fault.name, "text": json.dumps(plain, separators=(",", ":"))}
-        if len(nodes) == 1:
-            described["node"] = nodes[0]
-        return described
+        text = json.dumps(plain, separators=(",", ":"))
+        for number in nodes:
+            self._stage.record(kind, {"f": fault.name, "node": number, "text": text})
 
 
 def _impairment(fault: Fault) -> Link:

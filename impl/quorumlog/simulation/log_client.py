@@ -24,6 +24,7 @@ class LogClient(Client[LogNode]):
         self._mix = mix
         self._term = -1
         self._position = 0
+        self._led = self._former = 0  # who answered as the leader last, and before that another one
         super().__init__(service, mix, delay)
 
     def operations(self) -> Sequence[tuple[Callable[[], object], float]]:
@@ -34,7 +35,7 @@ class LogClient(Client[LogNode]):
             (lambda: self._read_on("read"), mix.read),
             (lambda: self._read_on("read_committed"), mix.read_committed),
             (self._read_linearizable_on, mix.read_linearizable),
-            (lambda: self.tail(self._leader), mix.tail),
+            (lambda: self.tail(self._asked(self._leader)), mix.tail),
         )
 
     def last_write(self, node: int) -> int:
@@ -58,14 +59,29 @@ class LogClient(Client[LogNode]):
             records=draw.randint(1, mix.largest_batch),
             padding=draw.randrange(mix.value_bytes + 1),
             expected_term=expected,
+            force_flush=mix.force_flush > 0 and draw.random() < mix.force_flush,
         )
 
     def _believed(self) -> int:
-        """The believed leader, or astray some other node."""
-        draw = self._random
-        return self._leader if draw.random() >= self._mix.stray else draw.randrange(len(self._service.nodes))
+        """The believed leader, or astray some other node, or now and then the leader before: it may not know it."""
+        draw, mix = self._random, self._mix
+        node = self._leader if draw.random() >= mix.stray else draw.randrange(len(self._service.nodes))
+        return self._asked(node)
 
-    def append(self, node: int, *, acks: int, records: int = 1, padding: int = 0, expected_term: int = -1) -> int:
+    def _asked(self, node: int) -> int:
+        """``node``, or now and then the leader before the last one: it may be cut off and not know it."""
+        return self._former if self._mix.former and self._random.random() < self._mix.former else node
+
+    def append(
+        self,
+        node: int,
+        *,
+        acks: int,
+        records: int = 1,
+        padding: int = 0,
+        expected_term: int = -1,
+        force_flush: bool = False,
+    ) -> int:
         """Ask ``node`` to append a batch; returns the operation."""
         value = self._service.new_value()
         columns = {"acks": acks, "value": value, "count": records}
@@ -78,7 +94,7 @@ class LogClient(Client[LogNode]):
             def reply(resolved: Resolved | None) -> None:
                 self.answer(self._appended, operation, resolved, node.core.leader)
 
-            node.append(batch, expected_term, reply)
+            node.append(batch, expected_term, reply, force_flush=force_flush)
 
         return self.ask("append", node, columns, serve)
 
@@ -86,6 +102,8 @@ class LogClient(Client[LogNode]):
         if resolved is None:
             self.give_up("connection lost")
         elif resolved.outcome is Outcome.SUCCESS:
+            if self._node != self._led:
+                self._led, self._former = self._node, self._led
             self._leader, self._term = self._node, resolved.term
             self.close("ok", {"offset": resolved.offset, "last_offset": resolved.last_offset, "term": resolved.term})
         elif resolved.outcome is Outcome.UNKNOWN:
@@ -97,7 +115,7 @@ class LogClient(Client[LogNode]):
 
     def _read_on(self, f: str) -> None:
         self._rewind()
-        self.read(self._random.randrange(len(self._service.nodes)), f, self._position)
+        self.read(self._asked(self._random.randrange(len(self._service.nodes))), f, self._position)
 
     def _read_linearizable_on(self) -> None:
         self._rewind()

@@ -7,7 +7,7 @@ visible or committed.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from quorumlog.events import (
     Accepted,
@@ -33,7 +33,8 @@ from quorumlog.simulation.configuration import DiskTiming
 from quorumlog.simulation.node import Node, Reply, Surroundings
 from quorumlog.storage.batch import RecordBatch
 from quorumlog.storage.disk import StorageError
-from quorumlog.storage.log import FlushTicket, Log
+from quorumlog.storage.log import REMEMBER_BYTES, FlushTicket, Log
+from quorumlog.storage.recovery import known_to_be_flushed
 
 READ_BYTES = 1 << 20
 """An ordinary read returns about this many bytes."""
@@ -45,10 +46,19 @@ class LogNode(Node):
 
     core: LogCore
     log: Log
+    log_type: ClassVar[type[Log]] = Log
 
-    def __init__(self, cluster: Surroundings, number: int, timing: DiskTiming, segment_bytes: int) -> None:
+    def __init__(
+        self,
+        cluster: Surroundings,
+        number: int,
+        timing: DiskTiming,
+        segment_bytes: int,
+        remember_bytes: int = REMEMBER_BYTES,
+    ) -> None:
         super().__init__(cluster, number, timing)
         self._segment_bytes = segment_bytes
+        self._remember_bytes = remember_bytes
         self._perform |= {
             Append: self._append,
             Truncate: self._truncate,
@@ -61,7 +71,7 @@ class LogNode(Node):
 
     def open_log(self) -> Log:
         """The log as the disk holds it. Raises `StorageError`."""
-        self.log = Log.open(self.disk, "log", segment_bytes=self._segment_bytes)
+        self.log = self.log_type.open(self.disk, "log", self._segment_bytes, self._remember_bytes)
         return self.log
 
     def state(self) -> dict[str, Any]:
@@ -81,14 +91,27 @@ class LogNode(Node):
         if isinstance(effect, Truncate) and self.log.dirty < effect.offset:
             self._note(next(e for e in effects if isinstance(e, Note) and e.kind == "truncate"))
 
+    def close(self) -> None:
+        """Flush the log and write down how far. Raises `StorageError`."""
+        self.log.close()
+
+    def retain(self, entries: int) -> None:
+        """Give up what is committed except for the last ``entries``."""
+        self.trim(self.core.commit + 1 - entries)
+
+    def settled(self) -> Sequence[tuple[str, int]]:
+        """The segments of the log as far as they are known to be flushed."""
+        return known_to_be_flushed(self.disk, "log")
+
     # -- clients -------------------------------------------------------------------------------------------------
 
-    def append(self, batch: RecordBatch, expected_term: int, reply: Reply) -> None:
+    def append(self, batch: RecordBatch, expected_term: int, reply: Reply, *, force_flush: bool = False) -> None:
         """A client's append has arrived; ``reply`` is called with its outcome.
 
-        ``expected_term`` is -1, or the only term in which it may be written.
+        ``expected_term`` is -1, or the only term in which it may be written; ``force_flush`` makes it durable on a
+        majority whatever its acks level.
         """
-        self.handle(AppendRequested(self.open(reply), batch, expected_term))
+        self.handle(AppendRequested(self.open(reply), batch, expected_term, force_flush))
 
     def barrier(self, reply: Reply) -> None:
         """A client asks for the linearizable end of the log."""
@@ -162,7 +185,12 @@ class LogNode(Node):
         self.host.after(delay, self._have_read, effect, batches)
 
     def _have_read(self, effect: ReadLog, batches: tuple[RecordBatch, ...] | None) -> None:
-        self.handle(LogRead(effect.ticket, self._batches(effect) if batches is None else batches))
+        try:
+            batches = self._batches(effect) if batches is None else batches
+        except StorageError as error:
+            self.fail(error)
+            return
+        self.handle(LogRead(effect.ticket, batches))
 
     def _batches(self, effect: ReadLog) -> tuple[RecordBatch, ...]:
         if not self.log.start_offset <= effect.start <= self.log.dirty:

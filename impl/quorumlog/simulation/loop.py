@@ -31,13 +31,15 @@ class LimitReachedError(RuntimeError):
 class Simulation:
     """The event loop of one simulated run.
 
-    ``now`` is the virtual time in nanoseconds, ``dispatched`` the number of callbacks run so far.
+    ``now`` is the virtual time in nanoseconds, ``dispatched`` the number of callbacks run so far. Another ``schedule``
+    gives other random streams for the same seed.
     """
 
-    __slots__ = ("_heap", "_order", "_streams", "dispatched", "max_events", "now", "seed")
+    __slots__ = ("_heap", "_order", "_prefix", "_streams", "dispatched", "max_events", "now", "seed")
 
-    def __init__(self, seed: int, *, max_events: int = 5_000_000) -> None:
+    def __init__(self, seed: int, *, schedule: int = 0, max_events: int = 5_000_000) -> None:
         self.seed = seed
+        self._prefix = f"{seed}.{schedule}" if schedule else str(seed)
         self.now = 0
         self.dispatched = 0
         self.max_events = max_events
@@ -49,7 +51,7 @@ class Simulation:
         """The random stream of that name; the same seed and name give the same numbers in every process."""
         stream = self._streams.get(name)
         if stream is None:
-            stream = self._streams[name] = derived_random(self.seed, name)
+            stream = self._streams[name] = derived_random(self._prefix, name)
         return stream
 
     def after(self, delay: int, callback: Callable[..., None], *args: Any) -> Entry:  # noqa: ANN401
@@ -95,7 +97,7 @@ class Simulation:
         self.now = max(self.now, until)
 
 
-def derived_random(seed: int, name: str) -> random.Random:
+def derived_random(seed: int | str, name: str) -> random.Random:
     """An independent generator for ``name``, the same in every process and on every platform."""
     digest = hashlib.sha256(f"{seed}/{name}".encode()).digest()
     return random.Random(int.from_bytes(digest, "big"))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 from quorumlog.events import (
     CancelTimer,
@@ -58,6 +58,7 @@ class Node(ABC):
     """
 
     core: Core
+    disk_type: ClassVar[type[SimulatedDisk]] = SimulatedDisk
 
     def __init__(self, cluster: Surroundings, number: int, timing: DiskTiming) -> None:
         simulation = cluster.simulation
@@ -73,6 +74,7 @@ class Node(ABC):
         self._replies: dict[int, Reply] = {}
         self._request = 0
         self._written_at = 0
+        self._midway: tuple[int, Callable[[], None]] | None = None
         self._perform: dict[type, Callable[[Any], None]] = {
             Send: self._send,
             SetTimer: self._set_timer,
@@ -84,7 +86,7 @@ class Node(ABC):
 
     def new_disk(self) -> None:
         """An empty disk in place of the old one; the node must be down."""
-        self.disk = SimulatedDisk(self._disk_random)
+        self.disk = self.disk_type(self._disk_random)
 
     # -- what a protocol says ------------------------------------------------------------------------------------
 
@@ -100,6 +102,16 @@ class Node(ABC):
         self, effects: Sequence[Effect], effect: Effect
     ) -> None:
         """The disk failed while ``effect``, one of ``effects``, was carried out; note what had been done by then."""
+
+    def close(self) -> None:  # noqa: B027 - not every protocol keeps something open
+        """Bring the disk into order before the process ends as it was asked to. Raises `StorageError`."""
+
+    def retain(self, entries: int) -> None:  # noqa: B027 - not every protocol keeps a log
+        """Give up what is committed except for the last ``entries``."""
+
+    def settled(self) -> Sequence[tuple[str, int]]:
+        """Files on the disk, and up to where each must be as it was written, or the node refuses to start."""
+        return ()
 
     # -- life ----------------------------------------------------------------------------------------------------
 
@@ -125,16 +137,60 @@ class Node(ABC):
         for reply in replies.values():
             reply(None)
 
+    def stop(self) -> None:
+        """End the process as it was asked to. Requests that it had not answered stay unanswered."""
+        try:
+            self.close()
+        except StorageError as error:
+            self.fail(error)
+            return
+        self._cluster.record("stop", {"node": self.number, "incarnation": self.host.incarnation})
+        self.kill()
+
+    def end_midway(self, effects: int, end: Callable[[], None] | None) -> None:
+        """Call ``end`` in the middle of the next step that has more effects than so many, after these; None: do not."""
+        self._midway = None if end is None else (effects, end)
+
+    def jump(self, nanoseconds: int) -> None:
+        """Let the clock jump ahead, past timers, which then run out now."""
+        simulation = self._simulation
+        self.host.jump(nanoseconds)
+        for name, (due, _, callback, args) in list(self._timers.items()):
+            if callback is not None and due > simulation.now:
+                simulation.cancel(self._timers[name])
+                self._timers[name] = simulation.at(due - nanoseconds, callback, *args)
+
     def handle(self, event: Event) -> None:
         """Give the core an event and carry out the effects it returns."""
         perform = self._perform
         effects = self.core.handle(self.host.clock(), event)
+        if self._midway is not None and self._ends_within(effects):
+            return
         try:
             for effect in effects:
                 perform[type(effect)](effect)
         except StorageError as error:
             self.interrupted(effects, effect)
             self.fail(error)
+
+    def _ends_within(self, effects: Sequence[Effect]) -> bool:
+        """Carry out the first effects of a step and end the process, if that is to happen and the step has more."""
+        assert self._midway is not None
+        most, end = self._midway
+        acts = [place for place, effect in enumerate(effects) if type(effect) is not Note]
+        if len(acts) <= most:
+            return False
+        self._midway = None
+        effect = effects[0]
+        try:
+            for effect in effects[: acts[most]]:  # what is noted of the last one belongs to it
+                self._perform[type(effect)](effect)
+        except StorageError as error:
+            self.interrupted(effects, effect)
+            self.fail(error)
+        else:
+            end()
+        return True
 
     def fail(self, error: StorageError) -> None:
         """Stop the node after a storage error."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from loghistory import Format, Manifest, MemorySink, Recorder, write_run
+from loghistory.columns import Row
 from quorumlog.events import CoreFactory
 from quorumlog.simulation.cluster import Cluster, Outcome
 from quorumlog.simulation.configuration import ClusterConfiguration, configuration_to_json
@@ -27,6 +28,48 @@ def simulate(
     outcome = stage(seed, configuration, recorder, make_core).play()
     recorder.close()
     return sink.table, outcome
+
+
+def watched(
+    stage: Callable[[int, Any, Recorder, CoreFactory], Cluster[Any, Any]],
+    seed: int,
+    configuration: ClusterConfiguration,
+    make_core: CoreFactory,
+    watch: Callable[[pa.RecordBatch], bool],
+) -> Outcome:
+    """Play one run and show it to ``watch`` piece by piece; it ends early once ``watch`` says that it has seen enough.
+
+    What is shown is how the run begins that `simulate` plays; an early end changes nothing before it.
+    """
+    sink = _Watched(watch)
+    recorder = Recorder(sink)
+
+    def enough() -> bool:
+        recorder.flush()
+        return sink.enough
+
+    outcome = stage(seed, configuration, recorder, make_core).play(enough)
+    recorder.close()
+    return outcome
+
+
+class _Watched:
+    """Shows events to somebody, until they have seen enough, and keeps none."""
+
+    name = "memory"
+
+    def __init__(self, watch: Callable[[pa.RecordBatch], bool]) -> None:
+        self.enough = False
+        self._watch = watch
+
+    def write(self, rows: Sequence[Row], batch: pa.RecordBatch) -> None:
+        self.enough = self.enough or self._watch(batch)
+
+    def flush(self) -> None:
+        """Nothing is held back."""
+
+    def close(self) -> None:
+        """Nothing is held back."""
 
 
 def made_by(

@@ -37,11 +37,13 @@ from quorumlog.storage.disk import Disk, DiskFull, StorageError, SyncPoint
 from quorumlog.storage.recovery import LogDamaged, RecoveryReport, recover
 from quorumlog.storage.sealed import settle
 from quorumlog.storage.segment import Segment, parse_segment_name, segment_name
+from quorumlog.storage.segment import scan as scan_segment
 from quorumlog.storage.state import LogState, load_state
 
 SEGMENT_BYTES = 64 << 20
 """A segment that has reached this size is followed by a new one."""
-_REMEMBER_BYTES = 16 << 20
+REMEMBER_BYTES = 16 << 20
+"""After so many flushed bytes the log writes down how far it is durable."""
 
 
 class OffsetOutOfRange(LookupError):  # noqa: N818 - named for what happened
@@ -83,14 +85,14 @@ class Log:
         self,
         disk: Disk,
         directory: str,
-        segment_bytes: int,
+        limits: tuple[int, int],
         state: LogState,
         segments: list[Segment],
         recovery: RecoveryReport,
     ) -> None:
         self._disk = disk
         self._directory = directory
-        self._segment_bytes = segment_bytes
+        self._segment_bytes, self._remember_bytes = limits
         self._state = state
         self._segments = segments
         self._bases = [segment.base_offset for segment in segments]
@@ -103,9 +105,13 @@ class Log:
         self._state_lock = threading.RLock()
 
     @classmethod
-    def open(cls, disk: Disk, directory: str, segment_bytes: int = SEGMENT_BYTES) -> Log:
+    def open(
+        cls, disk: Disk, directory: str, segment_bytes: int = SEGMENT_BYTES, remember_bytes: int = REMEMBER_BYTES
+    ) -> Log:
         """Recover the log in `directory`, or begin one; on return everything in it is durable.
 
+        A segment that has reached `segment_bytes` is followed by a new one, and after `remember_bytes` that were
+        flushed the log writes down how far it is durable.
         Raises `LogDamaged` if flushed data is missing or damaged, `FileDamaged` if the state file is, and
         what the disk raises. `recovery` says what was found and what was cut.
         """
@@ -120,7 +126,7 @@ class Log:
             LogState().save(disk, state_path)
         state = load_state(disk, state_path)
         settle(disk, state_path)
-        segments, recovery = recover(disk, directory, state)
+        segments, recovery = recover(disk, directory, state, cls.scan)
         for segment in segments:
             if segment.next_offset - 1 > state.known_flushed:
                 disk.rewrite(segment.path, segment.position_behind(state.known_flushed))
@@ -129,12 +135,17 @@ class Log:
                 disk.sync(segment.path)  # a truncation whose sync failed or never came could still be undone
             segment.durable_size, segment.name_durable = segment.size, True
         disk.sync(directory)
-        log = cls(disk, directory, segment_bytes, state, segments, recovery)
+        log = cls(disk, directory, (segment_bytes, remember_bytes), state, segments, recovery)
         if state.cut_behind:
             log._save_state(replace(state, known_flushed=recovery.dirty, cut_behind=False))
         else:
             log._remember(recovery.dirty)
         return log
+
+    @staticmethod
+    def scan(disk: Disk, path: str, base_offset: int, term: int) -> tuple[Segment, str | None]:
+        """Read a segment file when the log is opened; see `quorumlog.storage.segment.scan`."""
+        return scan_segment(disk, path, base_offset, term)
 
     # -- where the log stands ----------------------------------------------------------------------
 
@@ -357,7 +368,7 @@ class Log:
             for point in ticket._points:
                 point.run()
         self._unremembered_bytes += ticket.bytes
-        if self._unremembered_bytes >= _REMEMBER_BYTES:
+        if self._unremembered_bytes >= self._remember_bytes:
             self._unremembered_bytes = 0
             with self._state_lock, self._fatal():
                 if ticket.truncations == self._truncations:

@@ -16,8 +16,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from quorumlog.storage.disk import Disk, StorageError
-from quorumlog.storage.segment import Segment, parse_segment_name, scan, whole_batch_behind
-from quorumlog.storage.state import LogState
+from quorumlog.storage.segment import Scan, Segment, parse_segment_name, scan, whole_batch_behind
+from quorumlog.storage.state import LogState, load_state
 
 
 class LogDamaged(StorageError):  # noqa: N818 - named for what happened
@@ -43,12 +43,12 @@ class RecoveryReport:
     whole_batches_behind: bool = False
 
 
-def recover(disk: Disk, directory: str, state: LogState) -> tuple[list[Segment], RecoveryReport]:
+def recover(disk: Disk, directory: str, state: LogState, scan: Scan = scan) -> tuple[list[Segment], RecoveryReport]:
     """The segments of the log, with everything cut away that does not belong to it, durably.
 
     Raises `LogDamaged` if that would cut what is known to be flushed; nothing is changed then.
     """
-    found = _find(disk, directory, state.start_offset)
+    found = _find(disk, directory, state.start_offset, scan)
     segments, behind, reason = found.segments, found.behind, found.reason
     dirty = _end(segments, state.start_offset)
     if dirty < state.known_flushed:
@@ -72,6 +72,24 @@ def recover(disk: Disk, directory: str, state: LogState) -> tuple[list[Segment],
     return segments, RecoveryReport(dirty, found.bytes_read, bytes_cut, dirty + 1, removed, reason, whole_behind)
 
 
+def known_to_be_flushed(disk: Disk, directory: str) -> list[tuple[str, int]]:
+    """The segments that hold what is known to be flushed, and how many bytes of each do; none in a log never opened.
+
+    If one of these bytes changes, or one of these files is missing, `recover` raises `LogDamaged`. Raises
+    `FileDamaged`.
+    """
+    if not disk.exists(f"{directory}/state"):
+        return []
+    state = load_state(disk, f"{directory}/state")
+    known = []
+    for segment in _find(disk, directory, state.start_offset, scan).segments:
+        if segment.base_offset > state.known_flushed:
+            break
+        within = segment.next_offset > state.known_flushed + 1
+        known.append((segment.path, segment.position_behind(state.known_flushed) if within else segment.size))
+    return known
+
+
 @dataclass(slots=True)
 class _Found:
     """Segments that continue each other, the paths after them and those a trim left over, and why the log ends."""
@@ -83,7 +101,7 @@ class _Found:
     bytes_read: int = 0
 
 
-def _find(disk: Disk, directory: str, start_offset: int) -> _Found:
+def _find(disk: Disk, directory: str, start_offset: int, scan: Scan) -> _Found:
     named = [(parsed, name) for name in disk.list(directory) if (parsed := parse_segment_name(name)) is not None]
     named.sort()
     found = _Found([], [], [])

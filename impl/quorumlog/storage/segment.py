@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from array import array
 from bisect import bisect_left, bisect_right
+from collections.abc import Callable
 
 from quorumlog.storage.batch import (
     HEADER_BYTES,
@@ -131,6 +132,10 @@ class Segment:
 
     def _position(self, index: int) -> int:
         return self._positions[index] if index < len(self._positions) else self.size
+
+
+Scan = Callable[[Disk, str, int, int], tuple[Segment, str | None]]
+"""How a segment file is read when its log is opened: `scan`."""
 
 
 def scan(disk: Disk, path: str, base_offset: int, term: int) -> tuple[Segment, str | None]:

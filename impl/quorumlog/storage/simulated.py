@@ -17,6 +17,7 @@ Source: raft.md#power-loss, raft.md#process-crash.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from random import Random
 
 from quorumlog.storage.disk import DiskFull, FlushFailed, StorageError
@@ -34,17 +35,22 @@ class _File:
         self.before: bytes | None = None  # what a truncation that is not yet durable cut from
         self.truncations = 0
 
-    def survive(self, random: Random) -> None:
+    def survive(self, random: Random, sector: int) -> None:
         if self.before is not None and random.random() < 0.5:
             # The truncation did not reach the disk, nor did what was appended after it.
             self.content = bytearray(self.before)
         else:
             most = len(self.content) if self.lost_at is None else min(self.lost_at, len(self.content))
-            del self.content[_any_prefix(random, self.durable, most) :]
+            torn = _any_prefix(random, self.durable, most)
+            if self.durable < torn < most:
+                torn = max(torn // sector * sector, self.durable)
+            del self.content[torn:]
             if random.random() < 0.25:
                 # The length reached the disk, some pages did not: they read as zeros.
                 begin = random.randint(self.durable, len(self.content))
                 end = random.randint(begin, len(self.content))
+                begin = max(begin // sector * sector, self.durable)
+                end = min(-(-end // sector) * sector, len(self.content))
                 self.content[begin:end] = bytes(end - begin)
         self.durable = len(self.content)
         self.lost_at = self.before = None
@@ -100,22 +106,38 @@ class SimulatedDisk:
     """See the module. One instance is one node's disk and outlives the node's processes.
 
     `capacity_bytes` limits the sum of all file lengths (None: no limit) and `fail_next_sync` makes the next
-    sync, of whatever file, fail; both may be changed at any time.
+    sync, of whatever file, fail, or a later one: `syncs_before_failure` succeed before it. All may be changed at any
+    time. Files are torn at multiples of `sector_bytes`.
     """
 
-    def __init__(self, random: Random, capacity_bytes: int | None = None) -> None:
+    def __init__(self, random: Random, capacity_bytes: int | None = None, *, sector_bytes: int = 1) -> None:
+        self._sector_bytes = sector_bytes
         self.capacity_bytes = capacity_bytes
         self.fail_next_sync = False
+        self.syncs_before_failure = 0
         self._random = random
         self._directories = {""}
         self._files: dict[str, _File] = {}
         self._durable_names: dict[str, _File] = {}
+        self._flipped: list[tuple[_File, int, int]] = []
+        self._lost: dict[str, _File] = {}
         self._used = 0
 
     @property
     def used_bytes(self) -> int:
         """Sum of all file lengths, which `capacity_bytes` limits."""
         return self._used
+
+    def hold(self, files: Mapping[str, bytes]) -> None:
+        """Begin with these files, by path, all durable."""
+        for path, content in files.items():
+            self._directories.add(_directory_of(path))
+            self._files[path] = self._durable_names[path] = _File(content, len(content))
+            self._used += len(content)
+
+    def contents(self) -> dict[str, bytes]:
+        """All files by path, as they read."""
+        return {path: bytes(file.content) for path, file in self._files.items()}
 
     # -- faults ----------------------------------------------------------------------------------
 
@@ -127,7 +149,7 @@ class SimulatedDisk:
             now, then = self._files.get(path), self._durable_names.get(path)
             file = now if now is then or random.random() < 0.5 else then
             if file is not None:
-                file.survive(random)
+                file.survive(random, self._sector_bytes)
                 survivors[path] = file
         self._files = survivors
         self._durable_names = dict(survivors)
@@ -135,11 +157,44 @@ class SimulatedDisk:
 
     def flip_bit(self, path: str, position: int, bit: int = 0) -> None:
         """Flip one bit of a file, durable or not."""
-        self._file(path).content[position] ^= 1 << bit
+        file = self._file(path)
+        file.content[position] ^= 1 << bit
+        self._flipped.append((file, position, bit))
+
+    def lose_name(self, path: str) -> None:
+        """Take a file out of its directory, durably, as a damaged directory does."""
+        file = self._lost[path] = self._file(path)
+        self._used -= len(file.content)
+        del self._files[path]
+        self._durable_names.pop(path, None)
+
+    def restore(self) -> None:
+        """Undo `flip_bit` and `lose_name`, except where something else was written since."""
+        for file in {id(file): file for file, _, _ in self._flipped}.values():
+            self._flip_back(file, 0)
+        for path, file in self._lost.items():
+            if path not in self._files:
+                self._files[path] = self._durable_names[path] = file
+                self._used += len(file.content)
+        self._lost.clear()
+
+    def _flip_back(self, file: _File, position: int) -> None:
+        """Right what `flip_bit` did to the bytes of a file from ``position`` on."""
+        left = []
+        for flipped, place, bit in self._flipped:
+            if flipped is not file or place < position:
+                left.append((flipped, place, bit))
+            elif place < len(file.content):
+                file.content[place] ^= 1 << bit
+        self._flipped = left
 
     def spend_failure(self, path: str) -> None:
         """Fail, once, if `fail_next_sync` asks for it. Called by this module's sync points."""
-        if self.fail_next_sync:
+        if not self.fail_next_sync:
+            return
+        if self.syncs_before_failure:
+            self.syncs_before_failure -= 1
+        else:
             self.fail_next_sync = False
             raise FlushFailed(f"{path}: sync failed (injected); restart the node, what was not flushed may be gone")
 
@@ -224,6 +279,7 @@ class SimulatedDisk:
         file = self._file(path)
         if size >= len(file.content):
             return
+        self._flip_back(file, size)
         if file.before is None:
             file.before = bytes(file.content[: file.lost_at])
         self._used -= len(file.content) - size

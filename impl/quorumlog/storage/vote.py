@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 
 from quorumlog.storage.disk import Disk
-from quorumlog.storage.sealed import read_sealed, settle, write_sealed
+from quorumlog.storage.sealed import FileDamaged, read_sealed, settle, write_sealed
 
 _MAGIC = b"LWV1"
 _CONTENT = struct.Struct(">qq")
@@ -34,6 +34,21 @@ class VoteStore:
         settle(self._disk, self._path)
         term, voted_for = _CONTENT.unpack(content)
         return term, None if voted_for == _NOBODY else voted_for
+
+    def begin(self, log: str = "log") -> None:
+        """Before the log in the directory ``log`` is opened for the first time, write down that there is no vote yet.
+
+        So a vote that is missing beside a log, even an empty one, was lost. Raises `FileDamaged` then, and what the
+        disk raises.
+        """
+        if self._disk.exists(self._path):
+            return
+        if self._disk.exists(f"{log}/state"):
+            raise FileDamaged(
+                f"{self._path}: it is missing beside a log; restore it, or remove the node's data and let it recover "
+                "from the others"
+            )
+        self.save(0, None)
 
     def save(self, term: int, voted_for: int | None) -> None:
         """Replace term and vote; both are durable when it returns.

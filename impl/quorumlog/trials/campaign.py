@@ -40,7 +40,7 @@ def protocol(name: str | None = None, *, mutants: Collection[str] = (), rules: P
 
 def mutants(protocol: str) -> dict[str, dict[str, Any]]:
     """Every mutant by id: what is changed (``change``), and the ids of the checks that must notice (``checks``)."""
-    known = load(protocol).mutants
+    known = load(protocol).hunted
     return {id_: {"change": mutant.change, "checks": list(mutant.checks)} for id_, mutant in known.items()}
 
 
@@ -52,10 +52,9 @@ def play(protocol: str, seed: int, mutant: str | None = None) -> dict[str, Any]:
     apart from what the history shows, as (kind, sentence). Raises KeyError for an unknown mutant.
     """
     candidate = Candidate(protocol, mutant)
-    if mutant is not None and mutant not in candidate.of.mutants:
+    if mutant is not None and mutant not in candidate.of.hunted:
         raise KeyError(mutant)
-    setting = candidate.setting(seed)
-    configuration = candidate.of.settings[setting]
+    setting, configuration = candidate.setting(seed), candidate.configuration(seed)
     played: dict[str, Any] = {
         "table": None,
         "configuration": known_to_the_judge(protocol, configuration),
@@ -65,7 +64,7 @@ def play(protocol: str, seed: int, mutant: str | None = None) -> dict[str, Any]:
         "problem": None,
     }
     try:
-        played["table"], outcome = candidate.of.simulate(seed, configuration, candidate.make_core)
+        played["table"], outcome = candidate.played.simulate(seed, configuration)
     except (LookupError, ValueError) as error:  # a core contradicts its own log
         played["problem"] = (BREAKDOWN, breakdown_sentence(error))
         return played

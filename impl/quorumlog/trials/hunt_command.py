@@ -13,13 +13,14 @@ from typing import Any
 import click
 import msgspec
 
-from quorumlog.protocol import ProtocolError, every, find
+from quorumlog.protocol import SWARM, ProtocolError, every, find
 from quorumlog.rules_file import RulesFileError, read_rules
 from quorumlog.trials.hunt import RUN_SECONDS
 from quorumlog.trials.hunt import hunt as run_hunt
-from quorumlog.trials.judge import Candidate, NoJudgeError, Rejection, load_judge, show_again, shrunk
+from quorumlog.trials.judge import Candidate, NoJudgeError, Rejection, load_judge, show_again
 from quorumlog.trials.options import protocol_option, refuse
 from quorumlog.trials.parallel import HelperError
+from quorumlog.trials.shrinking import shrunk
 
 DEFAULT_SEEDS = 2000
 
@@ -33,6 +34,7 @@ class _Asked(msgspec.Struct, frozen=True, kw_only=True):
     all_: bool
     reference: bool
     rules: str | None
+    setting: str | None
     seeds: int
     start: int
     processes: int
@@ -47,10 +49,9 @@ class _Asked(msgspec.Struct, frozen=True, kw_only=True):
 @protocol_option
 @click.option("--mutant", metavar="ID", help="Hunt this mutant: find a run that the checker rejects.")
 @click.option("--all", "all_", is_flag=True, help="Hunt every mutant.")
-@click.option("--reference", is_flag=True, help="Run the reference under every setting; no run may be rejected.")
-@click.option(
-    "--rules", metavar="FILE", help="Run your own rules under every setting: a Python file, which is executed."
-)
+@click.option("--reference", is_flag=True, help="Run the reference; no run may be rejected.")
+@click.option("--rules", metavar="FILE", help="Run your own rules: a Python file, which is executed.")
+@click.option("--setting", metavar="NAME", help="One setting for all runs; otherwise seeds draw their own.")
 @click.option(
     "--seeds", type=click.IntRange(1, 10**9), default=DEFAULT_SEEDS, show_default=True, help="How many seeds to try."
 )
@@ -90,13 +91,16 @@ def hunt(**options: Any) -> None:  # noqa: ANN401
 def _candidate(asked: _Asked) -> Candidate:
     """Whom to hunt. Raises ProtocolError and RulesFileError."""
     if asked.rules is not None:
-        return Candidate(read_rules(asked.rules, asked.protocol)[0].name, rules=asked.rules)
-    return Candidate(find(asked.protocol, mutant=asked.mutant).name, asked.mutant)
+        of = read_rules(asked.rules, asked.protocol)[0]
+        return Candidate(find(of.name, setting=asked.setting).name, rules=asked.rules, under=asked.setting)
+    of = find(asked.protocol, mutant=asked.mutant, setting=asked.setting)
+    return Candidate(of.name, asked.mutant, under=asked.setting)
 
 
 def _all_mutants(asked: _Asked) -> list[Candidate]:
     """The mutants of the protocol asked for, or of every protocol. Raises ProtocolError."""
-    return [Candidate(each.name, mutant) for each in every(asked.protocol) for mutant in each.mutants]
+    known = every(asked.protocol) if asked.setting is None else [find(asked.protocol, setting=asked.setting)]
+    return [Candidate(each.name, mutant, under=asked.setting) for each in known for mutant in each.hunted]
 
 
 def _hunt_all(asked: _Asked) -> bool:
@@ -124,6 +128,8 @@ def _hunt_one(candidate: Candidate, seeds: range, processes: int) -> bool:
         click.echo(
             f"  found    seed {found.seed}, number {found.seed - seeds.start + 1} of {len(seeds)} ({took:.1f} s)"
         )
+    if found.setting == SWARM:
+        click.echo(f"  drew     {found.configuration.summary}")
     click.echo(f"  check    {small.check}")
     if small.sentence:
         click.echo(f"  because  {small.sentence}")
@@ -136,7 +142,8 @@ def _hunt_one(candidate: Candidate, seeds: range, processes: int) -> bool:
 def _show_again(candidate: Candidate, small: Rejection) -> list[str]:
     """The commands that show a rejection again."""
     who = candidate.mutant or ("reference" if candidate.rules is None else "rules")
-    make, judge = show_again(candidate, small.seed, small.setting, small.plan, f"out/hunted-{who}-{small.seed}")
+    directory = f"out/hunted-{who}-{small.seed}"
+    make, judge = show_again(candidate, small.seed, small.setting, small.configuration, directory)
     return [f"again    {make}", f"         {judge}"]
 
 

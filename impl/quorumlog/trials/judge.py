@@ -1,15 +1,16 @@
-"""One simulated run and what the checker says about it.
+"""One simulated run and what the checker says about it while it runs.
 
-The judge is the entry point of the group ``logwitness.judges`` named ``history``; nothing of the checker is imported. A
-run is rejected when a check is violated, when the cluster does not converge after all faults were healed, or when a
-core or a disk breaks down.
+The judges are the entry points of the group ``logwitness.judges``: ``watch`` for a run that is being played, which ends
+at the first violation, ``history`` for a whole one; nothing of the checker is imported. A run is rejected when a check
+is violated, when the cluster does not converge after all faults were healed, or when a core or a disk breaks down.
 """
 
 from __future__ import annotations
 
+import gc
 import json
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import entry_points
@@ -19,14 +20,18 @@ import pyarrow as pa
 from msgspec.structs import replace
 
 from quorumlog import protocol
+from quorumlog.durations import format_duration
 from quorumlog.events import CoreFactory
-from quorumlog.faults import Plan, plan_to_json, shrink
-from quorumlog.protocol import Protocol
+from quorumlog.faults import Plan, plan_to_json
+from quorumlog.protocol import SWARM, Protocol
 from quorumlog.rules_file import read_rules
 from quorumlog.simulation.configuration import ClusterConfiguration
 
 Judge = Callable[..., dict[str, Any]]
 """``judge(table, only, configuration=...)``, the entry point ``history`` of the group ``logwitness.judges``."""
+
+Watch = Callable[..., Any]
+"""``watch(only, configuration=...)``, the entry point ``watch`` of that group: it has `feed` and `document`."""
 
 BREAKDOWN, CONVERGENCE = "breakdown", "convergence"
 """What replaces a check's id when a run breaks off or does not converge."""
@@ -38,16 +43,26 @@ class NoJudgeError(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """Whose runs are judged: a protocol's reference, its mutant with an id, or the rules in a developer's file."""
+    """Whose runs are judged: a protocol's reference, its mutant with an id, or the rules in a developer's file.
+
+    ``under`` is the setting of all runs; None: the one that the mutant names, and otherwise the swarm, but for every
+    third seed, which takes the protocol's settings in turn.
+    """
 
     protocol: str
     mutant: str | None = None
     rules: str | None = None
+    under: str | None = None
 
     @property
     def of(self) -> Protocol:
         """The record of its protocol. Raises `ProtocolError` if none of that name is installed."""
         return protocol.load(self.protocol)
+
+    @property
+    def played(self) -> Protocol:
+        """The protocol as it is run: with what a mutant changes of its core and its nodes."""
+        return self.of.mutated(self.mutant)
 
     @property
     def is_reference(self) -> bool:
@@ -64,14 +79,20 @@ class Candidate:
         """The factory of the cores to run. Raises `RulesFileError` if the file gives no rules."""
         if self.rules is not None:
             return _core_of(self.protocol, self.rules)
-        return self.of.core if self.mutant is None else self.of.mutants[self.mutant].make_core
+        return self.played.core
 
     def setting(self, seed: int) -> str:
-        """The setting of the run with this seed: the mutant's, or else each in turn."""
+        """The name of the setting of the run with this seed."""
+        if self.under is not None:
+            return self.under
         if self.mutant is not None:
             return self.of.mutants[self.mutant].setting
-        settings = list(self.of.settings)
-        return settings[seed % len(settings)]
+        turn, settings = seed // 3, list(self.of.settings)
+        return SWARM if seed % 3 else settings[turn % len(settings)]
+
+    def configuration(self, seed: int) -> ClusterConfiguration:
+        """The configuration of the run with this seed."""
+        return self.of.configured(self.setting(seed), seed)
 
 
 @cache
@@ -82,14 +103,23 @@ def _core_of(name: str, rules: str) -> CoreFactory:
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
-    """Why a run was rejected: by which check (or BREAKDOWN, CONVERGENCE), in a sentence, and under which faults."""
+    """Why a run was rejected: by which check (or BREAKDOWN, CONVERGENCE), in a sentence.
+
+    ``configuration`` has the plan that was carried out; ``time`` is the virtual time at which the run was stopped.
+    """
 
     seed: int
     setting: str
     check: str
     sentence: str
     events: tuple[int, ...]
-    plan: Plan
+    configuration: ClusterConfiguration
+    time: int = 0
+
+    @property
+    def plan(self) -> Plan:
+        """The faults of the run."""
+        return self.configuration.plan or ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,12 +130,22 @@ class Judged:
     facts: dict[str, int]
 
 
-def load_judge() -> Judge:
-    """The installed judge of histories. Raises `NoJudgeError`."""
-    for entry in entry_points(group="logwitness.judges", name="history"):
-        judge: Judge = entry.load()
+@cache
+def _judge_named(name: str) -> Callable[..., Any]:
+    for entry in entry_points(group="logwitness.judges", name=name):
+        judge: Callable[..., Any] = entry.load()
         return judge
     raise NoJudgeError("no judge of histories is installed; install the distribution logwitness with its entry points")
+
+
+def load_judge() -> Judge:
+    """The installed judge of histories. Raises `NoJudgeError`."""
+    return _judge_named("history")
+
+
+def load_watch() -> Watch:
+    """The installed judge of runs that are being played. Raises `NoJudgeError`."""
+    return _judge_named("watch")
 
 
 def judge_table(
@@ -130,77 +170,88 @@ def no_convergence_sentence(configuration: ClusterConfiguration) -> str:
     return f"the cluster did not converge within {configuration.settle / 1e9:g} s after all faults were healed"
 
 
-def simulate_command(candidate: Candidate, seed: int, setting: str, plan: Plan | None = None) -> list[str]:
-    """The words of a command that reproduces a run; ``plan`` None: the plan that the seed draws."""
+def simulate_command(
+    candidate: Candidate, seed: int, setting: str, configuration: ClusterConfiguration | None = None
+) -> list[str]:
+    """The words of a command that reproduces a run; ``configuration`` None: the one of the setting and the seed.
+
+    Of a configuration, what `quorumlog.trials.shrinking` changes is given in words.
+    """
     arguments = ["logwitness", "simulate", "--seed", str(seed)]
     if len(protocol.names()) > 1:
         arguments += ["--protocol", candidate.protocol]
     if candidate.mutant is not None:
         arguments += ["--mutant", candidate.mutant]
-    else:
+    if candidate.mutant is None or setting != candidate.of.mutants[candidate.mutant].setting:
         arguments += ["--setting", setting]
     if candidate.rules is not None:
         arguments += ["--rules", candidate.rules]
-    if plan is not None:
-        arguments += ["--faults", json.dumps(plan_to_json(plan))]
+    if configuration is not None:
+        drawn = candidate.of.configured(setting, seed)
+        if configuration.schedule != drawn.schedule:
+            arguments += ["--schedule", str(configuration.schedule)]
+        if configuration.duration != drawn.duration:
+            arguments += ["--duration", format_duration(configuration.duration)]
+        if configuration.workload.clients != drawn.workload.clients:
+            arguments += ["--clients", str(configuration.workload.clients)]
+        if configuration.plan is not None:
+            arguments += ["--faults", json.dumps(plan_to_json(configuration.plan))]
     return arguments
 
 
-def show_again(candidate: Candidate, seed: int, setting: str, plan: Plan | None, directory: str) -> tuple[str, str]:
+def show_again(
+    candidate: Candidate, seed: int, setting: str, configuration: ClusterConfiguration | None, directory: str
+) -> tuple[str, str]:
     """The two commands that reproduce a run in ``directory`` and judge it."""
-    make = simulate_command(candidate, seed, setting, plan)
+    make = simulate_command(candidate, seed, setting, configuration)
     return shlex.join([*make, "--force", "-o", directory]), f"logwitness check {directory}"
 
 
+@cache
+def _leave_modules_alone() -> None:
+    """What is imported stays: the collector of garbage need not look at it again in every run, which takes a fifth."""
+    gc.collect()
+    gc.freeze()
+
+
 def judge_seed(candidate: Candidate, seed: int) -> Judged:
-    """Play and judge one run under the setting that goes with the seed."""
-    setting = candidate.setting(seed)
-    return judge_run(candidate, seed, setting, candidate.of.settings[setting])
+    """Play and judge one run under the configuration that goes with the seed."""
+    return judge_run(candidate, seed, candidate.setting(seed), candidate.configuration(seed))
 
 
 def judge_run(candidate: Candidate, seed: int, setting: str, configuration: ClusterConfiguration) -> Judged:
-    """Play and judge one run under a given configuration, which may hold its plan. Raises `RulesFileError`."""
+    """Play one run under a given configuration, which may hold its plan, and judge it until the first violation.
+
+    Raises `RulesFileError`.
+    """
     make_core = candidate.make_core
+    _leave_modules_alone()
+    watch = load_watch()(candidate.checks, configuration=known_to_the_judge(candidate.protocol, configuration))
+
+    def rejection(check: str, sentence: str, events: Sequence[int] = ()) -> Rejection:
+        return Rejection(seed, setting, check, sentence, tuple(events), played, time)
+
+    played, time = configuration, 0
+    rejections = []
     try:
-        table, outcome = candidate.of.simulate(seed, configuration, make_core)
+        outcome = candidate.played.watch(seed, configuration, make_core, watch.feed)
     except Exception as error:  # a developer's rule may raise anything, and a core may contradict its own log
-        if candidate.mutant is not None and isinstance(error, (LookupError, ValueError)):
-            return Judged((), {})  # a mutant is to be caught by its check
         if candidate.is_reference and not isinstance(error, (LookupError, ValueError)):
             raise
-        rejection = Rejection(seed, setting, BREAKDOWN, breakdown_sentence(error), (), configuration.plan or ())
-        return Judged((rejection,), {})
-    rejections = []
-    facts = {}
-    for check in judge_table(candidate.protocol, table, configuration, candidate.checks)["checks"]:
-        facts[check["id"]] = check["judged"]
+        if candidate.mutant is None:
+            return Judged((rejection(BREAKDOWN, breakdown_sentence(error)),), {})
+        if not isinstance(error, (LookupError, ValueError)):
+            raise
+        return Judged((), {})  # a mutant is to be caught by its check
+    played, time = replace(configuration, plan=outcome.plan), outcome.time
+    answer: Mapping[str, Any] = watch.document()
+    for check in answer["checks"]:
         if check["verdict"] == "violated":
             shown: dict[str, Any] = next(iter(check["violations"]), {"sentence": "", "events": []})
-            events = tuple(shown["events"])
-            rejections.append(Rejection(seed, setting, check["id"], shown["sentence"], events, outcome.plan))
-    if candidate.mutant is None and not outcome.converged:
-        sentence = no_convergence_sentence(configuration)
-        rejections.append(Rejection(seed, setting, CONVERGENCE, sentence, (), outcome.plan))
-    return Judged(tuple(rejections), facts)
-
-
-def shrunk(candidate: Candidate, found: Rejection, attempts: int = 100) -> Rejection:
-    """The same seed with as few faults as still cause a rejection: by the same check, or by any of a mutant's."""
-    best = found
-    setting = candidate.of.settings[found.setting]
-
-    def fails(plan: Plan) -> bool:
-        nonlocal best
-        judged = judge_run(candidate, found.seed, found.setting, replace(setting, plan=plan))
-        for rejection in judged.rejections:
-            if candidate.mutant is not None or rejection.check == found.check:
-                best = rejection
-                return True
-        return False
-
-    if found.plan:
-        shrink(found.plan, fails, attempts)
-    return best
+            rejections.append(rejection(check["id"], shown["sentence"], shown["events"]))
+    if candidate.mutant is None and not outcome.converged and not outcome.stopped:
+        rejections.append(rejection(CONVERGENCE, no_convergence_sentence(configuration)))
+    return Judged(tuple(rejections), {check["id"]: check["judged"] for check in answer["checks"]})
 
 
 __all__ = [
@@ -216,8 +267,8 @@ __all__ = [
     "judge_table",
     "known_to_the_judge",
     "load_judge",
+    "load_watch",
     "no_convergence_sentence",
     "show_again",
-    "shrunk",
     "simulate_command",
 ]

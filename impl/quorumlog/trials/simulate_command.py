@@ -24,7 +24,7 @@ from loghistory import Format, HistoryError
 from quorumlog.durations import format_duration
 from quorumlog.events import CoreFactory
 from quorumlog.faults import FaultPlanError, Plan, plan_from_json
-from quorumlog.protocol import Protocol, ProtocolError, every, find
+from quorumlog.protocol import SWARM, Protocol, ProtocolError, every, find
 from quorumlog.rules_file import RulesFileError, read_rules
 from quorumlog.run_directory import NoRoomError, check_command, check_room
 from quorumlog.simulation.cluster import Outcome
@@ -43,6 +43,7 @@ class _Asked(msgspec.Struct, frozen=True, kw_only=True):
     nodes: int | None
     duration: int | None
     clients: int | None
+    schedule: int | None
     faults: str | None
     write_caching: bool | None
     messages: bool | None
@@ -57,7 +58,7 @@ class _Setting(click.Option):
     """The option ``--setting``, whose help names the settings that there are."""
 
     def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
-        known = dict.fromkeys(name for each in every() for name in each.settings)
+        known = dict.fromkeys([*(name for each in every() for name in each.settings), SWARM])
         self.help = f"The kind of trouble: {', '.join(known)}.  [default: {next(iter(known))}]"
         return super().get_help_record(ctx)
 
@@ -70,6 +71,7 @@ class _Setting(click.Option):
 @click.option("--nodes", type=click.IntRange(1, 31), help="How many nodes.")
 @click.option("--duration", type=Duration(), help="Virtual time of load and faults, such as 3s or 500ms.")
 @click.option("--clients", type=click.IntRange(0, 10_000), help="How many clients.")
+@click.option("--schedule", type=click.IntRange(0, 2**31 - 1), help="Other delays and operations for the same seed.")
 @click.option("--faults", metavar="FILE|JSON", help="A fault plan instead of a random one; '[]' for none.")
 @click.option("--write-caching/--no-write-caching", default=None, help="acks=all without a flush.")
 @click.option("--messages/--no-messages", default=None, help="Record every message.")
@@ -92,12 +94,12 @@ def simulate(**options: Any) -> None:  # noqa: ANN401
         refuse("--setting and --configuration exclude each other; a configuration has everything but the seed")
     if asked.mutant is not None and asked.rules is not None:
         refuse("--mutant and --rules exclude each other; each says which rules are run")
+    seed = secrets.randbelow(2**32) if asked.seed is None else asked.seed
     try:
-        protocol, make_core, configuration = _asked_for(asked)
+        protocol, make_core, configuration = _asked_for(asked, seed)
     except (ProtocolError, RulesFileError) as error:
         refuse(str(error))
     configuration = _changed(protocol, configuration, asked)
-    seed = secrets.randbelow(2**32) if asked.seed is None else asked.seed
     name = f"simulated-{seed}" + (f"-{asked.mutant}" if asked.mutant is not None else "")
     directory = Path(asked.output) if asked.output is not None else Path("out") / name
     try:
@@ -124,11 +126,13 @@ def simulate(**options: Any) -> None:  # noqa: ANN401
         refuse(str(error))
     except OSError as error:
         refuse(f"{directory}: cannot write the run: {error.strerror}")
+    if SWARM in (asked.setting, None if asked.mutant is None else protocol.mutants[asked.mutant].setting):
+        click.echo(f"drew {configuration.summary}")
     _show_outcome(outcome, configuration, len(table), time.monotonic() - began)
     click.echo(f"run in {directory}; judge it with: {check_command(directory)}")
 
 
-def _asked_for(asked: _Asked) -> tuple[Protocol, CoreFactory, ClusterConfiguration]:
+def _asked_for(asked: _Asked, seed: int) -> tuple[Protocol, CoreFactory, ClusterConfiguration]:
     """The protocol, the factory of its cores, and the configuration before it is changed.
 
     Raises ProtocolError and RulesFileError.
@@ -142,8 +146,9 @@ def _asked_for(asked: _Asked) -> tuple[Protocol, CoreFactory, ClusterConfigurati
         make_core = protocol.core_of(rules)
         protocol = find(protocol.name, setting=asked.setting)
     else:
-        protocol = find(name, mutant=asked.mutant, setting=asked.setting, configuration=plain)
-        make_core = protocol.core if asked.mutant is None else protocol.mutants[asked.mutant].make_core
+        found = find(name, mutant=asked.mutant, setting=asked.setting, configuration=plain)
+        protocol = found.mutated(asked.mutant)
+        make_core = protocol.core
     if plain is not None:
         try:
             return protocol, make_core, configuration_from_json(plain, protocol.configuration)
@@ -152,7 +157,7 @@ def _asked_for(asked: _Asked) -> tuple[Protocol, CoreFactory, ClusterConfigurati
     setting = asked.setting or next(iter(protocol.settings))
     if asked.setting is None and asked.mutant is not None:
         setting = protocol.mutants[asked.mutant].setting
-    return protocol, make_core, protocol.settings[setting]
+    return protocol, make_core, protocol.configured(setting, seed)
 
 
 def _read_configuration(path: str) -> tuple[str | None, Mapping[str, Any]]:
@@ -177,6 +182,7 @@ def _changed(protocol: Protocol, configuration: ClusterConfiguration, asked: _As
     given = {
         "nodes": asked.nodes,
         "duration": asked.duration,
+        "schedule": asked.schedule,
         "plan": _plan(asked.faults),
         "write_caching": asked.write_caching,
         "messages": asked.messages,

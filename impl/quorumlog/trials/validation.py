@@ -1,19 +1,20 @@
 """What the simulator says about a set of rules: the stage ``simulation`` of ``logwitness validate``.
 
-Runs are played under every setting in turn and judged by the installed checker. Of each check that is violated the
+Every seed draws a run of its own, which is judged by the installed checker. Of each check that is violated the
 first seed is kept and its faults are shrunk, so that each row in the table comes with a run that shows it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from quorumlog.faults import Plan
 from quorumlog.protocol import ProtocolError, find
 from quorumlog.rules_file import RulesFileError, read_rules
+from quorumlog.simulation.configuration import ClusterConfiguration
 from quorumlog.simulation.runs import made_by, save_run
 from quorumlog.trials.hunt import RUN_SECONDS
 from quorumlog.trials.judge import (
@@ -24,9 +25,9 @@ from quorumlog.trials.judge import (
     judge_seed,
     load_judge,
     show_again,
-    shrunk,
 )
 from quorumlog.trials.parallel import HelperError, in_order
+from quorumlog.trials.shrinking import shrunk
 
 Say = Callable[[str], None]
 Result = dict[str, Any]
@@ -54,7 +55,7 @@ def simulation(rules: Path | None, seeds: int, say: Say, protocol: str | None = 
             judged = next(runs)
         except TimeoutError:
             sentence = f"the run with seed {seed} did not end within {RUN_SECONDS:g} s"
-            yield _result(BREAKDOWN, "violated", sentence, _again(candidate, seed, candidate.setting(seed), None))
+            yield _result(BREAKDOWN, "violated", sentence, _again(candidate, seed))
             return
         except (HelperError, RulesFileError) as error:
             yield _result("runs", "undecided", str(error))
@@ -68,15 +69,13 @@ def simulation(rules: Path | None, seeds: int, say: Say, protocol: str | None = 
     for check, found in sorted(first.items(), key=lambda item: -counts[item[0]]):
         say(f"shrinking the faults of seed {found.seed} for {check}")
         small = shrunk(candidate, found, _SHRINK_ATTEMPTS)
-        sentence = f"{counts[check]} of {seeds} runs, first seed {small.seed} ({small.setting}): {small.sentence}"
+        sentence = f"{counts[check]} of {seeds} runs, first seed {small.seed}: {small.sentence}"
         faults = f"{len(small.plan)} of {len(found.plan)} faults are enough"
-        yield _result(
-            check, "violated", sentence, _again(candidate, small.seed, small.setting, small.plan), shows=faults
-        )
+        yield _result(check, "violated", sentence, _again(candidate, small.seed, small.configuration), shows=faults)
     if not first:
         idle = sorted(check for check, number in facts.items() if not number)
-        settings, checks = min(seeds, len(candidate.of.settings)), len(facts) - len(idle)
-        sentence = f"{seeds} runs under {settings} settings, {checks} checks, {sum(facts.values())} facts"
+        checks = len(facts) - len(idle)
+        sentence = f"{seeds} runs, {checks} checks, {sum(facts.values())} facts"
         shows = f"nothing to judge for: {', '.join(idle)}" if idle else ""
         yield _result("runs", "holds" if sum(facts.values()) else "undecided", sentence, shows=shows)
 
@@ -86,15 +85,16 @@ def record(rules: Path | None, seed: int, directory: Path, protocol: str | None 
 
     Raises RuntimeError, in one sentence, if the rules broke off the run.
     """
-    candidate = _candidate(rules, protocol)
-    setting = candidate.setting(seed)
-    configuration = candidate.of.settings[setting]
+    of = _candidate(rules, protocol)
+    # A specification cannot follow all that a swarm draws, such as trimmed logs.
+    candidate = replace(of, under=list(of.of.settings)[seed % len(of.of.settings)])
+    configuration = candidate.configuration(seed)
     try:
         table, _ = candidate.of.simulate(seed, configuration, candidate.make_core)
     except Exception as error:
         raise RuntimeError(f"the run with seed {seed} broke off: {type(error).__name__}: {error}") from error
     save_run(directory, table, made_by(candidate.protocol, seed, configuration, rules=rules))
-    return _again(candidate, seed, setting, None)
+    return _again(candidate, seed)
 
 
 def _candidate(rules: Path | None, protocol: str | None) -> Candidate:
@@ -102,8 +102,8 @@ def _candidate(rules: Path | None, protocol: str | None) -> Candidate:
     return Candidate(of.name, rules=None if rules is None else str(rules))
 
 
-def _again(candidate: Candidate, seed: int, setting: str, plan: Plan | None) -> tuple[str, ...]:
-    return show_again(candidate, seed, setting, plan or None, f"out/validated-{seed}")
+def _again(candidate: Candidate, seed: int, configuration: ClusterConfiguration | None = None) -> tuple[str, ...]:
+    return show_again(candidate, seed, candidate.setting(seed), configuration, f"out/validated-{seed}")
 
 
 def _result(item: str, verdict: str, sentence: str, again: tuple[str, ...] = (), *, shows: str = "") -> Result:

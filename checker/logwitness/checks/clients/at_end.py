@@ -11,11 +11,21 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..codes import ACKS_ALL, NULL, Words
+from ..codes import ACKS_ALL, MAX_OFFSET, NULL, Words
 from ..columns import Array, Columns, Ints
 from ..contract import Loss
-from ..faults import Account, Faults, Ledger, empty_ledger, enter_all, ledger_lines
-from ..findings import Findings, report
+from ..faults import (
+    COMPACTION,
+    Account,
+    Faults,
+    Ledger,
+    cause_of,
+    empty_ledger,
+    enter_all,
+    excusing,
+    ledger_lines,
+)
+from ..findings import Findings, excuse, report
 from .rules import ABORTED_READ, INCONSISTENT_OFFSET, LOST_WRITE, SKIP, UNSEEN, PassedOver, Placed, TwoValues
 
 if TYPE_CHECKING:
@@ -96,9 +106,9 @@ class AtEnd:
         found.judged[UNSEEN] += int(np.count_nonzero(judged_unseen & strong))
         removed = missing & ended.excused
         missing = missing & ~removed
-        found.excused[UNSEEN] += int(np.count_nonzero(removed & strong))
+        excuse(found, UNSEEN, COMPACTION, -1, -1, int(np.count_nonzero(removed & strong)))
         permitted = missing & ended.may_be_gone
-        found.excused[LOST_WRITE] += int(np.count_nonzero(permitted & strong))
+        _excuse_losses(found, faults, ended.invoke_seq[permitted & strong], ended.write_caching)
         for row in np.flatnonzero(missing & ~permitted & passed).tolist():
             ended.report(found, LOST_WRITE, row, row_read=ended.read_there(row))
         for row in np.flatnonzero(missing & ~permitted & ~passed).tolist():
@@ -127,13 +137,15 @@ class _Ended:
         self.size = values.size[:used]
         self.acked = self.ok_seq >= 0
         self.read = self.read_seq >= 0
-        weak = (self.acks != ACKS_ALL) | bool(known.write_caching[0])
+        self.write_caching = bool(known.write_caching[0])
+        weak = (self.acks != ACKS_ALL) | self.write_caching
         # What is lost may have been lost before its client heard of the acknowledgement.
         strong_loss = np.full(used, int(known.wipe_seq[0])) > self.invoke_seq
-        power = int(known.power_seq[0]) > self.invoke_seq
+        # A disk that fails to the end may lose what is written to the end.
+        self.power_seq = int(known.power_seq[0]) if not known.failing[0] else MAX_OFFSET
+        power = self.power_seq > self.invoke_seq
         # acks 0 and 1 promise nothing; acks=all with write caching promises what no power loss takes.
         self.may_be_gone = (self.acks != ACKS_ALL) | (weak & power) | strong_loss
-        self.power_seq = int(known.power_seq[0])
         self.excused = _inside(self.offset, self.last, excused) if len(excused) else np.zeros(used, dtype=bool)
         self.excused_ranges = excused
         # Offsets at which some other value was read, the last one of each offset last.
@@ -164,6 +176,18 @@ class _Ended:
         """A violation about one acknowledged value."""
         placed = Placed(value=int(self.value[row]), offset=int(self.offset[row]))
         report(found, check, placed, int(self.invoke_seq[row]), int(self.ok_seq[row]), row_read)
+
+
+def _excuse_losses(found: Findings, faults: Faults, invoked: Ints, write_caching: bool) -> None:
+    """Losses of acks=all appends, invoked at these events, each put down to the fault that excuses it."""
+    lost = np.sort(invoked)
+    while len(lost):
+        place = excusing(faults, int(lost[0]), write_caching)
+        # The same fault excuses all that were invoked before it.
+        same = max(1, int(np.searchsorted(lost, int(faults.seq[place]))))
+        cause, node = cause_of(int(faults.code[place])), int(faults.node[place])
+        excuse(found, LOST_WRITE, cause, node, int(faults.seq[place]), same)
+        lost = lost[same:]
 
 
 def _aborted(ended: _Ended, found: Findings) -> None:
@@ -226,7 +250,7 @@ def _skips(ended: _Ended, gaps: Ints, has_final: bool, found: Findings) -> None:
             continue
         passed = [row for row in passed if not removed[row]]
         if not passed:
-            found.excused[SKIP] += 1
+            excuse(found, SKIP, COMPACTION, -1, -1, 1)
             continue
         row = passed[0]
         shown = int(ended.ok_seq[row] if ended.ok_seq[row] >= 0 else ended.read_seq[row])

@@ -24,8 +24,9 @@ from ..codes import (
     F_TAIL,
     FAIL,
     FAULT,
-    FAULT_POWER,
+    FAULT_FSYNC,
     FAULT_WIPE,
+    HEAL,
     INVOKE,
     NULL,
     OBSERVE,
@@ -41,8 +42,8 @@ from ..codes import (
 )
 from ..columns import Columns
 from ..contract import Family, Loss, Setting
-from ..faults import Faults, empty_faults, fault_code, note_fault, with_fault_room
-from ..findings import Findings, KernelFold, report
+from ..faults import Faults, cause_of, empty_faults, excusing, fault_code, note_fault, with_fault_room
+from ..findings import Findings, KernelFold, excuse, report
 from ..hashing import all_grown, empty_table, roomy, row_of
 from ..kernel import kernel
 from .at_end import AtEnd
@@ -72,13 +73,19 @@ def _scan(
         seq = columns.seq[i]
         if kind == FAULT:
             f = columns.f[i]
-            note_fault(faults, seq, f)
+            note_fault(faults, seq, f, columns.node[i])
             if f == FAULT_WIPE:
                 known.wipe_seq[0] = seq
-            elif f == FAULT_POWER:
+            elif cause_of(f) >= 0:
+                known.power_seq[0] = seq
+                known.failing[0] += f == FAULT_FSYNC
+        elif kind == HEAL:
+            if columns.f[i] == FAULT_FSYNC and known.failing[0] > 0:
+                # What failed meanwhile is lost by now.
+                known.failing[0] -= 1
                 known.power_seq[0] = seq
         elif kind in (CRASH, POWER_LOSS, STORAGE_ERROR):
-            note_fault(faults, seq, fault_code(kind))
+            note_fault(faults, seq, fault_code(kind), columns.node[i])
             if kind != CRASH:
                 known.power_seq[0] = seq
         elif kind == TRIM:
@@ -99,22 +106,24 @@ def _scan(
         if kind == OBSERVE:
             if reading:
                 last, value = columns.last_offset[i], columns.value[i]
-                observe(tables, values, clients, bound, known, gaps, found, client, offset, last, value, seq)
+                observe(tables, values, clients, bound, known, gaps, faults, found, client, offset, last, value, seq)
         elif kind == OK:
             if f == F_APPEND:
-                acknowledge(tables, values, clients, bound, known, found, columns, client, i)
+                acknowledge(tables, values, clients, bound, known, faults, found, columns, client, i)
             elif f == F_TAIL and offset != NULL:
                 found.judged[STALE_TAIL] += 1
                 # Under write caching a power loss takes acknowledged entries, and with them the end of the log.
-                lost = known.write_caching[0] != 0 and known.power_seq[0] != NONE
-                if offset < clients.tail[client] and (lost or known.wipe_seq[0] > clients.tail_seq[client]):
-                    found.excused[STALE_TAIL] += 1
+                since, weak = clients.tail_since[client], known.write_caching[0] != 0
+                place = excusing(faults, since, weak) if offset < clients.tail[client] else NONE
+                if place != NONE:
+                    excuse(found, STALE_TAIL, cause_of(faults.code[place]), faults.node[place], faults.seq[place], 1)
                 elif offset < clients.tail[client]:
                     short = ShortTail(tail=offset, known=clients.tail[client])
                     report(found, STALE_TAIL, short, clients.tail_seq[client], clients.seq[client], seq)
                 if offset > known.tail[0]:
                     known.tail[0] = offset
                     known.tail_seq[0] = seq
+                    known.tail_since[0] = clients.seq[client]
             elif reading:
                 position = clients.position[client]
                 if position != NULL and offset != NULL and offset > position:
@@ -123,7 +132,7 @@ def _scan(
                     position = offset
                 clients.following[client] = position
                 if f == F_READ_LINEARIZABLE and offset != NULL:
-                    read_answered(clients, known, found, client, offset, seq)
+                    read_answered(clients, known, faults, found, client, offset, seq)
                 if f == F_FINAL_READ:
                     known.final_reads[0] += 1
                     known.final_begun[0] = max(known.final_begun[0], clients.seq[client])
@@ -151,7 +160,7 @@ class ClientsFold(KernelFold):
         self._tables = Tables(empty_table(), empty_table(), empty_table())
         self._faults = empty_faults()
         start = dict.fromkeys(Known._fields, 0)
-        start |= dict.fromkeys(("far_row", "term_row", "tail_seq", "read_seq"), NONE)
+        start |= dict.fromkeys(("far_row", "term_row", "tail_seq", "tail_since", "read_seq", "read_since"), NONE)
         start |= dict.fromkeys(("final_high", "final_begun", "power_seq", "wipe_seq"), NONE)
         start |= {"term": NULL, "far": NONE}
         start |= {"write_caching": int(setting.write_caching), "idempotent": int(setting.idempotent)}
@@ -216,6 +225,7 @@ _KINDS = frozenset(
         Kind.POWER_LOSS,
         Kind.STORAGE_ERROR,
         Kind.FAULT,
+        Kind.HEAL,
         Kind.COMPACT,
         Kind.TRIM,
     }
@@ -225,7 +235,7 @@ FAMILY = Family(
     "clients",
     tuple(CHECKS),
     _KINDS,
-    ("time", "process", "f", "acks", "term", "offset", "last_offset", "value", "text", "count", "bytes"),
+    ("time", "node", "process", "f", "acks", "term", "offset", "last_offset", "value", "text", "count", "bytes"),
     ClientsFold,
     operations=OF_LOGS,
 )

@@ -6,7 +6,8 @@ history-checks.md#stale-read, raft.md#read-index.
 
 from __future__ import annotations
 
-from ..findings import Findings, report
+from ..faults import Faults, cause_of, excusing
+from ..findings import Findings, excuse, report
 from ..kernel import part
 from .rules import STALE_READ, ShortRead
 from .state import NONE, Clients, Known
@@ -18,17 +19,20 @@ def read_asked(clients: Clients, known: Known, client: int) -> None:
     if known.read[0] > clients.tail[client]:
         clients.tail[client] = known.read[0]
         clients.tail_seq[client] = known.read_seq[0]
+        clients.tail_since[client] = known.read_since[0]
 
 
 @part
-def read_answered(clients: Clients, known: Known, found: Findings, client: int, end: int, seq: int) -> None:
+def read_answered(
+    clients: Clients, known: Known, faults: Faults, found: Findings, client: int, end: int, seq: int
+) -> None:
     """A linearizable read was answered and ended before offset ``end``."""
     found.judged[STALE_READ] += 1
     if end < clients.tail[client]:
         # Under write caching a power loss takes acknowledged entries, and with them the end of the log.
-        lost = known.write_caching[0] != 0 and known.power_seq[0] != NONE
-        if lost or known.wipe_seq[0] > clients.tail_seq[client]:
-            found.excused[STALE_READ] += 1
+        place = excusing(faults, clients.tail_since[client], known.write_caching[0] != 0)
+        if place != NONE:
+            excuse(found, STALE_READ, cause_of(faults.code[place]), faults.node[place], faults.seq[place], 1)
         else:
             short = ShortRead(end, known=clients.tail[client])
             report(found, STALE_READ, short, clients.tail_seq[client], clients.seq[client], seq)
@@ -36,3 +40,4 @@ def read_answered(clients: Clients, known: Known, found: Findings, client: int, 
     if clients.position_seq[client] > clients.seq[client] and end > known.read[0]:
         known.read[0] = end
         known.read_seq[0] = seq
+        known.read_since[0] = clients.seq[client]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from ..codes import ACKS_ALL, ACKS_NONE, F_APPEND, F_FINAL_READ, F_READ_LINEARIZABLE, F_TAIL, NO_ACKS, NULL, READS
 from ..columns import Columns
-from ..findings import Findings, report
+from ..faults import ACKS, AGAIN, Faults, cause_of, excusing
+from ..findings import Findings, excuse, report
 from ..hashing import named_row, row_of
 from ..kernel import part, step
 from .linearizable_reads import read_asked
@@ -32,15 +33,24 @@ def may_be_gone(values: Values, known: Known, row: int, since: int) -> bool:
     if known.wipe_seq[0] > since:
         return True
     weak: bool = values.acks[row] != ACKS_ALL or known.write_caching[0] != 0
-    late: bool = known.power_seq[0] > since
+    late: bool = known.power_seq[0] > since or known.failing[0] > 0
     return weak and late
+
+
+@part
+def excuse_loss(
+    values: Values, known: Known, faults: Faults, found: Findings, check: int, row: int, since: int
+) -> None:
+    """Count a fact that is excused because what was there at event ``since`` `may_be_gone`."""
+    place = excusing(faults, since, values.acks[row] != ACKS_ALL or known.write_caching[0] != 0)
+    excuse(found, check, cause_of(faults.code[place]), faults.node[place], faults.seq[place], 1)
 
 
 @part
 def two_offsets(values: Values, known: Known, found: Findings, row: int, e0: int, seq: int, a: int, b: int) -> None:
     """A value is at offsets ``a`` and ``b``."""
     if values.invokes[row] > 1 or known.idempotent[0] == 0:
-        found.excused[DUPLICATE] += 1
+        excuse(found, DUPLICATE, AGAIN, -1, -1, 1)
     else:
         report(found, DUPLICATE, TwoOffsets(values.value[row], first=a, second=b), e0, values.invoke_seq[row], seq)
 
@@ -57,12 +67,14 @@ def not_behind(values: Values, first: int, row: int, offset: int) -> bool:
 
 
 @part
-def inversion(values: Values, known: Known, found: Findings, first: int, row: int, offset: int, seq: int) -> None:
+def inversion(
+    values: Values, known: Known, faults: Faults, found: Findings, first: int, row: int, offset: int, seq: int
+) -> None:
     """``first`` was acknowledged before ``row`` was invoked: is it before it in the log?"""
     found.judged[REAL_TIME_INVERSION] += 1
     if not_behind(values, first, row, offset):
         if values.acks[first] == ACKS_ALL and may_be_gone(values, known, first, values.invoke_seq[first]):
-            found.excused[REAL_TIME_INVERSION] += 1
+            excuse_loss(values, known, faults, found, REAL_TIME_INVERSION, first, values.invoke_seq[first])
             return
         a, b = values.value[first], values.value[row]
         inverted = Inverted(first=a, first_offset=values.offset[first], second=b, second_offset=offset)
@@ -101,9 +113,11 @@ def invoke(
     elif f in (F_TAIL, F_READ_LINEARIZABLE):
         clients.tail[client] = known.tail[0]
         clients.tail_seq[client] = known.tail_seq[0]
+        clients.tail_since[client] = known.tail_since[0]
         if known.far_row[0] != NONE and known.far[0] + 1 > known.tail[0]:
             clients.tail[client] = known.far[0] + 1
             clients.tail_seq[client] = values.ok_seq[known.far_row[0]]
+            clients.tail_since[client] = values.invoke_seq[known.far_row[0]]
     if f == F_READ_LINEARIZABLE:
         read_asked(clients, known, client)
     if f in READS:
@@ -119,6 +133,7 @@ def observe(
     bound: Bound,
     known: Known,
     gaps: Gaps,
+    faults: Faults,
     found: Findings,
     client: int,
     offset: int,
@@ -160,7 +175,7 @@ def observe(
             two_offsets(values, known, found, row, values.ok_seq[row], seq, values.offset[row], offset)
         # acks 0 and 1 may be acknowledged by a leader that is one no more; that the entry is read shows where it is.
         if values.after[row] != NONE and (values.ok_seq[row] < 0 or values.acks[row] != ACKS_ALL):
-            inversion(values, known, found, values.after[row], row, offset, seq)
+            inversion(values, known, faults, found, values.after[row], row, offset, seq)
     elif values.read_offset[row] != offset:
         two_offsets(values, known, found, row, values.read_seq[row], seq, values.read_offset[row], offset)
     if clients.f[client] == F_FINAL_READ:
@@ -172,8 +187,9 @@ def observe(
     if other != NONE and other != row:
         since = bound.read_seq[there]
         # A copy that outlived the loss can be read for a while, so the loss may have come before that read.
-        if may_be_gone(values, known, other, min(since, values.invoke_seq[other])):
-            found.excused[INCONSISTENT_OFFSET] += 1
+        lost_since = min(since, values.invoke_seq[other])
+        if may_be_gone(values, known, other, lost_since):
+            excuse_loss(values, known, faults, found, INCONSISTENT_OFFSET, other, lost_since)
         else:
             two = TwoValues(offset, first=values.value[other], second=value)
             report(found, INCONSISTENT_OFFSET, two, since, seq)
@@ -184,7 +200,7 @@ def observe(
         if promised != NONE and promised != row and promised != other:
             since = values.ok_seq[promised]
             if may_be_gone(values, known, promised, values.invoke_seq[promised]):
-                found.excused[INCONSISTENT_OFFSET] += 1
+                excuse_loss(values, known, faults, found, INCONSISTENT_OFFSET, promised, values.invoke_seq[promised])
             else:
                 two = TwoValues(offset, first=values.value[promised], second=value)
                 report(found, INCONSISTENT_OFFSET, two, since, seq)
@@ -216,6 +232,7 @@ def acknowledge(
     clients: Clients,
     bound: Bound,
     known: Known,
+    faults: Faults,
     found: Findings,
     columns: Columns,
     client: int,
@@ -235,9 +252,9 @@ def acknowledge(
         if values.read_seq[row] >= 0 and values.read_offset[row] != offset:
             two_offsets(values, known, found, row, values.read_seq[row], seq, values.read_offset[row], offset)
     if values.after[row] != NONE and acks == ACKS_ALL:
-        inversion(values, known, found, values.after[row], row, offset, seq)
+        inversion(values, known, faults, found, values.after[row], row, offset, seq)
     elif acks != ACKS_NONE and term != NULL and clients.term[client] == term and clients.term_row[client] != NONE:
-        inversion(values, known, found, clients.term_row[client], row, offset, seq)
+        inversion(values, known, faults, found, clients.term_row[client], row, offset, seq)
 
     former = clients.last_row[client]
     if former != NONE:
@@ -247,8 +264,10 @@ def acknowledge(
             found.judged[NON_MONOTONIC_APPEND] += 1
             if not_behind(values, former, row, offset):
                 gone = not same_term and may_be_gone(values, known, former, values.invoke_seq[former])
-                if gone or acks == ACKS_NONE or values.acks[former] == ACKS_NONE:
-                    found.excused[NON_MONOTONIC_APPEND] += 1
+                if gone:
+                    excuse_loss(values, known, faults, found, NON_MONOTONIC_APPEND, former, values.invoke_seq[former])
+                elif acks == ACKS_NONE or values.acks[former] == ACKS_NONE:
+                    excuse(found, NON_MONOTONIC_APPEND, ACKS, -1, -1, 1)
                 else:
                     a, b, at = values.value[former], values.value[row], values.offset[former]
                     two = OutOfOrder(columns.process[i], first=a, first_offset=at, second=b, second_offset=offset)
@@ -264,15 +283,16 @@ def acknowledge(
         if promised != NONE and promised != row:
             since = values.ok_seq[promised]
             if may_be_gone(values, known, promised, values.invoke_seq[promised]):
-                found.excused[INCONSISTENT_OFFSET] += 1
+                excuse_loss(values, known, faults, found, INCONSISTENT_OFFSET, promised, values.invoke_seq[promised])
             else:
                 differ = TwoValues(offset, first=values.value[promised], second=values.value[row])
                 report(found, INCONSISTENT_OFFSET, differ, since, seq)
         elif shown != NONE and shown != row:
             since = bound.read_seq[there]
             # As above: the read may have been of a copy that outlived the loss.
-            if may_be_gone(values, known, shown, min(since, values.invoke_seq[shown])):
-                found.excused[INCONSISTENT_OFFSET] += 1
+            lost_since = min(since, values.invoke_seq[shown])
+            if may_be_gone(values, known, shown, lost_since):
+                excuse_loss(values, known, faults, found, INCONSISTENT_OFFSET, shown, lost_since)
             else:
                 differ = TwoValues(offset, first=values.value[shown], second=values.value[row])
                 report(found, INCONSISTENT_OFFSET, differ, since, seq)

@@ -52,6 +52,7 @@ class Clients(NamedTuple):
     following: Ints  # where its last read ended
     tail: Ints  # entries known when it asked for the tail, or for a linearizable read
     tail_seq: Ints
+    tail_since: Ints  # when they were asked for that it knew of
     term_row: Array  # the farthest append acknowledged in `_Known.term` when it invoked
     term: Ints
     last_row: Array  # its last acknowledged append
@@ -80,13 +81,16 @@ class Known(NamedTuple):
     term_row: Ints
     tail: Ints  # the largest tail given
     tail_seq: Ints
+    tail_since: Ints
     read: Ints  # where the farthest linearizable read ended
     read_seq: Ints
+    read_since: Ints
     final_reads: Ints
     final_high: Ints
     final_begun: Ints  # the event by which the last of the final reads began
-    power_seq: Ints
+    power_seq: Ints  # the last event that may have cost unflushed data
     wipe_seq: Ints
+    failing: Ints  # disks whose flushes fail
     write_caching: Ints
     idempotent: Ints
     trimmed: Ints

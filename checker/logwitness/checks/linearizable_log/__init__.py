@@ -19,7 +19,8 @@ finds the arrays in a history, with the loop in `per_event` and the state in `st
 level at all) promises is judged. Times are closed intervals: what happens at equal time stamps is concurrent.
 A history whose clock stands still is ordered by ``seq``.
 
-What is left to `clients`: anomalies by their names, and everything about the other acks levels.
+What each mixture of acks levels leaves: history-checks.md#acks-levels. What is left to `clients`: anomalies by their
+names, and everything about the other acks levels.
 """
 
 from .algorithm import Appends, Judgement, Outcome, Reads, judge

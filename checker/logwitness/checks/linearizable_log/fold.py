@@ -7,8 +7,9 @@ import numpy as np
 from loghistory.schema import CLIENT_KINDS, Kind
 
 from ..codes import NULL, OBSERVE, OF_CLIENTS, OF_LOGS, among
-from ..columns import Columns, Ints
-from ..contract import Family, Setting, Verdicts, outcome
+from ..columns import Array, Columns, Ints
+from ..contract import Excuse, Family, Setting, Verdicts, outcome
+from ..faults import CAUSES, GAP
 from ..hashing import all_grown, empty_table, roomy
 from .algorithm import Entries, Values, distinct, judge_log
 from .bounds import Ends
@@ -37,7 +38,9 @@ class LinearizableLogFold:
         self._lengths = Lengths(**blank(Lengths._fields))
         self._empty = Empty(**blank(Empty._fields))
         self._more = More(**blank(More._fields))
-        start = dict.fromkeys(Known._fields, 0) | {"open_free": NONE, "given_free": NONE}
+        start = dict.fromkeys(Known._fields, 0) | dict.fromkeys(
+            ("open_free", "given_free", "lost", "lost_node", "lost_cause"), NONE
+        )
         start["write_caching"] = int(setting.write_caching)
         self._known = Known(**{name: np.array([number], dtype=np.int64) for name, number in start.items()})
 
@@ -92,25 +95,43 @@ class LinearizableLogFold:
         """Judge all operations together, and answer."""
         known = self._known
         loose = int(known.loose[0])
+        since = int(known.lost[0])
         named = Named(*(column[: int(known.named[0])] for column in self._named))
         twice = self._conflicts()
+        entries, ends = self._entries(named, twice), self._ends()
+        lost = 0
+        if since >= 0:
+            # What was asked for before a disk was emptied may be lost since, and what was known of it with it.
+            kept = (entries.row < 0) | (named.invoked_seq[entries.row] > since) | self._failed(named)[entries.row]
+            lost = int(np.count_nonzero(~kept) + np.count_nonzero(ends.invoked_seq < since))
+            entries, ends = entries.where(kept), Ends(*(column[ends.invoked_seq > since] for column in ends))
         found = judge_log(
             self._values(named),
-            self._entries(named, twice),
-            self._ends(reaches=not loose),
-            int(known.ends[0]) + (0 if known.sparse[0] else int(known.nothings[0])),
-            dense=not known.sparse[0] and not loose,
+            entries,
+            ends,
+            int(known.ends[0]) + (0 if known.sparse[0] else int(known.nothings[0])) if since < 0 else len(ends.offset),
+            dense=not known.sparse[0] and not loose and since < 0,
             once=self._setting.idempotent and twice > 0,
             keep=self._setting.keep,
         )
-        answer = outcome(CHECK, found.judged, found.violated, found.violations, excused=found.excused, unjudged=loose)
+        node = int(known.lost_node[0])
+        causes = (
+            Excuse(CAUSES[GAP], (), found.excused if since < 0 else 0, -1),
+            Excuse(CAUSES[known.lost_cause[0]], (node,) if node >= 0 else (), lost, since),
+        )
+        excuses = tuple(each for each in causes if each.facts)
+        answer = outcome(CHECK, found.judged, found.violated, found.violations, excuses=excuses, unjudged=loose)
         return Verdicts((answer,))
 
     def _time(self, time: Ints, seq: Ints) -> Ints:
         return time if self._known.moved[0] else seq
 
+    def _failed(self, named: Named) -> Array:
+        failed: Array = (named.asked > 0) & (named.failed == named.asked)
+        return failed
+
     def _values(self, named: Named) -> Values:
-        failed = (named.asked > 0) & (named.failed == named.asked)
+        failed = self._failed(named)
         unknown = named.asked > named.failed + named.placed
         return Values(named.value, self._time(named.invoked, named.invoked_seq), named.invoked_seq, failed, unknown)
 
@@ -138,7 +159,7 @@ class LinearizableLogFold:
             np.where(named.asked[rows] > 0, rows, NONE),
         )
 
-    def _ends(self, reaches: bool) -> Ends:
+    def _ends(self) -> Ends:
         """Of each length the tail asked for last and, if it is another one, the one answered first."""
         some = Lengths(*(column[: int(self._known.lengths[0])] for column in self._lengths))
         other = some.soon_seq != some.late_seq
@@ -154,7 +175,7 @@ class LinearizableLogFold:
         ]
         offset, invoked, completed, invoked_seq, completed_seq = both
         invoked, completed = self._time(invoked, invoked_seq), self._time(completed, completed_seq)
-        columns = [offset, invoked, completed, np.full(len(offset), reaches), invoked_seq, completed_seq]
+        columns = [offset, invoked, completed, np.ones(len(offset), dtype=bool), invoked_seq, completed_seq]
         if not self._known.sparse[0]:
             # Where offsets have gaps, there may be nothing at one and something behind it.
             none = Empty(*(column[: int(self._known.empty[0])] for column in self._empty))
@@ -169,7 +190,7 @@ class LinearizableLogFold:
 FAMILY = Family(
     "linearizable_log",
     (CHECK,),
-    CLIENT_KINDS | {Kind.APPEND, Kind.COMPACT, Kind.TRIM},
+    CLIENT_KINDS | {Kind.APPEND, Kind.COMPACT, Kind.TRIM, Kind.FAULT, Kind.POWER_LOSS, Kind.STORAGE_ERROR},
     ("time", "node", "op", "f", "acks", "offset", "last_offset", "value"),
     LinearizableLogFold,
     operations=OF_LOGS,

@@ -8,6 +8,7 @@ from ..codes import (
     F_READ_LINEARIZABLE,
     F_TAIL,
     FAIL,
+    FAULT,
     INVOKE,
     IS_OF_CLIENT,
     MADE_BY_NODES,
@@ -16,9 +17,12 @@ from ..codes import (
     NULL,
     OBSERVE,
     OK,
+    POWER_LOSS,
     READS,
+    STORAGE_ERROR,
 )
 from ..columns import Columns
+from ..faults import WIPE, cause_of, fault_code
 from ..hashing import named_row, place_of
 from ..kernel import kernel, part
 from .state import (
@@ -60,6 +64,12 @@ def listen(
         if not IS_OF_CLIENT[kind]:
             if kind in MADE_BY_NODES:
                 known.sparse[0] = 1
+            elif kind in (FAULT, POWER_LOSS, STORAGE_ERROR):
+                cause = cause_of(columns.f[i] if kind == FAULT else fault_code(kind))
+                if cause == WIPE or (cause >= 0 and known.write_caching[0] != 0):
+                    known.lost[0] = columns.seq[i]
+                    known.lost_node[0] = columns.node[i]
+                    known.lost_cause[0] = cause
             continue
         op = columns.op[i]
         if op == NULL:

@@ -128,6 +128,9 @@ class Known(NamedTuple):
     ends: Ints  # tails answered
     nothings: Ints  # reads that found nothing
     loose: Ints  # values
+    lost: Ints  # the last event that may have taken what was promised; its node, and its cause in `faults`; -1
+    lost_node: Ints
+    lost_cause: Ints
     sparse: Ints  # the log holds what no client is seen to append
     write_caching: Ints
 

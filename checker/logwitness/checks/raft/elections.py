@@ -32,7 +32,8 @@ from ..codes import (
     VOTE,
 )
 from ..columns import Array, Columns, Ints
-from ..contract import Check, Family, Outcome, Setting, Tally, Verdicts
+from ..contract import Check, Family, Outcome, Setting, Tally, Verdicts, violated
+from ..faults import CAUSES, WIPE
 from ..findings import MAX_NODES, Nodes
 from ..kernel import kernel
 from ..sentences import listed
@@ -175,6 +176,7 @@ class _Term:
     leader: tuple[int, int] | None = None  # node, seq
     leaders: set[int] = field(default_factory=set)
     votes: dict[int, tuple[int, int]] = field(default_factory=dict)  # voter -> candidate, seq
+    forgotten: list[tuple[int, int, int]] = field(default_factory=list)  # votes that a wiped disk took: node as well
     begun: int | None = None  # the event that showed its first candidate, or that it began before the history
     early: dict[int, int] = field(default_factory=dict)  # who moved to it before that, and by which event
     stays: int | None = None  # the event by which one of those did more in it than to move to it
@@ -208,7 +210,7 @@ class ElectionsFold:
         self._votes = Tally(ONE_VOTE, setting.keep)
         self._majorities = Tally(MAJORITY, setting.keep)
         self._candidates = Tally(CANDIDATE, setting.keep)
-        self._wiped: set[int] = set()
+        self._wiped: dict[int, int] = {}  # by node, the last event that emptied its disk
         self._seen: set[int] = set()  # kinds
         self._stranger: int | None = None
 
@@ -229,7 +231,7 @@ class ElectionsFold:
         for seq, kind, node, term, peer, f, role, entry_term, reason in zip(*of, reasons[places].tolist(), strict=True):
             if kind == FAULT:
                 if f == FAULT_WIPE:
-                    self._wiped.add(node)
+                    self._wiped[node] = seq
             elif node >= 0 and CARRIES_STATE[kind]:
                 self._seen.add(kind)
                 if kind == ACKED and entry_term != NULL:
@@ -278,13 +280,19 @@ class ElectionsFold:
         if known.leader is not None or self._all_begun():
             self._leads(known, seq, node, term)
 
+    def violated(self) -> frozenset[str]:
+        """The ids of the checks that are violated so far (`Watchful`)."""
+        return violated((self._leaders, self._votes, self._majorities, self._candidates))
+
     def _vote(self, known: _Term, seq: int, node: int, term: int, peer: int) -> None:
         self._votes.judged += 1
         earlier = known.votes.setdefault(node, (peer, seq))
         if earlier[0] == peer:
             return
-        if node in self._wiped:
-            self._votes.excused += 1
+        wiped = self._emptied(node)
+        if earlier[1] < wiped:
+            self._votes.excuse(CAUSES[WIPE], (node,), wiped)
+            known.forgotten.append((node, *earlier))
         else:
             self._votes.violation(earlier[1], seq, node=node, term=term, first=earlier[0], second=peer)
         known.votes[node] = (peer, seq)
@@ -297,8 +305,12 @@ class ElectionsFold:
         self._leaders.judged += 1
         if known.leader is None:
             known.leader = (node, seq)
-        elif self._wiped:
-            self._leaders.excused += 1
+        elif known.forgotten:
+            # Only a node that voted twice, since its disk was emptied in between, can give a term two leaders.
+            voter = known.forgotten[0][0]
+            self._leaders.excuse(CAUSES[WIPE], (voter,), self._emptied(voter))
+        elif self._wiped and VOTE not in self._seen:
+            self._leaders.excuse(CAUSES[WIPE], first=max(self._wiped.values()))
         else:
             self._leaders.violation(known.leader[1], written, seq, term=term, first=known.leader[0], second=node)
         self._count_votes(known, seq, node, term)
@@ -307,6 +319,7 @@ class ElectionsFold:
         given, others, hidden = [], [], 0
         for voter in self._setting.voters:
             vote, about = known.votes.get(voter), self._nodes.get(voter)
+            vote = next((each[1:] for each in known.forgotten if each[:2] == (voter, node)), vote)
             if vote is not None and vote[0] == node:
                 given.append(vote[1])
             elif vote is not None:
@@ -324,6 +337,10 @@ class ElectionsFold:
         self._majorities.judged += 1
         votes, needed = len(given), self._majority
         self._majorities.violation(*given, *others, seq, node=node, term=term, votes=votes, needed=needed)
+
+    def _emptied(self, node: int) -> int:
+        """The last event that emptied the disk of ``node``, or of a node that is not named; -1."""
+        return max(self._wiped.get(node, -1), self._wiped.get(-1, -1))
 
     def _begun(self, known: _Term, seq: int, node: int, term: int) -> None:
         """``node`` is a candidate: whoever moved to the term before the first one had no reason to."""

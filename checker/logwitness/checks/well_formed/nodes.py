@@ -39,7 +39,8 @@ from ..codes import (
 )
 from ..columns import Columns, Ints
 from ..contract import Family, Setting
-from ..findings import MAX_NODES, Findings, KernelFold, report
+from ..faults import COMPACTION, WIPE
+from ..findings import MAX_NODES, Findings, KernelFold, excuse, report
 from ..kernel import kernel, part, step
 from ..raft.protocol import RAFT
 from .messages import Messages, Stamped
@@ -281,7 +282,7 @@ def _append(
         found.judged[HOLE] += 1
         if offset > before + 1:
             if log.low[0] <= before + 1 and offset - 1 <= log.high[0]:
-                found.excused[HOLE] += 1
+                excuse(found, HOLE, COMPACTION, -1, -1, 1)
             else:
                 report(found, HOLE, Ends(node, end=before, found=offset), nodes.seq[node], seq)
     if term == NULL:
@@ -336,7 +337,7 @@ def _append(
         else:
             found.judged[EARLY] += 1
             if missing and log.wiped[0]:
-                found.excused[EARLY] += 1  # a term may have had two leaders
+                excuse(found, EARLY, WIPE, -1, -1, 1)  # a term may have had two leaders
             elif missing:
                 early = Early(node, leader=leader, offset=last, term=term)
                 report(found, EARLY, early, leaders.seq[row], seq)

@@ -45,6 +45,8 @@ from .tree import (
     ANY_ACKED,
     COMMITTED,
     DEAD,
+    EXPOSED,
+    GIVEN_UP,
     NONE,
     REPORTED_TRUNCATED,
     ROOT,
@@ -74,7 +76,7 @@ def let_see(
     holders = members(tree.held[vertex] & cluster.voters[0])
     if tree.flags[vertex] & UNKNOWN:
         found.unjudged[VISIBLE_ON_MAJORITY] += 1
-    elif tree.flags[vertex] & COMMITTED or (needed and holders >= needed):
+    elif tree.flags[vertex] & (COMMITTED | GIVEN_UP) or (needed and holders >= needed):
         found.judged[VISIBLE_ON_MAJORITY] += 1
     elif holders + hidden_holders(tree, replicas, cluster, vertex) >= needed:
         found.unjudged[VISIBLE_ON_MAJORITY] += 1
@@ -87,7 +89,8 @@ def let_see(
         found.judged[PENDING_NOT_VISIBLE] += 1
         pending = tree.pending[vertex]
         # What the node itself calls committed is a matter of `committed-agree`.
-        waits = pending != NONE and not tree.flags[pending] & COMMITTED and replicas.commit[node] < tree.base[pending]
+        waits = pending != NONE and not tree.flags[pending] & (COMMITTED | GIVEN_UP)
+        waits = waits and replicas.commit[node] < tree.base[pending]
         if waits:
             shown = PendingShown(node, offset=visible, pending=tree.base[pending], term=tree.term[pending])
             report(found, PENDING_NOT_VISIBLE, shown, appended_by(tree, pending, node), seq)
@@ -202,7 +205,7 @@ def answer(
             tree.ack_seq[promised] = seq
             tree.ack_time[promised] = columns.time[i]
             if tree.flags[promised] & DEAD:
-                lose(tree, cluster, account, found, promised, seq)
+                lose(tree, replicas, cluster, account, found, promised, seq)
     elif reason == TRUNCATED:
         newer = at(tree, tip, commit) if commit != NULL else ROOT
         if hidden or newer == NONE or (newer != ROOT and tree.flags[newer] & UNKNOWN != 0):
@@ -217,7 +220,7 @@ def answer(
                 report(found, TRUNCATED_RULE, untrue, e0, seq)
         if promised != NONE:
             found.judged[FAILED_NEVER_COMMITTED] += 1
-            if tree.flags[promised] & COMMITTED:
+            if tree.flags[promised] & COMMITTED and not tree.flags[promised] & EXPOSED:
                 e0, e1 = appended_by(tree, promised, tree.committer[promised]), tree.commit_seq[promised]
                 report(found, FAILED_NEVER_COMMITTED, Entry(offset=base, term=entry_term), e0, e1, seq)
             else:
@@ -231,9 +234,9 @@ def observe(
 ) -> None:
     """A client was given ``value`` at ``base`` by a read of kind ``f``."""
     if f in (F_READ_COMMITTED, F_READ_LINEARIZABLE) and cluster.shows[COMMIT]:
-        allowed = COMMITTED
+        allowed = COMMITTED | GIVEN_UP
     elif f in (F_READ, F_FINAL_READ) and cluster.shows[SHOWN]:
-        allowed = COMMITTED | VISIBLE
+        allowed = COMMITTED | GIVEN_UP | VISIBLE
     else:
         return
     vertex = tree.by_base.rows[place_of(tree.by_base, base)]

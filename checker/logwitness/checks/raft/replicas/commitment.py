@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from ...codes import ACKED, ACKS_ALL, ACKS_LEADER, FLUSH, LEADER, NULL
-from ...faults import Account, enter
-from ...findings import Findings, report, show
+from ...faults import WIPE, Account, enter
+from ...findings import Findings, excuse, report, show
 from ...kernel import part, step
+from .destroyed import excuse_loss, lowest_safe, secure
 from .rules import (
     ACKED_SURVIVES,
     COMMIT_CURRENT_TERM,
@@ -30,6 +31,8 @@ from .tree import (
     COMMITTED,
     DEAD,
     DIVERGED,
+    EXPOSED,
+    GIVEN_UP,
     NONE,
     REPORTED_TRUNCATED,
     ROOT,
@@ -37,19 +40,27 @@ from .tree import (
     Tree,
     appended_by,
     at,
+    common,
 )
 
 
 @part
-def lose(tree: Tree, cluster: Cluster, account: Account, found: Findings, vertex: int, seq: int) -> None:
+def lose(
+    tree: Tree,
+    replicas: Replicas,
+    cluster: Cluster,
+    account: Account,
+    found: Findings,
+    vertex: int,
+    seq: int,
+) -> None:
     """An acknowledged entry is gone for good: a violation, or a line of the loss account."""
     flags = tree.flags[vertex]
     acked = tree.ack_seq[vertex]
     entries = tree.last[vertex] - tree.base[vertex] + 1
     if flags & ACKED_ALL:
-        excuse = cluster.wipe_seq[0] > acked or (cluster.write_caching[0] != 0 and cluster.power_seq[0] > acked)
-        if excuse:
-            found.excused[ACKED_SURVIVES] += 1
+        if flags & EXPOSED:
+            excuse_loss(tree, replicas, found, ACKED_SURVIVES, vertex)
             enter(account, ACKS_ALL, acked, tree.ack_time[vertex], entries, tree.size[vertex])
         else:
             lost = Entry(offset=tree.base[vertex], term=tree.term[vertex])
@@ -66,14 +77,16 @@ def lose(tree: Tree, cluster: Cluster, account: Account, found: Findings, vertex
 
 
 @part
-def bury(tree: Tree, cluster: Cluster, account: Account, found: Findings, top: int, seq: int) -> None:
+def bury(
+    tree: Tree, replicas: Replicas, cluster: Cluster, account: Account, found: Findings, top: int, seq: int
+) -> None:
     """Mark the branch from ``top`` on as lost."""
     vertex = top
     while True:
         if not tree.flags[vertex] & DEAD:
             tree.flags[vertex] |= DEAD
             if tree.flags[vertex] & ANY_ACKED:
-                lose(tree, cluster, account, found, vertex, seq)
+                lose(tree, replicas, cluster, account, found, vertex, seq)
         if tree.child[vertex] != NONE:
             vertex = tree.child[vertex]
             continue
@@ -84,9 +97,21 @@ def bury(tree: Tree, cluster: Cluster, account: Account, found: Findings, top: i
         vertex = tree.sibling[vertex]
 
 
+@part
+def give_up(tree: Tree, cluster: Cluster, top: int, seq: int) -> None:
+    """What is committed behind ``top`` is lost, which is excused: another log takes its place."""
+    vertex = cluster.committed[0]
+    while vertex != top:
+        tree.flags[vertex] = tree.flags[vertex] & ~COMMITTED | GIVEN_UP
+        vertex = tree.parent[vertex]
+    cluster.given_up_seq[0] = seq
+    cluster.top_commit[0] = tree.last[top]
+
+
 @step
 def commit_to(
     tree: Tree,
+    replicas: Replicas,
     cluster: Cluster,
     account: Account,
     found: Findings,
@@ -112,32 +137,42 @@ def commit_to(
             found.unjudged[COMMITTED_AGREE] += 1
             return
         found.judged[COMMITTED_AGREE] += 1
-        if cluster.wiped[0] and cluster.wipe_seq[0] > tree.commit_seq[rival]:
-            found.excused[COMMITTED_AGREE] += 1
+        if tree.flags[below] & EXPOSED and tree.flags[below] & (GIVEN_UP | DEAD):
+            # A node that has not heard of the newer log goes on with the one that was lost.
+            excuse_loss(tree, replicas, found, COMMITTED_AGREE, below)
             return
-        other = OtherCommitted(node, offset=tree.base[below], term=tree.term[below], other=tree.term[rival])
-        report(found, COMMITTED_AGREE, other, appended_by(tree, rival, tree.committer[rival]), tree.commit_seq[rival])
-        show(found, appended_by(tree, below, node))
-        show(found, seq)
-        return
-    counts[COMMITTED_AGREE] += 1
+        if lowest_safe(tree, cluster.committed[0], top) != NONE:
+            other = OtherCommitted(node, offset=tree.base[below], term=tree.term[below], other=tree.term[rival])
+            first = appended_by(tree, rival, tree.committer[rival])
+            report(found, COMMITTED_AGREE, other, first, tree.commit_seq[rival])
+            show(found, appended_by(tree, below, node))
+            show(found, seq)
+            return
+        excuse_loss(tree, replicas, found, COMMITTED_AGREE, rival)
+        give_up(tree, cluster, top, seq)
+    else:
+        counts[COMMITTED_AGREE] += 1
     cluster.committed[0] = vertex
     walk = vertex
     while walk != top:
-        tree.flags[walk] |= COMMITTED
+        tree.flags[walk] = tree.flags[walk] & ~DEAD | COMMITTED
         tree.commit_seq[walk] = seq
         tree.committer[walk] = node
         if tree.value[walk] != NULL:
             cluster.happens[ACKED] = 1
         if tree.flags[walk] & REPORTED_TRUNCATED:
-            entry = Entry(offset=tree.base[walk], term=tree.term[walk])
-            report(found, FAILED_NEVER_COMMITTED, entry, appended_by(tree, walk, node), tree.ack_seq[walk], seq)
+            if cluster.given_up_seq[0] > tree.ack_seq[walk]:
+                # The newer log, for which it was reported, is lost itself.
+                excuse(found, FAILED_NEVER_COMMITTED, WIPE, -1, cluster.given_up_seq[0], 1)
+            else:
+                entry = Entry(offset=tree.base[walk], term=tree.term[walk])
+                report(found, FAILED_NEVER_COMMITTED, entry, appended_by(tree, walk, node), tree.ack_seq[walk], seq)
         parent = tree.parent[walk]
         if not tree.flags[walk] & UNKNOWN:
             other = tree.child[parent]
             while other != NONE:
                 if other != walk and not tree.flags[other] & UNKNOWN:
-                    bury(tree, cluster, account, found, other, seq)
+                    bury(tree, replicas, cluster, account, found, other, seq)
                 other = tree.sibling[other]
         walk = parent
 
@@ -169,7 +204,7 @@ def leader_commits(
     on_majority(tree, replicas, cluster, found, node, commit, vertex, seq)
     # An older leader may learn late that its entry was committed; then the newer leader must hold it already.
     if cluster.elected_term[0] > term:
-        elected_holds(tree, cluster, found, vertex, seq)
+        elected_holds(tree, replicas, cluster, found, vertex, seq)
 
 
 @part
@@ -232,19 +267,20 @@ def on_majority(
     for other in range(len(replicas.tip)):
         if not cluster.voters[0] >> other:
             break
-        if replicas.flushed[other] == NULL or (cluster.wiped[0] >> other & 1 and tree.held[vertex] >> other & 1):
+        if replicas.flushed[other] == NULL:
             perhaps += 1
             continue
-        if replicas.flushed[other] < commit:
-            continue
-        theirs = at(tree, replicas.tip[other], commit)
+        theirs = at(tree, replicas.tip[other], commit) if replicas.flushed[other] >= commit else NONE
         if theirs == vertex:
             sure += 1
-        elif theirs != NONE and tree.flags[theirs] & UNKNOWN:
+        elif (theirs != NONE and tree.flags[theirs] & UNKNOWN) or tree.wiped[vertex] >> other & 1:
+            # Its disk was emptied after it had told the leader of its copy, perhaps.
             perhaps += 1
     enough = cluster.majority[0]
     if enough and sure >= enough:
         found.judged[COMMITTED_ON_MAJORITY] += 1
+        if cluster.exposed[0]:
+            secure(tree, cluster, vertex)
         return
     flushes_unseen = cluster.happens[FLUSH] != 0 and cluster.shows[FLUSH] == 0
     if sure + perhaps >= enough or flushes_unseen:
@@ -263,7 +299,7 @@ def on_majority(
 
 
 @part
-def elected_holds(tree: Tree, cluster: Cluster, found: Findings, vertex: int, seq: int) -> None:
+def elected_holds(tree: Tree, replicas: Replicas, cluster: Cluster, found: Findings, vertex: int, seq: int) -> None:
     """The latest leader's log, as it was when elected, holds the committed ``vertex``."""
     tip = cluster.elected_tip[0]
     theirs = at(tree, tip, tree.last[vertex])
@@ -273,13 +309,10 @@ def elected_holds(tree: Tree, cluster: Cluster, found: Findings, vertex: int, se
     found.judged[LEADER_COMPLETENESS] += 1
     if theirs == vertex or tree.flags[vertex] & UNKNOWN:
         return
-    if cluster.wiped[0]:
-        found.excused[LEADER_COMPLETENESS] += 1
+    missing = lowest_safe(tree, vertex, common(tree, vertex, tip))
+    if missing == NONE:
+        excuse_loss(tree, replicas, found, LEADER_COMPLETENESS, vertex)
         return
-    # The first committed entry that is missing.
-    missing = vertex
-    while at(tree, tip, tree.last[tree.parent[missing]]) != tree.parent[missing]:
-        missing = tree.parent[missing]
     committed = tree.commit_seq[missing] if tree.commit_seq[missing] >= 0 else seq
     leader, elected = cluster.elected_node[0], cluster.elected_term[0]
     without = Incomplete(leader, elected=elected, offset=tree.base[missing], term=tree.term[missing])
@@ -311,7 +344,9 @@ def take_office(tree: Tree, replicas: Replicas, cluster: Cluster, found: Finding
         cluster.elected_node[0] = node
         cluster.elected_seq[0] = seq
         if cluster.committed[0] != ROOT:
-            elected_holds(tree, cluster, found, cluster.committed[0], seq)
+            elected_holds(tree, replicas, cluster, found, cluster.committed[0], seq)
+    elif cluster.wiped[0] and term == cluster.elected_term[0] and node != cluster.elected_node[0]:
+        cluster.elected_twice[0] = term
 
 
 @part

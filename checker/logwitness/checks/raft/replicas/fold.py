@@ -8,24 +8,28 @@ from __future__ import annotations
 
 import numpy as np
 
-from loghistory.schema import STATE_KINDS, Kind
+from loghistory.schema import CLIENT_KINDS, STATE_KINDS, Kind
 
 from ...codes import (
     ACKED,
     APPEND,
     CARRIES_STATE,
     COMMIT,
+    COMPACT,
     CRASH,
+    FAIL,
     FAULT,
     FAULT_POWER,
     FAULT_WIPE,
     FLUSH,
+    INFO,
     INVOKE,
     IS_OF_CLIENT,
     KINDS,
     LEADER,
     NULL,
     OBSERVE,
+    OK,
     POWER_LOSS,
     ROLE,
     ROLE_CANDIDATE,
@@ -37,18 +41,33 @@ from ...codes import (
     TRIM,
     TRUNCATE,
     VOTE,
+    among,
 )
 from ...codes import VISIBLE as SHOWN
-from ...columns import Columns
+from ...columns import Array, Columns
 from ...contract import Family, Loss, Setting
-from ...faults import Account, empty_faults, empty_ledger, fault_code, ledger_lines, note_fault, with_fault_room
+from ...faults import (
+    POWER,
+    STORAGE,
+    WIPE,
+    Account,
+    empty_faults,
+    empty_ledger,
+    fault_code,
+    ledger_lines,
+    note_fault,
+    with_fault_room,
+)
 from ...findings import MAX_NODES, Findings, KernelFold
-from ...hashing import empty_table, grown, place_of, roomy, row_of
+from ...hashing import roomy
 from ...kernel import kernel, part
 from ..protocol import RAFT
 from ..voters import UNKNOWN_VOTERS, acts_as_voter, majority_of
-from .answers import answer, follower_shows, let_see, mark_visible, observe, show_log
+from .answers import answer, follower_shows, let_see, mark_visible, show_log
+from .client_rules import OK_AFTER_ACKED
+from .clients import end_of_life, hear, retreat, settle
 from .commitment import commit_to, follower_commits, leader_commits, lose, take_office, writes_first
+from .destroyed import destroy
 from .log import append, truncate
 from .rules import (
     ACK_RULE,
@@ -64,7 +83,8 @@ from .rules import (
     PENDING_NOT_VISIBLE,
     VISIBLE_ON_MAJORITY,
 )
-from .state import Cluster, Readers, Replicas
+from .state import Attempts, Clients, Cluster, Doubts, Former, Lives, Replicas, empty
+from .state import with_room as with_rows
 from .tree import (
     ACKED_ALL,
     ALIVE,
@@ -92,6 +112,8 @@ def restart(tree: Tree, replicas: Replicas, cluster: Cluster, node: int, dirty: 
     replicas.visible[node] = NULL
     if dirty != NULL:
         tip = before(tree, replicas.tip[node], dirty + 1)
+        if tip != replicas.tip[node] and replicas.takes[node] != NULL and cluster.write_caching[0]:
+            destroy(tree, replicas, cluster, node, tip, replicas.takes[node], seq)
         if tree.last[tip] < dirty:
             cluster.has_unknown[0] = 1
             tip = unknown(tree, tip, dirty, seq)
@@ -105,7 +127,11 @@ def _scan(
     tree: Tree,
     replicas: Replicas,
     cluster: Cluster,
-    readers: Readers,
+    clients: Clients,
+    attempts: Attempts,
+    former: Former,
+    lives: Lives,
+    doubts: Doubts,
     account: Account,
     found: Findings,
 ) -> None:
@@ -114,30 +140,30 @@ def _scan(
         seq = columns.seq[i]
         node = columns.node[i]
         if IS_OF_CLIENT[kind]:
-            if kind in (INVOKE, OBSERVE):
-                process = columns.process[i]
-                if process == NULL:
-                    continue
-                if kind == INVOKE:
-                    row = row_of(readers.table, readers.used, process)
-                    readers.f[row] = columns.f[i]
-                    readers.seq[row] = seq
-                    continue
-                row = readers.table.rows[place_of(readers.table, process)]
-                if row != NONE and columns.value[i] != NULL:
-                    base, value = columns.offset[i], columns.value[i]
-                    observe(tree, cluster, found, readers.f[row], base, value, readers.seq[row], seq)
+            if columns.process[i] != NULL:
+                hear(tree, replicas, cluster, clients, attempts, former, doubts, found, columns, i)
             continue
         if kind == FAULT:
-            note_fault(account.faults, seq, columns.f[i])
-            if columns.f[i] == FAULT_WIPE:
-                cluster.wipe_seq[0] = seq
-                if node >= 0:
-                    cluster.wiped[0] |= 1 << node
-                    replicas.flushed[node] = -1
-                    replicas.flushed_seq[node] = seq
-            elif columns.f[i] == FAULT_POWER:
-                cluster.power_seq[0] = seq
+            f = columns.f[i]
+            note_fault(account.faults, seq, f, node)
+            if f in (FAULT_WIPE, FAULT_POWER):
+                # Where no node is named it may have been any.
+                for each in range(len(replicas.tip)):
+                    if each != node and node >= 0:
+                        continue
+                    if f == FAULT_POWER:
+                        replicas.takes[each] = POWER
+                        continue
+                    retreat(replicas, former, each, seq)
+                    end_of_life(replicas, lives, each, seq)
+                    replicas.running[each] = 0
+                    replicas.start[each] = 0
+                    destroy(tree, replicas, cluster, each, ROOT, WIPE, seq)
+                    cluster.wiped[0] |= 1 << each
+                    replicas.tip[each] = ROOT
+                    replicas.tip_seq[each] = seq
+                    replicas.flushed[each] = -1
+                    replicas.flushed_seq[each] = seq
             continue
         if node < 0:
             continue
@@ -146,10 +172,15 @@ def _scan(
             if kind in (STOP, CRASH, POWER_LOSS, STORAGE_ERROR):
                 replicas.leader_term[node] = NULL
                 replicas.down[node] = 1
+                if kind == STOP:
+                    replicas.stated_seq[node] = seq
+                elif replicas.running[node]:
+                    end_of_life(replicas, lives, node, seq)
+                replicas.running[node] = 0
                 if kind != STOP:
-                    note_fault(account.faults, seq, fault_code(kind))
+                    note_fault(account.faults, seq, fault_code(kind), node)
                 if kind in (POWER_LOSS, STORAGE_ERROR):
-                    cluster.power_seq[0] = seq
+                    replicas.takes[node] = POWER if kind == POWER_LOSS else STORAGE
             continue
 
         # What a node had before its first event is not known.
@@ -172,19 +203,32 @@ def _scan(
         if kind == START or replicas.down[node] == 1:
             # Who was down and goes on has started, also where that was not recorded.
             dirty = columns.dirty[i] if kind != APPEND else columns.offset[i] - 1
+            retreat(replicas, former, node, seq)
+            if replicas.running[node]:
+                end_of_life(replicas, lives, node, seq)
             restart(tree, replicas, cluster, node, dirty, seq)
         if kind == APPEND:
             append(tree, replicas, cluster, found, columns, i)
         elif kind == TRUNCATE:
+            retreat(replicas, former, node, seq)
             truncate(tree, replicas, cluster, found, columns, i)
-        elif kind == TRIM and columns.dirty[i] != NULL and columns.dirty[i] < columns.offset[i]:
-            # Nothing is kept: the log was given up whole, to begin where its leader's begins. What the node had before
-            # need not be what was committed there.
-            cluster.has_unknown[0] = 1
-            replicas.cut[node] = NONE
-            replicas.tip[node] = unknown(tree, ROOT, columns.dirty[i], seq)
-            replicas.tip_seq[node] = seq
+        elif kind == TRIM:
+            replicas.start[node] = max(replicas.start[node], columns.offset[i])
+            if columns.dirty[i] != NULL and columns.dirty[i] < columns.offset[i]:
+                # Nothing is kept: the log was given up whole, to begin where its leader's begins. What the node had
+                # before need not be what was committed there.
+                retreat(replicas, former, node, seq)
+                cluster.has_unknown[0] = 1
+                replicas.cut[node] = NONE
+                replicas.tip[node] = unknown(tree, ROOT, columns.dirty[i], seq)
+                replicas.tip_seq[node] = seq
+        elif kind == COMPACT:
+            cluster.compacted[0] = 1
 
+        if replicas.takes[node] != NULL:
+            replicas.takes[node] = NULL
+        replicas.running[node] = 1
+        replicas.stated_seq[node] = seq
         if columns.dirty[i] > tree.last[replicas.tip[node]]:
             cluster.has_unknown[0] = 1
         flushed = columns.flushed[i]
@@ -205,9 +249,12 @@ def _scan(
                 replicas.commit[node] = commit
                 replicas.commit_seq[node] = seq
             if kind != START and commit >= 0 and (old == NULL or commit > old):
+                if commit > cluster.top_commit[0]:
+                    cluster.top_commit[0] = commit
+                    cluster.top_commit_seq[0] = seq
                 vertex = at(tree, replicas.tip[node], commit)
                 if vertex != NONE:
-                    commit_to(tree, cluster, account, found, node, vertex, seq)
+                    commit_to(tree, replicas, cluster, account, found, node, vertex, seq)
                 if not first:
                     cluster.happens[COMMIT] = 1
                     if leads:
@@ -249,8 +296,18 @@ def _scan(
 
 
 @kernel
-def _close(tree: Tree, replicas: Replicas, cluster: Cluster, account: Account, found: Findings) -> None:
-    """What the end of the history says of acknowledged entries."""
+def _close(
+    tree: Tree,
+    replicas: Replicas,
+    cluster: Cluster,
+    clients: Clients,
+    attempts: Attempts,
+    lives: Lives,
+    doubts: Doubts,
+    account: Account,
+    found: Findings,
+) -> None:
+    """What the end of the history says of acknowledged entries, and of what clients were told."""
     for node in range(len(replicas.tip)):
         vertex = replicas.tip[node]
         while not tree.flags[vertex] & (COMMITTED | ALIVE):
@@ -262,7 +319,7 @@ def _close(tree: Tree, replicas: Replicas, cluster: Cluster, account: Account, f
             continue
         if not flags & (COMMITTED | DEAD | ALIVE):
             before_it = found.violated[ACKED_SURVIVES]
-            lose(tree, cluster, account, found, vertex, -1)
+            lose(tree, replicas, cluster, account, found, vertex, -1)
             flags |= DEAD
             for node in range(len(replicas.tip)):
                 if found.violated[ACKED_SURVIVES] > before_it and cluster.voters[0] >> node & 1:
@@ -272,6 +329,7 @@ def _close(tree: Tree, replicas: Replicas, cluster: Cluster, account: Account, f
                 found.judged[ACKED_SURVIVES] += 1
             else:
                 found.unjudged[ACKED_SURVIVES] += 1
+    settle(tree, replicas, cluster, clients, lives, attempts, doubts, found)
 
 
 class ReplicasFold(KernelFold):
@@ -284,22 +342,25 @@ class ReplicasFold(KernelFold):
         blank = {name: np.full(MAX_NODES, NULL, dtype=np.int64) for name in Replicas._fields}
         blank["tip"][:] = ROOT
         blank["cut"][:] = NONE
-        for name in ("flushed_seq", "tip_seq"):
+        for name in ("flushed_seq", "tip_seq", "lost_seq", "stated_seq", "former", "retreat_seq"):
             blank[name][:] = -1
+        for name in ("running", "start"):
+            blank[name][:] = 0
         self._replicas = Replicas(**blank)
         voters = min(len(setting.voters), MAX_NODES)
         start = dict.fromkeys(Cluster._fields, 0)
-        start |= {"voters": (1 << voters) - 1, "majority": majority_of(setting.voters)}
+        start |= {"voters": (1 << voters) - 1, "voters_count": voters, "majority": majority_of(setting.voters)}
         start |= {"write_caching": int(setting.write_caching), "committed": ROOT, "elected_term": NULL}
-        start |= dict.fromkeys(("wipe_seq", "power_seq", "stranger"), -1)
+        start |= {"elected_twice": NULL, "idempotent": int(setting.idempotent)}
+        start |= dict.fromkeys(("given_up_seq", "top_commit", "top_commit_seq", "stranger"), -1)
         start |= dict.fromkeys(("most_commit", "most_commit_seq", "most_visible", "most_visible_seq"), -1)
         numbers_of = {name: np.array([number], dtype=np.int64) for name, number in start.items()}
         for name in ("shows", "happens"):
             numbers_of[name] = np.zeros(len(KINDS), dtype=np.int64)
         self._cluster = Cluster(**numbers_of)
         self._tree = empty_tree(voters)
-        numbers = [np.full(64, -1, dtype=np.int64) for _ in range(2)]
-        self._readers = Readers(empty_table(), np.zeros(1, dtype=np.int64), *numbers)
+        self._clients, self._attempts = empty(Clients), empty(Attempts)
+        self._former, self._lives, self._doubts = empty(Former), empty(Lives), empty(Doubts)
         self._account = Account(empty_faults(), empty_ledger())
 
     def run(self, columns: Columns) -> None:
@@ -311,21 +372,36 @@ class ReplicasFold(KernelFold):
         growing = np.count_nonzero(_GROWS[kinds]) + np.count_nonzero(self._replicas.down == 1)
         self._tree = with_room(self._tree, 2 * int(growing), compiled)
         self._account = self._account._replace(faults=with_fault_room(self._account.faults, rows))
-        readers, used = self._readers, int(self._readers.used[0])
-        self._readers = readers._replace(
-            table=roomy(readers.table, used, rows, compiled),
-            f=grown(readers.f, used, rows, -1),
-            seq=grown(readers.seq, used, rows, -1),
-        )
+        self._make_room(columns, kinds, compiled)
         _scan.form(compiled)(
             columns,
             self._tree,
             self._replicas,
             self._cluster,
-            self._readers,
+            self._clients,
+            self._attempts,
+            self._former,
+            self._lives,
+            self._doubts,
             self._account,
             self.found,
         )
+
+    def _make_room(self, columns: Columns, kinds: Array, compiled: bool) -> None:
+        """For what clients ask and are told, and for what nodes come to hold no more."""
+        asked, told = (int(np.count_nonzero(among(kinds, some))) for some in (_ASKS, _TELLS))
+        # A disk without a node may be any.
+        wiped = MAX_NODES * int(np.count_nonzero((kinds == FAULT) & (np.asarray(columns.f) == FAULT_WIPE)))
+        wiped += int(np.count_nonzero(self._replicas.down == 1))
+        cut, ended = (wiped + int(np.count_nonzero(among(kinds, some))) for some in (_CUTS, _ENDS))
+        clients, attempts = self._clients, self._attempts
+        used, named = int(clients.used[0]), int(attempts.used[0])
+        self._clients = with_rows(clients, used, asked)._replace(table=roomy(clients.table, used, asked, compiled))
+        self._attempts = with_rows(attempts, named, told)._replace(table=roomy(attempts.table, named, told, compiled))
+        self._former = with_rows(self._former, int(self._former.used[0]), cut)
+        self._lives = with_rows(self._lives, int(self._lives.used[0]), ended)
+        # What a client is told is doubted twice at most.
+        self._doubts = with_rows(self._doubts, int(self._doubts.used[0]), 2 * told)
 
     def losses(self) -> tuple[Loss, ...] | None:
         """Acknowledged entries that ended beside the committed log; None if no acknowledgement was recorded."""
@@ -359,6 +435,9 @@ class ReplicasFold(KernelFold):
         for happened, needed, reason, checks in _WITHOUT:
             if self._misses(happened, needed):
                 found |= dict.fromkeys(checks, reason)
+        told = self.found.unjudged[OK_AFTER_ACKED]
+        if told and int(self._tree.used[0]) > 1 and not self._cluster.shows[ACKED]:
+            found[OK_AFTER_ACKED] = f"{told} appends were answered ok, but no answer of a node to them is recorded"
         if not self.setting.voters:
             found |= {place: UNKNOWN_VOTERS for place in self._counting() if self.found.unjudged[place]}
         return found
@@ -369,9 +448,21 @@ class ReplicasFold(KernelFold):
         return (*counting, ACK_RULE) if self.setting.write_caching else counting
 
     def end(self) -> None:
-        """Judge what became of acknowledged entries."""
-        close = _close.form(self.setting.compiled)
-        close(self._tree, self._replicas, self._cluster, self._account, self.found)
+        """Judge what became of acknowledged entries, and what was doubted."""
+        used = int(self._lives.used[0])
+        order = np.lexsort((self._lives.ended[:used], self._lives.node[:used]))
+        lives = Lives(self._lives.used, *(column[:used][order] for column in self._lives[1:]))
+        _close.form(self.setting.compiled)(
+            self._tree,
+            self._replicas,
+            self._cluster,
+            self._clients,
+            self._attempts,
+            lives,
+            self._doubts,
+            self._account,
+            self.found,
+        )
 
 
 _GROWS = np.isin(np.arange(len(KINDS) + 1), (APPEND, START, TRIM, STOP, CRASH, POWER_LOSS, STORAGE_ERROR))
@@ -392,12 +483,15 @@ _WITHOUT = (
 Source: raft.md#not-recorded.
 """
 
+_ASKS, _TELLS = (INVOKE,), (OK, FAIL, INFO, OBSERVE)
+_ENDS = (START, CRASH, POWER_LOSS, STORAGE_ERROR)
+_CUTS = (*_ENDS, STOP, TRUNCATE, TRIM)
 _LIFE = frozenset({Kind.STOP, Kind.CRASH, Kind.POWER_LOSS, Kind.STORAGE_ERROR, Kind.FAULT})
 
 FAMILY = Family(
     "replicas",
     tuple(CHECKS),
-    STATE_KINDS | _LIFE | {Kind.INVOKE, Kind.OBSERVE},
+    STATE_KINDS | _LIFE | CLIENT_KINDS,
     (
         "time",
         "node",

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from ...codes import ACKS_ALL, NULL, ROLE_LEADER
 from ...columns import Columns
-from ...findings import Findings, report, show
+from ...faults import WIPE
+from ...findings import Findings, excuse, report, show
 from ...kernel import part, step
+from .destroyed import excuse_loss
 from .rules import (
     APPEND_AT_END,
     COMMITTED_NEVER_TRUNCATED,
@@ -23,6 +25,7 @@ from .state import Cluster, Replicas
 from .tree import (
     COMMITTED,
     DIVERGED,
+    EXPOSED,
     NONE,
     ROOT,
     UNKNOWN,
@@ -84,6 +87,12 @@ def append(
                 if tree.parent[other] == tip and tree.term[other] == entry_term and tree.value[other] == value:
                     vertex = other
                 other = tree.same[other]
+        elif entry_term == cluster.elected_twice[0]:
+            # A node whose disk was emptied may vote again, and the term has two leaders, who write what they like.
+            found.judged[LOG_MATCHING] += 1
+            excuse(found, LOG_MATCHING, WIPE, -1, -1, 1)
+            flags = DIVERGED
+            vertex = NONE
         else:
             found.judged[LOG_MATCHING] += 1
             other = holder(tree, vertex, node)
@@ -125,8 +134,8 @@ def truncate(tree: Tree, replicas: Replicas, cluster: Cluster, found: Findings, 
         found.judged[COMMITTED_NEVER_TRUNCATED] += 1
         known = tree.flags[gone] & (COMMITTED | UNKNOWN) == COMMITTED
         if known or (replicas.commit[node] != NULL and offset <= replicas.commit[node]):
-            if cluster.wiped[0]:
-                found.excused[COMMITTED_NEVER_TRUNCATED] += 1
+            if tree.flags[gone] & EXPOSED:
+                excuse_loss(tree, replicas, found, COMMITTED_NEVER_TRUNCATED, gone)
             else:
                 removed = CommittedRemoved(node, offset=offset, removed=tree.base[gone], term=tree.term[gone])
                 report(found, COMMITTED_NEVER_TRUNCATED, removed, appended_by(tree, gone, node), seq)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
 
 from ...columns import Ints
-from ...hashing import Table
+from ...hashing import Table, empty_table, grown
+
+R = TypeVar("R", bound=tuple[Any, ...])
 
 
 class Replicas(NamedTuple):
@@ -27,12 +31,21 @@ class Replicas(NamedTuple):
     cut: Ints  # the first vertex that its last truncation removed, until its next append
     cut_seq: Ints
     cut_held: Ints  # the event by which it had appended that vertex
+    takes: Ints  # what may have taken what it had not flushed: a cause of `faults`; NULL: nothing
+    lost_seq: Ints  # the event by which it last lost copies
+    running: Ints
+    stated_seq: Ints  # the last event of its record; -1
+    start: Ints  # the first offset that it has not trimmed
+    former: Ints  # what it held before it last held less, in `Former`
+    retreat_seq: Ints  # when that was
+    shared: Ints  # room for `destroyed`
 
 
 class Cluster(NamedTuple):
     """What concerns all nodes, each an array of one number so that kernels can change it."""
 
     voters: Ints  # bit set; 0: not known
+    voters_count: Ints
     majority: Ints
     write_caching: Ints
     committed: Ints  # the longest log known to be committed
@@ -41,8 +54,13 @@ class Cluster(NamedTuple):
     elected_node: Ints
     elected_seq: Ints
     wiped: Ints  # bit set of the nodes whose disk was emptied
-    wipe_seq: Ints
-    power_seq: Ints  # the last event that may have cost unflushed data
+    elected_twice: Ints  # the latest term that two nodes lead since a disk was emptied; NULL
+    exposed: Ints  # 1: some entry may be
+    given_up_seq: Ints  # the last event by which committed entries were lost, which was excused; -1
+    top_commit: Ints  # the largest commit index, and the event that stated it; -1
+    top_commit_seq: Ints
+    idempotent: Ints
+    compacted: Ints
     has_unknown: Ints
     most_commit: Ints  # the largest commit index that any leader had, and the event that showed it
     most_commit_seq: Ints
@@ -53,10 +71,93 @@ class Cluster(NamedTuple):
     happens: Ints  # by kind: whether what such an event says has happened, as other events show
 
 
-class Readers(NamedTuple):
+class Clients(NamedTuple):
     """The operation that each client has open, by client."""
 
     table: Table
     used: Ints
     f: Ints
     seq: Ints
+    value: Ints
+    acks: Ints
+    start: Ints  # where a read began
+    reach: Ints  # behind the last batch that it was given
+    given: Ints  # 1: it was given one
+    bound: Ints  # when it was invoked: how far the node showed its log; of a tail, what was committed
+    bound_seq: Ints
+
+
+class Former(NamedTuple):
+    """What nodes held and showed until they came to hold less."""
+
+    used: Ints
+    until: Ints
+    tip: Ints
+    commit: Ints
+    visible: Ints
+    before: Ints  # what the node held before it held less the time before
+
+
+class Lives(NamedTuple):
+    """Processes of nodes that ended, not of their own accord: when, and the last event that is recorded of them."""
+
+    used: Ints
+    node: Ints
+    ended: Ints
+    recorded: Ints
+
+
+class Attempts(NamedTuple):
+    """Values whose appends failed, ended in an unknown way, or were answered with a place that no log shows."""
+
+    table: Table
+    used: Ints
+    value: Ints
+    failed: Ints  # the event by which its client was told that it failed; -1
+    invoked: Ints
+    other: Ints  # 1: another append of it did not fail
+    doubt: Ints  # the last of its doubts
+
+
+class Doubts(NamedTuple):
+    """What looks wrong between a client and the nodes, until the end shows whose record is whole."""
+
+    used: Ints
+    check: Ints
+    value: Ints
+    offset: Ints
+    last: Ints
+    term: Ints
+    acks: Ints
+    node: Ints
+    invoked: Ints
+    seq: Ints
+    shown: Ints
+    vertex: Ints
+    next: Ints  # of the same value
+
+
+_FIRST_ROWS = 16
+
+
+def with_room(columns: R, used: int, more: int) -> R:
+    """The columns of such a tuple, all but tables and counts, with room for ``more`` rows; new ones hold -1."""
+    names: tuple[str, ...] = columns._fields  # type: ignore[attr-defined]
+    rows = {name: column for name, column in zip(names, columns, strict=True) if name not in _NO_ROWS}
+    if not rows or used + more <= len(next(iter(rows.values()))):
+        return columns
+    replaced: R = columns._replace(**{name: grown(column, used, more, -1) for name, column in rows.items()})  # type: ignore[attr-defined]
+    return replaced
+
+
+_NO_ROWS = frozenset({"table", "used"})
+
+
+def empty(type_: type[R]) -> R:
+    """Such a tuple without rows."""
+    names: tuple[str, ...] = type_._fields  # type: ignore[attr-defined]
+    made: dict[str, object] = {name: np.full(_FIRST_ROWS, -1, dtype=np.int64) for name in names}
+    made["used"] = np.zeros(1, dtype=np.int64)
+    if "table" in made:
+        made["table"] = empty_table()
+    return type_(**made)

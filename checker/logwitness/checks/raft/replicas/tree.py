@@ -41,6 +41,15 @@ DIVERGED = 256
 """Entry or an entry before it broke log matching; not judged by it again."""
 ALIVE = 512
 """In some node's log at the end of the history."""
+EXPOSED_BY_WIPE = 1024
+EXPOSED_BY_POWER = 2048
+EXPOSED_BY_STORAGE = 4096
+EXPOSED = EXPOSED_BY_WIPE | EXPOSED_BY_POWER | EXPOSED_BY_STORAGE
+"""Too few voters hold it, since a fault destroyed copies: it may be lost (`destroyed`)."""
+GIVEN_UP = 8192
+"""Was committed and then lost, which was excused."""
+TOLD_OK = 16384
+"""A client was told that its append succeeded."""
 
 ROOT = 0
 NONE = -1
@@ -71,13 +80,15 @@ class Tree(NamedTuple):
     child: Array  # the youngest child
     sibling: Array  # the next older child of the same parent
     pending: Array  # the nearest vertex, itself or an ancestor, written with acks=all
+    wiped: Ints  # bit set of the nodes whose copy went with their disk
+    destroyer: Array  # if it is exposed, the node that lost its copy last
     own: Array  # by vertex and voter: how many events after `seq` the voter last appended it; -1 if never
     by_base: Table
     used: Ints  # vertices, keys of by_base, voters
 
 
-_FILL = {"base": -1, "last": -1, "term": -1, "value": codes.NULL, "size": 0, "held": 0}
-_NARROW = ("flags", "parent", "jump", "depth", "same", "child", "sibling", "pending", "committer")
+_FILL = {"base": -1, "last": -1, "term": -1, "value": codes.NULL, "size": 0, "held": 0, "wiped": 0}
+_NARROW = ("flags", "parent", "jump", "depth", "same", "child", "sibling", "pending", "committer", "destroyer")
 _APART = ("own", "by_base", "used")
 _ZERO = ("flags", "parent", "jump", "depth")
 
@@ -135,6 +146,22 @@ def before(tree: Tree, tip: int, offset: int) -> int:
 
 
 @part
+def common(tree: Tree, one: int, other: int) -> int:
+    """The longest log that begins both."""
+    while one != other:
+        if tree.depth[one] < tree.depth[other]:
+            one, other = other, one
+        far = tree.jump[one]
+        if tree.depth[one] > tree.depth[other]:
+            one = far if tree.depth[far] >= tree.depth[other] else tree.parent[one]
+        elif far != tree.jump[other]:
+            one, other = far, tree.jump[other]
+        else:
+            one, other = tree.parent[one], tree.parent[other]
+    return one
+
+
+@part
 def find(tree: Tree, base: int, term: int) -> int:
     """The youngest known vertex with this base offset and term; NONE."""
     place = place_of(tree.by_base, base)
@@ -187,7 +214,7 @@ def grow(
         # A committed child beside it: whatever is appended here is lost for good.
         other = tree.sibling[vertex]
         while other != NONE:
-            if tree.flags[other] & COMMITTED and not tree.flags[other] & UNKNOWN:
+            if tree.flags[other] & COMMITTED and not tree.flags[other] & (UNKNOWN | EXPOSED):
                 tree.flags[vertex] |= DEAD
             other = tree.sibling[other]
     return vertex

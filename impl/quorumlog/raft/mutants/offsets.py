@@ -1,25 +1,14 @@
-"""The mutants of Raft with flushed and dirty offsets (raft.md#mutants).
-
-Not here, because they change nothing that a history can show in this core: recovery-late-commit-sample (a follower
-never takes a commit index beyond what the request showed to be equal), recovery-resends and recovery-never-flushes
-(slower, but the debounced flush and the heartbeats catch up), stale-reply-accepted (what counts towards a majority is
-taken from one reply alone and stays true for the term). No check judges for how long a leader leads that nobody
-answers (raft.md#no-check-quorum); a test of the simulator plays it. promote-early, reconfigure-uncommitted,
-batcher-no-release and apply-to-visible wait for membership, memory units and state machines.
-"""
+"""Mutants of what counts: the commit index, flushes, visibility, and what is answered because of them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import partial
-from typing import Any
 
-from quorumlog.events import CoreFactory
 from quorumlog.protocol import Mutant
 from quorumlog.quorum import quorum_match
 from quorumlog.raft.core import RaftCore
 from quorumlog.raft.events import Outcome
+from quorumlog.raft.mutants.parts import with_rules
 from quorumlog.raft.rules import ACKS_ALL, NOBODY, PENDING, REFERENCE, SUCCESS, TRUNCATED, Rules
 from quorumlog.raft.state import Configuration, Restored
 
@@ -73,137 +62,127 @@ def _truncated_at_once(offset: int, term: int, term_at_offset: int, commit: int,
     return SUCCESS if commit >= offset else PENDING
 
 
-def with_rules(**changed: Callable[..., Any]) -> CoreFactory:
-    """A factory of cores whose rules are the reference's except for these; raises TypeError for an unknown rule."""
-    return partial(RaftCore, rules=replace(REFERENCE, **changed))
-
-
-_IN_ORDER = (
+MUTANTS = (
     Mutant(
         "commit-counts-dirty",
         "the commit index counts the followers' dirty offsets instead of their flushed ones",
         ("committed-flushed-on-majority",),
         with_rules(replicated_flushed=lambda dirty, flushed, match: min(dirty, match)),
-        "default",
     ),
     Mutant(
         "commit-ignores-match",
         "the commit index counts a follower's flushed offset without min(match index)",
         ("committed-flushed-on-majority",),
         with_rules(replicated_flushed=lambda dirty, flushed, match: flushed),
-        "leaders-fall",
     ),
     Mutant(
         "commit-old-term",
         "a leader commits by an entry of an older term",
         ("commit-current-term",),
         with_rules(may_commit=lambda candidate, commit, candidate_term, current_term: candidate > commit),
-        "leaders-fall",
     ),
     Mutant(
         "commit-before-own-flush",
         "the leader's own flushed offset does not bound the commit index",
         ("commit-within-flushed",),
         with_rules(commit_candidate=lambda voters, durable, own_flushed: quorum_match(voters, durable)),
-        "lost-power",
+        thread="https://github.com/deventlab/d-engine/issues/329",
     ),
     Mutant(
         "follower-commit-unclamped",
         "a follower takes over the leader's commit index as it is",
         ("commit-within-flushed",),
         with_rules(follower_commit=lambda commit, leader_commit, flushed, verified: max(commit, leader_commit)),
-        "default",
     ),
     Mutant(
         "ack-on-term-change",
         "when the term changes, an acks=all append that is still in the log is a success",
         ("acked-survives",),
         AckOnTermChange,
-        "leaders-fall",
     ),
     Mutant(
         "ack-without-term",
         "an acks=all append is a success once its offset is committed, whatever is there",
         ("acked-survives",),
         with_rules(resolve_quorum_ack=_ack_without_term),
-        "leaders-fall",
+        seeds=100,
     ),
     Mutant(
         "truncated-ignores-committed-term",
         "a truncated append is reported as failed before the new term has committed",
         ("truncated-rule",),
         with_rules(resolve_quorum_ack=_truncated_at_once),
-        "five-nodes",
+        seeds=100,
     ),
     Mutant(
         "visible-unclamped",
         "the majority replicated index counts a follower's dirty offset without min(match index)",
         ("visible-on-majority",),
         with_rules(replicated_dirty=lambda dirty, flushed, match: dirty),
-        "long-tails",
+        setting="long-tails",
     ),
     Mutant(
         "visible-jumps-pending",
         "every append of the leader raises the visibility upper bound",
         ("pending-not-visible",),
         with_rules(visibility_on_append=lambda bound, commit, last_quorum, appended: max(bound, appended)),
-        "default",
     ),
     Mutant(
         "visible-uses-dirty",
         "when the commit index moves, the leader's dirty offset is taken for the majority replicated index",
         ("visible-on-majority",),
         VisibleUsesDirty,
-        "default",
     ),
     Mutant(
         "flush-ignores-truncation",
         "a flush that raced a truncation counts",
         ("flushed-within-dirty",),
         with_rules(accept_flush=lambda at_start, now: True),
-        "leaders-fall",
+        seeds=2000,
     ),
     Mutant(
         "flush-assigns",
         "the flushed offset is set to what a flush captured instead of raised to it",
         ("flushed-monotonic",),
         with_rules(flushed_after=lambda flushed, captured: captured),
-        "default",
+        seeds=100,
     ),
     Mutant(
         "duplicate-truncates",
         "a follower does not skip batches that it already holds",
-        ("acked-survives",),
+        ("acked-survives", "truncation-needs-divergence"),
         with_rules(batch_matches=lambda here, there: False),
-        "duplicates",
+        thread="https://github.com/redpanda-data/redpanda/issues/17731",
+        seeds=2000,
     ),
     Mutant(
         "vote-twice",
         "a node forgets whom it voted for when it steps down",
         ("one-vote-per-term",),
         with_rules(vote_after_step_down=lambda voted_for, old_term, new_term: NOBODY),
-        "stale-votes",
+        thread="https://github.com/etcd-io/etcd/pull/2461",
+        setting="stale-votes",
+        seeds=200,
     ),
     Mutant(
         "vote-not-durable",
         "a vote leaves before it is on disk",
-        ("one-vote-per-term",),
+        ("one-vote-per-term", "term-monotonic"),
         with_rules(vote_is_durable_first=lambda: False),
-        "stale-votes",
+        thread="https://github.com/robustmq/robustmq/issues/2039",
+        setting="stale-votes",
     ),
     Mutant(
         "prevote-bumps-term",
         "a node that asks for pre-votes raises its term",
         ("term-needs-candidate",),
         with_rules(pre_vote_term=lambda term: term + 1),
-        "leaders-fall",
     ),
     Mutant(
         "vote-ignores-log",
         "a vote is given to a candidate whose log is behind",
         ("leader-completeness",),
         with_rules(log_ok=lambda last_term, dirty, own_last_term, own_dirty: True),
-        "leaders-fall",
     ),
     Mutant(
         "read-unconfirmed",
@@ -211,6 +190,8 @@ _IN_ORDER = (
         ("stale-read",),
         with_rules(leadership_confirmed=lambda voters, confirmed: True),
         "clocks-drift",
+        thread="https://github.com/deventlab/d-engine/issues/381",
+        seeds=2000,
     ),
     Mutant(
         "read-before-own-term",
@@ -218,6 +199,7 @@ _IN_ORDER = (
         ("stale-read",),
         with_rules(may_serve=lambda term_at_commit, current_term: True),
         "leaders-fall",
+        thread="https://github.com/etcd-io/etcd/issues/7331",
     ),
     Mutant(
         "read-index-ignores-caching",
@@ -225,14 +207,13 @@ _IN_ORDER = (
         ("stale-read",),
         with_rules(read_index=lambda commit, majority, write_caching: commit),
         "write-caching",
+        seeds=2000,
     ),
     Mutant(
         "election-never-waits",
         "a candidate's election time-out runs while its vote is being saved, and what it asked for is forgotten",
         ("converges",),
         ElectionNeverWaits,
-        "slow-disks",
+        seeds=2000,
     ),
 )
-MUTANTS: Mapping[str, Mutant] = {mutant.id: mutant for mutant in _IN_ORDER}
-"""Every mutant of this protocol by id, in the order of raft.md#mutants."""

@@ -1,0 +1,607 @@
+"""Clients against nodes: what clients were told, compared with what nodes recorded.
+
+The order of a run is causal: what a client hears of was recorded before. What a node did may lack in its record only
+behind the last event before it died: a process that is killed, or a machine that loses power, may take the end of its
+record with it. So what looks wrong is kept as a *doubt* and judged at the end, when it is known whose record is whole
+(`whole`). Sources: history-checks.md#clients-and-nodes, raft.md#acks, raft.md#visible-offset.
+"""
+
+from __future__ import annotations
+
+from ...codes import (
+    ACKED,
+    ACKS_ALL,
+    ACKS_LEADER,
+    COMMIT,
+    F_APPEND,
+    F_FINAL_READ,
+    F_READ_COMMITTED,
+    F_READ_LINEARIZABLE,
+    F_TAIL,
+    INFO,
+    INVOKE,
+    NO_ACKS,
+    NULL,
+    OBSERVE,
+    OK,
+    READS,
+)
+from ...columns import Columns
+from ...faults import WIPE
+from ...findings import Findings, excuse, report
+from ...hashing import named_row, place_of, row_of
+from ...kernel import part, step
+from .answers import observe
+from .client_rules import (
+    FAIL_HAD_NO_EFFECT,
+    OK_AFTER_ACKED,
+    OK_AFTER_COMMIT,
+    OK_NAMES_THE_ENTRY,
+    READ_LEAVES_NOTHING_OUT,
+    READ_SHOWS_THE_NODE,
+    TAIL_IS_COMMITTED,
+    HadEffect,
+    Misplaced,
+    Returned,
+    Tail,
+    Told,
+)
+from .state import Attempts, Clients, Cluster, Doubts, Former, Lives, Replicas
+from .tree import (
+    ACKED_ALL,
+    ACKED_LEADER,
+    ACKED_NONE,
+    ANY_ACKED,
+    COMMITTED,
+    GIVEN_UP,
+    NONE,
+    REPORTED_TRUNCATED,
+    ROOT,
+    TOLD_OK,
+    UNKNOWN,
+    Tree,
+    at,
+    find,
+    members,
+)
+
+COMMITTED_READS = (F_READ_COMMITTED, F_READ_LINEARIZABLE)
+"""They return what is committed."""
+
+HAS_NOT, HAS, MAY_HAVE = range(3)
+"""Whether a node held and showed something."""
+
+_MOST = 1000
+"""Former states of a node, and entries without a value, that are looked at for one read."""
+
+
+@part
+def retreat(replicas: Replicas, former: Former, node: int, seq: int) -> None:
+    """``node`` is about to hold or show less: remember what it had until event ``seq``."""
+    place = former.used[0]
+    former.used[0] += 1
+    former.until[place] = seq
+    former.tip[place] = replicas.tip[node]
+    former.commit[place] = replicas.commit[node]
+    former.visible[place] = replicas.visible[node]
+    former.before[place] = replicas.former[node]
+    replicas.former[node] = place
+    replicas.retreat_seq[node] = seq
+
+
+@part
+def end_of_life(replicas: Replicas, lives: Lives, node: int, seq: int) -> None:
+    """The process of ``node`` ended, not of its own accord: its record may lack what came after its last event."""
+    place = lives.used[0]
+    lives.used[0] += 1
+    lives.node[place] = node
+    lives.ended[place] = seq
+    lives.recorded[place] = replicas.stated_seq[node]
+
+
+@part
+def whole(lives: Lives, node: int, invoked: int, seq: int) -> bool:
+    """Whether the record of ``node`` has all that it did between two events; lives are sorted by node."""
+    low = 0
+    high: int = lives.used[0]
+    while low < high:
+        middle = (low + high) // 2
+        if (lives.node[middle], lives.ended[middle]) > (node, invoked):
+            high = middle
+        else:
+            low = middle + 1
+    if low < lives.used[0] and lives.node[low] == node:
+        return bool(lives.ended[low] > seq and lives.recorded[low] > seq)
+    return True
+
+
+@part
+def leader_of(replicas: Replicas, term: int) -> int:
+    """The node that leads, or led last, this term; NONE."""
+    for node in range(len(replicas.led)):
+        if term != NULL and replicas.led[node] == term:
+            return node
+    return NONE
+
+
+@part
+def answerer_whole(replicas: Replicas, cluster: Cluster, lives: Lives, node: int, invoked: int, seq: int) -> bool:
+    """The same of the ``node`` that answered; if nobody knows which one did, of all."""
+    if node != NONE:
+        return whole(lives, node, invoked, seq)
+    for other in range(len(replicas.tip)):
+        known = replicas.stated_seq[other] >= 0 or cluster.voters[0] >> other & 1
+        if known and not whole(lives, other, invoked, seq):
+            return False
+    return True
+
+
+@part
+def doubt(
+    doubts: Doubts,
+    check: int,
+    value: int,
+    offset: int,
+    last: int,
+    term: int,
+    acks: int,
+    node: int,
+    invoked: int,
+    seq: int,
+    shown: int,
+    vertex: int,
+) -> int:
+    """Keep what looks wrong until the end. Room was made before."""
+    place: int = doubts.used[0]
+    doubts.used[0] += 1
+    doubts.check[place] = check
+    doubts.value[place] = value
+    doubts.offset[place] = offset
+    doubts.last[place] = last
+    doubts.term[place] = term
+    doubts.acks[place] = acks
+    doubts.node[place] = node
+    doubts.invoked[place] = invoked
+    doubts.seq[place] = seq
+    doubts.shown[place] = shown
+    doubts.vertex[place] = vertex
+    doubts.next[place] = NONE
+    return place
+
+
+@step
+def hear(
+    tree: Tree,
+    replicas: Replicas,
+    cluster: Cluster,
+    clients: Clients,
+    attempts: Attempts,
+    former: Former,
+    doubts: Doubts,
+    found: Findings,
+    columns: Columns,
+    i: int,
+) -> None:
+    """A client asks or is told something, by event ``i``."""
+    kind, seq, node = columns.kind[i], columns.seq[i], columns.node[i]
+    if kind == INVOKE:
+        row = row_of(clients.table, clients.used, columns.process[i])
+        f = columns.f[i]
+        clients.f[row] = f
+        clients.seq[row] = seq
+        clients.value[row] = columns.value[i]
+        clients.acks[row] = columns.acks[i]
+        clients.start[row] = columns.offset[i]
+        clients.reach[row] = columns.offset[i]
+        clients.given[row] = 0
+        if f == F_TAIL:
+            clients.bound[row] = cluster.top_commit[0]
+            clients.bound_seq[row] = cluster.top_commit_seq[0]
+        elif f in READS:
+            clients.bound[row] = bound_of(replicas, node, f) if node >= 0 else NULL
+        return
+    row = clients.table.rows[place_of(clients.table, columns.process[i])]
+    if row == NONE:
+        return
+    f = clients.f[row]
+    if kind == OBSERVE:
+        if f in READS and columns.value[i] != NULL:
+            base, value = columns.offset[i], columns.value[i]
+            observe(tree, cluster, found, f, base, value, clients.seq[row], seq)
+            given(tree, replicas, cluster, clients, former, doubts, found, columns, i, row)
+        return
+    clients.f[row] = NONE
+    if f == F_APPEND:
+        if clients.value[row] == NULL:
+            return
+        if kind == OK:
+            succeeded(tree, replicas, cluster, clients, attempts, doubts, found, columns, i, row)
+        else:
+            # An append that failed had no effect; of one whose outcome is unknown nothing can be said.
+            attempt = named_row(attempts.table, attempts.used, attempts.value, clients.value[row])
+            if kind == INFO:
+                attempts.other[attempt] = 1
+            else:
+                attempts.failed[attempt] = seq
+                attempts.invoked[attempt] = clients.seq[row]
+    elif kind == OK and f == F_TAIL:
+        tail_told(cluster, clients, doubts, found, columns.offset[i], row, seq)
+    elif kind == OK and f in READS and node >= 0:
+        read_told(tree, replicas, cluster, clients, doubts, found, node, f, columns.offset[i], row, seq)
+
+
+@part
+def succeeded(
+    tree: Tree,
+    replicas: Replicas,
+    cluster: Cluster,
+    clients: Clients,
+    attempts: Attempts,
+    doubts: Doubts,
+    found: Findings,
+    columns: Columns,
+    i: int,
+    row: int,
+) -> None:
+    """An append was answered ok: is it where the client was told, acknowledged and committed?"""
+    seq, offset, last, term = columns.seq[i], columns.offset[i], columns.last_offset[i], columns.term[i]
+    value, acks, invoked = clients.value[row], clients.acks[row], clients.seq[row]
+    vertex = NONE
+    if offset != NULL and offset >= 0:
+        other = tree.by_base.rows[place_of(tree.by_base, offset)]
+        while other != NONE:
+            if tree.value[other] == value and fits(tree, other, offset, last, term):
+                vertex = other
+            other = tree.same[other]
+    attempt = attempts.table.rows[place_of(attempts.table, value)]
+    if attempt != NONE:
+        attempts.other[attempt] = 1
+    sure = vertex != NONE and acked_as(tree, vertex, acks)
+    by = NONE if sure else leader_of(replicas, term)
+    if vertex == NONE:
+        place = doubt(doubts, OK_NAMES_THE_ENTRY, value, offset, last, term, acks, by, invoked, seq, -1, NONE)
+        attempt = named_row(attempts.table, attempts.used, attempts.value, value)
+        attempts.other[attempt] = 1
+        doubts.next[place] = attempts.doubt[attempt]
+        attempts.doubt[attempt] = place
+        return
+    found.judged[OK_NAMES_THE_ENTRY] += 1
+    tree.flags[vertex] |= TOLD_OK
+    if sure:
+        found.judged[OK_AFTER_ACKED] += 1
+    else:
+        doubt(doubts, OK_AFTER_ACKED, value, offset, last, term, acks, by, invoked, seq, -1, vertex)
+    if acks in (ACKS_ALL, NO_ACKS):
+        if promised(tree, cluster, vertex):
+            found.judged[OK_AFTER_COMMIT] += 1
+        else:
+            doubt(doubts, OK_AFTER_COMMIT, value, offset, last, term, acks, by, invoked, seq, -1, vertex)
+
+
+@part
+def fits(tree: Tree, vertex: int, offset: int, last: int, term: int) -> bool:
+    """Whether a known entry is where a client was told; it may not have been told its term or its last offset."""
+    if vertex == NONE or tree.flags[vertex] & UNKNOWN:
+        return False
+    placed = tree.base[vertex] == offset and last in (offset, tree.last[vertex])
+    return bool(placed and term in (NULL, tree.term[vertex]))
+
+
+@part
+def acked_as(tree: Tree, vertex: int, acks: int) -> bool:
+    """Whether a node has acknowledged the entry with this acks level."""
+    if acks == NO_ACKS:
+        return bool(tree.flags[vertex] & ANY_ACKED != 0)
+    mark = ACKED_ALL if acks == ACKS_ALL else ACKED_LEADER if acks == ACKS_LEADER else ACKED_NONE
+    return bool(tree.flags[vertex] & mark != 0)
+
+
+@part
+def promised(tree: Tree, cluster: Cluster, vertex: int) -> bool:
+    """Whether acks=all may be answered for the entry."""
+    if tree.flags[vertex] & (COMMITTED | GIVEN_UP):
+        return True
+    holders = members(tree.held[vertex] & cluster.voters[0])
+    return bool(cluster.write_caching[0] != 0 and holders >= cluster.majority[0])
+
+
+@part
+def bound_of(replicas: Replicas, node: int, f: int) -> int:
+    """Up to where ``node`` shows its log to a read of kind ``f`` now; NULL: nobody knows."""
+    bound: int = replicas.commit[node] if f in COMMITTED_READS else replicas.visible[node]
+    return bound
+
+
+@part
+def shows(tree: Tree, tip: int, bound: int, base: int, last: int, value: int) -> int:
+    """Whether a node with this log, shown up to ``bound``, shows the value at ``base``."""
+    vertex = at(tree, tip, base)
+    if vertex == NONE:
+        return HAS_NOT
+    if tree.flags[vertex] & UNKNOWN or tree.value[vertex] == NULL or bound == NULL:
+        return MAY_HAVE
+    same = tree.value[vertex] == value and tree.base[vertex] == base and last in (base, tree.last[vertex])
+    return HAS if same and tree.last[vertex] <= bound else HAS_NOT
+
+
+@part
+def given(
+    tree: Tree,
+    replicas: Replicas,
+    cluster: Cluster,
+    clients: Clients,
+    former: Former,
+    doubts: Doubts,
+    found: Findings,
+    columns: Columns,
+    i: int,
+    row: int,
+) -> None:
+    """A read of a node returned a batch, by event ``i``."""
+    node, seq, base, last, value = (
+        columns.node[i],
+        columns.seq[i],
+        columns.offset[i],
+        columns.last_offset[i],
+        columns.value[i],
+    )
+    reach = clients.reach[row]
+    clients.reach[row] = last + 1
+    clients.given[row] = 1
+    if node < 0:
+        return
+    if replicas.stated_seq[node] < 0:
+        found.unjudged[READ_SHOWS_THE_NODE] += 1
+        return
+    f, invoked = clients.f[row], clients.seq[row]
+    had = shows(tree, replicas.tip[node], bound_of(replicas, node, f), base, last, value)
+    if had == HAS:
+        found.judged[READ_SHOWS_THE_NODE] += 1
+        found.judged[READ_LEAVES_NOTHING_OUT] += 1
+        if reach != NULL and base > reach:
+            vertex = tree.parent[at(tree, replicas.tip[node], base)]
+            left_out(tree, replicas, cluster, doubts, node, vertex, reach, invoked, seq)
+        return
+    place = replicas.former[node]
+    steps = 0
+    while place != NONE and former.until[place] > invoked:
+        steps += 1
+        if steps > _MOST:
+            had = MAY_HAVE
+            break
+        bound = former.commit[place] if f in COMMITTED_READS else former.visible[place]
+        before = shows(tree, former.tip[place], bound, base, last, value)
+        if before != HAS_NOT:
+            had = before
+        if had == HAS:
+            found.judged[READ_SHOWS_THE_NODE] += 1
+            return
+        place = former.before[place]
+    if had == MAY_HAVE:
+        found.unjudged[READ_SHOWS_THE_NODE] += 1
+        return
+    shown = NONE
+    vertex = tree.by_base.rows[place_of(tree.by_base, base)]
+    while vertex != NONE:
+        if tree.value[vertex] == value:
+            shown = tree.seq[vertex]
+        vertex = tree.same[vertex]
+    doubt(doubts, READ_SHOWS_THE_NODE, value, base, last, NULL, NO_ACKS, node, invoked, seq, shown, NONE)
+
+
+@part
+def left_out(
+    tree: Tree,
+    replicas: Replicas,
+    cluster: Cluster,
+    doubts: Doubts,
+    node: int,
+    vertex: int,
+    reach: int,
+    invoked: int,
+    seq: int,
+) -> None:
+    """A reader went from ``reach`` to what follows ``vertex`` in the log of ``node``: was there a value?"""
+    first = max(reach, replicas.start[node])
+    steps = 0
+    while vertex != ROOT and tree.base[vertex] >= first and steps < _MOST and not cluster.compacted[0]:
+        steps += 1
+        if tree.value[vertex] != NULL and not tree.flags[vertex] & UNKNOWN:
+            value, base, shown = tree.value[vertex], tree.base[vertex], tree.seq[vertex]
+            check = READ_LEAVES_NOTHING_OUT
+            doubt(doubts, check, value, base, base, NULL, NO_ACKS, node, invoked, seq, shown, vertex)
+            return
+        vertex = tree.parent[vertex]
+
+
+@part
+def read_told(
+    tree: Tree,
+    replicas: Replicas,
+    cluster: Cluster,
+    clients: Clients,
+    doubts: Doubts,
+    found: Findings,
+    node: int,
+    f: int,
+    offset: int,
+    row: int,
+    seq: int,
+) -> None:
+    """A read of a node was answered, and goes on at ``offset``."""
+    invoked, reach, tip = clients.seq[row], clients.reach[row], replicas.tip[node]
+    steady = replicas.retreat_seq[node] < invoked
+    if offset == NULL or reach == NULL or not steady or replicas.stated_seq[node] < 0:
+        return
+    found.judged[READ_LEAVES_NOTHING_OUT] += 1
+    if offset > reach:
+        vertex = at(tree, tip, offset - 1)
+        if vertex != NONE:
+            left_out(tree, replicas, cluster, doubts, node, vertex, reach, invoked, seq)
+    if not clients.given[row] or f == F_FINAL_READ:
+        # What it showed when it was asked it still shows; entries without a value are no batches.
+        first, bound = max(offset, replicas.start[node]), clients.bound[row]
+        vertex = at(tree, tip, min(bound, first + _MOST)) if bound != NULL and bound >= first else NONE
+        if vertex != NONE and tree.last[vertex] > bound:
+            vertex = tree.parent[vertex]
+        if vertex != NONE:
+            left_out(tree, replicas, cluster, doubts, node, vertex, first, invoked, seq)
+
+
+@part
+def tail_told(
+    cluster: Cluster, clients: Clients, doubts: Doubts, found: Findings, offset: int, row: int, seq: int
+) -> None:
+    """A tail was answered."""
+    if offset == NULL or offset < 0 or not cluster.shows[COMMIT]:
+        return
+    found.judged[TAIL_IS_COMMITTED] += 1
+    invoked, known = clients.seq[row], clients.bound[row]
+    if offset - 1 > cluster.top_commit[0]:
+        committed = cluster.top_commit[0] + 1
+        doubt(doubts, TAIL_IS_COMMITTED, offset, committed, NULL, NULL, NO_ACKS, NONE, invoked, seq, -1, NONE)
+    elif offset - 1 < known:
+        if cluster.given_up_seq[0] > clients.bound_seq[row]:
+            excuse(found, TAIL_IS_COMMITTED, WIPE, -1, cluster.given_up_seq[0], 1)
+        else:
+            report(found, TAIL_IS_COMMITTED, Tail(offset, committed=known + 1), clients.bound_seq[row], invoked, seq)
+
+
+@part
+def match_attempts(
+    tree: Tree, cluster: Cluster, clients: Clients, attempts: Attempts, doubts: Doubts, found: Findings
+) -> None:
+    """At the end: which entries have the values of appends that failed, or were answered with another place."""
+    if not attempts.used[0]:
+        return
+    for row in range(clients.used[0]):
+        if clients.f[row] == F_APPEND and clients.value[row] != NULL:
+            attempt = attempts.table.rows[place_of(attempts.table, clients.value[row])]
+            if attempt != NONE:
+                attempts.other[attempt] = 1
+    if tree.used[0] > 1:
+        for attempt in range(attempts.used[0]):
+            if attempts.failed[attempt] >= 0 and attempts.other[attempt] < 0:
+                found.judged[FAIL_HAD_NO_EFFECT] += 1
+    for vertex in range(1, tree.used[0]):
+        if tree.value[vertex] == NULL or tree.flags[vertex] & UNKNOWN:
+            continue
+        attempt = attempts.table.rows[place_of(attempts.table, tree.value[vertex])]
+        if attempt == NONE:
+            continue
+        place = attempts.doubt[attempt]
+        while place != NONE:
+            doubts.vertex[place] = vertex
+            place = doubts.next[place]
+        flags = tree.flags[vertex]
+        if attempts.failed[attempt] < 0 or attempts.other[attempt] > 0 or flags & TOLD_OK:
+            continue
+        if flags & (COMMITTED | GIVEN_UP | ANY_ACKED):
+            if flags & REPORTED_TRUNCATED and not flags & ANY_ACKED and cluster.given_up_seq[0] > tree.ack_seq[vertex]:
+                excuse(found, FAIL_HAD_NO_EFFECT, WIPE, -1, cluster.given_up_seq[0], 1)
+                continue
+            fields = HadEffect(tree.value[vertex], offset=tree.base[vertex], term=tree.term[vertex])
+            effect = tree.ack_seq[vertex] if flags & ANY_ACKED else tree.commit_seq[vertex]
+            report(found, FAIL_HAD_NO_EFFECT, fields, attempts.invoked[attempt], attempts.failed[attempt], effect)
+
+
+@part
+def settle(
+    tree: Tree,
+    replicas: Replicas,
+    cluster: Cluster,
+    clients: Clients,
+    lives: Lives,
+    attempts: Attempts,
+    doubts: Doubts,
+    found: Findings,
+) -> None:
+    """Judge every doubt, now that it is known whose record is whole."""
+    match_attempts(tree, cluster, clients, attempts, doubts, found)
+    for i in range(doubts.used[0]):
+        check, node, invoked, seq = doubts.check[i], doubts.node[i], doubts.invoked[i], doubts.seq[i]
+        if check in (READ_SHOWS_THE_NODE, READ_LEAVES_NOTHING_OUT):
+            if not whole(lives, node, invoked, seq):
+                found.unjudged[check] += 1
+                continue
+            if check == READ_SHOWS_THE_NODE:
+                found.judged[check] += 1
+            fields = Returned(node, value=doubts.value[i], offset=doubts.offset[i])
+            report(found, check, fields, doubts.shown[i], invoked, seq)
+        elif check == TAIL_IS_COMMITTED:
+            if not answerer_whole(replicas, cluster, lives, NONE, invoked, seq):
+                found.unjudged[check] += 1
+                continue
+            report(found, check, Tail(doubts.value[i], committed=doubts.offset[i]), invoked, seq)
+        else:
+            settle_ok(tree, replicas, cluster, lives, doubts, found, i)
+
+
+@part
+def settle_ok(
+    tree: Tree,
+    replicas: Replicas,
+    cluster: Cluster,
+    lives: Lives,
+    doubts: Doubts,
+    found: Findings,
+    i: int,
+) -> None:
+    """Judge a doubt about an append that was answered ok."""
+    check, vertex, invoked, seq = doubts.check[i], doubts.vertex[i], doubts.invoked[i], doubts.seq[i]
+    value, offset, term, acks = doubts.value[i], doubts.offset[i], doubts.term[i], doubts.acks[i]
+    sure = answerer_whole(replicas, cluster, lives, doubts.node[i], invoked, seq)
+    level = ACKS_ALL if acks == NO_ACKS else acks
+    fields = Told(value, acks=level, offset=offset, term=term)
+    if check == OK_NAMES_THE_ENTRY:
+        named = offset != NULL and offset >= 0
+        other = find(tree, offset, term) if named and term != NULL else NONE
+        if named and fits(tree, vertex, offset, doubts.last[i], term):
+            # It is there, and was not when the client was told so.
+            found.judged[check] += 1
+            found.judged[OK_AFTER_ACKED] += 1
+            report(found, OK_AFTER_ACKED, fields, seq, tree.seq[vertex])
+            return
+        if named and vertex != NONE and cluster.idempotent[0]:
+            found.judged[check] += 1
+            there = Misplaced(
+                value,
+                offset=offset,
+                last=doubts.last[i],
+                term=term,
+                there=tree.base[vertex],
+                entry_term=tree.term[vertex],
+            )
+            report(found, check, there, tree.seq[vertex], seq)
+            return
+        if named and other != NONE and tree.value[other] != NULL and tree.value[other] != value:
+            found.judged[check] += 1
+            there = Misplaced(value, offset=offset, last=doubts.last[i], term=term, there=NULL, entry_term=NULL)
+            report(found, check, there, tree.seq[other], seq)
+            return
+        if named or vertex == NONE:
+            found.unjudged[check] += 1
+        if vertex == NONE:
+            shown = other != NONE or cluster.has_unknown[0] or tree.used[0] == 1
+            if sure and not shown and cluster.shows[ACKED]:
+                found.judged[OK_AFTER_ACKED] += 1
+                report(found, OK_AFTER_ACKED, fields, invoked, seq)
+            else:
+                found.unjudged[OK_AFTER_ACKED] += 1
+            return
+        check = OK_AFTER_ACKED
+    if check == OK_AFTER_ACKED:
+        acked = tree.flags[vertex] & ANY_ACKED != 0
+        if acked and acked_as(tree, vertex, acks) and tree.ack_seq[vertex] < seq:
+            found.judged[check] += 1
+        elif acked or (sure and cluster.shows[ACKED]):
+            found.judged[check] += 1
+            report(found, check, fields, invoked, seq, tree.ack_seq[vertex] if acked else tree.seq[vertex])
+        else:
+            found.unjudged[check] += 1
+    elif sure and cluster.shows[COMMIT]:
+        found.judged[check] += 1
+        committed = tree.commit_seq[vertex] if tree.flags[vertex] & COMMITTED else -1
+        report(found, check, fields, tree.seq[vertex], seq, committed)
+    else:
+        found.unjudged[check] += 1

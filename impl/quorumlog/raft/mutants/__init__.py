@@ -1,0 +1,27 @@
+"""The mutants of Raft with flushed and dirty offsets (raft.md#mutants), a module for each subject.
+
+A mutant is the reference with one thing changed: a rule, a method of the core, a part of the storage, or of the driver
+of real nodes. Those of real systems name the thread where that system's fault is discussed; each is judged by what it
+does here.
+
+Not here, because they change nothing that a history can show in this core: recovery-late-commit-sample (a follower
+never takes a commit index beyond what the request showed to be equal), recovery-resends and recovery-never-flushes
+(slower, but the debounced flush and the heartbeats catch up), stale-reply-accepted (what counts towards a majority is
+taken from one reply alone and stays true for the term). No check judges for how long a leader leads that nobody
+answers (raft.md#no-check-quorum); a test of the simulator plays it. promote-early, reconfigure-uncommitted,
+batcher-no-release and apply-to-visible wait for membership, memory units and state machines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from quorumlog.protocol import Mutant
+from quorumlog.raft.mutants import clients, drivers, elections, offsets, replication, storage, trimming
+
+MUTANTS: Mapping[str, Mutant] = {
+    mutant.id: mutant
+    for subject in (offsets, elections, replication, clients, trimming, storage, drivers)
+    for mutant in subject.MUTANTS
+}
+"""Every mutant of this protocol by id, in the order of raft.md#mutants."""

@@ -1,0 +1,362 @@
+"""Mutants of replication: what replies say and count for, truncation, recovery, restart."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from msgspec import structs
+
+from quorumlog.protocol import Mutant
+from quorumlog.quorum import Voters
+from quorumlog.raft.core import RaftCore
+from quorumlog.raft.messages import AnyMessage, AppendEntries, AppendReply, Heartbeat, HeartbeatReply
+from quorumlog.raft.mutants.parts import with_rules
+from quorumlog.raft.progress import Progress
+from quorumlog.raft.rules import REFERENCE, Rules
+from quorumlog.raft.state import Configuration, Restored
+
+
+def _half_commits(voters: Voters, durable: dict[int, int], own_flushed: int) -> int:
+    nodes = voters.current
+    return min(sorted(durable.get(node, -1) for node in nodes)[len(nodes) // 2], own_flushed)
+
+
+class HeartbeatAcksDirty(RaftCore):
+    """The reply to a heartbeat reports what is dirty as flushed."""
+
+    def _send(self, to: int, message: AnyMessage) -> None:
+        if isinstance(message, HeartbeatReply):
+            message = structs.replace(message, flushed=message.dirty)
+        super()._send(to, message)
+
+
+class ReplyAcksDirty(RaftCore):
+    """The reply to append_entries reports what is dirty as flushed."""
+
+    def _send(self, to: int, message: AnyMessage) -> None:
+        if isinstance(message, AppendReply):
+            message = structs.replace(message, flushed=message.dirty)
+        super()._send(to, message)
+
+
+class FailedCheckMatches(RaftCore):
+    """A reply that refuses a request names the follower's end as its match."""
+
+    def _send(self, to: int, message: AnyMessage) -> None:
+        if isinstance(message, AppendReply) and not message.success:
+            message = structs.replace(message, match=message.dirty)
+        super()._send(to, message)
+
+
+class MatchFromHeartbeat(RaftCore):
+    """A heartbeat that succeeded proves the follower's log up to its end."""
+
+    def _heartbeat_replied(self, sender: int, reply: HeartbeatReply) -> None:
+        super()._heartbeat_replied(sender, structs.replace(reply, match=reply.dirty) if reply.success else reply)
+
+
+class LateRepliesCount(RaftCore):
+    """A reply of an earlier term counts."""
+
+    def _current(self, sender: int, reply: AppendReply | HeartbeatReply) -> Progress | None:
+        return super()._current(sender, structs.replace(reply, term=max(reply.term, self.term)))
+
+
+class RepliesCombined(RaftCore):
+    """Flushed is the largest of any reply in this term, match the largest of any reply."""
+
+    def __init__(self, configuration: Configuration, restored: Restored, rules: Rules = REFERENCE) -> None:
+        super().__init__(configuration, restored, rules)
+        self._largest: dict[tuple[int, int], tuple[int, int]] = {}
+
+    def _current(self, sender: int, reply: AppendReply | HeartbeatReply) -> Progress | None:
+        flushed, match = self._largest.get((reply.term, sender), (-1, -1))
+        flushed, match = max(flushed, reply.flushed), max(match, reply.match)
+        self._largest[reply.term, sender] = flushed, match
+        return super()._current(sender, structs.replace(reply, flushed=flushed, match=match))
+
+
+class ReplicatedNeverFalls(RaftCore):
+    """A follower that lost what was not flushed still counts with it."""
+
+    def _current(self, sender: int, reply: AppendReply | HeartbeatReply) -> Progress | None:
+        before = self.replicated_on.get(sender, -1)
+        term = self.term
+        follower = super()._current(sender, reply)
+        if self.term == term and sender in self.replicated_on:
+            self.replicated_on[sender] = max(before, self.replicated_on[sender])
+        return follower
+
+
+class HoldsByOffset(RaftCore):
+    """A follower whose log reaches the previous offset takes its entry there for the leader's."""
+
+    def _holds(self, offset: int, term: int) -> bool:
+        return offset <= self.index.dirty
+
+
+class HeartbeatTruncates(RaftCore):
+    """A follower removes what lies behind the leader's end when a heartbeat names it."""
+
+    def _heartbeat(self, sender: int, request: Heartbeat) -> None:
+        current = request.term >= self.term and self.role != "leader"
+        if current and self._holds(request.previous, request.previous_term) and request.previous < self.index.dirty:
+            self._truncate(max(request.previous + 1, self.index.start))
+        super()._heartbeat(sender, request)
+
+
+class CatchUpLivelock(RaftCore):
+    """Recovery never begins before the end of the follower's log."""
+
+    def _recover(self, peer: int, follower: Progress, resume: int) -> None:
+        super()._recover(peer, follower, max(resume, self.index.batch_end_at_most(follower.dirty)))
+
+
+class RefusesToTruncateVisible(RaftCore):
+    """A follower refuses what would remove entries that it has shown to readers."""
+
+    def _take(self, request: AppendEntries) -> bool:
+        for batch in request.batches:
+            held = batch.base_offset <= min(self.visible, self.index.dirty)
+            if held and self.index.term(batch.last_offset) != batch.term:
+                return False
+        return super()._take(request)
+
+
+class TruncationKeepsVisible(RaftCore):
+    """Truncation does not lower the bounds of what is visible."""
+
+    def _truncate(self, offset: int) -> None:
+        shown = self.majority_replicated, self.visibility_upper_bound, self.visible
+        super()._truncate(offset)
+        self.majority_replicated, self.visibility_upper_bound, self.visible = shown
+
+
+class TruncationKeepsFlushed(RaftCore):
+    """Truncation does not lower the flushed offset."""
+
+    def _truncate(self, offset: int) -> None:
+        flushed = self.flushed
+        super()._truncate(offset)
+        self.flushed = flushed
+
+
+class RestartCommitsLog(RaftCore):
+    """A node that starts takes its whole log for committed."""
+
+    def __init__(self, configuration: Configuration, restored: Restored, rules: Rules = REFERENCE) -> None:
+        super().__init__(configuration, restored, rules)
+        self.commit = self.majority_replicated = self.visibility_upper_bound = self.visible = self.index.dirty
+
+
+class RestartShowsLog(RaftCore):
+    """A node that starts shows its whole log to readers."""
+
+    def __init__(self, configuration: Configuration, restored: Restored, rules: Rules = REFERENCE) -> None:
+        super().__init__(configuration, restored, rules)
+        self.majority_replicated = self.visibility_upper_bound = self.visible = self.index.dirty
+
+
+class FlushCoversLater(RaftCore):
+    """A finished flush counts for all that is dirty by then."""
+
+    def _flush_done(self, ticket: int) -> None:
+        flush = self._flushes.get(ticket)
+        if flush is not None:
+            self._flushes[ticket] = replace(flush, dirty=self.index.dirty)
+        super()._flush_done(ticket)
+
+
+class AnyFlushIsTheNewest(RaftCore):
+    """Of several flushes in flight, the first to finish counts for what the last one to begin covers."""
+
+    def _flush_done(self, ticket: int) -> None:
+        if ticket in self._flushes:
+            self._flushes[ticket] = list(self._flushes.values())[-1]
+        super()._flush_done(ticket)
+
+
+class FlushTimerForgotten(RaftCore):
+    """What is appended while a flush runs waits for the next append to be flushed."""
+
+    def _debounce_flush(self) -> None:
+        if not self._flushing:
+            super()._debounce_flush()
+
+    def _flush_done(self, ticket: int) -> None:
+        self._flushing = True
+        super()._flush_done(ticket)
+        self._flushing = bool(self._flushes)
+
+    def _start_flush(self, *, required: bool) -> None:
+        super()._start_flush(required=required)
+        self._flushing = True
+
+    _flushing = False
+
+
+MUTANTS = (
+    Mutant(
+        "quorum-one-off",
+        "half of an even number of voters commits",
+        ("committed-flushed-on-majority",),
+        with_rules(commit_candidate=_half_commits),
+    ),
+    Mutant(
+        "replicated-old-term",
+        "MRI counts entries of older terms",
+        ("inconsistent-offset", "acked-survives", "lost-write"),
+        with_rules(may_count_replicated=lambda candidate_term, current_term: True),
+        seeds=2000,
+    ),
+    Mutant(
+        "follower-commit-unverified",
+        "a follower commits a flushed tail that its leader does not have",
+        ("committed-agree", "follower-commit-within-leader"),
+        with_rules(
+            follower_commit=lambda commit, leader_commit, flushed, verified: max(commit, min(leader_commit, flushed))
+        ),
+        seeds=2000,
+    ),
+    Mutant(
+        "follower-visible-unverified",
+        "a follower shows a tail that its leader does not have",
+        ("visible-on-majority", "inconsistent-offset"),
+        with_rules(follower_visible=lambda leader_visible, dirty, verified: min(leader_visible, dirty)),
+        seeds=2000,
+    ),
+    Mutant(
+        "follower-visible-unbounded",
+        "a follower shows what its leader shows, though its own log is shorter",
+        ("visible-within-dirty",),
+        with_rules(follower_visible=lambda leader_visible, dirty, verified: leader_visible),
+    ),
+    Mutant(
+        "visible-ignores-last-quorum",
+        "a commit shows all that a majority holds, though an acks=all entry behind it waits",
+        ("pending-not-visible",),
+        with_rules(visibility_on_commit=lambda bound, majority, commit, last_quorum: max(bound, majority)),
+    ),
+    Mutant(
+        "heartbeat-acks-dirty",
+        "the reply to a heartbeat reports what is dirty as flushed",
+        ("committed-flushed-on-majority",),
+        HeartbeatAcksDirty,
+        thread="https://github.com/yugabyte/yugabyte-db/issues/32875",
+    ),
+    Mutant(
+        "reply-acks-dirty",
+        "the reply to append_entries reports what is dirty as flushed",
+        ("committed-flushed-on-majority",),
+        ReplyAcksDirty,
+        thread="https://github.com/cloud-software-foundation/c5/issues/263",
+    ),
+    Mutant(
+        "failed-check-matches",
+        "a reply that refuses a request names the follower's end as its match",
+        ("committed-flushed-on-majority",),
+        FailedCheckMatches,
+    ),
+    Mutant(
+        "match-from-heartbeat",
+        "a heartbeat that succeeded proves the follower's log up to its end",
+        ("committed-flushed-on-majority",),
+        MatchFromHeartbeat,
+        thread="https://github.com/apache/ratis/pull/1519",
+        seeds=2000,
+    ),
+    Mutant(
+        "late-replies-count",
+        "a reply of an earlier term counts",
+        ("committed-flushed-on-majority",),
+        LateRepliesCount,
+        seeds=2000,
+    ),
+    Mutant(
+        "replies-combined",
+        "flushed is taken from one reply and match from another",
+        ("committed-flushed-on-majority",),
+        RepliesCombined,
+    ),
+    Mutant(
+        "replicated-never-falls",
+        "a follower that lost what was not flushed still counts with it",
+        ("visible-on-majority",),
+        ReplicatedNeverFalls,
+        seeds=2000,
+    ),
+    Mutant(
+        "holds-by-offset",
+        "a follower takes its entry at the previous offset for the leader's, whatever its term",
+        ("log-matching",),
+        HoldsByOffset,
+    ),
+    Mutant(
+        "heartbeat-truncates",
+        "a follower removes what lies behind the end of its leader's log that a heartbeat names",
+        ("truncation-needs-divergence", "committed-never-truncated"),
+        HeartbeatTruncates,
+        thread="https://github.com/willemt/raft/issues/37",
+    ),
+    Mutant(
+        "catch-up-livelock",
+        "recovery never begins before the end of the follower's log",
+        ("converges", "replicas-catch-up"),
+        CatchUpLivelock,
+        thread="https://github.com/yugabyte/yugabyte-db/issues/32876",
+    ),
+    Mutant(
+        "refuses-to-truncate-visible",
+        "a follower refuses what would remove entries that it has shown to readers",
+        ("converges", "replicas-catch-up"),
+        RefusesToTruncateVisible,
+        thread="https://github.com/redpanda-data/redpanda/issues/16475",
+        seeds=2000,
+    ),
+    Mutant(
+        "truncation-keeps-visible",
+        "truncation does not lower the bounds of what is visible",
+        ("visible-within-dirty",),
+        TruncationKeepsVisible,
+        seeds=2000,
+    ),
+    Mutant(
+        "truncation-keeps-flushed",
+        "truncation does not lower the flushed offset",
+        ("flushed-within-dirty",),
+        TruncationKeepsFlushed,
+    ),
+    Mutant(
+        "restart-commits-log",
+        "a node that starts takes its whole log for committed",
+        ("pending-not-visible", "follower-commit-within-leader", "committed-agree"),
+        RestartCommitsLog,
+        seeds=2000,
+    ),
+    Mutant(
+        "restart-shows-log",
+        "a node that starts shows its whole log to readers",
+        ("visible-on-majority", "pending-not-visible"),
+        RestartShowsLog,
+    ),
+    Mutant(
+        "flush-covers-later",
+        "a finished flush counts for all that is dirty by then",
+        ("flushed-durable",),
+        FlushCoversLater,
+    ),
+    Mutant(
+        "any-flush-is-the-newest",
+        "the first of several flushes to finish counts for what the last to begin covers",
+        ("flushed-durable",),
+        AnyFlushIsTheNewest,
+        seeds=2000,
+    ),
+    Mutant(
+        "flush-timer-forgotten",
+        "what is appended while a flush runs waits for the next append to be flushed",
+        ("converges", "nothing-left-behind"),
+        FlushTimerForgotten,
+        seeds=100,
+    ),
+)

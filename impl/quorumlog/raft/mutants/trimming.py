@@ -1,0 +1,200 @@
+"""Mutants of the start of a log: trimming, and followers that begin anew where the leader's log begins."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from quorumlog.protocol import Mutant
+from quorumlog.raft.core import RaftCore
+from quorumlog.raft.events import Trim
+from quorumlog.raft.index import NO_TERM
+from quorumlog.raft.messages import StartAt
+from quorumlog.raft.mutants.parts import on_nodes
+from quorumlog.raft.progress import Progress
+from quorumlog.storage.log import Log
+from quorumlog.storage.state import LogState
+
+
+class TrimsUncommitted(RaftCore):
+    """A node trims all but its last batch, committed or not."""
+
+    def _trim(self, offset: int) -> None:
+        start = self.index.start
+        self.index.trim(self.index.dirty)
+        if self.index.start != start:
+            self._effects.append(Trim(self.index.start))
+            self.note("trim", offset=self.index.start)
+
+
+class NeverStartsAnew(RaftCore):
+    """A leader never tells a follower that its log begins later than what the follower lacks."""
+
+    def _continue_recovery(self, peer: int, follower: Progress) -> None:
+        follower.last_sent = max(follower.last_sent, self.index.start - 1)
+        super()._continue_recovery(peer, follower)
+
+
+class StartAtKeepsLog(RaftCore):
+    """A follower that is to begin anew keeps its log and says that it did."""
+
+    def _start_at(self, sender: int, request: StartAt) -> None:
+        success = self._accept_leader(sender, request.term)
+        self._reply_append(sender, request.sequence, success=success, match=request.start - 1 if success else -1)
+
+
+class StartAtAlwaysResets(RaftCore):
+    """A follower begins anew although it holds the entry before the leader's beginning."""
+
+    def _start_at(self, sender: int, request: StartAt) -> None:
+        success = self._accept_leader(sender, request.term)
+        if success:
+            self._waiting.clear()
+            self._reset(request.start, request.start_term)
+        self._reply_append(sender, request.sequence, success=success, match=request.start - 1 if success else -1)
+
+
+class StartAtFromAnyTerm(RaftCore):
+    """A follower begins anew at the word of a leader of an earlier term."""
+
+    def _start_at(self, sender: int, request: StartAt) -> None:
+        if request.term < self.term and not self._holds(request.start - 1, request.start_term):
+            self._reset(request.start, request.start_term)
+        super()._start_at(sender, request)
+
+
+class ResetWithoutTerm(RaftCore):
+    """A log that begins anew does not know the term of the entry before it."""
+
+    def _reset(self, start: int, start_term: int) -> None:
+        super()._reset(start, NO_TERM)
+
+
+class ResetKeepsVisible(RaftCore):
+    """A log that begins anew shows as much as before."""
+
+    def _reset(self, start: int, start_term: int) -> None:
+        shown = max(self.visible, start)
+        super()._reset(start, start_term)
+        self.majority_replicated = self.visibility_upper_bound = self.visible = shown
+
+
+class ResetOneTooEarly(RaftCore):
+    """A log begins anew one offset before the leader's."""
+
+    def _reset(self, start: int, start_term: int) -> None:
+        super()._reset(max(start - 1, 0), start_term)
+
+
+class TrimmedIsNotHeld(RaftCore):
+    """A follower that has trimmed further than its leader refuses what continues an entry that it trimmed."""
+
+    def _holds(self, offset: int, term: int) -> bool:
+        return offset >= self.index.start - 1 and super()._holds(offset, term)
+
+
+class TrimForgetsTerm(Log):
+    """What a log writes down at a trim lacks the term of the entry before its start."""
+
+    def _save_state(self, state: LogState) -> None:
+        super()._save_state(replace(state, term_before=NO_TERM))
+
+
+class TrimNotWrittenDown(Log):
+    """A trim removes segments and does not write down where the log starts."""
+
+    def trim(self, offset: int) -> int:
+        """See `Log.trim`."""
+        before = self._state
+        start = super().trim(offset)
+        LogState(before.start_offset, before.term_before, self._state.known_flushed).save(
+            self._disk, f"{self._directory}/state"
+        )
+        return start
+
+
+MUTANTS = (
+    Mutant(
+        "trims-uncommitted",
+        "a node trims all but its last batch, committed or not",
+        ("trim-within-commit",),
+        TrimsUncommitted,
+        seeds=100,
+    ),
+    Mutant(
+        "never-starts-anew",
+        "a leader never tells a follower that its log begins behind what the follower lacks",
+        ("converges", "replicas-catch-up"),
+        NeverStartsAnew,
+        thread="https://github.com/camunda/camunda/pull/4451",
+        setting="trimmed",
+    ),
+    Mutant(
+        "start-at-keeps-log",
+        "a follower that is to begin anew keeps its log and says that it did",
+        ("converges", "replicas-catch-up", "committed-flushed-on-majority"),
+        StartAtKeepsLog,
+        thread="https://github.com/lerna-stack/akka-entity-replication/issues/105",
+        setting="trimmed",
+    ),
+    Mutant(
+        "start-at-always-resets",
+        "a follower begins anew although it holds the entry before the leader's beginning",
+        ("committed-never-truncated", "truncation-needs-divergence"),
+        StartAtAlwaysResets,
+        seeds=2000,
+    ),
+    Mutant(
+        "start-at-from-any-term",
+        "a follower begins anew at the word of a leader of an earlier term",
+        ("committed-never-truncated", "truncation-needs-divergence"),
+        StartAtFromAnyTerm,
+        seeds=2000,
+    ),
+    Mutant(
+        "reset-without-term",
+        "a log that begins anew does not know the term of the entry before it",
+        ("converges", "replicas-catch-up"),
+        ResetWithoutTerm,
+        thread="https://github.com/goraft/raft/pull/99",
+        seeds=100,
+    ),
+    Mutant(
+        "reset-keeps-visible",
+        "a log that begins anew shows as much as before",
+        ("visible-within-dirty",),
+        ResetKeepsVisible,
+        setting="trimmed",
+    ),
+    Mutant(
+        "reset-one-too-early",
+        "a log begins anew one offset before the leader's",
+        ("converges", "replicas-catch-up", "log-matching"),
+        ResetOneTooEarly,
+        thread="https://github.com/nats-io/nats-server/pull/8321",
+        seeds=100,
+    ),
+    Mutant(
+        "trimmed-is-not-held",
+        "a follower that has trimmed further than its leader refuses what continues a trimmed entry",
+        ("converges", "replicas-catch-up"),
+        TrimmedIsNotHeld,
+        seeds=2000,
+    ),
+    Mutant(
+        "trim-forgets-term",
+        "what a log writes down at a trim lacks the term of the entry before its start",
+        ("committed-never-truncated", "truncation-needs-divergence"),
+        RaftCore,
+        stage=on_nodes(log=TrimForgetsTerm),
+        thread="https://github.com/formancehq/ledger/pull/1852",
+        seeds=2000,
+    ),
+    Mutant(
+        "trim-not-written-down",
+        "a trim removes segments and does not write down where the log starts",
+        ("voters-return",),
+        RaftCore,
+        stage=on_nodes(log=TrimNotWrittenDown),
+        setting="trimmed",
+    ),
+)

@@ -1,0 +1,88 @@
+"""Simulated runs of the reference under all faults, emptied disks among them: nothing is accused, and what is excused
+is listed with its cause; with what nodes recorded, and without it."""
+
+from __future__ import annotations
+
+import random
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from msgspec.structs import replace
+
+from loghistory import MemorySink, Recorder
+from loghistory.schema import CLIENT_KINDS, Kind
+from logwitness import Verdict, check
+from logwitness.checks.faults import CAUSES
+from quorumlog.durations import MILLISECOND, SECOND
+from quorumlog.faults import KINDS
+from quorumlog.raft.core import RaftCore
+from quorumlog.raft.settings import SETTINGS, RaftConfiguration
+from quorumlog.raft.simulated import RaftCluster
+
+SEEN_BY_CLIENTS = pa.array(sorted({*CLIENT_KINDS, Kind.FAULT, Kind.HEAL, Kind.PHASE}))
+
+
+class Wiping(RaftCluster):
+    """A cluster some of whose nodes lose their power and their disk, and begin anew."""
+
+    def wipe_some(self, draw: random.Random, count: int) -> None:
+        """Empty so many disks at drawn times."""
+        for _ in range(count):
+            at = int(draw.uniform(0.3, 0.9) * self.configuration.duration)
+            self.simulation.after(at, self._wipe, draw.randrange(len(self.nodes)), draw)
+
+    def _wipe(self, number: int, draw: random.Random) -> None:
+        node = self.nodes[number]
+        if node.host.running:
+            self.record("power_loss", {"node": number, "incarnation": node.host.incarnation})
+            node.kill()
+        self.record("fault", {"f": "wipe", "node": number})
+        node.new_disk()
+        self.simulation.after(int(draw.uniform(1, 400) * MILLISECOND), self.faults.storage_failed, number)
+
+
+def _configuration(draw: random.Random) -> RaftConfiguration:
+    base = SETTINGS[draw.choice(sorted(SETTINGS))]
+    faults = {*draw.sample(sorted(KINDS), draw.randint(1, 6)), *draw.sample(["fsync_error", "power_loss"], 1)}
+    return replace(
+        base,
+        nodes=draw.choice([3, 3, 5]),
+        duration=int(draw.uniform(0.8, 2) * SECOND),
+        settle=5 * SECOND,
+        write_caching=draw.random() < 0.35,
+        disk=replace(base.disk, most=draw.choice([10, 30, 100]) * MILLISECOND),
+        workload=replace(
+            base.workload,
+            acks_all=draw.choice([0.0, 1.0, 3.0]),
+            acks_leader=draw.choice([0.5, 3.0]),
+            acks_none=draw.choice([0.0, 1.0]),
+            tail=draw.choice([0.0, 2.0]),
+            think=draw.choice([8, 25]) * MILLISECOND,
+        ),
+        faults=replace(
+            base.faults,
+            weights={name: draw.choice([1.0, 3.0]) for name in sorted(faults)},
+            per_second=draw.choice([3.0, 8.0, 15.0]),
+        ),
+    )
+
+
+@pytest.mark.parametrize("seed", [*range(8), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(8, 300))])
+def test_the_reference_is_not_accused(seed: int) -> None:
+    draw = random.Random(f"{seed} excuses")
+    configuration = _configuration(draw)
+    sink = MemorySink()
+    recorder = Recorder(sink)
+    cluster = Wiping(seed, configuration, recorder, RaftCore)
+    cluster.wipe_some(draw, draw.choice([0, 0, 1, 2]))
+    cluster.play()
+    recorder.close()
+    known = configuration.known_to_the_judge()
+    by_clients = sink.table.filter(pc.is_in(sink.table.column("kind").cast("string"), value_set=SEEN_BY_CLIENTS))
+    for table, protocol in ((sink.table, "raft"), (by_clients, "none")):
+        verdict = check(table, configuration={"protocol": protocol, **known})
+        assert verdict.verdict is Verdict.HOLDS, [each for each in verdict.checks if each.violated]
+        for each in verdict.checks:
+            assert each.excused == sum(excuse.facts for excuse in each.excuses)
+            assert {excuse.cause for excuse in each.excuses} <= set(CAUSES)

@@ -1,0 +1,135 @@
+"""`make mutants`: hunts every mutant and writes docs/mutants.md, which says who notices it and what that costs.
+
+    python tests/mutants [--processes N] [--budget SECONDS]
+
+A mutant is hunted with the seeds from 0 on, no longer than its bound of seeds and the budget of processor seconds (60).
+What no history shows is left to its test. Models and proofs are named as the catalogue has them; they are not run here.
+The reference is put through the same runs: as many seeds as the longest hunt needed. The exit status is 0 only if each
+mutant was noticed and the reference was not.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+from logspec.catalogue import mutants_of_models, mutants_of_proofs
+from quorumlog.protocol import Mutant
+from quorumlog.raft.mutants import MUTANTS
+from quorumlog.raft.protocol import PROTOCOL
+from quorumlog.trials.judge import Candidate, judge_seed
+from quorumlog.trials.parallel import in_order
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = ROOT / "docs" / "mutants.md"
+BUDGET = 60.0
+REFERENCE_SEEDS = 400
+
+
+class Hunted(NamedTuple):
+    """How a hunt ended: the check that noticed (empty: none did), the seed, and what it took."""
+
+    mutant: str
+    check: str
+    seed: int
+    processor_seconds: float
+
+
+def hunted(mutant: str, budget: float) -> Hunted:
+    """Hunt one mutant in this process."""
+    candidate, began = Candidate("raft", mutant), time.process_time()
+    for seed in range(MUTANTS[mutant].seeds):
+        rejections = judge_seed(candidate, seed).rejections
+        took = time.process_time() - began
+        if rejections:
+            return Hunted(mutant, rejections[0].check, seed, took)
+        if took > budget:
+            break
+    return Hunted(mutant, "", seed, took)
+
+
+def survives(seed: int) -> bool:
+    """Whether the reference survives a seed, judged by every check."""
+    return not judge_seed(Candidate("raft"), seed).rejections
+
+
+def page(found: Sequence[Hunted], reference: int) -> Iterator[str]:
+    """The lines of docs/mutants.md."""
+    hunts = {each.mutant: each for each in found}
+    models, proofs = mutants_of_models(), mutants_of_proofs()
+    caught = sum(bool(each.check) for each in found)
+    yield from (
+        "# Mutants",
+        "",
+        "Made by `make mutants`; do not edit. Each mutant is one change of the reference",
+        "([what it changes](rules/raft.md#mutants)). Who notices it:",
+        "",
+        "- history check: `logwitness hunt --mutant NAME` finds a recorded run that the check rejects, at this seed",
+        "  (they count from 0) and after so many processor seconds, compiling not counted;",
+        "- model: TLC refutes a model of that name (`logwitness spec check`); proof: the solver refutes a twin of it;",
+        "- test: no history shows it ([why](catalogue.md)), a test does.",
+        "",
+        f"{len(MUTANTS)} mutants; {caught} of {len(found)} hunts ended with a rejected run within the seeds and the",
+        f"time that `make mutants` allows; the reference survived {reference} seeds of the same kind.",
+        "",
+        "| mutant | history check | seed | processor s | model | proof | test | a real system's |",
+        "|---|---|--:|--:|---|---|---|---|",
+    )
+    for mutant in MUTANTS.values():
+        yield f"| {' | '.join(_cells(mutant, hunts.get(mutant.id), models, proofs))} |"
+
+
+def _cells(mutant: Mutant, hunt: Hunted | None, models: set[str], proofs: set[str]) -> Iterator[str]:
+    yield f"[{mutant.id}](rules/raft.md#{mutant.id})"
+    if hunt is None:
+        yield from ("", "", "")
+    elif hunt.check:
+        yield from (hunt.check, str(hunt.seed), f"{hunt.processor_seconds:.1f}")
+    else:
+        yield from ("survived", f"0 to {hunt.seed}", f"{hunt.processor_seconds:.1f}")
+    yield "yes" if mutant.id in models else ""
+    yield "yes" if mutant.id in proofs else ""
+    yield f"[{Path(mutant.test).stem}](../{mutant.test})" if mutant.test else ""
+    yield f"[{_place(mutant.thread)}]({mutant.thread})" if mutant.thread else ""
+
+
+def _place(thread: str) -> str:
+    """``owner/name#number`` of an address."""
+    owner, name, _, number = thread.removeprefix("https://github.com/").split("/")
+    return f"{owner}/{name}#{number}"
+
+
+def main() -> int:
+    """Hunt, show each hunt as it ends, and write the page."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--budget", type=float, default=BUDGET, help="processor seconds for one mutant")
+    asked = parser.parse_args()
+    hunted("commit-old-term", 1.0)  # compiled kernels are kept on the disk: no hunt is to pay for them
+    found = []
+    for number, each in enumerate(in_order(partial(hunted, budget=asked.budget), PROTOCOL.hunted, asked.processes), 1):
+        found.append(each)
+        how = f"{each.check} at seed {each.seed}" if each.check else f"SURVIVED seeds 0 to {each.seed}"
+        print(
+            f"{number:3} of {len(PROTOCOL.hunted)}  {each.mutant}: {how}, {each.processor_seconds:.1f} s",
+            flush=True,
+        )
+    survived = 0
+    for seed, good in enumerate(in_order(survives, range(REFERENCE_SEEDS), asked.processes)):
+        survived += good
+        if not good:
+            print(f"the reference is rejected at seed {seed}", flush=True)
+        elif seed % 50 == 49:
+            print(f"the reference: {seed + 1} of {REFERENCE_SEEDS} seeds", flush=True)
+    PAGE.write_text("\n".join(page(found, survived)) + "\n", encoding="utf-8")
+    print(f"{sum(bool(each.check) for each in found)} of {len(found)} were caught; written: {PAGE.relative_to(ROOT)}")
+    return 0 if all(each.check for each in found) and survived == REFERENCE_SEEDS else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
