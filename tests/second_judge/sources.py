@@ -51,5 +51,5 @@ def simulated(seed: int) -> Source | None:
         table, _ = candidate.played.simulate(seed, configuration)
     except (LookupError, ValueError):  # a mutant's core may contradict its own log
         return None
-    name = f"{candidate.mutant or 'reference'}, {candidate.setting}, seed {seed}"
+    name = f"{candidate.mutant or 'reference'}, {candidate.setting(seed)}, seed {seed}"
     return Source(name, table, known_to_the_judge("raft", configuration))

@@ -87,7 +87,7 @@ def test_a_run_ends_at_its_first_violation_and_is_the_beginning_of_the_whole_one
     judged = judge_seed(mutant, 0)
     (found,) = judged.rejections
     assert 0 < found.time < found.configuration.duration
-    table, outcome = mutant.of.simulate(0, found.configuration, mutant.make_core)
+    table, outcome = mutant.played.simulate(0, found.configuration)
     assert outcome.time > found.time
     whole = judge_table("raft", table, found.configuration, mutant.checks)["checks"][0]["violations"][0]
     assert (whole["sentence"], tuple(whole["events"])) == (found.sentence, found.events)
