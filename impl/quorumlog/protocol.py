@@ -49,8 +49,8 @@ class Mutant:
     the runs that expose it fast (`Protocol.configured`), ``seeds`` is how many a hunt may need, ``thread`` where a real
     system had it. What is changed is the core, or the ``stage`` of simulated runs: its nodes with their disks.
 
-    A mutant without checks is one that no history shows: ``test`` is the test file that notices it. If its fault is in
-    the driver of real nodes, ``driver`` is that.
+    A mutant without checks is one that no history shows, and one with checks may need more seeds than anybody has had:
+    ``test`` is the test file that notices it. If its fault is in the driver of real nodes, ``driver`` is that.
     """
 
     id: str

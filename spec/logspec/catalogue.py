@@ -246,7 +246,7 @@ def render(catalogue: Catalogue) -> str:
         "- Proof: goals of `logwitness spec prove`.",
         "- Check: ids of `logwitness checks`, judged on recorded runs.",
         "- Mutants: faults that break it. t: a model that TLC must refute; p: a twin that a proof must refute. Unless",
-        "  listed at the end, it is also a core whose runs the checker must reject (`raft/mutants.py`).",
+        "  listed at the end, it is also in `raft/mutants/`: the checker must reject its runs, or a test notice it.",
         "",
         "An invariant has one name: the operator has it in CamelCase, the goal and the check as it is. Other names in",
         "its cells are those of other rows, which also watch over it; goals of `rules` are promises of single rules.",

@@ -188,7 +188,7 @@ MUTANTS = (
         "what is enqueued when a leader steps down is written nevertheless",
         ("leader-writes-first", "one-leader-per-term"),
         QueueSurvivesStepDown,
-        seeds=2000,
+        setting="leaders-fall",
     ),
     Mutant(
         "pending-fails-at-step-down",
@@ -234,6 +234,8 @@ MUTANTS = (
         ("stale-read", "stale-tail"),
         BarrierCountsOldReplies,
         thread="https://github.com/deventlab/d-engine/issues/381",
+        test="tests/raft/test_mutants.py",
+        setting="clocks-drift",
         seeds=2000,
     ),
     Mutant(

@@ -136,7 +136,7 @@ MUTANTS = (
         "a vote looks at the offset of the last entry alone",
         ("leader-completeness",),
         with_rules(log_ok=lambda last_term, dirty, own_last_term, own_dirty: dirty >= own_dirty),
-        seeds=2000,
+        setting="leaders-fall",
     ),
     Mutant(
         "candidate-keeps-vote",
@@ -168,6 +168,7 @@ MUTANTS = (
         ("one-leader-per-term", "leader-has-majority"),
         TermRaisedUnderLeader,
         thread="https://github.com/hashicorp/raft/issues/695",
+        test="tests/raft/test_mutants.py",
         seeds=2000,
     ),
     Mutant(

@@ -138,6 +138,7 @@ MUTANTS = (
         "a flush that raced a truncation counts",
         ("flushed-within-dirty",),
         with_rules(accept_flush=lambda at_start, now: True),
+        setting="leaders-fall",
         seeds=2000,
     ),
     Mutant(
@@ -153,7 +154,7 @@ MUTANTS = (
         ("acked-survives", "truncation-needs-divergence"),
         with_rules(batch_matches=lambda here, there: False),
         thread="https://github.com/redpanda-data/redpanda/issues/17731",
-        seeds=2000,
+        setting="duplicates",
     ),
     Mutant(
         "vote-twice",
@@ -189,8 +190,8 @@ MUTANTS = (
         "a leader answers barriers and read indexes without asking a majority whether it still leads",
         ("stale-read",),
         with_rules(leadership_confirmed=lambda voters, confirmed: True),
-        "clocks-drift",
         thread="https://github.com/deventlab/d-engine/issues/381",
+        setting="clocks-drift",
         seeds=2000,
     ),
     Mutant(
@@ -198,7 +199,6 @@ MUTANTS = (
         "a leader serves clients before an entry of its own term is committed",
         ("stale-read",),
         with_rules(may_serve=lambda term_at_commit, current_term: True),
-        "leaders-fall",
         thread="https://github.com/etcd-io/etcd/issues/7331",
     ),
     Mutant(
@@ -206,7 +206,7 @@ MUTANTS = (
         "under write caching a read index is the commit index, although acks=all does not wait for it",
         ("stale-read",),
         with_rules(read_index=lambda commit, majority, write_caching: commit),
-        "write-caching",
+        setting="write-caching",
         seeds=2000,
     ),
     Mutant(
@@ -214,6 +214,7 @@ MUTANTS = (
         "a candidate's election time-out runs while its vote is being saved, and what it asked for is forgotten",
         ("converges",),
         ElectionNeverWaits,
+        setting="slow-disks",
         seeds=2000,
     ),
 )

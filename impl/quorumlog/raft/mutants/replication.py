@@ -207,6 +207,7 @@ MUTANTS = (
         "MRI counts entries of older terms",
         ("inconsistent-offset", "acked-survives", "lost-write"),
         with_rules(may_count_replicated=lambda candidate_term, current_term: True),
+        test="tests/raft/test_mutants.py",
         seeds=2000,
     ),
     Mutant(
@@ -216,6 +217,8 @@ MUTANTS = (
         with_rules(
             follower_commit=lambda commit, leader_commit, flushed, verified: max(commit, min(leader_commit, flushed))
         ),
+        test="tests/raft/test_mutants.py",
+        setting="long-tails",
         seeds=2000,
     ),
     Mutant(
@@ -223,6 +226,8 @@ MUTANTS = (
         "a follower shows a tail that its leader does not have",
         ("visible-on-majority", "inconsistent-offset"),
         with_rules(follower_visible=lambda leader_visible, dirty, verified: min(leader_visible, dirty)),
+        test="tests/raft/test_mutants.py",
+        setting="long-tails",
         seeds=2000,
     ),
     Mutant(
@@ -263,6 +268,8 @@ MUTANTS = (
         ("committed-flushed-on-majority",),
         MatchFromHeartbeat,
         thread="https://github.com/apache/ratis/pull/1519",
+        test="tests/raft/test_mutants.py",
+        setting="long-tails",
         seeds=2000,
     ),
     Mutant(
@@ -270,6 +277,8 @@ MUTANTS = (
         "a reply of an earlier term counts",
         ("committed-flushed-on-majority",),
         LateRepliesCount,
+        test="tests/raft/test_mutants.py",
+        setting="leaders-fall",
         seeds=2000,
     ),
     Mutant(
@@ -283,6 +292,8 @@ MUTANTS = (
         "a follower that lost what was not flushed still counts with it",
         ("visible-on-majority",),
         ReplicatedNeverFalls,
+        test="tests/raft/test_mutants.py",
+        setting="lost-power",
         seeds=2000,
     ),
     Mutant(
@@ -311,6 +322,7 @@ MUTANTS = (
         ("converges", "replicas-catch-up"),
         RefusesToTruncateVisible,
         thread="https://github.com/redpanda-data/redpanda/issues/16475",
+        setting="lost-power",
         seeds=2000,
     ),
     Mutant(
@@ -318,7 +330,8 @@ MUTANTS = (
         "truncation does not lower the bounds of what is visible",
         ("visible-within-dirty",),
         TruncationKeepsVisible,
-        seeds=2000,
+        setting="lost-power",
+        seeds=100,
     ),
     Mutant(
         "truncation-keeps-flushed",
@@ -350,6 +363,7 @@ MUTANTS = (
         "the first of several flushes to finish counts for what the last to begin covers",
         ("flushed-durable",),
         AnyFlushIsTheNewest,
+        setting="lost-power",
         seeds=2000,
     ),
     Mutant(

@@ -313,7 +313,8 @@ MUTANTS = (
         ("flushed-durable",),
         RaftCore,
         stage=on_nodes(log=OpenDoesNotSync),
-        seeds=2000,
+        setting="lost-power",
+        seeds=100,
     ),
     Mutant(
         "open-does-not-rewrite",
@@ -338,6 +339,7 @@ MUTANTS = (
         ("voters-return",),
         RaftCore,
         stage=on_nodes(log=TruncateKeepsPromise),
+        test="tests/storage/test_storage_mutants.py",
         seeds=2000,
     ),
     Mutant(
@@ -368,6 +370,8 @@ MUTANTS = (
         ("voters-return", "converges"),
         RaftCore,
         stage=on_nodes(log=ChecksumIgnored),
+        test="tests/storage/test_storage_mutants.py",
+        setting="bad-disks",
         seeds=2000,
     ),
     Mutant(
@@ -376,7 +380,8 @@ MUTANTS = (
         ("one-vote-per-term",),
         RaftCore,
         stage=on_nodes(votes=VoteWithoutCandidate),
-        seeds=2000,
+        setting="stale-votes",
+        seeds=100,
     ),
     Mutant(
         "vote-error-swallowed",

@@ -141,13 +141,15 @@ MUTANTS = (
         "a follower begins anew although it holds the entry before the leader's beginning",
         ("committed-never-truncated", "truncation-needs-divergence"),
         StartAtAlwaysResets,
-        seeds=2000,
+        setting="trimmed",
     ),
     Mutant(
         "start-at-from-any-term",
         "a follower begins anew at the word of a leader of an earlier term",
         ("committed-never-truncated", "truncation-needs-divergence"),
         StartAtFromAnyTerm,
+        test="tests/raft/test_mutants.py",
+        setting="trimmed",
         seeds=2000,
     ),
     Mutant(
@@ -178,6 +180,8 @@ MUTANTS = (
         "a follower that has trimmed further than its leader refuses what continues a trimmed entry",
         ("converges", "replicas-catch-up"),
         TrimmedIsNotHeld,
+        test="tests/raft/test_mutants.py",
+        setting="trimmed",
         seeds=2000,
     ),
     Mutant(
@@ -187,6 +191,8 @@ MUTANTS = (
         RaftCore,
         stage=on_nodes(log=TrimForgetsTerm),
         thread="https://github.com/formancehq/ledger/pull/1852",
+        test="tests/storage/test_storage_mutants.py",
+        setting="trimmed",
         seeds=2000,
     ),
     Mutant(

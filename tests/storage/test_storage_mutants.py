@@ -1,0 +1,74 @@
+"""The mutants of the storage that no history shows, or so seldom that hunts did not come to them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+import pytest
+
+from quorumlog.raft.mutants import MUTANTS
+from quorumlog.storage.batch import BatchKind, RecordBatch
+from quorumlog.storage.disk import StorageError
+from quorumlog.storage.log import Log
+from quorumlog.storage.simulated import SimulatedDisk
+
+HERE = "tests/storage/test_storage_mutants.py"
+
+
+def batches(first: int, last: int, term: int = 3) -> list[RecordBatch]:
+    return [RecordBatch(offset, term, BatchKind.DATA, 1, -1, bytes(40)) for offset in range(first, last + 1)]
+
+
+def opened(log: type[Log]) -> tuple[SimulatedDisk, Log]:
+    """A log of six flushed entries in segments of two."""
+    disk = SimulatedDisk(Random(1))
+    found = log.open(disk, "log", 100, 1)
+    found.append(batches(0, 5))
+    found.flush()
+    return disk, found
+
+
+def knows_the_term_before_its_start(log: type[Log]) -> bool:
+    """raft.md#trim."""
+    disk, found = opened(log)
+    found.trim(4)
+    return log.open(disk, "log", 100, 1).term(3) == 3
+
+
+def cuts_what_fails_its_checksum(log: type[Log]) -> bool:
+    """raft.md#restart."""
+    disk, found = opened(log)
+    found.append(batches(6, 7))
+    path = f"log/{disk.list('log')[-2]}"
+    disk.flip_bit(path, disk.size(path) - 1)
+    return log.open(disk, "log", 100, 1).dirty == 6
+
+
+def takes_back_what_it_promised(log: type[Log]) -> bool:
+    """raft.md#truncation."""
+    disk, found = opened(log)
+    found.truncate(2)
+    try:
+        return log.open(disk, "log", 100, 1).dirty == 1
+    except StorageError:
+        return False
+
+
+PROMISES: dict[str, Callable[[type[Log]], bool]] = {
+    "trim-forgets-term": knows_the_term_before_its_start,
+    "checksum-ignored": cuts_what_fails_its_checksum,
+    "truncate-keeps-promise": takes_back_what_it_promised,
+}
+
+
+@pytest.mark.parametrize("mutant", PROMISES)
+def test_the_log_keeps_a_promise_that_a_mutant_breaks(mutant: str) -> None:
+    stage: Any = MUTANTS[mutant].stage
+    assert PROMISES[mutant](Log)
+    assert not PROMISES[mutant](stage.node_type.log_type)
+
+
+def test_each_is_tried() -> None:
+    assert set(PROMISES) == {mutant.id for mutant in MUTANTS.values() if mutant.test == HERE}
