@@ -80,12 +80,17 @@ class RunSource:
     @property
     def notes(self) -> list[str]:
         """Remarks on the run as far as it was read, each a sentence."""
+        return self.recording_notes + self.set_aside_notes
+
+    @property
+    def recording_notes(self) -> list[str]:
+        """Those on how it was recorded: its manifest's own, and what is missing for want of a proper end."""
         found = list(self.manifest.notes) if self.manifest else []
         if self._killed:
             found.append("There is no manifest: the recording was killed, or is still going on.")
         if self._torn:
             found.append("The file of events has no proper end; the events are those up to its last whole one.")
-        return found + self.set_aside_notes
+        return found
 
     @property
     def set_aside_notes(self) -> list[str]:

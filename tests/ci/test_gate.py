@@ -21,7 +21,7 @@ from logwitness.cli import main
 
 RUNS = Path("histories/runs/raft").resolve()
 HOSTILE = "bad\x00\x1b]&<name>\n::error::\ud800%0A,:\uffff"
-ROW = {"node": 0, "incarnation": 0, "term": 1, "dirty": 5, "flushed": 5}
+ROW = {"node": 0, "incarnation": 0, "term": 1, "dirty": 200, "commit": -1}
 
 
 def _check(*arguments: str | Path) -> Result:
@@ -29,12 +29,12 @@ def _check(*arguments: str | Path) -> Result:
     return CliRunner().invoke(main, ["check", *map(str, arguments)])
 
 
-def _write(directory: Path, commits: list[int], name: str = "") -> Path:
-    """A run in which node 0 states these commit indices one after the other."""
+def _write(directory: Path, flushed: list[int], name: str = "") -> Path:
+    """A run in which node 0 states these flushed offsets one after the other."""
     sink = MemorySink()
     with Recorder(sink) as record:
-        for time, commit in enumerate(commits):
-            record.event("commit", time=time, commit=commit, **ROW)  # type: ignore[arg-type]
+        for time, offset in enumerate(flushed):
+            record.event("flush", time=time, flushed=offset, **ROW)  # type: ignore[arg-type]
     write_run(directory, sink.table, {"name": name or directory.name})
     return directory
 
@@ -109,14 +109,14 @@ def test_what_is_no_file_is_not_replaced(runs: Path) -> None:
     with told.open("wb") as stream:
         subprocess.run([*words, "--junit", "/proc/self/fd/1"], stdout=stream, check=True, timeout=60)
     report, _, xml = told.read_text().partition("<?xml")
-    assert report.splitlines()[-1] == "1 history: holds; 3 events, 12 facts"
+    assert report.splitlines()[-1] == "1 history: holds; 3 events, 15 facts, 1 unjudged"
     assert xml.rstrip().endswith("</testsuites>")
 
 
 @pytest.mark.parametrize(
     "names", [c for n in (1, 2) for c in itertools.combinations(["good", "bad", "idle", "broken.jsonl"], n)]
 )
-@pytest.mark.parametrize("required", [(), ("--require", "commit-monotonic"), ("--require", "skip")])
+@pytest.mark.parametrize("required", [(), ("--require", "flushed-monotonic"), ("--require", "skip")])
 def test_junit_and_annotations_are_red_exactly_when_the_exit_status_is(
     runs: Path, names: tuple[str, ...], required: tuple[str, ...]
 ) -> None:
@@ -130,11 +130,11 @@ def test_junit_and_annotations_are_red_exactly_when_the_exit_status_is(
 def test_junit_has_a_case_for_each_check(runs: Path) -> None:
     _check(runs / "good", runs / "bad", runs / "broken.jsonl", "--junit", runs / "junit.xml")
     good, bad, broken = _suites(runs / "junit.xml")
-    assert {case.get("name") for case in good} == {case.get("name") for case in bad} > {"skip", "commit-monotonic"}
+    assert {case.get("name") for case in good} == {case.get("name") for case in bad} > {"skip", "flushed-monotonic"}
     (failure,) = bad.iter("failure")
-    assert failure.get("message") == "Node 0 moved its commit index back from 4 to 2 without a restart."
+    assert failure.get("message") == "Node 0 moved its flushed offset back from 4 to 2 without a truncation that far."
     assert failure.text is not None
-    assert "event 1 at 0.000000 s: commit" in failure.text
+    assert "event 1 at 0.000000 s: flush" in failure.text
     (error,) = broken.iter("error")
     assert "line 2" in error.get("message", "")
 
@@ -147,7 +147,7 @@ def test_sarif_points_at_the_line(runs: Path) -> None:
     line = place["region"]["startLine"]
     assert place["artifactLocation"]["uri"].endswith("/bad/events.jsonl")
     row = json.loads((runs / "bad" / "events.jsonl").read_text().splitlines()[line - 1])
-    assert (row["seq"], row["commit"]) == (2, 2)
+    assert (row["seq"], row["flushed"]) == (2, 2)
     assert [other["physicalLocation"]["region"]["startLine"] for other in result["relatedLocations"]] == [line - 1]
 
 
@@ -214,7 +214,7 @@ def test_only_new_violations_fail(tmp_path: Path) -> None:
     assert "(known) " in next(_suites(junit)[0].iter("failure")).text  # type: ignore[operator]
     mended = _check(_write(tmp_path / "mended", [3, 4, 4], "bad"), "--baseline", known)
     assert mended.exit_code == 0
-    assert "in the baseline, but not found: Node 0 moved its commit index back" in " ".join(mended.stdout.split())
+    assert "in the baseline, but not found: Node 0 moved its flushed offset back" in " ".join(mended.stdout.split())
 
 
 def test_a_known_violation_hides_nothing_else(tmp_path: Path) -> None:
@@ -277,9 +277,9 @@ def test_json_carries_the_status_of_the_gate(tmp_path: Path) -> None:
     _check(bad, "--write-baseline", known)
     answer = json.loads(_check(bad, "--baseline", known, "--json").stdout)
     assert (answer["verdict"], answer["exit_status"]) == ("violated", 0)
-    assert "commit-monotonic: 1 violation, known from the baseline." in answer["notes"]
+    assert "flushed-monotonic: 1 violation, known from the baseline." in answer["notes"]
 
 
 def test_required_but_not_asked_for_is_not_exercised(runs: Path) -> None:
-    done = _check(runs / "good", "--only", "commit-monotonic", "--require", "term-monotonic")
+    done = _check(runs / "good", "--only", "flushed-monotonic", "--require", "term-monotonic")
     assert done.exit_code == 3

@@ -18,29 +18,29 @@ TESTS = """
 import sys, threading
 import pytest
 
-STATE = {"node": 0, "incarnation": 0, "term": 1, "dirty": 5, "flushed": 5}
+STATE = {"node": 0, "incarnation": 0, "term": 1, "dirty": 5, "commit": -1}
 
 def test_good(logwitness_history):
-    for commit in (1, 2):
-        logwitness_history.event("commit", commit=commit, **STATE)
+    for flushed in (1, 2):
+        logwitness_history.event("flush", flushed=flushed, **STATE)
 
 def test_bad(logwitness_history):
-    for commit in (2, 1):
-        logwitness_history.event("commit", commit=commit, **STATE)
+    for flushed in (2, 1):
+        logwitness_history.event("flush", flushed=flushed, **STATE)
 
 def test_bad_half_way(logwitness_history):
-    for commit in (2, 1):
-        logwitness_history.event("commit", commit=commit, **STATE)
-    logwitness_history.check(only=["commit-monotonic"])
+    for flushed in (2, 1):
+        logwitness_history.event("flush", flushed=flushed, **STATE)
+    logwitness_history.check(only=["flushed-monotonic"])
     raise SystemError("not reached")
 
 def test_good_half_way(logwitness_history):
-    for commit in (1, 2):
-        logwitness_history.event("commit", commit=commit, **STATE)
-        assert logwitness_history.check(only=["commit-within-flushed"]).exit_status == 0
+    for flushed in (1, 2):
+        logwitness_history.event("flush", flushed=flushed, **STATE)
+        assert logwitness_history.check(only=["flushed-within-dirty"]).exit_status == 0
 
 def test_own_failure(logwitness_history):
-    logwitness_history.event("commit", commit=1, **STATE)
+    logwitness_history.event("flush", flushed=1, **STATE)
     assert 1 == 2, "of its own"
 
 def test_nothing(logwitness_history):
@@ -51,25 +51,29 @@ def test_skipped(logwitness_history):
 
 @pytest.mark.logwitness(require=["skip"])
 def test_required(logwitness_history):
+    for flushed in (1, 2):
+        logwitness_history.event("flush", flushed=flushed, **STATE)
+
+def test_commits_alone(logwitness_history):
     for commit in (1, 2):
-        logwitness_history.event("commit", commit=commit, **STATE)
+        logwitness_history.event("commit", flushed=5, **{**STATE, "commit": commit})
 
 @pytest.mark.logwitness(only=["no-such"])
 def test_unknown(logwitness_history):
-    logwitness_history.event("commit", commit=1, **STATE)
+    logwitness_history.event("flush", flushed=1, **STATE)
 
 @pytest.mark.logwitness(requires=["skip"])
 def test_misspelt(logwitness_history):
-    for commit in (1, 2):
-        logwitness_history.event("commit", commit=commit, **STATE)
+    for flushed in (1, 2):
+        logwitness_history.event("flush", flushed=flushed, **STATE)
 
 @pytest.mark.logwitness(["skip"])
 def test_unnamed(logwitness_history):
-    for commit in (1, 2):
-        logwitness_history.event("commit", commit=commit, **STATE)
+    for flushed in (1, 2):
+        logwitness_history.event("flush", flushed=flushed, **STATE)
 
 def test_malformed(logwitness_history):
-    logwitness_history.event("commit", commit=1, node=0)
+    logwitness_history.event("flush", flushed=1, node=0)
 
 def test_threads(logwitness_history):
     def client(process):
@@ -83,16 +87,16 @@ def test_threads(logwitness_history):
 @pytest.fixture
 def late(logwitness_history):
     yield
-    logwitness_history.event("commit", commit=0, **STATE)
+    logwitness_history.event("flush", flushed=0, **STATE)
 
 def test_late(late, logwitness_history):
-    for commit in (1, 2):
-        logwitness_history.event("commit", commit=commit, **STATE)
+    for flushed in (1, 2):
+        logwitness_history.event("flush", flushed=flushed, **STATE)
 """
 
 PASSED = {"good", "good_half_way", "threads"}
 BAD_MARKS = {"misspelt", "unnamed"}
-KEPT = {"bad", "bad_half_way", "own_failure", "nothing", "required", "unknown", "malformed", "late"}
+KEPT = {"bad", "bad_half_way", "own_failure", "nothing", "required", "commits_alone", "unknown", "malformed", "late"}
 
 
 REFUSED = """
@@ -200,7 +204,7 @@ def test_outcomes(session: tuple[Path, str]) -> None:
 
 def test_a_failure_is_explained(session: tuple[Path, str]) -> None:
     directory, out = session
-    assert "commit-monotonic: Node 0 moved its commit index back from 2 to 1 without a restart." in out
+    assert "flushed-monotonic: Node 0 moved its flushed offset back from 2 to 1 without a truncation that far." in out
     assert "  event 1 at " in out
     assert f"the history: logwitness check {directory}/kept/test_it.py-test_bad-" in out
     assert "no check is called 'no-such'" in out
@@ -208,6 +212,9 @@ def test_a_failure_is_explained(session: tuple[Path, str]) -> None:
     assert "the mark logwitness takes only=, require= and configuration=, not ['skip']" in out
     assert "skip: required, but it had nothing to judge" in out
     assert "nothing in this history could be judged" in out
+    # Nobody is accused of what is not recorded: it is said what is missing.
+    assert "committed-flushed-on-majority: undecided: who votes is not known: the configuration names neither " in out
+    assert "undecided: commit indexes move, but no leader event is recorded" in out
 
 
 def test_what_is_refused_says_the_field_the_value_and_the_place(tmp_path: Path) -> None:
@@ -233,7 +240,7 @@ def test_the_run_of_a_failed_test_is_kept(session: tuple[Path, str]) -> None:
     run = open_run(kept["bad"])
     assert run.manifest is not None
     assert run.manifest.name == "test_it.py::test_bad"
-    assert run.table().column("commit").to_pylist() == [2, 1]
+    assert run.table().column("flushed").to_pylist() == [2, 1]
 
 
 def test_the_next_session_replaces_what_was_kept(session: tuple[Path, str]) -> None:

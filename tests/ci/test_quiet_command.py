@@ -23,7 +23,7 @@ from logwitness.engine.run import RunVerdict
 from logwitness.report.totals import Totals
 
 RUNS = Path("histories/runs/raft").resolve()
-STATE = {"node": 0, "incarnation": 0, "term": 1, "dirty": 9, "flushed": 9}
+STATE = {"node": 0, "incarnation": 0, "term": 1, "dirty": 9, "commit": -1}
 BROKEN = '{"kind":"history","version":2}\n{"seq":0,"time":0,"kind":"nonsense"}\n'
 COMMAND = [sys.executable, "-m", "logwitness", "check"]
 
@@ -32,11 +32,11 @@ def _check(*arguments: str | Path) -> Result:
     return CliRunner().invoke(main, ["check", *map(str, arguments)])
 
 
-def _write(directory: Path, commits: list[int]) -> None:
+def _write(directory: Path, flushed: list[int]) -> None:
     sink = MemorySink()
     with Recorder(sink) as record:
-        for time, commit in enumerate(commits):
-            record.event("commit", time=time, commit=commit, **STATE)  # type: ignore[arg-type]
+        for time, offset in enumerate(flushed):
+            record.event("flush", time=time, flushed=offset, **STATE)  # type: ignore[arg-type]
     write_run(directory, sink.table, {"name": directory.name, "notes": ["Said by the run itself."]})
 
 
@@ -54,8 +54,8 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_history_that_holds_is_one_line(place: Path) -> None:
     done = _check("runs/good")
     assert done.stdout.splitlines() == [
-        "runs/good  holds  3 events, 5 checks, 12 facts",
-        "1 history: holds; 3 events, 12 facts",
+        "runs/good  holds  3 events, 7 checks, 15 facts, 1 unjudged",
+        "1 history: holds; 3 events, 15 facts, 1 unjudged",
     ]
     assert done.stderr == ""
 
@@ -63,16 +63,17 @@ def test_a_history_that_holds_is_one_line(place: Path) -> None:
 def test_one_that_does_not_is_a_story(place: Path) -> None:
     lines = _check("runs/bad", "runs/good").stdout.splitlines()
     assert lines == [
-        "runs/bad  violated  3 events, 5 checks, 12 facts, 1 violation",
-        "  commit-monotonic: Node 0 moved its commit index back from 4 to 2 without a restart.",
-        "    rule: A node's commit index never moves back while the node is running.",
+        "runs/bad  violated  3 events, 7 checks, 15 facts, 1 violation, 1 unjudged",
+        "  flushed-monotonic: Node 0 moved its flushed offset back from 4 to 2 without a truncation that far.",
+        "    rule: A node's flushed offset moves back only by truncation, and then no further than the truncation "
+        "point.",
         "    seq   seconds  where   event",
-        "      1  0.000000  node 0  commit  term=1 dirty=9 flushed=9 commit=4",
-        "      2  0.000000  node 0  commit  term=1 dirty=9 flushed=9 commit=2",
+        "      1  0.000000  node 0  flush  term=1 dirty=9 flushed=4 commit=-1",
+        "      2  0.000000  node 0  flush  term=1 dirty=9 flushed=2 commit=-1",
         "  note: Said by the run itself.",
         "",
-        "runs/good  holds  3 events, 5 checks, 12 facts",
-        "2 histories: 1 holds, 1 violated; 6 events, 24 facts",
+        "runs/good  holds  3 events, 7 checks, 15 facts, 1 unjudged",
+        "2 histories: 1 holds, 1 violated; 6 events, 30 facts, 2 unjudged",
     ]
 
 
@@ -82,17 +83,19 @@ def test_quiet_prints_only_what_does_not_hold(place: Path) -> None:
     lines = _check("-q", "runs").stdout.splitlines()
     assert lines[0].startswith("runs/bad  violated")
     assert not any("runs/good" in line for line in lines)
-    assert lines[-1] == "2 histories: 1 holds, 1 violated; 6 events, 24 facts"
+    assert lines[-1] == "2 histories: 1 holds, 1 violated; 6 events, 30 facts, 2 unjudged"
     unreadable = _check("-q", "broken.jsonl")
     assert (unreadable.exit_code, unreadable.stdout) == (2, "1 history: unreadable\n")
 
 
 def test_verbose_prints_every_check_and_no_column_without_a_number(place: Path) -> None:
     lines = _check("-v", "runs/good").stdout.splitlines()
-    assert [line.split() for line in lines[1:7]] == [
+    assert [line.split() for line in lines[1:9]] == [
         ["check", "verdict", "judged"],
-        ["commit-monotonic", "holds", "2"],
-        ["commit-within-flushed", "holds", "3"],
+        ["dirty-as-told", "holds", "2"],
+        ["flushed-as-told", "holds", "2"],
+        ["moves-are-recorded", "holds", "2"],
+        ["time-goes-forward", "holds", "2"],
         ["flushed-within-dirty", "holds", "3"],
         ["flushed-monotonic", "holds", "2"],
         ["term-monotonic", "holds", "2"],
@@ -133,7 +136,7 @@ def test_every_kind_is_counted(place: Path) -> None:
     done = _check(place, "missing", "--exclude", "bad")
     assert done.exit_code == 2
     assert done.stdout.splitlines()[-1] == (
-        "4 histories: 1 holds, 1 unexercised, 2 unreadable; 4 events, 12 facts; 2 skipped, 1 excluded"
+        "4 histories: 1 holds, 1 unexercised, 2 unreadable; 4 events, 15 facts, 1 unjudged; 2 skipped, 1 excluded"
     )
     assert "notes.md" not in done.output
     named = _check("-v", place, "--exclude", "bad").stderr
@@ -178,9 +181,9 @@ def test_known_violations_are_told_apart_from_new_ones(place: Path) -> None:
     assert (done.exit_code, done.stdout.splitlines()) == (
         0,
         [
-            "runs/bad  violated (known)  3 events, 5 checks, 12 facts, 1 violation",
-            "  note: commit-monotonic: 1 violation, known from the baseline.",
-            "1 history: violated (known); 3 events, 12 facts",
+            "runs/bad  violated (known)  3 events, 7 checks, 15 facts, 1 violation, 1 unjudged",
+            "  note: flushed-monotonic: 1 violation, known from the baseline.",
+            "1 history: violated (known); 3 events, 15 facts, 1 unjudged",
         ],
     )
     assert _check("-q", "runs/bad", "--baseline", "known.json").output == ""

@@ -17,6 +17,7 @@ import pytest
 
 from loghistory import open_run
 from quorumlog.node.supervision import DISK_FAILED, UNUSABLE
+from quorumlog.storage import FileDisk, VoteStore
 
 LIMITED = (
     "import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[1]),) * 2); del sys.argv[1]; "
@@ -245,7 +246,10 @@ def test_what_a_node_cannot_use_ends_it_with_one_line(tmp_path: Path) -> None:
                 (directory / "disk" / "vote").write_bytes(b"not a vote at all, but some other file")
                 expected = "vote"
             if name == "vanished segment":
-                (directory / "disk" / "log").mkdir(parents=True)
+                disk = FileDisk(directory / "disk")
+                VoteStore(disk).save(0, None)
+                disk.close()
+                (directory / "disk" / "log").mkdir()
                 (directory / "disk" / "log" / "state").write_bytes(b"")
                 expected = "log/state"
             done = start(config)

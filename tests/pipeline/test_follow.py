@@ -56,7 +56,7 @@ def test_what_arrives_is_judged_when_it_is_complete(tmp_path: Path, spark: Spark
     assert (summary.histories, summary.exit_status) == (3, 1)
     assert {Path(row["run"]).name for row in rows(out, "runs")} == {"first", "second", "third.jsonl"}
     assert [row["quarantined"] for row in rows(out, "runs")] == [0, 0, 0]
-    assert same_verdicts(out, tmp_path) == 3
+    assert same_verdicts(out) == 3
     # Nothing new: a follower that is started again has nothing to do and stops when it is idle.
     again = audit_on(str(source), str(out), nullcontext(spark), Limits(), idle=1.5)
     assert (again.judged, again.histories) == (0, 3)

@@ -19,7 +19,7 @@ from logwitness.pipeline.partial import groups
 def test_runs_judged_by_several_tasks_get_the_same_verdicts(tmp_path: Path, audited: Auditor) -> None:
     summary = audited(RUNS, tmp_path / "out", large=1000)
     assert summary.judged == summary.histories
-    assert same_verdicts(tmp_path / "out", tmp_path) == summary.histories
+    assert same_verdicts(tmp_path / "out") == summary.histories
 
 
 @pytest.mark.parametrize("parts", [1, 2, 3, 8])
@@ -68,7 +68,7 @@ def test_many_logs_of_one_run_are_judged_apart(tmp_path: Path, audited: Auditor,
     assert run["logs"] == 400
     assert run["events_in"] == "events"
     assert open_run(tmp_path / "run").manifest
-    assert same_verdicts(tmp_path / "out", tmp_path) == 1
+    assert same_verdicts(tmp_path / "out") == 1
 
 
 @pytest.mark.parametrize("large", [12, 1000, 1_000_000])
@@ -86,7 +86,7 @@ def test_what_is_not_well_formed_takes_the_ground_from_all_parts(tmp_path: Path,
     made = {"name": "one", "made_by": source.manifest.made_by}
     write_run(tmp_path / "runs" / "one", pa.Table.from_pylist(whole, SCHEMA), made)
     audited(tmp_path / "runs", tmp_path / "out", large=large)
-    assert same_verdicts(tmp_path / "out", tmp_path) == 2
+    assert same_verdicts(tmp_path / "out") == 2
     told = rows(tmp_path / "out", "verdicts")
     broken = {row["check"] for row in told if row["verdict"] == "violated"}
     assert {"completes-what-is-open", "dirty-as-told"} <= broken

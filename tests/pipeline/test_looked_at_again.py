@@ -7,13 +7,15 @@ from pathlib import Path
 
 from audit_tables import Auditor, rows
 from pyspark.sql import SparkSession
-from test_audit import FOREIGN
+from test_audit import FOREIGN, RUNS
 
 
 def test_porcupine_comes_later(tmp_path: Path, spark: SparkSession, audited: Auditor) -> None:
     (tmp_path / "in").mkdir()
     shutil.copy(FOREIGN / "jepsen-cas-register" / "bad" / "cas-failure.edn", tmp_path / "in")
     shutil.copy(FOREIGN / "jepsen-kafka" / "good.edn", tmp_path / "in")
+    # Nobody says which nodes vote: undecided too, and Porcupine has no part in it.
+    shutil.copy(RUNS / "reference-jsonl" / "events.jsonl", tmp_path / "in" / "unknown-voters.jsonl")
     (tmp_path / "shadow" / "linearizability_checker").mkdir(parents=True)
     (tmp_path / "shadow" / "linearizability_checker" / "__init__.py").touch()
     environment = spark.sparkContext.environment

@@ -30,8 +30,12 @@ WITHOUT_TWIN = {
     "read-leaves-nothing-out",
     "read-shows-the-node",
     "tail-is-committed",
+    "somebody-leads",
+    "replicas-catch-up",
+    "nothing-left-behind",
 }
-"""Checks that compare clients with nodes; their twins are yet to be written (tests/checker plants faults in each)."""
+"""Checks that compare clients with nodes, or ask for progress: their twins are yet to be written (tests/checker plants
+faults in each)."""
 
 KINDS = {each.id: family.kinds for family in house_families() for each in family.checks}
 """The kinds of events that each check sees."""
@@ -112,6 +116,7 @@ def plain(events: list[Event], configuration: Mapping[str, Any], only: Sequence[
             tuple(configuration["voters"]),
             write_caching=bool(configuration.get("write_caching", False)),
             idempotent=bool(configuration.get("idempotent", True)),
+            progress_bound=configuration.get("progress_bound"),
         )
         for log in logs_of(events)
     ]

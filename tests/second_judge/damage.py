@@ -29,6 +29,8 @@ NUMBERS = (
     "time",
     "count",
 )
+STATE = ("term", "dirty", "flushed", "commit", "visible")
+CLIENT = ("invoke", "observe", "ok", "fail", "info")
 WORDS = {
     "acks": (-1, 0, 1),
     "reason": ("success", "truncated", "timeout"),
@@ -114,6 +116,33 @@ def insert_fault(rows: list[Row], rng: random.Random) -> None:
     rows.insert(place, row)
 
 
+def insert_trim(rows: list[Row], rng: random.Random) -> None:
+    """A trim or a compaction that was none, where a node states its state."""
+    stating = [place for place, row in enumerate(rows) if "dirty" in row]
+    if stating:
+        place = rng.choice(stating)
+        state = {name: rows[place][name] for name in ("time", "node", *STATE) if name in rows[place]}
+        first = rng.randint(0, max(0, state["dirty"]))
+        row = {"kind": "trim", "offset": first} if rng.random() < 0.5 else {"kind": "compact", "offset": first}
+        if row["kind"] == "compact":
+            row["last_offset"] = rng.randint(first, max(first, state["dirty"]))
+        rows.insert(place + 1, state | row)
+
+
+def clients_only(rows: list[Row], rng: random.Random) -> None:
+    """What an outsider would have seen; sometimes without what surrounds it."""
+    kinds = {*CLIENT, "fault", "heal", "phase"} if rng.random() < 0.5 else {*CLIENT}
+    rows[:] = [row for row in rows if row["kind"] in kinds]
+
+
+def promise_all(rows: list[Row], rng: random.Random) -> None:
+    """Every append was asked for with acks=all, or all but a few."""
+    few = rng.choice((0.0, 0.0, 0.05))
+    for row in rows:
+        if row["kind"] == "invoke" and "acks" in row and rng.random() >= few:
+            row["acks"] = -1
+
+
 def change(column: str) -> Damage:
     """Change a column of one event that has it: by a little, or to what another event has there."""
 
@@ -145,6 +174,9 @@ KINDS: dict[str, Damage] = {
         without_node,
         without_process,
         insert_fault,
+        insert_trim,
+        clients_only,
+        promise_all,
     )
 } | {f"change-{column}": change(column) for column in (*NUMBERS, *WORDS)}
 """Every kind of damage by name."""

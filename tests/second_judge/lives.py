@@ -5,12 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from plain import GONE, Event, History
-
-
-def wipes(e: Event) -> bool:
-    """Whether a disk is emptied."""
-    return bool(e.kind == "fault" and e.f == "wipe")
+from plain import GONE, Event, History, wipes
 
 
 class Act(NamedTuple):

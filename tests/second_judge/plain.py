@@ -42,6 +42,11 @@ class Event(dict[str, Any]):
         return range(self["offset"], self.last + 1)
 
 
+def wipes(e: Event) -> bool:
+    """Whether a disk is emptied."""
+    return bool(e.kind == "fault" and e.f == "wipe")
+
+
 @dataclass(frozen=True, eq=False)
 class History:
     """One log: its events in order, and what is known of the run."""
@@ -50,6 +55,8 @@ class History:
     voters: tuple[int, ...]
     write_caching: bool = False
     idempotent: bool = True
+    progress_bound: int | None = None
+    """Nanoseconds in which everything has to go on, if whoever made the run said so."""
 
     @property
     def majority(self) -> int:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from batches import Batch, covers
 from plain import ALL, EXCUSED, JUDGED, UNJUDGED, VIOLATED, Count, Event, History, Plain
 from plain_commitment import on_majority
-from replay import Batch, Step, beside, covers, replay
+from replay import Step, replay
 from shown import answers_missing
 
 COMMITTED = ("read_committed", "read_linearizable")
@@ -67,50 +68,51 @@ def truncated_rule(history: History) -> Count:
 def acked_survives(history: History) -> Count:
     """What was acknowledged with acks=all is not beside the committed log, and not in nobody's log at the end.
 
-    A wipe after the acknowledgement excuses the loss, and so does a power loss under write caching.
+    What was exposed when it was lost is excused.
     """
     count = Count()
+    acked: dict[Batch, Event] = {}
     steps, _ = replay(history)
-    seen: set[Batch] = set()
-    commits = [s for s in steps if s.then_committed is not s.committed]
-    for step in _answers(history, "success"):
-        batch = _meant(history, step.event)
-        if batch is None or batch in seen:
-            continue
-        seen.add(batch)
-        if step.event.acks != ALL:
-            continue
-        later = [step] + [s for s in commits if s.event.seq > step.event.seq]
-        lost = next((s for s in later if beside(s.then_committed, batch)), None)
-        alive = any(covers(node.tip, batch) for node in steps[-1].nodes.values())
-        if lost is None and not covers(steps[-1].then_committed, batch) and alive:
+    for step in steps:
+        e = step.event
+        for batch in step.lost:
+            if batch in acked and acked[batch].acks == ALL:
+                count += EXCUSED if batch in step.exposed else VIOLATED
+        if e.kind == "acked" and e.reason == "success":
+            meant = _meant(history, e)
+            if meant is not None and meant not in acked:
+                acked[meant] = e
+                if meant in step.dead and e.acks == ALL:
+                    count += EXCUSED if meant in step.then_exposed else VIOLATED
+    for batch in [b for b, e in acked.items() if e.acks == ALL]:
+        end = steps[-1]
+        if covers(end.then_committed, batch) or batch in end.dead:
+            count += JUDGED
+        elif any(covers(node.tip, batch) for node in end.nodes.values()):
             count += UNJUDGED
-            continue
-        count += JUDGED
-        if (lost is None and alive) or covers(steps[-1].then_committed, batch):
-            continue
-        until = steps[-1] if lost is None else lost
-        between = [e for e in history.events if step.event.seq < e.seq <= until.event.seq]
-        wiped = any(e.kind == "fault" and e.f == "wipe" for e in between)
-        power = any(
-            e.kind in ("power_loss", "storage_error") or (e.kind == "fault" and e.f == "power_loss") for e in between
-        )
-        count += EXCUSED if wiped or (history.write_caching and power) else VIOLATED
+        else:
+            count += JUDGED + (EXCUSED if batch in end.then_exposed else VIOLATED)
     return count.if_shown(lacks=answers_missing(history))
 
 
 def failed_never_committed(history: History) -> Count:
-    """What was reported as truncated is never committed."""
+    """What was reported as truncated is never committed, unless the log for which it was reported is lost itself."""
     count = Count()
-    told: set[Batch] = set()
-    end = replay(history)[0][-1:]
-    for step in _answers(history, "truncated"):
-        batch = _meant(history, step.event)
-        if batch is not None:
-            count += JUDGED
-            if covers(step.committed, batch) or (covers(end[0].then_committed, batch) and batch not in told):
-                count += VIOLATED
-            told.add(batch)
+    told: dict[Batch, int] = {}
+    given_up = -1
+    for step in replay(history)[0]:
+        given_up = step.event.seq if step.agrees == "excused, given up" else given_up
+        for batch in step.newly:
+            if batch in told:
+                count += EXCUSED if given_up > told[batch] else VIOLATED
+        if step.event.kind == "acked" and step.event.reason == "truncated":
+            meant = _meant(history, step.event)
+            if meant is not None:
+                count += JUDGED
+                if covers(step.then_committed, meant) and meant not in step.then_exposed:
+                    count += VIOLATED
+                else:
+                    told[meant] = step.event.seq
     return count
 
 
@@ -126,7 +128,9 @@ def uncommitted_read(history: History) -> Count:
         kinds.add(e.kind)
         if e.kind == "invoke":
             asked[e.process] = e.f
-        if step.of_node and e.visible is not None:
+        elif e.kind in ("ok", "fail", "info"):
+            asked.pop(e.process, None)
+        if step.moved("visible") or (e.kind == "start" and e.visible is not None):
             shown = step.after.tip.at(e.visible)
             visible |= {(b.offset, b.value) for b in shown.log() if not b.hidden} if shown is not None else set()
         if e.kind != "observe" or e.value is None:
@@ -136,7 +140,8 @@ def uncommitted_read(history: History) -> Count:
             continue
         there = step.committed.at(e.offset)
         committed = there is not None and not there.hidden and (there.offset, there.value) == (e.offset, e.value)
-        if committed or (f not in COMMITTED and (e.offset, e.value) in visible):
+        given_up = any((b.offset, b.value) == (e.offset, e.value) for b in step.given_up)
+        if committed or given_up or (f not in COMMITTED and (e.offset, e.value) in visible):
             count += JUDGED
         else:
             count += UNJUDGED if step.hidden else JUDGED + VIOLATED

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import NamedTuple
 
-from plain import ALL, EXCUSED, JUDGED, READS, VIOLATED, Count, Event, History, Plain
+from plain import ALL, EXCUSED, JUDGED, READS, VIOLATED, Count, Event, History, Plain, wipes
 
 NONE_PROMISED = 0
 
@@ -96,22 +96,36 @@ def told(history: History) -> Told:
     return Told(operations, values)
 
 
-def _power(e: Event) -> bool:
-    return e.kind in ("power_loss", "storage_error") or (e.kind == "fault" and e.f == "power_loss")
+def _takes_unflushed(e: Event) -> bool:
+    """Whether what is not flushed goes: power is lost, a disk fails, or its flushes begin to."""
+    if e.kind in ("power_loss", "storage_error"):
+        return True
+    return bool(e.kind == "fault" and e.f in ("power_loss", "storage_error", "fsync_error"))
 
 
-def _wipe(e: Event) -> bool:
-    return bool(e.kind == "fault" and e.f == "wipe")
+def _unflushed_lost(history: History, since: int, until: int | None) -> bool:
+    """Whether a fault may have taken what was not flushed at an event; while a disk's flushes fail, at any moment."""
+    failing = 0
+    for e in history.events:
+        if until is not None and e.seq >= until:
+            break
+        heals = e.kind == "heal" and e.f == "fsync_error" and failing > 0
+        failing += (e.kind == "fault" and e.f == "fsync_error") - heals
+        if e.seq > since and (_takes_unflushed(e) or heals):
+            return True
+    return failing > 0
+
+
+def _lost(history: History, since: int, until: int | None, *, weak: bool) -> bool:
+    """Whether a fault may have taken what was asked for at an event: a wiped disk everything, any other what was not
+    promised to be flushed."""
+    wiped = any(wipes(e) and e.seq > since and (until is None or e.seq < until) for e in history.events)
+    return wiped or (weak and _unflushed_lost(history, since, until))
 
 
 def may_be_gone(history: History, value: Value, until: int | None = None) -> bool:
-    """Whether a value may be lost by then without breaking a promise.
-
-    It began before a disk was wiped; or before power was lost, if it was not promised to be flushed.
-    """
-    since = [e for e in history.events if e.seq > value.begun and (until is None or e.seq < until)]
-    weak = value.acks != ALL or history.write_caching
-    return any(_wipe(e) for e in since) or (weak and any(_power(e) for e in since))
+    """Whether a value may be lost by then without breaking a promise."""
+    return _lost(history, value.begun, until, weak=value.acks != ALL or history.write_caching)
 
 
 def _differ(history: History, one: Value, until: int | None = None) -> Count:
@@ -340,7 +354,6 @@ def skip(history: History) -> Count:
     given, gaps = _readers(history)
     count = Count(judged=len(given))
     final = bool(_final_reads(history))
-    power = [e.seq for e in history.events if _power(e)]
     values = told(history).values.values()
 
     def promised(v: Value) -> bool:
@@ -349,7 +362,7 @@ def skip(history: History) -> Count:
     def there(v: Value) -> bool:
         if final:
             return v.final
-        kept = bool(v.reads) and (v.acks == ALL or not power or power[-1] < v.reads[0].seq)
+        kept = bool(v.reads) and (v.acks == ALL or not _unflushed_lost(history, v.reads[0].seq, None))
         return kept or promised(v)
 
     def place(v: Value) -> tuple[int, int]:
@@ -453,15 +466,15 @@ def _inverted(history: History, first: Value, second: Value, e: Event) -> Count:
     return JUDGED + (EXCUSED if excused else VIOLATED)
 
 
-def _known_ends(history: History, reads: bool) -> list[tuple[int, int]]:
-    """How many entries were known, and since which event: by acknowledgements with acks=all and by tails; and, if
-    asked for, by where linearizable reads ended that returned something."""
-    known = [(v.last + 1, e.seq) for e, _, v in _acknowledgements(history) if v.acks == ALL]
+def _known_ends(history: History, reads: bool) -> list[tuple[int, int, int]]:
+    """How many entries were known, since which event, and by what was asked at which: by acknowledgements with
+    acks=all and by tails; and, if asked for, by where linearizable reads ended that returned something."""
+    known = [(v.last + 1, e.seq, v.begun) for e, _, v in _acknowledgements(history) if v.acks == ALL]
     for o in told(history).operations:
         e = o.ended
         shows = o.begun.f == "tail" or (reads and o.begun.f == "read_linearizable" and bool(o.seen))
         if shows and e and e.kind == "ok" and e.offset is not None:
-            known.append((e.offset, e.seq))
+            known.append((e.offset, e.seq, o.begun.seq))
     return known
 
 
@@ -472,14 +485,11 @@ def _not_short(history: History, f: str) -> Count:
     for o in told(history).operations:
         if o.begun.f != f or not o.ended or o.ended.kind != "ok" or o.ended.offset is None:
             continue
-        answered = o.ended.seq
-        least, seq = max((k for k in ends if k[1] < o.begun.seq), key=lambda k: k[0], default=(0, -1))
+        known = [k for k in ends if k[1] < o.begun.seq]
+        least, _, asked = max(known, key=lambda k: k[0], default=(0, -1, -1))
         count += JUDGED
         if o.ended.offset < least:
-            before = [e for e in history.events if e.seq < answered]
-            wiped = any(_wipe(e) and e.seq > seq for e in before)
-            lost = history.write_caching and any(_power(e) for e in before)
-            count += EXCUSED if wiped or lost else VIOLATED
+            count += EXCUSED if _lost(history, asked, o.ended.seq, weak=history.write_caching) else VIOLATED
     return count
 
 

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import TypeAlias
 
+from batches import Batch, covers, shared
 from plain import ALL, EXCUSED, JUDGED, UNJUDGED, VIOLATED, Count, History, Plain, total
-from replay import Batch, Step, covers, replay, shared
+from replay import Step, moved_to, replay
 from shown import commits_missing, commits_move, flushes_missing, flushes_unseen, leaders_missing, visible_missing
 
 
@@ -18,41 +19,31 @@ def _known(step: Step, column: str) -> Batch | None:
     return None if batch is None or batch.hidden else batch
 
 
-def _heads(history: History) -> Iterator[tuple[Step, bool]]:
-    """Every move of a commit index by a leader, or by whoever is the first where nobody is seen to lead; whether by
-    a leader, and by that alone, is in the second place."""
-    for step, ahead in _ahead(history, "commit"):
-        if ahead in ("leader", "first"):
-            yield step, ahead == "leader"
+def _was_committed(step: Step, batch: Batch) -> bool:
+    """Whether a batch is committed, or was until it was lost with an excuse."""
+    return covers(step.then_committed, batch) or batch in step.given_up
 
 
-def _ahead(history: History, column: str) -> Iterator[tuple[Step, str]]:
-    """Every move of commit or visible, and whether it is a leader's; or is within what leaders have had, ahead of a
-    leader who is known, or the first of what leaders have had if that is not shown."""
+def _heads(history: History) -> list[Step]:
+    """Every move of a commit index by a leader, or by whoever is the first where nobody is seen to lead."""
+    return [step for step in replay(history)[0] if step.ahead in ("leader", "first")]
+
+
+def _ahead(history: History, column: str) -> Iterator[str]:
+    """What each move of commit or visible is, as for `Step.ahead`."""
     most = -1
     for step in replay(history)[0]:
-        e = step.event
-        if step.of_node and step.first:
-            most = max(most, e.get(column) if e.get(column) is not None else -1)
-        elif step.moved(column):
-            leader = step.other_leader
-            if step.leads:
-                most = max(most, e[column])
-                yield step, "leader"
-            elif e[column] <= most:
-                yield step, "within"
-            elif leader is not None and getattr(step.nodes[leader], column) is not None:
-                yield step, "ahead"
-            else:
-                most = e[column]
-                yield step, "first"
-        if step.takes_office:
-            most = max(most, e.get(column) if e.get(column) is not None else -1)
+        stated = step.event.get(column) if step.of_node else None
+        if step.moved(column):
+            most, ahead = moved_to(step, column, most)
+            yield ahead
+        if stated is not None and (step.first or step.takes_office):
+            most = max(most, stated)
 
 
 def _within_leader(history: History, column: str) -> Count:
-    counts = {"leader": Count(), "within": JUDGED, "ahead": JUDGED + VIOLATED, "first": UNJUDGED}
-    return total(counts[ahead] for _, ahead in _ahead(history, column))
+    counts = {"": Count(), "leader": Count(), "within": JUDGED, "ahead": JUDGED + VIOLATED, "first": UNJUDGED}
+    return total(counts[ahead] for ahead in _ahead(history, column))
 
 
 def follower_commit_within_leader(history: History) -> Count:
@@ -66,35 +57,18 @@ def follower_visible_within_leader(history: History) -> Count:
 
 
 def committed_flushed_on_majority(history: History) -> Count:
-    """When a leader commits an entry, a majority of the voters has that very entry flushed.
-
-    A voter may be one of them if it tells nothing yet of what it has flushed, if it had the entry and was wiped, or if
-    the entry may be in a part of its log that is not shown.
-    """
+    """When a leader commits an entry, a majority of the voters has that very entry flushed."""
     count = Count()
-    held = _held(history)
     needed = history.majority if history.voters else 0
-    heads = {id(step) for step, _ in _heads(history)}
     unseen = seen = False
     for step in replay(history)[0]:
         unseen, seen = unseen or flushes_unseen(step), seen or (step.event.kind == "flush")
-        if id(step) not in heads:
+        if step.ahead not in ("leader", "first"):
             continue
-        batch = _known(step, "commit")
-        if batch is None:
+        sure, perhaps = step.flushed
+        if _known(step, "commit") is None:
             count += UNJUDGED
-            continue
-        wiped = {e.node for e in step.wipes}
-        sure = perhaps = 0
-        for voter in history.voters:
-            node = step.nodes.get(voter)
-            if node is None or node.flushed is None or voter in wiped & _holders(held, batch, step):
-                perhaps += 1
-            elif node.flushed >= step.event.commit:
-                theirs = node.tip.at(step.event.commit)
-                sure += theirs is batch
-                perhaps += theirs is not None and theirs.hidden
-        if needed and sure >= needed:
+        elif needed and sure >= needed:
             count += JUDGED
         elif sure + perhaps >= needed or (unseen and not seen):
             count += UNJUDGED
@@ -109,9 +83,9 @@ def committed_flushed_on_majority(history: History) -> Count:
 def commit_current_term(history: History) -> Count:
     """A leader commits by an entry of its own term."""
     count = Count()
-    for step, leads in _heads(history):
+    for step in _heads(history):
         batch = _known(step, "commit")
-        if not leads:
+        if step.ahead == "first":
             count += UNJUDGED
         elif batch is not None:
             count += JUDGED if batch.term == step.event.term else JUDGED + VIOLATED
@@ -119,23 +93,10 @@ def commit_current_term(history: History) -> Count:
 
 
 def committed_agree(history: History) -> Count:
-    """Whoever commits, commits a part of the committed log or makes it longer."""
-    count = Count()
-    for step in replay(history)[0]:
-        own = step.after.tip.at(step.event.commit) if step.moved("commit") else None
-        if own is None:
-            continue
-        if covers(step.committed, own) or covers(own, step.committed):
-            count += UNJUDGED if own.hidden else JUDGED
-            continue
-        fork = shared(own, step.committed)
-        rival = next(b for b in step.committed.log() if b.before is fork)
-        mine = [b for b in own.log() if b.offset > fork.last]
-        if rival.hidden or any(b.hidden for b in mine):
-            count += UNJUDGED
-        else:
-            since = next(s.event.seq for s in replay(history)[0] if covers(s.then_committed, rival))
-            count += JUDGED + (EXCUSED if any(e.seq > since for e in step.wipes) else VIOLATED)
+    """Whoever commits, commits a part of the committed log or makes it longer, unless that was exposed and is lost."""
+    counts = {"": Count(), "agrees": JUDGED, "unjudged": UNJUDGED, "violated": JUDGED + VIOLATED}
+    excused = {"excused": JUDGED + EXCUSED, "excused, given up": JUDGED + EXCUSED}
+    count = total((counts | excused)[step.agrees] for step in replay(history)[0])
     return count.if_shown(lacks=commits_missing(history))
 
 
@@ -149,7 +110,7 @@ def committed_never_truncated(history: History) -> Count:
             count += JUDGED
             by_itself = step.before.commit is not None and step.before.commit >= e.offset
             if by_itself or (covers(step.committed, removed) and not removed.hidden):
-                count += EXCUSED if step.wipes else VIOLATED
+                count += EXCUSED if removed in step.exposed else VIOLATED
     return count
 
 
@@ -176,7 +137,9 @@ def leader_completeness(history: History) -> Count:
         elif theirs is needed or needed.hidden:
             count += JUDGED
         else:
-            count += JUDGED + (EXCUSED if step.wipes else VIOLATED)
+            behind = [b for b in needed.log() if b.last > shared(needed, log).last]
+            exposed = all(b in step.then_exposed or b.hidden for b in behind)
+            count += JUDGED + (EXCUSED if exposed else VIOLATED)
     return count.if_shown(lacks=leaders_missing(history))
 
 
@@ -219,7 +182,7 @@ def visible_on_majority(history: History) -> Count:
         sure, perhaps = on_majority(history, step, batch)
         if batch.hidden:
             count += UNJUDGED
-        elif covers(step.then_committed, batch) or (needed and sure >= needed):
+        elif _was_committed(step, batch) or (needed and sure >= needed):
             count += JUDGED
         else:
             count += UNJUDGED if sure + perhaps >= needed else JUDGED + VIOLATED
@@ -234,7 +197,7 @@ def pending_not_visible(history: History) -> Count:
         batch = _known(step, "visible") if step.moved("visible") and not history.write_caching else None
         if batch is not None:
             pending = next((b for b in batch.log() if b.acks == ALL), None)
-            waits = pending is not None and not covers(step.then_committed, pending)
+            waits = pending is not None and not _was_committed(step, pending)
             waits = waits and pending is not None and step.event.commit < pending.offset
             count += JUDGED + VIOLATED if waits else JUDGED
     return count.if_shown(lacks=visible_missing(history))

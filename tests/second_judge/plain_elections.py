@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from plain import EXCUSED, JUDGED, UNJUDGED, VIOLATED, Count, Event, History, Plain
+from plain import EXCUSED, JUDGED, UNJUDGED, VIOLATED, Count, Event, History, Plain, wipes
 
 
-def _wiped(events: list[Event], node: int | None = None) -> bool:
-    """Whether a disk was emptied: this node's, or anybody's."""
-    return any(e.kind == "fault" and e.f == "wipe" and node in (None, e.node) for e in events)
+def _wiped(history: History, node: int, since: int, until: int) -> bool:
+    """Whether the node's disk was emptied between two events, or that of a node that is not named."""
+    return any(wipes(e) and e.node in (node, None) and since < e.seq < until for e in history.events)
 
 
 def _all_shown(history: History, until: Event) -> bool:
@@ -53,13 +53,30 @@ def leaders(history: History) -> list[tuple[Event, int, int]]:
     return sorted(((e, term, node) for (term, node), e in found.items()), key=lambda t: int(t[0].seq))
 
 
+def _forgotten(history: History, vote: Event) -> Event | None:
+    """The node's last vote in that term, for another, if its disk was emptied in between: it may vote once more."""
+    earlier = [v for v in history.events if v.kind == "vote" and (v.node, v.term) == (vote.node, vote.term)]
+    earlier = [v for v in earlier if v.seq < vote.seq]
+    if not earlier or earlier[-1].peer == vote.peer:
+        return None
+    return earlier[-1] if _wiped(history, vote.node, earlier[-1].seq, vote.seq) else None
+
+
 def one_leader_per_term(history: History) -> Count:
-    """Whoever leads a term is compared with the first one; a wiped disk forgets a vote that was counted."""
+    """Whoever leads a term is compared with the first one.
+
+    A term in which a node has voted twice, since its disk was emptied, may have two leaders; so may any after a disk
+    was emptied, in a history that shows no votes.
+    """
     count = Count()
     led: set[int] = set()
     for e, term, _ in leaders(history):
-        wiped = _wiped([a for a in history.events if a.seq < e.seq])
-        count += JUDGED if term not in led else JUDGED + (EXCUSED if wiped else VIOLATED)
+        count += JUDGED
+        if term in led:
+            votes = [v for v in history.events if v.kind == "vote" and v.seq < e.seq]
+            twice = any(v.term == term and _forgotten(history, v) for v in votes)
+            unknown = not votes and any(wipes(a) and a.seq < e.seq for a in history.events)
+            count += EXCUSED if twice or unknown else VIOLATED
         led.add(term)
     return count.if_shown(lacks=bool(led) and not history.has("leader"))
 
@@ -67,15 +84,14 @@ def one_leader_per_term(history: History) -> Count:
 def one_vote_per_term(history: History) -> Count:
     """A vote is compared with the node's last one in the term; a disk that was wiped in between has forgotten it."""
     count = Count()
-    for i, e in enumerate(history.events):
+    last: dict[tuple[int, int], Event] = {}
+    for e in history.events:
         if e.kind == "vote":
             count += JUDGED
-            for j in reversed(range(i)):
-                last = history.events[j]
-                if last.kind == "vote" and (last.node, last.term) == (e.node, e.term):
-                    if last.peer != e.peer:
-                        count += EXCUSED if _wiped(history.events[j:i], e.node) else VIOLATED
-                    break
+            before = last.get((e.node, e.term))
+            if before is not None and before.peer != e.peer:
+                count += EXCUSED if _forgotten(history, e) else VIOLATED
+            last[e.node, e.term] = e
     return count.if_shown(lacks=bool(leaders(history)) and not history.has("vote"))
 
 
@@ -87,7 +103,8 @@ def leader_has_majority(history: History) -> Count:
         for voter in history.voters:
             told = [a for a in history.events if a.node == voter and a.seq <= e.seq and a.dirty is not None]
             votes = [a for a in told if a.kind == "vote" and a.term == term]
-            given += bool(votes) and votes[-1].peer == node
+            forgotten = [v for a in votes if (v := _forgotten(history, a))]
+            given += bool(votes) and (votes[-1].peer == node or any(v.peer == node for v in forgotten))
             hidden += not votes and (not told or told[0].term >= term)
         needed = history.majority if history.voters else 0
         if given + hidden < needed:

@@ -20,6 +20,8 @@ class _Value:
     """What is known of a value that was appended with the promise that it lasts."""
 
     invoked: int
+    begun: int
+    """The event by which it was first asked for."""
     asked: int = 0
     failed: int = 0
     placed: int = 0
@@ -36,10 +38,10 @@ class _Log:
     """First and last offset and value by an acknowledgement, and when that was known."""
     read: dict[tuple[int, int, int], int] = field(default_factory=dict)
     """The same by a read."""
-    tails: list[tuple[int, int, int]] = field(default_factory=list)
-    """A length, when it was asked for and when answered."""
-    empty: list[tuple[int, int]] = field(default_factory=list)
-    """Where a read found nothing, and when it was asked."""
+    tails: list[tuple[int, int, int, int]] = field(default_factory=list)
+    """A length, when it was asked for and when answered, and by which event it was asked for."""
+    empty: list[tuple[int, int, int]] = field(default_factory=list)
+    """Where a read found nothing, when it was asked, and by which event."""
     sparse: bool = False
     """The log holds what no client is seen to append."""
 
@@ -74,7 +76,7 @@ def _told(history: History) -> _Log:
             open_.setdefault(e.op, _Operation()).begun = e
             if e.f == "append" and e.value is not None:
                 if _promised(history, e):
-                    log.values.setdefault(e.value, _Value(times[e.seq])).asked += 1
+                    log.values.setdefault(e.value, _Value(times[e.seq], e.seq)).asked += 1
                 else:
                     log.weak.add(e.value)
         elif e.kind == "observe":
@@ -107,7 +109,7 @@ def _completed(history: History, log: _Log, operation: _Operation, ok: Event, ti
             log.values[begun.value].placed += 1
             log.acked.setdefault((ok.offset, ok.last, begun.value), now)
     elif begun is not None and begun.f == "tail" and ok.offset is not None and ok.offset >= 0:
-        log.tails.append((ok.offset, times[begun.seq], now))
+        log.tails.append((ok.offset, times[begun.seq], now, begun.seq))
     at = begun.offset if begun is not None and begun.f in READS else None
     for e in operation.seen:
         log.sparse = log.sparse or e.value is None or (at is not None and e.offset > at)
@@ -118,43 +120,74 @@ def _completed(history: History, log: _Log, operation: _Operation, ok: Event, ti
         if ok.offset > at:
             log.sparse = True
         elif ok.offset == at >= 0 and not operation.seen and begun is not None and _asks_all(begun):
-            log.empty.append((at, times[begun.seq]))
+            log.empty.append((at, times[begun.seq], begun.seq))
+
+
+def _told_ends(log: _Log, since: int) -> list[tuple[int, int, int | None]]:
+    """Lengths that were told of the log, asked for after an event: of each the one asked for last and the one answered
+    first; and where a read found nothing."""
+    rows: list[tuple[int, int, int | None, int]] = []
+    for length in {n for n, _, _, _ in log.tails}:
+        same = [tail for tail in log.tails if tail[0] == length]
+        rows += {max(same, key=lambda t: (t[1], t[3])), min(same, key=lambda t: (t[2], same.index(t)))}
+    if not log.sparse:
+        for place in {n for n, _, _ in log.empty}:
+            asked, seq = max((asked, seq) for n, asked, seq in log.empty if n == place)
+            rows.append((place, asked, None, seq))
+    return [(n, asked, answered) for n, asked, answered, seq in rows if seq > since]
+
+
+def _takes(history: History, e: Event) -> bool:
+    """Whether a fault may have taken what was promised to last: a wiped disk, under write caching any other."""
+    if e.kind == "fault" and e.f == "wipe":
+        return True
+    unflushed = e.kind in ("power_loss", "storage_error")
+    unflushed = unflushed or (e.kind == "fault" and e.f in ("power_loss", "storage_error", "fsync_error"))
+    return unflushed and history.write_caching
 
 
 def linearizable_log(history: History) -> Count:
     """Every bound from below is compared with every bound from above."""
     log = _told(history)
     entries = log.entries
+    wiped = max((e.seq for e in history.events if _takes(history, e)), default=-1)
+    failed = {value for value, v in log.values.items() if v.failed == v.asked}
+    ends = _told_ends(log, -1)
+    lost = 0
+    if wiped >= 0:
+        # What was asked for before that may be lost since, and what was known of it with it.
+        kept = {
+            entry: now
+            for entry, now in entries.items()
+            if entry[2] not in log.values or log.values[entry[2]].begun > wiped or entry[2] in failed
+        }
+        later = _told_ends(log, wiped)
+        lost = len(entries) - len(kept) + len(ends) - len(later)
+        entries, ends = kept, later
     covered = {o for offset, last, _ in entries for o in range(offset, last + 1)}
-    count = Count(judged=len(entries) + len(log.tails) + (0 if log.sparse else len(log.empty)))
-    count += Count(unjudged=len(log.weak))
+    told = len(log.tails) + (0 if log.sparse else len(log.empty))
+    count = Count(judged=len(entries) + (told if wiped < 0 else len(ends)), unjudged=len(log.weak), excused=lost)
     wrong = len(covered) < sum(last - offset + 1 for offset, last, _ in entries)  # two values at one offset
     read = [value for _, _, value in entries]
     if history.idempotent:
         wrong |= len({(offset, value) for offset, _, value in entries}) > len(set(read))
-    wrong |= any(value not in log.values for value in read)
-    wrong |= any(v.failed == v.asked for value in read if (v := log.values.get(value)))
+    wrong |= any(value not in log.values or value in failed for value in read)
 
     # From when on, and until when, an entry may have come; 3 n is the end of a log of n entries as it was when a tail
     # was answered, 3 n + 1 the same when it was asked for, 3 n + 2 entry n.
     not_before = [(3 * o + 2, log.values[v].invoked) for o, _, v in entries if v in log.values]
-    not_before += [(3 * n + 1, asked) for n, asked, _ in log.tails]
+    not_before += [(3 * n + 1, asked) for n, asked, _ in ends]
     not_after = [(3 * o + 2, now) for (o, _, _), now in entries.items()]
-    if not log.weak:
-        not_after += [(3 * n, answered) for n, _, answered in log.tails]
-    if not log.sparse:
-        not_before += [(3 * n + 1, asked) for n, asked in log.empty]
-
-    lengths = [n for n, _, _ in log.tails] if not log.weak else []
-    top = max([o + 1 for o in covered] + lengths, default=0)
+    not_after += [(3 * n, answered) for n, _, answered in ends if answered is not None]
+    top = max([o + 1 for o in covered] + [n for n, _, answered in ends if answered is not None], default=0)
     holes = [o for o in range(top) if o not in covered]
-    if not log.sparse and not log.weak:
+    if not log.sparse and not log.weak and wiped < 0:
         unknown = sorted(
             (v.invoked, value) for value, v in log.values.items() if v.asked > v.failed + v.placed and value not in read
         )
         wrong |= len(holes) > len(unknown)
         not_before += [(3 * o + 2, invoked) for o, (invoked, _) in zip(holes, unknown, strict=False)]
-    else:
+    elif wiped < 0:
         count += Count(excused=sum(o == 0 or o - 1 in covered for o in holes))
     wrong |= any(a <= b and after > before for a, after in not_before for b, before in not_after)
     return count + VIOLATED if wrong else count

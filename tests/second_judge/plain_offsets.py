@@ -6,20 +6,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import pairwise
 
-from plain import GONE, JUDGED, VIOLATED, Count, Event, History, Plain, total
+from plain import GONE, JUDGED, VIOLATED, Count, Event, History, Plain, total, wipes
 
 
 def _of_nodes(history: History) -> Iterator[list[Event]]:
     """What each node tells of itself, and what happened to it."""
     told: dict[int, list[Event]] = {}
     for e in history.events:
-        if e.node is not None and (e.kind in GONE or e.dirty is not None or _wipes(e)):
+        if e.node is not None and (e.kind in GONE or e.dirty is not None or wipes(e)):
             told.setdefault(e.node, []).append(e)
     yield from told.values()
-
-
-def _wipes(e: Event) -> bool:
-    return bool(e.kind == "fault" and e.f == "wipe")
 
 
 def _incarnations(history: History) -> Iterator[list[Event]]:
@@ -43,7 +39,7 @@ def _goes_on(history: History) -> bool:
     """Nodes go on after they were down, but no start is recorded."""
     down: set[int] = set()
     for e in history.events:
-        if e.kind in GONE or _wipes(e):
+        if e.kind in GONE or wipes(e):
             down.add(e.node)
         elif e.dirty is not None and e.node in down:
             return not history.has("start")
@@ -128,7 +124,7 @@ def _restarts(history: History) -> Iterator[tuple[set[str], Event, Event]]:
             if e.dirty is not None:
                 last, befell = e, set()
             else:
-                befell.add("wipe" if _wipes(e) else e.kind)
+                befell.add("wipe" if wipes(e) else e.kind)
 
 
 def flushed_durable(history: History) -> Count:
@@ -165,8 +161,8 @@ def term_monotonic(history: History) -> Count:
         down = wiped = False
         for e in told:
             if e.dirty is None:
-                down, wiped = True, wiped or _wipes(e)
-                vote = None if _wipes(e) else vote
+                down, wiped = True, wiped or wipes(e)
+                vote = None if wipes(e) else vote
                 continue
             least = None if down else term
             if e.kind == "start":
@@ -183,7 +179,7 @@ def _told_until_final(history: History) -> list[Event] | None:
     gone: set[int] = set()
     for i, e in enumerate(history.events):
         final = final or (e.kind == "phase" and e.f == "final_read")
-        if e.kind in GONE or _wipes(e):
+        if e.kind in GONE or wipes(e):
             if final and e.kind == "stop" and e.node in history.voters and e.node not in gone:
                 return history.events[:i]
             gone.add(e.node)
@@ -199,7 +195,7 @@ def converges(history: History) -> Count:
         return Count()
     running: dict[int, Event] = {}
     for e in told:
-        if e.kind in GONE or _wipes(e):
+        if e.kind in GONE or wipes(e):
             running.pop(e.node, None)
         elif e.dirty is not None and e.node in history.voters:
             running[e.node] = e
@@ -215,7 +211,7 @@ def voters_return(history: History) -> Count:
     if told is None:
         return Count()
     heal = any(e.kind == "phase" and e.f == "heal" for e in told)
-    faults = sum(e.kind == "fault" and not _wipes(e) for e in told) - sum(e.kind == "heal" for e in told)
+    faults = sum(e.kind == "fault" and not wipes(e) for e in told) - sum(e.kind == "heal" for e in told)
     final = next(e.seq for e in told if e.kind == "phase" and e.f == "final_read")
     count = Count()
     for voter in history.voters:
@@ -226,7 +222,7 @@ def voters_return(history: History) -> Count:
                 continue
             if e.dirty is not None:
                 down, wiped = None, False
-            elif _wipes(e):
+            elif wipes(e):
                 down, wiped = e, True
             elif e.kind in GONE:
                 if down is None or e.kind == "storage_error":

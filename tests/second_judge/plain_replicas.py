@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from batches import Batch
 from plain import JUDGED, UNJUDGED, VIOLATED, Count, Event, History, Plain
-from replay import Batch, replay
+from replay import replay
 from shown import leaders_missing
 
 

@@ -7,62 +7,12 @@ known from another log, the log before that one is taken over, as log matching s
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
+from batches import Batch, Node
+from fate import Fate
 from plain import ALL, GONE, Event, History
-
-
-@dataclass(eq=False)
-class Batch:
-    """Some offsets of a log, and through ``before`` the whole log up to them."""
-
-    offset: int
-    last: int
-    term: int
-    value: int | None
-    before: Batch | None
-    hidden: bool = False
-    diverged: bool = False
-    """It, or one before it, broke log matching."""
-    acks: int | None = None
-    seq: int = -1
-    """The event that first showed it."""
-
-    def log(self) -> Iterator[Batch]:
-        """The log up to here, the last batch first, the empty log at the end."""
-        batch: Batch | None = self
-        while batch is not None:
-            yield batch
-            batch = batch.before
-
-    def at(self, offset: int) -> Batch | None:
-        """The batch of this log that holds the offset, the empty log if none can; None if the log ends before it."""
-        return None if offset > self.last else next(b for b in self.log() if b.offset <= offset or b.before is None)
-
-    def up_to(self, offset: int) -> Batch:
-        """This log without every batch that reaches the offset."""
-        return next(b for b in self.log() if b.last < offset or b.before is None)
-
-
-@dataclass(frozen=True, eq=False)
-class Node:
-    """What is known of one node."""
-
-    tip: Batch
-    shown: bool = False
-    """It is recorded from a start on."""
-    down: bool = False
-    """Its process ended."""
-    term: int | None = None
-    commit: int | None = None
-    visible: int | None = None
-    flushed: int | None = None
-    leads: int | None = None
-    """The term that it leads."""
-    led: int | None = None
-    """The last term that it led."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,10 +36,24 @@ class Step:
     committed: Batch
     """The longest log that was committed before the event, and the same after it."""
     then_committed: Batch
-    wipes: tuple[Event, ...]
-    """The disks that were emptied so far."""
     hidden: bool
     """Whether some part of a log was not shown so far."""
+    agrees: str
+    """Whether what the node commits agrees with the committed log; nothing if it commits nothing."""
+    newly: tuple[Batch, ...]
+    """What is committed by the event, and what is lost by that."""
+    lost: tuple[Batch, ...]
+    ahead: str
+    """Whether a move of the commit index is a leader's, within what leaders have had, ahead of that or the first."""
+    flushed: tuple[int, int]
+    """How many voters have flushed what is committed so, and how many more may have."""
+    exposed: frozenset[Batch]
+    """What may be lost, before and after a majority is seen to have flushed what a leader commits."""
+    then_exposed: frozenset[Batch]
+    given_up: frozenset[Batch]
+    """What had been committed and is lost, with an excuse."""
+    dead: frozenset[Batch]
+    """What is beside the committed log."""
 
     @property
     def of_node(self) -> bool:
@@ -112,33 +76,6 @@ class Step:
         """The other node that leads, or led, the term that this one is in, and no later one since."""
         others = (n for n, node in self.nodes.items() if n != self.event.node and node.led == self.event.term)
         return next(others, None)
-
-
-def covers(log: Batch, batch: Batch) -> bool:
-    """Whether the log holds the batch."""
-    return log.at(batch.last) is batch
-
-
-def shared(one: Batch, other: Batch) -> Batch:
-    """What two logs have in common, at least the empty log."""
-    while one is not other:
-        if one.last >= other.last and one.before is not None:
-            one = one.before
-        else:
-            assert other.before
-            other = other.before
-    return one
-
-
-def beside(committed: Batch, batch: Batch) -> bool:
-    """Whether the batch is on a branch beside the committed log: lost for good.
-
-    Nothing is known of that where either of the two goes on with a part that is not shown.
-    """
-    fork = shared(committed, batch)
-    if fork in (committed, batch):
-        return False
-    return not any(b.hidden for tip in (committed, batch) for b in tip.log() if b.before is fork)
 
 
 class Logs:
@@ -172,9 +109,8 @@ class Logs:
         if same_name:
             other = same_name[-1]
             assert other.before
-            if (other.last, other.value) == (e.last, e.value) and (
-                other.before is tip or tip.hidden or other.before.hidden
-            ):
+            alike_values = other.value == e.value or None in (other.value, e.value)  # nothing is known of one of them
+            if other.last == e.last and alike_values and (other.before is tip or tip.hidden or other.before.hidden):
                 batch, matches = other, "same"
             elif tip.hidden or other.before.hidden or tip.diverged or other.before.diverged:
                 alike = [b for b in same_name if b.before is tip and (b.last, b.value) == (e.last, e.value)]
@@ -193,40 +129,116 @@ class Logs:
 def replay(history: History) -> tuple[list[Step], Logs]:
     """Every event in order."""
     logs = Logs()
+    fate = Fate(history, logs.empty)
     nodes: dict[int, Node] = {}
-    committed = logs.empty
-    steps = []
-    wipes: tuple[Event, ...] = ()
+    steps: list[Step] = []
     hides = False
+    most = -1
     for e in history.events:
-        before = _started(e, nodes.get(e.node, Node(logs.empty)), logs)
+        nodes = _faults(history, e, nodes, logs, fate)
+        before = _started(history, e, nodes.get(e.node, Node(logs.empty)), logs, fate, nodes)
         after, batch, matches = _after(e, before, logs)
+        if batch is not None and batch.seq == e.seq:
+            fate.grown(batch)
         first = e.dirty is not None and before.term is None
         leads = after.leads is not None
         office = not leads and e.dirty is not None and _takes_office(history, e, after, batch, nodes)
         if office:
             after = replace(after, leads=e.term, led=e.term)
-        if e.node is not None and (e.dirty is not None or e.kind in GONE or e.kind == "fault"):
+        if e.node is not None and (e.dirty is not None or e.kind in GONE):
             nodes = nodes | {e.node: after}
         hides = hides or logs.hides or (e.dirty is not None and e.dirty > after.tip.last)
-        if e.kind == "fault" and e.f == "wipe":
-            wipes = (*wipes, e)
-        step = Step(e, before, after, nodes, first, leads, office, batch, matches, committed, committed, wipes, hides)
+        step = Step(
+            event=e,
+            before=before,
+            after=after,
+            nodes=nodes,
+            first=first,
+            leads=leads,
+            takes_office=office,
+            batch=batch,
+            matches=matches,
+            committed=fate.committed,
+            then_committed=fate.committed,
+            hidden=hides,
+            agrees="",
+            newly=(),
+            lost=(),
+            ahead="",
+            flushed=(0, 0),
+            exposed=fate.exposed,
+            then_exposed=fate.exposed,
+            given_up=fate.given_up,
+            dead=fate.dead,
+        )
         if step.moved("commit"):
             own = after.tip.at(e.commit)
-            if own is not None and covers(own, committed):
-                step = replace(step, then_committed=own)
-                committed = own
+            agrees, newly, lost = fate.commit(own) if own is not None else ("", (), ())
+            step = replace(step, agrees=agrees, newly=newly, lost=lost, then_committed=fate.committed)
+            most, ahead = moved_to(step, "commit", most)
+            step = replace(step, ahead=ahead)
+            if ahead in ("leader", "first") and own is not None and not own.hidden:
+                step = replace(step, flushed=_flushed(history, step, own, fate))
+                if history.voters and step.flushed[0] >= history.majority:
+                    fate.secure(own)
+            step = replace(step, then_exposed=fate.exposed, given_up=fate.given_up, dead=fate.dead)
+        if step.takes_office or first:
+            most = max(most, e.commit)
         steps.append(step)
     return steps, logs
 
 
-def _started(e: Event, node: Node, logs: Logs) -> Node:
+def moved_to(step: Step, column: str, most: int) -> tuple[int, str]:
+    """The most that leaders have had of commit or visible after a move, and what move that was."""
+    offset, leader = step.event[column], step.other_leader
+    if step.first:
+        return max(most, offset), ""
+    if step.leads:
+        return max(most, offset), "leader"
+    if offset <= most:
+        return most, "within"
+    if leader is not None and getattr(step.nodes[leader], column) is not None:
+        return most, "ahead"
+    return offset, "first"
+
+
+def _flushed(history: History, step: Step, batch: Batch, fate: Fate) -> tuple[int, int]:
+    """How many voters have flushed a batch, and how many more may have: those that tell nothing yet of what they have
+    flushed, or have there what is not shown; those whose copy went with a disk."""
+    sure = perhaps = 0
+    for voter in history.voters:
+        node = step.nodes.get(voter)
+        if node is None or node.flushed is None:
+            perhaps += 1
+            continue
+        theirs = node.tip.at(step.event.commit) if node.flushed >= step.event.commit else None
+        sure += theirs is batch
+        perhaps += theirs is not batch and ((theirs is not None and theirs.hidden) or voter in fate.emptied[batch])
+    return sure, perhaps
+
+
+def _faults(history: History, e: Event, nodes: dict[int, Node], logs: Logs, fate: Fate) -> dict[int, Node]:
+    """The nodes after a disk was emptied or power was cut; where no node is named it may have been any."""
+    if e.kind != "fault" or e.f not in ("wipe", "power_loss"):
+        return nodes
+    for each in [e.node] if e.node is not None else sorted({*nodes, *history.voters}):
+        node = nodes.get(each, Node(logs.empty))
+        if e.f == "power_loss":
+            nodes = nodes | {each: replace(node, takes=True)}
+        else:
+            fate.destroy(nodes, each, logs.empty, wipe=True)
+            nodes = nodes | {each: replace(node, tip=logs.empty, flushed=-1)}
+    return nodes
+
+
+def _started(history: History, e: Event, node: Node, logs: Logs, fate: Fate, nodes: dict[int, Node]) -> Node:
     """A node after it has started, if it does so by this event. Who was down and goes on has, recorded or not."""
     if e.dirty is None or not (e.kind == "start" or node.down):
         return node
     dirty = e.offset - 1 if e.kind == "append" else e.dirty
     tip = node.tip.up_to(dirty + 1)
+    if tip is not node.tip and node.takes and history.write_caching:
+        fate.destroy(nodes, e.node, tip, wipe=False)
     tip = logs.hidden(tip, dirty) if tip.last < dirty else tip
     return replace(node, tip=tip, down=False, commit=None, visible=None, leads=None)
 
@@ -249,9 +261,8 @@ def _after(e: Event, before: Node, logs: Logs) -> tuple[Node, Batch | None, str]
     if e.node is None:
         return before, None, ""
     if e.kind in GONE:
-        return replace(before, leads=None, down=True), None, ""
-    if e.kind == "fault" and e.f == "wipe":
-        return replace(before, flushed=-1), None, ""
+        takes = before.takes or e.kind in ("power_loss", "storage_error")
+        return replace(before, leads=None, down=True, takes=takes), None, ""
     if e.dirty is None:
         return before, None, ""
     tip, batch, matches, leads = before.tip, None, "", before.leads
@@ -266,4 +277,4 @@ def _after(e: Event, before: Node, logs: Logs) -> tuple[Node, Batch | None, str]
         leads = None
     shown = before.shown if before.term is not None else e.kind == "start"
     visible = before.visible if e.visible is None else e.visible
-    return Node(tip, shown, False, e.term, e.commit, visible, e.flushed, leads, before.led), batch, matches
+    return Node(tip, shown, False, False, e.term, e.commit, visible, e.flushed, leads, before.led), batch, matches

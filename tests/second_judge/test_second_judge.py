@@ -10,13 +10,37 @@ from damage import damaged
 from sources import RECORDED, Source, recorded, simulated
 
 from logwitness.checks import house_families
-from logwitness.explain.transcripts import Case, all_cases
+from logwitness.explain.transcripts import Case, all_cases, history
 
 GROUP = 10
 """Simulated runs a test."""
 
 LARGE = 5000
 """Events from which on a recorded run is judged as it is: plain checks take seconds for it."""
+
+EDGES = (
+    # A start in a later term; a vote for oneself alone makes a candidate.
+    "n1 start|n2 start|n3 start|n1 role candidate|n1 crash|n1 start term=3|n2 term 3|n3 term 3",
+    "n1 start|n2 start|n3 start|n1 term 1|n1 vote 1|n2 term 1|n3 term 1|n1 role follower",
+    # The end of a log: behind in dirty alone.
+    "n1 start|n2 start|n1 append 0 t0 v1 1|n1 flush|n1 commit 0|n2 commit 0|- phase final_read",
+    # A flush told by an append; a truncation right at the commit index of a node whose log is not shown.
+    "n1 start|n2 start|n3 start|n1 term 1|n1 leader|n1 append 0 t1 v1 1|n1 append 1 t1 v2 1 flushed=1|n1 commit 1",
+    "n1 start dirty=4|n1 commit 4|n1 truncate 4",
+    # A vote that a wiped disk has forgotten.
+    "n1 start|n1 term 3|n1 vote 1|n1 crash|- fault wipe n1|n1 start dirty=-1 term=0|n1 crash|n1 start term=0",
+    # A tail shorter by one after a wipe; a trim up to what was acknowledged; a batch that reaches behind a gap.
+    "c1 append v10 all|c1 ok 4|- fault wipe n1|c2 tail|c2 ok 4",
+    "c1 append v10 all|c1 ok 0|c1 append v11 all|c1 ok 1|n1 trim 1|c2 final_read 0|c2 ok 0",
+    "c1 append v10 all|c1 ok 0-2|c1 append v11 all|c1 ok 3|c3 read 0|c3 sees 0-2 v10|c3 ok 3"
+    "|c2 read 0|c2 sees 2 v11|c2 ok 4",
+    # An append that failed fills no hole.
+    "c1 append v10 all|c1 fail|c2 append v11 all|c2 ok 1",
+    # A leader whose first entry replaces what is committed.
+    "n1 start|n2 start|n3 start|n1 append 0 t1 v1 all term=1|n2 append 0 t1 v1 all term=1|n1 flush|n2 flush|n1 commit 0"
+    "|n3 append 0 t2 v2 all term=2|n3 append 1 t2 v3 all",
+)
+"""Histories on the edge of a rule, which chance hardly finds: one line each, as in the small histories."""
 
 
 def damaged_copies(source: Source, other: Source, seeds: range) -> list[str]:
@@ -40,6 +64,11 @@ def test_every_check_has_a_twin() -> None:
 def test_small_histories(case: Case) -> None:
     nodes = sorted({row["node"] for row in case.rows if "node" in row})
     assert not disagreements(case.table, {"voters": nodes or [0]} | case.configuration, case.place)
+
+
+@pytest.mark.parametrize("lines", EDGES)
+def test_edges(lines: str) -> None:
+    assert not disagreements(history(lines).table, {"voters": [1, 2, 3]}, lines)
 
 
 @pytest.mark.parametrize("run", RECORDED, ids=lambda run: run.name)

@@ -45,13 +45,14 @@ class Canonical(RunSource):
         self.events_read = 0
         self.swept = False
         self._source = source
+        self._quarantine = None
         self._watch = watch
         self._as_it_is = source.format is Format.PARQUET and _is_canonical(source.events)
 
     @property
     def notes(self) -> list[str]:
-        """What a person should know of the source, complete once it has been read to the end."""
-        return self._source.notes
+        """As of the source, complete once it has been read to the end; what is set aside goes to no file that stays."""
+        return self._source.recording_notes + self.set_aside_notes
 
     @property
     def set_aside(self) -> Counter[str]:

@@ -34,6 +34,7 @@ from ..engine.doubt import Doubt
 from ..engine.local import events_at, setting_of, unfamiliar, vocabulary_of
 from ..engine.run import UNDECIDED, UNUSABLE, RunVerdict
 from ..models import Limits, Model, check_model, model_of
+from ..models.linearizable import LINEARIZABLE
 from ..models.search import can_search
 from .canonical import PARQUET, SMALL, Canonical
 from .hadoop import Shell, is_remote
@@ -313,7 +314,8 @@ class _History:
         if verdict is not None:
             self._small.take(self._source.id, history.small)
             verdict = msgspec.structs.replace(verdict, run=self._source.run)
-            if verdict.verdict is Verdict.UNDECIDED and not can_search():
+            undecided = {each.id for each in verdict.checks if each.verdict is Verdict.UNDECIDED}
+            if LINEARIZABLE.id in undecided and not can_search():
                 self._row |= _LOOK_AGAIN  # by then Porcupine may be there
             write_verdict(self._rows, self._row, verdict, history)
             self._done.judged += 1

@@ -1,9 +1,9 @@
 """Faults in a run of real processes: a plan drawn from the seed, and what carries it out.
 
 The plan is the simulator's (`quorumlog.faults`), limited to what can be done to a process: ``kill``
-(SIGKILL, started again at the end), ``pause`` (SIGSTOP), and cut links: ``partition`` (both directions), ``mute``
-(nobody hears the node) and ``deafen`` (it hears nobody). Times are real, so the same seed gives the same plan but not
-the same run.
+(SIGKILL, started again at the end), ``power_loss`` (the same, and what the node had not synced is discarded), ``pause``
+(SIGSTOP), and cut links: ``partition`` (both directions), ``mute`` (nobody hears the node) and ``deafen`` (it hears
+nobody). Times are real, so the same seed gives the same plan but not the same run.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from quorumlog.faults import Fault, Plan, Target
 CHOICES: dict[str, tuple[tuple[str, str], ...]] = {
     "kill": (("kill", "any"), ("kill", "leader")),
     "kill-leader": (("kill", "leader"),),
+    "power": (("power_loss", "any"), ("power_loss", "leader")),
     "stop": (("pause", "leader"), ("pause", "any")),
     "cut": (("partition", "leader"), ("mute", "leader"), ("deafen", "leader"), ("partition", "any")),
 }
@@ -65,8 +66,9 @@ def _milliseconds(seconds: float) -> int:
 class Injector:
     """Carries a plan out on a cluster and records it. Faults that overlap on a node end one by one."""
 
-    def __init__(self, cluster: Cluster, register: Register, plan: Plan) -> None:
+    def __init__(self, cluster: Cluster, register: Register, plan: Plan, seed: int) -> None:
         self._cluster = cluster
+        self._draw = random.Random(f"{seed} power")
         self._register = register
         self._plan = plan
         self._down: dict[int, int] = dict.fromkeys(cluster.nodes, 0)
@@ -125,6 +127,9 @@ class Injector:
         if name == "kill":
             self._down[node] += 1
             await self._cluster.kill(node)
+        elif name == "power_loss":
+            self._down[node] += 1
+            await self._cluster.lose_power(node, self._draw)
         elif name == "pause":
             self._paused[node] += 1
             self._cluster.pause(node)
@@ -132,7 +137,7 @@ class Injector:
             self._cluster.cut(self._pairs(name, node))
 
     async def _end(self, name: str, node: int) -> None:
-        if name == "kill":
+        if name in ("kill", "power_loss"):
             self._down[node] -= 1
             if not self._down[node]:
                 await self.revive(node)

@@ -87,6 +87,7 @@ async def play(
         settings={name: getattr(setting, name) for name in ("protocol", "write_caching", "retention", "timing")},
         recorder=recorder,
         ended=ended,
+        loses_power="power" in setting.faults,
     )
     async with cluster:
         await _Run(setting, cluster, register, result, report).run()
@@ -122,7 +123,7 @@ class _Run:
         self._register = register
         self._result = result
         self._report = report
-        self._injector = Injector(cluster, register, setting.plan)
+        self._injector = Injector(cluster, register, setting.plan, setting.seed)
 
     async def run(self) -> None:
         """All phases."""

@@ -20,6 +20,7 @@ import socket
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from random import Random
 from typing import Any, Self
 
 import msgspec
@@ -29,6 +30,7 @@ from loghistory.schema import Kind
 from quorumlog.cluster.client import NodeClient
 from quorumlog.node.recording import HistoryFile, end_stamp, find_history, history_path, whole_events
 from quorumlog.node.supervision import DISK_FAILED, Order
+from quorumlog.storage.power import lose_power
 
 START_SECONDS = 30.0
 STOP_SECONDS = 8.0
@@ -36,6 +38,10 @@ NODE_COMMAND = (sys.executable, "-m", "quorumlog.node")
 
 Pair = tuple[int, int]
 """A directed link: (source, target)."""
+
+
+def _journal_of(node: int) -> str:
+    return f"node-{node}.journal"
 
 
 class ClusterError(Exception):
@@ -48,7 +54,8 @@ class Cluster:
     ``directory`` gets ``node-N/`` (disk), ``node-N.json``, ``node-N.stderr`` and ``histories/`` (with ``record``).
     ``settings`` are fields of `quorumlog.node.configuration.NodeConfiguration` that all nodes share: protocol, timing,
     retention and the like. ``command`` starts a node when ``--config FILE`` and the supervisor are put behind it.
-    ``ended(node, status)`` is called when a node ends that was not asked to.
+    ``ended(node, status)`` is called when a node ends that was not asked to. ``loses_power``: nodes keep a journal, so
+    that `lose_power` can be asked for.
     """
 
     def __init__(
@@ -62,6 +69,7 @@ class Cluster:
         recorder: HistoryFile | None = None,
         command: Sequence[str] = NODE_COMMAND,
         ended: Callable[[int, int], None] | None = None,
+        loses_power: bool = False,
     ) -> None:
         self.directory = directory
         self.name = f"cluster-{seed}-{os.getpid()}"
@@ -74,6 +82,7 @@ class Cluster:
         self._settings = dict(settings or {})
         self._command = tuple(command)
         self._ended = ended
+        self._loses_power = loses_power
         self._holders = [_hold_port() for _ in self.nodes]
         self.addresses: list[tuple[str, int]] = [holder.getsockname() for holder in self._holders]
         self._processes: dict[int, asyncio.subprocess.Process] = {}
@@ -176,6 +185,22 @@ class Cluster:
         self._processes.pop(node, None)
         self._note_end(node, Kind.CRASH)
 
+    async def lose_power(self, node: int, draw: Random) -> None:
+        """SIGKILL, and discard what the node had not synced, as ``draw`` chooses; recorded as a power loss.
+
+        The nodes must have a journal. Raises OSError and `StorageError`.
+        """
+        process = self._processes.get(node)
+        if process is not None:
+            self._expected.add(node)
+            _signal(process, signal.SIGKILL)
+            await process.wait()
+            self._processes.pop(node, None)
+        journal = self.directory / _journal_of(node)
+        if journal.exists():  # else it never came up
+            await asyncio.to_thread(lose_power, self.directory / f"node-{node}", journal, draw)
+        self._note_end(node, Kind.POWER_LOSS)
+
     def pause(self, node: int) -> None:
         """Stop a node's process where it stands (SIGSTOP); does nothing if it is not running."""
         if node in self._processes:
@@ -254,6 +279,7 @@ class Cluster:
             "addresses": {str(other): f"{host}:{port}" for other, (host, port) in enumerate(self.addresses)},
             "data": f"node-{node}",
             "history": self.histories.name if self._record else None,
+            "journal": _journal_of(node) if self._loses_power else None,
             "seed": self._seed,
             **self._settings,
         }

@@ -28,6 +28,7 @@ class NodeConfiguration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
     ``seed`` decides the jitter of its timers. ``cluster`` is any name; nodes of other clusters are refused.
     ``protocol`` is a name of `real_protocols`, ``timing`` that protocol's times in milliseconds. ``retention`` is how
     many bytes of log to keep: whole segments of committed entries before them are removed. Null keeps everything.
+    ``journal`` is the directory of a `PowerDisk`, for runs that cut the power; null for an ordinary disk.
     """
 
     node: int
@@ -39,6 +40,7 @@ class NodeConfiguration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
     seed: int = 0
     write_caching: bool = False
     retention: int | None = None
+    journal: str | None = None
     timing: dict[str, int] = msgspec.field(default_factory=dict)
 
     def address(self, node: int) -> tuple[str, int]:
@@ -77,7 +79,8 @@ def load(path: Path) -> NodeConfiguration:
         raise ConfigurationError(f"{path}: {problem}")
     here = path.resolve().parent
     history = None if found.history is None else str(here / found.history)
-    return msgspec.structs.replace(found, data=str(here / found.data), history=history)
+    journal = None if found.journal is None else str(here / found.journal)
+    return msgspec.structs.replace(found, data=str(here / found.data), history=history, journal=journal)
 
 
 def _problem(found: NodeConfiguration) -> str | None:

@@ -78,11 +78,11 @@ def files_before(directory: Path, node: int, incarnation: int) -> list[Path]:
     return files
 
 
-def missing_changes(files: Iterable[Path], log: Log) -> list[tuple[str, dict[str, Any]]]:
+def missing_changes(files: Iterable[Path], log: Log, *, lost_power: bool = False) -> list[tuple[str, dict[str, Any]]]:
     """What happened to ``log`` after the last event in these files (`files_before`): events, without their stamps.
 
     Entries are identified by offset and term, which is enough (log matching). A flush or a vote that is not recorded
-    does no harm: nobody has learned of it.
+    does no harm: nobody has learned of it. With ``lost_power`` what is missing at the end of the log was not cut off.
     """
     recorded = _Recorded()
     for path in files:
@@ -108,7 +108,7 @@ def missing_changes(files: Iterable[Path], log: Log) -> list[tuple[str, dict[str
         recorded.begin_at(start)
         change(Kind.TRIM, recorded.dirty, offset=start)
     first = _first_difference(recorded.runs, recorded.dirty, term_runs(log), log.dirty)
-    if first <= recorded.dirty:
+    if first <= recorded.dirty and not (lost_power and first == log.dirty + 1):
         change(Kind.TRUNCATE, first - 1, offset=first)
     while first <= log.dirty:
         for batch in log.read(first, 1 << 20):

@@ -36,6 +36,7 @@ from quorumlog.node.supervision import DISK_FAILED, FAULT, STOPPED, UNUSABLE, Or
 from quorumlog.storage.disk import StorageError
 from quorumlog.storage.files import FileDisk
 from quorumlog.storage.log import Log
+from quorumlog.storage.power import PowerDisk
 from quorumlog.storage.recovery import RecoveryReport
 
 DRAIN_SECONDS = 1.0
@@ -59,12 +60,12 @@ class Node:
         self._status = asyncio.get_running_loop().create_future()
         number = configuration.node
         nodes = tuple(sorted(configuration.addresses))
-        self._disk = FileDisk(Path(configuration.data))
+        self._disk, lost_power = _disk_of(configuration)
         incarnation = _next_incarnation(self._disk)
         protocol.begin(self._disk)
         log = Log.open(self._disk, "log", configuration.segment_bytes)
         _report_recovery(number, log.recovery)
-        self._history = _open_history(configuration, incarnation, log)
+        self._history = _open_history(configuration, incarnation, log, lost_power=lost_power)
         if supervisor is not None:
             self._history.clock.merge(supervisor.after)
         place = Place(
@@ -236,6 +237,14 @@ def _report_recovery(node: int, recovery: RecoveryReport) -> None:
         _say(node, f"cut {recovery.bytes_cut} bytes behind offset {recovery.dirty}: {recovery.reason}{behind}")
 
 
+def _disk_of(configuration: NodeConfiguration) -> tuple[FileDisk, bool]:
+    """The node's disk, and whether its power was lost since it was used last."""
+    if configuration.journal is None:
+        return FileDisk(Path(configuration.data)), False
+    disk = PowerDisk(Path(configuration.data), Path(configuration.journal))
+    return disk, disk.lost_power
+
+
 def _next_incarnation(disk: FileDisk) -> int:
     """Count this start, durably; 0 for the first."""
     number = 0
@@ -248,7 +257,7 @@ def _next_incarnation(disk: FileDisk) -> int:
     return int(number)
 
 
-def _open_history(configuration: NodeConfiguration, incarnation: int, log: Log) -> History:
+def _open_history(configuration: NodeConfiguration, incarnation: int, log: Log, *, lost_power: bool) -> History:
     """Begin this incarnation's history with what that of the one before could not record any more."""
     clock = HybridClock()
     if configuration.history is None:
@@ -260,7 +269,7 @@ def _open_history(configuration: NodeConfiguration, incarnation: int, log: Log) 
     history = HistoryFile(history_path(directory, node, incarnation), clock, common)
     before = files_before(directory, node, incarnation)
     last, end = max(map(end_stamp, before), default=((0, 0), (0, 0)))
-    for step, (kind, columns) in enumerate(missing_changes(before, log), start=1):
+    for step, (kind, columns) in enumerate(missing_changes(before, log, lost_power=lost_power), start=1):
         history.stamped(kind, (last[0], last[1] + step), columns)
     try:
         clock.merge(end)

@@ -55,7 +55,7 @@ def real(rules: Rules = REFERENCE) -> RealProtocol:
                 Operation.TAIL,
             }
         ),
-        faults=("kill", "kill-leader", "stop", "cut"),
+        faults=("kill", "kill-leader", "power", "stop", "cut"),
     )
 
 

@@ -26,7 +26,7 @@ from quorumlog.storage.disk import DiskFull, DiskLocked, FlushFailed, StorageErr
 
 _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _FULL_SYNC: int | None = getattr(fcntl, "F_FULLFSYNC", None)
-_LOCK_NAME = "lock"
+LOCK_NAME = "lock"
 _COPY_BYTES = 1 << 20
 _TEMPORARY = ".new"
 
@@ -103,7 +103,7 @@ class FileDisk:
         self._closed_clean: set[str] = set()  # closed after a sync, not changed since
         with _naming(str(root)):
             root.mkdir(parents=True, exist_ok=True)
-            self._lock: int | None = os.open(root / _LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            self._lock: int | None = os.open(root / LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
             try:
                 fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:

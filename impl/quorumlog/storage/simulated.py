@@ -17,6 +17,7 @@ Source: raft.md#power-loss, raft.md#process-crash.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from random import Random
 
 from quorumlog.storage.disk import DiskFull, FlushFailed, StorageError
@@ -34,17 +35,22 @@ class _File:
         self.before: bytes | None = None  # what a truncation that is not yet durable cut from
         self.truncations = 0
 
-    def survive(self, random: Random) -> None:
+    def survive(self, random: Random, sector: int) -> None:
         if self.before is not None and random.random() < 0.5:
             # The truncation did not reach the disk, nor did what was appended after it.
             self.content = bytearray(self.before)
         else:
             most = len(self.content) if self.lost_at is None else min(self.lost_at, len(self.content))
-            del self.content[_any_prefix(random, self.durable, most) :]
+            torn = _any_prefix(random, self.durable, most)
+            if self.durable < torn < most:
+                torn = max(torn // sector * sector, self.durable)
+            del self.content[torn:]
             if random.random() < 0.25:
                 # The length reached the disk, some pages did not: they read as zeros.
                 begin = random.randint(self.durable, len(self.content))
                 end = random.randint(begin, len(self.content))
+                begin = max(begin // sector * sector, self.durable)
+                end = min(-(-end // sector) * sector, len(self.content))
                 self.content[begin:end] = bytes(end - begin)
         self.durable = len(self.content)
         self.lost_at = self.before = None
@@ -101,10 +107,11 @@ class SimulatedDisk:
 
     `capacity_bytes` limits the sum of all file lengths (None: no limit) and `fail_next_sync` makes the next
     sync, of whatever file, fail, or a later one: `syncs_before_failure` succeed before it. All may be changed at any
-    time.
+    time. Files are torn at multiples of `sector_bytes`.
     """
 
-    def __init__(self, random: Random, capacity_bytes: int | None = None) -> None:
+    def __init__(self, random: Random, capacity_bytes: int | None = None, *, sector_bytes: int = 1) -> None:
+        self._sector_bytes = sector_bytes
         self.capacity_bytes = capacity_bytes
         self.fail_next_sync = False
         self.syncs_before_failure = 0
@@ -121,6 +128,17 @@ class SimulatedDisk:
         """Sum of all file lengths, which `capacity_bytes` limits."""
         return self._used
 
+    def hold(self, files: Mapping[str, bytes]) -> None:
+        """Begin with these files, by path, all durable."""
+        for path, content in files.items():
+            self._directories.add(_directory_of(path))
+            self._files[path] = self._durable_names[path] = _File(content, len(content))
+            self._used += len(content)
+
+    def contents(self) -> dict[str, bytes]:
+        """All files by path, as they read."""
+        return {path: bytes(file.content) for path, file in self._files.items()}
+
     # -- faults ----------------------------------------------------------------------------------
 
     def power_loss(self) -> None:
@@ -131,7 +149,7 @@ class SimulatedDisk:
             now, then = self._files.get(path), self._durable_names.get(path)
             file = now if now is then or random.random() < 0.5 else then
             if file is not None:
-                file.survive(random)
+                file.survive(random, self._sector_bytes)
                 survivors[path] = file
         self._files = survivors
         self._durable_names = dict(survivors)
