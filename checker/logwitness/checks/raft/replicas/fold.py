@@ -368,7 +368,7 @@ class ReplicasFold(KernelFold):
         compiled, rows = self.setting.compiled, len(columns.seq)
         # An append adds at most a vertex and a hidden part before it, a start and a trim such a part; so does a node
         # that goes on after its end.
-        kinds = columns.kind if compiled else np.array(columns.kind)
+        kinds = columns.kind if compiled else np.array(columns.kind, dtype=np.int8)
         growing = np.count_nonzero(_GROWS[kinds]) + np.count_nonzero(self._replicas.down == 1)
         self._tree = with_room(self._tree, 2 * int(growing), compiled)
         self._account = self._account._replace(faults=with_fault_room(self._account.faults, rows))
