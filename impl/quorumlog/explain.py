@@ -50,6 +50,7 @@ def _mutants(protocol: Protocol) -> Iterator[dict[str, Any]]:
                 ("One of these checks must notice", ", ".join(mutant.checks))
                 if mutant.checks
                 else ("No history shows it; the test that notices", mutant.test),
+                *([("A test that plays its steps", mutant.test)] if mutant.checks and mutant.test else []),
                 *([("A real system that had it", mutant.thread)] if mutant.thread else []),
             ],
             "names": {"check": mutant.checks},

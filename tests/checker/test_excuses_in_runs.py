@@ -20,7 +20,7 @@ from quorumlog.raft.core import RaftCore
 from quorumlog.raft.settings import SETTINGS, RaftConfiguration
 from quorumlog.raft.simulated import RaftCluster
 
-SEEN_BY_CLIENTS = pa.array(sorted({*CLIENT_KINDS, Kind.FAULT, Kind.HEAL, Kind.PHASE}))
+SEEN_BY_CLIENTS = pa.array(sorted({*CLIENT_KINDS, Kind.FAULT, Kind.HEAL, Kind.PHASE, Kind.TRIM}))
 
 
 class Wiping(RaftCluster):
@@ -68,7 +68,7 @@ def _configuration(draw: random.Random) -> RaftConfiguration:
     )
 
 
-@pytest.mark.parametrize("seed", [*range(8), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(8, 300))])
+@pytest.mark.parametrize("seed", [*range(8), *(pytest.param(seed, marks=pytest.mark.long) for seed in range(8, 300))])
 def test_the_reference_is_not_accused(seed: int) -> None:
     draw = random.Random(f"{seed} excuses")
     configuration = _configuration(draw)

@@ -537,11 +537,13 @@ class NodesFold(KernelFold):
         self._log = _Log(**numbers | {"unsaid": np.zeros((3, 7), dtype=np.int64)})
         self._log.low[0], self._log.high[0], self._log.untold[0] = -NULL, NULL, NULL
         self._messages = Messages()
+        self._appends = False
 
     def run(self, columns: Columns) -> None:
         """Judge the events, each against what its node stated before; nodes are indices."""
         compiled = self.setting.compiled
         self._exchange(columns)
+        self._appends = self._appends or APPEND in np.asarray(columns.kind, dtype=np.int8)
         _scan.form(compiled)(columns, self._nodes, self._runs, self._leaders, self._log, self.found)
 
     def _exchange(self, columns: Columns) -> None:
@@ -557,6 +559,11 @@ class NodesFold(KernelFold):
                 self._messages.send(stamped, peer, self.found)
             else:
                 self._messages.receive(stamped, peer, self.found)
+
+    def void(self) -> dict[int, str]:
+        """A history without any append does not tell how logs grow."""
+        untold = self.found.judged[DIRTY] and not self._appends
+        return {DIRTY: "dirty offsets move, but no append is recorded"} if untold else {}
 
     def end(self) -> None:
         """Judge what only the end of the history shows."""

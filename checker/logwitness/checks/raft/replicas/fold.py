@@ -64,7 +64,7 @@ from ...kernel import kernel, part
 from ..protocol import RAFT
 from ..voters import UNKNOWN_VOTERS, acts_as_voter, majority_of
 from .answers import answer, follower_shows, let_see, mark_visible, show_log
-from .client_rules import OK_AFTER_ACKED
+from .client_rules import OK_AFTER_ACKED, READ_LEAVES_NOTHING_OUT, READ_SHOWS_THE_NODE
 from .clients import end_of_life, hear, retreat, settle
 from .commitment import commit_to, follower_commits, leader_commits, lose, take_office, writes_first
 from .destroyed import destroy
@@ -418,6 +418,11 @@ class ReplicasFold(KernelFold):
             for check in checks
             if check in (FOLLOWER_COMMIT, FOLLOWER_VISIBLE) and self._misses(happened, needed)
         }
+        shows, judged = self._cluster.shows, self.found.judged
+        if judged[READ_SHOWS_THE_NODE] and not (shows[APPEND] and shows[SHOWN]):
+            found[READ_SHOWS_THE_NODE] = "reads are answered, but nodes do not record what they append and show"
+        if judged[READ_LEAVES_NOTHING_OUT] and not shows[START]:
+            found[READ_LEAVES_NOTHING_OUT] = "reads are answered, but no node records its starts"
         stranger = int(self._cluster.stranger[0])
         if stranger >= 0 and self.setting.voters:
             found |= dict.fromkeys(self._counting(), acts_as_voter(self.nodes.names[stranger], self.setting.voters))
