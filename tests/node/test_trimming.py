@@ -64,6 +64,12 @@ def judged(directory: Path, node_files: list[Path]) -> dict[str, Any]:
     return judge(open_run(directory / "run"))
 
 
+def _nothing_violated(verdict: dict[str, Any]) -> None:
+    """No rule is broken; nobody recorded how the node was killed, so a check that needs it is undecided."""
+    assert verdict["verdict"] in {"holds", "undecided"}, verdict
+    assert not [each for each in verdict["checks"] if each["verdict"] == "violated"], verdict
+
+
 def on_disk(directory: Path, node: int) -> tuple[int, int]:
     """First offset of the oldest segment file of a node, and the bytes of all of them."""
     segments = sorted((directory / f"node-{node}" / "log").glob("*.log"))
@@ -135,7 +141,7 @@ def test_what_is_not_kept_is_gone_from_the_disk_and_stays_gone(
     assert all(row["offset"] <= row["commit"] + 1 for row in trims)
     assert any(row["dirty"] < row["offset"] for row in trims), "no log was begun anew"
     verdict = judged(tmp_path, files)
-    assert verdict["verdict"] == "holds", verdict
+    _nothing_violated(verdict)
     assert verdict["checks"]
 
 
@@ -187,7 +193,7 @@ def test_killed_in_the_middle_of_a_trim(
     assert found[0]["offset"] == found[1]["commit"] + 1
     known = rows(first, "commit")[-1]["commit"]
     assert found[0]["offset"] <= known + 1, "what was committed was not written before the log was trimmed"
-    assert judged(tmp_path, [first, again])["verdict"] == "holds"
+    _nothing_violated(judged(tmp_path, [first, again]))
 
 
 @given(

@@ -488,6 +488,9 @@ def _not_short(history: History, f: str) -> Count:
         known = [k for k in ends if k[1] < o.begun.seq]
         least, _, asked = max(known, key=lambda k: k[0], default=(0, -1, -1))
         count += JUDGED
+        trims = [e.offset for e in history.events if e.kind == "trim" and e.seq < o.ended.seq]
+        if f == "read_linearizable" and max(trims, default=-1) >= least:
+            continue  # nothing is left of what had to be read
         if o.ended.offset < least:
             count += EXCUSED if _lost(history, asked, o.ended.seq, weak=history.write_caching) else VIOLATED
     return count

@@ -40,7 +40,9 @@ def dirty_as_told(history: History) -> Count:
         told = _dirty_told(before, e)
         if told is not None:
             count += JUDGED if e.dirty == told else JUDGED + VIOLATED
-    return count
+    # A history without any append does not tell how logs grow.
+    grows = any(e.kind == "append" for e in history.events)
+    return count if grows or not count.violated else count.if_shown(void=True)
 
 
 def flushed_as_told(history: History) -> Count:

@@ -238,7 +238,11 @@ def test_the_command_to_judge_a_run_can_be_pasted(tmp_path: Path, monkeypatch: p
 
 @pytest.mark.parametrize("arguments", [["hunt", "--list"], ["checks"], ["simulate", "--duration", "0s", "-o", "run"]])
 @pytest.mark.parametrize(
-    ("output", "status", "said"), [("full", 2, "standard output: No space left on device\n"), ("closed", 141, "")]
+    ("output", "status", "said"),
+    [
+        ("full", 2, "logwitness: standard output: No space left on device: make room, or write somewhere else\n"),
+        ("closed", 141, ""),
+    ],
 )
 def test_output_that_cannot_be_written_is_never_status_1(
     arguments: list[str], output: str, status: int, said: str, tmp_path: Path

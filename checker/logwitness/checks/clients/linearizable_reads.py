@@ -28,7 +28,8 @@ def read_answered(
 ) -> None:
     """A linearizable read was answered and ended before offset ``end``."""
     found.judged[STALE_READ] += 1
-    if end < clients.tail[client]:
+    # A log that was trimmed up to what had to be read has nothing left of it to return.
+    if end < clients.tail[client] and known.trimmed[0] < clients.tail[client]:
         # Under write caching a power loss takes acknowledged entries, and with them the end of the log.
         place = excusing(faults, clients.tail_since[client], known.write_caching[0] != 0)
         if place != NONE:

@@ -562,7 +562,7 @@ class NodesFold(KernelFold):
 
     def void(self) -> dict[int, str]:
         """A history without any append does not tell how logs grow."""
-        untold = self.found.judged[DIRTY] and not self._appends
+        untold = self.found.violated[DIRTY] and not self._appends
         return {DIRTY: "dirty offsets move, but no append is recorded"} if untold else {}
 
     def end(self) -> None:
