@@ -15,7 +15,7 @@ from rich.text import Text
 
 from loghistory import Format, HistoryError, Manifest, write_run
 from logspec.console import HOLDS, VIOLATED, Status, print_actions, tool_options
-from logspec.counterexample import Change, changes, to_history
+from logspec.counterexample import Change, changes, to_history, voters_in
 from logspec.errors import SpecError, missing
 from logspec.toolchain import Toolchain, find_toolchain
 
@@ -137,16 +137,17 @@ def _check(
         if history is not None:
             if not outcome.behaviour:
                 raise SpecError(f"{model.name} was not violated, so there is no history to write")
+            before = prelude(model, models, outcome.behaviour[0], lambda way: check_model(way, tools))
+            table = to_history([*before, *outcome.behaviour])
             manifest = Manifest(
                 name=f"spec {model.name}",
                 made_by={
                     "command": ["logwitness", "spec", "check", model.name],
-                    "configuration": {"write_caching": model.write_caching},
+                    "configuration": {"write_caching": model.write_caching, "voters": voters_in(table)},
                 },
                 notes=[f"A behaviour of the specification, found by TLC: {outcome.violated} is violated."],
             )
-            before = prelude(model, models, outcome.behaviour[0], lambda way: check_model(way, tools))
-            write_run(history, to_history([*before, *outcome.behaviour]), manifest, Format.JSON_LINES)
+            write_run(history, table, manifest, Format.JSON_LINES)
             if not as_json:
                 console.print(f"history in {history}; judge it with: logwitness check {history}", soft_wrap=True)
     return VIOLATED if failed else HOLDS

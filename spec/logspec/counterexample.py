@@ -100,6 +100,11 @@ def to_history(behaviour: Sequence[Step]) -> pa.Table:
     return _Writer().write(behaviour)
 
 
+def voters_in(history: pa.Table) -> list[int]:
+    """The nodes of a model: all of them vote, and each begins with a start."""
+    return sorted({node for node in history.column("node").to_pylist() if node is not None})
+
+
 class _Writer:
     def __init__(self) -> None:
         self.sink = MemorySink()
@@ -196,7 +201,7 @@ class _Writer:
         read = [(at, value) for at, (_, _, value) in enumerate(state.log[: state.visible]) if value >= 0]
         for at, value in read:
             self.record.event(Kind.OBSERVE, time=self.time, offset=at, last_offset=at, value=value, **common)
-        self.record.event(Kind.OK, time=self.time, offset=0, count=len(read), **common)
+        self.record.event(Kind.OK, time=self.time, offset=state.visible, count=len(read), **common)
 
     def _append(self, node: int, state: _Node, at: int) -> None:
         term, acks, value = state.log[at]

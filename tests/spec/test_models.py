@@ -11,7 +11,7 @@ import pytest
 from loghistory import Format, Manifest, open_run, write_run
 from logspec.catalogue import read_catalogue
 from logspec.check import Checked, check_model, prelude
-from logspec.counterexample import to_history
+from logspec.counterexample import to_history, voters_in
 from logspec.models import Model, load_models
 from logspec.tlc import EXIT_OK, run_tlc
 from logspec.toolchain import VERSIONS, Toolchain, find_toolchain
@@ -54,7 +54,7 @@ def the_checker_sees(mutant: Model, directory: Path) -> None:
     """What TLC found, written as a history, violates a check of the rows of the catalogue that name the mutant."""
     behaviour = checked(mutant).outcome.behaviour
     table = to_history([*prelude(mutant, MODELS, behaviour[0], checked), *behaviour])
-    made = {"configuration": {"write_caching": mutant.write_caching}}
+    made = {"configuration": {"write_caching": mutant.write_caching, "voters": voters_in(table)}}
     write_run(directory / "run", table, Manifest(name=mutant.name, made_by=made), Format.JSON_LINES)
     (judge,) = entry_points(group="logwitness.judges", name="history")
     verdict = judge.load()(open_run(directory / "run"), None)
