@@ -39,7 +39,7 @@ from ..codes import (
 from ..columns import Columns, Ints
 from ..contract import Check, Family, Setting
 from ..findings import MAX_NODES, Findings, KernelFold, Node, number, report
-from ..kernel import kernel, part
+from ..kernel import kernel, part, step
 from .protocol import RAFT
 from .voters import UNKNOWN_VOTERS
 
@@ -331,7 +331,7 @@ def _close(state: _State, found: Findings) -> None:
         _converged(state, found)
 
 
-@part
+@step
 def _surroundings(state: _State, found: Findings, kind: int, node: int, f: int, seq: int) -> None:
     """Take an event that carries no state: the end of a process, a fault, a phase."""
     if kind == PHASE:
