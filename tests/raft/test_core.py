@@ -16,8 +16,10 @@ from quorumlog.raft.events import (
     Effect,
     Event,
     Flushed,
+    LogRead,
     Outcome,
     ReadIndexRequested,
+    ReadLog,
     Received,
     Reset,
     Resolved,
@@ -215,7 +217,21 @@ def test_nothing_committed_is_truncated() -> None:
     assert bench.core.commit == 1
     bench.receive(2, entries(2, -1, -1, batch(0, 2)))
     assert bench.of(Truncate) == []
-    assert [reply.success for reply in bench.sent(AppendReply)] in ([False], [])
+    bench.save()
+    assert [(reply.success, reply.match) for reply in bench.sent(AppendReply)] == [(True, 1)]
+
+
+def test_a_leader_goes_on_behind_what_a_follower_has_committed() -> None:
+    bench = Bench(term=1, entries=(1, 1, 1)).lead()
+    progress = bench.core.progress[2]
+    bench.receive(2, HeartbeatReply(2, progress.next_sequence(), False, -1, 0, 0))
+    (read,) = bench.of(ReadLog)
+    assert read.start == 1
+    bench.give(LogRead(read.ticket, (batch(1, 1), batch(2, 1))))
+    # The follower would have to cut what it has committed, offset 1, and took nothing.
+    bench.receive(2, AppendReply(2, progress.sequence, True, 1, 2, 2))
+    (read,) = bench.of(ReadLog)
+    assert read.start == 2
 
 
 def test_commit_and_visible_stop_where_the_logs_are_known_to_be_equal() -> None:

@@ -316,6 +316,8 @@ class Leader(Follower):
             follower.in_flight = 0
             if not reply.success:
                 self._step_back(sender, follower)
+            elif reply.match < follower.last_sent:  # it keeps what it has committed (raft.md#cut-below-commit)
+                self._recover(sender, follower, reply.match)
         elif follower.recovering and reply.success:
             follower.requested = False
         if follower.recovering:
