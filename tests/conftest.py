@@ -11,8 +11,13 @@ import pytest
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
-TOGETHER = ("tests/pipeline/", "tests/spec/test_core_follows_spec.py")
-"""One Spark session; the walks that TLC takes."""
+TOGETHER = {
+    "tests/checker/test_checks.py::test_compiled_loops_agree": "machine code and Spark",
+    "tests/checker/test_engine.py": "machine code and Spark",
+    "tests/pipeline/": "machine code and Spark",
+    "tests/spec/test_core_follows_spec.py": "walks of TLC",
+}
+"""What tests share, by how their names begin: one process makes it, once."""
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -22,7 +27,7 @@ class Scheduling(LoadScopeScheduling):
     """Gives each test to whoever is free, and those that are together to one, first of all."""
 
     def _split_scope(self, nodeid: str) -> str:
-        return next((each for each in TOGETHER if nodeid.startswith(each)), nodeid)
+        return next((shared for start, shared in TOGETHER.items() if nodeid.startswith(start)), nodeid)
 
 
 @pytest.hookimpl(optionalhook=True)
