@@ -304,9 +304,12 @@ def _shown(column: str, entry: str, models: Mapping[str, Any], twins: Collection
         return f"[{entry.partition('#')[2]}](rules/{entry})"
     if column == "tla":
         holding = [name for name, model in models.items() if model["expect"] == "holds" and entry in _promises(model)]
-        return f"`{entry}` ({holding[0] if len(holding) == 1 else f'{len(holding)} models'})"
+        return (
+            f"`{entry}` ({holding[0] if len(holding) == 1 else f'{len(holding)} models'})" if holding else f"`{entry}`"
+        )
     if column == "proof":
-        return f"`{entry}` ({_proofs()[re.split('[/#]', entry)[0]].covers})"
+        proof = _proofs().get(re.split("[/#]", entry)[0])
+        return f"`{entry}` ({proof.covers})" if proof else f"`{entry}`"
     if column != "mutants":
         return f"`{entry}`"
     marks = [mark for mark, there in (("t", _tlc_mutants(models)), ("p", twins)) if entry in there]

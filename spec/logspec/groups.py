@@ -226,23 +226,27 @@ class Census:
         varying = {key: condition for key, condition in conditions.items() if not z3.is_true(condition)}
         if len(varying) > _MOST_CONDITIONS:
             raise ValueError(f"tells nodes apart by more than {_MOST_CONDITIONS} conditions")
+
+        def meeting(node: Any) -> list[tuple[Any, Any]]:  # noqa: ANN401
+            put = [z3.substitute(condition, (_ANY, node)) for condition in varying.values()]
+            return [(condition, z3.Not(condition)) for condition in put]
+
         counted: dict[int, list[Any]] = {key: [] for key in conditions}
+        elements = [(group.has(node), meeting(node)) for node in self._elements]
         for number, meets in enumerate(product((True, False), repeat=len(varying))):
             size, example = z3.Int(f"{group.name}_{number}"), z3.Const(f"{group.name}_{number}", Node)
 
-            def such(node: Any, meets: tuple[bool, ...] = meets) -> Any:  # noqa: ANN401
-                put = (_ANY, node)
-                signed = zip(meets, varying.values(), strict=True)
-                return z3.And([z3.substitute(c, put) if met else z3.Not(z3.substitute(c, put)) for met, c in signed])
+            def such(conditions: list[tuple[Any, Any]], meets: tuple[bool, ...] = meets) -> list[Any]:
+                return [yes if met else no for met, (yes, no) in zip(meets, conditions, strict=True)]
 
             general = [
                 each.of(example).value
                 for each in self._everywhere
                 if each.group == group and not self._counts_about(each.value, each.node)
             ]
-            known = z3.And(group.has(example), such(example), self._always(example), *general)
+            known = z3.And(group.has(example), *such(meeting(example)), self._always(example), *general)
             yield from (size >= 0, z3.Implies(size > 0, known))
-            yield from (z3.Implies(z3.And(group.has(node), such(node)), size > 0) for node in self._elements)
+            yield from (z3.Implies(z3.And(there, *such(put)), size > 0) for there, put in elements)
             for key in conditions:
                 if key not in varying or dict(zip(varying, meets, strict=True))[key]:
                     counted[key].append(size)

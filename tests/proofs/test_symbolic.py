@@ -165,7 +165,7 @@ def filters(voters: Voters, reached: Mapping[int, int]) -> int:
     return len([node for node in voters.old if told.get(node, False)]) + len(voters.current)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     sizes=st.tuples(*[st.frozensets(st.integers(0, 4))] * 2),
     reached=st.dictionaries(st.integers(0, 4), SMALL, max_size=5),

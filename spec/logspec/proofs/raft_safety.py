@@ -156,16 +156,15 @@ def known_before(scoped: bool, world: World = POWER_LOSS) -> Known:
 def claims(
     rules: Rules, without: frozenset[str] = frozenset(), world: World = POWER_LOSS
 ) -> dict[str, Callable[[], Claim]]:
-    """Quorums, runs in which every step happens (vacuity), the initial state, and for each step what it must keep."""
-    made = {f"quorums/{name}": claim for name, claim in quorums.claims(rules, world.counting).items()}
-    made |= {run: partial(_reachable, run, rules, world) for run in RUNS}
+    """Runs in which every step happens (vacuity), the initial state, for each step what it must keep, and quorums."""
+    made: dict[str, Callable[[], Claim]] = {run: partial(_reachable, run, rules, world) for run in RUNS}
     made["start"] = partial(_start, without, world)
     for make in STEPS:
         name_of_step = make.__name__.replace("_", "-")
         made[f"{name_of_step}/logs"] = partial(_keeps_logs, make, rules, without, world)
         made[f"{name_of_step}/gaps"] = partial(_keeps_gapless, make, rules, world)
         made[f"{name_of_step}/commits"] = partial(_keeps_commits, make, rules, without, world)
-    return made
+    return made | {f"quorums/{name}": claim for name, claim in quorums.claims(rules, world.counting).items()}
 
 
 def _start(without: frozenset[str], world: World) -> Claim:
