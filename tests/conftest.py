@@ -36,12 +36,6 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Schedul
 
 
 KNOWN_FAILING = {
-    "test_the_rules_of_the_reference_are_what_is_proved": "three rules of office and reads have no claim yet",
-    "test_every_rule_agrees_with_plain_execution[keeps_office]": "it counts over a mapping: not symbolic yet",
-    "test_every_rule_agrees_with_plain_execution[leadership_confirmed]": "it counts over an iterable of any length",
-    "test_small_model[read-unconfirmed]": "its counterexample has no prelude as a history yet",
-    "test_small_model[read-index-ignores-caching]": "its counterexample has no prelude as a history yet",
-    "test_small_model[read-before-own-term]": "its counterexample has no prelude as a history yet",
     "test_a_mutant_is_caught_by_its_check[replies-combined]": "hunted with drawn settings it needs more seeds",
     "test_a_mutant_is_caught_by_its_check[vote-error-swallowed]": "hunted with drawn settings it needs more seeds",
     "test_a_mutant_is_caught_by_its_check[overwritten-in-place]": "hunted with drawn settings it needs more seeds",
