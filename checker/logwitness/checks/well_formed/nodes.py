@@ -70,8 +70,8 @@ from .rules import (
 )
 
 _UNSEEN, _RUNS, _DOWN, _OWES = range(4)
-"""The life of a node. One that owes runs; but others have entries that it leads and is not seen to have written: its next
-event shows that it has not, its end that its record may lack them."""
+"""The life of a node. One that owes runs, but others have entries that it, their leader, is not seen to have written:
+its next event shows that it has not, its end that its record may lack them."""
 _STOPPED, _CRASHED, _FAILED = 1, 2, 4
 """How a life ended; several may be recorded."""
 
