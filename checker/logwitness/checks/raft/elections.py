@@ -144,7 +144,7 @@ def _look(columns: _Events, told: _Told, why: Ints | list[int]) -> None:
             why[i] = _SAYS
         # A node that moves to a term states the role that it had before.
         says = kind != TERM and (kind == LEADER or role == ROLE_LEADER)
-        if kind in (VOTE, LEADER, ROLE) or role != told.role[node]:
+        if kind in (VOTE, LEADER, ROLE, START) or role != told.role[node]:
             why[i] = _SAYS
         told.role[node] = OTHER if kind == TERM else role
         if says and told.leads[node] != term:
