@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from comparison import TWINS, WITHOUT_TWIN, disagreements, events_of, read_back
+from comparison import TWINS, disagreements, events_of, read_back
 from damage import damaged
 from sources import RECORDED, Source, recorded, simulated
 
@@ -57,7 +57,7 @@ def damaged_copies(source: Source, other: Source, seeds: range) -> list[str]:
 
 
 def test_every_check_has_a_twin() -> None:
-    assert {check.id for family in house_families() for check in family.checks} == {*TWINS, *WITHOUT_TWIN}
+    assert {check.id for family in house_families() for check in family.checks} == {*TWINS}
 
 
 @pytest.mark.parametrize("case", all_cases(), ids=lambda case: f"{case.place}-{case.check}")
