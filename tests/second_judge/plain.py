@@ -68,6 +68,10 @@ class History:
     idempotent: bool = True
     progress_bound: int | None = None
     """Nanoseconds in which everything has to go on, if whoever made the run said so."""
+    memory_bytes: int | None = None
+    """Bytes that a leader may hold for appends, if whoever made the run said so."""
+    max_in_flight: int | None = None
+    """Requests to one follower that may be unanswered, if whoever made the run said so."""
 
     @property
     def majority(self) -> int:
