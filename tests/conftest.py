@@ -37,9 +37,6 @@ KNOWN_FAILING = {
     "test_small_model[read-unconfirmed]": "its counterexample has no prelude as a history yet",
     "test_small_model[read-index-ignores-caching]": "its counterexample has no prelude as a history yet",
     "test_small_model[read-before-own-term]": "its counterexample has no prelude as a history yet",
-    "test_a_mutant_is_caught_by_its_check[replies-combined]": "hunted with drawn settings it needs more seeds",
-    "test_a_mutant_is_caught_by_its_check[vote-error-swallowed]": "hunted with drawn settings it needs more seeds",
-    "test_a_mutant_is_caught_by_its_check[overwritten-in-place]": "hunted with drawn settings it needs more seeds",
     "test_simulated_runs_are_well_formed[duplicates-range(2, 30)]": "seed 14 is undecided; nobody has found out why",
     "test_simulated_runs_are_well_formed[every fault-range(2, 30)]": "seed 5 is undecided; nobody has found out why",
 }
