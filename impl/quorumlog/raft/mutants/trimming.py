@@ -178,7 +178,7 @@ MUTANTS = (
     Mutant(
         "trimmed-is-not-held",
         "a follower that has trimmed further than its leader refuses what continues a trimmed entry",
-        ("converges", "replicas-catch-up", "committed-never-truncated", "trim-monotonic"),
+        ("converges", "replicas-catch-up"),
         TrimmedIsNotHeld,
         test="tests/raft/test_mutants.py",
         setting="followers-trim",
@@ -187,7 +187,7 @@ MUTANTS = (
     Mutant(
         "trim-forgets-term",
         "what a log writes down at a trim lacks the term of the entry before its start",
-        ("committed-never-truncated", "truncation-needs-divergence", "leader-completeness"),
+        ("committed-never-truncated", "truncation-needs-divergence"),
         RaftCore,
         stage=on_nodes(log=TrimForgetsTerm),
         thread="https://github.com/formancehq/ledger/pull/1852",
