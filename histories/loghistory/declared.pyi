@@ -26,6 +26,8 @@ class Kind(StrEnum):
     ACKED = "acked"
     COMPACT = "compact"
     TRIM = "trim"
+    ENQUEUE = "enqueue"
+    HAND_OVER = "hand_over"
     SEND = "send"
     RECEIVE = "receive"
     START = "start"

@@ -9,15 +9,19 @@ import pytest
 
 from quorumlog.quorum import Voters
 from quorumlog.raft.core import Configuration, RaftCore, Restored
-from quorumlog.raft.events import Append as AppendEffect
 from quorumlog.raft.events import (
+    Accepted,
     AppendRequested,
     BarrierRequested,
+    Disconnect,
     Effect,
     Event,
     Flushed,
+    HandedOver,
+    LogRead,
     Outcome,
     ReadIndexRequested,
+    ReadLog,
     Received,
     Reset,
     Resolved,
@@ -32,6 +36,7 @@ from quorumlog.raft.events import (
     Truncate,
     VoteSaved,
 )
+from quorumlog.raft.events import Append as AppendEffect
 from quorumlog.raft.index import LogIndex
 from quorumlog.raft.messages import (
     AppendEntries,
@@ -73,11 +78,12 @@ class Bench:
         rules: Rules = REFERENCE,
         node: int = 0,
         write_caching: bool = False,
+        **limits: int,
     ) -> None:
         index = LogIndex.of((offset, offset, entry_term) for offset, entry_term in enumerate(entries))
         self.now = 0
         self.core = RaftCore(
-            Configuration(node, voters, write_caching=write_caching), Restored(term, index=index), rules
+            Configuration(node, voters, write_caching=write_caching, **limits), Restored(term, index=index), rules
         )
         self.give(Started())
 
@@ -125,6 +131,12 @@ class Bench:
         progress = self.core.progress[peer]
         said = end if flushed is None else flushed
         self.receive(peer, AppendReply(self.core.term, progress.sequence, True, end, said, end))
+
+    def hand_over(self) -> None:
+        """The network takes all requests that were sent now."""
+        for effect in self.of(Send):
+            if isinstance(effect.message, AppendEntries):
+                self.give(HandedOver(effect.to, effect.message))
 
     def append(self, request: int, acks: int = -1, value: int = 1, **more: Any) -> None:  # noqa: ANN401
         self.give(AppendRequested(request, batch(0, 0, acks, value), **more))
@@ -215,7 +227,21 @@ def test_nothing_committed_is_truncated() -> None:
     assert bench.core.commit == 1
     bench.receive(2, entries(2, -1, -1, batch(0, 2)))
     assert bench.of(Truncate) == []
-    assert [reply.success for reply in bench.sent(AppendReply)] in ([False], [])
+    bench.save()
+    assert [(reply.success, reply.match) for reply in bench.sent(AppendReply)] == [(True, 1)]
+
+
+def test_a_leader_goes_on_behind_what_a_follower_has_committed() -> None:
+    bench = Bench(term=1, entries=(1, 1, 1)).lead()
+    progress = bench.core.progress[2]
+    bench.receive(2, HeartbeatReply(2, progress.next_sequence(), False, -1, 0, 0))
+    (read,) = bench.of(ReadLog)
+    assert read.start == 1
+    bench.give(LogRead(read.ticket, (batch(1, 1), batch(2, 1))))
+    # The follower would have to cut what it has committed, offset 1, and took nothing.
+    bench.receive(2, AppendReply(2, progress.sequence, True, 1, 2, 2))
+    (read,) = bench.of(ReadLog)
+    assert read.start == 2
 
 
 def test_commit_and_visible_stop_where_the_logs_are_known_to_be_equal() -> None:
@@ -562,3 +588,108 @@ def test_a_leader_that_does_not_vote_commits_by_the_voters_and_by_what_it_has_fl
     for effect in start_flush:
         bench.give(Flushed(effect.ticket))
     assert bench.core.commit == end
+
+
+SIZE = batch(0, 0).size_bytes
+
+
+def requests_to(bench: Bench, peer: int) -> list[AppendEntries]:
+    return [effect.message for effect in bench.of(Send) if effect.to == peer and effect.message.batches]
+
+
+def caught_up(**limits: int) -> Bench:
+    """A leader whose followers both have its log."""
+    bench = Bench(**limits).lead()
+    for peer in (1, 2):
+        bench.acknowledge(peer, bench.core.dirty)
+    return bench
+
+
+def test_without_a_free_slot_a_request_waits_and_nothing_is_read() -> None:
+    bench = caught_up(max_in_flight=1)
+    bench.append(1, acks=1)
+    assert [len(requests_to(bench, peer)) for peer in (1, 2)] == [1, 1]
+    bench.acknowledge(1, bench.core.dirty)
+    bench.append(2, acks=1)  # node 2 has not answered yet
+    assert [len(requests_to(bench, peer)) for peer in (1, 2)] == [1, 0]
+    assert bench.of(ReadLog) == []
+    assert bench.of(Resolved)[0].outcome is Outcome.SUCCESS
+    bench.acknowledge(2, bench.core.dirty - 1)
+    (request,) = requests_to(bench, 2)
+    assert (request.previous, request.batches[-1].last_offset) == (bench.core.dirty - 1, bench.core.dirty)
+
+
+def test_a_heartbeat_asks_for_what_was_sent_while_requests_wait_and_frees_the_slot_of_a_lost_reply() -> None:
+    bench = caught_up(max_in_flight=1)
+    bench.append(1, acks=1)
+    bench.append(2, acks=1)
+    end = bench.core.dirty
+    bench.give(TimerFired(Timer.HEARTBEAT))
+    beats = {effect.to: effect.message for effect in bench.of(Send) if isinstance(effect.message, Heartbeat)}
+    assert {beat.previous for beat in beats.values()} == {end - 1}
+    bench.receive(1, HeartbeatReply(1, beats[1].sequence, True, end - 1, end - 2, end - 1))
+    assert requests_to(bench, 1) == []  # the answer may still come, with the flush
+    bench.give(TimerFired(Timer.HEARTBEAT))
+    (beat,) = [effect.message for effect in bench.of(Send) if effect.to == 1]
+    bench.receive(1, HeartbeatReply(1, beat.sequence, True, end - 1, end - 1, end - 1))
+    assert [request.batches[-1].last_offset for request in requests_to(bench, 1)] == [end]
+    assert bench.of(ReadLog) == []
+
+
+def test_memory_returns_when_the_last_request_of_a_round_was_handed_over() -> None:
+    bench = caught_up(memory_bytes=2 * SIZE)
+    bench.append(1, acks=0)
+    first, second = bench.of(Send)
+    bench.append(2, acks=1)
+    bench.give(AppendRequested(3, batch(0, 0, acks=0)))
+    assert bench.of(Accepted) == []  # also acks 0 and 1 wait
+    bench.give(HandedOver(first.to, first.message))
+    assert bench.of(Accepted) == []
+    bench.give(HandedOver(second.to, second.message))
+    assert [effect.request for effect in bench.of(Accepted)] == [3]
+    bench.give(HandedOver(second.to, second.message))
+    assert bench.core.reserved == 2 * SIZE
+
+
+def test_who_waits_too_long_for_memory_is_refused_and_nothing_is_written() -> None:
+    bench = caught_up(memory_bytes=SIZE, enqueue_timeout=1000)
+    bench.append(1, acks=1)
+    bench.give(AppendRequested(2, batch(0, 0)))
+    (timer,) = bench.of(SetTimer)
+    assert (timer.name, timer.delay) == (Timer.ENQUEUE, 1000)
+    end = bench.core.dirty
+    bench.give(TimerFired(Timer.ENQUEUE), after=1000)
+    assert [(each.request, each.outcome) for each in bench.of(Resolved)] == [(2, Outcome.TIMED_OUT)]
+    assert bench.core.dirty == end
+
+
+def test_a_follower_that_answers_nothing_holds_nobody_up() -> None:
+    bench = caught_up(memory_bytes=2 * SIZE, max_in_flight=1)
+    bench.append(1, acks=1)
+    bench.append(2, acks=1)  # waits for a slot of each
+    bench.give(AppendRequested(3, batch(0, 0, acks=1)))
+    assert bench.of(Accepted) == []
+    for _ in range(2):  # node 1 answers and node 2 does not
+        bench.acknowledge(1, bench.core.dirty)
+        for request in requests_to(bench, 1):
+            bench.give(HandedOver(1, request))
+        bench.give(TimerFired(Timer.HEARTBEAT), after=TIMEOUT)
+    assert [effect.to for effect in bench.of(Disconnect)] == [2]
+    assert [effect.request for effect in bench.of(Accepted)] == [3]
+
+
+def test_a_leader_that_steps_down_takes_all_memory_back_and_refuses_what_is_not_written() -> None:
+    bench = caught_up(memory_bytes=2 * SIZE)
+    bench.append(1)
+    sent = bench.of(Send)
+    bench.give(AppendRequested(2, batch(0, 0)))
+    bench.give(AppendRequested(3, batch(0, 0)))
+    bench.receive(1, Heartbeat(bench.core.term + 1, 1, -1, -1, -1, -1))
+    assert [(each.request, each.outcome) for each in bench.of(Resolved)] == [
+        (2, Outcome.NOT_LEADER),
+        (3, Outcome.NOT_LEADER),
+    ]
+    assert bench.core.reserved == 0
+    for each in sent:
+        bench.give(HandedOver(each.to, each.message))
+    assert bench.core.reserved == 0

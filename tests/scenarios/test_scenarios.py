@@ -2,13 +2,15 @@
 
 Steps, one a line. NODE is a number, ``leader``, ``old_leader`` (the last one isolated), ``follower`` (the node after
 the leader), ``last`` (the other end of that ring), ``all``, or a name given by ``let``; VALUE is a number, a name given
-by ``let``, or NODE.commit, .dirty, .flushed, .visible, .term, .start, each with ``+ N`` if wanted.
+by ``let``, or NODE.commit, .dirty, .flushed, .visible, .term, .start, .reserved (memory for appends), .reads (how often
+it read its log for others), each with ``+ N`` if wanted.
 
     append COUNT acks=all|1|0 to=NODE [records=N] [bytes=N] [term=NAME|now] -> ok|info|fail REASON    one after another
     submit NAME COUNT acks=..,.. to=NODE ...        all at once, from as many clients; the acks levels in turn
     outcome NAME -> ok|info|fail REASON             wait until all of them ended so
     tail NAME NODE                                  ask for the linearizable number of entries
     kill|power_loss|wipe|start|restart NODE...      a wiped node is down and finds an empty disk when it starts
+    pause|resume NODE                               stop a process where it stands, and let it go on
     isolate NODE, heal                              cut a node off; end all cuts
     delay MESSAGE DURATION                          how much longer messages of this name take
     trim NODE VALUE                                 retention: entries before it may go
@@ -34,9 +36,10 @@ from msgspec.structs import replace
 import quorumlog
 from loghistory import MemorySink, Recorder
 from quorumlog.durations import MILLISECOND, SECOND, parse_duration
+from quorumlog.raft.events import ReadLog
 from quorumlog.raft.messages import AnyMessage
-from quorumlog.raft.settings import NodeTiming, RaftConfiguration
-from quorumlog.raft.simulated import RaftCluster
+from quorumlog.raft.settings import NodeLimits, NodeTiming, RaftConfiguration
+from quorumlog.raft.simulated import RaftCluster, RaftNode
 from quorumlog.simulation.configuration import DiskTiming, LogWorkload
 from quorumlog.simulation.log_client import LogClient
 from quorumlog.storage.batch import BatchKind
@@ -60,8 +63,20 @@ OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
 ACKS = {"all": -1, "1": 1, "0": 0}
 
 
+class CountingNode(RaftNode):
+    """A node that counts how often it reads its log for others."""
+
+    reads = 0
+
+    def _read_log(self, effect: ReadLog) -> None:
+        self.reads += 1
+        super()._read_log(effect)
+
+
 class Stage(RaftCluster):
     """A cluster on which messages of a kind can be made slow."""
+
+    node_type = CountingNode
 
     def __init__(self, configuration: RaftConfiguration, recorder: Recorder) -> None:
         super().__init__(1, configuration, recorder)
@@ -81,6 +96,7 @@ class Play:
             write_caching=scenario.get("write_caching", False),
             timing=NodeTiming(flush=parse_duration(scenario.get("flush", "60ms"))),
             disk=DiskTiming(least=MILLISECOND, most=4 * MILLISECOND),
+            limits=NodeLimits(**scenario.get("limits", {})),
             workload=LogWorkload(timeout=parse_duration(scenario.get("timeout", "5s"))),
         )
         self.sink = MemorySink()
@@ -130,6 +146,11 @@ class Play:
         node = self.stage.nodes[number]
         if field == "start":
             return node.log.start_offset
+        if field == "reads":
+            assert isinstance(node, CountingNode)
+            return node.reads
+        if field == "reserved":
+            return node.core.reserved
         assert field in {"commit", "dirty", "flushed", "visible", "term"}, f"a node has no {field!r}"
         return int(getattr(node.core, field))
 
@@ -237,6 +258,16 @@ class Play:
         self.do_kill(str(number))
         self.stage.advance(600 * MILLISECOND)
         self.do_start(str(number))
+
+    def do_pause(self, rest: str) -> None:
+        (number,) = self.nodes(rest)
+        self.stage.record("fault", {"f": "pause", "node": number})
+        self.stage.nodes[number].host.pause()
+
+    def do_resume(self, rest: str) -> None:
+        (number,) = self.nodes(rest)
+        self.stage.record("heal", {"f": "pause", "node": number})
+        self.stage.nodes[number].host.resume()
 
     def do_isolate(self, rest: str) -> None:
         (number,) = self.nodes(rest)

@@ -71,6 +71,7 @@ INVOKE, OBSERVE, OK, FAIL, INFO = map(code, (Kind.INVOKE, Kind.OBSERVE, Kind.OK,
 START, STOP, CRASH = map(code, (Kind.START, Kind.STOP, Kind.CRASH))
 POWER_LOSS, STORAGE_ERROR = map(code, (Kind.POWER_LOSS, Kind.STORAGE_ERROR))
 TERM, VOTE, LEADER, ROLE = map(code, (Kind.TERM, Kind.VOTE, Kind.LEADER, Kind.ROLE))
+ENQUEUE, HAND_OVER = map(code, (Kind.ENQUEUE, Kind.HAND_OVER))
 APPEND, FLUSH, TRUNCATE, COMMIT = map(code, (Kind.APPEND, Kind.FLUSH, Kind.TRUNCATE, Kind.COMMIT))
 VISIBLE, ACKED, COMPACT, TRIM = map(code, (Kind.VISIBLE, Kind.ACKED, Kind.COMPACT, Kind.TRIM))
 FAULT, HEAL, PHASE = map(code, (Kind.FAULT, Kind.HEAL, Kind.PHASE))

@@ -5,7 +5,8 @@
         ...  # the driver carries it out
 
 The layers, each a file and a class on top of the one before: ``state`` (offsets, flush, durable vote), ``elections``,
-``follower``, ``leader`` (rounds, commit, visibility, acks, recovery), and this dispatcher. The decisions are in
+``follower``, ``rounds`` (what is appended, its memory, its requests), ``leader`` (commit, visibility, acks, recovery),
+and this dispatcher. The decisions are in
 ``rules``; replace one with ``RaftCore(..., rules=dataclasses.replace(REFERENCE, may_commit=mine))``. Sources:
 documents.md#raft-recovery, documents.md#raft-simplification; the layers name the rules.
 """
@@ -18,6 +19,7 @@ from quorumlog.raft.events import (
     Effect,
     Event,
     Flushed,
+    HandedOver,
     LogRead,
     ReadIndexRequested,
     Received,
@@ -65,6 +67,8 @@ class RaftCore(Leader):
             self._flush_done(event.ticket)
             self._flushed_as_follower()
             self._moved()
+        elif isinstance(event, HandedOver):
+            self._handed_over(event)
         elif isinstance(event, LogRead):
             self._log_read(event)
         elif isinstance(event, VoteSaved):
@@ -116,6 +120,8 @@ class RaftCore(Leader):
             self._flush_timer_fired()
         elif timer is Timer.DRAIN:
             self._drain()
+        elif timer is Timer.ENQUEUE:
+            self._enqueue_timer_fired()
 
 
 __all__ = ["Configuration", "RaftCore", "Restored", "Started"]

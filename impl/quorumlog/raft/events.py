@@ -1,6 +1,7 @@
-"""A Raft core's events and effects: those of any replicated log (`quorumlog.events`), and what votes and timers add.
+"""A Raft core's events and effects: those of any replicated log (`quorumlog.events`), and its own.
 
-``SaveVote`` takes time like a flush; it is answered by ``VoteSaved`` with the same ticket.
+``SaveVote`` takes time like a flush; it is answered by ``VoteSaved`` with the same ticket. A request with batches is
+answered by ``HandedOver``, as they hold memory (raft.md#units-returned).
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from quorumlog.events import (
     TrimRequested,
     Truncate,
 )
+from quorumlog.raft.messages import AppendEntries
 
 
 class Timer(StrEnum):
@@ -41,12 +43,26 @@ class Timer(StrEnum):
     HEARTBEAT = "heartbeat"
     FLUSH = "flush"
     DRAIN = "drain"
+    ENQUEUE = "enqueue"
 
 
 class VoteSaved(events.Event, frozen=True):
     """Term and vote with this ticket are on disk."""
 
     ticket: int
+
+
+class HandedOver(events.Event, frozen=True):
+    """The network has taken a request with batches for node ``to``, or refused it: it needs no memory any more."""
+
+    to: int
+    message: AppendEntries
+
+
+class Disconnect(events.Effect, frozen=True):
+    """Drop what the network has not taken yet of the messages to this node; ``HandedOver`` follows for each request."""
+
+    to: int
 
 
 class SaveVote(events.Effect, frozen=True):
@@ -67,6 +83,7 @@ Event = (
     | TrimRequested
     | Flushed
     | VoteSaved
+    | HandedOver
     | LogRead
 )
 Effect = (
@@ -78,6 +95,7 @@ Effect = (
     | SaveVote
     | ReadLog
     | Send
+    | Disconnect
     | SetTimer
     | CancelTimer
     | Accepted
@@ -91,9 +109,11 @@ __all__ = [
     "AppendRequested",
     "BarrierRequested",
     "CancelTimer",
+    "Disconnect",
     "Effect",
     "Event",
     "Flushed",
+    "HandedOver",
     "LogRead",
     "Note",
     "Outcome",

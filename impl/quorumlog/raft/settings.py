@@ -30,6 +30,7 @@ class NodeTiming(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     heartbeat: Interval = 30 * MILLISECOND
     election: Interval = 120 * MILLISECOND  # plus a random part of up to as much again
     flush: Interval = 60 * MILLISECOND  # debounce of flushes that nobody waits for
+    enqueue: Interval = 400 * MILLISECOND  # at most, until there is memory for an append
 
 
 class NodeLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -40,6 +41,7 @@ class NodeLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     recovery_flush_bytes: Size = 1 << 20
     max_in_flight: Size = 16
     round_bytes: Size = 1 << 20
+    memory_bytes: Size = 1 << 20
 
 
 class RaftConfiguration(LogConfiguration, frozen=True, kw_only=True):
@@ -68,12 +70,14 @@ class RaftConfiguration(LogConfiguration, frozen=True, kw_only=True):
                 recovery_flush_bytes=between(draw, 1, 4096),
                 max_in_flight=between(draw, 1, 16),
                 round_bytes=between(draw, 1, 2048),
+                memory_bytes=between(draw, 1, 4096),
             ),
         )
 
     def known_to_the_judge(self) -> dict[str, Any]:
-        """Voters, and whether acks=all waits for a flush."""
-        return {**super().known_to_the_judge(), "write_caching": self.write_caching}
+        """Voters, whether acks=all waits for a flush, and the limits of what a leader may hold."""
+        limits = {"memory_bytes": self.limits.memory_bytes, "max_in_flight": self.limits.max_in_flight}
+        return {**super().known_to_the_judge(), "write_caching": self.write_caching, **limits}
 
 
 _DEFAULT = RaftConfiguration()
@@ -262,6 +266,19 @@ SETTINGS: Mapping[str, RaftConfiguration] = {
             per_second=20.0,
             longest=200 * MILLISECOND,
             arguments={"loss": {"probability": 0.4}},
+        ),
+    ),
+    # Appends wait for memory: it is little, one request is in flight, and followers are paused and slow.
+    "little-memory": replace(
+        _DEFAULT,
+        limits=NodeLimits(memory_bytes=300, max_in_flight=1, round_bytes=150),
+        workload=LogWorkload(clients=12, think=10 * MILLISECOND, acks_leader=3.0, acks_none=3.0),
+        faults=FaultMix(
+            weights={"pause": 5.0, "slow_disk": 3.0, "kill": 1.0, "partition": 1.0},
+            targets={"follower": 5.0, "leader": 1.0},
+            per_second=8.0,
+            shortest=50 * MILLISECOND,
+            longest=600 * MILLISECOND,
         ),
     ),
     # Syncs that fail, also while a log is opened, full disks, damage, and power lost before anybody looks again.

@@ -46,6 +46,9 @@ class Surroundings(Protocol):
     def transmit(self, source: int, target: int, message: Any) -> None:  # noqa: ANN401
         """Hand a message to the network."""
 
+    def reads(self, number: int) -> bool:
+        """Whether node ``number`` takes what it is sent, or has no process that could; not while that is paused."""
+
     def storage_failed(self, number: int) -> None:
         """Node ``number`` stopped itself after a storage error."""
 

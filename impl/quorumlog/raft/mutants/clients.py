@@ -40,8 +40,8 @@ class SendsBeforeWriting(_OutOfOrder):
 
     first = Send
 
-    def _round(self, batches: tuple[RecordBatch, ...], *, required: bool) -> None:
-        self._ordered(lambda: super(SendsBeforeWriting, self)._round(batches, required=required))
+    def _round(self, batches: tuple[RecordBatch, ...], *, required: bool, requests: tuple[int, ...] = ()) -> None:
+        self._ordered(lambda: super(SendsBeforeWriting, self)._round(batches, required=required, requests=requests))
 
 
 class AnswersBeforeWriting(_OutOfOrder):

@@ -115,12 +115,13 @@ class CatchUpLivelock(RaftCore):
 class RefusesToTruncateVisible(RaftCore):
     """A follower refuses what would remove entries that it has shown to readers."""
 
-    def _take(self, request: AppendEntries) -> bool:
-        for batch in request.batches:
-            held = batch.base_offset <= min(self.visible, self.index.dirty)
-            if held and self.index.term(batch.last_offset) != batch.term:
-                return False
-        return super()._take(request)
+    def _append_entries(self, sender: int, request: AppendEntries) -> None:
+        shown = [batch for batch in request.batches if batch.base_offset <= min(self.visible, self.index.dirty)]
+        differs = any(self.index.term(batch.last_offset) != batch.term for batch in shown)
+        if differs and self._accept_leader(sender, request.term):
+            self._reply_append(sender, request.sequence, success=False, match=-1)
+        else:
+            super()._append_entries(sender, request)
 
 
 class TruncationKeepsVisible(RaftCore):
