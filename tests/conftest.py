@@ -33,19 +33,3 @@ class Scheduling(LoadScopeScheduling):
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Scheduling:
     return Scheduling(config, log)
-
-
-KNOWN_FAILING = {
-    "test_a_mutant_is_caught_by_its_check[replies-combined]": "hunted with drawn settings it needs more seeds",
-    "test_a_mutant_is_caught_by_its_check[vote-error-swallowed]": "hunted with drawn settings it needs more seeds",
-    "test_a_mutant_is_caught_by_its_check[overwritten-in-place]": "hunted with drawn settings it needs more seeds",
-}
-"""Tests that fail, and what is missing: debts, each of which an issue or the changelog names."""
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """A known failure is reported as such, and a test that has come to pass as well."""
-    for item in items:
-        reason = KNOWN_FAILING.get(item.name)
-        if reason is not None:
-            item.add_marker(pytest.mark.xfail(reason=reason, strict=False))
