@@ -12,7 +12,7 @@ leader too counts only where it is a voter.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 NOTHING = -1
@@ -102,6 +102,6 @@ def vote_result(voters: Voters, votes: Mapping[int, bool]) -> int:
     return VOTE_WON if current == VOTE_WON and old == VOTE_WON else VOTE_PENDING
 
 
-def is_quorum(voters: Voters, nodes: Iterable[int]) -> bool:
+def is_quorum(voters: Voters, nodes: Collection[int]) -> bool:
     """Tell whether these nodes are a quorum: a majority of each half."""
-    return vote_result(voters, dict.fromkeys(nodes, True)) == VOTE_WON
+    return vote_result(voters, {node: node in nodes for node in [*voters.current, *voters.old]}) == VOTE_WON

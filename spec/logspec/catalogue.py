@@ -181,7 +181,10 @@ def _unknown(row: Row, column: str, there: Collection[str]) -> Iterator[str]:
 def _models() -> dict[str, Any]:
     loaded = yaml.safe_load((spec_directory() / "models.yaml").read_text(encoding="utf-8"))
     models: dict[str, Any] = loaded["models"]
-    return {name: {**loaded["defaults"][model["of"]], **model} for name, model in models.items()}
+    made = {name: {**loaded["defaults"][model["of"]], **model} for name, model in models.items()}
+    for name, model in made.items():
+        model["constants"] = {**loaded["defaults"][model["of"]]["constants"], **models[name].get("constants", {})}
+    return made
 
 
 def mutants_of_models() -> set[str]:
@@ -235,7 +238,7 @@ def proof_has(entry: str) -> bool:
 
 def render(catalogue: Catalogue) -> str:
     """Return the catalogue as Markdown: one table per protocol, and below it why cells are empty."""
-    models = _tlc_mutants(_models())
+    models = _models()
     twins = mutants_of_proofs()
     lines = [
         "# Invariants",
@@ -247,6 +250,9 @@ def render(catalogue: Catalogue) -> str:
         "- Check: ids of `logwitness checks`, judged on recorded runs.",
         "- Mutants: faults that break it. t: a model that TLC must refute; p: a twin that a proof must refute. Unless",
         "  listed at the end, it is also in `raft/mutants/`: the checker must reject its runs, or a test notice it.",
+        "",
+        "In brackets behind an operator: the models that hold it, [below](#models), each within its bounds; behind a",
+        "goal: how far the proof goes, where all N means any number of nodes, terms and offsets.",
         "",
         "An invariant has one name: the operator has it in CamelCase, the goal and the check as it is. Other names in",
         "its cells are those of other rows, which also watch over it; goals of `rules` are promises of single rules.",
@@ -270,6 +276,10 @@ def render(catalogue: Catalogue) -> str:
                 cells.append("<br>".join(_shown(column, entry, models, twins) for entry in cell.entries) or "-")
             lines.append("| " + " | ".join(cells) + " |")
         lines += ["", "Empty cells:", "", *empty]
+    lines += ["", "## Models", "", "| model | tier | bounds | distinct states |", "|---|---|---|---|"]
+    lines += [_bounds(name, model) for name, model in models.items() if model["expect"] == "holds"]
+    lines += ["", "## What proofs take for granted", ""]
+    lines += [f"- `{name}` ({proof.covers}): {'; '.join(proof.assumes)}." for name, proof in _proofs().items()]
     if catalogue.anomalies:
         lines += ["", "## Checks named after anomalies", ""]
     for row_id, checks in catalogue.anomalies.items():
@@ -282,12 +292,27 @@ def render(catalogue: Catalogue) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _shown(column: str, entry: str, models: Collection[str], twins: Collection[str]) -> str:
+def _bounds(name: str, model: Mapping[str, Any]) -> str:
+    """The row of a model that holds: how it is made finite."""
+    bounds = [f"{constant} {value}" for constant, value in model["constants"].items() if type(value) is int and value]
+    how = [*bounds, *(["WriteCaching"] if model["constants"].get("WriteCaching") else []), model["init"], model["next"]]
+    return f"| `{name}` {model['about']} | {model.get('tier', 'small')} | {', '.join(how)} | {model['distinct']:,} |"
+
+
+def _shown(column: str, entry: str, models: Mapping[str, Any], twins: Collection[str]) -> str:
     if column == "source":
         return f"[{entry.partition('#')[2]}](rules/{entry})"
+    if column == "tla":
+        holding = [name for name, model in models.items() if model["expect"] == "holds" and entry in _promises(model)]
+        return (
+            f"`{entry}` ({holding[0] if len(holding) == 1 else f'{len(holding)} models'})" if holding else f"`{entry}`"
+        )
+    if column == "proof":
+        proof = _proofs().get(re.split("[/#]", entry)[0])
+        return f"`{entry}` ({proof.covers})" if proof else f"`{entry}`"
     if column != "mutants":
         return f"`{entry}`"
-    marks = [mark for mark, there in (("t", models), ("p", twins)) if entry in there]
+    marks = [mark for mark, there in (("t", _tlc_mutants(models)), ("p", twins)) if entry in there]
     return f"`{entry}`" + (f" ({', '.join(marks)})" if marks else "")
 
 

@@ -76,7 +76,8 @@ def prelude(model: Model, models: Mapping[str, Model], first: Step, check: Calla
 
     ``check`` runs TLC on a model that leads there. Empty for a model that begins with an empty cluster, and for one
     whose start no model reaches. The states that TLC finds differ by the names of the nodes, which are interchangeable;
-    they are renamed.
+    they are renamed. What the way there has no variable for, such as the reads of ``MCReads``, is empty in the
+    beginning.
     """
     if model.reached_by is None:
         return []
@@ -85,7 +86,8 @@ def prelude(model: Model, models: Mapping[str, Model], first: Step, check: Calla
     if not found.as_expected:
         raise SpecError(f"model {way.name}, which shows how {model.name} begins: {found.problems[0]}")
     behaviour = found.outcome.behaviour
-    renaming = same_but_for_names(behaviour[-1].variables, first.variables)
+    last = behaviour[-1].variables
+    renaming = same_but_for_names(last, {name: first.variables[name] for name in last})
     if renaming is None:
         raise SpecError(f"model {way.name} ends in another state than {model.name} begins with")
     behaviour = [Step(step.action, renamed(step.variables, renaming)) for step in behaviour]

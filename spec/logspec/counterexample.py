@@ -8,6 +8,7 @@ node begins to show.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from itertools import count
 from typing import Any
@@ -113,6 +114,7 @@ class _Writer:
         self.incarnations: dict[int, int] = {}
         self.operations: dict[tuple[int, int], int] = {}
         self.calls = count()
+        self.asked: dict[tuple[int, int], int] = {}
 
     def write(self, behaviour: Sequence[Step]) -> pa.Table:
         before = _nodes(behaviour[0].variables)
@@ -128,6 +130,7 @@ class _Writer:
                 else:
                     self._change(node, before[node], after[node])
             self._answers(old, new, after)
+            self._reads(old.get("reads", frozenset()), new.get("reads", frozenset()), after)
             before = after
         self.record.close()
         return self.sink.table
@@ -195,13 +198,42 @@ class _Writer:
 
     def _read(self, node: int, state: _Node) -> None:
         """What became visible is read, once, by a separate client."""
+        operation = self._ask(node, Operation.READ)
+        self._return(operation, node, Operation.READ, state.log[: state.visible])
+
+    def _reads(self, old: AbstractSet[Record], new: AbstractSet[Record], nodes: Mapping[int, _Node]) -> None:
+        """Read indexes of MCReads: asked for, served with what is committed, or refused by who leads no longer."""
+        callers = {(_number(read["node"]), read["term"]) for read in new if not read["stale"]}
+        for caller in callers - set(self.asked):
+            self.asked[caller] = self._ask(caller[0], Operation.READ_LINEARIZABLE)
+        for caller in [caller for caller in self.asked if caller not in callers]:
+            (node, term), operation = caller, self.asked.pop(caller)
+            state = nodes[node]
+            if (state.role, state.term) == ("leader", term):
+                self._return(operation, node, Operation.READ_LINEARIZABLE, state.log[: state.commit])
+            else:
+                self.record.event(
+                    Kind.FAIL,
+                    time=self.time,
+                    process=operation,
+                    op=operation,
+                    node=node,
+                    f=Operation.READ_LINEARIZABLE,
+                    reason="not_leader",
+                )
+
+    def _ask(self, node: int, f: Operation) -> int:
         operation = next(self.calls)
-        common: dict[str, Any] = {"process": operation, "op": operation, "node": node, "f": Operation.READ}
+        common: dict[str, Any] = {"process": operation, "op": operation, "node": node, "f": f}
         self.record.event(Kind.INVOKE, time=self.time, offset=0, **common)
-        read = [(at, value) for at, (_, _, value) in enumerate(state.log[: state.visible]) if value >= 0]
+        return operation
+
+    def _return(self, operation: int, node: int, f: Operation, log: Sequence[tuple[int, int, int]]) -> None:
+        common: dict[str, Any] = {"process": operation, "op": operation, "node": node, "f": f}
+        read = [(at, value) for at, (_, _, value) in enumerate(log) if value >= 0]
         for at, value in read:
             self.record.event(Kind.OBSERVE, time=self.time, offset=at, last_offset=at, value=value, **common)
-        self.record.event(Kind.OK, time=self.time, offset=state.visible, count=len(read), **common)
+        self.record.event(Kind.OK, time=self.time, offset=len(log), count=len(read), **common)
 
     def _append(self, node: int, state: _Node, at: int) -> None:
         term, acks, value = state.log[at]

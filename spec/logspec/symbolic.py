@@ -7,9 +7,10 @@ of a sort whose order the caller declares (``Order``), which keeps a proof free 
 
 Only pure functions can be run: ``return``, ``if``, assignment to a local name, ``and``/``or``/``not``, comparison,
 ``+ - *`` and ``//`` by a positive constant, ``min``, ``max``, ``sorted``, ``len``, ``abs``, ``any``, ``all``,
-``sum``, lists and tuples, comprehensions over them, fields of a dataclass, ``mapping[key]`` and
-``mapping.get(key, default)`` for a plain key, and calls of other such functions. Anything else is refused with one
-sentence that names the function and the line.
+``sum``, lists and tuples, comprehensions over them, also of mappings from their elements, fields of a dataclass,
+``mapping[key]``, ``mapping.get(key, default)`` and ``key in mapping`` for a plain key, and calls of other such
+functions. Anything else is refused with one sentence that names the function and the line. All of this goes for the
+groups of ``logspec.groups`` too, of which nobody says how many nodes they have.
 """
 
 from __future__ import annotations
@@ -18,16 +19,18 @@ import ast
 import builtins
 import inspect
 import linecache
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, is_dataclass
+from collections.abc import Callable, Mapping, Sequence, Set
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import lru_cache
 from types import FunctionType, ModuleType
 from typing import Any, cast
 
 import z3
 
+from logspec.groups import Census, Each, Group, Many, Node, PerNode, Sorted
+
 Value = Any
-"""A Python integer, boolean or None, a z3 term, a list, tuple, mapping or dataclass of values, or a function."""
+"""A Python integer, boolean or None, a z3 term, a list, tuple, mapping or dataclass of values, a group, a function."""
 
 _DEEPEST_CALL = 20
 
@@ -49,10 +52,14 @@ class Order:
 
 
 class Executor:
-    """Evaluates functions on symbolic values; ``orders`` declares sorts other than integers and booleans."""
+    """Evaluates functions on symbolic values; ``orders`` declares sorts other than integers and booleans.
 
-    def __init__(self, orders: Sequence[Order] = ()) -> None:
+    ``census`` is told what rules ask of groups of any size; without one there are none.
+    """
+
+    def __init__(self, orders: Sequence[Order] = (), census: Census | None = None) -> None:
         self._orders = {order.sort.get_id(): order for order in orders}
+        self.census = census or Census()
 
     def call(self, function: Callable[..., Value], *arguments: Value) -> Value:
         """Return the result of ``function(*arguments)``: a plain value if nothing symbolic decides it, else a z3
@@ -222,6 +229,8 @@ class _Frame:
                 return self._item(self.evaluate(inner, names), index, names)
             case ast.ListComp(elt=element, generators=[loop]) | ast.GeneratorExp(elt=element, generators=[loop]):
                 return self._comprehension(element, loop, names)
+            case ast.DictComp(key=ast.Name(id=key), value=element, generators=[loop]):
+                return self._mapping(key, element, loop, names)
             case ast.Call():
                 return self._call(node, names)
         raise ValueError(f"uses an expression that has no symbolic meaning: {_written(node)}")
@@ -232,14 +241,19 @@ class _Frame:
                 return scope[name]
         raise ValueError(f"uses the unknown name {name}")
 
-    def _parts(self, parts: Sequence[ast.expr], names: Mapping[str, Value]) -> list[Value]:
+    def _parts(self, parts: Sequence[ast.expr], names: Mapping[str, Value]) -> Value:
         values: list[Value] = []
+        open_ended: list[Each] = []
         for part in parts:
-            if isinstance(part, ast.Starred):
-                values.extend(_listed(self.evaluate(part.value, names)))
+            inner = self.evaluate(part.value if isinstance(part, ast.Starred) else part, names)
+            if not isinstance(part, ast.Starred):
+                values.append(inner)
+            elif isinstance(inner, (Group, Many)):
+                open_ended.extend(_many(inner).parts)
+                values.extend(_many(inner).single)
             else:
-                values.append(self.evaluate(part, names))
-        return values
+                values.extend(_listed(inner))
+        return Many(tuple(open_ended), tuple(values)) if open_ended else values
 
     def _truth(self, node: ast.expr, names: Mapping[str, Value]) -> Value:
         return _boolean(self.evaluate(node, names))
@@ -296,14 +310,25 @@ class _Frame:
             case ast.Gt():
                 return _negated(run.at_most(left, right))
             case ast.In():
-                return _any([run.equal(left, item) for item in _listed(right)])
+                return self._contains(right, left)
             case ast.NotIn():
-                return _negated(_any([run.equal(left, item) for item in _listed(right)]))
+                return _negated(self._contains(right, left))
         raise ValueError("uses an unknown comparison")
+
+    def _contains(self, owner: Value, item: Value) -> Value:
+        if isinstance(owner, (Group, PerNode)):
+            return owner.has(_node(item)) if isinstance(owner, Group) else owner.known(_node(item))
+        if isinstance(owner, (Mapping, Set)):
+            return _plain(item) in owner
+        return _any([self._executor.equal(item, other) for other in _listed(owner)])
 
     def _item(self, owner: Value, index: ast.expr, names: Mapping[str, Value]) -> Value:
         if isinstance(owner, Mapping):
             return owner[_plain(self.evaluate(index, names))]
+        if isinstance(owner, PerNode):
+            return owner.value(_node(self.evaluate(index, names)))
+        if isinstance(owner, Sorted) and not isinstance(index, ast.Slice):
+            return self._executor.census.item(owner.values, _number(self.evaluate(index, names)))
         values = _listed(owner)
         if isinstance(index, ast.Slice):
             bounds = [
@@ -313,27 +338,57 @@ class _Frame:
             return values[slice(*bounds)]
         return values[_plain(self.evaluate(index, names))]
 
-    def _comprehension(self, element: ast.expr, loop: ast.comprehension, names: Mapping[str, Value]) -> list[Value]:
+    def _comprehension(self, element: ast.expr, loop: ast.comprehension, names: Mapping[str, Value]) -> Value:
         if not isinstance(loop.target, ast.Name):
             raise ValueError("unpacks in a comprehension")
-        values: list[Value] = []
-        for item in _listed(self.evaluate(loop.iter, names)):
-            inner = {**names, loop.target.id: item}
+        name, values, open_ended = loop.target.id, list[Value](), list[Each]()
+        over = self.evaluate(loop.iter, names)
+        many = _many(over) if isinstance(over, (Group, Many)) else Many(())
+        for each in self._executor.census.over(many):
+            inner = {**names, name: each.value}
+            where = z3.And(each.where, *(_formula(self._truth(test, inner)) for test in loop.ifs))
+            open_ended.append(replace(each, where=where, value=self.evaluate(element, inner)))
+        for item in many.single if many.parts else _listed(over):
+            inner = {**names, name: item}
             wanted = _all([self._truth(test, inner) for test in loop.ifs])
             if not isinstance(wanted, bool):
                 raise ValueError("makes a list whose length depends on a symbolic value")
             if wanted:
                 values.append(self.evaluate(element, inner))
-        return values
+        return Many(tuple(open_ended), tuple(values)) if open_ended else values
+
+    def _mapping(self, key: str, element: ast.expr, loop: ast.comprehension, names: Mapping[str, Value]) -> Value:
+        """A mapping from the elements of a list, each to a value of its own."""
+        if not isinstance(loop.target, ast.Name) or loop.target.id != key or loop.ifs:
+            raise ValueError("makes a mapping other than one from each element of a list")
+        over = self.evaluate(loop.iter, names)
+        if not isinstance(over, (Group, Many)):
+            return {_plain(item): self.evaluate(element, {**names, key: item}) for item in _listed(over)}
+        many = _many(over)
+        values: list[Each] = []
+        for each in self._executor.census.over(many):
+            if many.single or not each.value.eq(each.node):
+                raise ValueError("makes a mapping from something other than nodes")
+            values.append(replace(each, value=self.evaluate(element, {**names, key: each.node})))
+        return PerNode(
+            lambda node: z3.Or([z3.And(each.group.has(node), each.of(node).where) for each in values]),
+            lambda node: values[0].of(node).value,
+        )
 
     def _call(self, node: ast.Call, names: Mapping[str, Value]) -> Value:
+        run = self._executor
         match node:
             case ast.Call(func=ast.Attribute(value=inner, attr="get"), args=[key, default], keywords=[]):
                 owner = self.evaluate(inner, names)
                 if isinstance(owner, Mapping):
                     return owner.get(_plain(self.evaluate(key, names)), self.evaluate(default, names))
+                if isinstance(owner, PerNode):
+                    node = _node(self.evaluate(key, names))
+                    return run.choose(owner.known(node), owner.value(node), self.evaluate(default, names))
         function = self.evaluate(node.func, names)
         arguments = self._parts(node.args, names)
+        if isinstance(arguments, Many):  # max(-1, *offsets)
+            arguments = [arguments]
         named: dict[str, Value] = {}
         for keyword in node.keywords:
             if keyword.arg is None:
@@ -346,10 +401,32 @@ class _Frame:
             raise ValueError(f"calls something that has no symbolic meaning: {_written(node)}")
         if self._depth >= _DEEPEST_CALL:
             raise ValueError(f"calls more than {_DEEPEST_CALL} functions deep; recursion has no symbolic meaning")
-        return self._executor._apply(function, arguments, named, self._depth + 1)
+        return run._apply(function, arguments, named, self._depth + 1)
+
+    def _of_many(self, function: Callable[..., Value], values: Many) -> Value:
+        """What a builtin says of a list of unknown length."""
+        run, census = self._executor, self._executor.census
+        if function is len:
+            return census.total(values, lambda value: True)
+        if function is sorted:
+            return Sorted(values)
+        if function in (list, tuple):
+            return values
+        if function is sum:
+            return census.total(values, _boolean)
+        if function is any:
+            return census.total(values, _boolean) > 0
+        if function is all:
+            return census.total(values, lambda value: _negated(_boolean(value))) == 0
+        if function in (min, max):
+            upwards = function is max
+            return census.extreme(values, lambda a, b: run.at_most(a, b) if upwards else run.at_most(b, a))
+        raise ValueError(f"calls {function.__name__}, which has no symbolic meaning for a group of any size")
 
     def _builtin(self, function: Callable[..., Value], arguments: list[Value]) -> Value:
         run = self._executor
+        if len(arguments) == 1 and isinstance(arguments[0], (Group, Many)):
+            return self._of_many(function, _many(arguments[0]))
         values = _listed(arguments[0]) if len(arguments) == 1 and isinstance(arguments[0], (list, tuple)) else None
         if function in (min, max):
             pool = arguments if values is None else values
@@ -467,6 +544,20 @@ def _plain(value: Value) -> int:
 
 def _has_field(value: Value, name: str) -> bool:
     return is_dataclass(value) and not isinstance(value, type) and any(known.name == name for known in fields(value))
+
+
+def _many(value: Group | Many) -> Many:
+    return Many((value.each,)) if isinstance(value, Group) else value
+
+
+def _node(value: Value) -> Value:
+    if isinstance(value, z3.ExprRef) and value.sort() == Node:
+        return value
+    raise ValueError("asks for a particular node of a group of any size")
+
+
+def _formula(value: Value) -> Value:
+    return z3.BoolVal(value) if isinstance(value, bool) else value
 
 
 def _listed(value: Value) -> list[Value]:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import pytest
 import z3
@@ -11,11 +14,14 @@ from logspec.proofs import PROOFS, prove
 from logspec.proofs.claims import Claim, Proof, Twin, check, run
 from logspec.proofs.raft_safety import RUNS
 from logspec.proofs.raft_state import STEPS
+from logspec.proofs.rules import load_rules
 from quorumlog.protocol import Mutant
-from quorumlog.quorum import Voters
+from quorumlog.quorum import Voters, majority_vote
 from quorumlog.raft.mutants import MUTANTS
 from quorumlog.raft.rules import REFERENCE, Rules
 from quorumlog.raft.state import Configuration, Restored
+
+BY_COUNTING = Path(__file__).parents[2] / "docs" / "examples" / "commit_by_counting.py"
 
 MUTANTS_BY_PROOF = {
     "commit-counts-dirty",
@@ -35,6 +41,9 @@ MUTANTS_BY_PROOF = {
     "vote-twice",
     "vote-not-durable",
     "recovery-late-commit-sample",
+    "read-unconfirmed",
+    "read-before-own-term",
+    "read-index-ignores-caching",
 }
 
 
@@ -45,7 +54,7 @@ def test_every_claim_and_every_twin_gets_the_expected_answer(name: str) -> None:
     assert all(result.counterexample for result in results if "/twin/" in result.name)
 
 
-@pytest.mark.parametrize("step", ["start", "a-run", *(step.__name__.replace("_", "-") for step in STEPS)])
+@pytest.mark.parametrize("step", ["quorums", "start", "a-run", *(step.__name__.replace("_", "-") for step in STEPS)])
 def test_raft_safety(step: str) -> None:
     results = prove([f"raft-safety/{step}"])
     assert [(result.name, result.answer, result.counterexample) for result in results if not result.ok] == []
@@ -55,7 +64,50 @@ def test_raft_safety(step: str) -> None:
 def test_twins_of_raft_safety(twin: str) -> None:
     (result,) = prove([f"raft-safety/twin/{twin}"])
     assert (result.answer, result.expected) == ("sat", "sat")
-    assert "before:" in result.counterexample
+    assert ("nodes  in" if twin == "half-elects" else "before:") in result.counterexample
+
+
+def commit_otherwise_from_eight_on(voters: Voters, durable: Mapping[int, int], own_flushed: int) -> int:
+    return own_flushed if len(voters.current) > 7 else REFERENCE.commit_candidate(voters, durable, own_flushed)
+
+
+def elect_otherwise_from_eight_on(voters: Voters, votes: Mapping[int, bool]) -> int:
+    if len(voters.old) > 7:
+        return majority_vote(voters.current, votes)
+    return REFERENCE.vote_result(voters, votes)
+
+
+@pytest.mark.parametrize("proof", ["rules", "raft-safety/quorums"])
+@pytest.mark.parametrize("rule", [commit_otherwise_from_eight_on, elect_otherwise_from_eight_on])
+def test_a_rule_that_does_something_else_in_large_groups_is_refuted(proof: str, rule: Callable[..., Any]) -> None:
+    name = "commit_candidate" if rule is commit_otherwise_from_eight_on else "vote_result"
+    wrong = [result for result in prove([proof], replace(REFERENCE, **{name: rule})) if not result.ok]
+    assert wrong
+    assert all(result.answer == "sat" and "nodes" in result.counterexample for result in wrong)
+
+
+def test_counting_voters_is_proved_too_and_half_of_them_is_refuted(tmp_path: Path) -> None:
+    """A rule that counts anew for each node, as that of docs/changing-a-rule.md does."""
+    assert all(result.ok for result in prove(["rules/commit-candidate"], load_rules(BY_COUNTING)))
+    half = tmp_path / "half.py"
+    half.write_text(BY_COUNTING.read_text(encoding="utf-8").replace("> len(nodes)", ">= len(nodes)"), encoding="utf-8")
+    wrong = [result for result in prove(["rules/commit-candidate"], load_rules(half)) if not result.ok]
+    assert [result.answer for result in wrong] == ["sat"]
+    assert "breaks a-majority-has-reached-it" in wrong[0].counterexample
+
+
+def test_what_a_claim_assumes_is_told_with_it() -> None:
+    results = {result.name: result for result in prove(["rules/may-commit", "rules/vote-result"])}
+    assert "no entry is of a later term than the leader's" in results["rules/may-commit"].assumes
+    assert any("has a voter" in assumed for assumed in results["rules/vote-result"].assumes)
+    assert all(proof.covers and proof.assumes for proof in PROOFS.values())
+
+
+def test_a_counterexample_names_the_arguments() -> None:
+    (result,) = prove(
+        ["rules/replicated-dirty"], replace(REFERENCE, replicated_dirty=lambda dirty, flushed, match: dirty)
+    )
+    assert result.counterexample.splitlines() == ["breaks at-most-match", "dirty=1, match=0"]
 
 
 def test_every_step_happens_in_a_run_from_the_empty_state() -> None:

@@ -47,7 +47,7 @@ def test_json_has_a_result_for_each_claim() -> None:
     result = run("commit-rule", "--json")
     rows = json.loads(result.stdout)
     assert all(row["ok"] for row in rows)
-    assert {"name", "expected", "answer", "seconds", "source", "counterexample", "ok"} == set(rows[0])
+    assert {"name", "expected", "answer", "seconds", "source", "counterexample", "assumes", "ok"} == set(rows[0])
 
 
 def test_a_broken_rule_is_shown_with_its_counterexample(tmp_path: Path) -> None:

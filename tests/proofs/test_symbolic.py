@@ -12,6 +12,8 @@ import z3
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from logspec.groups import Census, Node, PerNode
+from logspec.proofs.quorums import Voters as AnyVoters
 from logspec.symbolic import Executor, Order, UnsupportedRuleError
 from quorumlog.quorum import Voters
 from quorumlog.raft import rules as raft_rules
@@ -35,6 +37,8 @@ def _arguments(data: st.DataObject, function: Callable[..., Any]) -> list[Any]:
         elif "Mapping" in str(parameter.annotation):
             of = st.booleans() if "bool" in parameter.annotation else SMALL
             made.append(data.draw(st.dictionaries(st.integers(0, 5), of)))
+        elif "Collection" in str(parameter.annotation):
+            made.append(data.draw(st.frozensets(st.integers(0, 5))))
         elif "bool" in str(parameter.annotation):
             made.append(data.draw(st.booleans()))
         else:
@@ -56,7 +60,7 @@ def _symbols(values: Sequence[Any], prefix: str = "x") -> tuple[list[Any], list[
             inner, known = _symbols(list(value.values()), f"{name}_")
             symbols.append(dict(zip(value, inner, strict=True)))
             meaning += known
-        elif isinstance(value, Voters):
+        elif isinstance(value, (Voters, frozenset)):
             symbols.append(value)
         else:
             symbol = z3.Bool(name) if isinstance(value, bool) else z3.Int(name)
@@ -141,6 +145,58 @@ def test_plain_arguments_give_plain_answers(a: int, b: int) -> None:
     assert answer is (a > b)
 
 
+def looks_at_all(voters: Voters, reached: Mapping[int, int]) -> int:
+    """Uses what may be asked of a group, but for counting anew for each node."""
+    known = [reached[node] for node in voters.current if node in reached]
+    both = [*voters.current, *voters.old]
+    if any(offset > 2 for offset in known) and not all(node in reached for node in both):
+        return max(-1, *known) + len(both)
+    return min([3, *known]) - sorted([7, *[reached.get(node, 0) for node in both]])[-1]
+
+
+def counts_for_each(voters: Voters, reached: Mapping[int, int]) -> int:
+    """The largest offset that two have reached."""
+    offsets = [reached.get(node, -1) for node in voters.current]
+    return max([-1, *[o if sum([reached.get(n, -1) >= o for n in voters.current]) > 1 else -1 for o in offsets]])
+
+
+def filters(voters: Voters, reached: Mapping[int, int]) -> int:
+    told = {node: reached.get(node, -1) > 1 for node in voters.current}
+    return len([node for node in voters.old if told.get(node, False)]) + len(voters.current)
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    sizes=st.tuples(*[st.frozensets(st.integers(0, 4))] * 2),
+    reached=st.dictionaries(st.integers(0, 4), SMALL, max_size=5),
+    rule=st.sampled_from([counts_for_each, looks_at_all, filters]),
+)
+def test_a_group_of_any_size_is_counted_as_python_counts(
+    sizes: tuple[frozenset[int], ...], reached: dict[int, int], rule: Callable[..., Any]
+) -> None:
+    """What is known of the answer for given nodes allows Python's, and nothing else if there are no other nodes."""
+    current, old = sizes
+    told = {node: z3.Const(f"node_{node}", Node) for node in range(5)}
+    has, value = z3.Function("has", Node, z3.BoolSort()), z3.Function("value", Node, z3.IntSort())
+    group = AnyVoters()
+    for nodes in ((), list(told.values())):
+        census = Census(nodes=nodes)
+        census.every(group.current, lambda node: z3.Or([node == told[n] for n in current]))
+        census.every(group.old, lambda node: z3.Or([node == told[n] for n in old]))
+        for node in told:
+            census.element(f"node_{node}")
+        answer = Executor(census=census).call(rule, group, PerNode(has, value))
+        solver = z3.Solver()
+        solver.add(z3.Distinct(*told.values()), *census.facts())
+        for node, term in told.items():
+            solver.add(group.current.has(term) == (node in current), group.old.has(term) == (node in old))
+            solver.add(has(term) == (node in reached), value(term) == reached.get(node, 0))
+        expected = rule(Voters(tuple(current), old=tuple(old)), reached)
+        assert solver.check(answer == expected) == z3.sat
+        if nodes:
+            assert solver.check(answer != expected) == z3.unsat
+
+
 def loops(a: int) -> int:
     for _ in range(3):
         a += 1
@@ -212,6 +268,28 @@ def test_what_cannot_be_run_is_refused_with_function_and_line(
 
 def asks_a_method(voters: Voters) -> int:
     return len(voters.members)
+
+
+def first(voters: Voters, reached: Mapping[int, int]) -> int:
+    return reached.get(0, -1)
+
+
+def one_of_them(voters: Voters, reached: Mapping[int, int]) -> int:
+    return reached[voters.current[0]]
+
+
+def sorts_for_each(voters: Voters, reached: Mapping[int, int]) -> int:
+    return max([-1, *[sorted([max(reached[m], reached[n]) for m in voters.current])[0] for n in voters.current]])
+
+
+@pytest.mark.parametrize(
+    ("function", "why"),
+    [(first, "particular node"), (one_of_them, "known length"), (sorts_for_each, "anew for each node")],
+)
+def test_what_cannot_be_asked_of_a_group_of_any_size_is_refused(function: Callable[..., Any], why: str) -> None:
+    reached = PerNode(z3.Function("has", Node, z3.BoolSort()), z3.Function("value", Node, z3.IntSort()))
+    with pytest.raises(UnsupportedRuleError, match=why):
+        Executor().call(function, AnyVoters(), reached)
 
 
 def test_an_index_must_be_known() -> None:

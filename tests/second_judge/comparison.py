@@ -102,6 +102,8 @@ def plain(events: list[Event], configuration: Mapping[str, Any], only: Sequence[
             write_caching=bool(configuration.get("write_caching", False)),
             idempotent=bool(configuration.get("idempotent", True)),
             progress_bound=configuration.get("progress_bound"),
+            memory_bytes=configuration.get("memory_bytes"),
+            max_in_flight=configuration.get("max_in_flight"),
         )
         for log in logs_of(events)
     ]

@@ -101,7 +101,7 @@ def domain(rule: str, parameter: inspect.Parameter) -> Sequence[Any]:
     if parameter.annotation == "Mapping[int, bool]":
         answers = [dict(enumerate(said)) for said in itertools.product((True, False, None), repeat=len(NODES))]
         return [{node: vote for node, vote in votes.items() if vote is not None} for votes in answers]
-    if parameter.annotation == "Iterable[int]":
+    if parameter.annotation == "Collection[int]":
         return [set(nodes) for size in range(len(NODES) + 1) for nodes in itertools.combinations(NODES, size)]
     if rule in ("commit_candidate", "majority_replicated"):
         return (0, 1, 3)

@@ -16,6 +16,7 @@ import pytest
 from logspec.proofs import prove
 from quorumlog.raft.rules import REFERENCE
 from quorumlog.rules_file import RulesFileError, load_rules
+from quorumlog.trials.validation import simulation
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "docs" / "examples"
 RIGHT = EXAMPLES / "commit_by_counting.py"
@@ -151,6 +152,18 @@ def test_a_rule_that_raises_is_a_verdict(tmp_path: Path) -> None:
     (result,) = validated("--rules", str(path), "--only", "simulation", "--seeds", "2", cwd=tmp_path, status=1)
     assert result["item"] == "breakdown"
     assert "RuntimeError: no" in result["sentence"]
+
+
+def test_a_run_that_does_not_end_in_time_is_undecided(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "mine.py"
+    path.write_text(
+        "def may_commit(candidate, commit, candidate_term, current_term):\n"
+        "    while candidate > commit:\n        pass\n"
+    )
+    monkeypatch.setattr("quorumlog.trials.validation.RUN_SECONDS", 2.0)
+    (result,) = simulation(path, 2, lambda said: None)
+    assert result["verdict"] == "undecided"
+    assert "seed 0 did not end within 2 s" in result["sentence"]
 
 
 def test_a_file_that_helper_processes_cannot_load_is_an_answer_at_once(tmp_path: Path) -> None:

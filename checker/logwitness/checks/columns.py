@@ -65,6 +65,7 @@ class Columns(NamedTuple):
     txn: Array
     message: Array
     told: Array  # column ``count``, with nulls
+    reserved: Array
 
     def where(self, mask: Array) -> Columns:
         """The events that ``mask`` selects, by truth or by position."""

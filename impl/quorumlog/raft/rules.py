@@ -13,10 +13,10 @@ documents.md#raft-simplification.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, fields
 
-from quorumlog.quorum import Voters, is_quorum, quorum_match, vote_result
+from quorumlog.quorum import VOTE_WON, Voters, is_quorum, quorum_match, vote_result
 
 NOBODY = -1
 
@@ -307,7 +307,9 @@ def keeps_office(voters: Voters, silence: Mapping[int, int], election_timeout: i
 
     Source: raft.md#check-quorum.
     """
-    return is_quorum(voters, [node for node, silent in silence.items() if silent <= election_timeout])
+    voting = [*voters.current, *voters.old]
+    answered = {node: node in silence and silence[node] <= election_timeout for node in voting}
+    return vote_result(voters, answered) == VOTE_WON
 
 
 # -- serving clients ---------------------------------------------------------------------------------------------
@@ -333,7 +335,7 @@ def read_index(commit: int, majority: int, write_caching: bool) -> int:
     return max(commit, majority) if write_caching else commit
 
 
-def leadership_confirmed(voters: Voters, confirmed: Iterable[int]) -> bool:
+def leadership_confirmed(voters: Voters, confirmed: Collection[int]) -> bool:
     """Tell whether a leader still led when a barrier or read came.
 
     ``confirmed``: the leader, and who answered in its term a request that was sent after that.
@@ -378,7 +380,7 @@ class Rules:
     keeps_office: Callable[[Voters, Mapping[int, int], int], bool] = keeps_office
     may_serve: Callable[[int, int], bool] = may_serve
     read_index: Callable[[int, int, bool], int] = read_index
-    leadership_confirmed: Callable[[Voters, Iterable[int]], bool] = leadership_confirmed
+    leadership_confirmed: Callable[[Voters, Collection[int]], bool] = leadership_confirmed
 
     def changed(self) -> tuple[str, ...]:
         """Return the names of the rules that are not the reference's, in the order of this class."""

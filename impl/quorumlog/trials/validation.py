@@ -18,7 +18,6 @@ from quorumlog.simulation.configuration import ClusterConfiguration
 from quorumlog.simulation.runs import made_by, save_run
 from quorumlog.trials.hunt import RUN_SECONDS
 from quorumlog.trials.judge import (
-    BREAKDOWN,
     Candidate,
     NoJudgeError,
     Rejection,
@@ -54,9 +53,10 @@ def simulation(rules: Path | None, seeds: int, say: Say, protocol: str | None = 
         try:
             judged = next(runs)
         except TimeoutError:
-            sentence = f"the run with seed {seed} did not end within {RUN_SECONDS:g} s"
-            yield _result(BREAKDOWN, "violated", sentence, _again(candidate, seed))
-            return
+            sentence = f"the run with seed {seed} did not end within {RUN_SECONDS:g} s: endless, or the machine is busy"
+            yield _result("runs", "undecided", sentence, _again(candidate, seed))
+            seeds = seed
+            break
         except (HelperError, RulesFileError) as error:
             yield _result("runs", "undecided", str(error))
             return
@@ -72,7 +72,7 @@ def simulation(rules: Path | None, seeds: int, say: Say, protocol: str | None = 
         sentence = f"{counts[check]} of {seeds} runs, first seed {small.seed}: {small.sentence}"
         faults = f"{len(small.plan)} of {len(found.plan)} faults are enough"
         yield _result(check, "violated", sentence, _again(candidate, small.seed, small.configuration), shows=faults)
-    if not first:
+    if not first and seeds:
         idle = sorted(check for check, number in facts.items() if not number)
         checks = len(facts) - len(idle)
         sentence = f"{seeds} runs, {checks} checks, {sum(facts.values())} facts"

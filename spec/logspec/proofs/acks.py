@@ -195,4 +195,6 @@ PROOF = Proof(
         ),
     ),
     SIZES,
+    "all N",
+    ("the state is one that raft-safety allows",),
 )

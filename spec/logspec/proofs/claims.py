@@ -34,13 +34,17 @@ SEED = 7
 class Claim:
     """``assume`` implies every goal; without goals: ``assume`` has a model. ``show`` prints a model for a person.
 
-    ``tidy`` narrows the search for a counterexample that a person reads: a proof never assumes it.
+    ``tidy`` narrows the search for a counterexample that a person reads: a proof never assumes it. ``exact``: a model
+    that breaks a goal is a counterexample; else it may be none, and the answer is unknown. ``given`` says
+    in words what is assumed beside what the proof says.
     """
 
     assume: Sequence[z3.BoolRef]
     goals: Mapping[str, z3.BoolRef] = field(default_factory=dict)
     show: Callable[[z3.ModelRef], str] | None = None
     tidy: Sequence[z3.BoolRef] = ()
+    exact: bool = True
+    given: str = ""
 
     @property
     def expected(self) -> Expected:
@@ -70,7 +74,7 @@ class Proof:
 
     ``claims`` takes the rules and the names of dropped premises and says how each claim is made, by name, in order.
     ``sizes``: the number of elements of each sort that a counterexample has if possible; empty where there are no such
-    sorts.
+    sorts. ``covers`` says in a few words how far the statement goes; ``assumes`` what is taken for granted.
     """
 
     name: str
@@ -79,11 +83,16 @@ class Proof:
     claims: Callable[[Rules, frozenset[str]], Mapping[str, Callable[[], Claim]]]
     twins: tuple[Twin, ...] = ()
     sizes: Mapping[z3.SortRef, int] = field(default_factory=dict)
+    covers: str = ""
+    assumes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class ProofResult:
-    """One answer. ``counterexample`` is text for a person, empty if there is none or none was asked for."""
+    """One answer. ``counterexample`` is text for a person, empty if there is none or none was asked for.
+
+    ``assumes``: what the answer takes for granted, a sentence each.
+    """
 
     name: str
     expected: Expected
@@ -91,6 +100,7 @@ class ProofResult:
     seconds: float
     source: tuple[str, ...]
     counterexample: str = ""
+    assumes: tuple[str, ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -123,6 +133,8 @@ def check(claim: Claim, timeout: float) -> tuple[str, str, str]:
         solver.push()
         solver.add(z3.Not(goal))
         answer = solver.check()
+        if answer == z3.sat and not claim.exact:
+            return "unknown", name, f"{name}: neither proved nor refuted; the rule counts anew for each node"
         if answer == z3.sat:
             return "sat", name, _picture(claim, name, solver.model())
         if answer != z3.unsat:
@@ -138,7 +150,10 @@ def refute(proof: Proof, wanted: str, goal: str, rules: Rules, without: frozense
     with scope(proof.sizes, goal):
         claim = proof.claims(rules, without)[wanted]()
         formulas = [*claim.assume, *claim.tidy, z3.Not(claim.goals[goal])]
-        solver = _solver(timeout, [*formulas, *scope_axioms(formulas)], apart=True)
+        axioms = scope_axioms(formulas)
+        if not axioms:
+            return None
+        solver = _solver(timeout, [*formulas, *axioms], apart=True)
         if solver.check() != z3.sat:
             return None
         return _picture(claim, goal, solver.model().translate(z3.main_ctx()))
@@ -181,7 +196,8 @@ def run(proof: Proof, rules: Rules, *, timeout: float, only: str = "", twins: bo
                 elif answer == "unknown" and timeout > _SOON:
                     answer, goal, counterexample = check(claim, timeout)
             seconds = time.perf_counter() - start
-            yield ProofResult(name, claim.expected, answer, seconds, proof.source, counterexample)
+            assumes = (*proof.assumes, *filter(None, [claim.given if claim.goals else ""]))
+            yield ProofResult(name, claim.expected, answer, seconds, proof.source, counterexample, assumes)
     except UnsupportedRuleError as error:
         yield ProofResult(f"{proof.name}/rules", "unsat", "unsupported", 0.0, proof.source, str(error))
     for twin in proof.twins if twins else ():
@@ -199,4 +215,4 @@ def _run_twin(proof: Proof, twin: Twin, rules: Rules, timeout: float) -> ProofRe
         claim = proof.claims(changed, twin.without)[twin.breaks]()
         answer, _, counterexample = check(replace(claim, goals={twin.goal: claim.goals[twin.goal]}), timeout)
     name = f"{proof.name}/twin/{twin.name}"
-    return ProofResult(name, "sat", answer, time.perf_counter() - start, proof.source, counterexample)
+    return ProofResult(name, "sat", answer, time.perf_counter() - start, proof.source, counterexample, proof.assumes)

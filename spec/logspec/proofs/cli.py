@@ -91,6 +91,8 @@ def _print_list(as_json: bool) -> None:
                 "name": proof.name,
                 "source": proof.source,
                 "statement": proof.statement,
+                "covers": proof.covers,
+                "assumes": proof.assumes,
                 "twins": [{"name": twin.name, "why": twin.why} for twin in proof.twins],
             }
             for proof in PROOFS.values()
@@ -98,13 +100,15 @@ def _print_list(as_json: bool) -> None:
         click.echo(json.dumps(found, indent=1))
         return
     for proof in PROOFS.values():
-        click.echo(f"{proof.name}: {proof.statement}\n  source: {', '.join(proof.source)}")
+        click.echo(f"{proof.name}: {proof.statement}\n  source: {', '.join(proof.source)}\n  covers: {proof.covers}")
+        for assumed in proof.assumes:
+            click.echo(f"  assumes: {assumed}")
         for twin in proof.twins:
             click.echo(f"  must fail: {twin.name} ({twin.why})")
 
 
 def _print_results(results: Sequence[ProofResult], verbose: bool) -> None:
-    """Print one line per proof, and in full what is not as expected."""
+    """Print one line per proof with what it assumes, and in full what is not as expected."""
     for name in PROOFS:
         mine = [result for result in results if result.name.split("/")[0] == name]
         if not mine:
@@ -114,8 +118,21 @@ def _print_results(results: Sequence[ProofResult], verbose: bool) -> None:
         seconds = sum(result.seconds for result in mine)
         verdict = "FAILED" if wrong else "proved" if len(mine) > len(twins) else "refuted"
         click.echo(f"{verdict:8}{name:14}{len(mine) - len(twins):4} claims {len(twins):3} twins {seconds:7.1f} s")
+        for assumed, by in _assumed(mine).items():
+            whose = "" if len(by) == len(mine) - len(twins) else f"{', '.join(by)}: "
+            click.echo(f"  assumes: {whose}{assumed}")
         for result in mine if verbose else wrong:
             mark = "" if result.ok else f", expected {result.expected}"
             click.echo(f"  {result.name}: {result.answer}{mark} ({result.seconds:.2f} s)")
             if result.counterexample:
                 click.echo("    " + result.counterexample.replace("\n", "\n    "))
+
+
+def _assumed(results: Sequence[ProofResult]) -> dict[str, list[str]]:
+    """What claims take for granted, and which claims do."""
+    found: dict[str, list[str]] = {}
+    for result in results:
+        for assumed in result.assumes if "/twin/" not in result.name else ():
+            name = result.name.partition("/")[2]
+            found.setdefault(assumed, []).append(name)
+    return {assumed: by for assumed, by in found.items() if by}

@@ -122,4 +122,6 @@ PROOF = Proof(
         ),
     ),
     SIZES,
+    "all N, one term",
+    ("one leader and one term; the voters stay the same",),
 )

@@ -1,38 +1,53 @@
 """What each rule promises by itself, in integers: the small facts that the large proofs and the core rely on.
 
-Rules about quorums are proved for the groups in ``quorums``. Sources: the rules of raft.md#commit-index,
+Rules about quorums are in ``quorums``. Sources: the rules of raft.md#commit-index,
 raft.md#visibility and the sections behind them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 import z3
 
+from logspec.proofs import quorums
 from logspec.proofs.claims import Claim, Proof, Rules, Twin
-from logspec.proofs.quorums import (
-    GROUPS,
-    JOINT,
-    Run,
-    Voters,
-    commit_candidate,
-    majority_replicated,
-    quorums_across_a_change,
-    vote_result,
-)
 from logspec.proofs.vocabulary import Formula
 from logspec.symbolic import Executor
+
+Run = Callable[..., Any]
+"""Runs a rule, given its name and its arguments."""
 
 _RUN = Executor()
 _NOBODY = -1
 _ACKS_ALL = -1
 
-a, b, c, d, e = z3.Ints("a b c d e")
-p, q = z3.Bools("p q")
+dirty, flushed, match, commit, verified, captured = z3.Ints("dirty flushed match commit verified captured")
+candidate, leader_commit, leader_visible, majority = z3.Ints("candidate leader_commit leader_visible majority")
+candidate_term, current_term, term, new_term = z3.Ints("candidate_term current_term term new_term")
+term_at_offset, term_at_commit, term_here, term_there = z3.Ints("term_at_offset term_at_commit term_here term_there")
+upper_bound, last_quorum, appended, offset, acks = z3.Ints("upper_bound last_quorum appended offset acks")
+at_start, now, sequence, processed = z3.Ints("truncations_at_start truncations_now sequence last_processed")
+chunk_end, before_read, last_sent, previous = z3.Ints("chunk_end commit_before_read last_sent previous")
+unflushed, every, voted_for = z3.Ints("unflushed_bytes every_bytes voted_for")
+write_caching, force_flush, last_chunk, required = z3.Bools("write_caching force_flush last_chunk last_write_required")
+recovering, saving, log_ok, heard_leader = z3.Bools("recovering saving candidate_log_ok heard_leader")
+
+_TOLD = (commit, leader_commit, flushed, verified)
+_CACHED = (offset, term, term_at_offset, majority, commit, term_at_commit)
+_HELD = z3.And(term_at_offset == term, majority >= offset)
+_THEIRS, _OWN, _THIRD = (z3.Ints(f"{whose}last_term {whose}dirty") for whose in ("", "own_", "third_"))
+
+
+def _ok(run: Run, log: Sequence[Formula], other: Sequence[Formula]) -> Formula:
+    return _formula(run("log_ok", *log, *other))
+
+
+def _larger(one: Formula, other: Formula) -> Formula:
+    return z3.If(one >= other, one, other)
 
 
 def _formula(value: Any) -> Formula:  # noqa: ANN401
@@ -41,164 +56,215 @@ def _formula(value: Any) -> Formula:  # noqa: ANN401
 
 @dataclass(frozen=True)
 class _Lemma:
-    """``goals`` and ``assume`` get a function that runs a rule by its name."""
+    """``goals`` and ``assume`` get a function that runs a rule by its name; ``given`` says in words what is assumed."""
 
     goals: Callable[[Run], dict[str, Formula]]
     assume: Callable[[Run], Sequence[Formula]] = field(default=lambda run: ())
-
-
-def _for_groups(
-    rule: str, goals: Callable[[Voters, Run], dict[str, Formula]], groups: Mapping[str, Voters]
-) -> dict[str, _Lemma]:
-    return {f"{rule}/{name}": _Lemma(partial(goals, voters)) for name, voters in groups.items()}
+    given: str = ""
 
 
 LEMMAS: dict[str, _Lemma] = {
     # rules: Commit index
-    **_for_groups("commit-candidate", commit_candidate, GROUPS),
     "replicated-flushed": _Lemma(
         lambda run: {
-            "at-most-flushed": run("replicated_flushed", a, b, c) <= b,
-            "at-most-match": run("replicated_flushed", a, b, c) <= c,
+            "at-most-flushed": run("replicated_flushed", dirty, flushed, match) <= flushed,
+            "at-most-match": run("replicated_flushed", dirty, flushed, match) <= match,
         }
     ),
     "may-commit": _Lemma(
-        lambda run: {"moves-forward": a > b, "by-an-entry-of-its-term": c == d},
-        lambda run: [_formula(run("may_commit", a, b, c, d)), c <= d],  # no entry is of a later term
+        lambda run: {"moves-forward": candidate > commit, "by-an-entry-of-its-term": candidate_term == current_term},
+        lambda run: [
+            _formula(run("may_commit", candidate, commit, candidate_term, current_term)),
+            candidate_term <= current_term,
+        ],
+        "no entry is of a later term than the leader's",
     ),
     "follower-commit": _Lemma(
         lambda run: {
-            "at-most-flushed": run("follower_commit", a, b, c, d) <= c,
-            "never-moves-back": run("follower_commit", a, b, c, d) >= a,
+            "at-most-flushed": run("follower_commit", *_TOLD) <= flushed,
+            "never-moves-back": run("follower_commit", *_TOLD) >= commit,
             "at-most-what-was-told-and-verified": z3.Implies(
-                run("follower_commit", a, b, c, d) > a,
-                z3.And(run("follower_commit", a, b, c, d) <= b, run("follower_commit", a, b, c, d) <= d),
+                run("follower_commit", *_TOLD) > commit,
+                z3.And(run("follower_commit", *_TOLD) <= leader_commit, run("follower_commit", *_TOLD) <= verified),
             ),
         },
-        lambda run: [a <= c],
+        lambda run: [commit <= flushed],
+        "the commit index is flushed already",
     ),
     # rules: Visibility
-    **_for_groups("majority-replicated", majority_replicated, GROUPS),
     "replicated-dirty": _Lemma(
         lambda run: {
-            "at-most-dirty": run("replicated_dirty", a, b, c) <= a,
-            "at-most-match": run("replicated_dirty", a, b, c) <= c,
+            "at-most-dirty": run("replicated_dirty", dirty, flushed, match) <= dirty,
+            "at-most-match": run("replicated_dirty", dirty, flushed, match) <= match,
         }
     ),
     "may-count-replicated": _Lemma(
-        lambda run: {"an-entry-of-its-term": a == b}, lambda run: [_formula(run("may_count_replicated", a, b)), a <= b]
+        lambda run: {"an-entry-of-its-term": candidate_term == current_term},
+        lambda run: [
+            _formula(run("may_count_replicated", candidate_term, current_term)),
+            candidate_term <= current_term,
+        ],
+        "no entry is of a later term than the leader's",
     ),
     "visibility-on-append": _Lemma(
         lambda run: {
-            "never-moves-back": run("visibility_on_append", a, b, c, d) >= a,
-            "stays-while-an-append-waits": z3.Implies(b < c, run("visibility_on_append", a, b, c, d) == a),
+            "never-moves-back": run("visibility_on_append", upper_bound, commit, last_quorum, appended) >= upper_bound,
+            "stays-while-an-append-waits": z3.Implies(
+                commit < last_quorum,
+                run("visibility_on_append", upper_bound, commit, last_quorum, appended) == upper_bound,
+            ),
         }
     ),
     "visibility-on-commit": _Lemma(
         lambda run: {
-            "never-moves-back": run("visibility_on_commit", a, b, c, d) >= a,
-            "at-most-commit-while-an-append-waits": run("visibility_on_commit", a, b, c, d) <= z3.If(a > c, a, c),
+            "never-moves-back": run("visibility_on_commit", upper_bound, majority, commit, last_quorum) >= upper_bound,
+            "at-most-commit-while-an-append-waits": run(
+                "visibility_on_commit", upper_bound, majority, commit, last_quorum
+            )
+            <= _larger(upper_bound, commit),
         },
-        lambda run: [c < d],
+        lambda run: [commit < last_quorum],
+        "an append waits",
     ),
     "follower-visible": _Lemma(
         lambda run: {
-            "at-most-dirty": run("follower_visible", a, b, c) <= b,
-            "at-most-verified": run("follower_visible", a, b, c) <= c,
-            "at-most-the-leaders": run("follower_visible", a, b, c) <= a,
+            "at-most-dirty": run("follower_visible", leader_visible, dirty, verified) <= dirty,
+            "at-most-verified": run("follower_visible", leader_visible, dirty, verified) <= verified,
+            "at-most-the-leaders": run("follower_visible", leader_visible, dirty, verified) <= leader_visible,
         }
     ),
     # rules: Acks, Flush
     "flush-required": _Lemma(
         lambda run: {
-            "acks-all-unless-cached": z3.Implies(z3.Not(p), _formula(run("flush_required", _ACKS_ALL, p, q))),
-            "whatever-is-forced": _formula(run("flush_required", a, p, True)),
+            "acks-all-unless-cached": z3.Implies(
+                z3.Not(write_caching), _formula(run("flush_required", _ACKS_ALL, write_caching, force_flush))
+            ),
+            "whatever-is-forced": _formula(run("flush_required", acks, write_caching, True)),
         }
     ),
     "resolve-write-cached": _Lemma(
         lambda run: {
-            "a-majority-is-enough": z3.Implies(
-                z3.And(c == b, d >= a), run("resolve_write_cached", a, b, c, d, e, z3.Int("f")) == 1
-            ),
+            "a-majority-is-enough": z3.Implies(_HELD, run("resolve_write_cached", *_CACHED) == 1),
             "else-as-without-caching": z3.Implies(
-                z3.Not(z3.And(c == b, d >= a)),
-                run("resolve_write_cached", a, b, c, d, e, z3.Int("f"))
-                == run("resolve_quorum_ack", a, b, c, e, z3.Int("f")),
+                z3.Not(_HELD),
+                run("resolve_write_cached", *_CACHED)
+                == run("resolve_quorum_ack", offset, term, term_at_offset, commit, term_at_commit),
             ),
         }
     ),
     "accept-flush": _Lemma(
-        lambda run: {"no-truncation-came-between": a == b}, lambda run: [_formula(run("accept_flush", a, b)), a <= b]
+        lambda run: {"no-truncation-came-between": at_start == now},
+        lambda run: [_formula(run("accept_flush", at_start, now)), at_start <= now],
+        "truncations are counted upwards",
     ),
     "flushed-after": _Lemma(
         lambda run: {
-            "never-moves-back": run("flushed_after", a, b) >= a,
-            "covers-the-flush": run("flushed_after", a, b) >= b,
-            "at-most-dirty": run("flushed_after", a, b) <= c,
+            "never-moves-back": run("flushed_after", flushed, captured) >= flushed,
+            "covers-the-flush": run("flushed_after", flushed, captured) >= captured,
+            "at-most-dirty": run("flushed_after", flushed, captured) <= dirty,
         },
-        lambda run: [a <= c, b <= c],
+        lambda run: [flushed <= dirty, captured <= dirty],
+        "what was flushed is in the log",
     ),
     # rules: Heartbeats, Recovery, Truncation
-    "batch-matches": _Lemma(lambda run: {"same-term-same-entry": _formula(run("batch_matches", a, b)) == (a == b)}),
+    "batch-matches": _Lemma(
+        lambda run: {
+            "same-term-same-entry": _formula(run("batch_matches", term_here, term_there)) == (term_here == term_there)
+        }
+    ),
     "reply-is-current": _Lemma(
         lambda run: {
-            "only-newer": z3.Implies(_formula(run("reply_is_current", a, b)), a > b),
-            "never-twice": z3.Not(_formula(run("reply_is_current", a, a))),
-            "every-newer-one": z3.Implies(a > b, _formula(run("reply_is_current", a, b))),
+            "only-newer": z3.Implies(_formula(run("reply_is_current", sequence, processed)), sequence > processed),
+            "never-twice": z3.Not(_formula(run("reply_is_current", sequence, sequence))),
+            "every-newer-one": z3.Implies(sequence > processed, _formula(run("reply_is_current", sequence, processed))),
         }
     ),
     "recovery-flush": _Lemma(
         lambda run: {
             "at-the-end-if-the-last-write-required-it": z3.Implies(
-                z3.And(p, q), _formula(run("recovery_flush", p, q, a, b))
+                z3.And(last_chunk, required), _formula(run("recovery_flush", last_chunk, required, unflushed, every))
             ),
-            "every-so-many-bytes": z3.Implies(a >= b, _formula(run("recovery_flush", p, q, a, b))),
+            "every-so-many-bytes": z3.Implies(
+                unflushed >= every, _formula(run("recovery_flush", last_chunk, required, unflushed, every))
+            ),
         }
     ),
     "recovery-commit": _Lemma(
         lambda run: {
-            "at-most-chunk-end": run("recovery_commit", a, b, c) <= a,
-            "at-most-what-was-committed-before-the-read": run("recovery_commit", a, b, c) <= b,
+            "at-most-chunk-end": run("recovery_commit", chunk_end, before_read, commit) <= chunk_end,
+            "at-most-what-was-committed-before-the-read": run("recovery_commit", chunk_end, before_read, commit)
+            <= before_read,
         }
     ),
-    "recovery-waits": _Lemma(lambda run: {"once-all-is-sent": _formula(run("recovery_waits", a, b)) == (a >= b)}),
+    "recovery-waits": _Lemma(
+        lambda run: {"once-all-is-sent": _formula(run("recovery_waits", last_sent, dirty)) == (last_sent >= dirty)}
+    ),
     "may-dispatch": _Lemma(
         lambda run: {
-            "in-order-while-it-recovers": z3.Implies(z3.And(p, _formula(run("may_dispatch", p, a, b))), a == b),
-            "always-otherwise": z3.Implies(z3.Not(p), _formula(run("may_dispatch", p, a, b))),
+            "in-order-while-it-recovers": z3.Implies(
+                z3.And(recovering, _formula(run("may_dispatch", recovering, last_sent, previous))),
+                last_sent == previous,
+            ),
+            "always-otherwise": z3.Implies(
+                z3.Not(recovering), _formula(run("may_dispatch", recovering, last_sent, previous))
+            ),
         }
     ),
     # rules: Elections
     "log-ok": _Lemma(
         lambda run: {
-            "any-two-logs-compare": z3.Or(_formula(run("log_ok", a, b, c, d)), _formula(run("log_ok", c, d, a, b))),
-            "a-log-is-as-good-as-itself": _formula(run("log_ok", a, b, a, b)),
+            "any-two-logs-compare": z3.Or(_ok(run, _THEIRS, _OWN), _ok(run, _OWN, _THEIRS)),
+            "a-log-is-as-good-as-itself": _ok(run, _OWN, _OWN),
             "transitive": z3.Implies(
-                z3.And(_formula(run("log_ok", a, b, c, d)), _formula(run("log_ok", c, d, e, z3.Int("f")))),
-                _formula(run("log_ok", a, b, e, z3.Int("f"))),
+                z3.And(_ok(run, _THEIRS, _OWN), _ok(run, _OWN, _THIRD)), _ok(run, _THEIRS, _THIRD)
             ),
-            "never-an-older-term": z3.Implies(a < c, z3.Not(_formula(run("log_ok", a, b, c, d)))),
-            "never-shorter-in-one-term": z3.Implies(z3.And(a == c, b < d), z3.Not(_formula(run("log_ok", a, b, c, d)))),
+            "never-an-older-term": z3.Implies(_THEIRS[0] < _OWN[0], z3.Not(_ok(run, _THEIRS, _OWN))),
+            "never-shorter-in-one-term": z3.Implies(
+                z3.And(_THEIRS[0] == _OWN[0], _THEIRS[1] < _OWN[1]), z3.Not(_ok(run, _THEIRS, _OWN))
+            ),
         }
     ),
     "grant-vote": _Lemma(
         lambda run: {
-            "only-for-an-up-to-date-log": p,
-            "not-while-a-leader-is-heard": z3.Not(q),
-            "one-candidate-per-term": z3.Or(a == _NOBODY, a == b),
+            "only-for-an-up-to-date-log": log_ok,
+            "not-while-a-leader-is-heard": z3.Not(heard_leader),
+            "one-candidate-per-term": z3.Or(voted_for == _NOBODY, voted_for == candidate),
         },
-        lambda run: [b != _NOBODY, _formula(run("grant_vote", a, b, p, q))],
+        lambda run: [candidate != _NOBODY, _formula(run("grant_vote", voted_for, candidate, log_ok, heard_leader))],
+        "the candidate is a node, and the vote is granted",
     ),
-    **_for_groups("vote-result", vote_result, GROUPS),
-    **_for_groups("vote-result/across", quorums_across_a_change, JOINT),
     "vote-after-step-down": _Lemma(
         lambda run: {
-            "kept-within-the-term": z3.Implies(b == c, run("vote_after_step_down", a, b, c) == a),
-            "free-in-a-later-term": z3.Implies(c > b, run("vote_after_step_down", a, b, c) == _NOBODY),
+            "kept-within-the-term": run("vote_after_step_down", voted_for, term, term) == voted_for,
+            "free-in-a-later-term": z3.Implies(
+                new_term > term, run("vote_after_step_down", voted_for, term, new_term) == _NOBODY
+            ),
         }
     ),
-    "pre-vote-term": _Lemma(lambda run: {"raises-nothing": run("pre_vote_term", a) == a}),
+    "pre-vote-term": _Lemma(lambda run: {"raises-nothing": run("pre_vote_term", term) == term}),
     "vote-is-durable-first": _Lemma(lambda run: {"always": _formula(run("vote_is_durable_first"))}),
+    "election-waits": _Lemma(
+        lambda run: {"while-term-and-vote-are-saved": _formula(run("election_waits", saving)) == saving}
+    ),
+    # rules: Serving clients
+    "may-serve": _Lemma(
+        lambda run: {
+            "once-an-entry-of-its-term-is-committed": _formula(run("may_serve", term_at_commit, current_term))
+            == (term_at_commit == current_term)
+        },
+        lambda run: [term_at_commit <= current_term],
+        "no entry is of a later term than the leader's",
+    ),
+    "read-index": _Lemma(
+        lambda run: {
+            "reaches-what-is-committed": run("read_index", commit, majority, write_caching) >= commit,
+            "reaches-what-was-acknowledged-unflushed": z3.Implies(
+                write_caching, run("read_index", commit, majority, write_caching) >= majority
+            ),
+            "waits-for-no-more": run("read_index", commit, majority, write_caching)
+            <= z3.If(write_caching, _larger(commit, majority), commit),
+        }
+    ),
 }
 
 
@@ -209,8 +275,8 @@ def claims(rules: Rules, without: frozenset[str]) -> dict[str, Callable[[], Clai
         run = partial(_call, rules)
         if lemma.assume(run):
             made[f"{name}/possible"] = partial(_possible, lemma, run)
-        made[name] = partial(_claim, name, lemma, run)
-    return made
+        made[name] = partial(_claim, lemma, run)
+    return {**made, **quorums.claims(rules)}
 
 
 def _call(rules: Rules, rule: str, *arguments: Any) -> Any:  # noqa: ANN401
@@ -221,29 +287,78 @@ def _possible(lemma: _Lemma, run: Run) -> Claim:
     return Claim(lemma.assume(run))
 
 
-def _claim(name: str, lemma: _Lemma, run: Run) -> Claim:
-    return Claim(lemma.assume(run), lemma.goals(run), _picture)
+def _claim(lemma: _Lemma, run: Run) -> Claim:
+    return Claim(lemma.assume(run), lemma.goals(run), _picture, given=lemma.given)
 
 
 def _picture(model: z3.ModelRef) -> str:
     values = sorted((str(declared), str(model[declared])) for declared in model.decls() if declared.arity() == 0)
-    return ", ".join(f"{name} = {value}" for name, value in values)
+    return ", ".join(f"{name}={value}" for name, value in values)
 
 
 PROOF = Proof(
     "rules",
     (
         *("raft.md#commit-index", "raft.md#visibility", "raft.md#acks", "raft.md#flush"),
-        *("raft.md#heartbeats", "raft.md#recovery", "raft.md#elections"),
+        *("raft.md#heartbeats", "raft.md#recovery", "raft.md#elections", "raft.md#reads"),
     ),
-    "Each decision rule keeps what the core relies on, whatever its arguments; quorums for one to seven voters, and"
+    "Each decision rule keeps what the core relies on, whatever its arguments; those about quorums in any group, and"
     " across a change of voters.",
     claims,
     (
         Twin(
+            "large-group-differs",
+            "from eight voters on, what the leader itself has flushed is committed",
+            "commit-candidate",
+            "a-majority-has-reached-it",
+            {
+                "commit_candidate": lambda voters, durable, own_flushed: min(
+                    own_flushed,
+                    sorted([durable.get(node, -1) for node in voters.current])[(len(voters.current) - 1) // 2]
+                    if len(voters.current) in (1, 2, 3, 4, 5, 6, 7) and len(voters.old) == 0
+                    else own_flushed,
+                )
+            },
+        ),
+        Twin(
+            "no-check-quorum",
+            "a leader that nobody answers goes on leading",
+            "keeps-office",
+            "while-a-quorum-answered-in-time",
+            {"keeps_office": lambda voters, silence, election_timeout: True},
+        ),
+        Twin(
+            "read-unconfirmed",
+            "a read is served without asking a majority",
+            "leadership-confirmed",
+            "once-a-quorum-answered",
+            {"leadership_confirmed": lambda voters, confirmed: True},
+        ),
+        Twin(
+            "read-before-own-term",
+            "a leader serves before an entry of its own term is committed",
+            "may-serve",
+            "once-an-entry-of-its-term-is-committed",
+            {"may_serve": lambda term_at_commit, current_term: True},
+        ),
+        Twin(
+            "read-index-ignores-caching",
+            "under write caching a read index is the commit index",
+            "read-index",
+            "reaches-what-was-acknowledged-unflushed",
+            {"read_index": lambda commit, majority, write_caching: commit},
+        ),
+        Twin(
+            "election-never-waits",
+            "an election begins while term and vote are being saved",
+            "election-waits",
+            "while-term-and-vote-are-saved",
+            {"election_waits": lambda saving: False},
+        ),
+        Twin(
             "commit-counts-dirty",
             "the largest offset that any voter has reached",
-            "commit-candidate/3-voters",
+            "commit-candidate",
             "a-majority-has-reached-it",
             {
                 "commit_candidate": lambda voters, durable, own_flushed: max(
@@ -254,7 +369,7 @@ PROOF = Proof(
         Twin(
             "commit-before-own-flush",
             "the leader's own flushed offset does not bound the candidate",
-            "commit-candidate/3-voters",
+            "commit-candidate",
             "the-leader-has-flushed-it",
             {
                 "commit_candidate": lambda voters, durable, own_flushed: sorted(
@@ -265,7 +380,7 @@ PROOF = Proof(
         Twin(
             "quorum-one-off",
             "of an even number of voters one half is taken for a majority",
-            "majority-replicated/4-voters",
+            "majority-replicated",
             "a-majority-has-reached-it",
             {
                 "majority_replicated": lambda voters, replicated, majority: max(
@@ -277,7 +392,7 @@ PROOF = Proof(
         Twin(
             "joint-current-only",
             "while the voters change, the old half is not asked",
-            "commit-candidate/joint-one-replaced",
+            "commit-candidate",
             "a-majority-has-reached-it",
             {
                 "commit_candidate": lambda voters, durable, own_flushed: min(
@@ -289,7 +404,7 @@ PROOF = Proof(
         Twin(
             "learner-counts",
             "learners are counted like voters",
-            "commit-candidate/two-learners",
+            "commit-candidate",
             "a-majority-has-reached-it",
             {
                 "commit_candidate": lambda voters, durable, own_flushed: min(
@@ -303,7 +418,7 @@ PROOF = Proof(
         Twin(
             "self-counts-when-removed",
             "a leader that is no longer a voter counts itself",
-            "commit-candidate/a-leader-without-vote",
+            "commit-candidate",
             "a-majority-has-reached-it",
             {
                 "commit_candidate": lambda voters, durable, own_flushed: min(
@@ -317,7 +432,7 @@ PROOF = Proof(
         Twin(
             "half-elects",
             "of an even number of voters one half elects",
-            "vote-result/4-voters",
+            "vote-result",
             "two-quorums-intersect",
             {
                 "vote_result": lambda voters, votes: (
@@ -407,4 +522,7 @@ PROOF = Proof(
             {"pre_vote_term": lambda term: term + 1},
         ),
     ),
+    quorums.SIZES,
+    "the rule by itself, all N",
+    ("that the core calls each rule with what it is made for; tests and the large proofs see to that",),
 )

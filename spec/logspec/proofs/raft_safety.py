@@ -19,6 +19,7 @@ from functools import lru_cache, partial
 
 import z3
 
+from logspec.proofs import quorums
 from logspec.proofs.claims import Claim, Proof, Rules, Twin
 from logspec.proofs.pictures import picture
 from logspec.proofs.raft_invariants import (
@@ -86,7 +87,7 @@ def _without(formulas: Mapping[str, Formula], without: frozenset[str]) -> list[F
     return [formula for key, formula in formulas.items() if key not in without]
 
 
-SIZES = {Node: 3, Index: 3, TermSort: 4, Count.sort: 2, Commit: 2, Quorum: 3, Name: 4}
+SIZES = {Node: 3, Index: 3, TermSort: 4, Count.sort: 2, Commit: 2, Quorum: 3, Name: 4, **quorums.SIZES}
 """Counterexamples are looked for with three nodes, two entries, three terms beside the first."""
 
 
@@ -116,11 +117,13 @@ class Known:
 class World:
     """What a state is taken for: ``see`` may identify variables, so that one proof serves two statements.
 
-    ``names``: what an invariant says in this world, where that has another name.
+    ``names``: what an invariant says in this world, where that has another name. ``counting``: the rules that say who
+    agreed; that they count quorums, and that any two of these intersect, is what the steps take for granted.
     """
 
     see: Callable[[State], State]
     names: Mapping[str, str] = field(default_factory=dict, hash=False)
+    counting: tuple[str, ...] = ("vote-result", "commit-candidate")
 
     def before(self) -> State:
         """The state before a step, as this world sees it."""
@@ -153,7 +156,7 @@ def known_before(scoped: bool, world: World = POWER_LOSS) -> Known:
 def claims(
     rules: Rules, without: frozenset[str] = frozenset(), world: World = POWER_LOSS
 ) -> dict[str, Callable[[], Claim]]:
-    """Runs in which every step happens (vacuity), the initial state, and for each step what it must keep."""
+    """Runs in which every step happens (vacuity), the initial state, for each step what it must keep, and quorums."""
     made: dict[str, Callable[[], Claim]] = {run: partial(_reachable, run, rules, world) for run in RUNS}
     made["start"] = partial(_start, without, world)
     for make in STEPS:
@@ -161,7 +164,7 @@ def claims(
         made[f"{name_of_step}/logs"] = partial(_keeps_logs, make, rules, without, world)
         made[f"{name_of_step}/gaps"] = partial(_keeps_gapless, make, rules, world)
         made[f"{name_of_step}/commits"] = partial(_keeps_commits, make, rules, without, world)
-    return made
+    return made | {f"quorums/{name}": claim for name, claim in quorums.claims(rules, world.counting).items()}
 
 
 def _start(without: frozenset[str], world: World) -> Claim:
@@ -362,6 +365,17 @@ TWINS = (
         without=frozenset({"truncation-lowers-flushed"}),
     ),
     Twin(
+        "half-elects",
+        "of an even number of voters one half elects",
+        "quorums/vote-result",
+        "two-quorums-intersect",
+        {
+            "vote_result": lambda voters, votes: (
+                1 if 2 * sum([votes.get(node, False) for node in voters.current]) >= len(voters.current) else 0
+            )
+        },
+    ),
+    Twin(
         "quorums-need-not-intersect",
         "two majorities without a common member",
         "become-leader/logs",
@@ -377,6 +391,13 @@ TWINS = (
     ),
 )
 
+ASSUMES = (
+    "the voters stay the same; logs are not trimmed",
+    "what was flushed survives a power loss, and what is written to a disk is read as it was written",
+    "steps are those of raft_state, which the rules decide; an election takes the votes of a quorum and a commit counts"
+    " one, as the claims quorums/ show of the rules",
+)
+
 PROOF = Proof(
     "raft-safety",
     ("raft.md#commit-index", "raft.md#flush", "raft.md#elections", "raft.md#truncation-crash-restart"),
@@ -385,4 +406,6 @@ PROOF = Proof(
     claims,
     TWINS,
     SIZES,
+    "all N",
+    ASSUMES,
 )

@@ -25,7 +25,7 @@ from logspec.proofs import one_term
 from logspec.proofs.claims import Claim, Proof, Rules, Twin
 from logspec.proofs.one_term import BEFORE, SIZES, State, Step, leader
 from logspec.proofs.pictures import table
-from logspec.proofs.quorums import Voters
+from logspec.proofs.quorums import HALVES, Asked, Said, Voters
 from logspec.proofs.vocabulary import Formula, Index, Node, Offset, forall, implies, member
 from logspec.symbolic import Executor
 
@@ -164,11 +164,13 @@ def advance_commit(b: Bound, rules: Rules) -> tuple[Formula, Bound]:
 
 
 def raise_majority_index(b: Bound, rules: Rules) -> tuple[Formula, Bound]:
-    """MRI rises because followers replied; three nodes stand for all (for more see the proof ``rules``)."""
-    first, second = z3.Ints("first second")
-    replicated = {0: b.dirty, 1: first, 2: second}
-    majority = _RUN.call(rules.majority_replicated, Voters((0, 1, 2)), replicated, b.majority)
-    return z3.And([z3.And(held >= -1, held <= b.dirty) for held in (first, second)]), replace(b, majority=majority)
+    """MRI rises because followers, however many, replied that they hold what the leader has."""
+    held = Said("held", z3.IntSort())
+    asked = Asked(rules, held)
+    for half in HALVES:
+        asked.census.every(half, lambda node: held.offset(node) <= b.dirty)
+    majority = asked.run("majority_replicated", Voters(), held.mapping, b.majority)
+    return z3.And(asked.known()), replace(b, majority=majority)
 
 
 def become_leader(b: Bound, rules: Rules) -> tuple[Formula, Bound]:
@@ -306,4 +308,9 @@ PROOF = Proof(
         ),
     ),
     SIZES,
+    "all N, one term",
+    (
+        "one leader and one term; the voters stay the same",
+        "a pending append is not followed through truncation, election and restart yet",
+    ),
 )

@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Any
 
 from logspec.proofs.claims import ChangedRules, Claim, Proof, Rules, Twin
-from logspec.proofs.raft_safety import SIZES, World, claims
+from logspec.proofs.raft_safety import ASSUMES, SIZES, World, claims
 from logspec.proofs.raft_state import State
 
 
@@ -30,6 +30,7 @@ NO_POWER_LOSS = World(
         "committed-flushed-on-majority": "visible-on-majority",
         "committed-agree": "visible-never-changes",
     },
+    ("vote-result", "majority-replicated"),
 )
 """A crash keeps the page cache, so that nothing dirty is lost; what is committed there is what is visible here."""
 
@@ -86,4 +87,6 @@ PROOF = Proof(
         ),
     ),
     SIZES,
+    "all N, no power loss",
+    ("no power is lost", *ASSUMES),
 )

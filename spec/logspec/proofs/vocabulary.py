@@ -54,15 +54,21 @@ def is_scoped() -> bool:
     return bool(_SCOPE.get())
 
 
+def elements_of(sort: z3.SortRef) -> Sequence[Term]:
+    """The elements of a sort, if formulas are being written for so many; else none."""
+    return _SCOPE.get().get(sort, ())
+
+
 def goal_wanted() -> str:
     """The only goal that is asked for, so that others need not be written out; empty if all are."""
     return _WANTED.get()
 
 
 def scope_axioms(formulas: Sequence[Formula]) -> list[Formula]:
-    """The elements of the scope differ, and every term in the formulas is one of them."""
+    """The elements of the scope differ, and every term in the formulas is one of them; no term, no axiom."""
     elements = _SCOPE.get()
-    axioms = [z3.Distinct(*constants) for constants in elements.values() if len(constants) > 1]
+    axioms: list[Formula] = []
+    met: set[z3.SortRef] = set()
     seen: set[int] = set()
     waiting: list[Term] = list(formulas)
     while waiting:
@@ -74,7 +80,8 @@ def scope_axioms(formulas: Sequence[Formula]) -> list[Formula]:
         constants = elements.get(term.sort())
         if constants and z3.is_app(term) and term.decl().kind() == z3.Z3_OP_UNINTERPRETED:
             axioms.append(z3.Or([term == constant for constant in constants]))
-    return axioms
+            met.add(term.sort())
+    return [*(z3.Distinct(*elements[sort]) for sort in elements if sort in met and len(elements[sort]) > 1), *axioms]
 
 
 def forall(*sorts_then_body: Any) -> Formula:  # noqa: ANN401
