@@ -11,8 +11,13 @@ import pytest
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
-TOGETHER = ("tests/pipeline/", "tests/spec/test_core_follows_spec.py")
-"""One Spark session; the walks that TLC takes."""
+TOGETHER = {
+    "tests/checker/test_checks.py::test_compiled_loops_agree": "machine code and Spark",
+    "tests/checker/test_engine.py": "machine code and Spark",
+    "tests/pipeline/": "machine code and Spark",
+    "tests/spec/test_core_follows_spec.py": "walks of TLC",
+}
+"""What tests share, by how their names begin: one process makes it, once."""
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -22,27 +27,9 @@ class Scheduling(LoadScopeScheduling):
     """Gives each test to whoever is free, and those that are together to one, first of all."""
 
     def _split_scope(self, nodeid: str) -> str:
-        return next((each for each in TOGETHER if nodeid.startswith(each)), nodeid)
+        return next((shared for start, shared in TOGETHER.items() if nodeid.startswith(start)), nodeid)
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Scheduling:
     return Scheduling(config, log)
-
-
-KNOWN_FAILING = {
-    "test_a_mutant_is_caught_by_its_check[replies-combined]": "hunted with drawn settings it needs more seeds",
-    "test_a_mutant_is_caught_by_its_check[vote-error-swallowed]": "hunted with drawn settings it needs more seeds",
-    "test_a_mutant_is_caught_by_its_check[overwritten-in-place]": "hunted with drawn settings it needs more seeds",
-    "test_simulated_runs_are_well_formed[duplicates-range(2, 30)]": "seed 14 is undecided; nobody has found out why",
-    "test_simulated_runs_are_well_formed[every fault-range(2, 30)]": "seed 5 is undecided; nobody has found out why",
-}
-"""Tests that fail, and what is missing: debts, each of which an issue or the changelog names."""
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """A known failure is reported as such, and a test that has come to pass as well."""
-    for item in items:
-        reason = KNOWN_FAILING.get(item.name)
-        if reason is not None:
-            item.add_marker(pytest.mark.xfail(reason=reason, strict=False))

@@ -91,6 +91,7 @@ class Recorder:
         count: int | None = None,
         bytes: int | None = None,  # noqa: A002
         reason: str | None = None,
+        reserved: int | None = None,
     ) -> int:
         """Record one event and return its ``seq``: 0, 1, 2, ... in the order of the calls.
 
@@ -134,6 +135,7 @@ class Recorder:
                 count,
                 bytes,
                 reason,
+                reserved,
             )
         )
         if len(self._rows) >= BUFFER_EVENTS:

@@ -21,12 +21,14 @@ from quorumlog.storage.batch import RecordBatch
 
 
 class Outcome(StrEnum):
-    """How a client's append, barrier or read index ended, as the core reports it in `Resolved`."""
+    """How an append, a barrier, a read index or a transfer of leadership ended, as `Resolved` says."""
 
     SUCCESS = "success"
     TRUNCATED = "truncated"  # it is not in the log and never will be
     NOT_LEADER = "not_leader"  # nothing was written
     TERM_MISMATCH = "term_mismatch"  # the expected term is over; nothing was written
+    TIMED_OUT = "timed_out"  # there was no memory for it in time; nothing was written
+    REFUSED = "refused"  # it cannot be done now; nothing has changed
     UNKNOWN = "unknown"  # it may be in the log or not: the node lost its own copy before that was decided
 
 
@@ -160,7 +162,7 @@ class CancelTimer(Effect, frozen=True):
 
 
 class Accepted(Effect, frozen=True):
-    """Stage one of replicate: the request has its place in the log's order; the next one may be handed in."""
+    """Stage one of replicate: the request has its place in the order; the next one may be handed in."""
 
     request: int
 

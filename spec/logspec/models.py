@@ -29,7 +29,8 @@ _OPTIONS = ("Node", "WriteCaching")
 class Model:
     """One model. ``distinct`` is the pinned number of distinct states, ``breaks`` what a mutant must violate.
 
-    ``reaches`` names what the search must meet, as the operator ``Reached`` of the module reports it. ``reached_by`` names the model whose violation shows how the states are reached that this model begins with.
+    ``reaches`` names what the search must meet, as the operator ``Reached`` of the module reports it. ``reached_by``
+    names the model whose violation shows how the states are reached that this model begins with.
     """
 
     name: str

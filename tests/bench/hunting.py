@@ -14,7 +14,6 @@ import time
 
 from quorumlog.protocol import SWARM
 from quorumlog.raft.protocol import PROTOCOL
-from quorumlog.raft.settings import SETTINGS
 from quorumlog.trials.judge import Candidate, judge_seed
 
 HARD = (
@@ -29,7 +28,10 @@ HARD = (
 )
 """Those that one run in a few does not show."""
 
-BEFORE = tuple(name for name in SETTINGS if name not in ("slow-disks", "clocks-drift"))
+BEFORE = (
+    *("default", "leaders-fall", "five-nodes", "lost-power", "write-caching"),
+    *("stale-votes", "long-tails", "duplicates"),
+)
 """The settings that there were before the swarm."""
 
 BOTH = (SWARM, "before")

@@ -2,10 +2,11 @@
 
     python tests/mutants [--processes N] [--budget SECONDS]
 
-A mutant is hunted with the seeds from 0 on, no longer than its bound of seeds and the budget of processor seconds (60).
+A mutant is hunted with the seeds from 0 on, no longer than its bound of seeds and the budget of processor seconds (20).
 What no history shows is left to its test. Models and proofs are named as the catalogue has them; they are not run here.
-The reference is put through 200 runs of the same kind, judged by every check. The exit status is 0 only if each
-mutant was noticed and the reference was not.
+The reference is put through 200 runs of the same kind, judged by every check. All of it takes about five minutes of
+processor time. The page is replaced at the end, in one step. The exit status is 0 only if each mutant was noticed and
+the reference was not.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from quorumlog.trials.survey import Hunted, hunted
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "mutants.md"
-BUDGET = 60.0
+BUDGET = 20.0
 REFERENCE_SEEDS = 200
 
 
@@ -50,6 +51,9 @@ def page(found: Sequence[Hunted], reference: int) -> Iterator[str]:
         "",
         f"{len(MUTANTS)} mutants; {caught} of {len(found)} hunts ended with a rejected run within the seeds and the",
         f"time that `make mutants` allows; the reference survived {reference} seeds of the same kind.",
+        "",
+        "Twelve of them do what the reference does unless a log is trimmed or a file damaged or lost. Hunts before the",
+        "swarm had no such fault, so no number of their seeds shows those (tests/simulation/test_hunt.py).",
         "",
         "| mutant | history check | seed | processor s | model | proof | test | a real system's |",
         "|---|---|--:|--:|---|---|---|---|",
@@ -104,7 +108,9 @@ def main() -> int:
             print(f"the reference is rejected at seed {seed}", flush=True)
         elif seed % 50 == 49:
             print(f"the reference: {seed + 1} of {seeds} seeds", flush=True)
-    PAGE.write_text("\n".join(page(found, survived)) + "\n", encoding="utf-8")
+    new = PAGE.with_suffix(".new")
+    new.write_text("\n".join(page(found, survived)) + "\n", encoding="utf-8")
+    new.replace(PAGE)
     print(f"{sum(bool(each.check) for each in found)} of {len(found)} were caught; written: {PAGE.relative_to(ROOT)}")
     return (
         0 if all(each.check or MUTANTS[str(each.candidate.mutant)].test for each in found) and survived == seeds else 1

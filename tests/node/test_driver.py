@@ -30,6 +30,7 @@ def place(disk: FileDisk, history: HistoryFile, nodes: tuple[int, ...], segment_
         history=history,
         jitter=random.Random(1),
         send=lambda *_: None,
+        disconnect=lambda _: None,
         failed=lambda *_: None,
     )
 

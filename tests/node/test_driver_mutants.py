@@ -104,12 +104,14 @@ class Node:
             history=history,
             jitter=random.Random(1),
             send=self._send,
+            disconnect=lambda _: None,
             failed=self.failures.append,
         )
         self.driver = self.make(core, self.votes, place)
 
-    def _send(self, node: int, messages: list[Any]) -> None:
+    def _send(self, node: int, messages: list[Any], taken: Callable[[], None]) -> None:
         self.sent += [(node, message, self.written()) for message in messages]
+        taken()
 
     def written(self) -> list[str]:
         """The kinds of the events that are in the file."""

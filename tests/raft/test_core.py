@@ -9,15 +9,19 @@ import pytest
 
 from quorumlog.quorum import Voters
 from quorumlog.raft.core import Configuration, RaftCore, Restored
-from quorumlog.raft.events import Append as AppendEffect
 from quorumlog.raft.events import (
+    Accepted,
     AppendRequested,
     BarrierRequested,
+    Disconnect,
     Effect,
     Event,
     Flushed,
+    HandedOver,
+    LogRead,
     Outcome,
     ReadIndexRequested,
+    ReadLog,
     Received,
     Reset,
     Resolved,
@@ -28,10 +32,12 @@ from quorumlog.raft.events import (
     StartFlush,
     Timer,
     TimerFired,
+    TransferRequested,
     TrimRequested,
     Truncate,
     VoteSaved,
 )
+from quorumlog.raft.events import Append as AppendEffect
 from quorumlog.raft.index import LogIndex
 from quorumlog.raft.messages import (
     AppendEntries,
@@ -40,6 +46,7 @@ from quorumlog.raft.messages import (
     HeartbeatReply,
     Message,
     StartAt,
+    TimeoutNow,
     VoteReply,
     VoteRequest,
 )
@@ -73,11 +80,12 @@ class Bench:
         rules: Rules = REFERENCE,
         node: int = 0,
         write_caching: bool = False,
+        **limits: int,
     ) -> None:
         index = LogIndex.of((offset, offset, entry_term) for offset, entry_term in enumerate(entries))
         self.now = 0
         self.core = RaftCore(
-            Configuration(node, voters, write_caching=write_caching), Restored(term, index=index), rules
+            Configuration(node, voters, write_caching=write_caching, **limits), Restored(term, index=index), rules
         )
         self.give(Started())
 
@@ -125,6 +133,12 @@ class Bench:
         progress = self.core.progress[peer]
         said = end if flushed is None else flushed
         self.receive(peer, AppendReply(self.core.term, progress.sequence, True, end, said, end))
+
+    def hand_over(self) -> None:
+        """The network takes all requests that were sent now."""
+        for effect in self.of(Send):
+            if isinstance(effect.message, AppendEntries):
+                self.give(HandedOver(effect.to, effect.message))
 
     def append(self, request: int, acks: int = -1, value: int = 1, **more: Any) -> None:  # noqa: ANN401
         self.give(AppendRequested(request, batch(0, 0, acks, value), **more))
@@ -215,7 +229,21 @@ def test_nothing_committed_is_truncated() -> None:
     assert bench.core.commit == 1
     bench.receive(2, entries(2, -1, -1, batch(0, 2)))
     assert bench.of(Truncate) == []
-    assert [reply.success for reply in bench.sent(AppendReply)] in ([False], [])
+    bench.save()
+    assert [(reply.success, reply.match) for reply in bench.sent(AppendReply)] == [(True, 1)]
+
+
+def test_a_leader_goes_on_behind_what_a_follower_has_committed() -> None:
+    bench = Bench(term=1, entries=(1, 1, 1)).lead()
+    progress = bench.core.progress[2]
+    bench.receive(2, HeartbeatReply(2, progress.next_sequence(), False, -1, 0, 0))
+    (read,) = bench.of(ReadLog)
+    assert read.start == 1
+    bench.give(LogRead(read.ticket, (batch(1, 1), batch(2, 1))))
+    # The follower would have to cut what it has committed, offset 1, and took nothing.
+    bench.receive(2, AppendReply(2, progress.sequence, True, 1, 2, 2))
+    (read,) = bench.of(ReadLog)
+    assert read.start == 2
 
 
 def test_commit_and_visible_stop_where_the_logs_are_known_to_be_equal() -> None:
@@ -562,3 +590,218 @@ def test_a_leader_that_does_not_vote_commits_by_the_voters_and_by_what_it_has_fl
     for effect in start_flush:
         bench.give(Flushed(effect.ticket))
     assert bench.core.commit == end
+
+
+SIZE = batch(0, 0).size_bytes
+
+
+def requests_to(bench: Bench, peer: int) -> list[AppendEntries]:
+    return [effect.message for effect in bench.of(Send) if effect.to == peer and effect.message.batches]
+
+
+def caught_up(**limits: int) -> Bench:
+    """A leader whose followers both have its log."""
+    bench = Bench(**limits).lead()
+    for peer in (1, 2):
+        bench.acknowledge(peer, bench.core.dirty)
+    return bench
+
+
+def test_without_a_free_slot_a_request_waits_and_nothing_is_read() -> None:
+    bench = caught_up(max_in_flight=1)
+    bench.append(1, acks=1)
+    assert [len(requests_to(bench, peer)) for peer in (1, 2)] == [1, 1]
+    bench.acknowledge(1, bench.core.dirty)
+    bench.append(2, acks=1)  # node 2 has not answered yet
+    assert [len(requests_to(bench, peer)) for peer in (1, 2)] == [1, 0]
+    assert bench.of(ReadLog) == []
+    assert bench.of(Resolved)[0].outcome is Outcome.SUCCESS
+    bench.acknowledge(2, bench.core.dirty - 1)
+    (request,) = requests_to(bench, 2)
+    assert (request.previous, request.batches[-1].last_offset) == (bench.core.dirty - 1, bench.core.dirty)
+
+
+def test_a_heartbeat_asks_for_what_was_sent_while_requests_wait_and_frees_the_slot_of_a_lost_reply() -> None:
+    bench = caught_up(max_in_flight=1)
+    bench.append(1, acks=1)
+    bench.append(2, acks=1)
+    end = bench.core.dirty
+    bench.give(TimerFired(Timer.HEARTBEAT))
+    beats = {effect.to: effect.message for effect in bench.of(Send) if isinstance(effect.message, Heartbeat)}
+    assert {beat.previous for beat in beats.values()} == {end - 1}
+    bench.receive(1, HeartbeatReply(1, beats[1].sequence, True, end - 1, end - 2, end - 1))
+    assert requests_to(bench, 1) == []  # the answer may still come, with the flush
+    bench.give(TimerFired(Timer.HEARTBEAT))
+    (beat,) = [effect.message for effect in bench.of(Send) if effect.to == 1]
+    bench.receive(1, HeartbeatReply(1, beat.sequence, True, end - 1, end - 1, end - 1))
+    assert [request.batches[-1].last_offset for request in requests_to(bench, 1)] == [end]
+    assert bench.of(ReadLog) == []
+
+
+def test_memory_returns_when_the_last_request_of_a_round_was_handed_over() -> None:
+    bench = caught_up(memory_bytes=2 * SIZE)
+    bench.append(1, acks=0)
+    first, second = bench.of(Send)
+    bench.append(2, acks=1)
+    bench.give(AppendRequested(3, batch(0, 0, acks=0)))
+    assert bench.of(Accepted) == []  # also acks 0 and 1 wait
+    bench.give(HandedOver(first.to, first.message))
+    assert bench.of(Accepted) == []
+    bench.give(HandedOver(second.to, second.message))
+    assert [effect.request for effect in bench.of(Accepted)] == [3]
+    bench.give(HandedOver(second.to, second.message))
+    assert bench.core.reserved == 2 * SIZE
+
+
+def test_who_waits_too_long_for_memory_is_refused_and_nothing_is_written() -> None:
+    bench = caught_up(memory_bytes=SIZE, enqueue_timeout=1000)
+    bench.append(1, acks=1)
+    bench.give(AppendRequested(2, batch(0, 0)))
+    (timer,) = bench.of(SetTimer)
+    assert (timer.name, timer.delay) == (Timer.ENQUEUE, 1000)
+    end = bench.core.dirty
+    bench.give(TimerFired(Timer.ENQUEUE), after=1000)
+    assert [(each.request, each.outcome) for each in bench.of(Resolved)] == [(2, Outcome.TIMED_OUT)]
+    assert bench.core.dirty == end
+
+
+def test_a_follower_that_answers_nothing_holds_nobody_up() -> None:
+    bench = caught_up(memory_bytes=2 * SIZE, max_in_flight=1)
+    bench.append(1, acks=1)
+    bench.append(2, acks=1)  # waits for a slot of each
+    bench.give(AppendRequested(3, batch(0, 0, acks=1)))
+    assert bench.of(Accepted) == []
+    for _ in range(2):  # node 1 answers and node 2 does not
+        bench.acknowledge(1, bench.core.dirty)
+        for request in requests_to(bench, 1):
+            bench.give(HandedOver(1, request))
+        bench.give(TimerFired(Timer.HEARTBEAT), after=TIMEOUT)
+    assert [effect.to for effect in bench.of(Disconnect)] == [2]
+    assert [effect.request for effect in bench.of(Accepted)] == [3]
+
+
+def test_a_leader_that_steps_down_takes_all_memory_back_and_refuses_what_is_not_written() -> None:
+    bench = caught_up(memory_bytes=2 * SIZE)
+    bench.append(1)
+    sent = bench.of(Send)
+    bench.give(AppendRequested(2, batch(0, 0)))
+    bench.give(AppendRequested(3, batch(0, 0)))
+    bench.receive(1, Heartbeat(bench.core.term + 1, 1, -1, -1, -1, -1))
+    assert [(each.request, each.outcome) for each in bench.of(Resolved)] == [
+        (2, Outcome.NOT_LEADER),
+        (3, Outcome.NOT_LEADER),
+    ]
+    assert bench.core.reserved == 0
+    for each in sent:
+        bench.give(HandedOver(each.to, each.message))
+    assert bench.core.reserved == 0
+
+
+def leaving(**limits: int) -> Bench:
+    """A leader whose followers have its log, all of it flushed."""
+    bench = caught_up(**limits)
+    bench.give(TimerFired(Timer.HEARTBEAT))
+    return bench
+
+
+def test_a_transfer_waits_for_the_target_and_a_majority_and_then_calls_it() -> None:
+    bench = leaving()
+    bench.append(1, acks=1)
+    end = bench.core.dirty
+    bench.give(TransferRequested(2, 1))
+    assert bench.sent(TimeoutNow) == []
+    bench.append(3, acks=1)
+    bench.give(AppendRequested(4, batch(0, 0)))
+    assert [(each.request, each.outcome) for each in bench.of(Resolved)] == [(4, Outcome.NOT_LEADER)]
+    bench.acknowledge(2, end, flushed=0)  # a majority has it, and the target does not
+    assert bench.sent(TimeoutNow) == []
+    bench.acknowledge(1, end, flushed=0)
+    assert [(effect.to, effect.message) for effect in bench.of(Send) if isinstance(effect.message, TimeoutNow)] == [
+        (1, TimeoutNow(1))
+    ]
+    assert bench.core.dirty == end
+
+
+def test_what_is_enqueued_goes_into_one_last_round_or_is_refused() -> None:
+    bench = leaving(round_bytes=SIZE, memory_bytes=2 * SIZE)
+    end = bench.core.dirty
+    for request in (1, 2, 3):  # one for the last round, one that is enqueued, one that waits for memory
+        bench.give(AppendRequested(request, batch(0, 0, acks=1)))
+    bench.give(TransferRequested(4, 1))
+    answers = {each.request: each.outcome for each in bench.of(Resolved)}
+    assert answers == {1: Outcome.SUCCESS, 2: Outcome.NOT_LEADER, 3: Outcome.NOT_LEADER}
+    assert bench.core.dirty == end + 1
+    bench.hand_over()
+    assert bench.core.reserved == 0
+
+
+@pytest.mark.parametrize("target", [0, 7])
+def test_a_transfer_to_oneself_or_a_stranger_is_refused(target: int) -> None:
+    bench = leaving()
+    bench.give(TransferRequested(1, target))
+    assert [each.outcome for each in bench.of(Resolved)] == [Outcome.REFUSED]
+    bench.append(2, acks=1)
+    assert bench.of(Resolved)[0].outcome is Outcome.SUCCESS
+
+
+def test_a_second_transfer_is_refused_and_a_follower_cannot_leave() -> None:
+    bench = leaving()
+    bench.append(1)
+    bench.give(TransferRequested(2, 1))
+    bench.give(TransferRequested(3, 2))
+    assert [(each.request, each.outcome) for each in bench.of(Resolved)] == [(3, Outcome.REFUSED)]
+    follower = Bench(term=1)
+    follower.give(TransferRequested(1, 1))
+    assert [each.outcome for each in follower.of(Resolved)] == [Outcome.NOT_LEADER]
+
+
+def test_a_transfer_whose_target_does_not_catch_up_ends_and_the_leader_serves() -> None:
+    bench = leaving(transfer_timeout=1000)
+    bench.append(1)
+    bench.give(TransferRequested(2, 1))
+    bench.give(TimerFired(Timer.TRANSFER), after=1000)
+    assert [(each.request, each.outcome) for each in bench.of(Resolved)] == [(2, Outcome.TIMED_OUT)]
+    bench.append(3, acks=1)
+    assert bench.of(Resolved)[0].outcome is Outcome.SUCCESS
+
+
+def test_a_leader_that_has_called_writes_nothing_more_and_steps_down() -> None:
+    bench = leaving()
+    bench.give(TransferRequested(1, 1))
+    assert len(bench.sent(TimeoutNow)) == 1
+    bench.give(AppendRequested(2, batch(0, 0)))
+    assert [each.outcome for each in bench.of(Resolved)] == [Outcome.NOT_LEADER]
+    bench.give(TimerFired(Timer.TRANSFER), after=TIMEOUT)
+    assert (bench.core.role, bench.core.term) == ("follower", 1)
+    assert [(each.request, each.outcome) for each in bench.of(Resolved)] == [(1, Outcome.SUCCESS)]
+
+
+def test_the_target_obeys_its_leader_only_and_asks_at_once() -> None:
+    bench = Bench(term=1, entries=(1,))
+    bench.receive(1, TimeoutNow(1))  # it follows nobody yet
+    bench.receive(1, Heartbeat(1, 1, 0, 1, -1, -1))
+    bench.receive(2, TimeoutNow(1))
+    bench.receive(1, TimeoutNow(0))
+    assert bench.core.term == 1
+    bench.receive(1, TimeoutNow(1))
+    assert bench.core.term == 2
+    bench.save()
+    assert {(each.pre_vote, each.transfer) for each in bench.sent(VoteRequest)} == {(False, True)}
+    bench.give(TimerFired(Timer.ELECTION), after=10 * SECOND)  # what follows is an election like any other
+    assert {(each.pre_vote, each.transfer) for each in bench.sent(VoteRequest)} == {(True, False)}
+
+
+def test_a_vote_for_a_transfer_passes_stickiness_but_not_the_log_nor_the_one_vote() -> None:
+    bench = Bench(term=1, entries=(1,))
+    bench.receive(1, Heartbeat(1, 1, 0, 1, -1, -1))
+    bench.receive(2, VoteRequest(2, 2, 1, -1, pre_vote=False, transfer=True))
+    assert [(reply.granted, bench.core.term) for reply in bench.sent(VoteReply)] in ([], [(False, 2)])
+    bench.save()
+    bench.receive(1, VoteRequest(2, 1, 1, 0, pre_vote=False, transfer=True))
+    bench.save()
+    assert [reply.granted for reply in bench.sent(VoteReply)] == [True]
+    bench.receive(2, VoteRequest(2, 2, 1, 5, pre_vote=False, transfer=True))
+    assert [reply.granted for reply in bench.sent(VoteReply)] == [False]
+    leader = leaving()
+    leader.receive(1, VoteRequest(2, 1, 1, leader.core.dirty, pre_vote=False, transfer=True))
+    assert (leader.core.role, leader.core.term) == ("follower", 2)

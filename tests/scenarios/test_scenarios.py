@@ -2,13 +2,17 @@
 
 Steps, one a line. NODE is a number, ``leader``, ``old_leader`` (the last one isolated), ``follower`` (the node after
 the leader), ``last`` (the other end of that ring), ``all``, or a name given by ``let``; VALUE is a number, a name given
-by ``let``, or NODE.commit, .dirty, .flushed, .visible, .term, .start, each with ``+ N`` if wanted.
+by ``let``, or NODE.commit, .dirty, .flushed, .visible, .term, .start, .reserved (memory for appends), .reads (how often
+it read its log for others), each with ``+ N`` if wanted.
 
     append COUNT acks=all|1|0 to=NODE [records=N] [bytes=N] [term=NAME|now] -> ok|info|fail REASON    one after another
     submit NAME COUNT acks=..,.. to=NODE ...        all at once, from as many clients; the acks levels in turn
     outcome NAME -> ok|info|fail REASON             wait until all of them ended so
     tail NAME NODE                                  ask for the linearizable number of entries
     kill|power_loss|wipe|start|restart NODE...      a wiped node is down and finds an empty disk when it starts
+    pause|resume NODE                               stop a process where it stands, and let it go on
+    transfer NODE TARGET                            ask a leader to hand its leadership on
+    transfers COUNT appends=N acks=..,..            again and again to the next node, with N appends before each
     isolate NODE, heal                              cut a node off; end all cuts
     delay MESSAGE DURATION                          how much longer messages of this name take
     trim NODE VALUE                                 retention: entries before it may go
@@ -34,11 +38,13 @@ from msgspec.structs import replace
 import quorumlog
 from loghistory import MemorySink, Recorder
 from quorumlog.durations import MILLISECOND, SECOND, parse_duration
+from quorumlog.raft.events import ReadLog
 from quorumlog.raft.messages import AnyMessage
-from quorumlog.raft.settings import NodeTiming, RaftConfiguration
-from quorumlog.raft.simulated import RaftCluster
+from quorumlog.raft.settings import NodeLimits, NodeTiming, RaftConfiguration
+from quorumlog.raft.simulated import RaftCluster, RaftNode
 from quorumlog.simulation.configuration import DiskTiming, LogWorkload
 from quorumlog.simulation.log_client import LogClient
+from quorumlog.simulation.network import Link
 from quorumlog.storage.batch import BatchKind
 from quorumlog.storage.log import Log
 from quorumlog.trials.judge import judge_table
@@ -60,8 +66,20 @@ OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
 ACKS = {"all": -1, "1": 1, "0": 0}
 
 
+class CountingNode(RaftNode):
+    """A node that counts how often it reads its log for others."""
+
+    reads = 0
+
+    def _read_log(self, effect: ReadLog) -> None:
+        self.reads += 1
+        super()._read_log(effect)
+
+
 class Stage(RaftCluster):
     """A cluster on which messages of a kind can be made slow."""
+
+    node_type = CountingNode
 
     def __init__(self, configuration: RaftConfiguration, recorder: Recorder) -> None:
         super().__init__(1, configuration, recorder)
@@ -81,6 +99,8 @@ class Play:
             write_caching=scenario.get("write_caching", False),
             timing=NodeTiming(flush=parse_duration(scenario.get("flush", "60ms"))),
             disk=DiskTiming(least=MILLISECOND, most=4 * MILLISECOND),
+            link=Link(jitter=parse_duration(scenario.get("jitter", "600us"))),
+            limits=NodeLimits(**scenario.get("limits", {})),
             workload=LogWorkload(timeout=parse_duration(scenario.get("timeout", "5s"))),
         )
         self.sink = MemorySink()
@@ -90,6 +110,7 @@ class Play:
         self.submitted: dict[str, list[LogClient]] = {}
         self.cut: list[list[tuple[int, int]]] = []
         self.old_leader = -1
+        self.wanted_losses: list[tuple[str, bool]] = []
         self.stage.start()
         self.until("leader.commit == leader.dirty", SECOND)
 
@@ -130,6 +151,11 @@ class Play:
         node = self.stage.nodes[number]
         if field == "start":
             return node.log.start_offset
+        if field == "reads":
+            assert isinstance(node, CountingNode)
+            return node.reads
+        if field == "reserved":
+            return node.core.reserved
         assert field in {"commit", "dirty", "flushed", "visible", "term"}, f"a node has no {field!r}"
         return int(getattr(node.core, field))
 
@@ -238,6 +264,34 @@ class Play:
         self.stage.advance(600 * MILLISECOND)
         self.do_start(str(number))
 
+    def do_transfer(self, rest: str) -> None:
+        word, target = rest.split()
+        (number,), (other,) = self.nodes(word), self.nodes(target)
+        self.stage.nodes[number].transfer(other)
+
+    def do_transfers(self, rest: str) -> None:
+        count, *options = rest.split()
+        given = dict(option.split("=") for option in options)
+        for _ in range(int(count)):
+            leader = self.stage.leader()
+            assert leader is not None
+            self.ask(f"{given['appends']} acks={given['acks']} to={leader.number} -> ok", [])
+            self.stage.advance(MILLISECOND)
+            leader.transfer((leader.number + 1) % self.configuration.nodes)
+            self.until(f"leader != {leader.number}", SECOND)
+            self.until("leader.commit == leader.dirty", SECOND)
+            assert all(node.core.visible <= node.core.dirty for node in self.stage.nodes)
+
+    def do_pause(self, rest: str) -> None:
+        (number,) = self.nodes(rest)
+        self.stage.record("fault", {"f": "pause", "node": number})
+        self.stage.nodes[number].host.pause()
+
+    def do_resume(self, rest: str) -> None:
+        (number,) = self.nodes(rest)
+        self.stage.record("heal", {"f": "pause", "node": number})
+        self.stage.nodes[number].host.resume()
+
     def do_isolate(self, rest: str) -> None:
         (number,) = self.nodes(rest)
         self.old_leader = number
@@ -294,11 +348,9 @@ class Play:
             assert len(values) > 1
             assert values == sorted(values)
         elif match := re.fullmatch(r"(no )?losses acks=(\w+)", rest):
-            self.wanted_losses = (match[2], not match[1])
+            self.wanted_losses.append((match[2], not match[1]))
         else:
             assert self.holds(rest), f"{rest}: {self.state()}"
-
-    wanted_losses: tuple[str, bool] | None = None
 
     def finish(self) -> None:
         """Read everything and let every check judge it."""
@@ -312,8 +364,7 @@ class Play:
         answer = judge_table("raft", self.sink.table, replace(self.configuration))
         violated = {c["id"]: c["violations"] for c in answer["checks"] if c["verdict"] == "violated"}
         assert not violated
-        if self.wanted_losses is not None:
-            level, wanted = self.wanted_losses
+        for level, wanted in self.wanted_losses:
             losses = [loss for loss in answer["losses"] if loss["acks"] == level]
             assert bool(losses) == wanted, answer["losses"]
             assert all(0 < loss["first_time"] <= loss["last_time"] for loss in losses)

@@ -22,21 +22,6 @@ _MODULES = [import_module(file.stem) for file in sorted(Path(__file__).parent.gl
 TWINS: dict[str, Plain] = {id_: twin for module in _MODULES for id_, twin in module.TWINS.items()}
 """Every plain check by the id of its twin. A module `plain_*.py` beside this one is found by being there."""
 
-WITHOUT_TWIN = {
-    "fail-had-no-effect",
-    "ok-after-acked",
-    "ok-after-commit",
-    "ok-names-the-entry",
-    "read-leaves-nothing-out",
-    "read-shows-the-node",
-    "tail-is-committed",
-    "somebody-leads",
-    "replicas-catch-up",
-    "nothing-left-behind",
-}
-"""Checks that compare clients with nodes, or ask for progress: their twins are yet to be written (tests/checker plants
-faults in each)."""
-
 KINDS = {each.id: family.kinds for family in house_families() for each in family.checks}
 """The kinds of events that each check sees."""
 
@@ -117,6 +102,8 @@ def plain(events: list[Event], configuration: Mapping[str, Any], only: Sequence[
             write_caching=bool(configuration.get("write_caching", False)),
             idempotent=bool(configuration.get("idempotent", True)),
             progress_bound=configuration.get("progress_bound"),
+            memory_bytes=configuration.get("memory_bytes"),
+            max_in_flight=configuration.get("max_in_flight"),
         )
         for log in logs_of(events)
     ]
@@ -160,7 +147,7 @@ def _differ(id_: str, one: Answer, other: Answer) -> bool:
 def disagreements(table: pa.Table, configuration: Mapping[str, Any], about: str) -> list[Disagreement]:
     """Every check about which the two judges differ; not what only follows from another ground to stand on."""
     events = events_of(table)
-    quick = {id_: answer for id_, answer in fast(table, configuration).items() if id_ not in WITHOUT_TWIN}
+    quick = fast(table, configuration)
     slow = plain(events, configuration, list(quick))
     differ = [id_ for id_ in quick if _differ(id_, quick[id_], slow[id_])]
     if any(id_ in GROUND for id_ in differ):

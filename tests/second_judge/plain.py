@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
+from loghistory import SCHEMA
+
 STATE = ("term", "role", "vote", "leader", "append", "flush", "truncate", "commit", "visible", "acked", "start")
 """Kinds of events that carry the state of a node's log after them, besides `compact` and `trim`, which may."""
 
@@ -27,8 +29,13 @@ SURROUNDINGS = (*GONE, "fault", "heal", "phase")
 class Event(dict[str, Any]):
     """One event: its columns as attributes, None where it carries none."""
 
+    def __init__(self, columns: Iterable[tuple[str, Any]]) -> None:
+        super().__init__(columns)
+        self.__dict__ = self
+
     def __getattr__(self, column: str) -> Any:  # noqa: ANN401
-        return self.get(column)
+        """What it does not carry."""
+        return None
 
     @property
     def last(self) -> int:
@@ -40,6 +47,10 @@ class Event(dict[str, Any]):
     def offsets(self) -> range:
         """Every offset of the batch that it is about."""
         return range(self["offset"], self.last + 1)
+
+
+for _column in SCHEMA.names:
+    setattr(Event, _column, None)  # found without a call; plain checks ask millions of times
 
 
 def wipes(e: Event) -> bool:
@@ -57,6 +68,10 @@ class History:
     idempotent: bool = True
     progress_bound: int | None = None
     """Nanoseconds in which everything has to go on, if whoever made the run said so."""
+    memory_bytes: int | None = None
+    """Bytes that a leader may hold for appends, if whoever made the run said so."""
+    max_in_flight: int | None = None
+    """Requests to one follower that may be unanswered, if whoever made the run said so."""
 
     @property
     def majority(self) -> int:

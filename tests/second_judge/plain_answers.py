@@ -23,6 +23,16 @@ def _meant(history: History, e: Event) -> Batch | None:
     return known[-1] if known else None
 
 
+def acknowledged(history: History, reason: str = "success") -> dict[Batch, Event]:
+    """By batch, the first answer of a node to it, or the first that it was truncated."""
+    found: dict[Batch, Event] = {}
+    for step in _answers(history, reason):
+        batch = _meant(history, step.event)
+        if batch is not None:
+            found.setdefault(batch, step.event)
+    return found
+
+
 def _hidden(here: Batch | None, e: Event) -> bool:
     """Whether it is not shown what the node has there; what it says that it has need not have been recorded."""
     return here.hidden if here is not None else bool(e.dirty >= e.offset)

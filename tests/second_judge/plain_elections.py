@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from plain import EXCUSED, JUDGED, UNJUDGED, VIOLATED, Count, Event, History, Plain, wipes
+from collections import defaultdict
+
+from plain import EXCUSED, GONE, JUDGED, UNJUDGED, VIOLATED, Count, Event, History, Plain, wipes
 
 
 def _wiped(history: History, node: int, since: int, until: int) -> bool:
@@ -23,15 +25,26 @@ def leaders(history: History) -> list[tuple[Event, int, int]]:
     """By whom each term is led, first of all shown by which event: the event, the term, the node.
 
     A node leads its term if it says so, by an event or its role; if it writes an entry of its own term that nobody
-    has written who leads it; and it led a term if it answers an append of that term (raft.md#who-leads). Nobody leads
-    term 0.
+    has written who leads it, unless a record may lack just that; and it led a term if it answers an append of that
+    term (raft.md#who-leads). Nobody leads term 0.
     """
     found: dict[tuple[int, int], Event] = {}
     leads: dict[int, int] = {}  # by node, also those that only may lead, since a voter is hidden
     written: dict[int, int] = {}
+    blind = _blind(history)
     for e in history.events:
         if e.dirty is None:
             continue
+
+        def alone(e: Event = e) -> bool:
+            """Whether no record lacks that another leader, or voter where none is known, wrote the entry before."""
+            others = {n for term, n in found if term == e.term} or {*history.voters}
+            return not any(
+                first <= e.seq and low <= e.term and (until is None or e.seq < until or e.term <= high)
+                for other in others - {e.node}
+                for first, until, low, high in blind[other]
+            )
+
         if e.kind == "acked":
             led = any(term == e.entry_term for term, _ in found)
             if led or _all_shown(history, e):
@@ -45,12 +58,36 @@ def leaders(history: History) -> list[tuple[Event, int, int]]:
         elif e.kind == "append" and e.entry_term == e.term > 0:
             others = [n for n in leads if leads[n] == e.term]
             if not others:
-                if not any(term == e.term for term, _ in found) and _all_shown(history, e):
+                if not any(term == e.term for term, _ in found) and _all_shown(history, e) and alone():
                     found.setdefault((e.term, e.node), e)
                 leads[e.node], written[e.node] = e.term, e.last
-            elif e.last > max(written[n] for n in others) and _all_shown(history, e):
+            elif e.last > max(written[n] for n in others) and _all_shown(history, e) and alone():
                 found.setdefault((e.term, e.node), e)
     return sorted(((e, term, node) for (term, node), e in found.items()), key=lambda t: int(t[0].seq))
+
+
+def _blind(history: History) -> dict[int, list[tuple[int, int | None, int, int]]]:
+    """Whose record may lack its end, by node: since which event, until which start, and the terms of both.
+
+    That is so where a node was cut off, from its last event on: by any end but a stop, or by a start without an end.
+    """
+    found: dict[int, list[tuple[int, int | None, int, int]]] = defaultdict(list)
+    last: dict[int, Event] = {}
+    down: set[int] = set()
+    for e in history.events:
+        n = e.node
+        if n is None or (e.dirty is None and e.kind not in GONE):
+            continue
+        if n in last and n not in down and (e.kind == "start" or (e.kind in GONE and e.kind != "stop")):
+            found[n].append((last[n].seq, None, last[n].term, -1))
+        if e.kind in GONE:
+            down.add(n)
+            continue
+        if found[n] and found[n][-1][1] is None and e.term >= found[n][-1][2]:
+            found[n][-1] = found[n][-1][0], e.seq, found[n][-1][2], e.term
+        down.discard(n)
+        last[n] = e
+    return found
 
 
 def _forgotten(history: History, vote: Event) -> Event | None:

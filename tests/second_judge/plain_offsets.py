@@ -227,7 +227,7 @@ def voters_return(history: History) -> Count:
             elif e.kind in GONE:
                 if down is None or e.kind == "storage_error":
                     fell = e.kind != "stop"
-                down = e
+                down = e if down is None or e.seq < final else down
         if heal and faults <= 0 and fell and not wiped:
             count += JUDGED + VIOLATED if down is not None and down.seq < final else JUDGED
     return count.if_shown(lacks=not history.voters)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 
 from lives import Act, acts
 from plain import EXCUSED, GONE, JUDGED, UNJUDGED, VIOLATED, Count, Event, History, Plain, wipes
@@ -93,10 +94,17 @@ def writes_are_recorded(history: History) -> Count:
     """After any other end likewise, but for a disk that failed; and nobody has more of what a leader that is down
     wrote."""
     count = Count()
+    gone: dict[int, int] = {}  # by node, up to where it had written what a start did not find, if nothing since
     for act in acts(history):
+        e = act.event
         grows = _grows(act)
         if grows is not None and act.ended != {"stop"}:
-            count += UNJUDGED if "storage_error" in act.ended else JUDGED + VIOLATED if grows else JUDGED
+            again = e.dirty <= gone.get(e.node, -1)
+            count += UNJUDGED if "storage_error" in act.ended else JUDGED + VIOLATED if grows and not again else JUDGED
+        if e.kind == "append" or (e.kind == "start" and act.wiped):
+            gone.pop(e.node, None)
+        elif e.kind == "start" and act.before is not None and e.dirty < act.before.dirty:
+            gone[e.node] = max(act.before.dirty, gone.get(e.node, -1))
     return count + _behind_leaders(history)[1]
 
 
@@ -130,6 +138,8 @@ class _Term:
     low: int | None = None
     """What its leader wrote is recorded from here on."""
     high: int | None = None
+    lost: bool = False
+    """Its leader was cut off since: the end of what it recorded may be lost."""
     early: int | None = None
     """How far another one wrote before there was a leader."""
 
@@ -140,17 +150,17 @@ def _behind_leaders(history: History) -> tuple[Count, Count]:
     known: dict[int, _Term] = {}
     untold = -2
     told = {id(act.event): act for act in acts(history)}
-    ended: dict[int, frozenset[str]] = {}
     wiped = False
     for e in history.events:
         wiped = wiped or wipes(e)
         act = told.get(id(e))
         if act is None:
             continue
+        if _cut_off(act):
+            for number, term in known.items():
+                term.lost = term.lost or (term.leader == e.node and (act.before is None or number >= act.before.term))
         if e.kind in GONE:
-            ended[e.node] = (ended.get(e.node) or frozenset()) | {e.kind}
             continue
-        ended.pop(e.node, None)
         if e.kind == "start" and not act.wiped and (act.before is None or e.dirty > act.before.dirty):
             untold = max(untold, e.dirty)
         if e.kind == "leader":
@@ -174,12 +184,25 @@ def _behind_leaders(history: History) -> tuple[Count, Count]:
         else:
             missing = term.high is None or e.last > term.high
             term.high = e.last if missing else term.high
-            gone = ended.get(term.leader)
-            if gone and gone != {"stop"}:
+            if missing and wiped:
+                count += JUDGED + EXCUSED
+            elif term.lost or (missing and _ends_next(told, term.leader, e)):
                 down += JUDGED + VIOLATED if missing else JUDGED
             else:
-                count += JUDGED + ((EXCUSED if wiped else VIOLATED) if missing else Count())
+                count += JUDGED + VIOLATED if missing else JUDGED
     return count, down
+
+
+def _cut_off(act: Act) -> bool:
+    """Whether a life ends by this event, not of its own accord: the end of its record may be lost."""
+    begins = act.event.kind == "start"
+    return act.seen and act.down is None and (begins or (act.event.kind in GONE and act.event.kind != "stop"))
+
+
+def _ends_next(told: dict[int, Act], leader: int, e: Event) -> bool:
+    """Whether the next that is heard of a leader that runs is that it was cut off."""
+    own = (act for act in told.values() if act.event.node == leader and act.event.seq > e.seq)
+    return any(_cut_off(act) for act in islice(own, 1))
 
 
 def leader_writes_first(history: History) -> Count:

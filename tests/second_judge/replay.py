@@ -20,6 +20,8 @@ class Step:
     """One event of a log: the node it is of before and after it, and all nodes after it."""
 
     event: Event
+    place: int
+    """How many events came before it."""
     before: Node
     after: Node
     nodes: dict[int, Node]
@@ -150,6 +152,7 @@ def replay(history: History) -> tuple[list[Step], Logs]:
         hides = hides or logs.hides or (e.dirty is not None and e.dirty > after.tip.last)
         step = Step(
             event=e,
+            place=len(steps),
             before=before,
             after=after,
             nodes=nodes,

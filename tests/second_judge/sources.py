@@ -19,6 +19,9 @@ from quorumlog.trials.judge import Candidate, known_to_the_judge
 RUNS = Path(__file__).resolve().parents[2] / "histories" / "runs"
 RECORDED = sorted(manifest.parent for manifest in RUNS.glob("*/*/manifest.json"))
 
+BOUNDS = (10 * MILLISECOND, 40 * MILLISECOND, 150 * MILLISECOND)
+"""Within which simulated runs are asked to get on: some are too short, so that there is something to say."""
+
 
 class Source(NamedTuple):
     """A history and what it was made with."""
@@ -52,4 +55,5 @@ def simulated(seed: int) -> Source | None:
     except (LookupError, ValueError):  # a mutant's core may contradict its own log
         return None
     name = f"{candidate.mutant or 'reference'}, {candidate.setting(seed)}, seed {seed}"
-    return Source(name, table, known_to_the_judge("raft", configuration))
+    known = dict(known_to_the_judge("raft", configuration))
+    return Source(name, table, known | {"progress_bound": BOUNDS[seed % len(BOUNDS)]})

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from quorumlog.durations import MILLISECOND
 from quorumlog.faults import KINDS, Fault
 from quorumlog.protocol import SWARM, Mutant
-from quorumlog.raft.mutants import offsets
+from quorumlog.raft.mutants import offsets, trimming
 from quorumlog.raft.protocol import PROTOCOL
 from quorumlog.raft.settings import SETTINGS, RaftConfiguration
 from quorumlog.simulation.configuration import configuration_from_json, configuration_to_json
@@ -23,6 +23,7 @@ from quorumlog.trials.shrinking import FEW, shrunk
 REFERENCE = Candidate("raft")
 SEEDS = 100
 GROUP = 20
+MANY = 10_000
 
 
 @pytest.mark.slow
@@ -33,11 +34,11 @@ def test_the_reference_survives(first: int) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.timeout(1200)
-@pytest.mark.parametrize("first", range(SEEDS, 2000, 200))
-def test_the_reference_survives_2000_seeds(first: int) -> None:
-    for seed in range(first, min(first + 200, 2000)):
-        assert judge_seed(REFERENCE, seed).rejections == ()
+@pytest.mark.timeout(2400)
+@pytest.mark.parametrize("first", range(SEEDS, MANY, 500))
+def test_the_reference_survives_10000_seeds(first: int) -> None:
+    for seed in range(first, min(first + 500, MANY)):
+        assert judge_seed(REFERENCE, seed).rejections == (), f"seed {seed}"
 
 
 def test_the_reference_exercises_every_check_of_replicas() -> None:
@@ -70,6 +71,20 @@ def test_a_mutant_is_caught_by_its_check(mutant: Mutant) -> None:
     found = hunt(Candidate("raft", mutant.id), range(mutant.seeds), processes=1)
     assert found is not None, f"{mutant.id} survived"
     assert found.check in mutant.checks
+
+
+BEFORE = ("default", "leaders-fall", "five-nodes", "lost-power", "write-caching", "stale-votes", "long-tails")
+"""Settings of the hunts before the swarm: no log is trimmed, no file damaged."""
+UNREACHED = [*(each.id for each in trimming.MUTANTS if each.checks), "missing-vote-forgotten", "damaged-vote-forgotten"]
+
+
+@pytest.mark.parametrize("seed", range(len(BEFORE)))
+def test_twelve_mutants_go_beyond_any_number_of_seeds_of_the_hunts_before_the_swarm(seed: int) -> None:
+    setting = SETTINGS[BEFORE[seed]]
+    expected = PROTOCOL.simulate(seed, setting)[0]
+    assert len(UNREACHED) >= 12
+    for mutant in UNREACHED:
+        assert PROTOCOL.mutated(mutant).simulate(seed, setting)[0] == expected, f"{mutant} does something else"
 
 
 def test_shrinking_leaves_few_faults_and_keeps_the_verdict() -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace as changed
-from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -14,10 +12,8 @@ from loghistory import MemorySink, Recorder
 from quorumlog.durations import MILLISECOND, SECOND
 from quorumlog.events import CoreFactory, Outcome
 from quorumlog.faults import Fault
-from quorumlog.raft.core import RaftCore
 from quorumlog.raft.mutants import MUTANTS
 from quorumlog.raft.protocol import PROTOCOL
-from quorumlog.raft.rules import REFERENCE
 from quorumlog.raft.settings import RaftConfiguration
 from quorumlog.raft.simulated import RaftCluster
 from quorumlog.simulation.configuration import DiskTiming, LogWorkload
@@ -27,7 +23,6 @@ from quorumlog.trials.judge import judge_table
 DEAF = RaftConfiguration(plan=(Fault(300 * MILLISECOND, "deafen", ("leader",), 2500 * MILLISECOND),))
 ELECTION = DEAF.timing.election
 assert isinstance(ELECTION, int)
-NO_CHECK_QUORUM = partial(RaftCore, rules=changed(REFERENCE, keeps_office=lambda voters, silence, timeout: True))
 
 
 def longest_pause(events: list[dict[str, Any]], since: int, until: int) -> int:
@@ -58,7 +53,7 @@ def test_a_leader_that_hears_nobody_steps_down_and_another_one_commits(seed: int
 
 def test_without_check_quorum_nobody_commits_for_as_long_as_it_is_deaf() -> None:
     for seed in range(3):
-        events = PROTOCOL.simulate(seed, DEAF, NO_CHECK_QUORUM)[0].to_pylist()
+        events = PROTOCOL.simulate(seed, DEAF, MUTANTS["no-check-quorum"].make_core)[0].to_pylist()
         assert longest_pause(events, 310 * MILLISECOND, 2800 * MILLISECOND) > 2400 * MILLISECOND
 
 

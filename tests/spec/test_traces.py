@@ -14,6 +14,7 @@ from logspec.cli import spec
 from quorumlog.raft.protocol import PROTOCOL
 from quorumlog.raft.settings import SETTINGS
 from quorumlog.simulation.runs import made_by, save_run
+from quorumlog.trials.judge import Candidate
 
 RECORDED = Path(__file__).parents[2] / "histories" / "runs" / "raft"
 FEW_EVENTS = 1600
@@ -69,9 +70,16 @@ def test_the_reference_is_allowed(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.timeout(7200)
-def test_the_reference_is_allowed_for_500_seeds(tmp_path: Path) -> None:
-    status, verdicts = follow(*(record(tmp_path, seed) for seed in range(500)))
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("first", range(0, 10_000, 500))
+def test_every_tenth_of_10000_seeds_is_allowed(first: int, tmp_path: Path) -> None:
+    """The seeds of tests/simulation/test_hunt.py, where every run is judged."""
+    reference, runs = Candidate("raft"), []
+    for seed in range(first, first + 500, 10):
+        configuration = reference.configuration(seed)
+        save_run(tmp_path / str(seed), PROTOCOL.simulate(seed, configuration)[0], made_by("raft", seed, configuration))
+        runs.append(str(tmp_path / str(seed)))
+    status, verdicts = follow(*runs)
     assert [verdict for verdict in verdicts[:-1] if verdict["verdict"] != "accepted"] == []
     assert status == 0
 

@@ -65,6 +65,7 @@ class Columns(NamedTuple):
     txn: Array
     message: Array
     told: Array  # column ``count``, with nulls
+    reserved: Array
 
     def where(self, mask: Array) -> Columns:
         """The events that ``mask`` selects, by truth or by position."""
@@ -153,28 +154,20 @@ class Reader:
             least = pc.min(batch.column("value")).as_py()
             if least is not None and least < -codes.MAX_OFFSET:
                 place = int(pc.index(batch.column("value"), least).as_py())
-                raise HistoryError(
-                    self._name,
-                    int(found["seq"][place]),
-                    "value",
-                    f"{least} is too small to judge",
-                    f"values are not below {-codes.MAX_OFFSET}",
-                    place="seq",
-                )
+                remedy = f"values are not below {-codes.MAX_OFFSET}"
+                raise self._beyond(found, place, "value", f"{least} is too small", remedy)
             found["value"] = self._with_texts(batch, found["value"])
         for name in _OFFSETS:
             if name in self._wanted and len(found[name]) and int(found[name].max()) >= codes.MAX_OFFSET:
                 place = int(found[name].argmax())
-                raise HistoryError(
-                    self._name,
-                    int(found["seq"][place]),
-                    name,
-                    f"{int(found[name][place])} is too large to judge",
-                    f"offsets are below {codes.MAX_OFFSET}",
-                    place="seq",
-                )
+                problem = f"{int(found[name][place])} is too large"
+                raise self._beyond(found, place, name, problem, f"offsets are below {codes.MAX_OFFSET}")
         # One flavour of array: numba compiles a loop anew for every mixture of writable and read-only ones.
         return Columns(**{field: _read_only(values) for field, values in found.items()})
+
+    def _beyond(self, found: dict[str, Array], place: int, name: str, problem: str, remedy: str) -> HistoryError:
+        """A number that no check can reckon with."""
+        return HistoryError(self._name, int(found["seq"][place]), name, f"{problem} to judge", remedy, place="seq")
 
     def _column(self, batch: pa.RecordBatch, name: str) -> Array:
         dtype = _DTYPES[name]

@@ -192,6 +192,10 @@ class Setting:
     """The codes of column ``f``, shared with the reader of the events."""
     progress_bound: int | None = None
     """Nanoseconds after which something that waits, while nothing hinders it, waits for ever; None: nobody says."""
+    memory_bytes: int | None = None
+    """What a leader may hold in memory for appends (raft.md#bounded-memory); None: nobody says."""
+    max_in_flight: int | None = None
+    """How many requests to one follower may be unanswered (raft.md#in-flight); None: nobody says."""
     protocols: frozenset[str] = frozenset()
     """Names of the protocols that the run is of; none: only what clients saw can be judged."""
     foreign: bool = False

@@ -11,6 +11,7 @@ arrays that are handed on, and a part that is called between two others costs mo
 
 from __future__ import annotations
 
+import fcntl
 import functools
 import hashlib
 import importlib.util
@@ -34,7 +35,7 @@ WORTH_LOADING = 100_000
 WORTH_COMPILING = 3_000_000
 """Events from which on it pays to make the machine code (half a minute)."""
 
-_VERSIONS_KEPT = 3
+_VERSIONS_KEPT = 8
 
 _parts: list[Callable[..., Any]] = []
 _steps: set[Callable[..., Any]] = set()
@@ -88,7 +89,7 @@ class Kernel(Generic[P, R]):
     @functools.cached_property
     def compiled(self) -> Callable[P, R]:
         """The loop as machine code. Needs numba."""
-        return _compile(self.plain)
+        return _first_call_alone(_compile(self.plain))
 
     def form(self, compiled: bool) -> Callable[P, R]:
         """The loop as machine code, or as it stands."""
@@ -143,15 +144,37 @@ def _compile(function: Callable[P, R]) -> Callable[P, R]:
         numba.config.CACHE_DIR = before
 
 
+def _first_call_alone(function: Callable[P, R]) -> Callable[P, R]:
+    """The same loop; of several processes that need its machine code at once, one makes it and the others wait."""
+    directory = _cache_directory()
+    if directory is None:
+        return function
+    called = False
+
+    def loop(*args: P.args, **kwargs: P.kwargs) -> R:
+        nonlocal called
+        if called:
+            return function(*args, **kwargs)
+        with (directory / "lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            found = function(*args, **kwargs)
+        called = True
+        return found
+
+    return loop
+
+
 @functools.cache
 def _cache_directory() -> Path | None:
-    """Where machine code is kept, by the sources it was made from; None if nowhere."""
+    """Where machine code is kept, by the sources it was made from and where they lie; None if nowhere."""
     sources = {inspect.getsourcefile(function) for function in _parts}
     sources |= {inspect.getsourcefile(each.plain) for each in _kernels}
     sources.add(inspect.getsourcefile(codes))
     digest = hashlib.sha256(f"{metadata.version('numba')} {platform.python_version()} {platform.machine()}".encode())
     digest.update(codes.FROZEN.encode())
     for source in sorted(source for source in sources if source is not None):
+        # numba does not take what it made for a file of another place, or of another time.
+        digest.update(f"{source} {Path(source).stat().st_mtime_ns}".encode())
         digest.update(Path(source).read_bytes())
     root = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
     directory = Path(root) / "logwitness" / "kernels" / digest.hexdigest()[:16]

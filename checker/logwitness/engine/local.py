@@ -44,8 +44,9 @@ def check(
     ``source`` is a run as opened by loghistory, or a table of its schema; ``only`` the ids of the checks wanted
     (None: those of the run's protocol, and those that judge any log; what they depend on is judged in any case);
     ``required`` those that must not be unexercised; ``configuration`` what the run was made with (``voters``,
-    ``write_caching``, ``idempotent``, ``progress_bound``; None: as its manifest says); ``compiled`` whether loops run
-    as machine code (None: if it pays). Raises `HistoryError` for bad input and KeyError for an unknown check id.
+    ``write_caching``, ``idempotent``, ``progress_bound``, ``memory_bytes``, ``max_in_flight``; None: as its manifest
+    says); ``compiled`` whether loops run as machine code (None: if it pays). Raises `HistoryError` for bad input and
+    KeyError for an unknown check id.
     """
     setting = setting_of(source, configuration, compiled)
     chosen = families_for(only, setting)
@@ -100,16 +101,24 @@ def setting_of(
     if compiled is None:
         compiled = compiled_pays(_events(source))
     voters, protocols = _nodes(source, configuration)
-    bound = configuration.get("progress_bound")
     return Setting(
         voters=voters,
         write_caching=bool(configuration.get("write_caching", False)),
         idempotent=bool(configuration.get("idempotent", True)),
         compiled=compiled,
         protocols=protocols,
-        progress_bound=bound if isinstance(bound, int) and bound > 0 else None,
+        progress_bound=_bound(configuration, "progress_bound"),
+        memory_bytes=_bound(configuration, "memory_bytes"),
+        max_in_flight=_bound(configuration, "max_in_flight"),
         foreign=isinstance(source, RunSource) and isinstance(source.format, ForeignFormat),
     )
+
+
+def _bound(configuration: Mapping[str, Any], name: str) -> int | None:
+    """A positive number that a run was made with, by itself or among its limits; None: nobody says."""
+    limits = configuration.get("limits")
+    bound = configuration.get(name, limits.get(name) if isinstance(limits, Mapping) else None)
+    return bound if isinstance(bound, int) and bound > 0 else None
 
 
 def families_for(only: Iterable[str] | None, setting: Setting) -> tuple[Family, ...]:

@@ -100,6 +100,8 @@ class Large:
     idempotent: bool
     protocols: frozenset[str]
     progress_bound: int | None
+    memory_bytes: int | None
+    max_in_flight: int | None
     foreign: bool
     lowest_offset: int
     highest_offset: int
@@ -132,6 +134,8 @@ class Large:
             idempotent=self.idempotent,
             protocols=self.protocols,
             progress_bound=self.progress_bound,
+            memory_bytes=self.memory_bytes,
+            max_in_flight=self.max_in_flight,
             foreign=self.foreign,
         )
 
@@ -338,6 +342,8 @@ class _History:
             setting.idempotent,
             setting.protocols,
             setting.progress_bound,
+            setting.memory_bytes,
+            setting.max_in_flight,
             setting.foreign,
             *self._offsets,
             self._doubt,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -95,20 +95,20 @@ async def play(
     recorder.close()
     report("merging the histories")
     files = [work / "clients.jsonl", *cluster.histories_of_all()]
-    manifest = Manifest(name=name, made_by=_made_by(setting, command))
+    manifest = Manifest(name=name, made_by=_made_by(setting, protocol.limits, command))
     # In a thread, so that an interruption still gets through.
     complete = await asyncio.to_thread(merge_runs, files, output, manifest, Format.JSON_LINES)
     result.events = complete.events
     return result
 
 
-def _made_by(setting: Setting, command: list[str]) -> dict[str, Any]:
+def _made_by(setting: Setting, limits: Mapping[str, int], command: list[str]) -> dict[str, Any]:
     configuration = msgspec.to_builtins(setting)
     seed = configuration.pop("seed")
     return {
         "command": command,
         "seed": seed,
-        "configuration": {**configuration, "plan": plan_to_json(setting.plan)},
+        "configuration": {**configuration, "limits": dict(limits), "plan": plan_to_json(setting.plan)},
     }
 
 

@@ -52,6 +52,11 @@ class Connection(asyncio.Protocol):
         return self._transport is not None and not self._transport.is_closing()
 
     @property
+    def waiting(self) -> int:
+        """Bytes that the socket has not taken yet."""
+        return self._transport.get_write_buffer_size() if self._transport is not None else 0
+
+    @property
     def held(self) -> int:
         """Bytes of a frame that has begun to arrive."""
         return self._reader.held

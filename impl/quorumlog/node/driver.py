@@ -23,6 +23,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol
 
 import msgspec
@@ -90,8 +91,9 @@ class Place:
     """What a process gives the driver of one incarnation.
 
     ``nodes`` are all nodes of the group, ``timing`` the times of the configuration (`RealProtocol.timing`). On
-    ``disk`` the log is open already; ``jitter`` is for timers. ``send(node, messages)`` hands messages to the network;
-    ``failed(reason)`` is called once when the disk fails.
+    ``disk`` the log is open already; ``jitter`` is for timers. ``send(node, messages, taken)`` hands messages to the
+    network and calls ``taken`` once that needs their memory no more, since the socket has the bytes or nobody will;
+    ``disconnect(node)`` drops what the socket has not taken. ``failed(reason)`` is called once when the disk fails.
     """
 
     node: int
@@ -102,7 +104,8 @@ class Place:
     log: Log
     history: History
     jitter: random.Random
-    send: Callable[[int, list[Any]], None]
+    send: Callable[[int, list[Any], Callable[[], None]], None]
+    disconnect: Callable[[int], None]
     failed: Callable[[str], None]
 
 
@@ -125,7 +128,7 @@ class Driver(ABC):
         self._hand_out_due = False
         self._next_request = 0
         self._requests: dict[int, Callable[[Any], None]] = {}
-        self._queued: dict[int, int] = {}  # bytes of appends that have no place in the log yet
+        self._queued: dict[int, tuple[int, Callable[[], None]]] = {}  # appends before the end of stage one, with bytes
         self._queued_bytes = 0
         self._moment = 0
         self._threads: list[ThreadPoolExecutor] = []
@@ -149,8 +152,18 @@ class Driver(ABC):
         """Messages of another node arrived; its clock has been merged."""
 
     @abstractmethod
-    def append(self, batch: RecordBatch, expected_term: int, force_flush: bool, done: Callable[[Ended], None]) -> bool:
-        """Hand an append to the core; ``done`` is called when it has ended. False if too much is open already."""
+    def append(
+        self,
+        batch: RecordBatch,
+        expected_term: int,
+        force_flush: bool,
+        enqueued: Callable[[], None],
+        done: Callable[[Ended], None],
+    ) -> bool:
+        """Hand an append to the core: ``enqueued`` is called when it has its place in the order, ``done`` at its end.
+
+        An append that is refused ends without the first. False if too much is open already.
+        """
 
     @abstractmethod
     def barrier(self, done: Callable[[Ended], None]) -> bool:
@@ -170,6 +183,9 @@ class Driver(ABC):
     @abstractmethod
     def _flushed(self, ticket: int) -> None:
         """Post that the flush with this ticket is on disk."""
+
+    def _taken(self, node: int, messages: list[Any]) -> None:  # noqa: B027 - not every protocol counts its memory
+        """Post that the network has taken these messages, or refused them."""
 
     @abstractmethod
     def _fired(self, timer: str) -> None:
@@ -217,24 +233,27 @@ class Driver(ABC):
 
     # -- requests of clients ---------------------------------------------------------------------------------------
 
-    def _open(self, done: Callable[[Any], None], size: int = 0) -> int:
+    def _open(self, done: Callable[[Any], None], size: int = 0, enqueued: Callable[[], None] = lambda: None) -> int:
         """Number a request of ``size`` bytes that calls ``done`` when it ends; 0 if too much is open already."""
         if len(self._requests) >= MAX_OPEN_REQUESTS or (size and self._queued_bytes > MAX_QUEUED_BYTES):
             return 0
         self._next_request += 1
         self._requests[self._next_request] = done
         if size:
-            self._queued[self._next_request] = size
+            self._queued[self._next_request] = size, enqueued
             self._queued_bytes += size
         return self._next_request
 
     def _has_its_place(self, request: int) -> None:
-        """The append has a place in the log: its bytes are the log's now."""
-        self._queued_bytes -= self._queued.pop(request, 0)
+        """The append has passed stage one: its bytes are counted by the core now."""
+        size, enqueued = self._queued.pop(request, (0, None))
+        self._queued_bytes -= size
+        if enqueued is not None:
+            enqueued()
 
     def _end(self, request: int, ended: Ended) -> None:
         """Answer a request, if it is this incarnation's."""
-        self._has_its_place(request)
+        self._queued_bytes -= self._queued.pop(request, (0, None))[0]
         done = self._requests.pop(request, None)
         if done is not None:
             done(ended)
@@ -266,7 +285,7 @@ class Driver(ABC):
             return
         outgoing, self._outgoing = self._outgoing, {}
         for node, messages in outgoing.items():
-            self._place.send(node, messages)
+            self._place.send(node, messages, partial(self._taken, node, messages))
         outboxes, self._outboxes = self._outboxes, {}
         for outbox in outboxes:
             outbox.hand_out()

@@ -10,7 +10,7 @@ import asyncio
 import random
 import socket
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 from quorumlog.node.connection import Connection
 from quorumlog.node.framing import FrameError, Hello, Role
@@ -31,6 +31,25 @@ class Outgoing(Connection):
         self.node = node
         self.ready = False
         self.gone = asyncio.Event()
+        self._taken: list[Callable[[], None]] = []
+
+    def when_taken(self, done: Callable[[], None]) -> None:
+        """Call ``done`` once the socket has everything that was sent so far, or the connection is gone."""
+        if self.waiting:
+            self._taken.append(done)
+        else:
+            done()
+
+    def resume_writing(self) -> None:
+        """The socket has taken everything."""
+        taken, self._taken = self._taken, []
+        for done in taken:
+            done()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Say hello; and ask to be told whenever the socket has taken everything."""
+        super().connection_made(transport)
+        cast(asyncio.WriteTransport, transport).set_write_buffer_limits(high=0)
 
     def hello_received(self, hello: Hello) -> None:
         """Refuse any other process that now listens there."""
@@ -46,6 +65,7 @@ class Outgoing(Connection):
         """Mark the connection as gone, so that its `Link` connects again."""
         self.ready = False
         self.gone.set()
+        self.resume_writing()
 
 
 class Link:
@@ -90,16 +110,26 @@ class Link:
         _give_up_on_the_silent(transport.get_extra_info("socket"))
         return outgoing
 
-    def send(self, stamp: Callable[[], Stamp], messages: list[Any]) -> int:
-        """Send what can be sent now; returns how many messages were dropped."""
+    def send(self, stamp: Callable[[], Stamp], messages: list[Any], taken: Callable[[], None]) -> int:
+        """Send what can be sent now; returns how many messages were dropped.
+
+        ``taken`` is called once the socket has the others, or will never have them.
+        """
         connection = self._connection
         if connection is None or not connection.ready:
+            taken()
             return len(messages)
         dropped = 0
         for group in self._channel.groups(messages, _FRAME_TARGET):
             if not connection.send(self._channel.encode(stamp(), group)):
                 dropped += len(group)
+        connection.when_taken(taken)
         return dropped
+
+    def disconnect(self) -> None:
+        """Drop what the socket has not taken, and the connection with it; another one is made."""
+        if self._connection is not None and self._connection.waiting:
+            self._connection.refuse("the other side takes nothing and answers nothing")
 
 
 def _give_up_on_the_silent(connected: socket.socket) -> None:

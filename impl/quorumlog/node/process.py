@@ -16,6 +16,7 @@ import signal
 import struct
 import sys
 import traceback
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +79,7 @@ class Node:
             history=self._history,
             jitter=random.Random(f"{configuration.seed} timers {number} {incarnation}"),
             send=self._send,
+            disconnect=lambda node: self._links[node].disconnect(),
             failed=self._disk_failed,
         )
         self._driver = protocol.drive(place)
@@ -141,9 +143,11 @@ class Node:
             await asyncio.sleep(RETENTION_SECONDS)
             self._driver.retain(size)
 
-    def _send(self, node: int, messages: list[Any]) -> None:
-        if node not in self._muted:
-            self._links[node].send(self._history.clock.tick, messages)
+    def _send(self, node: int, messages: list[Any], taken: Callable[[], None]) -> None:
+        if node in self._muted:
+            taken()
+        else:
+            self._links[node].send(self._history.clock.tick, messages, taken)
 
     def _obey(self, line: bytes) -> None:
         try:

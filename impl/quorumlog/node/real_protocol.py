@@ -8,7 +8,7 @@ them. They are found apart from `quorumlog.protocol`, because a node's process n
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import import_module
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -40,8 +40,9 @@ class RealProtocol:
     default; it refuses bad ones in ``__post_init__`` with ValueError. ``brisk`` are those that suit short runs on one
     machine. ``drive`` makes the driver of one incarnation from what is on the disk, and raises `StorageError` if that
     cannot be used. ``operations`` (`loghistory.schema.Operation`) is what clients may ask in addition to a final read,
-    ``faults`` (`quorumlog.cluster.faults.CHOICES`) what a run may do to its nodes. ``begin`` is called at each start
-    before the log is opened, and raises `StorageError` if what the protocol keeps beside it was lost.
+    ``faults`` (`quorumlog.cluster.faults.CHOICES`) what a run may do to its nodes. ``limits`` are those that a judge
+    has to know, by name. ``begin`` is called at each start before the log is opened, and raises
+    `StorageError` if what the protocol keeps beside it was lost.
     """
 
     name: str
@@ -51,6 +52,7 @@ class RealProtocol:
     drive: Callable[[Place], Driver]
     operations: frozenset[str]
     faults: tuple[str, ...]
+    limits: Mapping[str, int] = field(default_factory=dict)
     begin: Callable[[Disk], None] = _nothing_to_begin
 
 

@@ -1,7 +1,8 @@
 """What a node does for one client: calls in, results out, with limits on what one connection may have open.
 
-A connection that has too much open is not read from until some of it has ended (back-pressure); a node that as a
-whole has too much open refuses calls as ``busy``, which means that nothing was done. Results wait for
+A connection that has too much open, or an append for which there is no memory yet, is not read from until that has
+changed (back-pressure, documents.md#raft-simplification-memory); a node that as a whole has too much open refuses calls
+as ``busy``, which means that nothing was done. Results wait for
 `Driver.deliver`: no client learns of anything that the history could lose.
 """
 
@@ -67,6 +68,7 @@ class Session:
         self._results: list[AnyResult] = []
         self._open_calls = 0
         self._open_bytes = 0
+        self._not_enqueued = 0
         self._paused = False
 
     def calls(self, calls: list[AnyCall]) -> None:
@@ -103,14 +105,22 @@ class Session:
     def _begin(self, size: int) -> None:
         self._open_calls += 1
         self._open_bytes += size
-        if not self._paused and (self._open_calls >= MAX_OPEN_CALLS or self._open_bytes >= MAX_OPEN_BYTES):
+
+    def _press(self) -> None:
+        """Stop reading if too much is open, or not even enqueued."""
+        full = self._open_calls >= MAX_OPEN_CALLS or self._open_bytes >= MAX_OPEN_BYTES
+        if not self._paused and (full or self._not_enqueued):
             self._paused = True
             self._line.pause()
 
     def _end(self, size: int) -> None:
         self._open_calls -= 1
         self._open_bytes -= size
-        if self._paused and self._open_calls < MAX_OPEN_CALLS // 2 and self._open_bytes < MAX_OPEN_BYTES // 2:
+        self._resume()
+
+    def _resume(self) -> None:
+        low = self._open_calls < MAX_OPEN_CALLS // 2 and self._open_bytes < MAX_OPEN_BYTES // 2
+        if self._paused and low and not self._not_enqueued:
             self._paused = False
             self._line.resume()
 
@@ -125,16 +135,28 @@ class Session:
             self._refuse(call, "stopping")
             return
         batch = RecordBatch(0, 0, BatchKind.DATA, call.records, call.acks, call.payload)
-        self._begin(size)
+        waits = True
+
+        def enqueued() -> None:
+            nonlocal waits
+            if waits:
+                waits = False
+                self._not_enqueued -= 1
+                self._resume()
 
         def done(ended: Ended) -> None:
+            enqueued()
             self._end(size)
             leader = self._driver.core.leader
             self._result(AppendResult(call.id, leader, ended.outcome, ended.offset, ended.last_offset, ended.term))
 
-        if not self._driver.append(batch, call.expected_term, call.force_flush, done):
+        self._begin(size)
+        self._not_enqueued += 1
+        if not self._driver.append(batch, call.expected_term, call.force_flush, enqueued, done):
+            enqueued()
             self._end(size)
             self._refuse(call, "busy")
+        self._press()
 
     def _confirm(self, call: TailCall | ReadIndexCall, ask: Callable[[Callable[[Ended], None]], bool]) -> None:
         self._begin(0)
@@ -146,6 +168,7 @@ class Session:
         if not ask(done):
             self._end(0)
             self._refuse(call, "busy")
+        self._press()
 
     def _read(self, call: ReadCall) -> None:
         start = max(call.offset, self._driver.log.start_offset)

@@ -17,7 +17,9 @@ from quorumlog.raft.events import (
     AppendRequested,
     BarrierRequested,
     CancelTimer,
+    Disconnect,
     Flushed,
+    HandedOver,
     LogRead,
     Note,
     ReadIndexRequested,
@@ -37,7 +39,7 @@ from quorumlog.raft.events import (
     Truncate,
     VoteSaved,
 )
-from quorumlog.raft.messages import AnyMessage
+from quorumlog.raft.messages import AnyMessage, AppendEntries
 from quorumlog.raft.rules import NOBODY
 from quorumlog.storage.batch import RecordBatch
 from quorumlog.storage.vote import VoteStore
@@ -64,6 +66,7 @@ class RaftDriver(Driver):
             SaveVote: self._save_vote,
             ReadLog: self._read_for_peer,
             Send: lambda effect: self._queue_message(effect.to, effect.message),
+            Disconnect: lambda effect: self._place.disconnect(effect.to),
             SetTimer: lambda effect: self._set_timer(effect.name, effect.delay, effect.jitter),
             CancelTimer: lambda effect: self._cancel_timer(effect.name),
             Accepted: lambda effect: self._has_its_place(effect.request),
@@ -82,9 +85,16 @@ class RaftDriver(Driver):
         for message in messages:
             self.post(Received(sender, message))
 
-    def append(self, batch: RecordBatch, expected_term: int, force_flush: bool, done: Callable[[Ended], None]) -> bool:
-        """Hand an append to the core; ``done`` is called when it has ended. False if too much is open already."""
-        request = self._open(done, batch.size_bytes)
+    def append(
+        self,
+        batch: RecordBatch,
+        expected_term: int,
+        force_flush: bool,
+        enqueued: Callable[[], None],
+        done: Callable[[Ended], None],
+    ) -> bool:
+        """Hand an append to the core; see `Driver.append`."""
+        request = self._open(done, batch.size_bytes, enqueued)
         if request:
             self.post(AppendRequested(request, batch, expected_term, force_flush))
         return bool(request)
@@ -109,6 +119,11 @@ class RaftDriver(Driver):
 
     def _flushed(self, ticket: int) -> None:
         self.post(Flushed(ticket))
+
+    def _taken(self, node: int, messages: list[AnyMessage]) -> None:
+        for message in messages:
+            if isinstance(message, AppendEntries) and message.batches:
+                self.post(HandedOver(node, message))
 
     def _fired(self, timer: str) -> None:
         self.post(TimerFired(Timer(timer)))

@@ -1,6 +1,7 @@
-"""A Raft core's events and effects: those of any replicated log (`quorumlog.events`), and what votes and timers add.
+"""A Raft core's events and effects: those of any replicated log (`quorumlog.events`), and its own.
 
-``SaveVote`` takes time like a flush; it is answered by ``VoteSaved`` with the same ticket.
+``SaveVote`` takes time like a flush; it is answered by ``VoteSaved`` with the same ticket. A request with batches is
+answered by ``HandedOver``, as they hold memory (raft.md#units-returned).
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from quorumlog.events import (
     TrimRequested,
     Truncate,
 )
+from quorumlog.raft.messages import AppendEntries
 
 
 class Timer(StrEnum):
@@ -41,12 +43,34 @@ class Timer(StrEnum):
     HEARTBEAT = "heartbeat"
     FLUSH = "flush"
     DRAIN = "drain"
+    ENQUEUE = "enqueue"
+    TRANSFER = "transfer"
 
 
 class VoteSaved(events.Event, frozen=True):
     """Term and vote with this ticket are on disk."""
 
     ticket: int
+
+
+class TransferRequested(events.Event, frozen=True):
+    """Whoever runs the group asks the leader to hand its leadership on to node ``target``."""
+
+    request: int
+    target: int
+
+
+class HandedOver(events.Event, frozen=True):
+    """The network has taken a request with batches for node ``to``, or refused it: it needs no memory any more."""
+
+    to: int
+    message: AppendEntries
+
+
+class Disconnect(events.Effect, frozen=True):
+    """Drop what the network has not taken yet of the messages to this node; ``HandedOver`` follows for each request."""
+
+    to: int
 
 
 class SaveVote(events.Effect, frozen=True):
@@ -67,6 +91,8 @@ Event = (
     | TrimRequested
     | Flushed
     | VoteSaved
+    | HandedOver
+    | TransferRequested
     | LogRead
 )
 Effect = (
@@ -78,6 +104,7 @@ Effect = (
     | SaveVote
     | ReadLog
     | Send
+    | Disconnect
     | SetTimer
     | CancelTimer
     | Accepted
@@ -91,9 +118,11 @@ __all__ = [
     "AppendRequested",
     "BarrierRequested",
     "CancelTimer",
+    "Disconnect",
     "Effect",
     "Event",
     "Flushed",
+    "HandedOver",
     "LogRead",
     "Note",
     "Outcome",
@@ -109,6 +138,7 @@ __all__ = [
     "Started",
     "Timer",
     "TimerFired",
+    "TransferRequested",
     "Trim",
     "TrimRequested",
     "Truncate",

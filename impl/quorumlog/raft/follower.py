@@ -60,10 +60,7 @@ class Follower(Elections):
         if not self._accept_leader(sender, request.term) or not self._holds(request.previous, request.previous_term):
             self._reply_append(sender, request.sequence, success=False, match=-1)
             return
-        verified = request.batches[-1].last_offset if request.batches else request.previous
-        if not self._take(request):
-            self._reply_append(sender, request.sequence, success=False, match=-1)
-            return
+        verified = self._take(request)
         self._learn(request.commit, request.visible, verified)
         if request.flush and self.flushed < verified:
             self._waiting.append(_Waiting(sender, self.term, request.sequence, verified))
@@ -72,8 +69,14 @@ class Follower(Elections):
             self._reply_append(sender, request.sequence, success=True, match=verified)
             self._debounce_flush()
 
-    def _take(self, request: AppendEntries) -> bool:
-        """Append what is new in the request; False if that would remove committed entries."""
+    def _take(self, request: AppendEntries) -> int:
+        """Append what is new in the request; return up to where this log is the leader's then (raft.md#verified).
+
+        If that would remove committed entries nothing is done. They are what the leader has as well, so it is told to
+        go on behind them.
+
+        Source: raft.md#cut-below-commit.
+        """
         new = 0
         for batch in request.batches:
             trimmed = batch.last_offset < self.index.start
@@ -81,16 +84,17 @@ class Follower(Elections):
                 break
             new += 1
         missing = request.batches[new:]
+        verified = request.batches[-1].last_offset if request.batches else request.previous
         if not missing:
-            return True
+            return verified
         first = missing[0].base_offset
         if first <= self.commit:
-            return False
+            return self.commit
         if first <= self.index.dirty:
             self._truncate(first)
             self._waiting = [waiting for waiting in self._waiting if waiting.verified < first]
         self._append(missing)
-        return True
+        return verified
 
     def _flushed_as_follower(self) -> None:
         """Answer the requests whose flush is done; the replies carry the offsets after it."""

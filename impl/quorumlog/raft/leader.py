@@ -1,11 +1,8 @@
-"""The leader: one replication path for acks -1, 1 and 0, commit index, visibility, acknowledgements, recovery.
+"""The leader: commit index, visibility, acknowledgements, recovery, barriers; what clients append is in ``rounds``.
 
-A round drains what was enqueued, writes the log once, builds the append_entries requests from the same batches and
-flushes in parallel with them (raft.md#rounds, raft.md#enqueue-order, documents.md#raft-simplification-approach). A
-follower that is behind is sent chunks, one at a time, without a flush on each (raft.md#recovery-chunks,
+A follower that is behind is sent chunks, one at a time, without a flush on each (raft.md#recovery-chunks,
 documents.md#raft-recovery-flushing). What a request resolves to is decided by ``resolve_quorum_ack`` from the log and
-the commit index, also after this node has stepped down (raft.md#acks). Memory units and more groups a node will join at
-``_drain``; membership at ``Progress``.
+the commit index, also after this node has stepped down (raft.md#acks). Membership will join at ``Progress``.
 """
 
 from __future__ import annotations
@@ -14,8 +11,6 @@ from dataclasses import dataclass
 
 from quorumlog.quorum import NOTHING
 from quorumlog.raft.events import (
-    Accepted,
-    AppendRequested,
     BarrierRequested,
     CancelTimer,
     LogRead,
@@ -26,24 +21,13 @@ from quorumlog.raft.events import (
     SetTimer,
     Timer,
 )
-from quorumlog.raft.follower import Follower
-from quorumlog.raft.messages import AppendEntries, AppendReply, Heartbeat, HeartbeatReply, StartAt
-from quorumlog.raft.progress import Progress
+from quorumlog.raft.messages import AppendReply, Heartbeat, HeartbeatReply, StartAt
+from quorumlog.raft.progress import Progress, Round
+from quorumlog.raft.rounds import Rounds
 from quorumlog.raft.rules import ACKS_ALL, PENDING, Rules
 from quorumlog.raft.rules import SUCCESS as RULE_SUCCESS
 from quorumlog.raft.state import Configuration, Restored
 from quorumlog.storage.batch import BatchKind, RecordBatch
-
-
-@dataclass(frozen=True, slots=True)
-class _Pending:
-    """An acks=all append that waits: its offsets and the term it was written in."""
-
-    request: int
-    offset: int
-    last_offset: int
-    term: int
-    cached: bool
 
 
 @dataclass(slots=True)
@@ -58,7 +42,7 @@ class _Barrier:
     asked: dict[int, int]  # peer -> its sequence when the barrier came
 
 
-class Leader(Follower):
+class Leader(Rounds):
     """The sending side of replication.
 
     ``durable_on``, ``replicated_on``: up to where each node holds this log as far as the leader knows, on disk or at
@@ -68,14 +52,8 @@ class Leader(Follower):
 
     def __init__(self, configuration: Configuration, restored: Restored, rules: Rules) -> None:
         super().__init__(configuration, restored, rules)
-        self.progress: dict[int, Progress] = {}
         self.durable_on: dict[int, int] = {}
         self.replicated_on: dict[int, int] = {}
-        self.last_quorum_write = NOTHING  # LQ: raft.md#last-quorum
-        self._last_required = False
-        self._queue: list[AppendRequested] = []
-        self._draining = False
-        self._pending: list[_Pending] = []
         self._barriers: list[_Barrier] = []
 
     # -- taking office and leaving it ------------------------------------------------------------------------------
@@ -106,120 +84,10 @@ class Leader(Follower):
     def _stop_leading(self) -> None:
         self._effects.append(CancelTimer(Timer.HEARTBEAT))
         self.progress = {}
-        for item in self._queue:
-            self._effects.append(Resolved(item.request, Outcome.NOT_LEADER, -1, -1, -1))
+        self._forget_appends()
         for barrier in self._barriers:
-            self._effects.append(Resolved(barrier.request, Outcome.NOT_LEADER, -1, -1, -1))
-        self._queue.clear()
+            self._refuse(barrier.request)
         self._barriers.clear()
-
-    @property
-    def serving(self) -> bool:
-        """Whether this node leads and an entry of its own term is committed."""
-        return self.role == "leader" and self.rules.may_serve(self.index.term(self.commit), self.term)
-
-    # -- rounds ----------------------------------------------------------------------------------------------------
-
-    def _append_requested(self, event: AppendRequested) -> None:
-        if not self.serving:
-            self._effects.append(Resolved(event.request, Outcome.NOT_LEADER, -1, -1, -1))
-            return
-        if event.expected_term not in (-1, self.term):
-            self._effects.append(Resolved(event.request, Outcome.TERM_MISMATCH, -1, -1, -1))
-            return
-        self._queue.append(event)
-        if not self._draining:
-            self._draining = True
-            self._effects.append(SetTimer(Timer.DRAIN, 0))
-
-    def _drain(self) -> None:
-        """Make a round of what is enqueued, up to ``round_bytes``; order of enqueueing is order in the log."""
-        self._draining = False
-        if not self._queue:
-            return
-        items, size = 0, 0
-        for item in self._queue:
-            if items and size + item.batch.size_bytes > self.configuration.round_bytes:
-                break
-            items, size = items + 1, size + item.batch.size_bytes
-        taken, self._queue = self._queue[:items], self._queue[items:]
-        caching = self.configuration.write_caching
-        required = False
-        batches, at_once = [], []
-        offset = self.index.dirty + 1
-        for item in taken:
-            batch = item.batch.with_position(offset, self.term)
-            offset = batch.last_offset + 1
-            batches.append(batch)
-            required = required or self.rules.flush_required(batch.acks, caching, item.force_flush)
-            self._effects.append(Accepted(item.request))
-            if batch.acks == ACKS_ALL:
-                self._pending.append(
-                    _Pending(
-                        item.request,
-                        batch.base_offset,
-                        batch.last_offset,
-                        self.term,
-                        caching and not item.force_flush,
-                    )
-                )
-            else:
-                at_once.append((item.request, batch))
-        self._round(tuple(batches), required=required)
-        for request, batch in at_once:
-            self._answer(request, Outcome.SUCCESS, batch.base_offset, batch.last_offset, batch.term, batch.acks)
-        if self._queue:
-            self._draining = True
-            self._effects.append(SetTimer(Timer.DRAIN, 0))
-
-    def _round(self, batches: tuple[RecordBatch, ...], *, required: bool) -> None:
-        """Write the leader's log once, hand the same batches to the followers, flush in parallel if it is required.
-
-        Appends with acks 0 or 1 are answered by the caller right after (raft.md#relaxed-acks).
-        """
-        previous = self.index.dirty
-        previous_term = self.index.term(previous)
-        self._append(batches)
-        if required:
-            self.last_quorum_write = self.index.dirty
-        self._last_required = required
-        self.visibility_upper_bound = self.rules.visibility_on_append(
-            self.visibility_upper_bound, self.commit, self.last_quorum_write, self.index.dirty
-        )
-        for peer, follower in self.progress.items():
-            if (
-                follower.last_sent == previous
-                and follower.in_flight < self.configuration.max_in_flight
-                and self.rules.may_dispatch(follower.recovering, follower.last_sent, previous)
-            ):
-                self._send_append(peer, follower, previous, previous_term, batches, self.commit, flush=required)
-            elif not follower.recovering:
-                self._recover(peer, follower, follower.last_sent)
-        if required:
-            self._require_flush(self.index.dirty)
-        else:
-            self._debounce_flush()
-        self._replicated()
-
-    def _send_append(
-        self,
-        peer: int,
-        follower: Progress,
-        previous: int,
-        previous_term: int,
-        batches: tuple[RecordBatch, ...],
-        commit: int,
-        *,
-        flush: bool,
-    ) -> None:
-        follower.previous = previous
-        follower.last_append = follower.next_sequence()
-        follower.last_sent = batches[-1].last_offset if batches else previous
-        follower.in_flight += 1
-        request = AppendEntries(
-            self.term, follower.last_append, previous, previous_term, commit, self.visible, flush, batches
-        )
-        self._send(peer, request)
 
     # -- what is replicated ----------------------------------------------------------------------------------------
 
@@ -251,7 +119,7 @@ class Leader(Follower):
         for at, wait in enumerate(self._pending):
             if wait.last_offset < self.index.start - 1:
                 # This log was restarted behind it: whether the entry was committed is no longer known here.
-                self._effects.append(Resolved(wait.request, Outcome.UNKNOWN, -1, -1, -1))
+                self._refuse(wait.request, Outcome.UNKNOWN)
                 continue
             here = self.index.term(wait.last_offset)
             if wait.cached:
@@ -270,10 +138,6 @@ class Leader(Follower):
                 self._answer(wait.request, result, wait.offset, wait.last_offset, wait.term, ACKS_ALL)
         self._pending = still
 
-    def _answer(self, request: int, outcome: Outcome, offset: int, last: int, term: int, acks: int) -> None:
-        self.note("acked", offset=offset, last_offset=last, entry_term=term, acks=acks, reason=outcome.value)
-        self._effects.append(Resolved(request, outcome, offset, last, term))
-
     # -- replies ---------------------------------------------------------------------------------------------------
 
     def _current(self, sender: int, reply: AppendReply | HeartbeatReply) -> Progress | None:
@@ -286,7 +150,7 @@ class Leader(Follower):
             return None
         follower.heard = self.now
         if isinstance(reply, AppendReply):
-            follower.in_flight = max(0, follower.in_flight - 1)
+            follower.unanswered.discard(reply.sequence)
         # All from one reply: the offsets of one and the match of another may belong to two different logs.
         # What is durable and equal stays so for the whole term, so an overtaken reply counts for that as well.
         durable = max(self.durable_on[sender], self.rules.replicated_flushed(reply.dirty, reply.flushed, reply.match))
@@ -313,13 +177,16 @@ class Leader(Follower):
             return
         if reply.sequence >= follower.last_append:
             follower.requested = False
-            follower.in_flight = 0
+            follower.unanswered.clear()
             if not reply.success:
                 self._step_back(sender, follower)
+            elif reply.match < follower.last_sent:  # it keeps what it has committed (raft.md#cut-below-commit)
+                self._recover(sender, follower, reply.match)
         elif follower.recovering and reply.success:
             follower.requested = False
         if follower.recovering:
             self._continue_recovery(sender, follower)
+        self._send_waiting(sender, follower)
         self._replicated()
 
     def _heartbeat_replied(self, sender: int, reply: HeartbeatReply) -> None:
@@ -327,9 +194,8 @@ class Leader(Follower):
         if follower is None:
             return
         # A heartbeat sent after the last append has been answered, so that append has arrived or is lost.
-        lost = reply.sequence > follower.last_append and reply.dirty < follower.last_sent
-        differs = not reply.success and reply.sequence > follower.last_append
-        if (lost or differs) and not follower.reading:
+        newest = reply.sequence > follower.last_append
+        if newest and (reply.dirty < follower.last_sent or not reply.success) and not follower.reading:
             resume = self._common_end(min(reply.dirty, follower.last_sent))
             if follower.recovering:
                 # Ask again where the last request asked; offsets already found to differ need not be tried twice.
@@ -338,8 +204,12 @@ class Leader(Follower):
                 # The logs end at one offset in different terms: there would be nothing behind it to send.
                 resume = self.index.batch_base(resume) - 1
             self._recover(sender, follower, resume)
-        elif follower.recovering:
-            self._continue_recovery(sender, follower)
+        else:
+            if newest and reply.flushed >= follower.last_sent:
+                follower.unanswered.clear()  # it has nothing left to wait for: its answers are lost
+            if follower.recovering:
+                self._continue_recovery(sender, follower)
+            self._send_waiting(sender, follower)
         self._replicated()
 
     # -- recovery --------------------------------------------------------------------------------------------------
@@ -366,13 +236,14 @@ class Leader(Follower):
         """Start, or restart, sending what lies behind ``resume``."""
         follower.recovering = True
         follower.requested = False
-        follower.in_flight = 0
+        follower.unanswered.clear()
+        self._forget_waiting(follower)
         follower.last_sent = resume
         self._continue_recovery(peer, follower)
 
     def _continue_recovery(self, peer: int, follower: Progress) -> None:
         """Do the next step of a recovery; only one read or request is under way at a time."""
-        if follower.reading or follower.requested:
+        if follower.reading or follower.requested or not self._has_slot(follower):
             return
         if follower.match == self.index.dirty and follower.dirty >= self.index.dirty:
             follower.recovering = False
@@ -418,7 +289,7 @@ class Leader(Follower):
         commit = self.rules.recovery_commit(end, follower.commit_sample, self.commit)
         previous = follower.last_sent
         follower.requested = True
-        self._send_append(peer, follower, previous, self.index.term(previous), event.batches, commit, flush=flush)
+        self._send_append(peer, follower, previous, self.index.term(previous), event.batches, flush, commit)
 
     # -- heartbeats ------------------------------------------------------------------------------------------------
 
@@ -430,35 +301,34 @@ class Leader(Follower):
             self._follow(self.term)
             return
         self._effects.append(SetTimer(Timer.HEARTBEAT, self.configuration.heartbeat_interval))
+        self._skip_silent()
         self._send_heartbeats()
 
     def _send_heartbeats(self) -> None:
-        dirty = self.index.dirty
         for peer, follower in self.progress.items():
+            # What waits for a slot it cannot have: it is asked for what it was sent (raft.md#full-heartbeat).
+            end = follower.last_sent if follower.waiting else self.index.dirty
             sequence = follower.next_sequence()
-            self._send(
-                peer,
-                Heartbeat(self.term, sequence, dirty, self.index.term(dirty), self.commit, self.visible),
-            )
+            self._send(peer, Heartbeat(self.term, sequence, end, self.index.term(end), self.commit, self.visible))
 
     # -- linearizable barrier and read index -------------------------------------------------------------------------
 
     def _barrier_requested(self, event: BarrierRequested) -> None:
         if not self.serving:
-            self._effects.append(Resolved(event.request, Outcome.NOT_LEADER, -1, -1, -1))
+            self._refuse(event.request)
             return
         dirty = self.index.dirty
         self._last_required = True
         self._barriers.append(self._barrier(event.request, dirty))
         for peer, follower in self.progress.items():
-            if not follower.recovering and follower.last_sent == dirty:
-                self._send_append(peer, follower, dirty, self.index.term(dirty), (), self.commit, flush=True)
+            if not follower.recovering and follower.end == dirty:
+                self._dispatch(peer, follower, Round(dirty, self.index.term(dirty), (), flush=True))
         self._require_flush(dirty)
         self._check_barriers()
 
     def _read_index_requested(self, event: ReadIndexRequested) -> None:
         if not self.serving:
-            self._effects.append(Resolved(event.request, Outcome.NOT_LEADER, -1, -1, -1))
+            self._refuse(event.request)
             return
         target = self.rules.read_index(self.commit, self.majority_replicated, self.configuration.write_caching)
         self._barriers.append(self._barrier(event.request, target))

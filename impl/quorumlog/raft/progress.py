@@ -1,8 +1,32 @@
-"""What a leader knows of one follower (documents.md#raft-recovery-leader)."""
+"""What a leader knows of one follower (documents.md#raft-recovery-leader), and what it is to be sent."""
 
 from __future__ import annotations
 
+from collections import deque
+from dataclasses import dataclass
+
 from quorumlog.quorum import NOTHING
+from quorumlog.storage.batch import RecordBatch
+
+
+@dataclass(slots=True)
+class Round:
+    """Batches that were written together, as followers are sent them: they follow (previous, previous_term).
+
+    ``requests``: the appends whose memory it holds as long as ``holders`` still need the batches.
+    """
+
+    previous: int
+    previous_term: int
+    batches: tuple[RecordBatch, ...]
+    flush: bool
+    requests: tuple[int, ...] = ()
+    holders: int = 0
+
+    @property
+    def end(self) -> int:
+        """The last offset that a follower has with it."""
+        return self.batches[-1].last_offset if self.batches else self.previous
 
 
 class Progress:
@@ -11,8 +35,9 @@ class Progress:
     ``match``: up to here the logs are known to be equal. ``dirty``, ``flushed``: as the follower last reported; what
     that counts for is in the leader's ``durable_on`` and ``replicated_on`` (raft.md#durable, raft.md#replicated).
     ``last_sent``: end of what was sent in order; the next request begins behind it
-    (documents.md#raft-simplification-recovery). ``heard``: when it last answered in this term, or the time of the
-    election (raft.md#check-quorum).
+    (documents.md#raft-simplification-recovery). ``unanswered``: the sequences of its requests in flight, ``waiting``:
+    the rounds that it is sent when it has a free slot (raft.md#in-flight). ``heard``: when it last answered in this
+    term, or the time of the election (raft.md#check-quorum).
     """
 
     __slots__ = (
@@ -20,7 +45,6 @@ class Progress:
         "dirty",
         "flushed",
         "heard",
-        "in_flight",
         "last_append",
         "last_reply",
         "last_sent",
@@ -30,7 +54,9 @@ class Progress:
         "recovering",
         "requested",
         "sequence",
+        "unanswered",
         "unflushed_bytes",
+        "waiting",
     )
 
     def __init__(self, last_sent: int, heard: int) -> None:
@@ -43,12 +69,18 @@ class Progress:
         self.sequence = 0
         self.last_append = 0
         self.last_reply = 0
-        self.in_flight = 0
+        self.unanswered: set[int] = set()
+        self.waiting: deque[Round] = deque()
         self.recovering = False
         self.reading = 0  # ticket of the log read that recovery waits for, else 0
         self.requested = False  # a recovery request is on its way; never two at a time
         self.commit_sample = NOTHING
         self.unflushed_bytes = 0  # sent by recovery since the follower was last asked to flush
+
+    @property
+    def end(self) -> int:
+        """Up to where it has been or will be sent the log in order."""
+        return self.waiting[-1].end if self.waiting else self.last_sent
 
     def next_sequence(self) -> int:
         """Return the number of the next request to this follower: one more than the last (raft.md#reply-order)."""

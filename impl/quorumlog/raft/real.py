@@ -39,8 +39,10 @@ def real(rules: Rules = REFERENCE) -> RealProtocol:
     def drive(place: Place) -> RaftDriver:
         return _drive(place, rules)
 
+    configuration = Configuration(0, Voters((0,)))
     return RealProtocol(
         name="raft",
+        limits={name: getattr(configuration, name) for name in ("memory_bytes", "max_in_flight")},
         messages=MESSAGES,
         timing=Timing,
         brisk={"election_timeout": 400, "election_jitter": 400, "heartbeat_interval": 60},

@@ -30,6 +30,8 @@ class NodeTiming(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     heartbeat: Interval = 30 * MILLISECOND
     election: Interval = 120 * MILLISECOND  # plus a random part of up to as much again
     flush: Interval = 60 * MILLISECOND  # debounce of flushes that nobody waits for
+    enqueue: Interval = 400 * MILLISECOND  # at most, until there is memory for an append
+    transfer: Interval = 300 * MILLISECOND  # at most, until the next leader has caught up
 
 
 class NodeLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -40,6 +42,7 @@ class NodeLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     recovery_flush_bytes: Size = 1 << 20
     max_in_flight: Size = 16
     round_bytes: Size = 1 << 20
+    memory_bytes: Size = 1 << 20
 
 
 class RaftConfiguration(LogConfiguration, frozen=True, kw_only=True):
@@ -53,7 +56,7 @@ class RaftConfiguration(LogConfiguration, frozen=True, kw_only=True):
         """Another configuration: timers, and limits so small that a short run crosses each of them."""
         heartbeat = between(draw, 8 * MILLISECOND, 40 * MILLISECOND)
         drawn = super().drawn(draw)
-        return replace(
+        configuration = replace(
             drawn,
             write_caching=draw.random() < 0.15,
             timing=NodeTiming(
@@ -68,12 +71,18 @@ class RaftConfiguration(LogConfiguration, frozen=True, kw_only=True):
                 recovery_flush_bytes=between(draw, 1, 4096),
                 max_in_flight=between(draw, 1, 16),
                 round_bytes=between(draw, 1, 2048),
+                memory_bytes=between(draw, 1, 4096),
             ),
         )
+        if drawn.nodes == 1 or draw.random() < 0.75:
+            return configuration
+        weights = {**drawn.faults.weights, "transfer": round(sum(drawn.faults.weights.values()), 2)}
+        return replace(configuration, faults=replace(drawn.faults, weights=weights))
 
     def known_to_the_judge(self) -> dict[str, Any]:
-        """Voters, and whether acks=all waits for a flush."""
-        return {**super().known_to_the_judge(), "write_caching": self.write_caching}
+        """Voters, whether acks=all waits for a flush, and the limits of what a leader may hold."""
+        limits = {"memory_bytes": self.limits.memory_bytes, "max_in_flight": self.limits.max_in_flight}
+        return {**super().known_to_the_judge(), "write_caching": self.write_caching, **limits}
 
 
 _DEFAULT = RaftConfiguration()
@@ -135,6 +144,65 @@ SETTINGS: Mapping[str, RaftConfiguration] = {
             arguments={"clock": {"rate": 2.5}},
         ),
     ),
+    # The same, and nodes are cut off for so short that the one before still leads when it hears of the next one.
+    "two-leaders": replace(
+        _DEFAULT,
+        timing=NodeTiming(heartbeat=25 * MILLISECOND),
+        workload=LogWorkload(
+            clients=5, think=10 * MILLISECOND, append=4.0, read=0.5, read_linearizable=3.0, tail=3.0, stray=0.5
+        ),
+        duration=2 * SECOND,
+        faults=FaultMix(
+            weights={"partition": 6.0, "clock": 4.0},
+            targets={"followers": 4.0, "leader": 1.0},
+            per_second=10.0,
+            shortest=30 * MILLISECOND,
+            longest=300 * MILLISECOND,
+            arguments={"clock": {"rate": 3.5}},
+        ),
+    ),
+    # Leaders hear nobody, or nobody hears them, for longer than a run may go without a commit.
+    "deaf-leaders": replace(
+        _DEFAULT,
+        workload=LogWorkload(clients=2, think=40 * MILLISECOND),
+        duration=5 * SECOND,
+        progress_bound=1500 * MILLISECOND,
+        faults=FaultMix(
+            weights={"deafen": 4.0, "mute": 1.0},
+            targets={"leader": 1.0},
+            per_second=0.6,
+            shortest=2 * SECOND,
+            longest=4 * SECOND,
+        ),
+    ),
+    # Leaders come back with entries of their former term, hand them on in the smallest chunks, and fall again.
+    "old-terms": replace(
+        _LEADERS_FALL,
+        write_caching=True,
+        limits=NodeLimits(recovery_chunk_bytes=1, max_in_flight=1),
+        link=Link(delay=8 * MILLISECOND, jitter=4 * MILLISECOND),
+        timing=NodeTiming(election=80 * MILLISECOND),
+        workload=LogWorkload(think=8 * MILLISECOND, acks_all=1.0, acks_leader=4.0, read=6.0),
+        faults=FaultMix(
+            weights={"partition": 5.0, "kill": 2.0},
+            targets={"leader": 6.0, "minority": 2.0, "follower": 1.0},
+            per_second=10.0,
+            shortest=50 * MILLISECOND,
+            longest=400 * MILLISECOND,
+        ),
+    ),
+    # A majority loses power together, and with it what it has shown, while others that have it are cut off.
+    "lost-majorities": replace(
+        _LOST_POWER,
+        workload=LogWorkload(think=12 * MILLISECOND, acks_all=0.5, acks_leader=5.0),
+        faults=FaultMix(
+            weights={"power_loss": 5.0, "partition": 5.0, "slow_disk": 2.0},
+            targets={"majority": 4.0, "follower": 4.0, "leader": 2.0},
+            per_second=8.0,
+            shortest=30 * MILLISECOND,
+            longest=300 * MILLISECOND,
+        ),
+    ),
     # Elections that collide, all messages delayed and duplicated, under little load.
     "stale-votes": replace(
         _DEFAULT,
@@ -187,7 +255,48 @@ SETTINGS: Mapping[str, RaftConfiguration] = {
             targets={"leader": 4.0, "follower": 3.0, "all": 2.0},
             per_second=15.0,
             longest=500 * MILLISECOND,
-            arguments={"trim": {"keep": 2.0}},
+        ),
+    ),
+    # Followers trim more than their leader has, also while they are sent what they lack, in the smallest chunks.
+    "followers-trim": replace(
+        _DEFAULT,
+        limits=NodeLimits(recovery_chunk_bytes=1, max_in_flight=2),
+        link=Link(delay=3 * MILLISECOND, loss=0.1, reorder=0.2, duplicate=0.3, straggle=100 * MILLISECOND),
+        segment_bytes=200,
+        workload=LogWorkload(think=10 * MILLISECOND),
+        duration=2 * SECOND,
+        faults=FaultMix(
+            weights={"trim": 8.0, "partition": 4.0, "loss": 2.0, "kill": 1.0},
+            targets={"follower": 5.0, "followers": 2.0},
+            per_second=20.0,
+            longest=200 * MILLISECOND,
+            arguments={"loss": {"probability": 0.4}},
+        ),
+    ),
+    # Appends wait for memory: it is little, one request is in flight, and followers are paused and slow.
+    "little-memory": replace(
+        _DEFAULT,
+        limits=NodeLimits(memory_bytes=300, max_in_flight=1, round_bytes=150),
+        workload=LogWorkload(clients=12, think=10 * MILLISECOND, acks_leader=3.0, acks_none=3.0),
+        faults=FaultMix(
+            weights={"pause": 5.0, "slow_disk": 3.0, "kill": 1.0, "partition": 1.0},
+            targets={"follower": 5.0, "leader": 1.0},
+            per_second=8.0,
+            shortest=50 * MILLISECOND,
+            longest=600 * MILLISECOND,
+        ),
+    ),
+    # The leader is asked to leave again and again, under load that is acknowledged early; no power is lost.
+    "transfers": replace(
+        _DEFAULT,
+        nodes=5,
+        workload=LogWorkload(clients=8, think=5 * MILLISECOND, acks_leader=4.0, acks_none=2.0),
+        faults=FaultMix(
+            weights={"transfer": 6.0, "partition": 1.0, "pause": 1.0, "delay": 1.0, "kill": 1.0} | {"loss": 2.0},
+            targets={"leader": 8.0, "follower": 1.0},
+            per_second=12.0,
+            longest=200 * MILLISECOND,
+            arguments={"loss": {"probability": 0.5}},
         ),
     ),
     # Syncs that fail, also while a log is opened, full disks, damage, and power lost before anybody looks again.

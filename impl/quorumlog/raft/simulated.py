@@ -9,11 +9,13 @@ from typing import ClassVar
 from msgspec import structs
 
 from loghistory import Recorder
+from quorumlog.durations import MICROSECOND, MILLISECOND
 from quorumlog.events import CoreFactory
 from quorumlog.quorum import Voters
 from quorumlog.raft.core import RaftCore
-from quorumlog.raft.events import SaveVote, VoteSaved
+from quorumlog.raft.events import Disconnect, HandedOver, SaveVote, Send, TransferRequested, VoteSaved
 from quorumlog.raft.index import LogIndex
+from quorumlog.raft.messages import AppendEntries
 from quorumlog.raft.rules import NOBODY
 from quorumlog.raft.settings import RaftConfiguration
 from quorumlog.raft.state import Configuration, Restored
@@ -22,9 +24,13 @@ from quorumlog.simulation.log_node import LogNode
 from quorumlog.simulation.node import Surroundings
 from quorumlog.storage.vote import VoteStore
 
+_TAKES = 100 * MICROSECOND
+"""How long it takes until the network has a message, if the other side reads."""
+_LOOKS_AGAIN = 10 * MILLISECOND
+
 
 class RaftNode(LogNode):
-    """A replica and its durable vote."""
+    """A replica, its durable vote, and the requests that the network has not taken yet."""
 
     core: RaftCore
     votes_type: ClassVar[type[VoteStore]] = VoteStore
@@ -42,10 +48,13 @@ class RaftNode(LogNode):
             election_jitter=timing.election,
             heartbeat_interval=timing.heartbeat,
             flush_delay=timing.flush,
+            enqueue_timeout=timing.enqueue,
+            transfer_timeout=timing.transfer,
             write_caching=configuration.write_caching,
             **structs.asdict(configuration.limits),
         )
-        self._perform[SaveVote] = self._save_vote
+        self._perform |= {SaveVote: self._save_vote, Disconnect: self._disconnect}
+        self._untaken: dict[int, list[AppendEntries]] = {}
 
     def new_disk(self) -> None:
         """An empty disk in place of the old one; the node must be down."""
@@ -67,10 +76,42 @@ class RaftNode(LogNode):
         )
         return core
 
+    def kill(self) -> None:
+        """End the process; see `Node.kill`."""
+        super().kill()
+        self._untaken.clear()
+
     def settled(self) -> Sequence[tuple[str, int]]:
         """The log as far as it is known to be flushed, and the vote."""
         vote = [("vote", self.disk.size("vote"))] if self.disk.exists("vote") else []
         return [*super().settled(), *vote]
+
+    def transfer(self, target: int) -> None:
+        """Whoever runs the group asks for a transfer of leadership, and does not look at how it ends."""
+        self.handle(TransferRequested(self.open(lambda _: None), target))
+
+    # -- effects -------------------------------------------------------------------------------------------------
+
+    def _send(self, effect: Send) -> None:
+        super()._send(effect)
+        if isinstance(effect.message, AppendEntries) and effect.message.batches:
+            self._untaken.setdefault(effect.to, []).append(effect.message)
+            self._simulation.after(_TAKES, self._taken, self.host.generation, effect)
+
+    def _taken(self, generation: int, effect: Send) -> None:
+        """Hand over once the other side reads; a process that is paused takes nothing."""
+        waiting = self._untaken.get(effect.to, [])
+        if generation != self.host.generation or not any(each is effect.message for each in waiting):
+            return
+        if self._cluster.reads(effect.to):
+            self._untaken[effect.to] = [each for each in waiting if each is not effect.message]
+            self.host.deliver(self.handle, HandedOver(effect.to, effect.message))
+        else:
+            self._simulation.after(_LOOKS_AGAIN, self._taken, generation, effect)
+
+    def _disconnect(self, effect: Disconnect) -> None:
+        for message in self._untaken.pop(effect.to, []):
+            self.host.after(0, self.handle, HandedOver(effect.to, message))
 
     def _save_vote(self, effect: SaveVote) -> None:
         voted_for = None if effect.voted_for == NOBODY else effect.voted_for

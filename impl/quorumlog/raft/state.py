@@ -36,7 +36,9 @@ MILLISECOND = 1_000_000
 
 
 class Configuration(msgspec.Struct, frozen=True):
-    """A replica's place in its group and its limits (raft.md#in-flight). Times in nanoseconds, sizes in bytes.
+    """A replica's place in its group and its limits (raft.md#in-flight, raft.md#memory-units).
+
+    Times in nanoseconds, sizes in bytes.
 
     ``voters``: the group that the replica begins with.
     """
@@ -52,6 +54,9 @@ class Configuration(msgspec.Struct, frozen=True):
     recovery_flush_bytes: int = 1 << 20
     max_in_flight: int = 16
     round_bytes: int = 1 << 20
+    memory_bytes: int = 1 << 20
+    enqueue_timeout: int = 5000 * MILLISECOND
+    transfer_timeout: int = 10_000 * MILLISECOND
     write_caching: bool = False
 
 

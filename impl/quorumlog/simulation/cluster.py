@@ -188,6 +188,10 @@ class Cluster(ABC, Generic[Configuration, NodeOf]):
         else:
             self.network.send(source, target, message)
 
+    def reads(self, number: int) -> bool:
+        """Whether node ``number`` takes what it is sent, or has no process that could; not while that is paused."""
+        return not self.nodes[number].host.paused
+
     def _deliver(self, source: int, target: int, message: Any) -> None:  # noqa: ANN401
         node = self.nodes[target]
         if self.configuration.messages:

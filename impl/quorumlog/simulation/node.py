@@ -46,6 +46,9 @@ class Surroundings(Protocol):
     def transmit(self, source: int, target: int, message: Any) -> None:  # noqa: ANN401
         """Hand a message to the network."""
 
+    def reads(self, number: int) -> bool:
+        """Whether node ``number`` takes what it is sent, or has no process that could; not while that is paused."""
+
     def storage_failed(self, number: int) -> None:
         """Node ``number`` stopped itself after a storage error."""
 
@@ -108,6 +111,9 @@ class Node(ABC):
 
     def retain(self, entries: int) -> None:  # noqa: B027 - not every protocol keeps a log
         """Give up what is committed except for the last ``entries``."""
+
+    def transfer(self, target: int) -> None:  # noqa: B027 - not every protocol has a leader that can leave
+        """Hand the leadership on to node ``target``, if this node leads."""
 
     def settled(self) -> Sequence[tuple[str, int]]:
         """Files on the disk, and up to where each must be as it was written, or the node refuses to start."""

@@ -8,7 +8,7 @@ one with plain dictionaries. Sources: raft.md#elections, raft.md#who-leads.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -19,15 +19,19 @@ from ..codes import (
     ACKED,
     APPEND,
     CARRIES_STATE,
+    CRASH,
     FAULT,
     FAULT_WIPE,
     LEADER,
     NULL,
     OTHER,
+    POWER_LOSS,
     ROLE,
     ROLE_CANDIDATE,
     ROLE_LEADER,
     START,
+    STOP,
+    STORAGE_ERROR,
     TERM,
     VOTE,
 )
@@ -83,6 +87,8 @@ CANDIDATE = Check(
 )
 
 
+ENDS = (STOP, CRASH, POWER_LOSS, STORAGE_ERROR)
+
 _NOBODY = -1
 _SAYS, _WRITES, _WRITES_MORE = 1, 2, 3
 """Why an event is looked at: what it says; it writes the first entry of a term; it writes one that no leader of its
@@ -107,7 +113,7 @@ class _Told(NamedTuple):
 
     term: Ints
     role: Ints
-    fresh: Ints  # its next event is the second one in its term
+    fresh: Ints  # its next event is looked at: the second one in its term, or one that shows that its record goes on
     leads: Ints  # the last term that it led
     written: Ints  # how far its log reached then, by its last event in that term
     written_seq: Ints
@@ -123,6 +129,8 @@ def _look(columns: _Events, told: _Told, why: Ints | list[int]) -> None:
         if kind == FAULT:
             why[i] = _SAYS
         if node < 0 or not CARRIES_STATE[kind]:
+            if node >= 0 and kind in ENDS:
+                why[i] = _SAYS
             continue
         term = columns.term[i]
         role = columns.role[i]
@@ -136,7 +144,7 @@ def _look(columns: _Events, told: _Told, why: Ints | list[int]) -> None:
             why[i] = _SAYS
         # A node that moves to a term states the role that it had before.
         says = kind != TERM and (kind == LEADER or role == ROLE_LEADER)
-        if kind in (VOTE, LEADER, ROLE) or role != told.role[node]:
+        if kind in (VOTE, LEADER, ROLE, START) or role != told.role[node]:
             why[i] = _SAYS
         told.role[node] = OTHER if kind == TERM else role
         if says and told.leads[node] != term:
@@ -165,6 +173,9 @@ def _look(columns: _Events, told: _Told, why: Ints | list[int]) -> None:
                         most = other
                 if columns.last_offset[i] > told.written[most]:
                     why[i] = _WRITES_MORE + told.written_seq[most]
+        if why[i] >= _WRITES:
+            for other in range(len(told.fresh)):
+                told.fresh[other] = 1
         if kind == ACKED and columns.entry_term[i] != told.leads[node]:
             why[i] = _SAYS
 
@@ -192,6 +203,19 @@ class _Node:
     seq: int  # the last event that said something of elections
 
 
+@dataclass(slots=True)
+class _Suspect:
+    """A node that seems to lead, as it writes what nobody is seen to have written: unless a record lacks that."""
+
+    seq: int
+    node: int
+    number: int  # the term
+    term: _Term  # as it was then
+    written: int
+    nodes: dict[int, _Node]  # as they were then
+    waiting: set[int]  # whose next event shows whether their records go on
+
+
 class ElectionsFold:
     """Judges the elections of one log."""
 
@@ -213,6 +237,11 @@ class ElectionsFold:
         self._wiped: dict[int, int] = {}  # by node, the last event that emptied its disk
         self._seen: set[int] = set()  # kinds
         self._stranger: int | None = None
+        self._down: set[int] = set()
+        self._blind: dict[
+            int, list[tuple[int, int | None]]
+        ] = {}  # by node, the terms of which its record may lack some
+        self._suspects: list[_Suspect] = []
 
     def feed(self, columns: Columns) -> None:
         """Take the next events; those that say something of elections are judged one by one."""
@@ -232,8 +261,11 @@ class ElectionsFold:
             if kind == FAULT:
                 if f == FAULT_WIPE:
                     self._wiped[node] = seq
+            elif kind in ENDS:
+                self._end(node, stopped=kind == STOP)
             elif node >= 0 and CARRIES_STATE[kind]:
                 self._seen.add(kind)
+                self._goes_on(node, term, starts=kind == START)
                 if kind == ACKED and entry_term != NULL:
                     self._answers(seq, node, entry_term)
                 if term != NULL:
@@ -261,14 +293,59 @@ class ElectionsFold:
             self._begun(known, seq, node, term)
         if kind == VOTE:
             self._vote(known, seq, node, term, peer)
-        if leads or self._writes(known, reason):
-            written = reason - _WRITES_MORE if reason >= _WRITES_MORE and not leads else -1
-            self._leads(known, seq, node, term, written)
+        if leads:
+            self._leads(known, seq, node, term)
+        elif (reason >= _WRITES_MORE or (reason == _WRITES and known.leader is None)) and self._all_begun():
+            self._suspect(known, seq, node, term, reason - _WRITES_MORE if reason >= _WRITES_MORE else -1)
 
-    def _writes(self, known: _Term, reason: int) -> bool:
-        """Whether an entry that is written first shows who leads: no voter is hidden that may have written it."""
-        first = reason == _WRITES and known.leader is None
-        return (first or reason >= _WRITES_MORE) and self._all_begun()
+    # -- whose record may lack its end -----------------------------------------------------------------------------
+
+    def _suspect(self, known: _Term, seq: int, node: int, term: int, written: int) -> None:
+        """``node`` writes an entry of its term first: it leads, if no record lacks that another one wrote it before."""
+        others = (known.leaders or {*self._setting.voters}) - {node}
+        if any(
+            low <= term and (high is None or term <= high) for each in others for low, high in self._blind.get(each, ())
+        ):
+            return
+        then = replace(known, votes=dict(known.votes), forgotten=[*known.forgotten])
+        nodes = {each: replace(about) for each, about in self._nodes.items()}
+        self._suspects.append(_Suspect(seq, node, term, then, written, nodes, others - self._down))
+        self._clear()
+
+    def _end(self, node: int, *, stopped: bool) -> None:
+        """A process ended. One that was cut off may have taken the end of its record along."""
+        if not stopped and node in self._nodes and node not in self._down:
+            self._lose(node)
+        elif stopped:
+            self._heard(node)
+        self._down.add(node)
+
+    def _goes_on(self, node: int, term: int, *, starts: bool) -> None:
+        """A node recorded something; if it starts, no further term is hidden."""
+        if not starts:
+            self._heard(node)
+        elif node in self._nodes and node not in self._down:
+            self._lose(node)
+        self._down.discard(node)
+        blind = self._blind.get(node)
+        if blind and blind[-1][1] is None and term >= blind[-1][0]:
+            blind[-1] = blind[-1][0], term
+
+    def _lose(self, node: int) -> None:
+        self._blind.setdefault(node, []).append((self._nodes[node].term, None))
+        self._suspects = [each for each in self._suspects if node not in each.waiting]
+
+    def _heard(self, node: int) -> None:
+        for each in self._suspects:
+            each.waiting.discard(node)
+        self._clear()
+
+    def _clear(self) -> None:
+        """Those for whom nobody is waited any more do lead."""
+        shown = [each for each in self._suspects if not each.waiting]
+        self._suspects = [each for each in self._suspects if each.waiting]
+        for each in shown:
+            self._leads(self._terms[each.number], each.seq, each.node, each.number, each)
 
     def _all_begun(self) -> bool:
         voters = self._setting.voters
@@ -297,8 +374,8 @@ class ElectionsFold:
             self._votes.violation(earlier[1], seq, node=node, term=term, first=earlier[0], second=peer)
         known.votes[node] = (peer, seq)
 
-    def _leads(self, known: _Term, seq: int, node: int, term: int, written: int = -1) -> None:
-        """``node`` leads ``term``; ``written`` is the event that shows that another leader had not written that far."""
+    def _leads(self, known: _Term, seq: int, node: int, term: int, shown: _Suspect | None = None) -> None:
+        """``node`` leads ``term``; ``shown``: told by what it wrote."""
         if node in known.leaders:
             return
         known.leaders.add(node)
@@ -312,13 +389,18 @@ class ElectionsFold:
         elif self._wiped and VOTE not in self._seen:
             self._leaders.excuse(CAUSES[WIPE], first=max(self._wiped.values()))
         else:
+            # The event that shows that another leader had not written that far.
+            written = shown.written if shown is not None else -1
             self._leaders.violation(known.leader[1], written, seq, term=term, first=known.leader[0], second=node)
-        self._count_votes(known, seq, node, term)
+        if shown is None:
+            self._count_votes(known, self._nodes, seq, node, term)
+        else:
+            self._count_votes(shown.term, shown.nodes, seq, node, term)
 
-    def _count_votes(self, known: _Term, seq: int, node: int, term: int) -> None:
+    def _count_votes(self, known: _Term, nodes: dict[int, _Node], seq: int, node: int, term: int) -> None:
         given, others, hidden = [], [], 0
         for voter in self._setting.voters:
-            vote, about = known.votes.get(voter), self._nodes.get(voter)
+            vote, about = known.votes.get(voter), nodes.get(voter)
             vote = next((each[1:] for each in known.forgotten if each[:2] == (voter, node)), vote)
             if vote is not None and vote[0] == node:
                 given.append(vote[1])
@@ -353,6 +435,9 @@ class ElectionsFold:
 
     def finish(self) -> Verdicts:
         """Judge terms that never had a candidate, and answer."""
+        for each in self._suspects:
+            each.waiting.clear()  # whoever was not heard of any more was not cut off either
+        self._clear()
         for term, known in self._terms.items():
             # One node alone may be a candidate that was stopped at once.
             if known.begun is None and (len(known.early) > 1 or (known.early and known.stays is not None)):
@@ -403,7 +488,7 @@ _NAMES = {LEADER: "leader event", VOTE: "vote", TERM: "term event", ROLE: "role 
 FAMILY = Family(
     "elections",
     (ONE_LEADER, ONE_VOTE, MAJORITY, CANDIDATE),
-    STATE_KINDS | {Kind.FAULT},
+    STATE_KINDS | {Kind.FAULT, Kind.STOP, Kind.CRASH, Kind.POWER_LOSS, Kind.STORAGE_ERROR},
     ("node", "term", "peer", "f", "role", "entry_term", "last_offset", "dirty"),
     ElectionsFold,
     RAFT,

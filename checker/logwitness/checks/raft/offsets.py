@@ -331,6 +331,14 @@ def _close(state: _State, found: Findings) -> None:
         _converged(state, found)
 
 
+@part
+def _is_down(state: _State, node: int, how: int, seq: int) -> None:
+    """A process ends, or fails to start; one that was down when the final read began has been down since before."""
+    if state.down[node] == 0 or state.run[_PHASE] < FINAL_READ:
+        state.down_seq[node] = seq
+    state.down[node] = max(state.down[node], how)
+
+
 @step
 def _surroundings(state: _State, found: Findings, kind: int, node: int, f: int, seq: int) -> None:
     """Take an event that carries no state: the end of a process, a fault, a phase."""
@@ -355,13 +363,11 @@ def _surroundings(state: _State, found: Findings, kind: int, node: int, f: int, 
             state.run[_PHASE] = ENDED
         if running:
             state.fell[node] = 1 if kind == CRASH else 0
-        state.down[node] = max(state.down[node], 1)
-        state.down_seq[node] = seq
+        _is_down(state, node, 1, seq)
     elif node >= 0 and kind in (POWER_LOSS, STORAGE_ERROR):
         if kind == STORAGE_ERROR or state.down[node] == 0:
             state.fell[node] = 1
-        state.down[node] = max(state.down[node], 2)
-        state.down_seq[node] = seq
+        _is_down(state, node, 2, seq)
 
 
 @part

@@ -69,7 +69,9 @@ from .rules import (
     Said,
 )
 
-_UNSEEN, _RUNS, _DOWN = 0, 1, 2
+_UNSEEN, _RUNS, _DOWN, _OWES = range(4)
+"""The life of a node. One that owes runs, but others have entries that it, their leader, is not seen to have written:
+its next event shows that it has not, its end that its record may lack them."""
 _STOPPED, _CRASHED, _FAILED = 1, 2, 4
 """How a life ended; several may be recorded."""
 
@@ -100,6 +102,14 @@ class _Nodes(NamedTuple):
     idle: Ints  # the first event while it was down, in a log that had shown no start by then
     restarted: Ints  # the first start whose life before had no end
     restarted_seq: Ints  # and the last event of that life
+    gone: Ints  # up to here it had written what a start did not find, and has written nothing since
+    owes: Ints  # how many batches it owes; of the first: who has it, how far it reaches, its term, the events
+    owes_to: Ints
+    owes_last: Ints
+    owes_term: Ints
+    owes_seq: Ints
+    owes_shown: Ints  # the leader's last append by then, and how far that reached
+    owes_high: Ints
 
 
 class _Runs(NamedTuple):
@@ -117,6 +127,7 @@ class _Leaders(NamedTuple):
     term: Ints
     node: Ints  # its leader; -1: not known
     seq: Ints  # what showed that, or the leader's last append
+    lost: Ints  # 1: the end of what its leader recorded may be lost
     low: Ints  # what the leader wrote of it is recorded from here on; NULL: from the first entry on
     high: Ints
     early: Ints  # the first append by anyone before there was a leader
@@ -149,10 +160,42 @@ def _forget(nodes: _Nodes, node: int) -> None:
 
 
 @part
-def _end(nodes: _Nodes, log: _Log, found: Findings, columns: Columns, node: int, kind: int, i: int) -> None:
+def _settle(nodes: _Nodes, found: Findings, node: int, ended: int) -> None:
+    """What ``node`` owes: it has not written it, or, if it ended before its next event, that may not be recorded."""
+    check = EARLY if ended < 0 else TAIL
+    found.judged[check] += nodes.owes[node]
+    found.violated[check] += nodes.owes[node] - 1
+    high, last, shown, seq = nodes.owes_high[node], nodes.owes_last[node], nodes.owes_shown[node], nodes.owes_seq[node]
+    if ended < 0:
+        early = Early(nodes.owes_to[node], leader=node, offset=last, term=nodes.owes_term[node])
+        report(found, EARLY, early, shown, seq)
+    else:
+        report(found, TAIL, Ends(node, end=high, found=last), shown, ended, seq)
+    nodes.owes[node] = 0
+    nodes.life[node] = _RUNS
+
+
+@part
+def _lose(nodes: _Nodes, leaders: _Leaders, found: Findings, node: int, seq: int) -> None:
+    """A life of ``node`` ended by event ``seq``, not of its own accord: the end of its record may be lost."""
+    if nodes.life[node] == _OWES:
+        _settle(nodes, found, node, seq)
+    for row in range(_TERMS):
+        if leaders.node[row] == node and (nodes.term[node] == NULL or leaders.term[row] >= nodes.term[node]):
+            leaders.lost[row] = 1
+
+
+@part
+def _end(
+    nodes: _Nodes, leaders: _Leaders, log: _Log, found: Findings, columns: Columns, node: int, kind: int, i: int
+) -> None:
     """The life of a node ends."""
     seq, incarnation = columns.seq[i], columns.incarnation[i]
     log.ends[0] += 1
+    if kind != STOP and nodes.life[node] != _DOWN:
+        _lose(nodes, leaders, found, node, seq)
+    elif nodes.life[node] == _OWES:
+        _settle(nodes, found, node, -1)
     if incarnation != NO_NODE and nodes.incarnation[node] != NO_NODE:
         # It may be higher: that of a start that could not be recorded.
         found.judged[INCARNATION] += 1
@@ -175,8 +218,12 @@ def _end(nodes: _Nodes, log: _Log, found: Findings, columns: Columns, node: int,
 
 
 @part
-def _start(nodes: _Nodes, runs: _Runs, log: _Log, found: Findings, columns: Columns, node: int, i: int) -> None:
+def _start(
+    nodes: _Nodes, runs: _Runs, leaders: _Leaders, log: _Log, found: Findings, columns: Columns, node: int, i: int
+) -> None:
     """A node starts: what it found on its disk against what it is known to have written."""
+    if nodes.life[node] in (_RUNS, _OWES):
+        _lose(nodes, leaders, found, node, columns.seq[i])
     seq, dirty, term = columns.seq[i], columns.dirty[i], columns.term[i]
     life, end, before = nodes.life[node], nodes.end[node], nodes.dirty[node]
     wiped = nodes.wiped[node] != 0
@@ -202,6 +249,7 @@ def _start(nodes: _Nodes, runs: _Runs, log: _Log, found: Findings, columns: Colu
 
     if wiped:
         runs.used[node] = 0
+        nodes.gone[node] = -1
     elif before != NULL and dirty != NULL and life != _UNSEEN:
         more = Ends(node, end=before, found=dirty)
         if end & _FAILED:
@@ -213,8 +261,10 @@ def _start(nodes: _Nodes, runs: _Runs, log: _Log, found: Findings, columns: Colu
                 report(found, GREW, more, nodes.seq[node], nodes.end_seq[node], seq)
         else:
             found.judged[TAIL] += 1
-            if dirty > before:
+            if dirty > max(before, nodes.gone[node]):
                 report(found, TAIL, more, nodes.seq[node], nodes.end_seq[node], seq)
+        if dirty < before:
+            nodes.gone[node] = max(before, nodes.gone[node])
     if dirty != NULL:
         if not wiped and (before == NULL or dirty > before):
             log.untold[0] = max(log.untold[0], dirty)
@@ -251,6 +301,7 @@ def _row_of(leaders: _Leaders, term: int) -> int:
     leaders.term[row] = term
     leaders.node[row] = -1
     leaders.seq[row] = -1
+    leaders.lost[row] = 0
     leaders.low[row] = NULL
     leaders.high[row] = NULL
     leaders.early[row] = -1
@@ -278,6 +329,7 @@ def _append(
     """A node appends a batch: is it behind the end of its log, and did the leader of its term have it before?"""
     seq, offset, last, term = columns.seq[i], columns.offset[i], columns.last_offset[i], columns.entry_term[i]
     before = nodes.dirty[node]
+    nodes.gone[node] = -1
     if before != NULL:
         found.judged[HOLE] += 1
         if offset > before + 1:
@@ -330,17 +382,27 @@ def _append(
         missing = high == NULL or last > high
         if missing:
             leaders.high[row] = last
-        if nodes.life[leader] == _DOWN and nodes.end[leader] != _STOPPED:
+        if missing and log.wiped[0]:
+            found.judged[EARLY] += 1
+            excuse(found, EARLY, WIPE, -1, -1, 1)  # a term may have had two leaders
+        elif leaders.lost[row]:
             found.judged[TAIL] += 1
             if missing:
                 report(found, TAIL, Ends(leader, end=high, found=last), leaders.seq[row], nodes.end_seq[leader], seq)
+        elif missing and nodes.life[leader] in (_RUNS, _OWES):
+            if not nodes.owes[leader]:
+                nodes.life[leader] = _OWES
+                nodes.owes_to[leader] = node
+                nodes.owes_last[leader] = last
+                nodes.owes_term[leader] = term
+                nodes.owes_seq[leader] = seq
+                nodes.owes_shown[leader] = leaders.seq[row]
+                nodes.owes_high[leader] = high
+            nodes.owes[leader] += 1
         else:
             found.judged[EARLY] += 1
-            if missing and log.wiped[0]:
-                excuse(found, EARLY, WIPE, -1, -1, 1)  # a term may have had two leaders
-            elif missing:
-                early = Early(node, leader=leader, offset=last, term=term)
-                report(found, EARLY, early, leaders.seq[row], seq)
+            if missing:
+                report(found, EARLY, Early(node, leader=leader, offset=last, term=term), leaders.seq[row], seq)
 
 
 @part
@@ -374,7 +436,7 @@ def _scan(columns: Columns, nodes: _Nodes, runs: _Runs, leaders: _Leaders, log: 
         seq = columns.seq[i]
         if not CARRIES_STATE[kind]:
             if kind in (STOP, CRASH, POWER_LOSS, STORAGE_ERROR):
-                _end(nodes, log, found, columns, node, kind, i)
+                _end(nodes, leaders, log, found, columns, node, kind, i)
             continue
 
         logical = columns.logical[i]
@@ -390,11 +452,13 @@ def _scan(columns: Columns, nodes: _Nodes, runs: _Runs, leaders: _Leaders, log: 
             nodes.time_seq[node] = seq
 
         if kind == START:
-            _start(nodes, runs, log, found, columns, node, i)
+            _start(nodes, runs, leaders, log, found, columns, node, i)
             nodes.seq[node] = seq
             continue
         if nodes.life[node] != _RUNS:
-            if nodes.life[node] == _UNSEEN:
+            if nodes.life[node] == _OWES:
+                _settle(nodes, found, node, -1)
+            elif nodes.life[node] == _UNSEEN:
                 nodes.early[node] = seq
             else:
                 _forget(nodes, node)
@@ -493,6 +557,8 @@ def _scan(columns: Columns, nodes: _Nodes, runs: _Runs, leaders: _Leaders, log: 
 def _close(nodes: _Nodes, log: _Log, found: Findings) -> None:
     """Judge what depends on whether the log records starts, ends and moves at all."""
     for node in range(MAX_NODES):
+        if nodes.life[node] == _OWES:
+            _settle(nodes, found, node, -1)
         if nodes.early[node] >= 0:
             if log.starts[0]:
                 found.judged[STARTED] += 1
@@ -572,7 +638,7 @@ class NodesFold(KernelFold):
 
 def _blank(name: str) -> int:
     """What a place of this column holds before anything is known."""
-    if name in ("life", "end", "wiped"):
+    if name in ("life", "end", "wiped", "owes"):
         return 0
     return NULL if name in ("term", "dirty", "flushed", "commit", "visible") else -1
 

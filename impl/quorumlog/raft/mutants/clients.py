@@ -40,8 +40,8 @@ class SendsBeforeWriting(_OutOfOrder):
 
     first = Send
 
-    def _round(self, batches: tuple[RecordBatch, ...], *, required: bool) -> None:
-        self._ordered(lambda: super(SendsBeforeWriting, self)._round(batches, required=required))
+    def _round(self, batches: tuple[RecordBatch, ...], *, required: bool, requests: tuple[int, ...] = ()) -> None:
+        self._ordered(lambda: super(SendsBeforeWriting, self)._round(batches, required=required, requests=requests))
 
 
 class AnswersBeforeWriting(_OutOfOrder):
@@ -213,8 +213,8 @@ MUTANTS = (
         "a leader that steps down answers the reads and barriers that wait",
         ("stale-read", "stale-tail"),
         BarriersSucceedAtStepDown,
-        seeds=400,
         test="tests/raft/test_mutants.py",
+        setting="two-leaders",
     ),
     Mutant(
         "acks-all-cached",
@@ -236,8 +236,7 @@ MUTANTS = (
         BarrierCountsOldReplies,
         thread="https://github.com/deventlab/d-engine/issues/381",
         test="tests/raft/test_mutants.py",
-        setting="clocks-drift",
-        seeds=2000,
+        setting="two-leaders",
     ),
     Mutant(
         "barrier-does-not-wait",

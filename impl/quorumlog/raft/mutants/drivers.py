@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from quorumlog.protocol import Mutant
@@ -18,7 +19,7 @@ class SendsBeforeRecording(RaftDriver):
     def _hand_out(self) -> None:
         outgoing, self._outgoing = self._outgoing, {}
         for node, messages in outgoing.items():
-            self._place.send(node, messages)
+            self._place.send(node, messages, partial(self._taken, node, messages))
         super()._hand_out()
 
 
@@ -26,7 +27,7 @@ class SendsAtOnce(RaftDriver):
     """A message leaves in the middle of the step that sends it."""
 
     def _queue_message(self, to: int, message: Any) -> None:  # noqa: ANN401
-        self._place.send(to, [message])
+        self._place.send(to, [message], partial(self._taken, to, [message]))
 
 
 class FlushReportedAtOnce(RaftDriver):

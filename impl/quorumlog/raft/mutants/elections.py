@@ -169,7 +169,8 @@ MUTANTS = (
         TermRaisedUnderLeader,
         thread="https://github.com/hashicorp/raft/issues/695",
         test="tests/raft/test_mutants.py",
-        seeds=2000,
+        setting="two-leaders",
+        seeds=100,
     ),
     Mutant(
         "restart-forgets-vote",
@@ -193,6 +194,13 @@ MUTANTS = (
         ("somebody-leads",),
         ElectionTimerForgotten,
         seeds=100,
+    ),
+    Mutant(
+        "no-check-quorum",
+        "a leader without replies goes on leading",
+        ("somebody-leads",),
+        with_rules(keeps_office=lambda voters, silence, election_timeout: True),
+        setting="deaf-leaders",
     ),
     Mutant(
         "votes-while-led",

@@ -115,12 +115,13 @@ class CatchUpLivelock(RaftCore):
 class RefusesToTruncateVisible(RaftCore):
     """A follower refuses what would remove entries that it has shown to readers."""
 
-    def _take(self, request: AppendEntries) -> bool:
-        for batch in request.batches:
-            held = batch.base_offset <= min(self.visible, self.index.dirty)
-            if held and self.index.term(batch.last_offset) != batch.term:
-                return False
-        return super()._take(request)
+    def _append_entries(self, sender: int, request: AppendEntries) -> None:
+        shown = [batch for batch in request.batches if batch.base_offset <= min(self.visible, self.index.dirty)]
+        differs = any(self.index.term(batch.last_offset) != batch.term for batch in shown)
+        if differs and self._accept_leader(sender, request.term):
+            self._reply_append(sender, request.sequence, success=False, match=-1)
+        else:
+            super()._append_entries(sender, request)
 
 
 class TruncationKeepsVisible(RaftCore):
@@ -208,27 +209,24 @@ MUTANTS = (
         ("inconsistent-offset", "acked-survives", "lost-write"),
         with_rules(may_count_replicated=lambda candidate_term, current_term: True),
         test="tests/raft/test_mutants.py",
-        seeds=2000,
+        setting="old-terms",
+        seeds=400,
     ),
     Mutant(
         "follower-commit-unverified",
         "a follower commits a flushed tail that its leader does not have",
-        ("committed-agree", "follower-commit-within-leader"),
+        (),
         with_rules(
             follower_commit=lambda commit, leader_commit, flushed, verified: max(commit, min(leader_commit, flushed))
         ),
         test="tests/raft/test_mutants.py",
-        setting="long-tails",
-        seeds=2000,
     ),
     Mutant(
         "follower-visible-unverified",
         "a follower shows a tail that its leader does not have",
-        ("visible-on-majority", "inconsistent-offset"),
+        (),
         with_rules(follower_visible=lambda leader_visible, dirty, verified: min(leader_visible, dirty)),
         test="tests/raft/test_mutants.py",
-        setting="long-tails",
-        seeds=2000,
     ),
     Mutant(
         "follower-visible-unbounded",
@@ -265,12 +263,10 @@ MUTANTS = (
     Mutant(
         "match-from-heartbeat",
         "a heartbeat that succeeded proves the follower's log up to its end",
-        ("committed-flushed-on-majority",),
+        (),
         MatchFromHeartbeat,
         thread="https://github.com/apache/ratis/pull/1519",
         test="tests/raft/test_mutants.py",
-        setting="long-tails",
-        seeds=2000,
     ),
     Mutant(
         "late-replies-count",
@@ -291,11 +287,9 @@ MUTANTS = (
     Mutant(
         "replicated-never-falls",
         "a follower that lost what was not flushed still counts with it",
-        ("visible-on-majority",),
+        (),
         ReplicatedNeverFalls,
         test="tests/raft/test_mutants.py",
-        setting="lost-power",
-        seeds=2000,
     ),
     Mutant(
         "holds-by-offset",
@@ -323,9 +317,9 @@ MUTANTS = (
         ("converges", "replicas-catch-up"),
         RefusesToTruncateVisible,
         thread="https://github.com/redpanda-data/redpanda/issues/16475",
-        setting="lost-power",
-        seeds=2000,
         test="tests/raft/test_mutants.py",
+        setting="lost-majorities",
+        seeds=100,
     ),
     Mutant(
         "truncation-keeps-visible",

@@ -368,12 +368,10 @@ MUTANTS = (
     Mutant(
         "checksum-ignored",
         "recovery believes the headers of batches and does not look at their checksums",
-        ("voters-return", "converges"),
+        (),
         RaftCore,
         stage=on_nodes(log=ChecksumIgnored),
         test="tests/storage/test_storage_mutants.py",
-        setting="bad-disks",
-        seeds=2000,
     ),
     Mutant(
         "vote-without-candidate",

@@ -146,11 +146,9 @@ MUTANTS = (
     Mutant(
         "start-at-from-any-term",
         "a follower begins anew at the word of a leader of an earlier term",
-        ("committed-never-truncated", "truncation-needs-divergence"),
+        (),
         StartAtFromAnyTerm,
         test="tests/raft/test_mutants.py",
-        setting="trimmed",
-        seeds=2000,
     ),
     Mutant(
         "reset-without-term",
@@ -183,8 +181,8 @@ MUTANTS = (
         ("converges", "replicas-catch-up"),
         TrimmedIsNotHeld,
         test="tests/raft/test_mutants.py",
-        setting="trimmed",
-        seeds=2000,
+        setting="followers-trim",
+        seeds=400,
     ),
     Mutant(
         "trim-forgets-term",
@@ -195,7 +193,7 @@ MUTANTS = (
         thread="https://github.com/formancehq/ledger/pull/1852",
         test="tests/storage/test_storage_mutants.py",
         setting="trimmed",
-        seeds=2000,
+        seeds=400,
     ),
     Mutant(
         "trim-not-written-down",

@@ -12,6 +12,7 @@ from ...codes import (
     ACKED,
     ACKS_ALL,
     ACKS_LEADER,
+    APPEND,
     COMMIT,
     F_APPEND,
     F_FINAL_READ,
@@ -117,11 +118,14 @@ def whole(lives: Lives, node: int, invoked: int, seq: int) -> bool:
 
 @part
 def leader_of(replicas: Replicas, term: int) -> int:
-    """The node that leads, or led last, this term; NONE."""
+    """The node that leads, or led last, this term; NONE if that is nobody, or several."""
+    found = NONE
     for node in range(len(replicas.led)):
         if term != NULL and replicas.led[node] == term:
-            return node
-    return NONE
+            if found != NONE:
+                return NONE
+            found = node
+    return found
 
 
 @part
@@ -187,7 +191,11 @@ def hear(
     if kind == INVOKE:
         row = row_of(clients.table, clients.used, columns.process[i])
         f = columns.f[i]
+        if clients.f[row] == F_APPEND and clients.value[row] != NULL:
+            # It was never answered: nobody knows whether it had an effect.
+            attempts.other[named_row(attempts.table, attempts.used, attempts.value, clients.value[row])] = 1
         clients.f[row] = f
+        clients.node[row] = node
         clients.seq[row] = seq
         clients.value[row] = columns.value[i]
         clients.acks[row] = columns.acks[i]
@@ -256,8 +264,7 @@ def succeeded(
     attempt = attempts.table.rows[place_of(attempts.table, value)]
     if attempt != NONE:
         attempts.other[attempt] = 1
-    sure = vertex != NONE and acked_as(tree, vertex, acks)
-    by = NONE if sure else leader_of(replicas, term)
+    by = leader_of(replicas, term)
     if vertex == NONE:
         place = doubt(doubts, OK_NAMES_THE_ENTRY, value, offset, last, term, acks, by, invoked, seq, -1, NONE)
         attempt = named_row(attempts.table, attempts.used, attempts.value, value)
@@ -267,13 +274,15 @@ def succeeded(
         return
     found.judged[OK_NAMES_THE_ENTRY] += 1
     tree.flags[vertex] |= TOLD_OK
-    if sure:
+    if acked_as(tree, vertex, acks):
         found.judged[OK_AFTER_ACKED] += 1
     else:
         doubt(doubts, OK_AFTER_ACKED, value, offset, last, term, acks, by, invoked, seq, -1, vertex)
     if acks in (ACKS_ALL, NO_ACKS):
         if promised(tree, cluster, vertex):
             found.judged[OK_AFTER_COMMIT] += 1
+        elif cluster.write_caching[0] and not cluster.majority[0]:
+            found.unjudged[OK_AFTER_COMMIT] += 1
         else:
             doubt(doubts, OK_AFTER_COMMIT, value, offset, last, term, acks, by, invoked, seq, -1, vertex)
 
@@ -301,8 +310,8 @@ def promised(tree: Tree, cluster: Cluster, vertex: int) -> bool:
     """Whether acks=all may be answered for the entry."""
     if tree.flags[vertex] & (COMMITTED | GIVEN_UP):
         return True
-    holders = members(tree.held[vertex] & cluster.voters[0])
-    return bool(cluster.write_caching[0] != 0 and holders >= cluster.majority[0])
+    holders, needed = members(tree.held[vertex] & cluster.voters[0]), cluster.majority[0]
+    return bool(cluster.write_caching[0] != 0 and needed and holders >= needed)
 
 
 @part
@@ -357,10 +366,11 @@ def given(
     had = shows(tree, replicas.tip[node], bound_of(replicas, node, f), base, last, value)
     if had == HAS:
         found.judged[READ_SHOWS_THE_NODE] += 1
-        found.judged[READ_LEAVES_NOTHING_OUT] += 1
         if reach != NULL and base > reach:
             vertex = tree.parent[at(tree, replicas.tip[node], base)]
-            left_out(tree, replicas, cluster, doubts, node, vertex, reach, invoked, seq)
+            if left_out(tree, replicas, cluster, doubts, node, vertex, reach, invoked, seq):
+                return
+        found.judged[READ_LEAVES_NOTHING_OUT] += 1
         return
     place = replicas.former[node]
     steps = 0
@@ -400,8 +410,9 @@ def left_out(
     reach: int,
     invoked: int,
     seq: int,
-) -> None:
-    """A reader went from ``reach`` to what follows ``vertex`` in the log of ``node``: was there a value?"""
+) -> bool:
+    """A reader went from ``reach`` to what follows ``vertex`` in the log of ``node``: was there a value? If so it is
+    doubted."""
     first = max(reach, replicas.start[node])
     steps = 0
     while vertex != ROOT and tree.base[vertex] >= first and steps < _MOST and not cluster.compacted[0]:
@@ -410,8 +421,9 @@ def left_out(
             value, base, shown = tree.value[vertex], tree.base[vertex], tree.seq[vertex]
             check = READ_LEAVES_NOTHING_OUT
             doubt(doubts, check, value, base, base, NULL, NO_ACKS, node, invoked, seq, shown, vertex)
-            return
+            return True
         vertex = tree.parent[vertex]
+    return False
 
 
 @part
@@ -433,19 +445,21 @@ def read_told(
     steady = replicas.retreat_seq[node] < invoked
     if offset == NULL or reach == NULL or not steady or replicas.stated_seq[node] < 0:
         return
-    found.judged[READ_LEAVES_NOTHING_OUT] += 1
     if offset > reach:
-        vertex = at(tree, tip, offset - 1)
-        if vertex != NONE:
-            left_out(tree, replicas, cluster, doubts, node, vertex, reach, invoked, seq)
-    if not clients.given[row] or f == F_FINAL_READ:
+        vertex = at(tree, tip, min(offset - 1, tree.last[tip]))
+        if tree.last[vertex] >= offset:
+            vertex = tree.parent[vertex]
+        if left_out(tree, replicas, cluster, doubts, node, vertex, reach, invoked, seq):
+            return
+    if (not clients.given[row] or f == F_FINAL_READ) and clients.node[row] == node:
         # What it showed when it was asked it still shows; entries without a value are no batches.
         first, bound = max(offset, replicas.start[node]), clients.bound[row]
         vertex = at(tree, tip, min(bound, first + _MOST)) if bound != NULL and bound >= first else NONE
         if vertex != NONE and tree.last[vertex] > bound:
             vertex = tree.parent[vertex]
-        if vertex != NONE:
-            left_out(tree, replicas, cluster, doubts, node, vertex, first, invoked, seq)
+        if vertex != NONE and left_out(tree, replicas, cluster, doubts, node, vertex, first, invoked, seq):
+            return
+    found.judged[READ_LEAVES_NOTHING_OUT] += 1
 
 
 @part
@@ -455,12 +469,13 @@ def tail_told(
     """A tail was answered."""
     if offset == NULL or offset < 0 or not cluster.shows[COMMIT]:
         return
-    found.judged[TAIL_IS_COMMITTED] += 1
     invoked, known = clients.seq[row], clients.bound[row]
     if offset - 1 > cluster.top_commit[0]:
         committed = cluster.top_commit[0] + 1
         doubt(doubts, TAIL_IS_COMMITTED, offset, committed, NULL, NULL, NO_ACKS, NONE, invoked, seq, -1, NONE)
-    elif offset - 1 < known:
+        return
+    found.judged[TAIL_IS_COMMITTED] += 1
+    if offset - 1 < known:
         if cluster.given_up_seq[0] > clients.bound_seq[row]:
             excuse(found, TAIL_IS_COMMITTED, WIPE, -1, cluster.given_up_seq[0], 1)
         else:
@@ -479,7 +494,12 @@ def match_attempts(
             attempt = attempts.table.rows[place_of(attempts.table, clients.value[row])]
             if attempt != NONE:
                 attempts.other[attempt] = 1
-    if tree.used[0] > 1:
+    for vertex in range(1, tree.used[0]):
+        if tree.flags[vertex] & TOLD_OK:
+            attempt = attempts.table.rows[place_of(attempts.table, tree.value[vertex])]
+            if attempt != NONE:
+                attempts.other[attempt] = 1
+    if cluster.shows[APPEND]:
         for attempt in range(attempts.used[0]):
             if attempts.failed[attempt] >= 0 and attempts.other[attempt] < 0:
                 found.judged[FAIL_HAD_NO_EFFECT] += 1
@@ -491,10 +511,11 @@ def match_attempts(
             continue
         place = attempts.doubt[attempt]
         while place != NONE:
-            doubts.vertex[place] = vertex
+            if suits(tree, doubts, place, vertex) or not suits(tree, doubts, place, doubts.vertex[place]):
+                doubts.vertex[place] = vertex
             place = doubts.next[place]
         flags = tree.flags[vertex]
-        if attempts.failed[attempt] < 0 or attempts.other[attempt] > 0 or flags & TOLD_OK:
+        if attempts.failed[attempt] < 0 or attempts.other[attempt] > 0:
             continue
         if flags & (COMMITTED | GIVEN_UP | ANY_ACKED):
             if flags & REPORTED_TRUNCATED and not flags & ANY_ACKED and cluster.given_up_seq[0] > tree.ack_seq[vertex]:
@@ -503,6 +524,18 @@ def match_attempts(
             fields = HadEffect(tree.value[vertex], offset=tree.base[vertex], term=tree.term[vertex])
             effect = tree.ack_seq[vertex] if flags & ANY_ACKED else tree.commit_seq[vertex]
             report(found, FAIL_HAD_NO_EFFECT, fields, attempts.invoked[attempt], attempts.failed[attempt], effect)
+
+
+@part
+def suits(tree: Tree, doubts: Doubts, place: int, vertex: int) -> bool:
+    """Whether an entry with the value of a doubtful answer is where the client was told; or, if it was not told where,
+    was acknowledged by then."""
+    if vertex == NONE:
+        return False
+    if doubts.offset[place] < 0:
+        acked = acked_as(tree, vertex, doubts.acks[place]) and tree.ack_seq[vertex] < doubts.seq[place]
+        return bool(acked)
+    return bool(fits(tree, vertex, doubts.offset[place], doubts.last[place], doubts.term[place]))
 
 
 @part
@@ -524,14 +557,14 @@ def settle(
             if not whole(lives, node, invoked, seq):
                 found.unjudged[check] += 1
                 continue
-            if check == READ_SHOWS_THE_NODE:
-                found.judged[check] += 1
+            found.judged[check] += 1
             fields = Returned(node, value=doubts.value[i], offset=doubts.offset[i])
             report(found, check, fields, doubts.shown[i], invoked, seq)
         elif check == TAIL_IS_COMMITTED:
             if not answerer_whole(replicas, cluster, lives, NONE, invoked, seq):
                 found.unjudged[check] += 1
                 continue
+            found.judged[check] += 1
             report(found, check, Tail(doubts.value[i], committed=doubts.offset[i]), invoked, seq)
         else:
             settle_ok(tree, replicas, cluster, lives, doubts, found, i)
@@ -554,36 +587,27 @@ def settle_ok(
     level = ACKS_ALL if acks == NO_ACKS else acks
     fields = Told(value, acks=level, offset=offset, term=term)
     if check == OK_NAMES_THE_ENTRY:
+        if not cluster.shows[APPEND]:
+            return
         named = offset != NULL and offset >= 0
         other = find(tree, offset, term) if named and term != NULL else NONE
-        if named and fits(tree, vertex, offset, doubts.last[i], term):
-            # It is there, and was not when the client was told so.
+        there = vertex != NONE and named and fits(tree, vertex, offset, doubts.last[i], term)
+        replaced = other != NONE and tree.value[other] not in (NULL, value)
+        if there:
+            # It is there; was it not when the client was told so?
             found.judged[check] += 1
-            found.judged[OK_AFTER_ACKED] += 1
-            report(found, OK_AFTER_ACKED, fields, seq, tree.seq[vertex])
-            return
-        if named and vertex != NONE and cluster.idempotent[0]:
+        elif named and (replaced or (vertex != NONE and cluster.idempotent[0] and sure)):
             found.judged[check] += 1
-            there = Misplaced(
-                value,
-                offset=offset,
-                last=doubts.last[i],
-                term=term,
-                there=tree.base[vertex],
-                entry_term=tree.term[vertex],
-            )
-            report(found, check, there, tree.seq[vertex], seq)
+            shown = vertex if vertex != NONE else other
+            at_, in_ = (tree.base[vertex], tree.term[vertex]) if vertex != NONE else (NULL, NULL)
+            place = Misplaced(value, offset=offset, last=doubts.last[i], term=term, there=at_, entry_term=in_)
+            report(found, check, place, tree.seq[shown], seq)
             return
-        if named and other != NONE and tree.value[other] != NULL and tree.value[other] != value:
-            found.judged[check] += 1
-            there = Misplaced(value, offset=offset, last=doubts.last[i], term=term, there=NULL, entry_term=NULL)
-            report(found, check, there, tree.seq[other], seq)
-            return
-        if named or vertex == NONE:
+        elif named:
             found.unjudged[check] += 1
-        if vertex == NONE:
-            shown = other != NONE or cluster.has_unknown[0] or tree.used[0] == 1
-            if sure and not shown and cluster.shows[ACKED]:
+        if not there and (named or vertex == NONE):
+            known = vertex != NONE or other != NONE or cluster.has_unknown[0]
+            if sure and not known and cluster.shows[ACKED]:
                 found.judged[OK_AFTER_ACKED] += 1
                 report(found, OK_AFTER_ACKED, fields, invoked, seq)
             else:

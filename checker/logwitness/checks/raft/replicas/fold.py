@@ -64,7 +64,7 @@ from ...kernel import kernel, part
 from ..protocol import RAFT
 from ..voters import UNKNOWN_VOTERS, acts_as_voter, majority_of
 from .answers import answer, follower_shows, let_see, mark_visible, show_log
-from .client_rules import OK_AFTER_ACKED, READ_LEAVES_NOTHING_OUT, READ_SHOWS_THE_NODE
+from .client_rules import OK_AFTER_ACKED, OK_AFTER_COMMIT, READ_LEAVES_NOTHING_OUT, READ_SHOWS_THE_NODE
 from .clients import end_of_life, hear, retreat, settle
 from .commitment import commit_to, follower_commits, leader_commits, lose, take_office, writes_first
 from .destroyed import destroy
@@ -208,6 +208,8 @@ def _scan(
                 end_of_life(replicas, lives, node, seq)
             restart(tree, replicas, cluster, node, dirty, seq)
         if kind == APPEND:
+            if columns.offset[i] <= tree.last[replicas.tip[node]]:
+                retreat(replicas, former, node, seq)
             append(tree, replicas, cluster, found, columns, i)
         elif kind == TRUNCATE:
             retreat(replicas, former, node, seq)
@@ -240,6 +242,8 @@ def _scan(
             replicas.flushed[node] = flushed
             replicas.flushed_seq[node] = seq
 
+        if NULL < columns.commit[i] < replicas.commit[node] or NULL < columns.visible[i] < replicas.visible[node]:
+            retreat(replicas, former, node, seq)
         leads = replicas.leader_term[node] != NULL
         leader_seq = -1 if role == ROLE_LEADER else replicas.leader_seq[node]
         commit = columns.commit[i]
@@ -393,12 +397,14 @@ class ReplicasFold(KernelFold):
         # A disk without a node may be any.
         wiped = MAX_NODES * int(np.count_nonzero((kinds == FAULT) & (np.asarray(columns.f) == FAULT_WIPE)))
         wiped += int(np.count_nonzero(self._replicas.down == 1))
-        cut, ended = (wiped + int(np.count_nonzero(among(kinds, some))) for some in (_CUTS, _ENDS))
+        ended = wiped + int(np.count_nonzero(among(kinds, _ENDS)))
         clients, attempts = self._clients, self._attempts
         used, named = int(clients.used[0]), int(attempts.used[0])
         self._clients = with_rows(clients, used, asked)._replace(table=roomy(clients.table, used, asked, compiled))
-        self._attempts = with_rows(attempts, named, told)._replace(table=roomy(attempts.table, named, told, compiled))
-        self._former = with_rows(self._former, int(self._former.used[0]), cut)
+        tries = asked + told
+        self._attempts = with_rows(attempts, named, tries)._replace(table=roomy(attempts.table, named, tries, compiled))
+        # Any event may state less than the one before it, and a start may come to less before that.
+        self._former = with_rows(self._former, int(self._former.used[0]), wiped + 2 * (len(columns.seq) - tries))
         self._lives = with_rows(self._lives, int(self._lives.used[0]), ended)
         # What a client is told is doubted twice at most.
         self._doubts = with_rows(self._doubts, int(self._doubts.used[0]), 2 * told)
@@ -441,7 +447,7 @@ class ReplicasFold(KernelFold):
             if self._misses(happened, needed):
                 found |= dict.fromkeys(checks, reason)
         told = self.found.unjudged[OK_AFTER_ACKED]
-        if told and int(self._tree.used[0]) > 1 and not self._cluster.shows[ACKED]:
+        if told and not self._cluster.shows[ACKED]:
             found[OK_AFTER_ACKED] = f"{told} appends were answered ok, but no answer of a node to them is recorded"
         if not self.setting.voters:
             found |= {place: UNKNOWN_VOTERS for place in self._counting() if self.found.unjudged[place]}
@@ -450,7 +456,7 @@ class ReplicasFold(KernelFold):
     def _counting(self) -> tuple[int, ...]:
         """The checks that count voters."""
         counting = (COMMITTED_ON_MAJORITY, VISIBLE_ON_MAJORITY)
-        return (*counting, ACK_RULE) if self.setting.write_caching else counting
+        return (*counting, ACK_RULE, OK_AFTER_COMMIT) if self.setting.write_caching else counting
 
     def end(self) -> None:
         """Judge what became of acknowledged entries, and what was doubted."""
@@ -490,7 +496,6 @@ Source: raft.md#not-recorded.
 
 _ASKS, _TELLS = (INVOKE,), (OK, FAIL, INFO, OBSERVE)
 _ENDS = (START, CRASH, POWER_LOSS, STORAGE_ERROR)
-_CUTS = (*_ENDS, STOP, TRUNCATE, TRIM)
 _LIFE = frozenset({Kind.STOP, Kind.CRASH, Kind.POWER_LOSS, Kind.STORAGE_ERROR, Kind.FAULT})
 
 FAMILY = Family(

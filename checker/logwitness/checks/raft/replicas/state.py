@@ -78,6 +78,7 @@ class Clients(NamedTuple):
     used: Ints
     f: Ints
     seq: Ints
+    node: Ints  # that was asked
     value: Ints
     acks: Ints
     start: Ints  # where a read began

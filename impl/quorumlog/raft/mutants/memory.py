@@ -1,0 +1,93 @@
+"""Mutants of what holds memory: reservations that come back too early, too late or never, requests without a limit."""
+
+from __future__ import annotations
+
+from quorumlog.protocol import Mutant
+from quorumlog.raft.budget import Budget
+from quorumlog.raft.core import RaftCore
+from quorumlog.raft.events import AppendRequested
+from quorumlog.raft.progress import Progress, Round
+from quorumlog.raft.rules import ACKS_ALL, REFERENCE, Rules
+from quorumlog.raft.state import Configuration, Restored
+from quorumlog.storage.batch import RecordBatch
+
+
+class ReleaseAtAppend(RaftCore):
+    """Memory returns when a round is written, not when its requests were handed over."""
+
+    def _round(self, batches: tuple[RecordBatch, ...], *, required: bool, requests: tuple[int, ...] = ()) -> None:
+        self._budget.release(requests)
+        super()._round(batches, required=required, requests=requests)
+
+
+class ReleaseAtFirstHandOver(RaftCore):
+    """Memory returns when the first request of a round was handed over; a slow follower holds back nobody."""
+
+    def _let_go(self, current: Round) -> None:
+        if current.requests:
+            self._budget.release(current.requests)
+        super()._let_go(current)
+
+
+class BatcherNoRelease(RaftCore):
+    """Memory never returns."""
+
+    def _release(self, current: Round) -> None:
+        pass
+
+
+class _AcksAllOnly(Budget):
+    """Reserves nothing for appends with acks 0 and 1."""
+
+    def units(self, item: AppendRequested) -> int:
+        return super().units(item) if item.batch.acks == ACKS_ALL else 0
+
+
+class RelaxedAcksUnreserved(RaftCore):
+    """Appends with acks 0 and 1 need no memory: the leader takes as many as come."""
+
+    def __init__(self, configuration: Configuration, restored: Restored, rules: Rules = REFERENCE) -> None:
+        super().__init__(configuration, restored, rules)
+        self._budget = _AcksAllOnly(configuration.memory_bytes)
+
+
+class NoSemaphore(RaftCore):
+    """A follower is sent requests however many it has not answered."""
+
+    def _has_slot(self, follower: Progress) -> bool:
+        return True
+
+
+MUTANTS = (
+    Mutant(
+        "release-at-append",
+        "memory returns at the append, before the requests are handed over",
+        ("bounded-memory",),
+        ReleaseAtAppend,
+    ),
+    Mutant(
+        "release-at-first-hand-over",
+        "memory returns when the first request of a round was handed over",
+        ("bounded-memory",),
+        ReleaseAtFirstHandOver,
+    ),
+    Mutant(
+        "batcher-no-release",
+        "memory never returns",
+        ("bounded-memory",),
+        BatcherNoRelease,
+    ),
+    Mutant(
+        "relaxed-acks-unreserved",
+        "appends with acks 0 and 1 need no memory",
+        ("bounded-memory",),
+        RelaxedAcksUnreserved,
+    ),
+    Mutant(
+        "no-semaphore",
+        "a follower is sent requests however many it has not answered",
+        ("bounded-memory",),
+        NoSemaphore,
+        setting="little-memory",
+    ),
+)

@@ -1,0 +1,60 @@
+"""What a leader holds in memory for appends. Source: raft.md#bounded-memory."""
+
+from __future__ import annotations
+
+from plain import GONE, JUDGED, VIOLATED, Count, Event, History, Plain
+
+OF_MEMORY = ("enqueue", "hand_over")
+ENDS = ("start", "term", "role", *GONE)
+
+
+def bounded_memory(history: History) -> Count:
+    """At each event of its memory a leader holds what it says, and no more than it may."""
+    count = Count()
+    own: dict[int, list[Event]] = {}
+    for e in history.events:
+        if e.kind not in ("leader", "append", *ENDS, *OF_MEMORY):
+            continue
+        before = own.setdefault(e.node, [])
+        before.append(e)
+        office = since_it_leads(before)
+        shown = office is not None and any(b.kind == "enqueue" for b in office)
+        if e.kind in OF_MEMORY and office is not None and shown and history.memory_bytes is not None:
+            held = held_by(office, history.memory_bytes)
+            most = history.max_in_flight
+            many = e.kind == "hand_over" and most is not None and (e["count"] or 0) > most
+            wrong = held > history.memory_bytes or held != e.reserved or many
+            count += JUDGED + VIOLATED if wrong else JUDGED
+    return count
+
+
+def since_it_leads(events: list[Event]) -> list[Event] | None:
+    """What a node has done since it won its election; None if it does not lead after these events."""
+    for at in reversed(range(len(events))):
+        e = events[at]
+        if e.kind == "leader":
+            return events[at:]
+        if e.kind in ENDS and (e.kind, e.role) != ("role", "leader"):
+            return None
+    return None
+
+
+def held_by(office: list[Event], limit: int) -> int:
+    """The bytes of what was enqueued, each append as the limit at most, less what was handed over."""
+    held = 0
+    written: dict[int, Event] = {}
+    for e in office:
+        if e.kind == "enqueue":
+            held += min(e.bytes or 0, limit)
+        elif e.kind == "append" and e.value is not None:
+            written[e.offset] = e
+        elif e.kind == "hand_over":
+            first = e.offset
+            while first <= e.last and first in written:
+                batch = written.pop(first)
+                held -= min(batch.bytes or 0, limit)
+                first = batch.last + 1
+    return held
+
+
+TWINS: dict[str, Plain] = {"bounded-memory": bounded_memory}

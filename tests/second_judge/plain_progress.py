@@ -1,0 +1,190 @@
+"""Whether a run gets on while nothing hinders it. Source: raft.md#progress."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+from plain import GONE, JUDGED, VIOLATED, Count, Event, History, Plain
+
+CUTS = ("pause", "partition", "mute", "deafen", "one_way")
+"""Faults during which a node is not counted on."""
+
+ENDS = (
+    *("kill", "kill_midway", "power_loss", "power_loss_midway", "crash", "stop"),
+    *("fsync_error", "open_error", "disk_full", "storage_error", "flipped_bit", "lost_name"),
+    *("trim", "clock_jump"),
+)
+"""Faults that at most end a process, which is an event of its own."""
+
+
+@dataclass(frozen=True)
+class Voter:
+    """What is known of one voter."""
+
+    up: bool = False
+    role: str | None = None
+    term: int = 0
+    dirty: int = -1
+    flushed: int = -1
+    commit: int = -1
+    visible: int = -1
+
+
+Voters = dict[int, Voter]
+
+
+@dataclass(frozen=True)
+class Moment:
+    """One event, and how everything was before and after it."""
+
+    time: int
+    before: Voters
+    after: Voters
+    sound: tuple[int, ...]
+    """The voters that were up and connected before it; nobody if they were no majority or something else hindered."""
+    whole: bool
+    """No voter was cut off before it."""
+    anew: bool
+    """It changes who is up and connected, or what hinders."""
+    appends: bool
+    """A leader's log moves by it."""
+
+
+def _after(e: Event, voter: Voter) -> Voter:
+    """A voter after its event."""
+    if e.kind in GONE:
+        return replace(voter, up=False, role=None)
+    role = "leader" if e.kind == "leader" else e.role if e.role is not None or e.kind == "start" else voter.role
+    visible = voter.visible if e.visible is None else e.visible
+    return Voter(voter.up or e.kind == "start", role, e.term, e.dirty, e.flushed, e.commit, visible)
+
+
+def _fault(e: Event, cut: dict[int | None, Counter[str]]) -> None:
+    """What hinders after a fault began or ended: one of no known node hinders everybody, and what ends for no node in
+    particular ends for all."""
+    place = e.node if e.f in CUTS and e.node in cut else None
+    if e.f in ENDS:
+        return
+    if e.kind == "heal" and place is None and not cut[None][e.f]:
+        for each in cut.values():
+            each[e.f] = 0
+    else:
+        cut[place][e.f] = max(cut[place][e.f] + (1 if e.kind == "fault" else -1), 0)
+
+
+@lru_cache(maxsize=4)
+def _stretches(history: History) -> list[list[Moment]]:
+    """What nodes did and faults, from each event that changes who is up and connected up to the next, both included;
+    at the end once more how everything is at the last event of all."""
+    voters: Voters = {voter: Voter() for voter in history.voters}
+    cut: dict[int | None, Counter[str]] = {voter: Counter() for voter in (None, *history.voters)}
+    stretches: list[list[Moment]] = [[]]
+    for e in [*history.events, None]:
+        if e is not None and e.kind not in ("fault", "heal", *GONE) and e.dirty is None:
+            continue
+        sound = tuple(n for n, voter in voters.items() if voter.up and not cut[n].total())
+        hindered = len(sound) < history.majority or cut[None].total() > 0
+        whole = not any(cut[n].total() for n in voters)
+        now, anew, appends = voters, False, False
+        if e is not None and e.kind in ("fault", "heal"):
+            _fault(e, cut)
+            anew = True
+        elif e is not None and e.node in voters:
+            now = voters | {e.node: _after(e, voters[e.node])}
+            anew = e.kind in ("start", *GONE)
+            appends = now[e.node].role == "leader" and now[e.node].dirty != voters[e.node].dirty
+        time = (history.events[-1] if e is None else e).time
+        stretches[-1].append(Moment(time, voters, now, () if hindered else sound, whole, anew, appends))
+        if anew:
+            stretches.append([stretches[-1][-1]])
+        voters = now
+    return stretches
+
+
+def _leader(sound: tuple[int, ...], voters: Voters) -> Voter | None:
+    """The leader of the latest term among those that are up and connected."""
+    leaders = [voters[n] for n in sound if voters[n].role == "leader"]
+    return max(leaders, key=lambda voter: voter.term, default=None)
+
+
+def _idle(sound: tuple[int, ...], voters: Voters) -> bool:
+    """Whether somebody leads who waits for nothing."""
+    leader = _leader(sound, voters)
+    return leader is not None and leader.commit >= leader.dirty
+
+
+def _most(voters: Voters) -> int:
+    """The largest commit index."""
+    return max(voter.commit for voter in voters.values())
+
+
+def _timed(history: History) -> Iterator[tuple[int, list[Moment]]]:
+    """The bound and every stretch, if the run states a bound."""
+    bound = history.progress_bound
+    if bound is not None and history.voters and history.events:
+        for stretch in _stretches(history):
+            yield bound, stretch
+
+
+def somebody_leads(history: History) -> Count:
+    """While a majority is up and connected, no bound passes without a commit or a leader who waits for nothing."""
+    count = Count()
+    for bound, (begin, *moments) in _timed(history):
+        judged = fine = begin.time
+        most = _most(begin.after)
+        for moment in moments:
+            if not moment.sound:
+                continue
+            if _idle(moment.sound, moment.before):
+                fine = moment.time
+            elif moment.time - fine >= bound:
+                count += VIOLATED
+                fine = moment.time
+            if moment.time - judged >= bound:
+                count += JUDGED
+                judged = moment.time
+            if _most(moment.after) > most or _idle(moment.sound, moment.after):
+                fine = moment.time
+            most = max(most, _most(moment.after))
+    return count
+
+
+def replicas_catch_up(history: History) -> Count:
+    """What was committed a bound ago, every voter that stayed up has committed, while none is cut off."""
+    count = Count()
+    for bound, (begin, *moments) in _timed(history):
+        since, goal = begin.time, _most(begin.after)
+        for moment in moments:
+            if not moment.sound or moment.time - since < bound:
+                continue
+            for node in moment.sound if moment.whole else ():
+                count += JUDGED if moment.before[node].commit >= goal else JUDGED + VIOLATED
+            since, goal = moment.time, _most(moment.before)
+    return count
+
+
+def nothing_left_behind(history: History) -> Count:
+    """A bound after the last append, all voters are where the leader's log ends, in every respect."""
+    count = Count()
+    for bound, (begin, *moments) in _timed(history):
+        since = begin.time
+        for moment in moments:
+            leader = _leader(moment.sound, moment.before)
+            if leader is not None and len(moment.sound) == len(history.voters) and moment.time - since >= bound:
+                for voter in moment.before.values():
+                    alike = {voter.dirty, voter.flushed, voter.commit, voter.visible} == {leader.dirty}
+                    count += JUDGED if alike else JUDGED + VIOLATED
+                since = moment.time
+            if moment.appends:
+                since = moment.time
+    return count
+
+
+TWINS: dict[str, Plain] = {
+    "somebody-leads": somebody_leads,
+    "replicas-catch-up": replicas_catch_up,
+    "nothing-left-behind": nothing_left_behind,
+}

@@ -1,0 +1,423 @@
+"""What clients were told, against what nodes recorded. Source: history-checks.md#clients-and-nodes."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import pairwise
+
+from batches import Batch, Node, covers
+from plain import ALL, EXCUSED, GONE, JUDGED, READS, UNJUDGED, VIOLATED, Count, Event, History, Plain, wipes
+from plain_answers import COMMITTED, acknowledged
+from plain_commitment import on_majority
+from replay import Step, replay
+
+
+@dataclass(eq=False)
+class Call:
+    """An operation of a client: how it began, what it was given, how it ended."""
+
+    begun: Step
+    given: list[Step] = field(default_factory=list)
+    ended: Step | None = None
+
+    def is_over(self, f: str, kind: str = "ok") -> bool:
+        """Whether it is of that name and ended so."""
+        return self.begun.event.f == f and self.ended is not None and self.ended.event.kind == kind
+
+
+@lru_cache(maxsize=4)
+def calls(history: History) -> list[Call]:
+    """All of them, in the order in which they began."""
+    found: list[Call] = []
+    open_: dict[int, Call] = {}
+    for step in replay(history)[0]:
+        e = step.event
+        if e.process is None:
+            continue
+        if e.kind == "invoke":
+            open_[e.process] = Call(step)
+            found.append(open_[e.process])
+        elif e.process in open_ and e.kind == "observe" and e.value is not None:
+            open_[e.process].given.append(step)
+        elif e.process in open_ and e.kind in ("ok", "fail", "info"):
+            open_.pop(e.process).ended = step
+    return found
+
+
+# -- whose record is whole ---------------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=4)
+def _ends(history: History) -> dict[int, list[tuple[int, int]]]:
+    """When the lives of each node ended, not of its own accord, and by then the last event recorded of it."""
+    found: dict[int, list[tuple[int, int]]] = defaultdict(list)
+    running: set[int] = set()
+    last: dict[int, int] = {}
+    everyone = {*history.voters} | {e.node for e in history.events if e.node is not None}
+    for e in history.events:
+        if wipes(e):
+            for node in everyone if e.node is None else [e.node]:
+                found[node].append((e.seq, last.get(node, -1)))
+                running.discard(node)
+        elif e.node in running and (e.kind == "start" or (e.kind in GONE and e.kind != "stop")):
+            found[e.node].append((e.seq, last[e.node]))
+        if e.kind in GONE and e.node is not None:
+            running.discard(e.node)
+        elif e.dirty is not None:
+            running.add(e.node)
+        if e.dirty is not None or (e.kind == "stop" and e.node is not None):
+            last[e.node] = e.seq
+    return found
+
+
+def _whole(history: History, nodes: list[int], begun: Step, ended: Step) -> bool:
+    """Whether the records of nodes have all that they did between two events: a life that ended later may lack what
+    followed its last event."""
+    for node in nodes:
+        for end, recorded in _ends(history)[node]:
+            if end > begun.event.seq:
+                if min(end, recorded) <= ended.event.seq:
+                    return False
+                break
+    return True
+
+
+def _answerers(history: History, ended: Step) -> list[int]:
+    """Who may have answered an append: the leader of the term that was told, if it is known, else anybody."""
+    term = ended.event.term
+    led = [n for n, node in ended.nodes.items() if term is not None and node.led == term]
+    return led if len(led) == 1 else _everybody(history)
+
+
+@lru_cache(maxsize=4)
+def _firsts(history: History) -> dict[int, int]:
+    """By node, the first event recorded of it, by its place."""
+    found: dict[int, int] = {}
+    for place, e in enumerate(history.events):
+        if e.node is not None and (e.dirty is not None or e.kind == "stop"):
+            found.setdefault(e.node, place)
+    return found
+
+
+def _everybody(history: History) -> list[int]:
+    return sorted({*history.voters, *_firsts(history)})
+
+
+def _is_known(history: History, node: int, step: Step) -> bool:
+    """Whether anything was recorded of a node before."""
+    return _firsts(history).get(node, step.place) < step.place
+
+
+# -- appends -----------------------------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=4)
+def _by_value(history: History) -> dict[int | None, list[Batch]]:
+    """Every batch that was ever in a log, by its value."""
+    found: dict[int | None, list[Batch]] = defaultdict(list)
+    for known in replay(history)[1].known.values():
+        for batch in known:
+            found[batch.value].append(batch)
+    return found
+
+
+def _fits(batch: Batch, e: Event) -> bool:
+    """Whether a batch is where a client was told; it may not have been told its term or its last offset."""
+    return batch.offset == e.offset and e.last in (e.offset, batch.last) and e.term in (None, batch.term)
+
+
+def _is_named(e: Event) -> bool:
+    return e.offset is not None and bool(e.offset >= 0)
+
+
+@dataclass(eq=False)
+class _Told:
+    """An append that was answered ok: the call, its answer, and the batch where it was told to be."""
+
+    begun: Event
+    ended: Step
+    batch: Batch | None
+    elsewhere: list[Batch]
+    """Other batches with its value."""
+    whole: bool
+    """All that whoever answered did meanwhile is recorded."""
+
+    @property
+    def known(self) -> bool:
+        """Whether the batch was in a log before the answer."""
+        return self.batch is not None and self.batch.seq < self.ended.event.seq
+
+
+def _told(history: History) -> Iterator[_Told]:
+    """Every append of a value that was answered ok, if nodes recorded what they append."""
+    for call in calls(history) if history.has("append") else ():
+        begun, ended = call.begun.event, call.ended
+        if ended is None or not call.is_over("append") or begun.value is None:
+            continue
+        alike = _by_value(history)[begun.value]
+        there = [b for b in alike if _is_named(ended.event) and _fits(b, ended.event)]
+        there.sort(key=lambda b: b.seq)
+        others = [b for b in alike if b not in there]
+        whole = _whole(history, _answerers(history, ended), call.begun, ended)
+        yield _Told(begun, ended, there[0] if there else None, others, whole)
+
+
+def _other_value(history: History, told: _Told) -> bool:
+    """Whether another value is where the client was told its own to be."""
+    e = told.ended.event
+    there = replay(history)[1].known.get((e.offset, e.term), [])
+    return any(b.value not in (None, told.begun.value) for b in there)
+
+
+def _misplaced(history: History, told: _Told) -> bool:
+    """Whether an answer names a place at which its value is not."""
+    if not _is_named(told.ended.event) or told.batch is not None:
+        return False
+    return _other_value(history, told) or bool(told.elsewhere and history.idempotent and told.whole)
+
+
+def ok_names_the_entry(history: History) -> Count:
+    """Where an answer says that a value is, it is: not elsewhere, nor is another value there."""
+    count = Count()
+    for told in _told(history):
+        if told.batch is not None or _misplaced(history, told):
+            count += JUDGED if told.batch is not None else JUDGED + VIOLATED
+        elif _is_named(told.ended.event):
+            count += UNJUDGED
+    return count
+
+
+def ok_after_acked(history: History) -> Count:
+    """Before an append is answered ok, a node acknowledged the entry, at the acks level that was asked for.
+
+    Answers that name the wrong place are not judged once more.
+    """
+    count = Count()
+    acked = acknowledged(history)
+    hides = replay(history)[0][-1].hidden if history.events else False
+    for told in _told(history):
+        if _misplaced(history, told):
+            continue
+        named, seq = _is_named(told.ended.event), told.ended.event.seq
+        batches = told.elsewhere if not named else [told.batch] if told.batch is not None else []
+        answers = [acked[b] for b in batches if b in acked]
+        if any(a.seq < seq and told.begun.acks in (None, a.acks) for a in answers):
+            count += JUDGED
+        elif answers:
+            count += JUDGED + VIOLATED
+        elif not told.whole or not history.has("acked"):
+            count += UNJUDGED
+        elif batches or not (told.elsewhere or hides or _shown(history, told)):
+            count += JUDGED + VIOLATED
+        else:
+            count += UNJUDGED
+    return count.if_shown(lacks=count.unjudged > 0 and not history.has("acked"))
+
+
+def _shown(history: History, told: _Told) -> bool:
+    """Whether something that is known by its offset and term is where the client was told its value to be."""
+    return (told.ended.event.offset, told.ended.event.term) in replay(history)[1].known
+
+
+def ok_after_commit(history: History) -> Count:
+    """Before an append with acks=all is answered ok, its entry is committed; under write caching, a majority had it."""
+    count = Count()
+    for told in _told(history):
+        batch = told.batch
+        if batch is None or not told.known or told.begun.acks not in (None, ALL):
+            continue
+        step = told.ended
+        if covers(step.committed, batch) or batch in step.given_up:
+            count += JUDGED
+        elif history.write_caching and not history.voters:
+            count += UNJUDGED
+        elif history.write_caching and on_majority(history, step, batch)[0] >= history.majority:
+            count += JUDGED
+        else:
+            count += JUDGED + VIOLATED if told.whole and history.has("commit") else UNJUDGED
+    counts_voters = history.write_caching and bool(history.voters) and history.stranger
+    unknown = history.write_caching and not history.voters and count.unjudged > 0
+    return count.if_shown(lacks=unknown, void=counts_voters)
+
+
+def fail_had_no_effect(history: History) -> Count:
+    """No value whose appends all failed is acknowledged or committed.
+
+    One that was reported as truncated may be, if the log for which it was reported was lost with an excuse.
+    """
+    count = Count()
+    if not history.has("append"):
+        return count
+    tries: dict[int, list[Call]] = defaultdict(list)
+    for call in calls(history):
+        if call.begun.event.f == "append" and call.begun.event.value is not None:
+            tries[call.begun.event.value].append(call)
+    end = replay(history)[0][-1]
+    given_up = max((s.event.seq for s in replay(history)[0] if s.agrees == "excused, given up"), default=-1)
+    acked, truncated = acknowledged(history), acknowledged(history, "truncated")
+    for value, appends in tries.items():
+        if not all(call.is_over("append", "fail") for call in appends):
+            continue
+        count += JUDGED
+        for batch in _by_value(history)[value]:
+            if batch in acked:
+                count += VIOLATED
+            elif covers(end.then_committed, batch) or batch in end.given_up:
+                count += EXCUSED if batch in truncated and given_up > truncated[batch].seq else VIOLATED
+    return count
+
+
+# -- reads -------------------------------------------------------------------------------------------------------------
+
+
+def _bound(f: str, node: Node) -> int | None:
+    """Up to where a node shows its log to a read of that name."""
+    return node.commit if f in COMMITTED else node.visible
+
+
+def _shows(f: str, node: Node, e: Event) -> bool | None:
+    """Whether a node shows the batch that a read returned; None: nobody knows."""
+    batch, bound = node.tip.at(e.offset), _bound(f, node)
+    if batch is None:
+        return False
+    if batch.hidden or batch.value is None or bound is None:
+        return None
+    same = (batch.offset, batch.value) == (e.offset, e.value) and e.last in (e.offset, batch.last)
+    return same and batch.last <= bound
+
+
+def _states(history: History, node: int, begun: Step, ended: Step) -> list[Node]:
+    """How a node was at every moment from one event to another."""
+    steps = replay(history)[0][begun.place : ended.place + 1]
+    return [step.nodes[node] for step in steps if node in step.nodes]
+
+
+def _reads(history: History) -> Iterator[Call]:
+    return (call for call in calls(history) if call.begun.event.f in READS)
+
+
+def read_shows_the_node(history: History) -> Count:
+    """What a read returned, the node held and showed at some moment between the invocation and that."""
+    count = Count()
+    for call in _reads(history):
+        for step in call.given:
+            node = step.event.node
+            if node is None:
+                continue
+            states = _states(history, node, call.begun, step)
+            shown = {_shows(call.begun.event.f, state, step.event) for state in states}
+            if True in shown:
+                count += JUDGED
+            elif None in shown or not _is_known(history, node, step) or not _whole(history, [node], call.begun, step):
+                count += UNJUDGED
+            else:
+                count += JUDGED + VIOLATED
+    shows = history.has("append") and history.has("visible")
+    return count.if_shown(void=count.judged > 0 and not shows)
+
+
+def _left_out(history: History, step: Step, low: int, high: int) -> bool:
+    """Whether a node holds a value from one offset to another, ends included, which it has not trimmed."""
+    node, before = step.event.node, history.events[: step.place]
+    if low > high or any(e.kind == "compact" for e in before):
+        return False
+    emptied = max((e.seq for e in before if wipes(e) and e.node in (None, node)), default=-1)
+    trims = [e.offset for e in before if e.kind == "trim" and e.node == node and e.seq > emptied]
+    low = max([low, *trims])
+    held = [b for b in step.nodes[node].tip.log() if not b.hidden and b.value is not None]
+    return any(low <= b.offset and b.last <= high for b in held)
+
+
+def _steady(states: list[Node]) -> bool:
+    """Whether a node came to hold or show no less, nor ended meanwhile."""
+
+    def less(before: int | None, after: int | None) -> bool:
+        return before is not None and (after is None or after < before)
+
+    return not any(
+        (before.down and not after.down)
+        or not covers(after.tip, before.tip)
+        or less(before.commit, after.commit)
+        or less(before.visible, after.visible)
+        for before, after in pairwise(states)
+    )
+
+
+def read_leaves_nothing_out(history: History) -> Count:
+    """A reader passes over no value that the node holds; where the node showed something when it was asked, and has
+    lost nothing since, a read finds something, and a final read goes to its end."""
+    count = Count()
+    for call in _reads(history):
+        f, at = call.begun.event.f, call.begun.event.offset
+        for step in call.given:
+            e = step.event
+            if e.node is not None and _is_known(history, e.node, step) and _shows(f, step.nodes[e.node], e):
+                left_out = at is not None and _left_out(history, step, at, e.offset - 1)
+                count += _weighed(history, call, step) if left_out else JUDGED
+            at = e.last + 1
+        ended = call.ended
+        if ended is None or ended.event.kind != "ok" or ended.event.node is None or None in (ended.event.offset, at):
+            continue
+        node, offset = ended.event.node, ended.event.offset
+        states = _states(history, node, call.begun, ended)
+        if not _is_known(history, node, ended) or not _steady(states) or _restarts(history, node, call.begun, ended):
+            continue
+        left_out = _left_out(history, ended, at, offset - 1)
+        if (f == "final_read" or not call.given) and call.begun.event.node == node and node in call.begun.nodes:
+            bound = _bound(f, call.begun.nodes[node])
+            left_out = left_out or (bound is not None and _left_out(history, ended, offset, bound))
+        count += _weighed(history, call, ended) if left_out else JUDGED
+    return count.if_shown(void=count.judged > 0 and not history.has("start"))
+
+
+def _restarts(history: History, node: int, begun: Step, ended: Step) -> bool:
+    """Whether a node began anew meanwhile: by a start, with an emptied disk, or with another's log."""
+    between = history.events[begun.place : ended.place]
+    anew = (e for e in between if e.node == node or (wipes(e) and e.node is None))
+    return any(e.kind == "start" or wipes(e) or (e.kind == "trim" and e.dirty < e.offset) for e in anew)
+
+
+def _weighed(history: History, call: Call, step: Step) -> Count:
+    whole = _whole(history, [step.event.node], call.begun, step)
+    return JUDGED + VIOLATED if whole else UNJUDGED
+
+
+# -- tails -------------------------------------------------------------------------------------------------------------
+
+
+def tail_is_committed(history: History) -> Count:
+    """A tail counts what was committed when it was asked for, and nothing that is not committed when it is answered."""
+    count = Count()
+    steps, _ = replay(history)
+    moves = [s for s in steps if s.moved("commit")]
+    shown = next((s.place for s in steps if s.event.kind == "commit" and s.event.node is not None), len(steps))
+    for call in calls(history):
+        ended = call.ended
+        if ended is None or not call.is_over("tail") or not _is_named(ended.event) or ended.place < shown:
+            continue
+        last = ended.event.offset - 1
+        asked = [s for s in moves if s.place < call.begun.place]
+        before = max(asked, key=lambda s: int(s.event.commit), default=None)
+        if last > max((s.event.commit for s in moves if s.place < ended.place), default=-1):
+            whole = _whole(history, _everybody(history), call.begun, ended)
+            count += JUDGED + VIOLATED if whole else UNJUDGED
+        elif before is not None and last < before.event.commit:
+            given_up = [s for s in steps[before.place + 1 : ended.place] if s.agrees == "excused, given up"]
+            count += JUDGED + (EXCUSED if given_up else VIOLATED)
+        else:
+            count += JUDGED
+    return count
+
+
+TWINS: dict[str, Plain] = {
+    "ok-names-the-entry": ok_names_the_entry,
+    "ok-after-acked": ok_after_acked,
+    "ok-after-commit": ok_after_commit,
+    "fail-had-no-effect": fail_had_no_effect,
+    "read-shows-the-node": read_shows_the_node,
+    "read-leaves-nothing-out": read_leaves_nothing_out,
+    "tail-is-committed": tail_is_committed,
+}
