@@ -7,14 +7,8 @@ does here.
 Not here, because they change nothing that a history can show in this core: recovery-late-commit-sample (a follower
 never takes a commit index beyond what the request showed to be equal), recovery-resends and recovery-never-flushes
 (slower, but the debounced flush and the heartbeats catch up), stale-reply-accepted (what counts towards a majority is
-<<<<<<< HEAD
-taken from one reply alone and stays true for the term). promote-early, reconfigure-uncommitted, batcher-no-release and
-apply-to-visible wait for membership, memory units and state machines.
-=======
-taken from one reply alone and stays true for the term). No check judges for how long a leader leads that nobody
-answers (raft.md#no-check-quorum); a test of the simulator plays it. promote-early, reconfigure-uncommitted and
-apply-to-visible wait for membership and state machines.
->>>>>>> main
+taken from one reply alone and stays true for the term). promote-early, reconfigure-uncommitted and apply-to-visible
+wait for membership and state machines.
 """
 
 from __future__ import annotations
