@@ -72,7 +72,7 @@ coverage: setup ## the same tests, and the lines that they leave out; half as lo
 	@$(BIN)/coverage combine --quiet && $(BIN)/coverage report --skip-covered --sort=cover
 
 test-long: setup ## what `make test` leaves out: hours; each test is shown as it ends
-	@$(BIN)/pytest -v -m long --durations=15
+	@$(BIN)/pytest -v -n $(WORKERS) -m long --durations=15
 
 bench: setup ## every figure, as a ratio in one run
 	@$(BIN)/python tests/bench

@@ -17,6 +17,7 @@ class Kind(StrEnum):
     TERM = "term"
     VOTE = "vote"
     LEADER = "leader"
+    TRANSFER = "transfer"
     ROLE = "role"
     APPEND = "append"
     FLUSH = "flush"

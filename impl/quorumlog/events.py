@@ -21,13 +21,14 @@ from quorumlog.storage.batch import RecordBatch
 
 
 class Outcome(StrEnum):
-    """How a client's append, barrier or read index ended, as the core reports it in `Resolved`."""
+    """How an append, a barrier, a read index or a transfer of leadership ended, as `Resolved` says."""
 
     SUCCESS = "success"
     TRUNCATED = "truncated"  # it is not in the log and never will be
     NOT_LEADER = "not_leader"  # nothing was written
     TERM_MISMATCH = "term_mismatch"  # the expected term is over; nothing was written
     TIMED_OUT = "timed_out"  # there was no memory for it in time; nothing was written
+    REFUSED = "refused"  # it cannot be done now; nothing has changed
     UNKNOWN = "unknown"  # it may be in the log or not: the node lost its own copy before that was decided
 
 

@@ -124,7 +124,8 @@ def test_checks_lists_every_check_with_its_source() -> None:
     assert [each["id"] for each in listed] == [each.id for each in all_checks()] + ["linearizable"]
     judged_by = {each["id"]: each["models"] for each in listed}
     assert judged_by["acked-survives"] == ["log"]
-    assert judged_by["phantom"] == ["log", "kafka", "list-append"]
+    assert judged_by["phantom"] == ["log", "list-append", "kafka"]
+    assert set(judged_by["operations-are-new"]) > {"log", "kafka", "kv", "cas-register"}
     assert "cas-register" in judged_by["linearizable"]
     assert all(each["rule"] and each["source"] and each["fact"] for each in listed)
     text = _run("checks").stdout

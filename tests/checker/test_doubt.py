@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import pyarrow as pa
@@ -217,3 +218,45 @@ def test_the_operations_of_elle_need_no_name(tmp_path: Path) -> None:
     verdict = check_model(source, Model.LIST_APPEND)
     assert [each.id for each in verdict.checks if each.violated] == ["stale-tail"]
     assert not verdict.unknown_operations
+
+
+def _register(process: int, op: int, f: str, value: int, log: str | None = None) -> list[dict[str, Any]]:
+    """A write or a read of our own format, from its invocation to its answer."""
+    common = {"process": process, "op": op, "f": f} | ({} if log is None else {"log": log})
+    asked = {} if f in ("read", "get") else {"value": value}
+    return [{"kind": "invoke", **common} | asked, {"kind": "ok", "value": value, **common}]
+
+
+WRITTEN = [*_register(1, 1, "write", 5), *_register(2, 2, "read", 5), *_register(1, 3, "write", 6)]
+STORED = [*_register(1, 1, "put", 5, "x"), *_register(2, 2, "get", 5, "x"), *_register(1, 3, "put", 6, "y")]
+BREACHES: dict[str, tuple[list[dict[str, Any]], str | None]] = {
+    "a register": (WRITTEN, None),
+    "a store": (STORED, None),
+    "unknown, then another": ([*WRITTEN[:5], WRITTEN[5] | {"kind": "info"}, *_register(1, 4, "read", 5)], None),
+    "told twice": ([*WRITTEN, WRITTEN[3]], "completes-what-is-open"),
+    "another name": ([*WRITTEN[:3], WRITTEN[3] | {"f": "write"}, *WRITTEN[4:]], "completes-what-is-open"),
+    "another client": ([*WRITTEN[:3], WRITTEN[3] | {"process": 9}, *WRITTEN[4:]], "completes-what-is-open"),
+    "never begun": ([*WRITTEN[:2], *WRITTEN[3:]], "completes-what-is-open"),
+    "a number once more": ([*WRITTEN, *_register(2, 1, "read", 6)], "operations-are-new"),
+    "a number of another key": ([*STORED, *_register(2, 1, "get", 6, "y")], "operations-are-new"),
+    "two at a time": ([WRITTEN[0], *_register(1, 7, "write", 4), *WRITTEN[1:]], "one-operation-at-a-time"),
+    "two keys at a time": ([STORED[0], *_register(1, 7, "put", 4, "z"), *STORED[1:]], "one-operation-at-a-time"),
+    "back in time": ([*WRITTEN[:5], WRITTEN[5] | {"time": 1}], "time-goes-forward"),
+}
+"""Histories of models in our own format, and which rule of well-formed ones they break."""
+
+
+@pytest.mark.parametrize("name", BREACHES)
+def test_operations_of_other_models_are_judged_for_form(name: str, tmp_path: Path) -> None:
+    rows, broken = BREACHES[name]
+    file = tmp_path / "history.jsonl"
+    numbered = [{"seq": seq, "time": 1000 * seq, **row} for seq, row in enumerate(rows)]
+    file.write_text("".join(json.dumps(row) + "\n" for row in [{"kind": "history", "version": 2}, *numbered]))
+    source = open_run(file)
+    verdict = check_model(source, model_of(source))
+    if broken is None:
+        assert verdict.verdict is Verdict.HOLDS, verdict.document()
+        return
+    assert broken in {each.id for each in verdict.checks}
+    assert Verdict.HOLDS not in {each.verdict for each in verdict.checks}
+    assert verdict.verdict is (Verdict.UNDECIDED if broken == "time-goes-forward" else Verdict.VIOLATED)

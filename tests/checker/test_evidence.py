@@ -35,9 +35,10 @@ WITHOUT_PROOF = {
     "replicas-catch-up",
     "nothing-left-behind",
     "bounded-memory",
+    "transfer-loses-nothing",
 }
 """Checks of what clients saw and of progress: nobody has written yet what proves their sentences. What a leader holds
-follows from all that it did in its office, which is too much to show."""
+follows from all that it did in its office, and what a log ends in from all that was cut: too much to show."""
 
 
 def proves(name: str, sentence: str, rows: list[Row], configuration: Mapping[str, Any]) -> bool:

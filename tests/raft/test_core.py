@@ -32,6 +32,7 @@ from quorumlog.raft.events import (
     StartFlush,
     Timer,
     TimerFired,
+    TransferRequested,
     TrimRequested,
     Truncate,
     VoteSaved,
@@ -45,6 +46,7 @@ from quorumlog.raft.messages import (
     HeartbeatReply,
     Message,
     StartAt,
+    TimeoutNow,
     VoteReply,
     VoteRequest,
 )
@@ -693,3 +695,113 @@ def test_a_leader_that_steps_down_takes_all_memory_back_and_refuses_what_is_not_
     for each in sent:
         bench.give(HandedOver(each.to, each.message))
     assert bench.core.reserved == 0
+
+
+def leaving(**limits: int) -> Bench:
+    """A leader whose followers have its log, all of it flushed."""
+    bench = caught_up(**limits)
+    bench.give(TimerFired(Timer.HEARTBEAT))
+    return bench
+
+
+def test_a_transfer_waits_for_the_target_and_a_majority_and_then_calls_it() -> None:
+    bench = leaving()
+    bench.append(1, acks=1)
+    end = bench.core.dirty
+    bench.give(TransferRequested(2, 1))
+    assert bench.sent(TimeoutNow) == []
+    bench.append(3, acks=1)
+    bench.give(AppendRequested(4, batch(0, 0)))
+    assert [(each.request, each.outcome) for each in bench.of(Resolved)] == [(4, Outcome.NOT_LEADER)]
+    bench.acknowledge(2, end, flushed=0)  # a majority has it, and the target does not
+    assert bench.sent(TimeoutNow) == []
+    bench.acknowledge(1, end, flushed=0)
+    assert [(effect.to, effect.message) for effect in bench.of(Send) if isinstance(effect.message, TimeoutNow)] == [
+        (1, TimeoutNow(1))
+    ]
+    assert bench.core.dirty == end
+
+
+def test_what_is_enqueued_goes_into_one_last_round_or_is_refused() -> None:
+    bench = leaving(round_bytes=SIZE, memory_bytes=2 * SIZE)
+    end = bench.core.dirty
+    for request in (1, 2, 3):  # one for the last round, one that is enqueued, one that waits for memory
+        bench.give(AppendRequested(request, batch(0, 0, acks=1)))
+    bench.give(TransferRequested(4, 1))
+    answers = {each.request: each.outcome for each in bench.of(Resolved)}
+    assert answers == {1: Outcome.SUCCESS, 2: Outcome.NOT_LEADER, 3: Outcome.NOT_LEADER}
+    assert bench.core.dirty == end + 1
+    bench.hand_over()
+    assert bench.core.reserved == 0
+
+
+@pytest.mark.parametrize("target", [0, 7])
+def test_a_transfer_to_oneself_or_a_stranger_is_refused(target: int) -> None:
+    bench = leaving()
+    bench.give(TransferRequested(1, target))
+    assert [each.outcome for each in bench.of(Resolved)] == [Outcome.REFUSED]
+    bench.append(2, acks=1)
+    assert bench.of(Resolved)[0].outcome is Outcome.SUCCESS
+
+
+def test_a_second_transfer_is_refused_and_a_follower_cannot_leave() -> None:
+    bench = leaving()
+    bench.append(1)
+    bench.give(TransferRequested(2, 1))
+    bench.give(TransferRequested(3, 2))
+    assert [(each.request, each.outcome) for each in bench.of(Resolved)] == [(3, Outcome.REFUSED)]
+    follower = Bench(term=1)
+    follower.give(TransferRequested(1, 1))
+    assert [each.outcome for each in follower.of(Resolved)] == [Outcome.NOT_LEADER]
+
+
+def test_a_transfer_whose_target_does_not_catch_up_ends_and_the_leader_serves() -> None:
+    bench = leaving(transfer_timeout=1000)
+    bench.append(1)
+    bench.give(TransferRequested(2, 1))
+    bench.give(TimerFired(Timer.TRANSFER), after=1000)
+    assert [(each.request, each.outcome) for each in bench.of(Resolved)] == [(2, Outcome.TIMED_OUT)]
+    bench.append(3, acks=1)
+    assert bench.of(Resolved)[0].outcome is Outcome.SUCCESS
+
+
+def test_a_leader_that_has_called_writes_nothing_more_and_steps_down() -> None:
+    bench = leaving()
+    bench.give(TransferRequested(1, 1))
+    assert len(bench.sent(TimeoutNow)) == 1
+    bench.give(AppendRequested(2, batch(0, 0)))
+    assert [each.outcome for each in bench.of(Resolved)] == [Outcome.NOT_LEADER]
+    bench.give(TimerFired(Timer.TRANSFER), after=TIMEOUT)
+    assert (bench.core.role, bench.core.term) == ("follower", 1)
+    assert [(each.request, each.outcome) for each in bench.of(Resolved)] == [(1, Outcome.SUCCESS)]
+
+
+def test_the_target_obeys_its_leader_only_and_asks_at_once() -> None:
+    bench = Bench(term=1, entries=(1,))
+    bench.receive(1, TimeoutNow(1))  # it follows nobody yet
+    bench.receive(1, Heartbeat(1, 1, 0, 1, -1, -1))
+    bench.receive(2, TimeoutNow(1))
+    bench.receive(1, TimeoutNow(0))
+    assert bench.core.term == 1
+    bench.receive(1, TimeoutNow(1))
+    assert bench.core.term == 2
+    bench.save()
+    assert {(each.pre_vote, each.transfer) for each in bench.sent(VoteRequest)} == {(False, True)}
+    bench.give(TimerFired(Timer.ELECTION), after=10 * SECOND)  # what follows is an election like any other
+    assert {(each.pre_vote, each.transfer) for each in bench.sent(VoteRequest)} == {(True, False)}
+
+
+def test_a_vote_for_a_transfer_passes_stickiness_but_not_the_log_nor_the_one_vote() -> None:
+    bench = Bench(term=1, entries=(1,))
+    bench.receive(1, Heartbeat(1, 1, 0, 1, -1, -1))
+    bench.receive(2, VoteRequest(2, 2, 1, -1, pre_vote=False, transfer=True))
+    assert [(reply.granted, bench.core.term) for reply in bench.sent(VoteReply)] in ([], [(False, 2)])
+    bench.save()
+    bench.receive(1, VoteRequest(2, 1, 1, 0, pre_vote=False, transfer=True))
+    bench.save()
+    assert [reply.granted for reply in bench.sent(VoteReply)] == [True]
+    bench.receive(2, VoteRequest(2, 2, 1, 5, pre_vote=False, transfer=True))
+    assert [reply.granted for reply in bench.sent(VoteReply)] == [False]
+    leader = leaving()
+    leader.receive(1, VoteRequest(2, 1, 1, leader.core.dirty, pre_vote=False, transfer=True))
+    assert (leader.core.role, leader.core.term) == ("follower", 2)

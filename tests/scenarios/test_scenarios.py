@@ -11,6 +11,8 @@ it read its log for others), each with ``+ N`` if wanted.
     tail NAME NODE                                  ask for the linearizable number of entries
     kill|power_loss|wipe|start|restart NODE...      a wiped node is down and finds an empty disk when it starts
     pause|resume NODE                               stop a process where it stands, and let it go on
+    transfer NODE TARGET                            ask a leader to hand its leadership on
+    transfers COUNT appends=N acks=..,..            again and again to the next node, with N appends before each
     isolate NODE, heal                              cut a node off; end all cuts
     delay MESSAGE DURATION                          how much longer messages of this name take
     trim NODE VALUE                                 retention: entries before it may go
@@ -42,6 +44,7 @@ from quorumlog.raft.settings import NodeLimits, NodeTiming, RaftConfiguration
 from quorumlog.raft.simulated import RaftCluster, RaftNode
 from quorumlog.simulation.configuration import DiskTiming, LogWorkload
 from quorumlog.simulation.log_client import LogClient
+from quorumlog.simulation.network import Link
 from quorumlog.storage.batch import BatchKind
 from quorumlog.storage.log import Log
 from quorumlog.trials.judge import judge_table
@@ -96,6 +99,7 @@ class Play:
             write_caching=scenario.get("write_caching", False),
             timing=NodeTiming(flush=parse_duration(scenario.get("flush", "60ms"))),
             disk=DiskTiming(least=MILLISECOND, most=4 * MILLISECOND),
+            link=Link(jitter=parse_duration(scenario.get("jitter", "600us"))),
             limits=NodeLimits(**scenario.get("limits", {})),
             workload=LogWorkload(timeout=parse_duration(scenario.get("timeout", "5s"))),
         )
@@ -106,6 +110,7 @@ class Play:
         self.submitted: dict[str, list[LogClient]] = {}
         self.cut: list[list[tuple[int, int]]] = []
         self.old_leader = -1
+        self.wanted_losses: list[tuple[str, bool]] = []
         self.stage.start()
         self.until("leader.commit == leader.dirty", SECOND)
 
@@ -259,6 +264,24 @@ class Play:
         self.stage.advance(600 * MILLISECOND)
         self.do_start(str(number))
 
+    def do_transfer(self, rest: str) -> None:
+        word, target = rest.split()
+        (number,), (other,) = self.nodes(word), self.nodes(target)
+        self.stage.nodes[number].transfer(other)
+
+    def do_transfers(self, rest: str) -> None:
+        count, *options = rest.split()
+        given = dict(option.split("=") for option in options)
+        for _ in range(int(count)):
+            leader = self.stage.leader()
+            assert leader is not None
+            self.ask(f"{given['appends']} acks={given['acks']} to={leader.number} -> ok", [])
+            self.stage.advance(MILLISECOND)
+            leader.transfer((leader.number + 1) % self.configuration.nodes)
+            self.until(f"leader != {leader.number}", SECOND)
+            self.until("leader.commit == leader.dirty", SECOND)
+            assert all(node.core.visible <= node.core.dirty for node in self.stage.nodes)
+
     def do_pause(self, rest: str) -> None:
         (number,) = self.nodes(rest)
         self.stage.record("fault", {"f": "pause", "node": number})
@@ -325,11 +348,9 @@ class Play:
             assert len(values) > 1
             assert values == sorted(values)
         elif match := re.fullmatch(r"(no )?losses acks=(\w+)", rest):
-            self.wanted_losses = (match[2], not match[1])
+            self.wanted_losses.append((match[2], not match[1]))
         else:
             assert self.holds(rest), f"{rest}: {self.state()}"
-
-    wanted_losses: tuple[str, bool] | None = None
 
     def finish(self) -> None:
         """Read everything and let every check judge it."""
@@ -343,8 +364,7 @@ class Play:
         answer = judge_table("raft", self.sink.table, replace(self.configuration))
         violated = {c["id"]: c["violations"] for c in answer["checks"] if c["verdict"] == "violated"}
         assert not violated
-        if self.wanted_losses is not None:
-            level, wanted = self.wanted_losses
+        for level, wanted in self.wanted_losses:
             losses = [loss for loss in answer["losses"] if loss["acks"] == level]
             assert bool(losses) == wanted, answer["losses"]
             assert all(0 < loss["first_time"] <= loss["last_time"] for loss in losses)

@@ -6,6 +6,7 @@
     n1 append 0-2 t1 v10 all                          offsets, term, value, acks (all, 1 or 0)
     n1 commit 2 flushed=1                             name=value sets any column
     n1 send 2 f=heartbeat message=7                   to node 2
+    n1 transfer 2 offset=2                            it hands its leadership on to node 2
     n1 enqueue v10 all bytes=40 reserved=40           an append passed stage one
     n1 hand_over 0-2 count=1 reserved=0               nothing is held for these offsets any more
     c7 append v11 1                                   client 7 invokes
@@ -114,7 +115,7 @@ class _Writer:
             state["flushed"] = state["dirty"]
         elif kind == "term":
             state["term"] = int(first)
-        elif kind == "vote":
+        elif kind in ("vote", "transfer"):
             row["peer"] = int(first)
         elif kind == "role":
             row["role"] = first

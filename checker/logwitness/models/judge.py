@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from loghistory import RunSource
+from loghistory.importers import ForeignFormat
 
 from ..checks import all_checks, families
 from ..checks.contract import Check, Outcome, Verdict, outcome, worst
@@ -16,6 +17,7 @@ from ..engine.doubt import Doubt
 from ..engine.local import Progress, check
 from ..engine.run import RunVerdict, exit_status
 from .choice import LIST_VOCABULARY, VOCABULARIES, Model, are_lists
+from .form import FORM, Form
 from .kafka import CHECKS as KAFKA
 from .kafka import KafkaHistory
 from .linearizable import LINEARIZABLE, Limits, LinearizableHistory, Partial
@@ -49,8 +51,13 @@ def judged_by() -> list[tuple[str, Check, tuple[Model, ...]]]:
         Model.KAFKA: {each.id for each in KAFKA},
         Model.LIST_APPEND: {each.id for each in (*KAFKA, STALE_TAIL, *TRANSACTIONS)},
     }
+    formed = tuple(model for model in Model if model not in (Model.LOG, Model.UNKNOWN))
     listed = [
-        (family.name, each, (Model.LOG, *(model for model, found in ids.items() if each.id in found)))
+        (
+            family.name,
+            each,
+            (Model.LOG, *(model for model in formed if family is FORM or each.id in ids.get(model, ()))),
+        )
         for family in families()
         for each in family.checks
     ]
@@ -78,6 +85,7 @@ def check_model(
     name = str(source.path)
     judged: KafkaHistory | LinearizableHistory | TransactionHistory
     doubt = Doubt(VOCABULARIES.get(model))
+    form = None if isinstance(source.format, ForeignFormat) else Form(name)
     if lists:
         judged, doubt = ListHistory(name), Doubt(LIST_VOCABULARY)
     elif model is Model.LIST_APPEND:
@@ -87,14 +95,17 @@ def check_model(
     else:
         judged = LinearizableHistory(name, model, limits or Limits(), pages)
     events = 0
-    for batch in source.batches(_COLUMNS):
+    for batch in source.batches(_COLUMNS if form is None else {*_COLUMNS, *form.reads}):
         doubt.see(batch)
+        if form is not None:
+            form.feed(batch)
         judged.feed(batch)
         events += batch.num_rows
         if progress is not None:
             progress(events)
     doubt.read(source)
-    outcomes = doubt.weigh(judged.finish(), judged.conclusive)
+    found = judged.finish()
+    outcomes = doubt.weigh(found if form is None else form.weigh(found), judged.conclusive)
     notes = (*source.notes, *judged.notes, *doubt.notes)
     if only is not None:
         known = {each.id: each for each in outcomes}

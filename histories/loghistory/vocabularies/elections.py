@@ -28,6 +28,13 @@ VOCABULARY = Vocabulary(
             "vote", "The node's vote for `peer` in `term` is durable.", ("peer",), state=STATE, may_carry=("visible",)
         ),
         EventKind("leader", "The node won the election of `term`.", (), state=STATE, may_carry=("visible",)),
+        EventKind(
+            "transfer",
+            "The leader, whose log ends at `offset`, hands its leadership on to `peer`.",
+            ("peer", "offset"),
+            state=STATE,
+            may_carry=("role", "visible"),
+        ),
         EventKind("role", "The node took another role.", ("role",), state=STATE, may_carry=("visible",)),
     ),
     columns=(Column(14, "role", WORD, "role of the node in its term, after the event"),),

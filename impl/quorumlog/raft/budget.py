@@ -61,10 +61,14 @@ class Budget:
         """Take back the units of these appends; those that hold none are passed over."""
         self.reserved -= sum(self._held.pop(request, 0) for request in requests)
 
-    def clear(self) -> list[AppendRequested]:
-        """Take back all units, and return who waited."""
+    def send_away(self) -> list[AppendRequested]:
+        """Return who waits, and let nobody wait any more; nothing of it was written."""
         waited = [item for item, _ in self._waiting]
         self._waiting.clear()
+        return waited
+
+    def clear(self) -> list[AppendRequested]:
+        """Take back all units, and return who waited."""
         self._held.clear()
         self.reserved = 0
-        return waited
+        return self.send_away()

@@ -6,7 +6,7 @@
 
 The layers, each a file and a class on top of the one before: ``state`` (offsets, flush, durable vote), ``elections``,
 ``follower``, ``rounds`` (what is appended, its memory, its requests), ``leader`` (commit, visibility, acks, recovery),
-and this dispatcher. The decisions are in
+``transfer``, and this dispatcher. The decisions are in
 ``rules``; replace one with ``RaftCore(..., rules=dataclasses.replace(REFERENCE, may_commit=mine))``. Sources:
 documents.md#raft-recovery, documents.md#raft-simplification; the layers name the rules.
 """
@@ -26,24 +26,26 @@ from quorumlog.raft.events import (
     Started,
     Timer,
     TimerFired,
+    TransferRequested,
     TrimRequested,
     VoteSaved,
 )
-from quorumlog.raft.leader import Leader
 from quorumlog.raft.messages import (
     AppendEntries,
     AppendReply,
     Heartbeat,
     HeartbeatReply,
     StartAt,
+    TimeoutNow,
     VoteReply,
     VoteRequest,
 )
 from quorumlog.raft.rules import REFERENCE, Rules
 from quorumlog.raft.state import Configuration, Restored
+from quorumlog.raft.transfer import Transfers
 
 
-class RaftCore(Leader):
+class RaftCore(Transfers):
     """One replica of one group. Readable at any time: term, role, leader, dirty, flushed, commit, visible, serving."""
 
     def __init__(self, configuration: Configuration, restored: Restored, rules: Rules = REFERENCE) -> None:
@@ -78,6 +80,8 @@ class RaftCore(Leader):
             self._barrier_requested(event)
         elif isinstance(event, ReadIndexRequested):
             self._read_index_requested(event)
+        elif isinstance(event, TransferRequested):
+            self._transfer_requested(event)
         elif isinstance(event, TrimRequested):
             self._trim(event.offset)
         elif isinstance(event, Started):
@@ -110,6 +114,8 @@ class RaftCore(Leader):
             self._vote_requested(sender, message)
         elif isinstance(message, VoteReply):
             self._vote_replied(sender, message)
+        elif isinstance(message, TimeoutNow):
+            self._timeout_now(sender, message)
 
     def _timer_fired(self, timer: str) -> None:
         if timer is Timer.HEARTBEAT:
@@ -122,6 +128,8 @@ class RaftCore(Leader):
             self._drain()
         elif timer is Timer.ENQUEUE:
             self._enqueue_timer_fired()
+        elif timer is Timer.TRANSFER:
+            self._transfer_timer_fired()
 
 
 __all__ = ["Configuration", "RaftCore", "Restored", "Started"]

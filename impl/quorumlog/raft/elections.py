@@ -3,8 +3,9 @@
 A node that has not heard from its leader asks for pre-votes in its own term; only a quorum of them lets it begin a term
 (raft.md#pre-vote). A node that heard from a leader within the election time-out refuses, whatever the candidate's term
 (raft.md#refuse-vote); one that is not a voter does not ask. While a candidate asks for pre-votes of the next term, the
-votes of its own term still count: on a slow disk they come late (raft.md#election-waits). Priorities and leadership
-transfer will hook in at ``_vote_requested``.
+votes of its own term still count: on a slow disk they come late (raft.md#election-waits). A vote that is asked for
+because the leader hands its office on passes all this, but neither ``log_ok`` nor the one vote a term
+(raft.md#refuse-vote). Priorities will hook in at ``_vote_requested``.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ class Elections(Replica):
         self._votes: dict[int, bool] = {}  # of the term that this node is a candidate of
         self._pre_votes: dict[int, bool] = {}  # for the term after it
         self._pre_voting = False
+        self._called_to = -1  # the term for which the leader before told this node to stand
 
     def _become_leader(self) -> None:
         raise NotImplementedError
@@ -91,7 +93,8 @@ class Elections(Replica):
         if not pre_vote:
             self._set_role("candidate")
             self._note_vote(self.node)
-        request = VoteRequest(self.term, self.node, self.index.last_term, self.index.dirty, pre_vote)
+        transfer = not pre_vote and self.term == self._called_to
+        request = VoteRequest(self.term, self.node, self.index.last_term, self.index.dirty, pre_vote, transfer)
         for voter in self.voters.voting:
             if voter != self.node:
                 self._send(voter, request)
@@ -123,7 +126,7 @@ class Elections(Replica):
     def _vote_requested(self, sender: int, request: VoteRequest) -> None:
         rules = self.rules
         candidate_log_ok = rules.log_ok(request.last_term, request.dirty, self.index.last_term, self.index.dirty)
-        heard = self._heard_leader()
+        heard = self._heard_leader() and not request.transfer
         granted = False
         if request.pre_vote:
             granted = candidate_log_ok and not heard and request.term >= self.term

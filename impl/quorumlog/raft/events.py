@@ -44,12 +44,20 @@ class Timer(StrEnum):
     FLUSH = "flush"
     DRAIN = "drain"
     ENQUEUE = "enqueue"
+    TRANSFER = "transfer"
 
 
 class VoteSaved(events.Event, frozen=True):
     """Term and vote with this ticket are on disk."""
 
     ticket: int
+
+
+class TransferRequested(events.Event, frozen=True):
+    """Whoever runs the group asks the leader to hand its leadership on to node ``target``."""
+
+    request: int
+    target: int
 
 
 class HandedOver(events.Event, frozen=True):
@@ -84,6 +92,7 @@ Event = (
     | Flushed
     | VoteSaved
     | HandedOver
+    | TransferRequested
     | LogRead
 )
 Effect = (
@@ -129,6 +138,7 @@ __all__ = [
     "Started",
     "Timer",
     "TimerFired",
+    "TransferRequested",
     "Trim",
     "TrimRequested",
     "Truncate",

@@ -21,12 +21,16 @@ class Message(msgspec.Struct, frozen=True, array_like=True, tag=True, gc=False):
 
 
 class VoteRequest(Message, frozen=True):
-    """Ask for a vote (or, with ``pre_vote``, whether one would be given) for a log that ends at (last_term, dirty)."""
+    """Ask for a vote (or, with ``pre_vote``, whether one would be given) for a log that ends at (last_term, dirty).
+
+    ``transfer``: the leader told the candidate to ask, so nobody needs to have missed it (raft.md#refuse-vote).
+    """
 
     candidate: int
     last_term: int
     dirty: int
     pre_vote: bool
+    transfer: bool = False
 
 
 class VoteReply(Message, frozen=True):
@@ -91,4 +95,8 @@ class HeartbeatReply(Message, frozen=True):
     dirty: int
 
 
-AnyMessage = VoteRequest | VoteReply | AppendEntries | AppendReply | StartAt | Heartbeat | HeartbeatReply
+class TimeoutNow(Message, frozen=True):
+    """The leader leaves, and the target, which has all that it has, is to stand for election at once."""
+
+
+AnyMessage = VoteRequest | VoteReply | AppendEntries | AppendReply | StartAt | Heartbeat | HeartbeatReply | TimeoutNow

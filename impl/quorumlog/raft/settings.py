@@ -31,6 +31,7 @@ class NodeTiming(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     election: Interval = 120 * MILLISECOND  # plus a random part of up to as much again
     flush: Interval = 60 * MILLISECOND  # debounce of flushes that nobody waits for
     enqueue: Interval = 400 * MILLISECOND  # at most, until there is memory for an append
+    transfer: Interval = 300 * MILLISECOND  # at most, until the next leader has caught up
 
 
 class NodeLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -55,7 +56,7 @@ class RaftConfiguration(LogConfiguration, frozen=True, kw_only=True):
         """Another configuration: timers, and limits so small that a short run crosses each of them."""
         heartbeat = between(draw, 8 * MILLISECOND, 40 * MILLISECOND)
         drawn = super().drawn(draw)
-        return replace(
+        configuration = replace(
             drawn,
             write_caching=draw.random() < 0.15,
             timing=NodeTiming(
@@ -73,6 +74,10 @@ class RaftConfiguration(LogConfiguration, frozen=True, kw_only=True):
                 memory_bytes=between(draw, 1, 4096),
             ),
         )
+        if drawn.nodes == 1 or draw.random() < 0.75:
+            return configuration
+        weights = {**drawn.faults.weights, "transfer": round(sum(drawn.faults.weights.values()), 2)}
+        return replace(configuration, faults=replace(drawn.faults, weights=weights))
 
     def known_to_the_judge(self) -> dict[str, Any]:
         """Voters, whether acks=all waits for a flush, and the limits of what a leader may hold."""
@@ -279,6 +284,19 @@ SETTINGS: Mapping[str, RaftConfiguration] = {
             per_second=8.0,
             shortest=50 * MILLISECOND,
             longest=600 * MILLISECOND,
+        ),
+    ),
+    # The leader is asked to leave again and again, under load that is acknowledged early; no power is lost.
+    "transfers": replace(
+        _DEFAULT,
+        nodes=5,
+        workload=LogWorkload(clients=8, think=5 * MILLISECOND, acks_leader=4.0, acks_none=2.0),
+        faults=FaultMix(
+            weights={"transfer": 6.0, "partition": 1.0, "pause": 1.0, "delay": 1.0, "kill": 1.0} | {"loss": 2.0},
+            targets={"leader": 8.0, "follower": 1.0},
+            per_second=12.0,
+            longest=200 * MILLISECOND,
+            arguments={"loss": {"probability": 0.5}},
         ),
     ),
     # Syncs that fail, also while a log is opened, full disks, damage, and power lost before anybody looks again.

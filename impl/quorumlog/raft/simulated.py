@@ -13,7 +13,7 @@ from quorumlog.durations import MICROSECOND, MILLISECOND
 from quorumlog.events import CoreFactory
 from quorumlog.quorum import Voters
 from quorumlog.raft.core import RaftCore
-from quorumlog.raft.events import Disconnect, HandedOver, SaveVote, Send, VoteSaved
+from quorumlog.raft.events import Disconnect, HandedOver, SaveVote, Send, TransferRequested, VoteSaved
 from quorumlog.raft.index import LogIndex
 from quorumlog.raft.messages import AppendEntries
 from quorumlog.raft.rules import NOBODY
@@ -49,6 +49,7 @@ class RaftNode(LogNode):
             heartbeat_interval=timing.heartbeat,
             flush_delay=timing.flush,
             enqueue_timeout=timing.enqueue,
+            transfer_timeout=timing.transfer,
             write_caching=configuration.write_caching,
             **structs.asdict(configuration.limits),
         )
@@ -84,6 +85,10 @@ class RaftNode(LogNode):
         """The log as far as it is known to be flushed, and the vote."""
         vote = [("vote", self.disk.size("vote"))] if self.disk.exists("vote") else []
         return [*super().settled(), *vote]
+
+    def transfer(self, target: int) -> None:
+        """Whoever runs the group asks for a transfer of leadership, and does not look at how it ends."""
+        self.handle(TransferRequested(self.open(lambda _: None), target))
 
     # -- effects -------------------------------------------------------------------------------------------------
 

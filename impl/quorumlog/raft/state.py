@@ -56,6 +56,7 @@ class Configuration(msgspec.Struct, frozen=True):
     round_bytes: int = 1 << 20
     memory_bytes: int = 1 << 20
     enqueue_timeout: int = 5000 * MILLISECOND
+    transfer_timeout: int = 10_000 * MILLISECOND
     write_caching: bool = False
 
 

@@ -18,6 +18,7 @@ from quorumlog.raft.messages import (
     HeartbeatReply,
     Message,
     StartAt,
+    TimeoutNow,
     VoteReply,
     VoteRequest,
 )
@@ -38,7 +39,7 @@ class _Packed(Message, frozen=True, tag="AppendEntries"):
     batches: bytes
 
 
-_OnWire = VoteRequest | VoteReply | _Packed | AppendReply | StartAt | Heartbeat | HeartbeatReply
+_OnWire = VoteRequest | VoteReply | _Packed | AppendReply | StartAt | Heartbeat | HeartbeatReply | TimeoutNow
 
 
 def _pack(message: AnyMessage) -> Message:

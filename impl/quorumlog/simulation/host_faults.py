@@ -107,6 +107,10 @@ class HostFaults:
             case "trim":
                 for number in nodes:
                     self._nodes[number].host.deliver(self._nodes[number].retain, int(fault.argument("keep")))
+            case "transfer":
+                for number in nodes:
+                    target = (number + int(fault.argument("places"))) % len(self._nodes)
+                    self._nodes[number].host.deliver(self._nodes[number].transfer, target)
             case "clock_jump":
                 for number in nodes:
                     self._nodes[number].jump(int(fault.argument("ms") * MILLISECOND))
@@ -157,7 +161,7 @@ class HostFaults:
                 self._network.mend(self._pairs(fault.name, nodes))
             case "one_way":
                 self._network.mend(self._one_way(fault, nodes))
-            case "trim" | "clock_jump":
+            case "trim" | "transfer" | "clock_jump":
                 pass  # done when it began
             case "loss" | "duplicate" | "reorder" | "delay":
                 self._network.restore(token)

@@ -112,6 +112,9 @@ class Node(ABC):
     def retain(self, entries: int) -> None:  # noqa: B027 - not every protocol keeps a log
         """Give up what is committed except for the last ``entries``."""
 
+    def transfer(self, target: int) -> None:  # noqa: B027 - not every protocol has a leader that can leave
+        """Hand the leadership on to node ``target``, if this node leads."""
+
     def settled(self) -> Sequence[tuple[str, int]]:
         """Files on the disk, and up to where each must be as it was written, or the node refuses to start."""
         return ()

@@ -34,6 +34,9 @@ _MODERATE = {
 _WHOLE = frozenset({"effects", "sync", "keep", "places"})
 
 
+_ANY_PROTOCOL = tuple(name for name in KINDS if name != "transfer")
+"""Faults that any protocol may have; a transfer is drawn by one that knows it."""
+
 _CHANGES_LEADER = ("kill", "power_loss", "stop", "pause", *("partition",) * 5)
 
 
@@ -52,7 +55,7 @@ def some(draw: Random, names: Sequence[str], share: float = 0.6) -> dict[str, fl
 
 def drawn_mix(draw: Random, words: Sequence[str]) -> FaultMix:
     """Which faults there are, how many, for how long, on which of the nodes that ``words`` mean."""
-    weights = some(draw, tuple(KINDS), draw.choice((0.1, 0.2, 0.35, 0.6)))
+    weights = some(draw, _ANY_PROTOCOL, draw.choice((0.1, 0.2, 0.35, 0.6)))
     # Without a change of the leader nothing that matters can go wrong.
     weights[draw.choice(_CHANGES_LEADER)] = round(draw.choice((0.3, 1.0, 2.0)) * sum(weights.values()), 2)
     weights = {name: weight for name, weight in weights.items() if weight}

@@ -16,11 +16,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from quorumlog.protocol import Mutant
-from quorumlog.raft.mutants import clients, drivers, elections, memory, offsets, replication, storage, trimming
+from quorumlog.raft.mutants import (
+    clients,
+    drivers,
+    elections,
+    memory,
+    offsets,
+    replication,
+    storage,
+    transfers,
+    trimming,
+)
 
 MUTANTS: Mapping[str, Mutant] = {
     mutant.id: mutant
-    for subject in (offsets, elections, replication, clients, memory, trimming, storage, drivers)
+    for subject in (offsets, elections, replication, clients, memory, transfers, trimming, storage, drivers)
     for mutant in subject.MUTANTS
 }
 """Every mutant of this protocol by id, in the order of raft.md#mutants."""

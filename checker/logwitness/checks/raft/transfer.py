@@ -1,0 +1,211 @@
+"""A planned transfer of leadership loses nothing that the leader had acknowledged, at any acks level.
+
+What a leader acknowledged in its term T is held by the next leader if that one's log ends in an entry of T, no earlier
+than what was acknowledged (raft.md#log-matching). Without a power loss it has to. Nor does a leader that has told the
+target write any more, since nobody waits for that.
+
+Sources: raft.md#transfer-promise, raft.md#timeout-now.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from loghistory.schema import Kind
+
+from ..codes import (
+    ACKED,
+    APPEND,
+    FAULT,
+    FAULT_FSYNC,
+    FAULT_POWER,
+    FAULT_STORAGE,
+    FAULT_WIPE,
+    LEADER,
+    POWER_LOSS,
+    ROLE,
+    ROLE_LEADER,
+    START,
+    STORAGE_ERROR,
+    SUCCESS,
+    TRANSFER,
+    TRIM,
+    TRUNCATE,
+    lookup,
+)
+from ..columns import Array, Columns
+from ..contract import Check, Family, Setting, Tally, Verdicts, violated
+from .protocol import RAFT
+
+CHECK = Check(
+    id="transfer-loses-nothing",
+    rule="A transfer of leadership loses nothing that the leader had acknowledged, whatever its acks level.",
+    source=("raft.md#transfer-promise", "raft.md#timeout-now"),
+    fact="a leader that leaves; and who is elected after it, where no power was lost",
+    sentence={
+        "lost": "Node {leader} acknowledged offset {acked} in term {term} and handed its leadership on; the next "
+        "leader, node {node} in term {next}, begins with a log that ends at offset {end} in term {end_term}.",
+        "wrote": "Node {leader} handed its leadership on in term {term}, and wrote offset {offset} in that term "
+        "afterwards.",
+    },
+    kinds=(Kind.LEADER, Kind.TRANSFER),
+    columns=("node", "term"),
+)
+
+_MANY = frozenset({Kind.APPEND, Kind.ACKED})
+_FEW = frozenset(
+    {
+        Kind.LEADER,
+        Kind.TRANSFER,
+        Kind.TERM,
+        Kind.ROLE,
+        Kind.TRUNCATE,
+        Kind.TRIM,
+        Kind.START,
+        Kind.STOP,
+        Kind.CRASH,
+        Kind.POWER_LOSS,
+        Kind.STORAGE_ERROR,
+        Kind.FAULT,
+    }
+)
+_IS_FEW = lookup(_FEW)
+_TAKES_COPIES = (FAULT_WIPE, FAULT_POWER, FAULT_STORAGE, FAULT_FSYNC)
+
+
+@dataclass(slots=True)
+class _Office:
+    """A leader's term: from which event on, what it acknowledged at most, and whether it has handed it on."""
+
+    term: int
+    began: int
+    acked: int = -1
+    acked_by: int = -1
+    handed_on: int = -1
+    wrote: bool = False
+
+
+class TransferFold:
+    """Judges the leaders of one log; see the module."""
+
+    def __init__(self, setting: Setting) -> None:
+        self._tally = Tally(CHECK, setting.keep)
+        self._ends: dict[int, tuple[int, int]] = {}  # node -> offset and term of its last entry, where they are known
+        self._offices: dict[int, _Office] = {}
+        self._left: dict[int, _Office] = {}  # handed on, and nobody elected yet
+        self._copies_lost = -1  # when power was last lost, or something like it
+
+    def feed(self, columns: Columns) -> None:
+        """Take the next events of the log."""
+        rows = columns.where(_telling(columns)).lists()
+        for at, kind in enumerate(rows.kind):
+            if kind == APPEND:
+                self._appended(rows, at)
+            elif kind == ACKED:
+                self._acked(rows, at)
+            else:
+                self._happened(rows, at, kind, rows.node[at])
+
+    def _appended(self, rows: Columns, at: int) -> None:
+        node, term = rows.node[at], rows.entry_term[at]
+        self._ends[node] = rows.last_offset[at], term
+        office = self._offices.get(node)
+        if office is not None and office.handed_on >= 0 and office.term == term and not office.wrote:
+            office.wrote = True
+            offset, seq = rows.offset[at], rows.seq[at]
+            self._tally.violation(office.handed_on, seq, way="wrote", leader=node, term=term, offset=offset)
+
+    def _acked(self, rows: Columns, at: int) -> None:
+        office = self._offices.get(rows.node[at])
+        if office is not None and office.term == rows.entry_term[at] and rows.last_offset[at] > office.acked:
+            office.acked, office.acked_by = rows.last_offset[at], rows.seq[at]
+
+    def _happened(self, rows: Columns, at: int, kind: int, node: int) -> None:
+        if kind in (POWER_LOSS, STORAGE_ERROR) or (kind == FAULT and rows.f[at] in _TAKES_COPIES):
+            self._copies_lost = rows.seq[at]
+        elif kind in (TRUNCATE, TRIM, START):
+            self._cut(rows, at, node)
+        if kind == LEADER:
+            self._elected(rows, at, node)
+        elif kind == TRANSFER and node in self._offices:
+            office = self._offices[node]
+            self._tally.judged += 1
+            office.handed_on = rows.seq[at]
+            self._left[node] = office
+        elif kind not in (TRUNCATE, TRIM, FAULT, TRANSFER) and not (kind == ROLE and rows.role[at] == ROLE_LEADER):
+            self._offices.pop(node, None)
+
+    def _cut(self, rows: Columns, at: int, node: int) -> None:
+        """The end of a log moved back: what is the last entry now is not known until one is appended."""
+        end, _ = self._ends.get(node, (rows.dirty[at], 0))
+        if rows.dirty[at] != end:
+            self._ends.pop(node, None)
+            if rows.kind[at] == START:
+                self._copies_lost = rows.seq[at]
+
+    def _elected(self, rows: Columns, at: int, node: int) -> None:
+        term, seq = rows.term[at], rows.seq[at]
+        for leader, office in list(self._left.items()):
+            if office.term >= term:
+                continue
+            del self._left[leader]
+            if office.acked < 0:
+                continue
+            end, end_term = self._ends.get(node, (-1, term))
+            if office.began < self._copies_lost or end_term > office.term:
+                self._tally.unjudged += 1
+                continue
+            self._tally.judged += 1
+            if end < office.acked or end_term < office.term:
+                self._tally.violation(
+                    office.acked_by,
+                    office.handed_on,
+                    seq,
+                    way="lost",
+                    leader=leader,
+                    acked=office.acked,
+                    term=office.term,
+                    node=node,
+                    next=term,
+                    end=end,
+                    end_term=end_term,
+                )
+        self._offices[node] = _Office(term, seq)
+
+    def violated(self) -> frozenset[str]:
+        """The check, if it is violated so far (`Watchful`)."""
+        return violated((self._tally,))
+
+    def finish(self) -> Verdicts:
+        """Answer."""
+        return Verdicts((self._tally.outcome(),))
+
+
+def _telling(columns: Columns) -> Array:
+    """The places of rare events, and between two of them each node's last append and furthest acknowledgement.
+
+    Only these move what is known of a leader or of the end of a log; the rest is passed over without a loop.
+    """
+    few = _IS_FEW[columns.kind]
+    stretch = np.cumsum(few)
+    acked = (columns.kind == ACKED) & (columns.reason == SUCCESS)
+    found = [np.flatnonzero(few)]
+    for chosen, by in ((columns.kind == APPEND, columns.seq), (acked, columns.last_offset)):
+        places = np.flatnonzero(chosen)
+        order = np.lexsort((by[places], columns.node[places], stretch[places]))
+        places = places[order]
+        same = (np.diff(stretch[places]) == 0) & (np.diff(columns.node[places]) == 0)
+        found.append(places[np.append(~same, True)[: len(places)]])
+    return np.sort(np.concatenate(found))
+
+
+FAMILY = Family(
+    "transfer",
+    (CHECK,),
+    _FEW | _MANY,
+    ("node", "term", "role", "offset", "last_offset", "entry_term", "dirty", "reason", "f"),
+    TransferFold,
+    RAFT,
+)

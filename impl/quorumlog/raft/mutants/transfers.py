@@ -1,0 +1,59 @@
+"""Mutants of the transfer of leadership: a leader that leaves too early, or not at all."""
+
+from __future__ import annotations
+
+from quorumlog.protocol import Mutant
+from quorumlog.raft.core import RaftCore
+from quorumlog.raft.events import AppendRequested
+from quorumlog.raft.leader import Leader
+from quorumlog.raft.transfer import Transfer
+
+
+class TransferKeepsWriting(RaftCore):
+    """A leader that leaves goes on taking appends until it hears of the next one."""
+
+    def _append_requested(self, event: AppendRequested) -> None:
+        Leader._append_requested(self, event)
+
+
+class TransferSkipsDrain(RaftCore):
+    """A leader tells the target before that and a majority have everything."""
+
+    def _caught_up(self, transfer: Transfer) -> bool:
+        return True
+
+
+class PlannedMoveLoses(RaftCore):
+    """A leader that has told the target serves again after a while, if it still leads."""
+
+    def _transfer_timer_fired(self) -> None:
+        if self._transfer is not None:
+            self._transfer.asked = False
+        super()._transfer_timer_fired()
+
+
+MUTANTS = (
+    Mutant(
+        "transfer-keeps-writing",
+        "a leader that has told the target goes on taking appends",
+        ("transfer-loses-nothing",),
+        TransferKeepsWriting,
+        setting="transfers",
+    ),
+    Mutant(
+        "transfer-skips-drain",
+        "a leader tells the target before it and a majority have everything",
+        ("transfer-loses-nothing",),
+        TransferSkipsDrain,
+        setting="transfers",
+    ),
+    Mutant(
+        "planned-move-loses",
+        "a leader that has told the target serves again when nothing comes of it for a while",
+        ("transfer-loses-nothing",),
+        PlannedMoveLoses,
+        setting="transfers",
+        thread="https://issues.apache.org/jira/browse/KAFKA-20554",
+        seeds=100,
+    ),
+)
