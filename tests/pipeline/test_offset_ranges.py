@@ -75,6 +75,8 @@ def _large(place: Path, table: pa.Table) -> Large:
         idempotent=setting.idempotent,
         protocols=setting.protocols,
         progress_bound=setting.progress_bound,
+        memory_bytes=setting.memory_bytes,
+        max_in_flight=setting.max_in_flight,
         foreign=setting.foreign,
         lowest_offset=lowest,
         highest_offset=highest,
