@@ -559,8 +559,7 @@ def nothing_left_behind(evidence: Evidence) -> list[Fields]:
         for leader in states
         for since in evidence.before
         if last["time"] - since["time"] >= evidence.progress_bound
-        and since is not row
-        and (since is not leader or since["kind"] == "append")
+        and (since["kind"] == "append" or (since is not row and since is not leader))
         and any(row.get(name, -1) != leader["dirty"] for name in names)
     ]
 
