@@ -37,7 +37,9 @@ def only(rows: Sequence[Row]) -> Row:
 class Evidence:
     """The events of a violation in order, the last of which is the breach, and how the run was configured."""
 
-    def __init__(self, rows: Sequence[Row], voters: Sequence[int], *, write_caching: bool = False) -> None:
+    def __init__(
+        self, rows: Sequence[Row], voters: Sequence[int], *, write_caching: bool = False, progress_bound: int = 0
+    ) -> None:
         sure(rows)
         self.rows = list(rows)
         self.last = rows[-1]
@@ -45,6 +47,7 @@ class Evidence:
         self.voters = list(voters)
         self.needed = len(voters) // 2 + 1
         self.write_caching = write_caching
+        self.progress_bound = progress_bound
 
     def of(self, node: int, kind: str | None = None) -> list[Row]:
         """The events of a node, of that kind."""
@@ -444,7 +447,131 @@ def failed_never_committed(evidence: Evidence) -> Fields:
     return {"offset": acked["offset"], "term": acked["entry_term"]}
 
 
+# -- clients against nodes --------------------------------------------------------------------------------------------
+
+
+def _asked(evidence: Evidence, answer: Row) -> Row:
+    """The invocation of an answered operation. Raises `UnprovedError`."""
+    return only([row for row in evidence.rows if row["kind"] == "invoke" and row["op"] == answer["op"]])
+
+
+def ok_names_the_entry(evidence: Evidence) -> Fields:
+    """What was asked for and told; the entry is elsewhere, or another one is there."""
+    told = only([row for row in evidence.rows if row["kind"] == "ok"])
+    value, entry = _asked(evidence, told)["value"], only([row for row in evidence.rows if row["kind"] == "append"])
+    there: tuple[object, object] = (entry["offset"], entry["entry_term"])
+    if entry["value"] == value:
+        sure((told["offset"], told.get("term", there[1])) != there or end(told) not in (end(entry), told["offset"]))
+    else:
+        sure((told["offset"], told["term"]) == there)
+        there = "unknown", "unknown"
+    fields = {"value": value, "offset": told["offset"], "last": end(told), "term": told.get("term", "unknown")}
+    return fields | {"there": there[0], "entry_term": there[1]}
+
+
+def fail_had_no_effect(evidence: Evidence) -> Fields:
+    """The append failed, and its entry is acknowledged, or committed by a node that has it."""
+    failed = only([row for row in evidence.rows if row["kind"] == "fail"])
+    entry = only([row for row in evidence.rows if row["kind"] == "append"])
+    sure(entry["value"] == _asked(evidence, failed)["value"])
+    acked = [row for row in evidence.rows if row["kind"] == "acked" and row["reason"] == "success"]
+    sure(same(only(acked), entry) if acked else evidence.committed(entry) is not entry)
+    return {"value": entry["value"], "offset": entry["offset"], "term": entry["entry_term"]}
+
+
+def tail_is_committed(evidence: Evidence) -> Fields:
+    """The largest commit index by then; or one that was stated before the tail was asked for."""
+    told = evidence.last
+    sure(told["kind"] == "ok" and told["f"] == "tail")
+    states = [row for row in evidence.before if row["kind"] != "invoke"]
+    committed = only(states)["commit"] + 1 if states else 0
+    if told["offset"] < committed:
+        sure(states[0]["seq"] < _asked(evidence, told)["seq"])
+    return {"tail": told["offset"], "committed": committed}
+
+
+# -- progress ---------------------------------------------------------------------------------------------------------
+
+
+def _seconds(since: Row, until: Row) -> str:
+    return f"{(until['time'] - since['time']) / 1e9:.3g}"
+
+
+def calls_end(evidence: Evidence) -> Fields:
+    """An operation begins; much later it ends, or the history does."""
+    begun, last = evidence.rows
+    bound = evidence.progress_bound
+    sure(begun["kind"] == "invoke" and last["time"] - begun["time"] > bound)
+    fields = {"op": begun["op"], "client": begun["process"], "seconds": _seconds(begun, last)}
+    return fields | {"bound": f"{bound / 1e9:.3g}"}
+
+
+def somebody_leads(evidence: Evidence) -> list[Fields]:
+    """Nodes that started; and nothing was committed, as some of them show who led or stood for election."""
+    last = evidence.last
+    nodes = sorted({row["node"] for row in evidence.rows if row["kind"] == "start"})
+    sure(nodes)
+    names = f"{', '.join(map(str, nodes[:-1]))} and {nodes[-1]}" if len(nodes) > 1 else str(nodes[0])
+    deeds = [row for row in evidence.before if row["kind"] != "start" and row.get("node") in nodes]
+    found: list[Fields] = []
+    for since in evidence.before:
+        fields: Fields = {"seconds": _seconds(since, last), "nodes": names}
+        if last["time"] - since["time"] < evidence.progress_bound:
+            continue
+        later = [row for row in deeds if row["seq"] > since["seq"]]
+        if not deeds:
+            found.append(fields)
+        for row in deeds:
+            waiting = row["dirty"] - row["commit"]
+            found.append(
+                fields | {"leader": row["node"], "term": row["term"], "dirty": row["dirty"], "waiting": waiting}
+            )
+        turns = [row for row in later if row.get("role") in ("leader", "candidate") or row["kind"] == "leader"]
+        if turns and len({row["node"] for row in turns}) == 1:
+            role = {"role": turns[0].get("role", "leader"), "times": len(turns), "node": turns[0]["node"]}
+            found.append(fields | role | {"first": turns[0]["term"], "last": turns[-1]["term"]})
+    return found
+
+
+def replicas_catch_up(evidence: Evidence) -> list[Fields]:
+    """Something is committed; a node has not got so far a bound later."""
+    last = evidence.last
+    found: list[Fields] = []
+    for since in evidence.before:
+        if last["time"] - since["time"] < evidence.progress_bound:
+            continue
+        goal = max((row.get("commit", -1) for row in evidence.rows if row["seq"] < since["seq"]), default=-1)
+        for row in evidence.rows:
+            commit = row.get("commit", goal)
+            if commit < goal:
+                found.append({"node": row["node"], "seconds": _seconds(since, last), "commit": commit, "goal": goal})
+    return found
+
+
+def nothing_left_behind(evidence: Evidence) -> list[Fields]:
+    """Where the leader's log ends, and where a node is left."""
+    last, names = evidence.last, ("dirty", "flushed", "commit", "visible")
+    states = [row for row in evidence.rows if "dirty" in row]
+    return [
+        {"node": row["node"], "end": leader["dirty"], "seconds": _seconds(since, last)}
+        | {name: row.get(name, -1) for name in names}
+        for row in states
+        for leader in states
+        for since in evidence.before
+        if last["time"] - since["time"] >= evidence.progress_bound
+        and (since["kind"] == "append" or (since is not row and since is not leader))
+        and any(row.get(name, -1) != leader["dirty"] for name in names)
+    ]
+
+
 PROOFS: dict[str, Proof] = {
+    "ok-names-the-entry": ok_names_the_entry,
+    "fail-had-no-effect": fail_had_no_effect,
+    "tail-is-committed": tail_is_committed,
+    "calls-end": calls_end,
+    "somebody-leads": somebody_leads,
+    "replicas-catch-up": replicas_catch_up,
+    "nothing-left-behind": nothing_left_behind,
     "one-leader-per-term": one_leader_per_term,
     "one-vote-per-term": one_vote_per_term,
     "leader-has-majority": leader_has_majority,

@@ -107,6 +107,7 @@ class _Node:
     commit: int = -1
     visible: int = -1
     seq: int = -1
+    begun: int = -1
     cuts: Counter[int] = field(default_factory=Counter)
 
 
@@ -129,7 +130,9 @@ class ProgressFold:
         self._best = -1  # what was committed for certain
         self._fine = self._fine_seq = 0  # when nothing waited, or something was committed, for the last time
         self._checked = self._goal = self._goal_seq = 0  # when it was seen what was committed; what that was
+        self._checked_seq = 0
         self._quiet = self._quiet_seq = 0  # when something was appended for the last time
+        self._quiet_by: _Node | None = None  # whose append that was
         self._recent: deque[tuple[int, int, int, int]] = deque(maxlen=64)  # seq, node, role, term since then
 
     def feed(self, columns: Columns) -> None:
@@ -178,12 +181,13 @@ class ProgressFold:
             if kind in (LEADER, ROLE, TERM) and (not self._recent or self._recent[-1][1:] != turn):
                 self._recent.append((seq, *turn))
             if known.dirty != before and known.role == ROLE_LEADER:
-                self._quiet, self._quiet_seq = time, seq
+                self._quiet, self._quiet_seq, self._quiet_by = time, seq, known
             if known.commit > self._best:
                 self._best = known.commit
                 self._is_fine(time, seq)
         if kind in _OF_PROCESSES:
             known.up = kind == START
+            known.begun = seq
             known.role = role if kind == START else OTHER
             self._new_stretch(time, seq)
         elif leads and self._idle():
@@ -196,14 +200,14 @@ class ProgressFold:
         self._sound = sound if judged else []
         self._whole = not any(any(node.cuts.values()) for node in self._nodes.values())
         self._is_fine(time, seq)
-        self._quiet, self._quiet_seq = time, seq
+        self._quiet, self._quiet_seq, self._quiet_by = time, seq, None
         self._best = max(node.commit for node in self._nodes.values())
-        self._set_goal(time)
+        self._set_goal(time, seq)
 
-    def _set_goal(self, time: int) -> None:
+    def _set_goal(self, time: int, seq: int) -> None:
         best = max(self._nodes.values(), key=lambda node: node.commit)
         self._goal, self._goal_seq = best.commit, best.seq
-        self._checked = time
+        self._checked, self._checked_seq = time, seq
 
     def _is_fine(self, time: int, seq: int) -> None:
         self._fine, self._fine_seq = time, seq
@@ -240,28 +244,32 @@ class ProgressFold:
                 if node.commit < self._goal:
                     seconds = _seconds(time - self._checked)
                     self._catch_up.violation(
-                        *(self._goal_seq, node.seq, seq),
+                        *(self._goal_seq, self._checked_seq, node.seq, seq),
                         node=number,
                         seconds=seconds,
                         commit=node.commit,
                         goal=self._goal,
                     )
-            self._set_goal(time)
+            self._set_goal(time, seq)
         leader = self._leader()
         if time - self._quiet >= bound and leader is not None and len(self._sound) == len(self._nodes):
-            self._agree(leader[1].dirty, time, seq)
+            self._agree(leader[1], time, seq)
 
-    def _agree(self, end: int, time: int, seq: int) -> None:
+    def _agree(self, leader: _Node, time: int, seq: int) -> None:
+        end = leader.dirty
         for number, node in self._nodes.items():
             self._left.judged += 1
             where = {name: getattr(node, name) for name in ("dirty", "flushed", "commit", "visible")}
             if any(offset != end for offset in where.values()):
                 seconds = _seconds(time - self._quiet)
-                self._left.violation(self._quiet_seq, node.seq, seq, node=number, end=end, seconds=seconds, **where)
-        self._quiet, self._quiet_seq = time, seq
+                told = () if self._quiet_by is leader else (leader.seq,)
+                shown = self._quiet_seq, *told, node.seq, seq
+                self._left.violation(*shown, node=number, end=end, seconds=seconds, **where)
+        self._quiet, self._quiet_seq, self._quiet_by = time, seq, None
 
     def _stuck(self, time: int, seq: int) -> None:
         shown = {"seconds": _seconds(time - self._fine), "nodes": listed(self._sound)}
+        since = {self._fine_seq, *(self._nodes[number].begun for number in self._sound)}
         leader = self._leader()
         turns = Counter((node, role) for _, node, role, _ in self._recent if role in (ROLE_LEADER, ROLE_CANDIDATE))
         (turn, times), *_ = [*turns.most_common(1), ((-1, -1), 0)]
@@ -271,14 +279,14 @@ class ProgressFold:
             role = "leader" if turn[1] == ROLE_LEADER else "candidate"
             shown |= {"node": str(turn[0]), "role": role, "times": str(times)}
             shown |= {"first": str(again[0][1]), "last": str(again[-1][1])}
-            self._leads.violation(self._fine_seq, *events, seq, way="again", **shown)
+            self._leads.violation(*since, *events, seq, way="again", **shown)
         elif leader is None:
-            self._leads.violation(self._fine_seq, seq, way="nobody", **shown)
+            self._leads.violation(*since, seq, way="nobody", **shown)
         else:
             number, node = leader
             waiting = str(node.dirty - node.commit)
             shown |= {"leader": str(number), "term": str(node.term), "dirty": str(node.dirty), "waiting": waiting}
-            self._leads.violation(self._fine_seq, node.seq, seq, way="stalled", **shown)
+            self._leads.violation(*since, node.seq, seq, way="stalled", **shown)
 
     def violated(self) -> frozenset[str]:
         """The ids of the checks that are violated so far (`Watchful`)."""

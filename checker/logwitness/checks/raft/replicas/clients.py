@@ -29,7 +29,7 @@ from ...codes import (
 )
 from ...columns import Columns
 from ...faults import WIPE
-from ...findings import Findings, excuse, report
+from ...findings import Findings, excuse, report, show
 from ...hashing import named_row, place_of, row_of
 from ...kernel import part, step
 from .answers import observe
@@ -61,6 +61,7 @@ from .tree import (
     TOLD_OK,
     UNKNOWN,
     Tree,
+    appended_by,
     at,
     find,
     members,
@@ -478,7 +479,8 @@ def tail_told(
     invoked, known = clients.seq[row], clients.bound[row]
     if offset - 1 > cluster.top_commit[0]:
         committed = cluster.top_commit[0] + 1
-        doubt(doubts, TAIL_IS_COMMITTED, offset, committed, NULL, NULL, NO_ACKS, NONE, invoked, seq, -1, NONE)
+        top = cluster.top_commit_seq[0]
+        doubt(doubts, TAIL_IS_COMMITTED, offset, committed, NULL, NULL, NO_ACKS, NONE, invoked, seq, top, NONE)
         return
     found.judged[TAIL_IS_COMMITTED] += 1
     if offset - 1 < known:
@@ -528,8 +530,13 @@ def match_attempts(
                 excuse(found, FAIL_HAD_NO_EFFECT, WIPE, -1, cluster.given_up_seq[0], 1)
                 continue
             fields = HadEffect(tree.value[vertex], offset=tree.base[vertex], term=tree.term[vertex])
-            effect = tree.ack_seq[vertex] if flags & ANY_ACKED else tree.commit_seq[vertex]
-            report(found, FAIL_HAD_NO_EFFECT, fields, attempts.invoked[attempt], attempts.failed[attempt], effect)
+            report(found, FAIL_HAD_NO_EFFECT, fields, attempts.invoked[attempt], attempts.failed[attempt])
+            if flags & ANY_ACKED:
+                show(found, tree.seq[vertex])
+                show(found, tree.ack_seq[vertex])
+            else:
+                show(found, appended_by(tree, vertex, tree.committer[vertex]))
+                show(found, tree.commit_seq[vertex])
 
 
 @part
@@ -571,7 +578,7 @@ def settle(
                 found.unjudged[check] += 1
                 continue
             found.judged[check] += 1
-            report(found, check, Tail(doubts.value[i], committed=doubts.offset[i]), invoked, seq)
+            report(found, check, Tail(doubts.value[i], committed=doubts.offset[i]), doubts.shown[i], seq)
         else:
             settle_ok(tree, replicas, cluster, lives, doubts, found, i)
 
@@ -607,7 +614,7 @@ def settle_ok(
             shown = vertex if vertex != NONE else other
             at_, in_ = (tree.base[vertex], tree.term[vertex]) if vertex != NONE else (NULL, NULL)
             place = Misplaced(value, offset=offset, last=doubts.last[i], term=term, there=at_, entry_term=in_)
-            report(found, check, place, tree.seq[shown], seq)
+            report(found, check, place, invoked, tree.seq[shown], seq)
             return
         elif named:
             found.unjudged[check] += 1
