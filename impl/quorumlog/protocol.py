@@ -47,7 +47,8 @@ class Mutant:
 
     ``change`` says what in one line, ``checks`` are the ids of the checks of which one must notice, ``setting`` names
     the runs that expose it fast (`Protocol.configured`), ``seeds`` is how many a hunt may need, ``thread`` where a real
-    system had it. What is changed is the core, or the ``stage`` of simulated runs: its nodes with their disks.
+    system had it. What is changed is the core, which is the reference's if none is given, or the ``stage`` of simulated
+    runs: its nodes with their disks.
 
     A mutant without checks is one that no history shows, and one with checks may need more seeds than anybody has had:
     ``test`` is the test file that notices it. If its fault is in the driver of real nodes, ``driver`` is that.
@@ -56,7 +57,7 @@ class Mutant:
     id: str
     change: str
     checks: tuple[str, ...]
-    make_core: CoreFactory
+    make_core: CoreFactory | None = None
     setting: str = SWARM
     thread: str = ""
     stage: Stage | None = None
@@ -101,7 +102,7 @@ class Protocol:
         if mutant is None:
             return self
         changed = self.mutants[mutant]
-        return replace(self, core=changed.make_core, stage=changed.stage or self.stage)
+        return replace(self, core=changed.make_core or self.core, stage=changed.stage or self.stage)
 
     def configured(self, setting: str, seed: int) -> ClusterConfiguration:
         """The configuration of the run with this seed under a setting. Raises KeyError for an unknown setting."""

@@ -1,14 +1,17 @@
 """Faults in a run of real processes: a plan drawn from the seed, and what carries it out.
 
 The plan is the simulator's (`quorumlog.faults`), limited to what can be done to a process: ``kill``
-(SIGKILL, started again at the end), ``power_loss`` (the same, and what the node had not synced is discarded), ``pause``
-(SIGSTOP), and cut links: ``partition`` (both directions), ``mute`` (nobody hears the node) and ``deafen`` (it hears
-nobody). Times are real, so the same seed gives the same plan but not the same run.
+(SIGKILL, started again at the end), ``power_loss`` (the same, and what the node had not synced is discarded), ``stop``
+(SIGTERM under load), ``pause`` (SIGSTOP), disks that fail (``fsync_error``, ``open_error``, ``disk_full``) or that are
+damaged while the process is down (``flipped_bit``, ``lost_name``), and cut links: ``partition`` (both directions),
+``mute`` (nobody hears the node, which hears the others) and ``deafen`` (it hears nobody). Times are real, so the same
+seed gives the same plan but not the same run.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import random
 from collections.abc import Sequence
@@ -25,13 +28,24 @@ CHOICES: dict[str, tuple[tuple[str, str], ...]] = {
     "kill-leader": (("kill", "leader"),),
     "power": (("power_loss", "any"), ("power_loss", "leader")),
     "stop": (("pause", "leader"), ("pause", "any")),
+    "terminate": (("stop", "leader"), ("stop", "any")),
+    "disk": (("fsync_error", "leader"), ("disk_full", "any"), ("open_error", "any"), ("fsync_error", "any")),
+    "damage": (("flipped_bit", "any"), ("lost_name", "any")),
     "cut": (("partition", "leader"), ("mute", "leader"), ("deafen", "leader"), ("partition", "any")),
 }
 """What may be asked for, and the faults and nodes that each stands for, in turn."""
 
+JOURNALLED = frozenset({"power", "disk", "damage"})
+"""Of these, what nodes keep a journal for."""
+
 _FIRST = 1.0
 _EVERY = 2.5
 _ANSWER_SECONDS = 0.3
+_SYNCS = 2
+"""An opening does at least so many."""
+_HOLDS_DOWN = frozenset(
+    {"kill", "power_loss", "stop", "fsync_error", "disk_full", "open_error", "flipped_bit", "lost_name"}
+)
 
 
 def draw_plan(seed: int, kinds: Sequence[str], nodes: int, duration: float) -> Plan:
@@ -130,14 +144,44 @@ class Injector:
         elif name == "power_loss":
             self._down[node] += 1
             await self._cluster.lose_power(node, self._draw)
+        elif name == "stop":
+            self._down[node] += 1
+            await self._cluster.terminate(node)
+        elif name in ("fsync_error", "disk_full"):
+            self._down[node] += 1
+            self._cluster.break_disk(node, name)
+        elif name == "open_error":
+            self._down[node] += 1
+            await self._cluster.kill(node)
+            self._cluster.break_disk(node, name, self._draw.randrange(_SYNCS))
+            await self._start_alone(node)
+        elif name in ("flipped_bit", "lost_name"):
+            self._down[node] += 1
+            await self._cluster.kill(node)
+            await self._start_alone(node)  # an opening writes down how far the log is flushed
+            await self._cluster.kill(node)
+            self._cluster.damage(node, self._draw, lose_name=name == "lost_name")
+            await self._start_alone(node)
         elif name == "pause":
             self._paused[node] += 1
             self._cluster.pause(node)
         else:
             self._cluster.cut(self._pairs(name, node))
 
+    async def _start_alone(self, node: int) -> None:
+        """Start a node and wait until it answers or has ended, unless another fault keeps it down."""
+        if self._down[node] == 1:
+            with contextlib.suppress(ClusterError, OSError):
+                await self._cluster.start(node)
+                await self._cluster.wait_for(node)
+
     async def _end(self, name: str, node: int) -> None:
-        if name in ("kill", "power_loss"):
+        if name in ("fsync_error", "disk_full", "open_error"):
+            self._cluster.mend_disk(node, name)
+        elif name in ("flipped_bit", "lost_name"):
+            await self._cluster.kill(node)
+            self._cluster.restore(node)
+        if name in _HOLDS_DOWN:
             self._down[node] -= 1
             if not self._down[node]:
                 await self.revive(node)

@@ -14,7 +14,7 @@ import msgspec
 
 from loghistory import Format, HybridClock, Manifest, merge_runs
 from loghistory.schema import Kind, Operation
-from quorumlog.cluster.faults import Injector, draw_plan
+from quorumlog.cluster.faults import JOURNALLED, Injector, draw_plan
 from quorumlog.cluster.supervisor import Cluster, ClusterError
 from quorumlog.cluster.workload import ACKS_ALL, Client, Load, Register
 from quorumlog.faults import Plan, plan_to_json
@@ -87,7 +87,7 @@ async def play(
         settings={name: getattr(setting, name) for name in ("protocol", "write_caching", "retention", "timing")},
         recorder=recorder,
         ended=ended,
-        loses_power="power" in setting.faults,
+        loses_power=not JOURNALLED.isdisjoint(setting.faults),
     )
     async with cluster:
         await _Run(setting, cluster, register, result, report).run()

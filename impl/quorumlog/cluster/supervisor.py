@@ -29,12 +29,14 @@ from loghistory import HybridClock
 from loghistory.schema import Kind
 from quorumlog.cluster.client import NodeClient
 from quorumlog.node.recording import HistoryFile, end_stamp, find_history, history_path, whole_events
-from quorumlog.node.supervision import DISK_FAILED, Order
-from quorumlog.storage.power import lose_power
+from quorumlog.node.supervision import DISK_FAILED, UNUSABLE, Order
+from quorumlog.storage.power import FULL, SYNC_FAILS, Damage, damage, let_fail, lose_power, mend
 
 START_SECONDS = 30.0
 STOP_SECONDS = 8.0
 NODE_COMMAND = (sys.executable, "-m", "quorumlog.node")
+
+_FAILURES = {"disk_full": FULL, "fsync_error": SYNC_FAILS, "open_error": SYNC_FAILS}
 
 Pair = tuple[int, int]
 """A directed link: (source, target)."""
@@ -54,8 +56,8 @@ class Cluster:
     ``directory`` gets ``node-N/`` (disk), ``node-N.json``, ``node-N.stderr`` and ``histories/`` (with ``record``).
     ``settings`` are fields of `quorumlog.node.configuration.NodeConfiguration` that all nodes share: protocol, timing,
     retention and the like. ``command`` starts a node when ``--config FILE`` and the supervisor are put behind it.
-    ``ended(node, status)`` is called when a node ends that was not asked to. ``loses_power``: nodes keep a journal, so
-    that `lose_power` can be asked for.
+    ``ended(node, status)`` is called when a node ends that was not asked to, nor has a disk that fails.
+    ``loses_power``: nodes keep a journal, so that `lose_power` and `break_disk` can be asked for.
     """
 
     def __init__(
@@ -88,6 +90,8 @@ class Cluster:
         self._processes: dict[int, asyncio.subprocess.Process] = {}
         self._tasks: set[asyncio.Task[None]] = set()  # a start, or the watch over a process until its end
         self._expected: set[int] = set()
+        self._broken: dict[int, int] = dict.fromkeys(self.nodes, 0)  # faults of the disk that go on
+        self._damage: dict[int, Damage] = {}
         self._starts = [0] * nodes
         self._cuts: dict[Pair, int] = {}
 
@@ -201,6 +205,46 @@ class Cluster:
             await asyncio.to_thread(lose_power, self.directory / f"node-{node}", journal, draw)
         self._note_end(node, Kind.POWER_LOSS)
 
+    async def terminate(self, node: int) -> None:
+        """SIGTERM, and wait for the end; a node that takes too long is killed. It records the stop itself."""
+        process = self._processes.get(node)
+        if process is None:
+            return
+        self._expected.add(node)
+        _signal(process, signal.SIGCONT)
+        _signal(process, signal.SIGTERM)
+        try:
+            await asyncio.wait_for(process.wait(), STOP_SECONDS)
+        except TimeoutError:
+            await self.kill(node)
+        self._processes.pop(node, None)
+
+    def break_disk(self, node: int, name: str, syncs_before: int = 0) -> None:
+        """Let the node's disk be full (``disk_full``) or a sync fail, until `mend_disk`; see `storage.power`.
+
+        The nodes must have a journal. Raises OSError.
+        """
+        self._broken[node] += 1
+        let_fail(self.directory / _journal_of(node), _FAILURES[name], syncs_before)
+
+    def mend_disk(self, node: int, name: str) -> None:
+        """Take back one `break_disk`. Raises OSError."""
+        self._broken[node] -= 1
+        mend(self.directory / _journal_of(node), _FAILURES[name])
+
+    def damage(self, node: int, draw: Random, *, lose_name: bool) -> None:
+        """Damage what the node, which is down, had flushed, until `restore`. Raises OSError and `StorageError`."""
+        self._broken[node] += 1
+        done = None if node in self._damage else damage(self.directory / f"node-{node}", draw, lose_name=lose_name)
+        if done is not None:
+            self._damage[node] = done
+
+    def restore(self, node: int) -> None:
+        """Take back one `damage`; the node must be down. Raises OSError."""
+        self._broken[node] -= 1
+        if not self._broken[node] and node in self._damage:
+            self._damage.pop(node).undo()
+
     def pause(self, node: int) -> None:
         """Stop a node's process where it stands (SIGSTOP); does nothing if it is not running."""
         if node in self._processes:
@@ -289,8 +333,9 @@ class Cluster:
         status = await process.wait()
         if self._processes.get(node) is process and node not in self._expected:
             del self._processes[node]
-            self._note_end(node, Kind.STORAGE_ERROR if status == DISK_FAILED else Kind.CRASH)
-            if self._ended is not None:
+            refused = status == UNUSABLE and self._broken[node] > 0
+            self._note_end(node, Kind.STORAGE_ERROR if refused or status == DISK_FAILED else Kind.CRASH)
+            if self._ended is not None and not self._broken[node]:
                 self._ended(node, status)
         if process.stdin is not None:
             process.stdin.close()

@@ -57,7 +57,7 @@ def real(rules: Rules = REFERENCE) -> RealProtocol:
                 Operation.TAIL,
             }
         ),
-        faults=("kill", "kill-leader", "power", "stop", "cut"),
+        faults=("kill", "kill-leader", "power", "stop", "terminate", "disk", "damage", "cut"),
     )
 
 

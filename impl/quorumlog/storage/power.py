@@ -1,11 +1,15 @@
-"""Real files that can lose power: a disk that writes down what it does, and what becomes of it when the power goes.
+"""Real files whose disk fails: it loses power, is full, cannot sync, or what lay on it is damaged.
 
 A killed process leaves the page cache behind, so a SIGKILL loses nothing that was written. To lose it nonetheless, a
 `PowerDisk` keeps a journal of every change and every sync, beside the data, which a SIGKILL does not lose either. After
 the process has ended `lose_power` plays the journal on a `SimulatedDisk`, takes away the power of that, and makes the
 real files what is left: contents, lengths and names that were not synced may or may not be there, torn at 512 bytes.
 
-The data is written twice, so this is for runs that cut the power and for nothing else. Source: raft.md#power-loss.
+A file beside the journal makes the disk full or the next sync fail (`let_fail`); what a failed sync covered stays in
+the page cache, and a power loss may take it. `damage` changes the files of a process that has ended.
+
+The data is written twice, so this is for runs with such faults and for nothing else. Source: raft.md#power-loss,
+raft.md#failed-fsync.
 """
 
 from __future__ import annotations
@@ -21,14 +25,17 @@ from typing import NamedTuple
 
 import msgspec
 
-from quorumlog.storage.disk import StorageError, SyncPoint
+from quorumlog.storage.disk import DiskFull, FlushFailed, StorageError, SyncPoint
 from quorumlog.storage.files import LOCK_NAME, FileDisk
+from quorumlog.storage.recovery import known_to_be_flushed
 from quorumlog.storage.simulated import SimulatedDisk
 
 SECTOR_BYTES = 512
 """What a device writes whole or not at all."""
 
 _OPERATIONS, _BASE, _LOST = "operations", "base", "power-was-lost"
+FULL, SYNC_FAILS = "full", "sync-fails"
+"""What `let_fail` can be asked for."""
 _LENGTH_BYTES = 4
 
 
@@ -53,6 +60,7 @@ class PowerDisk(FileDisk):
             _begin(root, journal)
         self.lost_power = (journal / _LOST).exists()
         (journal / _LOST).unlink(missing_ok=True)
+        self._beside = journal
         self._journal = os.open(journal / _OPERATIONS, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
         self._encoder = msgspec.msgpack.Encoder()
         self._points = itertools.count(os.getpid() << 32)
@@ -63,6 +71,18 @@ class PowerDisk(FileDisk):
         line = self._encoder.encode(_Change(does, path, number, data))
         with self._writing:
             os.write(self._journal, len(line).to_bytes(_LENGTH_BYTES, "big") + line)
+
+    def spend_failure(self, path: str) -> None:
+        """Fail if it is this sync that is to fail; may be called by any thread."""
+        with self._writing:
+            before = _syncs_before_failure(self._beside)
+            if before is None:
+                return
+            if before:
+                let_fail(self._beside, SYNC_FAILS, before - 1)
+                return
+            mend(self._beside, SYNC_FAILS)
+        raise FlushFailed(f"{path}: sync failed (injected); restart the node, what was not flushed may be gone")
 
     def make_directory(self, directory: str) -> None:
         """See `quorumlog.storage.disk.Disk`."""
@@ -76,6 +96,8 @@ class PowerDisk(FileDisk):
 
     def append(self, path: str, data: bytes) -> None:
         """See `quorumlog.storage.disk.Disk`."""
+        if (self._beside / FULL).exists():
+            raise DiskFull(f"{path}: no room for {len(data)} bytes (injected); free space")
         before = self.size(path)
         try:
             super().append(path, data)
@@ -121,6 +143,7 @@ class _Point:
         self._disk, self._path, self._number, self._point = disk, path, number, point
 
     def run(self) -> None:
+        self._disk.spend_failure(self._path)
         self._point.run()
         self._disk.write_down("synced", self._path, self._number)
 
@@ -149,6 +172,63 @@ def lose_power(root: Path, journal: Path, random: Random) -> int:
     _begin(root, journal)
     (journal / _LOST).touch()
     return before - disk.used_bytes
+
+
+def let_fail(journal: Path, what: str, syncs_before: int = 0) -> None:
+    """Make the disk `FULL`, or let a sync fail after so many more (`SYNC_FAILS`), until `mend`. Raises OSError."""
+    new = journal / f"{what}.new"
+    new.write_text(str(syncs_before))
+    new.replace(journal / what)
+
+
+def mend(journal: Path, what: str) -> None:
+    """Undo `let_fail`, if it has not happened yet. Raises OSError."""
+    (journal / what).unlink(missing_ok=True)
+
+
+def _syncs_before_failure(journal: Path) -> int | None:
+    try:
+        return int((journal / SYNC_FAILS).read_text())
+    except FileNotFoundError:
+        return None
+
+
+class Damage(NamedTuple):
+    """What `damage` did to a file: ``before`` is its whole content, ``after`` None if the file is gone."""
+
+    path: Path
+    before: bytes
+    after: bytes | None
+
+    def undo(self) -> None:
+        """Restore the file, unless something else was written since; its process must have ended. Raises OSError."""
+        now = self.path.read_bytes() if self.path.exists() else None
+        if now == self.after:
+            self.path.write_bytes(self.before)
+
+
+def damage(root: Path, random: Random, *, lose_name: bool) -> Damage | None:
+    """Flip a bit of what is known to be flushed, or take such a file from its directory; its process must have ended.
+
+    None if nothing is known to be flushed yet. Raises OSError and `StorageError`.
+    """
+    disk = FileDisk(root)
+    try:
+        files = [(path, size) for path, size in known_to_be_flushed(disk, "log") if size]
+    finally:
+        disk.close()
+    if not files:
+        return None
+    name, size = random.choice(files)
+    path = root / name
+    before = path.read_bytes()
+    if lose_name:
+        path.unlink()
+        return Damage(path, before, None)
+    after = bytearray(before)
+    after[random.randrange(size)] ^= 1 << random.randrange(8)
+    path.write_bytes(after)
+    return Damage(path, before, bytes(after))
 
 
 def _play(disk: SimulatedDisk, change: _Change, points: dict[int, SyncPoint]) -> None:

@@ -87,7 +87,8 @@ def record(rules: Path | None, seed: int, directory: Path, protocol: str | None 
     """
     of = _candidate(rules, protocol)
     # A specification cannot follow all that a swarm draws, such as trimmed logs.
-    candidate = replace(of, under=list(of.of.settings)[seed % len(of.of.settings)])
+    settings = [name for name, setting in of.of.settings.items() if not setting.faults.weights.get("trim")]
+    candidate = replace(of, under=settings[seed % len(settings)])
     configuration = candidate.configuration(seed)
     try:
         table, _ = candidate.of.simulate(seed, configuration, candidate.make_core)

@@ -8,7 +8,6 @@ from functools import partial
 from typing import Any
 
 from quorumlog.protocol import Mutant
-from quorumlog.raft.core import RaftCore
 from quorumlog.raft.driver import RaftDriver
 from quorumlog.raft.events import SaveVote
 
@@ -100,7 +99,7 @@ class StepsTakeTime(RaftDriver):
 
 
 def _mutant(id_: str, change: str, driver: type[RaftDriver]) -> Mutant:
-    return Mutant(id_, change, (), RaftCore, test="tests/node/test_driver_mutants.py", driver=driver)
+    return Mutant(id_, change, (), test="tests/node/test_driver_mutants.py", driver=driver)
 
 
 MUTANTS = (
