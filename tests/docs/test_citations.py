@@ -132,7 +132,9 @@ def test_every_rule_is_reached_from_code_or_is_not_built() -> None:
 
 
 def test_what_is_not_built_is_cited_by_no_code() -> None:
-    reached = {each for name, text in texts().items() if name.startswith(CODE) for each in citations(text)}
+    """The specification may model what is not built yet."""
+    code = {name: text for name, text in texts().items() if name.startswith(CODE) and not name.startswith("spec/")}
+    reached = {each for text in code.values() for each in citations(text)}
     assert [each.citation for each in passages().values() if not each.built and each.citation in reached] == []
 
 
