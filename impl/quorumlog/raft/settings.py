@@ -248,6 +248,7 @@ SETTINGS: Mapping[str, RaftConfiguration] = {
     # Logs trimmed while nodes are away: whoever comes back has to begin anew.
     "trimmed": replace(
         _DEFAULT,
+        settle=5 * SECOND,
         link=Link(reorder=0.2, duplicate=0.3, straggle=100 * MILLISECOND),
         segment_bytes=200,
         faults=FaultMix(
@@ -260,6 +261,7 @@ SETTINGS: Mapping[str, RaftConfiguration] = {
     # Followers trim more than their leader has, also while they are sent what they lack, in the smallest chunks.
     "followers-trim": replace(
         _DEFAULT,
+        settle=5 * SECOND,
         limits=NodeLimits(recovery_chunk_bytes=1, max_in_flight=2),
         link=Link(delay=3 * MILLISECOND, loss=0.1, reorder=0.2, duplicate=0.3, straggle=100 * MILLISECOND),
         segment_bytes=200,
