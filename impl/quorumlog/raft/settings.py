@@ -56,13 +56,15 @@ class RaftConfiguration(LogConfiguration, frozen=True, kw_only=True):
         """Another configuration: timers, and limits so small that a short run crosses each of them."""
         heartbeat = between(draw, 8 * MILLISECOND, 40 * MILLISECOND)
         drawn = super().drawn(draw)
+        link = drawn.link
+        trips = 6 * (link.delay + link.jitter) + link.reorder * link.straggle
         configuration = replace(
             drawn,
             write_caching=draw.random() < 0.15,
             timing=NodeTiming(
                 heartbeat=heartbeat,
                 # With less than a few trips of a message nobody could be elected.
-                election=int(max(heartbeat * draw.uniform(1.5, 5.0), 6 * (drawn.link.delay + drawn.link.jitter))),
+                election=int(max(heartbeat * draw.uniform(1.5, 5.0), trips)),
                 flush=between(draw, 5 * MILLISECOND, 150 * MILLISECOND),
             ),
             limits=NodeLimits(
