@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from logspec.errors import SpecError
 from logspec.models import Model
-from logspec.tlavalue import renamed, same_but_for_names
+from logspec.tlavalue import parse_values, renamed, same_but_for_names
 from logspec.tlc import EXIT_ACTION_VIOLATED, EXIT_OK, EXIT_VIOLATED, Outcome, Progress, Step, run_tlc
 from logspec.toolchain import Toolchain
 
@@ -124,6 +124,9 @@ def _problems_of_holding(model: Model, outcome: Outcome) -> list[str]:
         problems.append(f"{outcome.distinct} distinct states, and the model pins no number")
     elif outcome.distinct != model.distinct:
         problems.append(f"{outcome.distinct} distinct states, {model.distinct} are pinned")
+    met = {name for word, name in parse_values("\n".join(outcome.printed)) if word == "reached"}
+    if model.reaches - met:
+        problems.append(f"never reached: {', '.join(sorted(model.reaches - met))}")
     idle = {name for name, count in outcome.actions.items() if count == 0} - _NEVER_AN_ACTION
     if idle - model.unreached:
         problems.append(f"never taken: {', '.join(sorted(idle - model.unreached))}")

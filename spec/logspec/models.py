@@ -19,7 +19,7 @@ from logspec.places import spec_directory
 _KEYS = frozenset(
     [
         *("of", "about", "module", "next", "init", "constraint", "symmetry", "constants", "invariants"),
-        *("properties", "overrides", "expect", "distinct", "breaks", "unreached", "tier"),
+        *("properties", "overrides", "expect", "distinct", "breaks", "unreached", "reaches", "tier"),
     ]
 )
 _OPTIONS = ("Node", "WriteCaching")
@@ -29,7 +29,8 @@ _OPTIONS = ("Node", "WriteCaching")
 class Model:
     """One model. ``distinct`` is the pinned number of distinct states, ``breaks`` what a mutant must violate.
 
-    ``reached_by`` names the model whose violation shows how the states are reached that this model begins with.
+    ``reaches`` names what the search must meet, as the operator ``Reached`` of the module reports it. ``reached_by``
+    names the model whose violation shows how the states are reached that this model begins with.
     """
 
     name: str
@@ -41,6 +42,7 @@ class Model:
     breaks: str | None
     overrides: tuple[tuple[str, str], ...]
     unreached: frozenset[str]
+    reaches: frozenset[str]
     tier: str
     reached_by: str | None
 
@@ -104,6 +106,7 @@ def _model(
         breaks=merged.get("breaks"),
         overrides=tuple(overrides.items()),
         unreached=frozenset(merged.get("unreached", ())),
+        reaches=frozenset(merged.get("reaches", ())),
         tier=merged.get("tier", "small"),
         reached_by=starts.get(merged["init"]),
     )
@@ -116,6 +119,8 @@ def _configuration(where: str, merged: Mapping[str, Any], overrides: Mapping[str
     lines += [f"CONSTANT {name} <- {stand_in}" for name, stand_in in overrides.items()]
     if merged.get("constraint"):
         lines.append(f"CONSTRAINT {merged['constraint']}")
+    if merged.get("reaches"):
+        lines.append("ACTION_CONSTRAINT Reached")
     if merged.get("symmetry"):
         lines.append(f"SYMMETRY {merged['symmetry']}")
     lines += [f"INVARIANT {name}" for name in merged.get("invariants", ())]

@@ -199,14 +199,18 @@ LeaveOffice(n) ==
     /\ UNCHANGED <<term, saved, votes, asked, logVars, commit, visibilityVars, faultVars>>
     /\ Follow
 
-(* A majority voted for the candidate. Everything flushed so far counts as written with a flush.             *)
+(* A majority voted for the candidate. Everything flushed so far counts as written with a flush. What readers *)
+(* may see stays as it was: entries behind it may be pending ones of old terms.                               *)
+UpperBoundAtElection(upperBound, dirty) == upperBound
+
 BecomeLeader(n) ==
     /\ role[n] = "candidate"
     /\ VoteResult(Voters, [v \in votes[n] |-> TRUE]) = VoteWon
     /\ role' = [role EXCEPT ![n] = "leader"]
     /\ votes' = [votes EXCEPT ![n] = {}]
     /\ lastQuorumWrite' = [lastQuorumWrite EXCEPT ![n] = flushed[n]]
-    /\ UNCHANGED <<term, vote, saved, asked, logVars, commit, visibleVars, faultVars>>
+    /\ visibilityUpperBound' = [visibilityUpperBound EXCEPT ![n] = UpperBoundAtElection(@, Len(log[n]))]
+    /\ UNCHANGED <<term, vote, saved, asked, logVars, commit, majorityReplicated, faultVars>>
     /\ Follow
 
 -------------------------------------------------------------------------------------------
@@ -304,6 +308,8 @@ FollowerAppend(n) ==
     /\ UNCHANGED <<electionVars, flushed, commit, visibilityVars, faultVars>>
     /\ Follow
 
+UpperBoundAfterTruncation(upperBound, k) == Min(upperBound, k)
+
 (* Only a real mismatch truncates, and what was flushed, replicated and visible comes down with the log.     *)
 (* The truncation is durable before anything is appended after it.                                            *)
 FollowerTruncate(n, k) ==
@@ -315,7 +321,7 @@ FollowerTruncate(n, k) ==
     /\ log' = [log EXCEPT ![n] = Keep(@, k)]
     /\ flushed' = [flushed EXCEPT ![n] = FlushedAfterTruncation(@, k)]
     /\ majorityReplicated' = [majorityReplicated EXCEPT ![n] = Min(@, k)]
-    /\ visibilityUpperBound' = [visibilityUpperBound EXCEPT ![n] = Min(@, k)]
+    /\ visibilityUpperBound' = [visibilityUpperBound EXCEPT ![n] = UpperBoundAfterTruncation(@, k)]
     /\ lastQuorumWrite' = [lastQuorumWrite EXCEPT ![n] = Min(@, k)]
     /\ UNCHANGED <<electionVars, commit, faultVars>>
     /\ Follow

@@ -35,6 +35,9 @@ NextNewest ==
         \/ crashes < MaxCrashes /\ Crash(n)
         \/ powerLosses < MaxPowerLosses /\ \E k \in 0..Len(log[n]) : PowerLoss(n, k)
 
+(* The same with elections that nobody was asked about before, as in a transfer.                              *)
+NextUnasked == NextNewest \/ \E n \in Node : term[n] < MaxTerm /\ BecomeCandidate(n)
+
 (* The same with leaders that give up their office.                                                           *)
 NextLeaving == NextNewest \/ \E n \in Node : LeaveOffice(n)
 
@@ -96,6 +99,23 @@ InitReelected ==
                  [m \in {old, l} |-> [f \in Others(m) |-> IF m = l /\ f = old THEN {} ELSE Equal(1)]],
                  [n \in Node |-> IF n = old THEN {[index |-> 2, term |-> 1]} ELSE {}])
 
+(* The same with a tail of one relaxed entry, which raised the visibility bound of the leader that was cut off. *)
+InitRelaxedTail ==
+    \E old, l, v \in Node :
+    LET tail == Log(<<1, 1>>, <<AcksAll, AcksLeader>>) IN
+        /\ Cardinality({old, l, v}) = 3
+        /\ lastQuorumWrite = [n \in Node |-> IF n = v THEN 0 ELSE 1]
+        /\ StartWith([n \in Node |-> IF n = old THEN 1 ELSE 2],
+                     [n \in Node |-> IF n = old THEN old ELSE l],
+                     [n \in Node |-> IF n = v THEN "follower" ELSE "leader"],
+                     All({}),
+                     [n \in Node |-> IF n = old THEN tail ELSE First],
+                     [n \in Node |-> IF n = old THEN 2 ELSE 1],
+                     {Ask(1, old, NoTerm, 0), Ask(2, l, 1, 1)},
+                     <<Request(tail), Request(First)>>,
+                     [m \in {old, l} |-> [f \in Others(m) |-> IF m = l /\ f = old THEN {} ELSE Equal(1)]],
+                     All({}))
+
 (* The old-term case of Raft: l led term 1 and has an entry of it that it alone has; d leads term 2 and has   *)
 (* one of its own in its place; v has neither and has just voted for l in term 3. The entry is a relaxed one,  *)
 (* or under write caching an acks=all one, so that it raised the visibility bound of l.                       *)
@@ -139,6 +159,28 @@ InitSplit ==
                  [n \in Node |-> IF n = old THEN {[index |-> 2, term |-> 1]} ELSE {}])
 
 -------------------------------------------------------------------------------------------
+(* What may happen and is not to be ruled out by mistake. A model says which of it its search must meet; each is *)
+(* reported once, by its name.                                                                                *)
+Met(number, name, there) == IF TLCGet(number) = 0 /\ there THEN TLCSet(number, 1) /\ PrintT(<<"reached", name>>) ELSE TRUE
+ASSUME \A number \in 1..7 : TLCSet(number, 0)
+
+NobodyHas(i, t) == \A n \in Node : TermAt(log'[n], i) # t
+FlushedSomewhere(i, t) == \E n \in Node : TermAt(log'[n], i) = t /\ flushed'[n] >= i
+Led(n) == role'[n] = "leader"
+NoFault == crashes' = crashes /\ powerLosses' = powerLosses
+
+Reached ==
+    /\ Met(1, "TwoLeaders", \E m, n \in Node : m # n /\ Led(m) /\ Led(n))
+    /\ Met(2, "LogsDiverge", \E m, n \in Node : \E i \in 1..Min(Len(log'[m]), Len(log'[n])) :
+                                log'[m][i].term # log'[n][i].term)
+    /\ Met(3, "FlushedEntryTruncated", NoFault /\ \E n \in Node : Len(log'[n]) < flushed[n])
+    /\ Met(4, "VisibleBeforeCommitted", \E n \in Node : Led(n) /\ VisibleNext(n) > commit'[n])
+    /\ Met(5, "VisibleBeforeFlushed", \E i \in 1..Len(shown') : i > Len(committed') /\ ~NobodyHas(i, shown'[i])
+                                        /\ ~FlushedSomewhere(i, shown'[i]))
+    /\ Met(6, "AppendTruncated", \E a \in answered' : a.outcome = Truncated)
+    /\ Met(7, "AppendSucceeds", \E a \in answered' : a.outcome = Success)
+
+-------------------------------------------------------------------------------------------
 (* Mutants: one-line changes (raft.md#mutants), each the stand-in for the rule that it is named after.        *)
 
 CommitCountsDirty(dirty, flushedThere, match) == Min(dirty, match)           \* ReplicatedFlushed
@@ -154,6 +196,9 @@ AckOnTermChange(w, currentTerm, ownLog, ownCommit, ownMajority) ==           \* 
     ELSE ResolveQuorumAck(w.index, w.term, TermAt(ownLog, w.index), ownCommit, TermAt(ownLog, ownCommit))
 AckWithoutTerm(offset, t, termAtOffset, own, termAtCommit) ==                \* ResolveQuorumAck
     IF own >= offset THEN Success ELSE Pending
+TruncatedForEqualTerm(offset, t, termAtOffset, own, termAtCommit) ==         \* ResolveQuorumAck
+    IF termAtOffset = t /\ own >= offset THEN Success
+    ELSE IF termAtCommit >= t /\ termAtOffset # t THEN Truncated ELSE Pending
 TruncatedAtOnce(offset, t, termAtOffset, own, termAtCommit) ==               \* ResolveQuorumAck
     IF termAtOffset # t THEN Truncated ELSE IF own >= offset THEN Success ELSE Pending
 
@@ -163,12 +208,21 @@ ReplicatedOldTerm(candidateTerm, currentTerm) == TRUE                        \* 
 VisibleUsesDirty(majority, newCommit, ownDirty) == Max(majority, ownDirty)   \* MajorityOnCommit
 FollowerVisibleUnverified(leaderVisible, dirty, verified) == Min(leaderVisible, dirty)
 
+VisibleIgnoresLastQuorum(upperBound, majority, own, lastQuorum) == Max(upperBound, majority) \* VisibilityOnCommit
+BoundSurvivesTruncation(upperBound, k) == upperBound                         \* UpperBoundAfterTruncation
+BoundAtElection(upperBound, dirty) == dirty                                  \* UpperBoundAtElection
+
 TruncationKeepsFlushed(flushedHere, k) == flushedHere                        \* FlushedAfterTruncation
 DuplicateTruncates(termHere, termThere) == FALSE                             \* BatchMatches
 RepliesCombined(l, f) ==                                                     \* RepliesBelieved
     {[match |-> a.match, flushed |-> b.flushed, dirty |-> b.dirty] : a, b \in replies[l][f]}
 
 VoteTwice(votedFor, oldTerm, newTerm) == Nobody                              \* VoteAfterStepDown
+HalfElects(group, given) ==                                                  \* VoteResult
+    IF 2 * Cardinality({n \in DOMAIN given : given[n]}) >= Cardinality(group.current) THEN VoteWon ELSE VotePending
+QuorumOneOff(nodes, acknowledged) ==                                         \* MajorityMatch
+    LET reached(i) == Cardinality({n \in nodes : acknowledged[n] >= i})
+    IN  IF nodes = {} THEN Everything ELSE Largest({i \in {acknowledged[n] : n \in nodes} : 2 * reached(i) >= Cardinality(nodes)} \union {0})
 VoteNotDurable == FALSE                                                      \* VoteIsDurableFirst
 VoteIgnoresLog(lastTerm, dirty, ownLastTerm, ownDirty) == TRUE               \* LogOk
 PreVoteBumpsTerm(t) == t + 1                                                 \* PreVoteTerm
@@ -180,6 +234,8 @@ NeverElected == ~InitElected
 NeverReelected == ~InitReelected
 NeverOldTerm == ~InitOldTerm
 NeverSplit == ~InitSplit
+NeverLost == \A i \in 1..Len(shown) : \E n \in Node : TermAt(log[n], i) = shown[i]
+NeverRelaxedTail == ~InitRelaxedTail
 
 Turn(from, times) == TLCGet("level") \in from..(from + times - 1)
 Behind(n) == Len(log[n]) = 1       \* has nothing but the first entry
@@ -210,6 +266,16 @@ NextToReelected ==
         \/ Turn(5, 1) /\ UpdateTerm(n, 2)
         \/ Turn(6, 1) /\ \E a \in asked : GiveVote(n, a)
         \/ Turn(7, 1) /\ BecomeLeader(n)
+
+(* The same with one relaxed entry.                                                                            *)
+NextToRelaxedTail ==
+    \E n \in Node :
+        \/ Turn(1, 1) /\ ClientAppend(n, Entry(1, AcksLeader))
+        \/ Turn(2, 1) /\ Flush(n, 2)
+        \/ Turn(3, 1) /\ StandForElection(n)
+        \/ Turn(4, 1) /\ UpdateTerm(n, 2)
+        \/ Turn(5, 1) /\ \E a \in asked : GiveVote(n, a)
+        \/ Turn(6, 1) /\ BecomeLeader(n)
 
 (* The first leader appends alone, then another one does, then the first stands again.                         *)
 NextToOldTerm ==

@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from loghistory import SCHEMA
+from loghistory.source import checked
 from logwitness import Verdict, check
 from logwitness.checks import all_checks, families
 from logwitness.checks.kernel import available
@@ -30,6 +31,11 @@ def test_case(case: Case) -> None:
         assert outcome.violated == case.count
         assert list(outcome.violations[0].events) == case.shown
         assert "{" not in outcome.violations[0].sentence
+
+
+@pytest.mark.parametrize("case", [HEALTHY, *all_cases()], ids=lambda case: f"{case.place}-{case.check}")
+def test_a_case_is_a_history_that_can_be_recorded(case: Case) -> None:
+    assert sum(batch.num_rows for batch in checked(case.table, case.place)) == len(case.rows)
 
 
 @pytest.mark.parametrize("name", IDS)

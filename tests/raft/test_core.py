@@ -805,3 +805,22 @@ def test_a_vote_for_a_transfer_passes_stickiness_but_not_the_log_nor_the_one_vot
     leader = leaving()
     leader.receive(1, VoteRequest(2, 1, 1, leader.core.dirty, pre_vote=False, transfer=True))
     assert (leader.core.role, leader.core.term) == ("follower", 2)
+
+
+def test_a_transfer_in_a_group_of_five_waits_for_a_majority_besides_the_target() -> None:
+    bench = Bench(voters=Voters((0, 1, 2, 3, 4)))
+    bench.give(TimerFired(Timer.ELECTION), after=10 * SECOND)
+    for pre_vote in (True, False):
+        for peer in (1, 2):
+            bench.receive(peer, VoteReply(bench.core.term, bench.core.term, pre_vote=pre_vote, granted=True))
+            bench.save()
+    bench.flush()
+    for peer in (1, 2):
+        bench.receive(peer, AppendReply(1, 1, True, 0, 0, 0))
+    assert bench.core.serving
+    bench.append(1, acks=1)
+    bench.give(TransferRequested(2, 1))
+    bench.acknowledge(1, bench.core.dirty)
+    assert bench.sent(TimeoutNow) == []  # if node 1 fails now, nodes 2, 3 and 4 elect one that lacks the entry
+    bench.acknowledge(2, bench.core.dirty)
+    assert len(bench.sent(TimeoutNow)) == 1

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import NamedTuple
 
 from plain import GONE, Event, History, wipes
@@ -56,3 +58,33 @@ def acts(history: History) -> Iterator[Act]:
                 wiped.discard(n)
                 ended[n] = frozenset()
         seen.add(n)
+
+
+@lru_cache(maxsize=4)
+def cut_off(history: History) -> dict[int, list[tuple[int, int]]]:
+    """When the lives of each node ended, not of its own accord, and by then the last event recorded of it."""
+    found: dict[int, list[tuple[int, int]]] = defaultdict(list)
+    running: set[int] = set()
+    last: dict[int, int] = {}
+    everyone = {*history.voters} | {e.node for e in history.events if e.node is not None}
+    for e in history.events:
+        if wipes(e):
+            for node in everyone if e.node is None else [e.node]:
+                found[node].append((e.seq, last.get(node, -1)))
+                running.discard(node)
+        elif e.node in running and (e.kind == "start" or (e.kind in GONE and e.kind != "stop")):
+            found[e.node].append((e.seq, last[e.node]))
+        if e.kind in GONE and e.node is not None:
+            running.discard(e.node)
+        elif e.dirty is not None:
+            running.add(e.node)
+        if e.dirty is not None or (e.kind == "stop" and e.node is not None):
+            last[e.node] = e.seq
+    return found
+
+
+def may_lack(history: History, since: int, until: int) -> bool:
+    """Whether the record of a voter may lack something that it did between two events, for the voter was cut off."""
+    return any(
+        end > since and recorded < until for voter in history.voters for end, recorded in cut_off(history)[voter]
+    )

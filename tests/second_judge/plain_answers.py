@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from batches import Batch, covers
+from lives import may_lack
 from plain import ALL, EXCUSED, JUDGED, UNJUDGED, VIOLATED, Count, Event, History, Plain
 from plain_commitment import on_majority
 from replay import Step, replay
@@ -54,7 +55,11 @@ def ack_rule(history: History) -> Count:
         committed = e.commit >= e.last
         if history.write_caching and here is not None:
             needed = history.majority if history.voters else 0
-            committed = committed or sum(on_majority(history, step, here)) >= needed
+            enough = sum(on_majority(history, step, here)) >= needed
+            if held and not committed and not enough and e.acks == ALL and may_lack(history, here.seq, e.seq):
+                count += UNJUDGED
+                continue
+            committed = committed or enough
         count += JUDGED if held and (e.acks != ALL or committed) else JUDGED + VIOLATED
     counts_voters = history.write_caching and bool(history.voters) and history.stranger
     unknown = history.write_caching and not history.voters and count.unjudged > 0
@@ -154,8 +159,16 @@ def uncommitted_read(history: History) -> Count:
         if committed or given_up or (f not in COMMITTED and (e.offset, e.value) in visible):
             count += JUDGED
         else:
-            count += UNJUDGED if step.hidden else JUDGED + VIOLATED
+            known = [b.seq for b in _at(history, e) if b.seq < e.seq]
+            lost = step.hidden or may_lack(history, min(known, default=-1), e.seq)
+            count += UNJUDGED if lost else JUDGED + VIOLATED
     return count
+
+
+def _at(history: History, e: Event) -> list[Batch]:
+    """Every batch that was ever where a read found one, with its value."""
+    known = replay(history)[1].known.values()
+    return [b for each in known for b in each if (b.offset, b.value) == (e.offset, e.value)]
 
 
 TWINS: dict[str, Plain] = {

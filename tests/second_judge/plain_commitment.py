@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import TypeAlias
 
 from batches import Batch, covers, shared
+from lives import may_lack
 from plain import ALL, EXCUSED, JUDGED, UNJUDGED, VIOLATED, Count, History, Plain, total
 from replay import Step, moved_to, replay
 from shown import commits_missing, commits_move, flushes_missing, flushes_unseen, leaders_missing, visible_missing
@@ -17,6 +18,12 @@ def _known(step: Step, column: str) -> Batch | None:
     """The batch at commit or visible in the node's log; None if it is not shown."""
     batch = step.after.tip.at(step.event[column])
     return None if batch is None or batch.hidden else batch
+
+
+def _lost(history: History, step: Step, column: str) -> bool:
+    """Whether a voter may have lost from its record what it did with the batch at commit or visible until then."""
+    batch = _known(step, column)
+    return batch is not None and may_lack(history, batch.seq, step.event.seq)
 
 
 def _was_committed(step: Step, batch: Batch) -> bool:
@@ -30,12 +37,17 @@ def _heads(history: History) -> list[Step]:
 
 
 def _ahead(history: History, column: str) -> Iterator[str]:
-    """What each move of commit or visible is, as for `Step.ahead`."""
+    """What each move of commit or visible is, as for `Step.ahead`; ``lost`` if whoever was there before may not have
+    recorded it."""
     most = -1
     for step in replay(history)[0]:
         stated = step.event.get(column) if step.of_node else None
         if step.moved(column):
             most, ahead = moved_to(step, column, most)
+            if ahead == "ahead":
+                offices = [s.event for s in replay(history)[0][: step.place] if s.takes_office]
+                since = [e.seq for e in offices if e.node == step.other_leader][-1]
+                ahead = "lost" if may_lack(history, since, step.event.seq) else ahead
             yield ahead
         if stated is not None and (step.first or step.takes_office):
             most = max(most, stated)
@@ -43,6 +55,7 @@ def _ahead(history: History, column: str) -> Iterator[str]:
 
 def _within_leader(history: History, column: str) -> Count:
     counts = {"": Count(), "leader": Count(), "within": JUDGED, "ahead": JUDGED + VIOLATED, "first": UNJUDGED}
+    counts["lost"] = UNJUDGED
     return total(counts[ahead] for ahead in _ahead(history, column))
 
 
@@ -70,7 +83,7 @@ def committed_flushed_on_majority(history: History) -> Count:
             count += UNJUDGED
         elif needed and sure >= needed:
             count += JUDGED
-        elif sure + perhaps >= needed or (unseen and not seen):
+        elif sure + perhaps >= needed or (unseen and not seen) or _lost(history, step, "commit"):
             count += UNJUDGED
         else:
             count += JUDGED + VIOLATED
@@ -185,7 +198,8 @@ def visible_on_majority(history: History) -> Count:
         elif _was_committed(step, batch) or (needed and sure >= needed):
             count += JUDGED
         else:
-            count += UNJUDGED if sure + perhaps >= needed else JUDGED + VIOLATED
+            lost = sure + perhaps >= needed or _lost(history, step, "visible")
+            count += UNJUDGED if lost else JUDGED + VIOLATED
     lacks = visible_missing(history) or (not history.voters and count.unjudged > 0)
     return count.if_shown(lacks=lacks, void=bool(history.voters) and history.stranger)
 
@@ -199,7 +213,10 @@ def pending_not_visible(history: History) -> Count:
             pending = next((b for b in batch.log() if b.acks == ALL), None)
             waits = pending is not None and not _was_committed(step, pending)
             waits = waits and pending is not None and step.event.commit < pending.offset
-            count += JUDGED + VIOLATED if waits else JUDGED
+            if pending is not None and waits and (step.hidden or may_lack(history, pending.seq, step.event.seq)):
+                count += UNJUDGED
+            else:
+                count += JUDGED + VIOLATED if waits else JUDGED
     return count.if_shown(lacks=visible_missing(history))
 
 

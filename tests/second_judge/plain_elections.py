@@ -135,6 +135,7 @@ def one_vote_per_term(history: History) -> Count:
 def leader_has_majority(history: History) -> Count:
     """Whoever leads a term has the votes of a majority of the voters, as far as the history shows how they voted."""
     count = Count()
+    blind = _blind(history)
     for e, term, node in leaders(history):
         given = hidden = 0
         for voter in history.voters:
@@ -142,7 +143,11 @@ def leader_has_majority(history: History) -> Count:
             votes = [a for a in told if a.kind == "vote" and a.term == term]
             forgotten = [v for a in votes if (v := _forgotten(history, a))]
             given += bool(votes) and (votes[-1].peer == node or any(v.peer == node for v in forgotten))
-            hidden += not votes and (not told or told[0].term >= term)
+            lost = any(
+                since < e.seq and low <= term and (until is None or term <= high)
+                for since, until, low, high in blind[voter]
+            )
+            hidden += not votes and (not told or told[0].term >= term or lost)
         needed = history.majority if history.voters else 0
         if given + hidden < needed:
             count += JUDGED + VIOLATED
@@ -159,31 +164,43 @@ def term_needs_candidate(history: History) -> Count:
     """Nobody moves to a term before its first candidate; one node that only moves to it may have been stopped so."""
     count = Count()
     begun: set[int] = set()  # terms that have a candidate, or began before the history
-    early: dict[int, set[int]] = {}
+    early: dict[int, dict[int, int]] = {}  # who moved to a term before, by which event
     stays: set[int] = set()  # terms in which one of those did more
+    blind = _blind(history)
+
+    def unseen(term: int, moved: dict[int, int]) -> bool:
+        """Whether the record of a node may lack that it was a candidate in a term, before any other moved to it."""
+        return any(
+            since < seq and low <= term and (until is None or term <= high)
+            for node in blind
+            for seq in [min((s for n, s in moved.items() if n != node), default=-1)]
+            for since, until, low, high in blind[node]
+        )
+
     at: dict[int, int] = {}
     for e in history.events:
         if e.dirty is None:
             continue
         candidate = e.role == "candidate" or (e.kind == "vote" and e.peer == e.node)
-        moved = early.setdefault(e.term, set())
+        moved = early.setdefault(e.term, {})
         if e.node not in at:
             begun.add(e.term)
         elif e.term > at[e.node] and e.kind != "start":
             count += JUDGED
             if not candidate and e.term not in begun:
-                moved.add(e.node)
+                moved[e.node] = e.seq
         elif e.node in moved and e.kind != "start" and not candidate:
             stays.add(e.term)
         at[e.node] = e.term
         if candidate:
-            moved.discard(e.node)
+            moved.pop(e.node, None)
             if e.term not in begun:
-                count += Count(violated=len(moved))
+                for node, seq in moved.items():
+                    count += UNJUDGED if unseen(e.term, {node: seq, e.node: e.seq}) else VIOLATED
             begun.add(e.term)
     for term, nodes in early.items():
         if term not in begun and (len(nodes) > 1 or (nodes and term in stays)):
-            count += VIOLATED
+            count += UNJUDGED if unseen(term, nodes) else VIOLATED
     return count.if_shown(void=count.judged > 0 and not (history.has("term") and history.has("role")))
 
 

@@ -9,7 +9,8 @@ from functools import lru_cache
 from itertools import pairwise
 
 from batches import Batch, Node, covers
-from plain import ALL, EXCUSED, GONE, JUDGED, READS, UNJUDGED, VIOLATED, Count, Event, History, Plain, wipes
+from lives import cut_off
+from plain import ALL, EXCUSED, JUDGED, READS, UNJUDGED, VIOLATED, Count, Event, History, Plain, wipes
 from plain_answers import COMMITTED, acknowledged
 from plain_commitment import on_majority
 from replay import Step, replay
@@ -50,34 +51,11 @@ def calls(history: History) -> list[Call]:
 # -- whose record is whole ---------------------------------------------------------------------------------------------
 
 
-@lru_cache(maxsize=4)
-def _ends(history: History) -> dict[int, list[tuple[int, int]]]:
-    """When the lives of each node ended, not of its own accord, and by then the last event recorded of it."""
-    found: dict[int, list[tuple[int, int]]] = defaultdict(list)
-    running: set[int] = set()
-    last: dict[int, int] = {}
-    everyone = {*history.voters} | {e.node for e in history.events if e.node is not None}
-    for e in history.events:
-        if wipes(e):
-            for node in everyone if e.node is None else [e.node]:
-                found[node].append((e.seq, last.get(node, -1)))
-                running.discard(node)
-        elif e.node in running and (e.kind == "start" or (e.kind in GONE and e.kind != "stop")):
-            found[e.node].append((e.seq, last[e.node]))
-        if e.kind in GONE and e.node is not None:
-            running.discard(e.node)
-        elif e.dirty is not None:
-            running.add(e.node)
-        if e.dirty is not None or (e.kind == "stop" and e.node is not None):
-            last[e.node] = e.seq
-    return found
-
-
 def _whole(history: History, nodes: list[int], begun: Step, ended: Step) -> bool:
     """Whether the records of nodes have all that they did between two events: a life that ended later may lack what
     followed its last event."""
     for node in nodes:
-        for end, recorded in _ends(history)[node]:
+        for end, recorded in cut_off(history)[node]:
             if end > begun.event.seq:
                 if min(end, recorded) <= ended.event.seq:
                     return False
@@ -85,11 +63,20 @@ def _whole(history: History, nodes: list[int], begun: Step, ended: Step) -> bool
     return True
 
 
-def _answerers(history: History, ended: Step) -> list[int]:
-    """Who may have answered an append: the leader of the term that was told, if it is known, else anybody."""
+def _led(ended: Step) -> list[int]:
+    """Who leads, or led last, the term that was told, if that is one node."""
     term = ended.event.term
     led = [n for n, node in ended.nodes.items() if term is not None and node.led == term]
-    return led if len(led) == 1 else _everybody(history)
+    return led if len(led) == 1 else []
+
+
+def _leader(ended: Step) -> Node | None:
+    return next((ended.nodes[n] for n in _led(ended)), None)
+
+
+def _answerers(history: History, ended: Step) -> list[int]:
+    """Who may have answered an append: the leader of the term that was told, if it is known, else anybody."""
+    return _led(ended) or _everybody(history)
 
 
 @lru_cache(maxsize=4)
@@ -230,7 +217,13 @@ def ok_after_commit(history: History) -> Count:
         if batch is None or not told.known or told.begun.acks not in (None, ALL):
             continue
         step = told.ended
-        if covers(step.committed, batch) or batch in step.given_up:
+        leader = _leader(step)
+        own = leader is not None and leader.commit is not None and leader.commit >= batch.last
+        if (
+            (own and leader is not None and covers(leader.tip, batch))
+            or covers(step.committed, batch)
+            or batch in step.given_up
+        ):
             count += JUDGED
         elif history.write_caching and not history.voters:
             count += UNJUDGED
@@ -279,7 +272,9 @@ def _bound(f: str, node: Node) -> int | None:
 
 
 def _shows(f: str, node: Node, e: Event) -> bool | None:
-    """Whether a node shows the batch that a read returned; None: nobody knows."""
+    """Whether a node, if it runs, shows the batch that a read returned; None: nobody knows."""
+    if node.down:
+        return False
     batch, bound = node.tip.at(e.offset), _bound(f, node)
     if batch is None:
         return False
@@ -326,9 +321,20 @@ def _left_out(history: History, step: Step, low: int, high: int) -> bool:
         return False
     emptied = max((e.seq for e in before if wipes(e) and e.node in (None, node)), default=-1)
     trims = [e.offset for e in before if e.kind == "trim" and e.node == node and e.seq > emptied]
-    low = max([low, *trims])
+    low = max([low, *trims, *(end + 1 for seq, end in _found(history, node, step.place) if seq > emptied)])
     held = [b for b in step.nodes[node].tip.log() if not b.hidden and b.value is not None]
     return any(low <= b.offset and b.last <= high for b in held)
+
+
+def _found(history: History, node: int, until: int) -> Iterator[tuple[int, int]]:
+    """What starts of a node found, recorded or not, in a log that shows trims: the end of its record may lack one."""
+    trims = False
+    for before, step in pairwise(replay(history)[0][:until]):
+        e = step.event
+        trims = trims or (e.kind == "trim" and e.node is not None)
+        down = node in before.nodes and before.nodes[node].down
+        if trims and e.node == node and step.of_node and (e.kind == "start" or down):
+            yield e.seq, e.offset - 1 if e.kind == "append" else e.dirty
 
 
 def _steady(states: list[Node]) -> bool:

@@ -247,13 +247,14 @@ def _started(history: History, e: Event, node: Node, logs: Logs, fate: Fate, nod
 
 
 def _takes_office(history: History, e: Event, after: Node, batch: Batch | None, nodes: dict[int, Node]) -> bool:
-    """Whether a node shows by this event that it leads its term: it says so, or it is the first to write an entry of
-    its own term while no other node is seen to lead that term and no voter is hidden. Nobody leads term 0."""
+    """Whether a node shows by this event that it leads its term: it says so, or it says nothing of its role and is the
+    first to write an entry of its own term while no other node is seen to lead that term and no voter is hidden. Nobody
+    leads term 0."""
     if e.kind == "term":
         return False
     if e.kind == "leader" or e.role == "leader":
         return True
-    if batch is None or batch.seq != e.seq or not batch.term == e.term > 0 or batch.diverged:
+    if e.role is not None or batch is None or batch.seq != e.seq or not batch.term == e.term > 0 or batch.diverged:
         return False
     others = {n: node for n, node in nodes.items() if n != e.node} | {e.node: after}
     shown = all(v in others and others[v].shown for v in history.voters)

@@ -27,6 +27,10 @@ MUTANT = MODELS["flush-ignores-truncation"]
             replace(HOLDS, unreached=HOLDS.unreached | {"FollowerAppend"}),
             "declared as unreached, but taken: FollowerAppend",
         ),
+        (
+            replace(HOLDS, reaches=frozenset({"TwoLeaders", "AppendTruncated"})),
+            "never reached: AppendTruncated, TwoLeaders",
+        ),
         (replace(MUTANT, breaks="FlushedWithinDirty"), "FlushedDurable is violated; it should be FlushedWithinDirty"),
         (replace(MUTANT, holds=True), "FlushedDurable is violated"),
         (

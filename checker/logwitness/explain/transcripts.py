@@ -95,7 +95,8 @@ class _Writer:
 
     def _node(self, node: int, row: dict[str, Any], words: list[str], given: dict[str, Any]) -> None:
         row["node"] = node
-        row["incarnation"] = self.incarnations.setdefault(node, -1)
+        if node in self.incarnations:
+            row["incarnation"] = self.incarnations[node]
         state = self.nodes.setdefault(node, {"term": 0, "dirty": -1, "flushed": -1, "commit": -1, "visible": -1})
         kind = row["kind"]
         first = words[0] if words else ""
@@ -108,8 +109,7 @@ class _Writer:
             row["peer"] = int(first)
             return
         if kind == "start":
-            self.incarnations[node] += 1
-            row["incarnation"] = self.incarnations[node]
+            row["incarnation"] = self.incarnations[node] = self.incarnations.get(node, -1) + 1
             state.update(commit=-1, visible=-1)
             state["dirty"] = given.get("dirty", state["dirty"])
             state["flushed"] = state["dirty"]
@@ -175,7 +175,7 @@ def _range(word: str) -> tuple[int, int]:
 
 def _batch(row: dict[str, Any], words: list[str]) -> None:
     for word in words:
-        if re.fullmatch(r"\d+(-\d+)?", word) and "offset" not in row and row["kind"] != "invoke":
+        if re.fullmatch(r"\d+(-\d+)?", word) and "offset" not in row and row["kind"] not in ("invoke", "enqueue"):
             row["offset"], row["last_offset"] = _range(word)
         elif re.fullmatch(r"t\d+", word):
             row["entry_term"] = int(word[1:])

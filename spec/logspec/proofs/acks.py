@@ -165,6 +165,12 @@ def _truncated_at_once(offset: int, term: int, term_at_offset: int, commit: int,
     return SUCCESS if commit >= offset else PENDING
 
 
+def _truncated_for_equal_term(offset: int, term: int, term_at_offset: int, commit: int, term_at_commit: int) -> int:
+    if term_at_offset == term and commit >= offset:
+        return SUCCESS
+    return TRUNCATED if term_at_commit >= term and term_at_offset != term else PENDING
+
+
 PROOF = Proof(
     "acks",
     ("raft.md#quorum-ack", "raft.md#stop-conditions", "documents.md#raft-recovery-quorum-ack"),
@@ -185,6 +191,13 @@ PROOF = Proof(
             "success",
             "ack-rule",
             {"resolve_quorum_ack": _without_term},
+        ),
+        Twin(
+            "truncated-for-equal-term",
+            "TRUNCATED although nothing of a later term is committed, so that a later leader may still have the entry",
+            "truncated",
+            "truncated-rule",
+            {"resolve_quorum_ack": _truncated_for_equal_term},
         ),
         Twin(
             "truncated-ignores-committed-term",

@@ -92,7 +92,8 @@ ENDS = (STOP, CRASH, POWER_LOSS, STORAGE_ERROR)
 _NOBODY = -1
 _SAYS, _WRITES, _WRITES_MORE = 1, 2, 3
 """Why an event is looked at: what it says; it writes the first entry of a term; it writes one that no leader of its
-term has written, as the last event of the leader that wrote most shows, whose ``seq`` is added."""
+term has written, as the last event of the leader that wrote most shows, whose ``seq`` is added. To the end of a process
+the ``seq`` of its last event is."""
 
 
 class _Events(NamedTuple):
@@ -118,6 +119,7 @@ class _Told(NamedTuple):
     written: Ints  # how far its log reached then, by its last event in that term
     written_seq: Ints
     leader: Ints  # who leads its term, as far as it is known
+    seen: Ints  # its last event
 
 
 @kernel
@@ -130,8 +132,9 @@ def _look(columns: _Events, told: _Told, why: Ints | list[int]) -> None:
             why[i] = _SAYS
         if node < 0 or not CARRIES_STATE[kind]:
             if node >= 0 and kind in ENDS:
-                why[i] = _SAYS
+                why[i] = _WRITES_MORE + max(told.seen[node], 0)
             continue
+        told.seen[node] = columns.seq[i]
         term = columns.term[i]
         role = columns.role[i]
         if term != NULL and term != told.term[node]:
@@ -216,6 +219,19 @@ class _Suspect:
     waiting: set[int]  # whose next event shows whether their records go on
 
 
+class _Few(NamedTuple):
+    """A leader without the votes of a majority: the votes for it, what the others did, and who of them is not seen to
+    have voted; how many more may have."""
+
+    given: list[int]
+    others: dict[int, int]
+    silent: set[int]
+    hidden: int
+    seq: int
+    node: int
+    term: int
+
+
 class ElectionsFold:
     """Judges the elections of one log."""
 
@@ -238,10 +254,10 @@ class ElectionsFold:
         self._seen: set[int] = set()  # kinds
         self._stranger: int | None = None
         self._down: set[int] = set()
-        self._blind: dict[
-            int, list[tuple[int, int | None]]
-        ] = {}  # by node, the terms of which its record may lack some
+        self._blind: dict[int, list[tuple[int, int, int | None]]] = {}  # by node, after which event, in which terms
         self._suspects: list[_Suspect] = []
+        self._without: list[_Few] = []
+        self._early: list[tuple[int, int, int, int, int]] = []  # term, its first candidate, event; who moved, event
 
     def feed(self, columns: Columns) -> None:
         """Take the next events; those that say something of elections are judged one by one."""
@@ -262,7 +278,7 @@ class ElectionsFold:
                 if f == FAULT_WIPE:
                     self._wiped[node] = seq
             elif kind in ENDS:
-                self._end(node, stopped=kind == STOP)
+                self._end(node, reason - _WRITES_MORE, stopped=kind == STOP)
             elif node >= 0 and CARRIES_STATE[kind]:
                 self._seen.add(kind)
                 self._goes_on(node, term, starts=kind == START)
@@ -303,19 +319,31 @@ class ElectionsFold:
     def _suspect(self, known: _Term, seq: int, node: int, term: int, written: int) -> None:
         """``node`` writes an entry of its term first: it leads, if no record lacks that another one wrote it before."""
         others = (known.leaders or {*self._setting.voters}) - {node}
-        if any(
-            low <= term and (high is None or term <= high) for each in others for low, high in self._blind.get(each, ())
-        ):
+        if any(self._lacks_some(each, term, seq) for each in others):
             return
         then = replace(known, votes=dict(known.votes), forgotten=[*known.forgotten])
         nodes = {each: replace(about) for each, about in self._nodes.items()}
         self._suspects.append(_Suspect(seq, node, term, then, written, nodes, others - self._down))
         self._clear()
 
-    def _end(self, node: int, *, stopped: bool) -> None:
+    def _lacks_some(self, node: int, term: int, until: int) -> bool:
+        """Whether the record of a node may lack something that it did in a term before event ``until``."""
+        return any(
+            recorded < until and low <= term and (high is None or term <= high)
+            for recorded, low, high in self._blind.get(node, ())
+        )
+
+    def _may_lack(self, term: int, moved: dict[int, int]) -> bool:
+        """Whether the record of a node may lack that it was a candidate in a term, before any other moved to it."""
+        return any(
+            self._lacks_some(each, term, min((seq for node, seq in moved.items() if node != each), default=-1))
+            for each in self._blind
+        )
+
+    def _end(self, node: int, recorded: int, *, stopped: bool) -> None:
         """A process ended. One that was cut off may have taken the end of its record along."""
         if not stopped and node in self._nodes and node not in self._down:
-            self._lose(node)
+            self._lose(node, recorded)
         elif stopped:
             self._heard(node)
         self._down.add(node)
@@ -325,14 +353,14 @@ class ElectionsFold:
         if not starts:
             self._heard(node)
         elif node in self._nodes and node not in self._down:
-            self._lose(node)
+            self._lose(node, self._nodes[node].seq)
         self._down.discard(node)
         blind = self._blind.get(node)
-        if blind and blind[-1][1] is None and term >= blind[-1][0]:
-            blind[-1] = blind[-1][0], term
+        if blind and blind[-1][2] is None and term >= blind[-1][1]:
+            blind[-1] = *blind[-1][:2], term
 
-    def _lose(self, node: int) -> None:
-        self._blind.setdefault(node, []).append((self._nodes[node].term, None))
+    def _lose(self, node: int, recorded: int) -> None:
+        self._blind.setdefault(node, []).append((recorded, self._nodes[node].term, None))
         self._suspects = [each for each in self._suspects if node not in each.waiting]
 
     def _heard(self, node: int) -> None:
@@ -398,27 +426,41 @@ class ElectionsFold:
             self._count_votes(shown.term, shown.nodes, seq, node, term)
 
     def _count_votes(self, known: _Term, nodes: dict[int, _Node], seq: int, node: int, term: int) -> None:
-        given, others, hidden = [], [], 0
+        given: list[int] = []
+        others: dict[int, int] = {}
+        silent: set[int] = set()
+        hidden = 0
         for voter in self._setting.voters:
             vote, about = known.votes.get(voter), nodes.get(voter)
             vote = next((each[1:] for each in known.forgotten if each[:2] == (voter, node)), vote)
             if vote is not None and vote[0] == node:
                 given.append(vote[1])
             elif vote is not None:
-                others.append(vote[1])
+                others[voter] = vote[1]
             elif about is None or about.first_term >= term:
                 hidden += 1
             else:
-                others.append(about.seq)
+                others[voter] = about.seq
+                silent.add(voter)
         if len(given) + hidden >= self._majority:
             if self._majority and len(given) >= self._majority:
                 self._majorities.judged += 1
             else:
                 self._majorities.unjudged += 1
             return
-        self._majorities.judged += 1
-        votes, needed = len(given), self._majority
-        self._majorities.violation(*given, *others, seq, node=node, term=term, votes=votes, needed=needed)
+        self._without.append(_Few(given, others, silent, hidden, seq, node, term))
+
+    def _judge_majorities(self) -> None:
+        """Who led without a majority, unless the records of those that are not seen to have voted may lack that."""
+        for given, others, silent, hidden, seq, node, term in self._without:
+            lost = sum(self._lacks_some(voter, term, seq) for voter in silent)
+            if len(given) + hidden + lost >= self._majority:
+                self._majorities.unjudged += 1
+                continue
+            self._majorities.judged += 1
+            votes, needed = len(given), self._majority
+            shown = *given, *others.values(), seq
+            self._majorities.violation(*shown, node=node, term=term, votes=votes, needed=needed)
 
     def _emptied(self, node: int) -> int:
         """The last event that emptied the disk of ``node``, or of a node that is not named; -1."""
@@ -430,17 +472,25 @@ class ElectionsFold:
         if known.begun is not None:
             return
         known.begun = seq
-        for early, moved in known.early.items():
-            self._candidates.violation(moved, seq, way="too early", node=early, term=term, candidate=node)
+        self._early += [(term, node, seq, early, moved) for early, moved in known.early.items()]
 
     def finish(self) -> Verdicts:
         """Judge terms that never had a candidate, and answer."""
         for each in self._suspects:
             each.waiting.clear()  # whoever was not heard of any more was not cut off either
         self._clear()
+        self._judge_majorities()
+        for term, node, seq, early, moved in self._early:
+            if self._may_lack(term, {early: moved, node: seq}):
+                self._candidates.unjudged += 1
+            else:
+                self._candidates.violation(moved, seq, way="too early", node=early, term=term, candidate=node)
         for term, known in self._terms.items():
             # One node alone may be a candidate that was stopped at once.
             if known.begun is None and (len(known.early) > 1 or (known.early and known.stays is not None)):
+                if self._may_lack(term, known.early):
+                    self._candidates.unjudged += 1
+                    continue
                 nodes = listed(sorted(known.early))
                 shown = [*known.early.values()]
                 if len(shown) == 1 and known.stays is not None:

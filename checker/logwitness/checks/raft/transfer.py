@@ -190,15 +190,31 @@ def _telling(columns: Columns) -> Array:
     """
     few = _IS_FEW[columns.kind]
     stretch = np.cumsum(few)
-    acked = (columns.kind == ACKED) & (columns.reason == SUCCESS)
-    found = [np.flatnonzero(few)]
-    for chosen, by in ((columns.kind == APPEND, columns.seq), (acked, columns.last_offset)):
-        places = np.flatnonzero(chosen)
-        order = np.lexsort((by[places], columns.node[places], stretch[places]))
-        places = places[order]
-        same = (np.diff(stretch[places]) == 0) & (np.diff(columns.node[places]) == 0)
-        found.append(places[np.append(~same, True)[: len(places)]])
-    return np.sort(np.concatenate(found))
+    appended = np.flatnonzero(columns.kind == APPEND)
+    acked = np.flatnonzero((columns.kind == ACKED) & (columns.reason == SUCCESS))
+    groups = _groups(columns, stretch, acked)
+    reached = columns.last_offset[acked]
+    furthest = np.full(len(acked), -1)
+    np.maximum.at(furthest, groups, reached)
+    ahead = reached == furthest[groups]
+    last_appends = _last_of_each(_groups(columns, stretch, appended), appended)
+    return np.sort(np.concatenate([np.flatnonzero(few), last_appends, _last_of_each(groups[ahead], acked[ahead])]))
+
+
+def _groups(columns: Columns, stretch: Array, places: Array) -> Array:
+    """A number below their count for events of one node about entries of one term in one stretch."""
+    if not len(places):
+        return np.zeros(0, dtype=np.int64)
+    node, term = columns.node[places], columns.entry_term[places]
+    stretch = stretch[places] + np.append(0, np.cumsum(np.diff(term) != 0))
+    pairs = (stretch - stretch[0]).astype(np.int64) * (int(node.max()) + 1) + node
+    return pairs if int(pairs.max()) < len(pairs) else np.unique(pairs, return_inverse=True)[1]
+
+
+def _last_of_each(groups: Array, places: Array) -> Array:
+    last = np.full(int(groups.max()) + 1 if len(groups) else 0, -1)
+    last[groups] = places  # of several places the last one stays
+    return last[last >= 0]
 
 
 FAMILY = Family(

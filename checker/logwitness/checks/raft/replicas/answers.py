@@ -37,7 +37,7 @@ from .rules import (
     WrongSuccess,
     WrongTruncated,
 )
-from .state import Cluster, Replicas
+from .state import Cluster, Replicas, suspect
 from .tree import (
     ACKED_ALL,
     ACKED_LEADER,
@@ -84,16 +84,22 @@ def let_see(
         found.judged[VISIBLE_ON_MAJORITY] += 1
         early = ShownEarly(node, offset=visible, term=tree.term[vertex], holders=holders, needed=needed)
         report(found, VISIBLE_ON_MAJORITY, early, appended_by(tree, vertex, node), seq)
+        suspect(cluster, VISIBLE_ON_MAJORITY, tree.seq[vertex], seq)
         show_holders(tree, replicas, cluster, found, node, vertex)
     if not cluster.write_caching[0] and not tree.flags[vertex] & UNKNOWN:
-        found.judged[PENDING_NOT_VISIBLE] += 1
         pending = tree.pending[vertex]
         # What the node itself calls committed is a matter of `committed-agree`.
         waits = pending != NONE and not tree.flags[pending] & (COMMITTED | GIVEN_UP)
         waits = waits and replicas.commit[node] < tree.base[pending]
-        if waits:
+        if waits and cluster.has_unknown[0]:
+            # Where a log is not shown, nor need it be what was committed of it.
+            found.unjudged[PENDING_NOT_VISIBLE] += 1
+        else:
+            found.judged[PENDING_NOT_VISIBLE] += 1
+        if waits and not cluster.has_unknown[0]:
             shown = PendingShown(node, offset=visible, pending=tree.base[pending], term=tree.term[pending])
             report(found, PENDING_NOT_VISIBLE, shown, appended_by(tree, pending, node), seq)
+            suspect(cluster, PENDING_NOT_VISIBLE, tree.seq[pending], seq)
     mark_visible(tree, vertex)
 
 
@@ -150,6 +156,7 @@ def follower_shows(replicas: Replicas, cluster: Cluster, found: Findings, node: 
     found.judged[FOLLOWER_VISIBLE] += 1
     ahead = AheadOfLeaders(node, offset=visible, own=replicas.term[node], leader=leader, most=most)
     report(found, FOLLOWER_VISIBLE, ahead, replicas.leader_seq[leader], cluster.most_visible_seq[0], seq)
+    suspect(cluster, FOLLOWER_VISIBLE, replicas.leader_seq[leader], seq)
 
 
 @part
@@ -195,6 +202,7 @@ def answer(
                 wrong = WrongSuccess(node, offset=base, term=entry_term, acks=acks, commit=commit)
                 report(found, ACK_RULE, wrong, seq)
                 if cached:
+                    suspect(cluster, ACK_RULE, tree.seq[here], seq)
                     show(found, appended_by(tree, here, node))
                     show_holders(tree, replicas, cluster, found, node, here)
                 elif enough:
@@ -254,3 +262,4 @@ def observe(
     found.judged[UNCOMMITTED_READ] += 1
     e0 = tree.seq[shown] if shown != NONE else -1
     report(found, UNCOMMITTED_READ, Returned(value=value, offset=base), e0, invoked, seq)
+    suspect(cluster, UNCOMMITTED_READ, e0, seq)

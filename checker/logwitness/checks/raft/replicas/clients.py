@@ -81,7 +81,7 @@ def retreat(replicas: Replicas, former: Former, node: int, seq: int) -> None:
     """``node`` is about to hold or show less: remember what it had until event ``seq``."""
     place = former.used[0]
     former.used[0] += 1
-    former.until[place] = seq
+    former.until[place] = replicas.down[node] - 1 if replicas.down[node] > 0 else seq
     former.tip[place] = replicas.tip[node]
     former.commit[place] = replicas.commit[node]
     former.visible[place] = replicas.visible[node]
@@ -279,7 +279,7 @@ def succeeded(
     else:
         doubt(doubts, OK_AFTER_ACKED, value, offset, last, term, acks, by, invoked, seq, -1, vertex)
     if acks in (ACKS_ALL, NO_ACKS):
-        if promised(tree, cluster, vertex):
+        if promised(tree, replicas, cluster, vertex, by):
             found.judged[OK_AFTER_COMMIT] += 1
         elif cluster.write_caching[0] and not cluster.majority[0]:
             found.unjudged[OK_AFTER_COMMIT] += 1
@@ -306,10 +306,12 @@ def acked_as(tree: Tree, vertex: int, acks: int) -> bool:
 
 
 @part
-def promised(tree: Tree, cluster: Cluster, vertex: int) -> bool:
-    """Whether acks=all may be answered for the entry."""
+def promised(tree: Tree, replicas: Replicas, cluster: Cluster, vertex: int, leader: int) -> bool:
+    """Whether acks=all may be answered for the entry: it is committed, by ``leader`` at least, if that is a node."""
     if tree.flags[vertex] & (COMMITTED | GIVEN_UP):
         return True
+    if leader != NONE and replicas.commit[leader] >= tree.last[vertex]:
+        return bool(at(tree, replicas.tip[leader], tree.last[vertex]) == vertex)
     holders, needed = members(tree.held[vertex] & cluster.voters[0]), cluster.majority[0]
     return bool(cluster.write_caching[0] != 0 and needed and holders >= needed)
 
@@ -363,9 +365,13 @@ def given(
         found.unjudged[READ_SHOWS_THE_NODE] += 1
         return
     f, invoked = clients.f[row], clients.seq[row]
-    had = shows(tree, replicas.tip[node], bound_of(replicas, node, f), base, last, value)
+    had, down = HAS_NOT, replicas.down[node] > 0
+    if not down or replicas.down[node] - 1 > invoked:
+        had = shows(tree, replicas.tip[node], bound_of(replicas, node, f), base, last, value)
     if had == HAS:
         found.judged[READ_SHOWS_THE_NODE] += 1
+        if down:
+            return
         if reach != NULL and base > reach:
             vertex = tree.parent[at(tree, replicas.tip[node], base)]
             if left_out(tree, replicas, cluster, doubts, node, vertex, reach, invoked, seq):

@@ -23,7 +23,7 @@ from .rules import (
     OtherCommitted,
     WithoutMajority,
 )
-from .state import Cluster, Replicas
+from .state import Cluster, Replicas, suspect
 from .tree import (
     ACKED_ALL,
     ACKED_LEADER,
@@ -228,6 +228,7 @@ def follower_commits(
         found.judged[FOLLOWER_COMMIT] += 1
         ahead = AheadOfLeaders(node, offset=commit, own=replicas.term[node], leader=leader, most=most)
         report(found, FOLLOWER_COMMIT, ahead, replicas.leader_seq[leader], cluster.most_commit_seq[0], seq)
+        suspect(cluster, FOLLOWER_COMMIT, replicas.leader_seq[leader], seq)
         return
     # What leaders have is not shown: whoever is the first to commit acts as one.
     found.unjudged[FOLLOWER_COMMIT] += 1
@@ -289,6 +290,7 @@ def on_majority(
     found.judged[COMMITTED_ON_MAJORITY] += 1
     few = WithoutMajority(node, offset=commit, term=tree.term[vertex], holders=sure, needed=enough)
     report(found, COMMITTED_ON_MAJORITY, few, appended_by(tree, vertex, node), seq)
+    suspect(cluster, COMMITTED_ON_MAJORITY, tree.seq[vertex], seq)
     for other in range(len(replicas.tip)):
         if not cluster.voters[0] >> other:
             break

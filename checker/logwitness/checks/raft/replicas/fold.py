@@ -30,6 +30,7 @@ from ...codes import (
     NULL,
     OBSERVE,
     OK,
+    OTHER,
     POWER_LOSS,
     ROLE,
     ROLE_CANDIDATE,
@@ -83,7 +84,7 @@ from .rules import (
     PENDING_NOT_VISIBLE,
     VISIBLE_ON_MAJORITY,
 )
-from .state import Attempts, Clients, Cluster, Doubts, Former, Lives, Replicas, empty
+from .state import SUSPECTS, Attempts, Clients, Cluster, Doubts, Former, Lives, Replicas, empty
 from .state import with_room as with_rows
 from .tree import (
     ACKED_ALL,
@@ -110,6 +111,9 @@ def restart(tree: Tree, replicas: Replicas, cluster: Cluster, node: int, dirty: 
     replicas.cut[node] = NONE
     replicas.commit[node] = NULL
     replicas.visible[node] = NULL
+    if cluster.shows[TRIM] and dirty != NULL:
+        # The end of its last record may lack how far it had trimmed what it found.
+        replicas.start[node] = max(replicas.start[node], dirty + 1)
     if dirty != NULL:
         tip = before(tree, replicas.tip[node], dirty + 1)
         if tip != replicas.tip[node] and replicas.takes[node] != NULL and cluster.write_caching[0]:
@@ -171,7 +175,8 @@ def _scan(
         if not CARRIES_STATE[kind]:
             if kind in (STOP, CRASH, POWER_LOSS, STORAGE_ERROR):
                 replicas.leader_term[node] = NULL
-                replicas.down[node] = 1
+                if replicas.down[node] <= 0:
+                    replicas.down[node] = seq + 1
                 if kind == STOP:
                     replicas.stated_seq[node] = seq
                 elif replicas.running[node]:
@@ -200,7 +205,7 @@ def _scan(
         if not cluster.voters[0] >> node & 1 and (kind in (VOTE, LEADER) or role in (ROLE_LEADER, ROLE_CANDIDATE)):
             cluster.stranger[0] = node
 
-        if kind == START or replicas.down[node] == 1:
+        if kind == START or replicas.down[node] > 0:
             # Who was down and goes on has started, also where that was not recorded.
             dirty = columns.dirty[i] if kind != APPEND else columns.offset[i] - 1
             retreat(replicas, former, node, seq)
@@ -292,7 +297,7 @@ def _scan(
         # A node that moves to a term states the role that it had before.
         if replicas.leader_term[node] != replicas.term[node] and kind != TERM:
             says = kind == LEADER or role == ROLE_LEADER
-            if says or (kind == APPEND and writes_first(tree, replicas, cluster, node, seq)):
+            if says or (kind == APPEND and role == OTHER and writes_first(tree, replicas, cluster, node, seq)):
                 take_office(tree, replicas, cluster, found, node, seq)
 
         if kind == ACKED:
@@ -359,6 +364,7 @@ class ReplicasFold(KernelFold):
         start |= dict.fromkeys(("given_up_seq", "top_commit", "top_commit_seq", "stranger"), -1)
         start |= dict.fromkeys(("most_commit", "most_commit_seq", "most_visible", "most_visible_seq"), -1)
         numbers_of = {name: np.array([number], dtype=np.int64) for name, number in start.items()}
+        numbers_of["suspects"] = np.zeros((0, 3), dtype=np.int64)
         for name in ("shows", "happens"):
             numbers_of[name] = np.zeros(len(KINDS), dtype=np.int64)
         self._cluster = Cluster(**numbers_of)
@@ -373,7 +379,7 @@ class ReplicasFold(KernelFold):
         # An append adds at most a vertex and a hidden part before it, a start and a trim such a part; so does a node
         # that goes on after its end.
         kinds = columns.kind if compiled else np.array(columns.kind, dtype=np.int8)
-        growing = np.count_nonzero(_GROWS[kinds]) + np.count_nonzero(self._replicas.down == 1)
+        growing = np.count_nonzero(_GROWS[kinds]) + np.count_nonzero(self._replicas.down > 0)
         self._tree = with_room(self._tree, 2 * int(growing), compiled)
         self._account = self._account._replace(faults=with_fault_room(self._account.faults, rows))
         self._make_room(columns, kinds, compiled)
@@ -396,7 +402,7 @@ class ReplicasFold(KernelFold):
         asked, told = (int(np.count_nonzero(among(kinds, some))) for some in (_ASKS, _TELLS))
         # A disk without a node may be any.
         wiped = MAX_NODES * int(np.count_nonzero((kinds == FAULT) & (np.asarray(columns.f) == FAULT_WIPE)))
-        wiped += int(np.count_nonzero(self._replicas.down == 1))
+        wiped += int(np.count_nonzero(self._replicas.down > 0))
         ended = wiped + int(np.count_nonzero(among(kinds, _ENDS)))
         clients, attempts = self._clients, self._attempts
         used, named = int(clients.used[0]), int(attempts.used[0])
@@ -406,6 +412,11 @@ class ReplicasFold(KernelFold):
         # Any event may state less than the one before it, and a start may come to less before that.
         self._former = with_rows(self._former, int(self._former.used[0]), wiped + 2 * (len(columns.seq) - tries))
         self._lives = with_rows(self._lives, int(self._lives.used[0]), ended)
+        suspects = self._cluster.suspects
+        of_nodes = min(SUSPECTS, 4 * (len(columns.seq) - tries))
+        if len(suspects) < of_nodes:
+            more = np.zeros((of_nodes - len(suspects), 3), dtype=np.int64)
+            self._cluster = self._cluster._replace(suspects=np.concatenate([suspects, more]))
         # What a client is told is doubted twice at most.
         self._doubts = with_rows(self._doubts, int(self._doubts.used[0]), 2 * told)
 
@@ -474,6 +485,20 @@ class ReplicasFold(KernelFold):
             self._account,
             self.found,
         )
+        self._acquit()
+
+    def _acquit(self) -> None:
+        """Nobody is accused of what may lack in the record of a voter that was cut off (`suspect`)."""
+        used, voters = int(self._lives.used[0]), len(self.setting.voters)
+        lives = np.column_stack([self._lives.ended[:used], self._lives.recorded[:used]])[
+            self._lives.node[:used] < voters
+        ]
+        for check, since, seq in self._cluster.suspects[: int(self._cluster.suspects_used[0])].tolist():
+            if np.any((lives[:, 0] > since) & (lives[:, 1] < seq)):
+                self.found.violated[check] -= 1
+                self.found.judged[check] -= 1
+                self.found.unjudged[check] += 1
+                self._kept = [each for each in self._kept if each[0] != check or seq not in each[2]]
 
 
 _GROWS = np.isin(np.arange(len(KINDS) + 1), (APPEND, START, TRIM, STOP, CRASH, POWER_LOSS, STORAGE_ERROR))

@@ -8,6 +8,7 @@ import numpy as np
 
 from ...columns import Ints
 from ...hashing import Table, empty_table, grown
+from ...kernel import part
 
 R = TypeVar("R", bound=tuple[Any, ...])
 
@@ -24,7 +25,7 @@ class Replicas(NamedTuple):
     commit_seq: Ints  # the event that last changed it
     visible: Ints
     begun: Ints  # its first event was a start
-    down: Ints  # its process ended
+    down: Ints  # one more than the event by which its process ended, if it has not started since; else 0 or less
     leader_term: Ints  # the term it leads, else NULL
     leader_seq: Ints  # the event that showed it
     led: Ints  # the last term that it led
@@ -66,6 +67,8 @@ class Cluster(NamedTuple):
     most_commit_seq: Ints
     most_visible: Ints
     most_visible_seq: Ints
+    suspects: Ints  # violations that a lost end of a record may explain: check, since which event, the breach
+    suspects_used: Ints
     stranger: Ints  # a node that is no voter and acts as one
     shows: Ints  # by kind: whether such an event occurs
     happens: Ints  # by kind: whether what such an event says has happened, as other events show
@@ -136,6 +139,21 @@ class Doubts(NamedTuple):
     shown: Ints
     vertex: Ints
     next: Ints  # of the same value
+
+
+SUSPECTS = 1024
+"""Violations that are kept for the end, when it is known who was cut off; further ones stand."""
+
+
+@part
+def suspect(cluster: Cluster, check: int, since: int, seq: int) -> None:
+    """The violation by event ``seq`` is none if what lacks may have been recorded since event ``since`` and be lost."""
+    place = cluster.suspects_used[0]
+    if place < len(cluster.suspects):
+        cluster.suspects_used[0] += 1
+        cluster.suspects[place, 0] = check
+        cluster.suspects[place, 1] = since
+        cluster.suspects[place, 2] = seq
 
 
 _FIRST_ROWS = 16

@@ -1,0 +1,60 @@
+"""Who was cut off may have taken the end of its record along: nobody is accused of what lacks there."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from msgspec.structs import replace
+
+from loghistory import SCHEMA, MemorySink, Recorder
+from logwitness import Verdict, check
+from quorumlog.durations import MILLISECOND
+from quorumlog.raft.settings import SETTINGS
+from quorumlog.raft.simulated import RaftCluster
+
+ENDS = ("crash", "power_loss", "storage_error")
+Row = dict[str, Any]
+
+
+def without_ends(rows: list[Row], rng: random.Random) -> list[Row]:
+    """The events of a run, some records without the last events before their node was cut off."""
+    lost: set[int] = set()
+    for place, row in enumerate(rows):
+        if row["kind"] not in ENDS or row["node"] is None or rng.random() < 0.4:
+            continue
+        number = rng.choice((1, 2, 3, 5, 8, 15))
+        for before in range(place - 1, -1, -1):
+            other = rows[before]
+            if other["node"] != row["node"] or other["process"] is not None or other["kind"] in ("fault", "heal"):
+                continue
+            if number == 0 or other["kind"] in ("start", "stop", "trim", *ENDS):
+                break  # what was trimmed the next incarnation tells if this one cannot
+            lost.add(before)
+            number -= 1
+    kept = (row for place, row in enumerate(rows) if place not in lost)
+    return [row | {"seq": seq} for seq, row in enumerate(kept)]
+
+
+@pytest.mark.parametrize("seeds", [range(6), pytest.param(range(6, 60), marks=pytest.mark.slow)], ids=str)
+def test_nobody_is_accused_of_what_a_record_may_lack(seeds: range) -> None:
+    for seed in seeds:
+        setting = list(SETTINGS)[seed % len(SETTINGS)]
+        configuration = replace(SETTINGS[setting], duration=600 * MILLISECOND)
+        sink = MemorySink()
+        recorder = Recorder(sink)
+        RaftCluster(seed, configuration, recorder).play()
+        recorder.close()
+        rows = sink.table.to_pylist()
+        known = {**configuration.known_to_the_judge(), "protocol": "raft"}
+        for copy in range(3):
+            table = pa.Table.from_pylist(without_ends(rows, random.Random(100 * seed + copy)), schema=SCHEMA)
+            verdict = check(table, configuration=known)
+            accused = [
+                (each.id, each.violations[0].sentence)
+                for each in verdict.checks
+                if each.verdict is Verdict.VIOLATED and each.violations
+            ]
+            assert not accused, (setting, seed, copy)
