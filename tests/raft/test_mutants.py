@@ -96,6 +96,15 @@ def leader(make_core: CoreFactory, log: tuple[int, ...] = ()) -> RaftCore:
     return core
 
 
+def writes_before_it_sends(make_core: CoreFactory) -> bool:
+    """raft.md#rounds."""
+    core = make_core(Configuration(0, THREE), Restored(2))
+    give(core, Started(), TimerFired(Timer.ELECTION), Received(1, VoteReply(2, 2, True, True)))
+    effects = give(core, Received(1, VoteReply(3, 3, False, True)))
+    kinds = [type(each) for each in effects if isinstance(each, Append | Send)]
+    return kinds[0] is Append and Send in kinds
+
+
 def follower(make_core: CoreFactory, terms: tuple[int, ...], start: int = 0) -> RaftCore:
     """Node 0 of three in term 2, with a log of such terms that begins at ``start``."""
     index = LogIndex.of(((start + at, start + at, term) for at, term in enumerate(terms)), start, terms[0])
@@ -209,6 +218,7 @@ def holds_what_it_trimmed(make_core: CoreFactory) -> bool:
 PROMISES = {
     "queue-reversed": keeps_the_order_of_enqueueing,
     "answers-before-writing": writes_before_it_answers,
+    "sends-before-writing": writes_before_it_sends,
     "term-raised-under-leader": steps_down_for_a_later_term,
     "match-from-heartbeat": counts_what_a_heartbeat_proves,
     "late-replies-count": counts_replies_of_its_term,

@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from loghistory import MemorySink, Recorder
-from quorumlog.durations import MILLISECOND
-from quorumlog.raft.settings import SETTINGS
+from quorumlog.durations import MILLISECOND, SECOND
+from quorumlog.faults import Fault
+from quorumlog.raft.protocol import PROTOCOL
+from quorumlog.raft.settings import SETTINGS, RaftConfiguration
 from quorumlog.raft.simulated import RaftCluster
 from quorumlog.trials.judge import judge_table
 
@@ -46,3 +48,20 @@ def test_trimmed_logs_under_faults_keep_all_promises(setting: str) -> None:
         events = sink.table.select(["kind", "offset", "dirty"]).to_pylist()
         begun_anew += sum(event["kind"] == "trim" and event["dirty"] < event["offset"] for event in events)
     assert begun_anew, "no log was given up whole; choose other seeds or trim more often"
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_trim_that_the_next_start_finds_done_is_recorded_although_its_sync_failed(seed: int) -> None:
+    begin = 500 * MILLISECOND
+    plan = (Fault(begin, "fsync_error", ("all",)), Fault(begin, "trim", ("all",)))
+    configuration = RaftConfiguration(plan=plan, duration=SECOND, segment_bytes=200)
+    table, _ = PROTOCOL.simulate(seed, configuration)
+    events = table.to_pylist()
+    begins = {}
+    for event in events:
+        if event["kind"] == "trim":
+            begins[event["node"]] = event["offset"]
+        elif event["kind"] == "start" and event["incarnation"]:
+            assert event["commit"] == begins.get(event["node"], 0) - 1
+    assert any(event["kind"] == "storage_error" for event in events)
+    assert judge_table("raft", table, configuration)["verdict"] == "holds"

@@ -241,3 +241,17 @@ def test_the_same_seed_loses_the_same_bytes() -> None:
 def test_names_that_do_not_fit_are_errors(call: Callable[[SimulatedDisk], object]) -> None:
     with pytest.raises(StorageError, match=r"no such file|already exists"):
         call(new_disk(1))
+
+
+def test_a_failed_sync_that_lost_nothing_does_not_take_what_is_appended_and_synced_later() -> None:
+    for seed in SEEDS:
+        disk = new_disk(seed)
+        begun(disk, b"ab", b"")
+        for more in (b"cd", b""):
+            disk.fail_next_sync = True
+            with pytest.raises(FlushFailed):
+                disk.sync("d/f")
+            disk.append("d/f", more)
+            disk.sync("d/f")
+        disk.power_loss()
+        assert content(disk) == b"abcd"

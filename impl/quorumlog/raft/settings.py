@@ -56,13 +56,15 @@ class RaftConfiguration(LogConfiguration, frozen=True, kw_only=True):
         """Another configuration: timers, and limits so small that a short run crosses each of them."""
         heartbeat = between(draw, 8 * MILLISECOND, 40 * MILLISECOND)
         drawn = super().drawn(draw)
+        link = drawn.link
+        trips = 6 * (link.delay + link.jitter) + link.reorder * link.straggle
         configuration = replace(
             drawn,
             write_caching=draw.random() < 0.15,
             timing=NodeTiming(
                 heartbeat=heartbeat,
                 # With less than a few trips of a message nobody could be elected.
-                election=int(max(heartbeat * draw.uniform(1.5, 5.0), 6 * (drawn.link.delay + drawn.link.jitter))),
+                election=int(max(heartbeat * draw.uniform(1.5, 5.0), trips)),
                 flush=between(draw, 5 * MILLISECOND, 150 * MILLISECOND),
             ),
             limits=NodeLimits(
@@ -248,6 +250,7 @@ SETTINGS: Mapping[str, RaftConfiguration] = {
     # Logs trimmed while nodes are away: whoever comes back has to begin anew.
     "trimmed": replace(
         _DEFAULT,
+        settle=5 * SECOND,
         link=Link(reorder=0.2, duplicate=0.3, straggle=100 * MILLISECOND),
         segment_bytes=200,
         faults=FaultMix(
@@ -260,6 +263,7 @@ SETTINGS: Mapping[str, RaftConfiguration] = {
     # Followers trim more than their leader has, also while they are sent what they lack, in the smallest chunks.
     "followers-trim": replace(
         _DEFAULT,
+        settle=5 * SECOND,
         limits=NodeLimits(recovery_chunk_bytes=1, max_in_flight=2),
         link=Link(delay=3 * MILLISECOND, loss=0.1, reorder=0.2, duplicate=0.3, straggle=100 * MILLISECOND),
         segment_bytes=200,

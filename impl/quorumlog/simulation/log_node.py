@@ -35,6 +35,7 @@ from quorumlog.storage.batch import RecordBatch
 from quorumlog.storage.disk import StorageError
 from quorumlog.storage.log import REMEMBER_BYTES, FlushTicket, Log
 from quorumlog.storage.recovery import known_to_be_flushed
+from quorumlog.storage.state import load_state
 
 READ_BYTES = 1 << 20
 """An ordinary read returns about this many bytes."""
@@ -87,9 +88,15 @@ class LogNode(Node):
         }
 
     def interrupted(self, effects: Sequence[Effect], effect: Effect) -> None:
-        """Note a truncation that was done before the disk failed."""
-        if isinstance(effect, Truncate) and self.log.dirty < effect.offset:
-            self._note(next(e for e in effects if isinstance(e, Note) and e.kind == "truncate"))
+        """Note a truncation, a trim or a reset that was done before the disk failed: the next start finds it."""
+        match effect:
+            case Truncate(offset) if self.log.dirty < offset:
+                done = "truncate"
+            case Trim(offset) | Reset(offset) if load_state(self.disk, "log/state").start_offset == offset:
+                done = "trim"
+            case _:
+                return
+        self._note(next(e for e in effects if isinstance(e, Note) and e.kind == done))
 
     def close(self) -> None:
         """Flush the log and write down how far. Raises `StorageError`."""

@@ -205,7 +205,7 @@ class SimulatedDisk:
             self._used -= len(file.content) - kept
             del file.content[kept:]
             file.truncations += 1
-        else:
+        elif kept < len(file.content):  # else nothing was lost, and what is appended next is not
             file.lost_at = kept if file.lost_at is None else min(kept, file.lost_at)
 
     def settle_names(self, directory: str, names: dict[str, _File]) -> None:

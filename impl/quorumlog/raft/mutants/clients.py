@@ -175,6 +175,7 @@ MUTANTS = (
         ("leader-writes-first", "one-leader-per-term", "leader-has-majority"),
         SendsBeforeWriting,
         seeds=2000,
+        test="tests/raft/test_mutants.py",
     ),
     Mutant(
         "answers-before-writing",
