@@ -585,7 +585,6 @@ def _a_trim_back(rows: list[Row]) -> int:
 
 
 CUT_OFF = {
-    ("a follower shows what it has", "reference-lost-power"),
     ("a leader commits before any follower has flushed", "reference-write-caching"),
 }
 """Plants next to the end of a life: what would clear the node may lack in the record of who was cut off there."""

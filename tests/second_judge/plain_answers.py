@@ -83,7 +83,7 @@ def truncated_rule(history: History) -> Count:
 def acked_survives(history: History) -> Count:
     """What was acknowledged with acks=all is not beside the committed log, and not in nobody's log at the end.
 
-    What was exposed when it was lost is excused.
+    What was exposed when it was lost is excused. A log whose part there is not known may hold it.
     """
     count = Count()
     acked: dict[Batch, Event] = {}
@@ -101,9 +101,12 @@ def acked_survives(history: History) -> Count:
                     count += EXCUSED if meant in step.then_exposed else VIOLATED
     for batch in [b for b, e in acked.items() if e.acks == ALL]:
         end = steps[-1]
+        tips = (end.then_committed, *(node.tip for node in end.nodes.values()))
         if covers(end.then_committed, batch) or batch in end.dead:
             count += JUDGED
         elif any(covers(node.tip, batch) for node in end.nodes.values()):
+            count += UNJUDGED
+        elif any(there is not None and there.hidden for there in (tip.at(batch.offset) for tip in tips)):
             count += UNJUDGED
         else:
             count += JUDGED + (EXCUSED if batch in end.then_exposed else VIOLATED)

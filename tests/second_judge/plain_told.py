@@ -9,7 +9,7 @@ from functools import lru_cache
 from itertools import pairwise
 
 from batches import Batch, Node, covers
-from lives import cut_off
+from lives import cut_off, may_lack
 from plain import ALL, EXCUSED, JUDGED, READS, UNJUDGED, VIOLATED, Count, Event, History, Plain, wipes
 from plain_answers import COMMITTED, acknowledged
 from plain_commitment import on_majority
@@ -230,7 +230,8 @@ def ok_after_commit(history: History) -> Count:
         elif history.write_caching and on_majority(history, step, batch)[0] >= history.majority:
             count += JUDGED
         else:
-            count += JUDGED + VIOLATED if told.whole and history.has("commit") else UNJUDGED
+            lacks = history.write_caching and may_lack(history, batch.seq, step.event.seq)
+            count += JUDGED + VIOLATED if told.whole and history.has("commit") and not lacks else UNJUDGED
     counts_voters = history.write_caching and bool(history.voters) and history.stranger
     unknown = history.write_caching and not history.voters and count.unjudged > 0
     return count.if_shown(lacks=unknown, void=counts_voters)

@@ -47,7 +47,7 @@ from .client_rules import (
     Tail,
     Told,
 )
-from .state import Attempts, Clients, Cluster, Doubts, Former, Lives, Replicas
+from .state import Attempts, Clients, Cluster, Doubts, Former, Lives, Replicas, suspect
 from .tree import (
     ACKED_ALL,
     ACKED_LEADER,
@@ -640,5 +640,7 @@ def settle_ok(
         found.judged[check] += 1
         committed = tree.commit_seq[vertex] if tree.flags[vertex] & COMMITTED else -1
         report(found, check, fields, tree.seq[vertex], seq, committed)
+        if cluster.write_caching[0]:
+            suspect(cluster, check, tree.seq[vertex], seq)
     else:
         found.unjudged[check] += 1

@@ -94,6 +94,7 @@ from .tree import (
     DEAD,
     NONE,
     ROOT,
+    UNKNOWN,
     Tree,
     at,
     before,
@@ -304,6 +305,16 @@ def _scan(
             answer(tree, replicas, cluster, account, found, columns, i)
 
 
+@part
+def may_be_held(tree: Tree, replicas: Replicas, cluster: Cluster, vertex: int) -> bool:
+    """Whether ``vertex`` may be in a log of which that part is not known."""
+    for node in range(-1, len(replicas.tip)):
+        theirs = at(tree, cluster.committed[0] if node < 0 else replicas.tip[node], tree.base[vertex])
+        if theirs != NONE and tree.flags[theirs] & UNKNOWN:
+            return True
+    return False
+
+
 @kernel
 def _close(
     tree: Tree,
@@ -326,7 +337,7 @@ def _close(
         flags = tree.flags[vertex]
         if not flags & ANY_ACKED:
             continue
-        if not flags & (COMMITTED | DEAD | ALIVE):
+        if not flags & (COMMITTED | DEAD | ALIVE) and not may_be_held(tree, replicas, cluster, vertex):
             before_it = found.violated[ACKED_SURVIVES]
             lose(tree, replicas, cluster, account, found, vertex, -1)
             flags |= DEAD
@@ -413,9 +424,9 @@ class ReplicasFold(KernelFold):
         self._former = with_rows(self._former, int(self._former.used[0]), wiped + 2 * (len(columns.seq) - tries))
         self._lives = with_rows(self._lives, int(self._lives.used[0]), ended)
         suspects = self._cluster.suspects
-        of_nodes = min(SUSPECTS, 4 * (len(columns.seq) - tries))
-        if len(suspects) < of_nodes:
-            more = np.zeros((of_nodes - len(suspects), 3), dtype=np.int64)
+        room = min(SUSPECTS, int(self._cluster.suspects_used[0]) + 4 * (len(columns.seq) - tries) + told)
+        if len(suspects) < room:
+            more = np.zeros((room - len(suspects), 3), dtype=np.int64)
             self._cluster = self._cluster._replace(suspects=np.concatenate([suspects, more]))
         # What a client is told is doubted twice at most.
         self._doubts = with_rows(self._doubts, int(self._doubts.used[0]), 2 * told)
