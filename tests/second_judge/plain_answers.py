@@ -101,12 +101,12 @@ def acked_survives(history: History) -> Count:
                     count += EXCUSED if meant in step.then_exposed else VIOLATED
     for batch in [b for b, e in acked.items() if e.acks == ALL]:
         end = steps[-1]
-        tips = (end.then_committed, *(node.tip for node in end.nodes.values()))
+        there = [log.at(batch.offset) for log in (end.then_committed, *(node.tip for node in end.nodes.values()))]
         if covers(end.then_committed, batch) or batch in end.dead:
             count += JUDGED
-        elif any(covers(node.tip, batch) for node in end.nodes.values()):
-            count += UNJUDGED
-        elif any(there is not None and there.hidden for there in (tip.at(batch.offset) for tip in tips)):
+        elif any(covers(node.tip, batch) for node in end.nodes.values()) or any(
+            b is not None and b.hidden for b in there
+        ):
             count += UNJUDGED
         else:
             count += JUDGED + (EXCUSED if batch in end.then_exposed else VIOLATED)
