@@ -51,6 +51,7 @@ def append_entries(draw: st.DrawFn) -> messages.AppendEntries:
 
 FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "pre_vote": st.booleans(),
+    "transfer": st.booleans(),
     "granted": st.booleans(),
     "success": st.booleans(),
 }
