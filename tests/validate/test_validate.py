@@ -58,12 +58,12 @@ def test_the_right_change_holds_in_runs_and_traces(tmp_path: Path) -> None:
 
 def test_the_right_change_is_proved() -> None:
     results = prove(["rules/commit-candidate"], load_rules(RIGHT))
-    assert len(results) >= 13
+    assert {result.name for result in results} == {"rules/commit-candidate", "rules/commit-candidate/possible"}
     assert all(result.ok for result in results)
 
 
 def test_the_wrong_change_comes_with_a_run_that_shows_it(tmp_path: Path) -> None:
-    results = validated("--rules", str(WRONG), "--only", "simulation", "--seeds", "70", cwd=tmp_path, status=1)
+    results = validated("--rules", str(WRONG), "--only", "simulation", "--seeds", "180", cwd=tmp_path, status=1)
     found = next(result for result in results if result["item"] == "visible-on-majority")
     simulate, check = (shlex.split(command) for command in found["again"])
     assert simulate[0] == check[0] == "logwitness"
