@@ -607,7 +607,12 @@ def test_the_machine_notices_a_mutated_log(log_type: type[Log]) -> None:
 
 @pytest.mark.parametrize(
     "disk_type",
-    [DiskForgetsToSync, DiskDoesNotWriteAgain, DiskWritesTooLittleAgain, DiskLosesFlushed],
+    [
+        DiskForgetsToSync,
+        DiskDoesNotWriteAgain,
+        pytest.param(DiskWritesTooLittleAgain, marks=pytest.mark.long),
+        DiskLosesFlushed,
+    ],
     ids=lambda disk_type: disk_type.__name__,
 )
 def test_the_machine_notices_a_mutated_disk(disk_type: type[InterruptibleDisk]) -> None:

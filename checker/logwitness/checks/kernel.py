@@ -11,6 +11,7 @@ arrays that are handed on, and a part that is called between two others costs mo
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import functools
 import hashlib
@@ -36,6 +37,7 @@ WORTH_COMPILING = 3_000_000
 """Events from which on it pays to make the machine code (half a minute)."""
 
 _VERSIONS_KEPT = 8
+_MADE = "made"
 
 _parts: list[Callable[..., Any]] = []
 _steps: set[Callable[..., Any]] = set()
@@ -195,6 +197,14 @@ def _discard_old(root: Path) -> None:
 
 
 def _made() -> bool:
-    """Whether machine code for these sources is in the cache already."""
+    """Whether machine code for these sources is in the cache already, all that some history needed."""
     directory = _cache_directory()
-    return directory is not None and any(directory.rglob("*.nbi"))
+    return directory is not None and (directory / _MADE).exists()
+
+
+def all_made() -> None:
+    """Say that a history was judged by compiled loops to its end, so that the cache has what the next one needs."""
+    directory = _cache_directory()
+    if directory is not None and any(directory.rglob("*.nbi")):
+        with contextlib.suppress(OSError):
+            (directory / _MADE).touch()

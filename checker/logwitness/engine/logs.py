@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from ..checks.codes import CRASH, FAULT, HEAL, KINDS, PHASE, POWER_LOSS, STOP, STORAGE_ERROR
 from ..checks.columns import Columns, Ints, joined
 from ..checks.contract import Family, Fold, Setting, Verdicts, Watchful
+from ..checks.kernel import all_made
 from .alike import judge_alike
 
 _SHARED = (STOP, CRASH, POWER_LOSS, STORAGE_ERROR, FAULT, HEAL, PHASE)
@@ -135,6 +136,12 @@ class Logs:
 
     def finish(self) -> list[tuple[str | None, Verdicts]]:
         """What the folds of each log answer; logs that only saw what concerns all logs are left out."""
+        found = self._finish()
+        if self._setting.compiled:
+            all_made()
+        return found
+
+    def _finish(self) -> list[tuple[str | None, Verdicts]]:
         self._sort_out()
         found: dict[int, Verdicts] = {}
         for name, number in self._numbers.items():
