@@ -602,6 +602,20 @@ def planted(run: str, alter: Plant) -> tuple[pa.Table, dict[str, Any]]:
     return pa.Table.from_pylist([row | {"seq": seq} for seq, row in enumerate(rows)], schema=SCHEMA), configuration
 
 
+@pytest.mark.parametrize("node", [0, 1, 2, None])
+def test_a_wipe_that_its_node_does_not_show_excuses_nothing(node: int | None) -> None:
+    """A leader commits before any follower has flushed, and a follower is said to have lost its disk just then."""
+    table, configuration = planted("reference-default", _a_leader_commits_before_any_follower_has_flushed)
+    rows = table.to_pylist()
+    place = _a_leader_commits_before_any_follower_has_flushed(recorded("reference-default")[0].to_pylist())
+    rows.insert(place, dict.fromkeys(SCHEMA.names) | {"time": rows[place]["time"], "kind": "fault", "f": "wipe"})
+    rows[place]["node"] = node
+    wiped = pa.Table.from_pylist([row | {"seq": seq} for seq, row in enumerate(rows)], schema=SCHEMA)
+    found = {each.id: each for each in check(wiped, configuration=configuration).checks}
+    assert found["wiped-disks-are-empty"].verdict == "undecided"
+    assert found["committed-flushed-on-majority"].verdict in ("undecided", "violated")
+
+
 @pytest.mark.parametrize("name", sorted(PLANTS))
 def test_a_plant_is_named(name: str) -> None:
     expected, alter = PLANTS[name]

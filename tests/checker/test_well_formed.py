@@ -100,6 +100,11 @@ messages       alter receive 9 peer+1                                           
 messages       alter receive 9 message+1                                         sent-before-received
 messages       alter send 9 f=Vote                                               sent-before-received
 messages       alter send 12 term+1                                              sent-before-received
+leaders-fall   repeat append 50 kind=fault f=wipe                                wiped-disks-are-empty
+leaders-fall   repeat append 50 kind=fault f=wipe; repeat append 51 kind=fault f=wipe  wiped-disks-are-empty
+leaders-fall   repeat append 50 kind=fault f=wipe node=                          wiped-disks-are-empty
+leaders-fall   repeat crash 1 kind=fault f=wipe                                  wiped-disks-are-empty
+leaders-fall   repeat visible -1 kind=fault f=wipe                               wiped-disks-are-empty
 leaders-fall   alter append 50 dirty+1                                           dirty-as-told
 leaders-fall   alter append 50 dirty-1                                           dirty-as-told
 leaders-fall   alter append 50 last_offset+1                                     dirty-as-told

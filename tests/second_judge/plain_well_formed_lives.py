@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 from lives import acts
-from plain import GONE, JUDGED, UNJUDGED, VIOLATED, Count, Event, History, Plain
+from plain import GONE, JUDGED, UNJUDGED, VIOLATED, Count, Event, History, Plain, wipes
 
 
 def nothing_while_down(history: History) -> Count:
@@ -113,6 +113,33 @@ def sent_before_received(history: History) -> Count:
     return count
 
 
+def wiped_disks_are_empty(history: History) -> Count:
+    """The first that a node does after its disk was emptied is to start with nothing; where no node is named, some node
+    does. One that ran before and does nothing any more has ended, which is shown where ends are."""
+    count = Count()
+    wiped: set[int] = set()
+    nameless = False
+    runs: set[int] = set()
+    for e in history.events:
+        if wipes(e) and e.node is None:
+            nameless = True
+        elif wipes(e):
+            wiped.add(e.node)
+        elif e.kind in GONE:
+            runs.discard(e.node)
+        elif e.dirty is not None and e.node is not None:
+            nothing = e.kind == "start" and not e.term
+            nothing = nothing and all(e[each] < 0 for each in ("dirty", "flushed", "commit", "visible") if each in e)
+            if e.node in wiped:
+                count += JUDGED if nothing else JUDGED + VIOLATED
+                wiped.discard(e.node)
+            nameless = nameless and not nothing
+            runs.add(e.node)
+    shown = any(history.has(kind) for kind in GONE)
+    count = sum((JUDGED + VIOLATED if shown else UNJUDGED for _ in wiped & runs), count)
+    return count + (JUDGED + VIOLATED if nameless and runs else Count())
+
+
 TWINS: dict[str, Plain] = {
     "nothing-while-down": nothing_while_down,
     "starts-are-recorded": starts_are_recorded,
@@ -120,4 +147,5 @@ TWINS: dict[str, Plain] = {
     "incarnations-count-up": incarnations_count_up,
     "stamps-count-up": stamps_count_up,
     "sent-before-received": sent_before_received,
+    "wiped-disks-are-empty": wiped_disks_are_empty,
 }

@@ -60,6 +60,7 @@ from .rules import (
     OLD_TERM,
     STARTED,
     TAIL,
+    WIPED,
     Acts,
     Counted,
     Early,
@@ -69,9 +70,10 @@ from .rules import (
     Said,
 )
 
-_UNSEEN, _RUNS, _DOWN, _OWES = range(4)
+_UNSEEN, _RUNS, _DOWN, _OWES, _EMPTIED = range(5)
 """The life of a node. One that owes runs, but others have entries that it, their leader, is not seen to have written:
-its next event shows that it has not, its end that its record may lack them."""
+its next event shows that it has not, its end that its record may lack them. One whose disk was emptied while it ran
+has not ended as far as is recorded."""
 _STOPPED, _CRASHED, _FAILED = 1, 2, 4
 """How a life ended; several may be recorded."""
 
@@ -86,6 +88,7 @@ class _Nodes(NamedTuple):
     end: Ints  # how its last life ended; 0: it is not recorded
     end_seq: Ints
     wiped: Ints  # 1: its disk was emptied since its last start
+    emptied: Ints  # when that was, unless it has done something since
     incarnation: Ints
     incarnation_seq: Ints
     time: Ints
@@ -142,6 +145,7 @@ class _Log(NamedTuple):
     starts: Ints
     ends: Ints
     wiped: Ints
+    nameless: Ints  # the last wipe that names no node, while no node has started with an empty disk since; -1: none
     low: Ints  # the offsets that compaction touched
     high: Ints
     untold: Ints  # up to here a node holds entries that nobody is shown to have written
@@ -222,7 +226,7 @@ def _start(
     nodes: _Nodes, runs: _Runs, leaders: _Leaders, log: _Log, found: Findings, columns: Columns, node: int, i: int
 ) -> None:
     """A node starts: what it found on its disk against what it is known to have written."""
-    if nodes.life[node] in (_RUNS, _OWES):
+    if nodes.life[node] in (_RUNS, _OWES, _EMPTIED):
         _lose(nodes, leaders, found, node, columns.seq[i])
     seq, dirty, term = columns.seq[i], columns.dirty[i], columns.term[i]
     life, end, before = nodes.life[node], nodes.end[node], nodes.dirty[node]
@@ -247,6 +251,14 @@ def _start(
         nodes.incarnation[node] = incarnation
         nodes.incarnation_seq[node] = seq
 
+    empty = max(dirty, columns.flushed[i], columns.commit[i], columns.visible[i]) < 0 and term <= 0
+    if nodes.emptied[node] >= 0:
+        found.judged[WIPED] += 1
+        if not empty:
+            report(found, WIPED, Acts(node), nodes.emptied[node], seq)
+        nodes.emptied[node] = -1
+    if empty:
+        log.nameless[0] = -1
     if wiped:
         runs.used[node] = 0
         nodes.gone[node] = -1
@@ -428,8 +440,13 @@ def _scan(columns: Columns, nodes: _Nodes, runs: _Runs, leaders: _Leaders, log: 
         if kind == FAULT:
             if columns.f[i] == FAULT_WIPE:
                 log.wiped[0] = 1
-                if node >= 0:
-                    nodes.wiped[node] = 1
+                if node < 0:
+                    log.nameless[0] = columns.seq[i]
+                    continue
+                nodes.wiped[node] = 1
+                nodes.emptied[node] = columns.seq[i]
+                if nodes.life[node] == _RUNS:
+                    nodes.life[node] = _EMPTIED
             continue
         if node < 0:
             continue
@@ -456,11 +473,15 @@ def _scan(columns: Columns, nodes: _Nodes, runs: _Runs, leaders: _Leaders, log: 
             nodes.seq[node] = seq
             continue
         if nodes.life[node] != _RUNS:
+            if nodes.emptied[node] >= 0:
+                found.judged[WIPED] += 1
+                report(found, WIPED, Acts(node), nodes.emptied[node], seq)
+                nodes.emptied[node] = -1
             if nodes.life[node] == _OWES:
                 _settle(nodes, found, node, -1)
             elif nodes.life[node] == _UNSEEN:
                 nodes.early[node] = seq
-            else:
+            elif nodes.life[node] == _DOWN:
                 _forget(nodes, node)
                 runs.used[node] = 0
                 if log.starts[0]:
@@ -577,6 +598,17 @@ def _close(nodes: _Nodes, log: _Log, found: Findings) -> None:
                 report(found, ENDED, Acts(node), nodes.restarted_seq[node], nodes.restarted[node])
             else:
                 found.unjudged[ENDED] += 1
+        lives = nodes.life[node] not in (_UNSEEN, _DOWN)
+        if lives and nodes.emptied[node] >= 0:
+            if log.ends[0]:
+                found.judged[WIPED] += 1
+                report(found, WIPED, Acts(node), nodes.emptied[node])
+            else:
+                found.unjudged[WIPED] += 1
+        if lives and log.nameless[0] >= 0:
+            found.judged[WIPED] += 1
+            report(found, WIPED, Acts(node), log.nameless[0])
+            log.nameless[0] = -1
     for move in range(3):
         if log.unsaid[move, 0] == 0:
             continue
@@ -602,6 +634,7 @@ class NodesFold(KernelFold):
         numbers = {name: np.zeros(1, dtype=np.int64) for name in _Log._fields}
         self._log = _Log(**numbers | {"unsaid": np.zeros((3, 7), dtype=np.int64)})
         self._log.low[0], self._log.high[0], self._log.untold[0] = -NULL, NULL, NULL
+        self._log.nameless[0] = -1
         self._messages = Messages()
         self._appends = False
 

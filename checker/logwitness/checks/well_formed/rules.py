@@ -170,6 +170,20 @@ CAUSAL = number(
         unsettles=_OF_NODES,
     ),
 )
+WIPED = number(
+    CHECKS,
+    Check(
+        id="wiped-disks-are-empty",
+        rule="After its disk was wiped, a node does nothing until it starts with an empty log in term 0.",
+        source=("history-checks.md#wiped-disks-are-empty",),
+        fact="a start after a wipe, or what the node did before that",
+        sentence="A disk was wiped, but node {node} went on, or started, with what it had.",
+        fields=Acts,
+        kinds=(Kind.FAULT,),
+        unsettles=frozenset({Kind.FAULT}),
+        doubtful=True,
+    ),
+)
 DIRTY = number(
     CHECKS,
     Check(
