@@ -1,4 +1,4 @@
-"""Who was cut off may have taken the end of its record along: nobody is accused of what lacks there."""
+"""Records lack something: the end of a life that was cut off, or all that a node did. Nobody is accused of that."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from loghistory import SCHEMA, MemorySink, Recorder
 from logwitness import Verdict, check
+from logwitness.explain.transcripts import history
 from quorumlog.durations import MILLISECOND
 from quorumlog.raft.settings import SETTINGS
 from quorumlog.raft.simulated import RaftCluster
@@ -58,3 +59,11 @@ def test_nobody_is_accused_of_what_a_record_may_lack(seeds: range) -> None:
                 if each.verdict is Verdict.VIOLATED and each.violations
             ]
             assert not accused, (setting, seed, copy)
+
+
+def test_who_records_nothing_is_not_missed_at_the_end() -> None:
+    healed = "n1 start|n1 crash|n2 crash|- phase heal|- phase final_read"
+    for lines, violated, unjudged in ((healed, 1, 1), (healed.replace("n1 start|", ""), 0, 2)):
+        configuration = {"voters": [1, 2, 3], "protocol": "raft"}
+        (told,) = check(history(lines).table, ["voters-return"], configuration=configuration).checks
+        assert (told.violated, told.unjudged) == (violated, unjudged)

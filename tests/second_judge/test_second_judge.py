@@ -39,6 +39,8 @@ EDGES = (
     # A leader whose first entry replaces what is committed.
     "n1 start|n2 start|n3 start|n1 append 0 t1 v1 all term=1|n2 append 0 t1 v1 all term=1|n1 flush|n2 flush|n1 commit 0"
     "|n3 append 0 t2 v2 all term=2|n3 append 1 t2 v3 all",
+    # Who was stopped, and has recorded something, or nothing.
+    "n1 start|n1 crash|n2 crash|- phase heal|- phase final_read",
 )
 """Histories on the edge of a rule, which chance hardly finds: one line each, as in the small histories."""
 
