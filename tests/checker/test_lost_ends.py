@@ -67,3 +67,24 @@ def test_who_records_nothing_is_not_missed_at_the_end() -> None:
         configuration = {"voters": [1, 2, 3], "protocol": "raft"}
         (told,) = check(history(lines).table, ["voters-return"], configuration=configuration).checks
         assert (told.violated, told.unjudged) == (violated, unjudged)
+
+
+def test_what_a_leader_begins_with_may_lack_in_its_record() -> None:
+    acked = "n1 start|n2 start|n1 leader term=1|n1 append 0 t1 v1 1|n1 acked 0 t1 1 success|n2 append 0 t0 v2 1"
+    for end, violated in (("stop", 1), ("crash", 0)):
+        lines = f"{acked}|n2 {end}|n2 start|n1 transfer 2|n2 leader term=2"
+        configuration = {"voters": [1, 2, 3], "protocol": "raft"}
+        (told,) = check(history(lines).table, ["transfer-loses-nothing"], configuration=configuration).checks
+        assert (told.violated, told.unjudged) == (violated, 1 - violated)
+
+
+@pytest.mark.parametrize("lost", range(4))
+def test_the_memory_of_a_leader_that_was_cut_off_is_counted_anew(lost: int) -> None:
+    office = "n1 leader|n1 enqueue v1 1 bytes=51 reserved=51|n1 append 0 t1 v1 1 bytes=51|n1 hand_over 0 reserved=0"
+    for end in ("|n1 crash", "|n1 power_loss", "|n1 storage_error", ""):
+        first = "|".join(office.split("|")[: 4 - lost])
+        lines = f"n1 start|{first}{end}|n1 start|{office.replace(' 0 ', ' 1 ').replace('v1', 'v2')}"
+        configuration = {"voters": [1], "protocol": "raft", "memory_bytes": 100}
+        (told,) = check(history(lines).table, ["bounded-memory"], configuration=configuration).checks
+        assert told.judged >= 2
+        assert not told.violated

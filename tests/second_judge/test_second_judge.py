@@ -39,6 +39,11 @@ EDGES = (
     # A leader whose first entry replaces what is committed.
     "n1 start|n2 start|n3 start|n1 append 0 t1 v1 all term=1|n2 append 0 t1 v1 all term=1|n1 flush|n2 flush|n1 commit 0"
     "|n3 append 0 t2 v2 all term=2|n3 append 1 t2 v3 all",
+    # A leader is elected after a transfer that was stopped, or cut off, between.
+    "n1 start|n2 start|n1 leader term=1|n1 append 0 t1 v1 1|n1 acked 0 t1 1 success|n2 append 0 t0 v2 1|n2 stop"
+    "|n2 start|n1 transfer 2|n2 leader term=2",
+    "n1 start|n2 start|n1 leader term=1|n1 append 0 t1 v1 1|n1 acked 0 t1 1 success|n2 append 0 t0 v2 1|n2 crash"
+    "|n2 start|n1 transfer 2|n2 leader term=2",
     # Who was stopped, and has recorded something, or nothing.
     "n1 start|n1 crash|n2 crash|- phase heal|- phase final_read",
 )
