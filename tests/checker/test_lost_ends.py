@@ -10,6 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from loghistory import SCHEMA, MemorySink, Recorder
+from loghistory.schema import CLIENT_KINDS
 from logwitness import Verdict, check
 from logwitness.explain.transcripts import history
 from quorumlog.durations import MILLISECOND
@@ -67,6 +68,40 @@ def test_who_records_nothing_is_not_missed_at_the_end() -> None:
         configuration = {"voters": [1, 2, 3], "protocol": "raft"}
         (told,) = check(history(lines).table, ["voters-return"], configuration=configuration).checks
         assert (told.violated, told.unjudged) == (violated, unjudged)
+
+
+@pytest.mark.parametrize(
+    ("seed", "setting", "nodes"), [(7107, "trimmed", 3), (7108, "followers-trim", 3), (1001, "trimmed", 2)]
+)
+def test_clients_alone_do_not_see_what_is_trimmed(seed: int, setting: str, nodes: int) -> None:
+    configuration = replace(SETTINGS[setting], nodes=nodes)
+    sink = MemorySink()
+    recorder = Recorder(sink)
+    RaftCluster(seed, configuration, recorder).play()
+    recorder.close()
+    seen = [row for row in sink.table.to_pylist() if row["kind"] in {*CLIENT_KINDS, "fault", "heal", "phase"}]
+    table = pa.Table.from_pylist([row | {"seq": seq} for seq, row in enumerate(seen)], schema=SCHEMA)
+    verdict = check(table, configuration={**configuration.known_to_the_judge(), "protocol": "raft"})
+    assert not [each.id for each in verdict.checks if each.violated]
+    assert {each.id: each.verdict for each in verdict.checks}["skip"] is Verdict.UNDECIDED
+
+
+def test_what_lacks_inside_a_read_is_not_trimmed() -> None:
+    """Nor is anything where nodes record, or nobody says that the log is of a protocol."""
+    begins = (
+        "c1 append v9 all|c1 ok 0|c1 append v10 all|c1 ok 1|c1 append v11 all|c1 ok 2|c2 read 0|c2 sees 2 v11|c2 ok 3"
+    )
+    inside = begins.replace("sees 2", "sees 0 v9|c2 sees 2")
+    raft = {"protocol": "raft"}
+    for lines, protocol, violated in (
+        (begins, raft, False),
+        (inside, raft, True),
+        (f"n1 start|{begins}", raft, True),
+        (begins, {}, True),
+    ):
+        skip, lost = check(history(lines).table, ["skip", "lost-write"], configuration=protocol).checks
+        assert bool(skip.violated) == bool(lost.violated) == violated
+        assert (skip.verdict is lost.verdict is Verdict.UNDECIDED) == (not violated)
 
 
 def test_what_a_leader_begins_with_may_lack_in_its_record() -> None:

@@ -104,7 +104,9 @@ def acked_survives(history: History) -> Count:
         tips = (end.then_committed, *(node.tip for node in end.nodes.values()))
         if covers(end.then_committed, batch) or batch in end.dead:
             count += JUDGED
-        elif any(covers(node.tip, batch) for node in end.nodes.values()) or any(there is not None and there.hidden for there in (tip.at(batch.offset) for tip in tips)):
+        elif any(covers(node.tip, batch) for node in end.nodes.values()) or any(
+            there is not None and there.hidden for there in (tip.at(batch.offset) for tip in tips)
+        ):
             count += UNJUDGED
         else:
             count += JUDGED + (EXCUSED if batch in end.then_exposed else VIOLATED)
