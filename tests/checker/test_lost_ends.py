@@ -1,4 +1,4 @@
-"""Who was cut off may have taken the end of its record along: nobody is accused of what lacks there."""
+"""Records lack something: the end of a life that was cut off, or all that a node did. Nobody is accused of that."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ import pytest
 from msgspec.structs import replace
 
 from loghistory import SCHEMA, MemorySink, Recorder
+from loghistory.schema import CLIENT_KINDS
 from logwitness import Verdict, check
+from logwitness.explain.transcripts import history
 from quorumlog.durations import MILLISECOND
 from quorumlog.raft.settings import SETTINGS
 from quorumlog.raft.simulated import RaftCluster
@@ -58,3 +60,66 @@ def test_nobody_is_accused_of_what_a_record_may_lack(seeds: range) -> None:
                 if each.verdict is Verdict.VIOLATED and each.violations
             ]
             assert not accused, (setting, seed, copy)
+
+
+def test_who_records_nothing_is_not_missed_at_the_end() -> None:
+    healed = "n1 start|n1 crash|n2 crash|- phase heal|- phase final_read"
+    for lines, violated, unjudged in ((healed, 1, 1), (healed.replace("n1 start|", ""), 0, 2)):
+        configuration = {"voters": [1, 2, 3], "protocol": "raft"}
+        (told,) = check(history(lines).table, ["voters-return"], configuration=configuration).checks
+        assert (told.violated, told.unjudged) == (violated, unjudged)
+
+
+@pytest.mark.parametrize(
+    ("seed", "setting", "nodes"), [(7107, "trimmed", 3), (7108, "followers-trim", 3), (1001, "trimmed", 2)]
+)
+def test_clients_alone_do_not_see_what_is_trimmed(seed: int, setting: str, nodes: int) -> None:
+    configuration = replace(SETTINGS[setting], nodes=nodes)
+    sink = MemorySink()
+    recorder = Recorder(sink)
+    RaftCluster(seed, configuration, recorder).play()
+    recorder.close()
+    seen = [row for row in sink.table.to_pylist() if row["kind"] in {*CLIENT_KINDS, "fault", "heal", "phase"}]
+    table = pa.Table.from_pylist([row | {"seq": seq} for seq, row in enumerate(seen)], schema=SCHEMA)
+    verdict = check(table, configuration={**configuration.known_to_the_judge(), "protocol": "raft"})
+    assert not [each.id for each in verdict.checks if each.violated]
+    assert {each.id: each.verdict for each in verdict.checks}["skip"] is Verdict.UNDECIDED
+
+
+def test_what_lacks_inside_a_read_is_not_trimmed() -> None:
+    """Nor is anything where nodes record, or nobody says that the log is of a protocol."""
+    begins = (
+        "c1 append v9 all|c1 ok 0|c1 append v10 all|c1 ok 1|c1 append v11 all|c1 ok 2|c2 read 0|c2 sees 2 v11|c2 ok 3"
+    )
+    inside = begins.replace("sees 2", "sees 0 v9|c2 sees 2")
+    raft = {"protocol": "raft"}
+    for lines, protocol, violated in (
+        (begins, raft, False),
+        (inside, raft, True),
+        (f"n1 start|{begins}", raft, True),
+        (begins, {}, True),
+    ):
+        skip, lost = check(history(lines).table, ["skip", "lost-write"], configuration=protocol).checks
+        assert bool(skip.violated) == bool(lost.violated) == violated
+        assert (skip.verdict is lost.verdict is Verdict.UNDECIDED) == (not violated)
+
+
+def test_what_a_leader_begins_with_may_lack_in_its_record() -> None:
+    acked = "n1 start|n2 start|n1 leader term=1|n1 append 0 t1 v1 1|n1 acked 0 t1 1 success|n2 append 0 t0 v2 1"
+    for end, violated in (("stop", 1), ("crash", 0)):
+        lines = f"{acked}|n2 {end}|n2 start|n1 transfer 2|n2 leader term=2"
+        configuration = {"voters": [1, 2, 3], "protocol": "raft"}
+        (told,) = check(history(lines).table, ["transfer-loses-nothing"], configuration=configuration).checks
+        assert (told.violated, told.unjudged) == (violated, 1 - violated)
+
+
+@pytest.mark.parametrize("lost", range(4))
+def test_the_memory_of_a_leader_that_was_cut_off_is_counted_anew(lost: int) -> None:
+    office = "n1 leader|n1 enqueue v1 1 bytes=51 reserved=51|n1 append 0 t1 v1 1 bytes=51|n1 hand_over 0 reserved=0"
+    for end in ("|n1 crash", "|n1 power_loss", "|n1 storage_error", ""):
+        first = "|".join(office.split("|")[: 4 - lost])
+        lines = f"n1 start|{first}{end}|n1 start|{office.replace(' 0 ', ' 1 ').replace('v1', 'v2')}"
+        configuration = {"voters": [1], "protocol": "raft", "memory_bytes": 100}
+        (told,) = check(history(lines).table, ["bounded-memory"], configuration=configuration).checks
+        assert told.judged >= 2
+        assert not told.violated

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pyarrow as pa
-from plain import READS, Count, Event, History, Plain, logs_of, total
+from plain import READS, STATE, Count, Event, History, Plain, logs_of, total
 
 from loghistory import SCHEMA, HistoryError, open_run
 from loghistory.run import write_file
@@ -95,6 +95,7 @@ def fast(table: pa.Table, configuration: Mapping[str, Any], only: Sequence[str] 
 
 def plain(events: list[Event], configuration: Mapping[str, Any], only: Sequence[str]) -> dict[str, Answer]:
     """What the plain checks of these ids say, and on what ground they say it (history-checks.md#ground)."""
+    of_protocol = "protocol" in configuration or any(e.kind in STATE for e in events)
     logs = [
         History(
             log,
@@ -104,6 +105,7 @@ def plain(events: list[Event], configuration: Mapping[str, Any], only: Sequence[
             progress_bound=configuration.get("progress_bound"),
             memory_bytes=configuration.get("memory_bytes"),
             max_in_flight=configuration.get("max_in_flight"),
+            of_protocol=of_protocol,
         )
         for log in logs_of(events)
     ]

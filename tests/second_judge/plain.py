@@ -70,6 +70,8 @@ class History:
     """Nanoseconds in which everything has to go on, if whoever made the run said so."""
     memory_bytes: int | None = None
     """Bytes that a leader may hold for appends, if whoever made the run said so."""
+    of_protocol: bool = False
+    """The run is of a protocol whose nodes may trim the log."""
     max_in_flight: int | None = None
     """Requests to one follower that may be unanswered, if whoever made the run said so."""
 
@@ -81,6 +83,11 @@ class History:
     def has(self, kind: str) -> bool:
         """Whether an event of a node of the kind was recorded."""
         return any(e.kind == kind and e.node is not None for e in self.events)
+
+    @property
+    def unseen_trims(self) -> bool:
+        """Whether the log may have been trimmed and nobody would have recorded it (counting.md#trims)."""
+        return self.of_protocol and not any(e.kind in (*STATE, "trim", "compact") for e in self.events)
 
     @property
     def stranger(self) -> bool:

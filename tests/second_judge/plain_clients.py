@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import NamedTuple
 
-from plain import ALL, EXCUSED, JUDGED, READS, VIOLATED, Count, Event, History, Plain, wipes
+from plain import ALL, EXCUSED, JUDGED, READS, UNJUDGED, VIOLATED, Count, Event, History, Plain, wipes
 
 NONE_PROMISED = 0
 
@@ -232,6 +232,8 @@ class _Gap(NamedTuple):
     ended_by: Value | None
     asked: int
     seq: int
+    begins: bool
+    """The read had returned nothing before."""
 
 
 @lru_cache(maxsize=4)
@@ -243,6 +245,7 @@ def _readers(history: History) -> tuple[list[tuple[int, Event]], list[_Gap]]:
     following: dict[int, int | None] = {}
     given: list[tuple[int, Event]] = []
     gaps: list[_Gap] = []
+    begins: dict[int, bool] = {}
     for e in history.events:
         if e.process is None:
             continue
@@ -251,6 +254,7 @@ def _readers(history: History) -> tuple[list[tuple[int, Event]], list[_Gap]]:
             open_[e.process] = e
             if e.f in READS:
                 position[e.process] = following.get(e.process) if e.offset is None else e.offset
+                begins[e.process] = True
         if e.process not in open_:
             continue
         begun = open_[e.process]
@@ -258,12 +262,13 @@ def _readers(history: History) -> tuple[list[tuple[int, Event]], list[_Gap]]:
             if at is not None:
                 given.append((at, e))
                 if e.offset > at:
-                    gaps.append(_Gap(at, e.offset - 1, values.get(e.value), begun.seq, e.seq))
+                    gaps.append(_Gap(at, e.offset - 1, values.get(e.value), begun.seq, e.seq, begins[e.process]))
             # Where a reader stands that went back by itself is not clear until it was given something more.
+            begins[e.process] = False
             position[e.process] = e.last + 1 if at is None or e.last >= at else None
         elif e.kind == "ok" and begun.f in READS:
             if at is not None and e.offset is not None and e.offset > at:
-                gaps.append(_Gap(at, e.offset - 1, None, begun.seq, e.seq))
+                gaps.append(_Gap(at, e.offset - 1, None, begun.seq, e.seq, begins[e.process]))
                 position[e.process] = e.offset
             following[e.process] = position.get(e.process)
         if e.kind in ("ok", "fail"):
@@ -297,6 +302,12 @@ def _missing(history: History) -> Iterator[tuple[Value, bool, bool]]:
             yield value, lost, lost
 
 
+def _trimmed_unseen(history: History) -> int:
+    """Up to which offset the log may have been trimmed with nobody recording it: reads began behind it; -1: nowhere."""
+    begun_behind = [g.high for g in _once(_readers(history)[1]) if g.begins]
+    return max(begun_behind, default=-1) if history.unseen_trims else -1
+
+
 def _once(gaps: list[_Gap]) -> list[_Gap]:
     """Each gap once: the first reader's, for a gap at the end of a read the last one's."""
     once = {(g.low, g.high, False): g for g in reversed(gaps) if g.ended_by is not None}
@@ -326,8 +337,8 @@ def lost_write(history: History) -> Count:
             if may_be_gone(history, value):
                 count += EXCUSED
             elif lost:
-                count += VIOLATED
-    return count
+                count += UNJUDGED if value.last <= _trimmed_unseen(history) else VIOLATED
+    return count.if_shown(lacks=count.unjudged > 0)
 
 
 def unseen(history: History) -> Count:
@@ -341,8 +352,8 @@ def unseen(history: History) -> Count:
             if _within(value.acked.offset, value.last, _removed(history)):
                 count += EXCUSED
             elif not may_be_gone(history, value) and not lost:
-                count += VIOLATED
-    return count
+                count += UNJUDGED if value.last <= _trimmed_unseen(history) else VIOLATED
+    return count.if_shown(lacks=count.unjudged > 0)
 
 
 def skip(history: History) -> Count:
@@ -379,8 +390,9 @@ def skip(history: History) -> Count:
             passed = [v for v in passed if promised(v) and v.acked and v.acked.seq < gap.asked]
         if passed:
             kept = [v for v in passed if not _within(*place(v), _removed(history))]
-            count += VIOLATED if kept else EXCUSED
-    return count
+            unseen_trim = history.unseen_trims and gap.begins
+            count += EXCUSED if not kept else UNJUDGED if unseen_trim else VIOLATED
+    return count.if_shown(lacks=count.unjudged > 0)
 
 
 def non_monotonic_read(history: History) -> Count:
@@ -491,9 +503,11 @@ def _not_short(history: History, f: str) -> Count:
         trims = [e.offset for e in history.events if e.kind == "trim" and e.seq < o.ended.seq]
         if f == "read_linearizable" and max(trims, default=-1) >= least:
             continue  # nothing is left of what had to be read
-        if o.ended.offset < least:
+        if o.ended.offset < least and f == "read_linearizable" and history.unseen_trims and not o.seen:
+            count += UNJUDGED
+        elif o.ended.offset < least:
             count += EXCUSED if _lost(history, asked, o.ended.seq, weak=history.write_caching) else VIOLATED
-    return count
+    return count.if_shown(lacks=count.unjudged > 0)
 
 
 def stale_tail(history: History) -> Count:

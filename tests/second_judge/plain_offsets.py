@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import pairwise
 
-from plain import GONE, JUDGED, VIOLATED, Count, Event, History, Plain, total, wipes
+from plain import GONE, JUDGED, UNJUDGED, VIOLATED, Count, Event, History, Plain, total, wipes
 
 
 def _of_nodes(history: History) -> Iterator[list[Event]]:
@@ -216,19 +216,21 @@ def voters_return(history: History) -> Count:
     count = Count()
     for voter in history.voters:
         down: Event | None = None
-        fell = wiped = False
+        fell = wiped = recorded = False
         for e in told:
             if e.node != voter:
                 continue
             if e.dirty is not None:
-                down, wiped = None, False
+                down, wiped, recorded = None, False, True
             elif wipes(e):
                 down, wiped = e, True
             elif e.kind in GONE:
                 if down is None or e.kind == "storage_error":
                     fell = e.kind != "stop"
                 down = e if down is None or e.seq < final else down
-        if heal and faults <= 0 and fell and not wiped:
+        if heal and faults <= 0 and fell and not wiped and not recorded:
+            count += UNJUDGED
+        elif heal and faults <= 0 and fell and not wiped:
             count += JUDGED + VIOLATED if down is not None and down.seq < final else JUDGED
     return count.if_shown(lacks=not history.voters)
 

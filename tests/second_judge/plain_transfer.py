@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import takewhile
+
 from plain import GONE, JUDGED, UNJUDGED, VIOLATED, Count, Event, History, Plain
 
 TAKES_COPIES = ("wipe", "power_loss", "storage_error", "fsync_error")
@@ -77,15 +79,22 @@ def acknowledges(e: Event, term: int) -> bool:
 
 
 def last_entry(node: int, before: list[Event]) -> Event | None:
-    """The last entry of a node's log; None if its end was moved and nothing was appended since."""
+    """The last entry of a node's log; None if its end was moved, or its record cut off, and nothing appended since."""
     for at in reversed(range(len(before))):
         e = before[at]
         if e.node == node and e.kind == "append":
             return e
         if e.node == node and e.kind in ("truncate", "trim", "start"):
             found = last_entry(node, before[:at])
-            return found if found is not None and found.last == e.dirty else None
+            whole = e.kind != "start" or stopped(node, before[:at])
+            return found if whole and found is not None and found.last == e.dirty else None
     return None
+
+
+def stopped(node: int, before: list[Event]) -> bool:
+    """Whether a node that is down was stopped of its own accord, so that its record is whole."""
+    ends = takewhile(lambda e: e.kind != "start", (e for e in reversed(before) if e.node == node))
+    return any(e.kind == "stop" for e in ends)
 
 
 def took_copies(at: int, events: list[Event]) -> bool:

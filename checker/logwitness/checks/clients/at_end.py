@@ -72,6 +72,9 @@ class AtEnd:
         if known.observed[0]:
             _aborted(ended, found)
         gaps = np.array(list(self._gaps.values()), dtype=np.int64).reshape(-1, _GAP_FIELDS)
+        if known.unseen_trims[0]:
+            begin = gaps[gaps[:, BEFORE] <= gaps[:, INVOKED]]
+            ended.hidden_until = int(begin[:, HIGH].max(initial=-1))
         if self._has_final:
             due = ended.acked & (ended.ok_seq < int(known.final_begun[0]))
             missing = due & (ended.final == 0)
@@ -109,6 +112,10 @@ class AtEnd:
         excuse(found, UNSEEN, COMPACTION, -1, -1, int(np.count_nonzero(removed & strong)))
         permitted = missing & ended.may_be_gone
         _excuse_losses(found, faults, ended.invoke_seq[permitted & strong], ended.write_caching)
+        hidden = missing & ~permitted & strong & (ended.last <= ended.hidden_until)
+        found.unjudged[LOST_WRITE] += int(np.count_nonzero(hidden & passed))
+        found.unjudged[UNSEEN] += int(np.count_nonzero(hidden & ~passed))
+        missing = missing & ~hidden
         for row in np.flatnonzero(missing & ~permitted & passed).tolist():
             ended.report(found, LOST_WRITE, row, row_read=ended.read_there(row))
         for row in np.flatnonzero(missing & ~permitted & ~passed).tolist():
@@ -148,6 +155,8 @@ class _Ended:
         self.may_be_gone = (self.acks != ACKS_ALL) | (weak & power) | strong_loss
         self.excused = _inside(self.offset, self.last, excused) if len(excused) else np.zeros(used, dtype=bool)
         self.excused_ranges = excused
+        self.hidden_until = -1
+        """Up to this offset the log may have been trimmed unseen, for a read of more began behind it."""
         # Offsets at which some other value was read, the last one of each offset last.
         order = np.lexsort((self.read_seq, self.read_offset))
         self._read_at = order[self.read[order]]
@@ -251,6 +260,9 @@ def _skips(ended: _Ended, gaps: Ints, has_final: bool, found: Findings) -> None:
         passed = [row for row in passed if not removed[row]]
         if not passed:
             excuse(found, SKIP, COMPACTION, -1, -1, 1)
+            continue
+        if gap[HIGH] <= ended.hidden_until and gap[BEFORE] <= gap[INVOKED]:
+            found.unjudged[SKIP] += 1
             continue
         row = passed[0]
         shown = int(ended.ok_seq[row] if ended.ok_seq[row] >= 0 else ended.read_seq[row])

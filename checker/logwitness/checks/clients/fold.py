@@ -16,6 +16,7 @@ import numpy as np
 from loghistory.schema import Kind
 
 from ..codes import (
+    CARRIES_STATE,
     COMPACT,
     CRASH,
     F_APPEND,
@@ -49,11 +50,16 @@ from ..kernel import kernel
 from .at_end import AtEnd
 from .linearizable_reads import read_answered
 from .per_event import acknowledge, gap, invoke, observe
-from .rules import CHECKS, STALE_TAIL, ShortTail
+from .rules import CHECKS, LOST_WRITE, SKIP, STALE_READ, STALE_TAIL, UNSEEN, ShortTail
 from .state import KNOWN_GAPS, NONE, Bound, Clients, Gaps, Known, Tables, Values, blank, fill, gap_room
 
 _JUDGED = frozenset({Kind.INVOKE, Kind.OBSERVE, Kind.OK, Kind.FAIL})
 _IS_JUDGED = lookup(_JUDGED)
+
+_BY_TRIMS = (LOST_WRITE, UNSEEN, SKIP, STALE_READ)
+_UNSEEN_TRIMS = (
+    "what lacks at the beginning of a read may be trimmed, which nodes record, and no node recorded anything"
+)
 
 
 @kernel
@@ -164,6 +170,8 @@ class ClientsFold(KernelFold):
         start |= dict.fromkeys(("final_high", "final_begun", "power_seq", "wipe_seq"), NONE)
         start |= {"term": NULL, "far": NONE}
         start |= {"write_caching": int(setting.write_caching), "idempotent": int(setting.idempotent)}
+        # Other tools write down logs that are not trimmed, and so does who names no protocol (counting.md#trims).
+        start["unseen_trims"] = int(bool(setting.protocols) and not setting.foreign)
         self._known = Known(**{name: np.array([number], dtype=np.int64) for name, number in start.items()})
         seen = [np.full(KNOWN_GAPS, NULL, dtype=np.int64) for _ in range(2)]
         self._gaps = gap_room(0, *seen)
@@ -173,6 +181,8 @@ class ClientsFold(KernelFold):
         """Judge the events and keep what the end needs; nodes are indices."""
         compiled = self.setting.compiled
         kinds = columns.kind if compiled else np.array(columns.kind)
+        if self._known.unseen_trims[0] and CARRIES_STATE[kinds].any():
+            self._known.unseen_trims[0] = 0
         rows = int(np.count_nonzero(among(kinds, codes(_JUDGED))))
         self._make_room(rows, len(kinds) - rows, compiled)
         if int(np.count_nonzero(kinds == COMPACT)):
@@ -208,6 +218,10 @@ class ClientsFold(KernelFold):
     def end(self) -> None:
         """Judge what the whole history shows: losses, gaps, failed appends that were read."""
         self._at_end.judge(self._values, self._known, self._faults, self.found, self.setting.compiled)
+
+    def lacking(self) -> dict[int, str]:
+        """Trims that nobody would have recorded."""
+        return {place: _UNSEEN_TRIMS for place in _BY_TRIMS if self.found.unjudged[place]}
 
     def losses(self) -> tuple[Loss, ...] | None:
         """Acknowledged appends that the final read did not return; None without one."""

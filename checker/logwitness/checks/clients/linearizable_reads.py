@@ -32,7 +32,9 @@ def read_answered(
     if end < clients.tail[client] and known.trimmed[0] < clients.tail[client]:
         # Under write caching a power loss takes acknowledged entries, and with them the end of the log.
         place = excusing(faults, clients.tail_since[client], known.write_caching[0] != 0)
-        if place != NONE:
+        if known.unseen_trims[0] and clients.position_seq[client] <= clients.seq[client]:
+            found.unjudged[STALE_READ] += 1  # it returned nothing: what was asked for may be trimmed
+        elif place != NONE:
             excuse(found, STALE_READ, cause_of(faults.code[place]), faults.node[place], faults.seq[place], 1)
         else:
             short = ShortRead(end, known=clients.tail[client])

@@ -94,6 +94,7 @@ class Known(NamedTuple):
     write_caching: Ints
     idempotent: Ints
     trimmed: Ints
+    unseen_trims: Ints  # whether the log may have been trimmed unseen: no node has recorded anything
     gaps: Ints
     compacted: Ints
 

@@ -257,7 +257,8 @@ VOTERS_RETURN = number(
         rule="Once all faults are healed and the run has reached its final read, every voter that a crash, a power "
         "loss or a failing disk had stopped runs again.",
         source=("raft.md#voters-return", "raft.md#restart"),
-        fact="a voter that had been stopped so, in a run with a heal phase, all faults ended, and a final_read phase",
+        fact="a voter that recorded something and had been stopped so, in a run with a heal phase, all faults ended, "
+        "and a final_read phase",
         sentence="Node {node} was down when the final read began, although everything was healed, and it never came "
         "back.",
         fields=_Gone,
@@ -308,6 +309,9 @@ def _converged(state: _State, found: Findings) -> None:
         if running and (first < 0 or state.dirty[node] > state.dirty[first]):
             first = node
         if healed and state.fell[node] and state.down[node] != 3:
+            if state.dirty_seq[node] < 0:  # it records nothing: nobody knows whether it is back
+                found.unjudged[VOTERS_RETURN] += 1
+                continue
             found.judged[VOTERS_RETURN] += 1
             if state.down[node] != 0 and state.down_seq[node] < state.run[_FINAL_SEQ]:
                 gone = state.down_seq[node]

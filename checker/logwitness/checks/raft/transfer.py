@@ -28,6 +28,7 @@ from ..codes import (
     ROLE,
     ROLE_LEADER,
     START,
+    STOP,
     STORAGE_ERROR,
     SUCCESS,
     TRANSFER,
@@ -95,6 +96,7 @@ class TransferFold:
         self._ends: dict[int, tuple[int, int]] = {}  # node -> offset and term of its last entry, where they are known
         self._offices: dict[int, _Office] = {}
         self._left: dict[int, _Office] = {}  # handed on, and nobody elected yet
+        self._stopped: set[int] = set()  # of their own accord: their records are whole
         self._copies_lost = -1  # when power was last lost, or something like it
 
     def feed(self, columns: Columns) -> None:
@@ -127,6 +129,8 @@ class TransferFold:
             self._copies_lost = rows.seq[at]
         elif kind in (TRUNCATE, TRIM, START):
             self._cut(rows, at, node)
+        if kind == STOP:
+            self._stopped.add(node)
         if kind == LEADER:
             self._elected(rows, at, node)
         elif kind == TRANSFER and node in self._offices:
@@ -138,12 +142,19 @@ class TransferFold:
             self._offices.pop(node, None)
 
     def _cut(self, rows: Columns, at: int, node: int) -> None:
-        """The end of a log moved back: what is the last entry now is not known until one is appended."""
+        """The end of a log moved back: what is the last entry now is not known until one is appended.
+
+        Nor is it after a start, unless a stop was before it: the record may lack what was written last, also in place
+        of something else.
+        """
         end, _ = self._ends.get(node, (rows.dirty[at], 0))
-        if rows.dirty[at] != end:
+        starts = rows.kind[at] == START
+        if rows.dirty[at] != end or (starts and node not in self._stopped):
             self._ends.pop(node, None)
-            if rows.kind[at] == START:
-                self._copies_lost = rows.seq[at]
+        if rows.dirty[at] != end and starts:
+            self._copies_lost = rows.seq[at]
+        if starts:
+            self._stopped.discard(node)
 
     def _elected(self, rows: Columns, at: int, node: int) -> None:
         term, seq = rows.term[at], rows.seq[at]
