@@ -602,6 +602,15 @@ def planted(run: str, alter: Plant) -> tuple[pa.Table, dict[str, Any]]:
     return pa.Table.from_pylist([row | {"seq": seq} for seq, row in enumerate(rows)], schema=SCHEMA), configuration
 
 
+@pytest.mark.parametrize("known", [{"voters": [0, 1, 2, 3, 4]}, {"voters": None, "nodes": 5}])
+def test_a_majority_of_voters_that_record_nothing_is_not_counted(known: dict[str, Any]) -> None:
+    table, configuration = recorded("reference-default")
+    found = {each.id: each for each in check(table, configuration=configuration | known).checks}
+    for name in ("committed-flushed-on-majority", "leader-has-majority"):
+        assert found[name].verdict == "undecided"
+        assert "nothing is recorded of voters 3 and 4" in (found[name].reason or "")
+
+
 @pytest.mark.parametrize("node", [0, 1, 2, None])
 def test_a_wipe_that_its_node_does_not_show_excuses_nothing(node: int | None) -> None:
     """A leader commits before any follower has flushed, and a follower is said to have lost its disk just then."""

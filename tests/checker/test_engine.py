@@ -85,6 +85,8 @@ def test_the_configuration_comes_from_the_manifest(tmp_path: Path) -> None:
         ({"nodes": 4}, "undecided", "names neither the voters nor a number of nodes that fits"),
         ({"nodes": 10**12}, "undecided", "names neither"),
         ({}, "undecided", "names neither"),
+        ({"voters": [1, 3, 6]}, "undecided", "nothing is recorded of voter 6"),
+        ({"voters": [1, 6, 7, 8, 9]}, "undecided", "nothing is recorded of voters 6, 7, 8 and 9"),
         ({"voters": [2, 3, 4]}, "undecided", "node 1 votes, stands for election or leads, but the configuration has"),
     ],
 )

@@ -68,6 +68,9 @@ clients-only   alter ok:final_read 1 offset-2                                   
 clients-only   drop observe 30                                                   reads-add-up
 clients-only   repeat observe 30                                                 reads-add-up
 clients-only   alter observe 2 last_offset+90 offset+90                          reads-add-up
+leaders-fall   alter ok:append 9 last_offset+1                                   appends-as-asked
+leaders-fall   alter invoke:append 40 count+2                                    appends-as-asked
+leaders-fall   alter invoke:append 42 term=77                                    appends-as-asked
 clients-only   alter ok:append 9 time-900000000                                  time-goes-forward
 clients-only   alter ok:append 9 time+900000000                                  time-goes-forward
 clients-only   move invoke:append 3 behind ok:append 9                           time-goes-forward

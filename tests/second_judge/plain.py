@@ -90,6 +90,12 @@ class History:
         return self.of_protocol and not any(e.kind in (*STATE, "trim", "compact") for e in self.events)
 
     @property
+    def silent(self) -> bool:
+        """Whether there is a voter that records nothing, or nobody knows who votes."""
+        recorded = {e.node for e in self.events if e.dirty is not None}
+        return not self.voters or not recorded.issuperset(self.voters)
+
+    @property
     def stranger(self) -> bool:
         """Whether a node that is no voter by the configuration acts as one: votes, stands for election or leads."""
         return any(

@@ -62,7 +62,7 @@ def ack_rule(history: History) -> Count:
             committed = committed or enough
         count += JUDGED if held and (e.acks != ALL or committed) else JUDGED + VIOLATED
     counts_voters = history.write_caching and bool(history.voters) and history.stranger
-    unknown = history.write_caching and not history.voters and count.unjudged > 0
+    unknown = history.write_caching and count.unjudged > 0 and history.silent
     return count.if_shown(lacks=answers_missing(history) or unknown, void=counts_voters)
 
 

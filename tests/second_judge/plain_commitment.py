@@ -89,7 +89,7 @@ def committed_flushed_on_majority(history: History) -> Count:
             count += JUDGED + VIOLATED
     moved = any(commits_move(step) for step in replay(history)[0])
     lacks = (moved and not count.judged) or commits_missing(history) or flushes_missing(history)
-    lacks = lacks or (not history.voters and count.unjudged > 0)
+    lacks = lacks or (count.unjudged > 0 and history.silent)
     return count.if_shown(lacks=lacks, void=bool(history.voters) and history.stranger)
 
 
@@ -200,7 +200,7 @@ def visible_on_majority(history: History) -> Count:
         else:
             lost = sure + perhaps >= needed or _lost(history, step, "visible")
             count += UNJUDGED if lost else JUDGED + VIOLATED
-    lacks = visible_missing(history) or (not history.voters and count.unjudged > 0)
+    lacks = visible_missing(history) or (count.unjudged > 0 and history.silent)
     return count.if_shown(lacks=lacks, void=bool(history.voters) and history.stranger)
 
 

@@ -157,6 +157,7 @@ def leader_has_majority(history: History) -> Count:
     void = (bool(history.voters) and history.stranger) or (led and not history.voters)
     no_votes = not history.has("vote")
     lacks = led and (no_votes or not history.has("leader"))
+    lacks = lacks or (count.unjudged > 0 and history.silent)
     return count._replace(violated=0 if void or no_votes else count.violated, lacking=int(void or lacks))
 
 

@@ -233,7 +233,7 @@ def ok_after_commit(history: History) -> Count:
             lacks = history.write_caching and may_lack(history, batch.seq, step.event.seq)
             count += JUDGED + VIOLATED if told.whole and history.has("commit") and not lacks else UNJUDGED
     counts_voters = history.write_caching and bool(history.voters) and history.stranger
-    unknown = history.write_caching and not history.voters and count.unjudged > 0
+    unknown = history.write_caching and count.unjudged > 0 and history.silent
     return count.if_shown(lacks=unknown, void=counts_voters)
 
 

@@ -90,6 +90,22 @@ def reads_add_up(history: History) -> Count:
     return count
 
 
+def appends_as_asked(history: History) -> Count:
+    """An append is given as many offsets as it asked for, if it was told the last one too, in the term it expected."""
+    count = Count()
+    for e, before in _told(history):
+        if e.kind == "ok" and before is not None and _is_of(e, before) and before.begun.f == "append":
+            begun = before.begun
+            right = []
+            if "count" in begun and e.offset is not None and e.last > e.offset:
+                right.append(len(e.offsets) == begun["count"])
+            if begun.term is not None and e.term is not None:
+                right.append(begun.term == e.term)
+            if right:
+                count += JUDGED if all(right) else JUDGED + VIOLATED
+    return count
+
+
 def time_goes_forward(history: History) -> Count:
     """No event is earlier than one before it; a clock may have been set back."""
     times = [e.time for e in history.events]
@@ -103,5 +119,6 @@ TWINS: dict[str, Plain] = {
     "one-operation-at-a-time": one_operation_at_a_time,
     "reads-are-given": reads_are_given,
     "reads-add-up": reads_add_up,
+    "appends-as-asked": appends_as_asked,
     "time-goes-forward": time_goes_forward,
 }

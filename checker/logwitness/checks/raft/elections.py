@@ -42,7 +42,7 @@ from ..findings import MAX_NODES, Nodes
 from ..kernel import kernel
 from ..sentences import listed
 from .protocol import RAFT
-from .voters import UNKNOWN_VOTERS, acts_as_voter, majority_of
+from .voters import UNKNOWN_VOTERS, acts_as_voter, majority_of, recorded_nothing
 
 ONE_LEADER = Check(
     id="one-leader-per-term",
@@ -519,6 +519,9 @@ class ElectionsFold:
         if why is None and not self._setting.voters and self._leaders.judged:
             why = UNKNOWN_VOTERS
         void = why is not None or VOTE not in self._seen
+        silent = [voter for voter in self._setting.voters if voter not in self._nodes]
+        if why is None and silent and tally.unjudged:
+            why = recorded_nothing(silent)
         return tally.outcome(why or self._lacks(VOTE) or self._lacks(LEADER), void=void)
 
     def _outcome_of_candidates(self, why: str | None) -> Outcome:

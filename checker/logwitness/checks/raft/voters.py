@@ -22,3 +22,9 @@ def majority_of(voters: Sequence[int]) -> int:
 def acts_as_voter(node: int, voters: Sequence[int]) -> str:
     """The reason why nothing is said about majorities: a node acts as a voter that is none."""
     return f"node {node} votes, stands for election or leads, but the configuration has the voters {listed([*voters])}"
+
+
+def recorded_nothing(voters: Sequence[int]) -> str:
+    """The reason why a check that could not count a majority does not hold: nothing is known of some voters."""
+    several = "s" if len(voters) > 1 else ""
+    return f"majorities cannot be counted: nothing is recorded of voter{several} {listed([*voters])}"

@@ -130,6 +130,21 @@ ADDS_UP = number(
         unsettles=CLIENT_KINDS,
     ),
 )
+ASKED = number(
+    CHECKS,
+    Check(
+        id="appends-as-asked",
+        rule="An append is answered with as many offsets as it asked for, in the term that it expected.",
+        source=("history-checks.md#appends-as-asked",),
+        fact="an append that states its count or the term that it expects, and ended with ok",
+        sentence="Operation {op} of client {process} was answered with more or fewer offsets than it asked for, or in "
+        "another term than it expected.",
+        fields=_Strange,
+        kinds=(Kind.INVOKE, Kind.OK),
+        columns=("process", "op", "f"),
+        unsettles=CLIENT_KINDS,
+    ),
+)
 TIME = number(
     CHECKS,
     Check(
@@ -154,6 +169,8 @@ class _Clients(NamedTuple):
     status: Ints  # `_NO_OPERATION`, `_OPEN`, or `_UNKNOWN`: it ended as info
     seq: Ints  # of its last invocation
     end_seq: Ints  # of its last completion; -1: the operation is open
+    asked: Ints  # of an append: the offsets that it asks for; NULL: not said
+    term: Ints  # the term that it expects; NULL: any
     batches: Ints
     entries: Ints
     last: Ints  # the highest offset given; NULL: none
@@ -207,6 +224,8 @@ def _begin(
     clients.status[client] = _OPEN
     clients.seq[client] = seq
     clients.end_seq[client] = -1
+    clients.asked[client] = columns.told[i]
+    clients.term[client] = columns.term[i]
     clients.batches[client] = 0
     clients.entries[client] = 0
     clients.last[client] = NULL
@@ -225,6 +244,20 @@ def _adds_up(clients: _Clients, client: int, columns: Columns, i: int, found: Fi
         process = columns.process[i]
         two = _Sum(process, told=told, batches=batches, following=following, last=last)
         report(found, ADDS_UP, two, clients.seq[client], clients.last_seq[client], columns.seq[i])
+
+
+@part
+def _as_asked(clients: _Clients, client: int, columns: Columns, i: int, found: Findings) -> None:
+    """An append ended with ok. One that is told a single offset may not have been told the last one."""
+    count, expected, term = clients.asked[client], clients.term[client], columns.term[i]
+    told = columns.last_offset[i] - columns.offset[i] + 1 if columns.offset[i] != NULL else NULL
+    sized, termed = count != NULL and told > 1, expected != NULL and term != NULL
+    if not (sized or termed):
+        return
+    found.judged[ASKED] += 1
+    if (sized and told != count) or (termed and term != expected):
+        asked = _Strange(columns.process[i], op=columns.op[i])
+        report(found, ASKED, asked, clients.seq[client], columns.seq[i])
 
 
 @kernel
@@ -279,6 +312,8 @@ def _scan(
             continue
         if kind == OK and clients.f[client] in READS:
             _adds_up(clients, client, columns, i, found)
+        elif kind == OK and clients.f[client] == F_APPEND:
+            _as_asked(clients, client, columns, i, found)
         clients.status[client] = _UNKNOWN if kind == INFO else _NO_OPERATION
         clients.end_seq[client] = columns.seq[i]
     counts.time[0], counts.time_seq[0] = before, before_seq
@@ -320,6 +355,6 @@ FAMILY = Family(
     "well_formed_operations",
     tuple(CHECKS),
     CLIENT_KINDS,
-    ("time", "process", "op", "txn", "f", "offset", "last_offset", "count"),
+    ("time", "process", "op", "txn", "f", "term", "offset", "last_offset", "count"),
     OperationsFold,
 )

@@ -63,7 +63,7 @@ from ...findings import MAX_NODES, Findings, KernelFold
 from ...hashing import roomy
 from ...kernel import kernel, part
 from ..protocol import RAFT
-from ..voters import UNKNOWN_VOTERS, acts_as_voter, majority_of
+from ..voters import UNKNOWN_VOTERS, acts_as_voter, majority_of, recorded_nothing
 from .answers import answer, follower_shows, let_see, mark_visible, show_log
 from .client_rules import OK_AFTER_ACKED, OK_AFTER_COMMIT, READ_LEAVES_NOTHING_OUT, READ_SHOWS_THE_NODE
 from .clients import end_of_life, hear, retreat, settle
@@ -471,8 +471,11 @@ class ReplicasFold(KernelFold):
         told = self.found.unjudged[OK_AFTER_ACKED]
         if told and not self._cluster.shows[ACKED]:
             found[OK_AFTER_ACKED] = f"{told} appends were answered ok, but no answer of a node to them is recorded"
-        if not self.setting.voters:
-            found |= {place: UNKNOWN_VOTERS for place in self._counting() if self.found.unjudged[place]}
+        voters, term = self.setting.voters, self._replicas.term
+        silent = [voter for voter, its in zip(voters, term, strict=False) if its == NULL]
+        if silent or not voters:
+            why = recorded_nothing(silent) if silent else UNKNOWN_VOTERS
+            found |= {place: why for place in self._counting() if self.found.unjudged[place]}
         return found
 
     def _counting(self) -> tuple[int, ...]:
