@@ -104,6 +104,25 @@ def test_what_lacks_inside_a_read_is_not_trimmed() -> None:
         assert (skip.verdict is lost.verdict is Verdict.UNDECIDED) == (not violated)
 
 
+@pytest.mark.parametrize(
+    ("seed", "setting", "node"), [(7100, "default", 1), (7110, "transfers", 0), (9002, "followers-trim", 1)]
+)
+def test_a_voter_that_recorded_nothing_may_have_done_anything(seed: int, setting: str, node: int) -> None:
+    sink = MemorySink()
+    recorder = Recorder(sink)
+    RaftCluster(seed, SETTINGS[setting], recorder).play()
+    recorder.close()
+    of_node = (row["node"] == node and row["process"] is None for row in sink.table.to_pylist())
+    rest = sink.table.filter(pa.array([not each for each in of_node]))
+    known = {**SETTINGS[setting].known_to_the_judge(), "protocol": "raft"}
+    verdict = check(rest, configuration=known)
+    assert not [each.id for each in verdict.checks if each.violated]
+    told = {each.id: each for each in verdict.checks}
+    assert setting == "followers-trim" or all(
+        told[id_].unjudged for id_ in ("pending-not-visible", "uncommitted-read", "ok-after-commit")
+    )
+
+
 def test_what_a_leader_begins_with_may_lack_in_its_record() -> None:
     acked = "n1 start|n2 start|n1 leader term=1|n1 append 0 t1 v1 1|n1 acked 0 t1 1 success|n2 append 0 t0 v2 1"
     for end, violated in (("stop", 1), ("crash", 0)):

@@ -9,6 +9,9 @@ from typing import NamedTuple
 
 from plain import GONE, Event, History, wipes
 
+FOR_EVER = 1 << 62
+"""Behind every event."""
+
 
 class Act(NamedTuple):
     """An event of a node, or the end of one of its lives, with what was before it."""
@@ -62,7 +65,10 @@ def acts(history: History) -> Iterator[Act]:
 
 @lru_cache(maxsize=4)
 def cut_off(history: History) -> dict[int, list[tuple[int, int]]]:
-    """When the lives of each node ended, not of its own accord, and by then the last event recorded of it."""
+    """When the lives of each node ended, not of its own accord, and by then the last event recorded of it.
+
+    A voter of which nothing was recorded may have done anything, from the first event to the last.
+    """
     found: dict[int, list[tuple[int, int]]] = defaultdict(list)
     running: set[int] = set()
     last: dict[int, int] = {}
@@ -80,7 +86,13 @@ def cut_off(history: History) -> dict[int, list[tuple[int, int]]]:
             running.add(e.node)
         if e.dirty is not None or (e.kind == "stop" and e.node is not None):
             last[e.node] = e.seq
+    found.update({voter: [(FOR_EVER, -1)] for voter in silent(history)})
     return found
+
+
+def silent(history: History) -> set[int]:
+    """The voters of which nothing was recorded."""
+    return {*history.voters} - {e.node for e in history.events if e.dirty is not None}
 
 
 def may_lack(history: History, since: int, until: int) -> bool:

@@ -87,7 +87,8 @@ class History:
     @property
     def unseen_trims(self) -> bool:
         """Whether the log may have been trimmed and nobody would have recorded it (counting.md#trims)."""
-        return self.of_protocol and not any(e.kind in (*STATE, "trim", "compact") for e in self.events)
+        nodes = {e.node for e in self.events if e.kind in (*STATE, "trim", "compact")} - {None}
+        return self.of_protocol and (not nodes or not {*self.voters} <= nodes)
 
     @property
     def silent(self) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 
+from lives import silent
 from plain import EXCUSED, GONE, JUDGED, UNJUDGED, VIOLATED, Count, Event, History, Plain, wipes
 
 
@@ -171,7 +172,7 @@ def term_needs_candidate(history: History) -> Count:
 
     def unseen(term: int, moved: dict[int, int]) -> bool:
         """Whether the record of a node may lack that it was a candidate in a term, before any other moved to it."""
-        return any(
+        return bool(silent(history)) or any(
             since < seq and low <= term and (until is None or term <= high)
             for node in blind
             for seq in [min((s for n, s in moved.items() if n != node), default=-1)]

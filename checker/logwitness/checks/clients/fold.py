@@ -57,9 +57,7 @@ _JUDGED = frozenset({Kind.INVOKE, Kind.OBSERVE, Kind.OK, Kind.FAIL})
 _IS_JUDGED = lookup(_JUDGED)
 
 _BY_TRIMS = (LOST_WRITE, UNSEEN, SKIP, STALE_READ)
-_UNSEEN_TRIMS = (
-    "what lacks at the beginning of a read may be trimmed, which nodes record, and no node recorded anything"
-)
+_UNSEEN_TRIMS = "what lacks at the beginning of a read may be trimmed, which nodes record, and a node recorded nothing"
 
 
 @kernel
@@ -165,6 +163,7 @@ class ClientsFold(KernelFold):
         self._bound = Bound(**blank(Bound._fields))
         self._tables = Tables(empty_table(), empty_table(), empty_table())
         self._faults = empty_faults()
+        self._recorded: set[int] = set()  # nodes, by index
         start = dict.fromkeys(Known._fields, 0)
         start |= dict.fromkeys(("far_row", "term_row", "tail_seq", "tail_since", "read_seq", "read_since"), NONE)
         start |= dict.fromkeys(("final_high", "final_begun", "power_seq", "wipe_seq"), NONE)
@@ -181,8 +180,10 @@ class ClientsFold(KernelFold):
         """Judge the events and keep what the end needs; nodes are indices."""
         compiled = self.setting.compiled
         kinds = columns.kind if compiled else np.array(columns.kind)
-        if self._known.unseen_trims[0] and CARRIES_STATE[kinds].any():
-            self._known.unseen_trims[0] = 0
+        if self._known.unseen_trims[0]:
+            self._recorded |= {*np.asarray(columns.node)[CARRIES_STATE[kinds]].tolist()} - {NONE}
+            voters = {*range(len(self.setting.voters))}
+            self._known.unseen_trims[0] = not self._recorded or not voters <= self._recorded
         rows = int(np.count_nonzero(among(kinds, codes(_JUDGED))))
         self._make_room(rows, len(kinds) - rows, compiled)
         if int(np.count_nonzero(kinds == COMPACT)):

@@ -94,7 +94,7 @@ class Known(NamedTuple):
     write_caching: Ints
     idempotent: Ints
     trimmed: Ints
-    unseen_trims: Ints  # whether the log may have been trimmed unseen: no node has recorded anything
+    unseen_trims: Ints  # whether the log may have been trimmed unseen: a node, or all, recorded nothing
     gaps: Ints
     compacted: Ints
 

@@ -334,7 +334,12 @@ class ElectionsFold:
         )
 
     def _may_lack(self, term: int, moved: dict[int, int]) -> bool:
-        """Whether the record of a node may lack that it was a candidate in a term, before any other moved to it."""
+        """Whether the record of a node may lack that it was a candidate in a term, before any other moved to it.
+
+        A voter that recorded nothing at all may have been one in any.
+        """
+        if any(voter not in self._nodes for voter in self._setting.voters):
+            return True
         return any(
             self._lacks_some(each, term, min((seq for node, seq in moved.items() if node != each), default=-1))
             for each in self._blind

@@ -485,6 +485,7 @@ class ReplicasFold(KernelFold):
 
     def end(self) -> None:
         """Judge what became of acknowledged entries, and what was doubted."""
+        self._note_silence()
         used = int(self._lives.used[0])
         order = np.lexsort((self._lives.ended[:used], self._lives.node[:used]))
         lives = Lives(self._lives.used, *(column[:used][order] for column in self._lives[1:]))
@@ -500,6 +501,15 @@ class ReplicasFold(KernelFold):
             self.found,
         )
         self._acquit()
+
+    def _note_silence(self) -> None:
+        """A voter of which nothing was recorded has one life, the end of whose record lacks all that it did."""
+        silent = np.flatnonzero(self._replicas.begun[: len(self.setting.voters)] == NULL)
+        used = int(self._lives.used[0])
+        kept = ~np.isin(self._lives.node[:used], silent)
+        always = {"node": silent, "ended": np.full(len(silent), _FOR_EVER), "recorded": np.full(len(silent), -1)}
+        columns = {name: np.concatenate([getattr(self._lives, name)[:used][kept], always[name]]) for name in always}
+        self._lives = Lives(np.array([np.count_nonzero(kept) + len(silent)]), **columns)
 
     def _acquit(self) -> None:
         """Nobody is accused of what may lack in the record of a voter that was cut off (`suspect`)."""
@@ -533,6 +543,7 @@ _WITHOUT = (
 Source: raft.md#not-recorded.
 """
 
+_FOR_EVER = 1 << 62
 _ASKS, _TELLS = (INVOKE,), (OK, FAIL, INFO, OBSERVE)
 _ENDS = (START, CRASH, POWER_LOSS, STORAGE_ERROR)
 _LIFE = frozenset({Kind.STOP, Kind.CRASH, Kind.POWER_LOSS, Kind.STORAGE_ERROR, Kind.FAULT})
