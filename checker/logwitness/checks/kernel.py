@@ -34,7 +34,7 @@ WORTH_LOADING = 100_000
 """Events from which on it pays to load numba and machine code made earlier (half a second)."""
 
 WORTH_COMPILING = 3_000_000
-"""Events from which on it pays to make the machine code (half a minute)."""
+"""Events from which on it pays to make the machine code (one to two minutes, once per machine)."""
 
 _VERSIONS_KEPT = 8
 _MADE = "made"
