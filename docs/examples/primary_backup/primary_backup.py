@@ -69,7 +69,7 @@ class Core:
         """One event in, effects out."""
         self.effects: list[events.Effect] = []
         match event:
-            case events.AppendRequested(request=request) if self.node != PRIMARY:
+            case events.AppendRequested(request, _, asked) if self.node != PRIMARY or asked not in (-1, self.term):
                 self.effects.append(events.Resolved(request, events.Outcome.NOT_LEADER, -1, -1, -1))
             case events.AppendRequested(request=request, batch=batch):
                 self.pending[request] = batch.with_position(self.dirty + 1, self.term)
