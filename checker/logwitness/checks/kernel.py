@@ -157,8 +157,9 @@ def _first_call_alone(function: Callable[P, R]) -> Callable[P, R]:
         nonlocal called
         if called:
             return function(*args, **kwargs)
-        with (directory / "lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+        with contextlib.ExitStack() as held:
+            with contextlib.suppress(OSError):  # the cache may be gone by now: then it is made without others' knowing
+                fcntl.flock(held.enter_context((directory / "lock").open("w")), fcntl.LOCK_EX)
             found = function(*args, **kwargs)
         called = True
         return found
@@ -205,6 +206,6 @@ def _made() -> bool:
 def all_made() -> None:
     """Say that a history was judged by compiled loops to its end, so that the cache has what the next one needs."""
     directory = _cache_directory()
-    if directory is not None and any(directory.rglob("*.nbi")):
+    if directory is not None and not _made() and any(directory.rglob("*.nbi")):
         with contextlib.suppress(OSError):
             (directory / _MADE).touch()

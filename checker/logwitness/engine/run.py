@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -108,12 +108,17 @@ def _on_their_ground(found: Sequence[Outcome], answers: Sequence[Verdicts]) -> I
         if each.verdict is not Verdict.HOLDS:
             yield each
         elif each.id in lost:
-            reason = f"it rests on events that are not well formed: {', '.join(lost[each.id])}"
-            yield msgspec.structs.replace(each, verdict=Verdict.UNDECIDED, reason=reason)
+            yield groundless(each, lost[each.id])
         elif idle:
             yield msgspec.structs.replace(each, verdict=Verdict.UNEXERCISED, reason="nothing rests on it")
         else:
             yield each
+
+
+def groundless(found: Outcome, broken: Iterable[str]) -> Outcome:
+    """What held, undecided: the checks ``broken`` say that its events are not well formed."""
+    reason = f"it rests on events that are not well formed: {', '.join(broken)}"
+    return msgspec.structs.replace(found, verdict=Verdict.UNDECIDED, reason=reason)
 
 
 def _without_ground(answers: Sequence[Verdicts]) -> dict[str, list[str]]:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import msgspec
 import numpy as np
 import pyarrow as pa
 
@@ -19,6 +18,7 @@ from ..checks.codes import FAIL, INFO
 from ..checks.columns import Reader
 from ..checks.contract import Outcome, Setting, Verdict
 from ..checks.well_formed.operations import FAMILY as FORM
+from ..engine.run import groundless
 
 __all__ = ["FORM", "Form"]
 
@@ -48,11 +48,6 @@ class Form:
         broken = tuple(each for each in found if each.verdict in (Verdict.VIOLATED, Verdict.UNDECIDED))
         if not broken:
             return tuple(outcomes)
-        reason = f"it rests on events that are not well formed: {', '.join(each.id for each in broken)}"
-        rest = (
-            msgspec.structs.replace(each, verdict=Verdict.UNDECIDED, reason=reason)
-            if each.verdict is Verdict.HOLDS
-            else each
-            for each in outcomes
-        )
+        ids = [each.id for each in broken]
+        rest = (groundless(each, ids) if each.verdict is Verdict.HOLDS else each for each in outcomes)
         return (*broken, *rest)

@@ -180,26 +180,26 @@ class Cluster:
 
     async def kill(self, node: int) -> None:
         """SIGKILL, and wait for the end; recorded as a crash."""
+        if await self._kill(node):
+            self._note_end(node, Kind.CRASH)
+
+    async def _kill(self, node: int) -> bool:
+        """Whether there was a process to end."""
         process = self._processes.get(node)
         if process is None:
-            return
+            return False
         self._expected.add(node)
         _signal(process, signal.SIGKILL)
         await process.wait()
         self._processes.pop(node, None)
-        self._note_end(node, Kind.CRASH)
+        return True
 
     async def lose_power(self, node: int, draw: Random) -> None:
         """SIGKILL, and discard what the node had not synced, as ``draw`` chooses; recorded as a power loss.
 
         The nodes must have a journal. Raises OSError and `StorageError`.
         """
-        process = self._processes.get(node)
-        if process is not None:
-            self._expected.add(node)
-            _signal(process, signal.SIGKILL)
-            await process.wait()
-            self._processes.pop(node, None)
+        await self._kill(node)
         journal = self.directory / _journal_of(node)
         if journal.exists():  # else it never came up
             await asyncio.to_thread(lose_power, self.directory / f"node-{node}", journal, draw)
@@ -281,18 +281,7 @@ class Cluster:
 
     async def stop(self) -> None:
         """Stop all nodes gracefully; those that take too long are killed."""
-        processes = dict(self._processes)
-        self._expected.update(processes)
-        for process in processes.values():
-            _signal(process, signal.SIGCONT)
-            _signal(process, signal.SIGTERM)
-        waiting = [asyncio.create_task(process.wait()) for process in processes.values()]
-        if waiting:
-            await asyncio.wait(waiting, timeout=STOP_SECONDS)
-        for node, process in processes.items():
-            if process.returncode is None:
-                await self.kill(node)
-            self._processes.pop(node, None)
+        await asyncio.gather(*(self.terminate(node) for node in [*self._processes]))
 
     async def abandon(self) -> None:
         """Kill what is left, wait until all of it is gone, and release the ports."""

@@ -181,7 +181,7 @@ class ClientsFold(KernelFold):
         compiled = self.setting.compiled
         kinds = columns.kind if compiled else np.array(columns.kind)
         if self._known.unseen_trims[0]:
-            self._recorded |= {*np.asarray(columns.node)[CARRIES_STATE[kinds]].tolist()} - {NONE}
+            self._recorded |= {*np.unique(np.asarray(columns.node)[CARRIES_STATE[kinds]]).tolist()} - {NONE}
             voters = {*range(len(self.setting.voters))}
             self._known.unseen_trims[0] = not self._recorded or not voters <= self._recorded
         rows = int(np.count_nonzero(among(kinds, codes(_JUDGED))))
