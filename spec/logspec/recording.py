@@ -195,7 +195,7 @@ def _standing(places: list[Place]) -> dict[int, int]:
             stands[opened.seq] = _STANDS if role == "candidate" else _MAY_STAND if was_candidate else _FOLLOWS
         if kind == Kind.TERM:
             open_terms[node] = place
-            stands[place.seq] = _STANDS if role == "candidate" else _FOLLOWS  # if nothing comes after it
+            stands[place.seq] = _MAY_STAND  # if its process ends with it
     return stands
 
 

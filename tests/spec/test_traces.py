@@ -261,6 +261,16 @@ ELECTIONS = [
         9,
     ),
     (
+        "the process of a candidate ends in the midst of its step",
+        [
+            *election(("term", 1, "follower", 1)),
+            {"kind": "crash", "node": 1},
+            {**STARTS[1], "incarnation": 1},
+            *election(("term", 1, "follower", 1))[-1:],
+        ],
+        None,
+    ),
+    (
         "a candidate votes for itself and for another one",
         election(
             *BOTH_STAND,
