@@ -157,6 +157,10 @@ def term_needs_candidate(evidence: Evidence) -> Fields:
     def stands(row: Row) -> bool:
         return row.get("role") == "candidate" or (row["kind"] == "vote" and row["peer"] == row["node"])
 
+    if len(evidence.rows) == 1:
+        node, term = evidence.last["node"], evidence.last["term"]
+        sure(not stands(evidence.last))
+        return {"node": node, "term": term, "peer": evidence.last["peer"] if evidence.last["kind"] == "vote" else node}
     moved = {row["node"]: row for row in reversed(evidence.rows) if not stands(row)}
     term = evidence.last["term"]
     sure(all(row["term"] == term for row in evidence.rows))
