@@ -218,6 +218,8 @@ def _scan(
             if replicas.running[node]:
                 end_of_life(replicas, lives, node, seq)
             restart(tree, replicas, cluster, node, dirty, seq)
+            replicas.began[node] = term if kind == START else NULL
+            replicas.began_seq[node] = seq
         if kind == APPEND:
             if columns.offset[i] <= tree.last[replicas.tip[node]]:
                 retreat(replicas, former, node, seq)
