@@ -135,13 +135,14 @@ def main() -> int:
     list(page(found, {}, 0))  # what would fail at the end fails now
     names = [Candidate("raft", mutant) for mutant in PROTOCOL.hunted]
     warm = [names[0]] * 2 * asked.processes  # the first hunt of a process pays for what it loads
-    hunt = partial(hunted, budget=asked.budget)
-    for each in islice(in_order(hunt, [*warm, *names], asked.processes), len(warm), None):
+    for each in islice(
+        in_order(partial(hunted, budget=asked.budget), [*warm, *names], asked.processes), len(warm), None
+    ):
         found.append(each)
         print(f"{len(found):3} of {len(names)}  {_how(each)}", flush=True)
-    # Loops that were compiled meanwhile count as well, so whoever was not caught is hunted once more.
+    # Loops that were compiled meanwhile count as well, so whoever was not caught is hunted once more, for longer.
     escaped = [each.candidate for each in found if not each.check]
-    for each in in_order(hunt, [*warm, *escaped], asked.processes) if escaped else ():
+    for each in in_order(partial(hunted, budget=2 * asked.budget), [*warm, *escaped], asked.processes):
         if each.candidate in escaped:
             found[names.index(each.candidate)] = each
             print(f"once more  {_how(each)}", flush=True)
