@@ -64,7 +64,7 @@ def page(found: Sequence[Hunted], traced: Mapping[str, str], reference: int) -> 
         f"{len(MUTANTS)} mutants; {caught} of {len(found)} hunts ended with a rejected run within the seeds and the",
         f"time that `make mutants` allows; the reference survived {reference} seeds of the same kind.",
         "",
-        "Twelve of them do what the reference does unless a log is trimmed or a file damaged or lost. Hunts before the",
+        "Fifteen of them do what the reference does unless a log is trimmed or a file damaged or lost. Hunts before the",
         "swarm had no such fault, so no number of their seeds shows those (tests/simulation/test_hunt.py). What others",
         "took under the settings of those hunts is [below](#before-the-swarm).",
         "",
