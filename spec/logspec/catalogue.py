@@ -305,8 +305,8 @@ def _shown(column: str, entry: str, models: Mapping[str, Any], twins: Collection
     if column == "source":
         return f"[{entry.partition('#')[2]}](rules/{entry})"
     if column == "tla":
-        searched = {name: model for name, model in models.items() if model["expect"] == "holds" and "depth" not in model}
-        holding = [name for name, model in searched.items() if entry in _promises(model)]
+        searched = [name for name, model in models.items() if model["expect"] == "holds" and "depth" not in model]
+        holding = [name for name in searched if entry in _promises(models[name])]
         return (
             f"`{entry}` ({holding[0] if len(holding) == 1 else f'{len(holding)} models'})" if holding else f"`{entry}`"
         )

@@ -1,7 +1,8 @@
 """Checking a model: run TLC and compare what came out with what the model declares.
 
 A model that must hold fails on anything but a clean end, the pinned number of distinct states and every action
-reached; a model of random behaviours fails on anything but the end of its time; a model that must fail fails on anything but the violation of the promise it names.
+reached; one of random behaviours fails on anything but the end of its time; a model that must fail fails on anything
+but the violation of the promise it names.
 """
 
 from __future__ import annotations
