@@ -239,7 +239,6 @@ NeverSplit == ~InitSplit
 NeverLost == \A i \in 1..Len(shown) : \E n \in Node : TermAt(log[n], i) = shown[i]
 NeverRelaxedTail == ~InitRelaxedTail
 NeverCommittedInLaterTerm == \A i \in 1..Len(committed) : committed[i].at = committed[i].term
-NeverVisibleTruncated == [][\A n \in Node : NoFault => Len(log'[n]) >= Visible(n)]_vars
 
 Turn(from, times) == TLCGet("level") \in from..(from + times - 1)
 Behind(n) == Len(log[n]) = 1       \* has nothing but the first entry
