@@ -128,8 +128,9 @@ def may_be_gone(history: History, value: Value, until: int | None = None) -> boo
     return _lost(history, value.begun, until, weak=value.acks != ALL or history.write_caching)
 
 
-def _differ(history: History, one: Value, until: int | None = None) -> Count:
-    return EXCUSED if may_be_gone(history, one, until) else VIOLATED
+def _differ(history: History, one: Value, other: Value, until: int) -> Count:
+    """Two values are told at one offset; either may have been lost, and a copy of it be read for a while."""
+    return EXCUSED if may_be_gone(history, one, until) or may_be_gone(history, other, until) else VIOLATED
 
 
 def inconsistent_offset(history: History) -> Count:
@@ -145,14 +146,14 @@ def inconsistent_offset(history: History) -> Count:
         shown, promised = read.get(e.offset, value), acked.get(e.offset, value)
         if is_read:
             if shown is not value:
-                count += _differ(history, shown, e.seq)
+                count += _differ(history, shown, value, e.seq)
             if read.get(e.offset) is not value and promised is not value and promised is not shown:
-                count += _differ(history, promised, e.seq)
+                count += _differ(history, promised, value, e.seq)
             read[e.offset] = value
         else:
             other = promised if promised is not value else shown
             if other is not value:
-                count += _differ(history, other, e.seq)
+                count += _differ(history, other, value, e.seq)
             acked[e.offset] = value
             if shown is not value:  # what is read there from now on is held against this promise
                 read.pop(e.offset, None)

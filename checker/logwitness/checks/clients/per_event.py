@@ -47,6 +47,32 @@ def excuse_loss(
 
 
 @part
+def two_values(
+    values: Values,
+    known: Known,
+    faults: Faults,
+    found: Findings,
+    other: int,
+    row: int,
+    offset: int,
+    since: int,
+    seq: int,
+) -> None:
+    """By event ``since`` a client was told of ``other`` at this offset, now one is told of ``row``.
+
+    Either may be a copy that outlived a loss and could be read for a while, so the loss may have come before that.
+    """
+    before, asked = min(since, values.invoke_seq[other]), values.invoke_seq[row]
+    if may_be_gone(values, known, other, before):
+        excuse_loss(values, known, faults, found, INCONSISTENT_OFFSET, other, before)
+    elif may_be_gone(values, known, row, asked):
+        excuse_loss(values, known, faults, found, INCONSISTENT_OFFSET, row, asked)
+    else:
+        two = TwoValues(offset, first=values.value[other], second=values.value[row])
+        report(found, INCONSISTENT_OFFSET, two, since, seq)
+
+
+@part
 def two_offsets(values: Values, known: Known, found: Findings, row: int, e0: int, seq: int, a: int, b: int) -> None:
     """A value is at offsets ``a`` and ``b``."""
     if values.invokes[row] > 1 or known.idempotent[0] == 0:
@@ -185,25 +211,13 @@ def observe(
     there = row_of(tables.offsets, known.offsets, offset)
     other = bound.read_row[there]
     if other != NONE and other != row:
-        since = bound.read_seq[there]
-        # A copy that outlived the loss can be read for a while, so the loss may have come before that read.
-        lost_since = min(since, values.invoke_seq[other])
-        if may_be_gone(values, known, other, lost_since):
-            excuse_loss(values, known, faults, found, INCONSISTENT_OFFSET, other, lost_since)
-        else:
-            two = TwoValues(offset, first=values.value[other], second=value)
-            report(found, INCONSISTENT_OFFSET, two, since, seq)
+        two_values(values, known, faults, found, other, row, offset, bound.read_seq[there], seq)
     if other != row:
         bound.read_row[there] = row
         bound.read_seq[there] = seq
         promised = bound.ack_row[there]
         if promised != NONE and promised != row and promised != other:
-            since = values.ok_seq[promised]
-            if may_be_gone(values, known, promised, values.invoke_seq[promised]):
-                excuse_loss(values, known, faults, found, INCONSISTENT_OFFSET, promised, values.invoke_seq[promised])
-            else:
-                two = TwoValues(offset, first=values.value[promised], second=value)
-                report(found, INCONSISTENT_OFFSET, two, since, seq)
+            two_values(values, known, faults, found, promised, row, offset, values.ok_seq[promised], seq)
 
 
 @part
@@ -281,21 +295,9 @@ def acknowledge(
         promised = bound.ack_row[there]
         shown = bound.read_row[there]
         if promised != NONE and promised != row:
-            since = values.ok_seq[promised]
-            if may_be_gone(values, known, promised, values.invoke_seq[promised]):
-                excuse_loss(values, known, faults, found, INCONSISTENT_OFFSET, promised, values.invoke_seq[promised])
-            else:
-                differ = TwoValues(offset, first=values.value[promised], second=values.value[row])
-                report(found, INCONSISTENT_OFFSET, differ, since, seq)
+            two_values(values, known, faults, found, promised, row, offset, values.ok_seq[promised], seq)
         elif shown != NONE and shown != row:
-            since = bound.read_seq[there]
-            # As above: the read may have been of a copy that outlived the loss.
-            lost_since = min(since, values.invoke_seq[shown])
-            if may_be_gone(values, known, shown, lost_since):
-                excuse_loss(values, known, faults, found, INCONSISTENT_OFFSET, shown, lost_since)
-            else:
-                differ = TwoValues(offset, first=values.value[shown], second=values.value[row])
-                report(found, INCONSISTENT_OFFSET, differ, since, seq)
+            two_values(values, known, faults, found, shown, row, offset, bound.read_seq[there], seq)
         bound.ack_row[there] = row
         if shown != row:
             # That is settled; what is read there from now on is held against this promise.
