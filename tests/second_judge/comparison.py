@@ -28,6 +28,9 @@ KINDS = {each.id: family.kinds for family in house_families() for each in family
 GROUND = {each.id: each for family in house_families() for each in family.checks if each.unsettles}
 """The checks of well-formed histories, which the others rest on."""
 
+DOUBTFUL = {each.id for family in house_families() for each in family.checks if each.doubtful}
+"""The checks whose breach a correct system may have left."""
+
 OF_OPERATIONS = {each.id: each for family in house_families() for each in family.checks if family.operations}
 """The checks that judge what clients do with a log."""
 
@@ -134,7 +137,7 @@ def _weighed(id_: str, answer: Answer) -> Answer:
 
 def _answer(id_: str, counts: list[Count]) -> Answer:
     """What is said of all logs together; what breaks a rule of doubt is undecided."""
-    if id_ in GROUND and GROUND[id_].doubtful:
+    if id_ in DOUBTFUL:
         counts = [Count(c.judged, 0, c.excused, c.unjudged + c.violated, int(c.violated > 0)) for c in counts]
     count = total(counts)
     return Answer(count.verdict, count._replace(lacking=0))

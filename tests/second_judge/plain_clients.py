@@ -174,6 +174,43 @@ def _overlaps(history: History) -> Count:
     return count
 
 
+def terms_in_order(history: History) -> Count:
+    """Nothing acknowledged with acks=all is behind what was acknowledged in a later term, unless it may have been lost;
+    nor is anything that a final read returned behind what one returned of a later term."""
+    count = Count()
+    told = [(v, v.acked) for v in _values(history) if v.acked and v.acked.term is not None]
+    for value, e in told:
+        if value.acks != ALL and not value.final:
+            continue
+        count += JUDGED
+        before = [v for v, other in told if other.offset < e.offset and other.term > e.term]
+        wiped = any(wipes(each) for each in history.events)
+        if value.final and not wiped and any(v.final for v in before):
+            count += VIOLATED
+        elif value.acks == ALL and before:
+            count += EXCUSED if may_be_gone(history, value) else VIOLATED
+    return count
+
+
+def values_are_new(history: History) -> Count:
+    """A value that was acknowledged is not appended again; nor one that failed, by another client than the last."""
+    count = Count()
+    for value in _values(history):
+        for i, each in enumerate(value.tries):
+            before = value.tries[:i]
+            acked = value.acked is not None and value.acked.seq < each.begun.seq
+            over = [o.ended.kind == "fail" and o.ended.seq < each.begun.seq for o in before if o.ended is not None]
+            failed = len(over) == len(before) > 0 and all(over)
+            again = acked or (failed and before[-1].begun.process != each.begun.process)
+            count += JUDGED + VIOLATED if again and before else JUDGED
+    return count
+
+
+def _values(history: History) -> list[Value]:
+    """Every value that was appended or read."""
+    return [*told(history).values.values()]
+
+
 def duplicate(history: History) -> Count:
     """A value is at the offset of its first read: so said its acknowledgement, and so say all later reads."""
     count = Count()
@@ -523,6 +560,8 @@ def stale_read(history: History) -> Count:
 
 TWINS: dict[str, Plain] = {
     "inconsistent-offset": inconsistent_offset,
+    "terms-in-order": terms_in_order,
+    "values-are-new": values_are_new,
     "duplicate": duplicate,
     "aborted-read": aborted_read,
     "phantom": phantom,

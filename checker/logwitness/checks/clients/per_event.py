@@ -17,6 +17,8 @@ from .rules import (
     PHANTOM,
     REAL_TIME_INVERSION,
     SKIP,
+    VALUES_ARE_NEW,
+    AppendedAgain,
     Inverted,
     OutOfOrder,
     Placed,
@@ -113,6 +115,7 @@ def invoke(
     values: Values,
     clients: Clients,
     known: Known,
+    found: Findings,
     columns: Columns,
     client: int,
     i: int,
@@ -134,6 +137,13 @@ def invoke(
                 values.width[row] = columns.records[i]
                 values.size[row] = columns.bytes[i]
                 values.after[row] = known.far_row[0]
+            elif not known.foreign[0]:
+                failed = values.fails[row] == values.invokes[row] and values.client[row] != client
+                if failed or values.ok_seq[row] >= 0:
+                    again = AppendedAgain(columns.process[i], value=value)
+                    report(found, VALUES_ARE_NEW, again, values.invoke_seq[row], seq)
+            found.judged[VALUES_ARE_NEW] += 1 - known.foreign[0]
+            values.client[row] = client
             values.invokes[row] += 1
             clients.row[client] = row
     elif f in (F_TAIL, F_READ_LINEARIZABLE):
@@ -261,6 +271,7 @@ def acknowledge(
     if values.ok_seq[row] < 0:
         values.ok_seq[row] = seq
         values.ok_time[row] = columns.time[i]
+        values.ok_term[row] = term
         values.offset[row] = offset
         values.last[row] = max(columns.last_offset[i], offset + values.width[row] - 1)
         if values.read_seq[row] >= 0 and values.read_offset[row] != offset:
