@@ -157,6 +157,10 @@ def term_needs_candidate(evidence: Evidence) -> Fields:
     def stands(row: Row) -> bool:
         return row.get("role") == "candidate" or (row["kind"] == "vote" and row["peer"] == row["node"])
 
+    if len(evidence.rows) == 1:
+        node, term = evidence.last["node"], evidence.last["term"]
+        sure(not stands(evidence.last))
+        return {"node": node, "term": term, "peer": evidence.last["peer"] if evidence.last["kind"] == "vote" else node}
     moved = {row["node"]: row for row in reversed(evidence.rows) if not stands(row)}
     term = evidence.last["term"]
     sure(all(row["term"] == term for row in evidence.rows))
@@ -410,6 +414,26 @@ def ack_rule(evidence: Evidence) -> Fields:
     return fields | {"acks": ACKS[last["acks"]], "commit": last["commit"]}
 
 
+def answered_as_written(evidence: Evidence) -> Fields:
+    """The first answer to the append, or the start of another life, or the append itself."""
+    shown, last = evidence.rows
+    sure(last["kind"] == "acked")
+    fields = {"node": last["node"], "offset": last["offset"], "last": end(last), "term": last["entry_term"]}
+    if shown["kind"] == "start":
+        sure(shown["node"] == last["node"] and shown["term"] >= last["entry_term"])
+    else:
+        sure(same(shown, last))
+        sure(shown["kind"] == "acked" or (end(shown), shown["acks"]) != (end(last), last["acks"]))
+    return fields
+
+
+def copies_agree(evidence: Evidence) -> Fields:
+    first, last = evidence.rows
+    sure(first["kind"] == last["kind"] == "append" and same(first, last))
+    sure(any(first.get(name) != last.get(name) for name in ("value", "acks", "bytes")))
+    return {"node": last["node"], "offset": last["offset"], "term": last["entry_term"]}
+
+
 def truncated_rule(evidence: Evidence) -> Fields:
     last = evidence.last
     sure(last["kind"] == "acked" and last["reason"] == "truncated")
@@ -635,6 +659,8 @@ PROOFS: dict[str, Proof] = {
     "visible-on-majority": visible_on_majority,
     "pending-not-visible": pending_not_visible,
     "ack-rule": ack_rule,
+    "answered-as-written": answered_as_written,
+    "copies-agree": copies_agree,
     "truncated-rule": truncated_rule,
     "acked-survives": acked_survives,
     "failed-never-committed": failed_never_committed,

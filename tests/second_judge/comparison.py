@@ -29,7 +29,7 @@ GROUND = {each.id: each for family in house_families() for each in family.checks
 """The checks of well-formed histories, which the others rest on."""
 
 DOUBTFUL = {each.id for family in house_families() for each in family.checks if each.doubtful}
-"""The checks whose breach a correct system may have left."""
+"""The checks whose breach may be that of a correct system."""
 
 OF_OPERATIONS = {each.id: each for family in house_families() for each in family.checks if family.operations}
 """The checks that judge what clients do with a log."""

@@ -18,14 +18,13 @@ from ..codes import (
     CARRIES_STATE,
     COMMIT,
     COMPACT,
-    CRASH,
+    ENDS,
     FAULT,
     FAULT_WIPE,
     FLUSH,
     LEADER,
     NO_NODE,
     NULL,
-    POWER_LOSS,
     RECEIVE,
     ROLE_LEADER,
     SEND,
@@ -452,7 +451,7 @@ def _scan(columns: Columns, nodes: _Nodes, runs: _Runs, leaders: _Leaders, log: 
             continue
         seq = columns.seq[i]
         if not CARRIES_STATE[kind]:
-            if kind in (STOP, CRASH, POWER_LOSS, STORAGE_ERROR):
+            if kind in ENDS:
                 _end(nodes, leaders, log, found, columns, node, kind, i)
             continue
 

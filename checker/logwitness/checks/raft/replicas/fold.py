@@ -17,6 +17,7 @@ from ...codes import (
     COMMIT,
     COMPACT,
     CRASH,
+    ENDS,
     FAIL,
     FAULT,
     FAULT_POWER,
@@ -35,6 +36,7 @@ from ...codes import (
     ROLE,
     ROLE_CANDIDATE,
     ROLE_LEADER,
+    ROLE_LEARNER,
     START,
     STOP,
     STORAGE_ERROR,
@@ -181,7 +183,7 @@ def _scan(
             continue
         cluster.shows[kind] = 1
         if not CARRIES_STATE[kind]:
-            if kind in (STOP, CRASH, POWER_LOSS, STORAGE_ERROR):
+            if kind in ENDS:
                 replicas.leader_term[node] = NULL
                 if replicas.down[node] <= 0:
                     replicas.down[node] = seq + 1
@@ -212,7 +214,10 @@ def _scan(
                 replicas.leader_term[node] = NULL
         if kind == ROLE and role != ROLE_LEADER:
             replicas.leader_term[node] = NULL
-        if not cluster.voters[0] >> node & 1 and (kind in (VOTE, LEADER) or role in (ROLE_LEADER, ROLE_CANDIDATE)):
+        if cluster.voters[0] >> node & 1:
+            if role == ROLE_LEARNER:
+                cluster.stranger[0] = node
+        elif kind in (VOTE, LEADER) or role in (ROLE_LEADER, ROLE_CANDIDATE):
             cluster.stranger[0] = node
 
         if kind == START or replicas.down[node] > 0:
@@ -222,6 +227,8 @@ def _scan(
             if replicas.running[node]:
                 end_of_life(replicas, lives, node, seq)
             restart(tree, replicas, cluster, node, dirty, seq)
+            replicas.began[node] = term if kind == START else NULL
+            replicas.began_seq[node] = seq
         if kind == APPEND:
             if columns.offset[i] <= tree.last[replicas.tip[node]]:
                 retreat(replicas, former, node, seq)
@@ -423,7 +430,7 @@ class ReplicasFold(KernelFold):
         # A disk without a node may be any.
         wiped = MAX_NODES * int(np.count_nonzero((kinds == FAULT) & (np.asarray(columns.f) == FAULT_WIPE)))
         wiped += int(np.count_nonzero(self._replicas.down > 0))
-        ended = wiped + int(np.count_nonzero(among(kinds, _ENDS)))
+        ended = wiped + int(np.count_nonzero(among(kinds, _CUTS)))
         clients, attempts = self._clients, self._attempts
         used, named = int(clients.used[0]), int(attempts.used[0])
         self._clients = with_rows(clients, used, asked)._replace(table=roomy(clients.table, used, asked, compiled))
@@ -539,7 +546,7 @@ class ReplicasFold(KernelFold):
                 self._kept = [each for each in self._kept if each[0] != check or seq not in each[2]]
 
 
-_GROWS = np.isin(np.arange(len(KINDS) + 1), (APPEND, START, TRIM, STOP, CRASH, POWER_LOSS, STORAGE_ERROR))
+_GROWS = np.isin(np.arange(len(KINDS) + 1), (APPEND, START, TRIM, *ENDS))
 _OF_COMMITS = (COMMITTED_ON_MAJORITY, COMMIT_CURRENT_TERM, COMMITTED_AGREE, FOLLOWER_COMMIT)
 _OF_LEADERS = (COMMIT_CURRENT_TERM, LEADER_COMPLETENESS, LEADER_APPEND_ONLY)
 _OF_VISIBLE = (VISIBLE_ON_MAJORITY, PENDING_NOT_VISIBLE, FOLLOWER_VISIBLE)
@@ -560,7 +567,7 @@ Source: raft.md#not-recorded.
 _FOR_EVER = 1 << 62
 _PASSED_ON = "node {node} answered what only a leader answers, and is not seen to have led meanwhile"
 _ASKS, _TELLS = (INVOKE,), (OK, FAIL, INFO, OBSERVE)
-_ENDS = (START, CRASH, POWER_LOSS, STORAGE_ERROR)
+_CUTS = (START, CRASH, POWER_LOSS, STORAGE_ERROR)
 _LIFE = frozenset({Kind.STOP, Kind.CRASH, Kind.POWER_LOSS, Kind.STORAGE_ERROR, Kind.FAULT})
 
 FAMILY = Family(

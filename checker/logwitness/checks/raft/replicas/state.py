@@ -25,6 +25,8 @@ class Replicas(NamedTuple):
     commit_seq: Ints  # the event that last changed it
     visible: Ints
     begun: Ints  # its first event was a start
+    began: Ints  # the term in which its life began; NULL: that is not known
+    began_seq: Ints
     down: Ints  # one more than the event by which its process ended, if it has not started since; else 0 or less
     leader_term: Ints  # the term it leads, else NULL
     leader_seq: Ints  # the event that showed it

@@ -50,6 +50,11 @@ GIVEN_UP = 8192
 """Was committed and then lost, which was excused."""
 TOLD_OK = 16384
 """A client was told that its append succeeded (`Tree.asked`)."""
+WRITTEN_ALL = 32768
+WRITTEN_LEADER = 65536
+WRITTEN_NONE = 131072
+WRITTEN = WRITTEN_ALL | WRITTEN_LEADER | WRITTEN_NONE
+"""The acks level that the first copy states."""
 
 ROOT = 0
 NONE = -1
@@ -263,6 +268,14 @@ def holder(tree: Tree, vertex: int, node: int) -> int:
                 return other
             found = other
     return found
+
+
+@part
+def written_with(acks: int) -> int:
+    """The flag of an acks level; 0 if none is stated."""
+    if acks == codes.NO_ACKS:
+        return 0
+    return WRITTEN_ALL if acks == codes.ACKS_ALL else WRITTEN_LEADER if acks == codes.ACKS_LEADER else WRITTEN_NONE
 
 
 @part
