@@ -246,6 +246,7 @@ CONVERGES = number(
         fields=_Lagging,
         kinds=(Kind.PHASE,),
         columns=("dirty", "commit"),
+        waits=True,
     ),
 )
 
@@ -264,6 +265,7 @@ VOTERS_RETURN = number(
         fields=_Gone,
         kinds=(Kind.PHASE,),
         columns=("node",),
+        waits=True,
     ),
 )
 
