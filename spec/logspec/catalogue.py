@@ -227,7 +227,8 @@ def proof_has(entry: str) -> bool:
     name, _, claim = place.partition("/")
     if name not in _proofs() or not goal:
         return False
-    made = _proofs()[name].claims(installed_rules(), frozenset())
+    proof = _proofs()[name]
+    made = proof.claims(installed_rules(proof.protocol), frozenset())
     if claim:
         return claim in made and goal in made[claim]().goals
     return any(goal in make().goals for make in made.values())

@@ -482,15 +482,42 @@ def _asked(evidence: Evidence, answer: Row) -> Row:
 def ok_names_the_entry(evidence: Evidence) -> Fields:
     """What was asked for and told; the entry is elsewhere, or another one is there."""
     told = only([row for row in evidence.rows if row["kind"] == "ok"])
-    value, entry = _asked(evidence, told)["value"], only([row for row in evidence.rows if row["kind"] == "append"])
+    asked, entry = _asked(evidence, told), only([row for row in evidence.rows if row["kind"] == "append"])
     there: tuple[object, object] = (entry["offset"], entry["entry_term"])
+    value, term = asked["value"], told.get("term", asked.get("term", "unknown"))
     if entry["value"] == value:
-        sure((told["offset"], told.get("term", there[1])) != there or end(told) not in (end(entry), told["offset"]))
+        elsewhere = told["offset"] != there[0] or term not in (there[1], "unknown")
+        sure(elsewhere or end(told) not in (end(entry), told["offset"]))
     else:
-        sure((told["offset"], told["term"]) == there)
+        sure((told["offset"], term) == there)
         there = "unknown", "unknown"
-    fields = {"value": value, "offset": told["offset"], "last": end(told), "term": told.get("term", "unknown")}
+    fields = {"value": value, "offset": told["offset"], "last": end(told), "term": term}
     return fields | {"there": there[0], "entry_term": there[1]}
+
+
+def written_after_asked(evidence: Evidence) -> Fields:
+    """A node appends the value; a client asks for it only then."""
+    entry, asked = evidence.rows
+    sure(entry["kind"] == "append" and asked["kind"] == "invoke" and entry["value"] == asked["value"])
+    return {"value": entry["value"], "offset": entry["offset"], "term": entry["entry_term"]}
+
+
+def answered_by_who_acted(evidence: Evidence) -> Fields:
+    """The end of the node; a client asks, and is answered by it."""
+    ended, _, told = evidence.rows
+    sure(ended["kind"] in ("stop", "crash", "power_loss", "storage_error") and told["kind"] == "ok")
+    sure(ended["seq"] < _asked(evidence, told)["seq"] and ended["node"] == told["node"])
+    return {"client": told["process"], "node": told["node"]}
+
+
+def read_ends_in_the_log(evidence: Evidence) -> Fields:
+    """The last that the node said of its log; where the read began, and where it goes on."""
+    state, _, told = evidence.rows
+    asked = _asked(evidence, told)
+    sure(state["node"] == told["node"] and asked["seq"] < told["seq"])
+    shown = state["commit" if asked["f"] in ("read_committed", "read_linearizable") else "visible"]
+    sure(told["offset"] > max(shown + 1, asked["offset"]))
+    return {"node": told["node"], "offset": told["offset"], "shown": shown}
 
 
 def fail_had_no_effect(evidence: Evidence) -> Fields:
@@ -590,6 +617,9 @@ def nothing_left_behind(evidence: Evidence) -> list[Fields]:
 
 PROOFS: dict[str, Proof] = {
     "ok-names-the-entry": ok_names_the_entry,
+    "written-after-asked": written_after_asked,
+    "answered-by-who-acted": answered_by_who_acted,
+    "read-ends-in-the-log": read_ends_in_the_log,
     "fail-had-no-effect": fail_had_no_effect,
     "tail-is-committed": tail_is_committed,
     "calls-end": calls_end,

@@ -139,7 +139,9 @@ class Cluster(ABC, Generic[Configuration, NodeOf]):
         written = False
         while self.simulation.now < deadline:
             leader = self.leader()
-            if not written and leader is not None:
+            # A write whose end is unknown may still come; more of them would only be more to catch up with.
+            again = writer.last_outcome != "info" or self.agreed()
+            if not written and leader is not None and again:
                 writer.last_write(leader.number)
                 while not writer.idle:
                     self.advance(_POLL)

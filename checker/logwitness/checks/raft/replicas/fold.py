@@ -67,8 +67,15 @@ from ...kernel import kernel, part
 from ..protocol import RAFT
 from ..voters import UNKNOWN_VOTERS, acts_as_voter, majority_of, recorded_nothing
 from .answers import answer, follower_shows, let_see, mark_visible, show_log
-from .client_rules import OK_AFTER_ACKED, OK_AFTER_COMMIT, READ_LEAVES_NOTHING_OUT, READ_SHOWS_THE_NODE
-from .clients import end_of_life, hear, retreat, settle
+from .client_rules import (
+    ANSWERED_BY_WHO_ACTED,
+    OK_AFTER_ACKED,
+    OK_AFTER_COMMIT,
+    READ_ENDS_IN_THE_LOG,
+    READ_LEAVES_NOTHING_OUT,
+    READ_SHOWS_THE_NODE,
+)
+from .clients import end_of_life, hear, may_have_run, retreat, settle
 from .commitment import commit_to, follower_commits, leader_commits, lose, take_office, writes_first
 from .destroyed import destroy
 from .log import append, truncate
@@ -180,6 +187,8 @@ def _scan(
                 replicas.leader_term[node] = NULL
                 if replicas.down[node] <= 0:
                     replicas.down[node] = seq + 1
+                elif kind != STOP:
+                    may_have_run(doubts, node, replicas.down[node] - 1)
                 if kind == STOP:
                     replicas.stated_seq[node] = seq
                 elif replicas.running[node]:
@@ -379,7 +388,7 @@ class ReplicasFold(KernelFold):
         start |= {"voters": (1 << voters) - 1, "voters_count": voters, "majority": majority_of(setting.voters)}
         start |= {"write_caching": int(setting.write_caching), "committed": ROOT, "elected_term": NULL}
         start |= {"elected_twice": NULL, "idempotent": int(setting.idempotent)}
-        start |= dict.fromkeys(("given_up_seq", "top_commit", "top_commit_seq", "stranger"), -1)
+        start |= dict.fromkeys(("given_up_seq", "top_commit", "top_commit_seq", "stranger", "passed_on"), -1)
         start |= dict.fromkeys(("most_commit", "most_commit_seq", "most_visible", "most_visible_seq"), -1)
         numbers_of = {name: np.array([number], dtype=np.int64) for name, number in start.items()}
         numbers_of["suspects"] = np.zeros((0, 3), dtype=np.int64)
@@ -435,8 +444,8 @@ class ReplicasFold(KernelFold):
         if len(suspects) < room:
             more = np.zeros((room - len(suspects), 3), dtype=np.int64)
             self._cluster = self._cluster._replace(suspects=np.concatenate([suspects, more]))
-        # What a client is told is doubted twice at most.
-        self._doubts = with_rows(self._doubts, int(self._doubts.used[0]), 2 * told)
+        # What a client is told is doubted three times at most.
+        self._doubts = with_rows(self._doubts, int(self._doubts.used[0]), 3 * told)
 
     def losses(self) -> tuple[Loss, ...] | None:
         """Acknowledged entries that ended beside the committed log; None if no acknowledgement was recorded."""
@@ -456,6 +465,8 @@ class ReplicasFold(KernelFold):
         shows, judged = self._cluster.shows, self.found.judged
         if judged[READ_SHOWS_THE_NODE] and not (shows[APPEND] and shows[SHOWN]):
             found[READ_SHOWS_THE_NODE] = "reads are answered, but nodes do not record what they append and show"
+        if judged[READ_ENDS_IN_THE_LOG] and not (shows[COMMIT] and shows[SHOWN]):
+            found[READ_ENDS_IN_THE_LOG] = "reads are answered, but nodes do not record what they commit and show"
         if judged[READ_LEAVES_NOTHING_OUT] and not shows[START]:
             found[READ_LEAVES_NOTHING_OUT] = "reads are answered, but no node records its starts"
         stranger = int(self._cluster.stranger[0])
@@ -478,6 +489,9 @@ class ReplicasFold(KernelFold):
         told = self.found.unjudged[OK_AFTER_ACKED]
         if told and not self._cluster.shows[ACKED]:
             found[OK_AFTER_ACKED] = f"{told} appends were answered ok, but no answer of a node to them is recorded"
+        node = int(self._cluster.passed_on[0])
+        if node >= 0:
+            found[ANSWERED_BY_WHO_ACTED] = _PASSED_ON.format(node=self.nodes.names[node])
         voters, term = self.setting.voters, self._replicas.term
         silent = [voter for voter, its in zip(voters, term, strict=False) if its == NULL]
         if silent or not voters:
@@ -551,6 +565,7 @@ Source: raft.md#not-recorded.
 """
 
 _FOR_EVER = 1 << 62
+_PASSED_ON = "node {node} answered what only a leader answers, and is not seen to have led meanwhile"
 _ASKS, _TELLS = (INVOKE,), (OK, FAIL, INFO, OBSERVE)
 _CUTS = (START, CRASH, POWER_LOSS, STORAGE_ERROR)
 _LIFE = frozenset({Kind.STOP, Kind.CRASH, Kind.POWER_LOSS, Kind.STORAGE_ERROR, Kind.FAULT})

@@ -72,6 +72,7 @@ class Cluster(NamedTuple):
     suspects: Ints  # violations that a lost end of a record may explain: check, since which event, the breach
     suspects_used: Ints
     stranger: Ints  # a node that is no voter and acts as one
+    passed_on: Ints  # a node that answered what a leader answers, and was not seen to lead; -1
     shows: Ints  # by kind: whether such an event occurs
     happens: Ints  # by kind: whether what such an event says has happened, as other events show
 
@@ -91,6 +92,8 @@ class Clients(NamedTuple):
     given: Ints  # 1: it was given one
     bound: Ints  # when it was invoked: how far the node showed its log; of a tail, what was committed
     bound_seq: Ints
+    expected: Ints  # of an append: the only term in which it may be written; NULL: any
+    led: Ints  # 1: the node that was asked led then
 
 
 class Former(NamedTuple):
@@ -114,7 +117,8 @@ class Lives(NamedTuple):
 
 
 class Attempts(NamedTuple):
-    """Values whose appends failed, ended in an unknown way, or were answered with a place that no log shows."""
+    """Values whose appends failed, ended in an unknown way, or were answered with a place that no log shows, or that
+    showed them before they were asked for."""
 
     table: Table
     used: Ints
@@ -123,6 +127,8 @@ class Attempts(NamedTuple):
     invoked: Ints
     other: Ints  # 1: another append of it did not fail
     doubt: Ints  # the last of its doubts
+    first: Ints  # its first invocation among those
+    loose: Ints  # 1: what became of one is not known, or not where
 
 
 class Doubts(NamedTuple):

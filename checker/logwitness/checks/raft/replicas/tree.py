@@ -49,7 +49,7 @@ EXPOSED = EXPOSED_BY_WIPE | EXPOSED_BY_POWER | EXPOSED_BY_STORAGE
 GIVEN_UP = 8192
 """Was committed and then lost, which was excused."""
 TOLD_OK = 16384
-"""A client was told that its append succeeded."""
+"""A client was told that its append succeeded (`Tree.asked`)."""
 WRITTEN_ALL = 32768
 WRITTEN_LEADER = 65536
 WRITTEN_NONE = 131072
@@ -77,6 +77,7 @@ class Tree(NamedTuple):
     committer: Array  # the node of that event
     ack_seq: Ints
     ack_time: Ints
+    asked: Ints  # the first invocation of an append that was answered with its place; -1
     flags: Array
     parent: Array
     jump: Array
