@@ -36,6 +36,7 @@ from ..codes import (
     TRIM,
     TRUNCATE,
     VISIBLE,
+    lookup,
 )
 from ..columns import Columns, Ints
 from ..contract import Family, Setting, Verdicts
@@ -655,18 +656,22 @@ class NodesFold(KernelFold):
         _scan.form(compiled)(columns, self._nodes, self._runs, self._leaders, self._log, self.found)
 
     def _exchange(self, columns: Columns) -> None:
-        """Judge the messages that were sent and received."""
+        """Judge the messages that were sent and received, with what tells when their nodes ran."""
         kinds = np.asarray(columns.kind, dtype=np.int8)
-        places = np.flatnonzero((kinds == SEND) | (kinds == RECEIVE))
+        places = np.flatnonzero(_OF_MESSAGES[kinds])
         if not len(places):
             return
         peers = self.nodes.indices(np.asarray(columns.peer, dtype=np.int32)[places])
+        lives = np.asarray(columns.incarnation)[places].tolist()
         wanted = (np.asarray(getattr(columns, name))[places].tolist() for name in Stamped._fields)
-        for kind, peer, stamped in zip(kinds[places].tolist(), peers.tolist(), map(Stamped, *wanted), strict=True):
+        rows = zip(kinds[places].tolist(), peers.tolist(), lives, map(Stamped, *wanted), strict=True)
+        for kind, peer, incarnation, stamped in rows:
             if kind == SEND:
                 self._messages.send(stamped, peer, self.found)
-            else:
+            elif kind == RECEIVE:
                 self._messages.receive(stamped, peer, self.found)
+            elif kind != FAULT or stamped.f == FAULT_WIPE:
+                self._messages.life(kind, stamped.node, stamped.seq, stamped.term, incarnation)
 
     def void(self) -> dict[int, str]:
         """A history without any append does not tell how logs grow."""
@@ -683,6 +688,9 @@ class NodesFold(KernelFold):
         quiet = runs & (self._log.told[0] - self._nodes.told >= QUIET)
         since = int(self._nodes.seq[quiet].min()) if quiet.any() else None
         return replace(super().finish(), quiet_since=since)
+
+
+_OF_MESSAGES = lookup({Kind.SEND, Kind.RECEIVE, Kind.START, Kind.TERM, Kind.FAULT} | LIFE)
 
 
 def _blank(name: str) -> int:
