@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -75,10 +76,13 @@ class Watch:
     def document(self) -> dict[str, Any]:
         """The verdict on all that was fed, as `judge` gives it. Called once."""
         compiled_pays(self._events)
-        # Whoever records a run has no lines to set aside, and no operations without a rule.
-        verdict = concluded(
-            *("memory", self._events, self._logs.finish(), self._wanted), keep=self._setting.keep, doubt=Doubt(None)
-        )
+        # Whoever records a run has no lines to set aside, no operations without a rule, and no node that is not
+        # recorded any more: one that is quiet when the run is stopped may be cut off.
+        found = [
+            (log, each if each.quiet_since is None else replace(each, quiet_since=None))
+            for log, each in self._logs.finish()
+        ]
+        verdict = concluded(*("memory", self._events, found, self._wanted), keep=self._setting.keep, doubt=Doubt(None))
         return verdict.document()
 
 
