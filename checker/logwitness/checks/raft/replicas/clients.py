@@ -16,7 +16,6 @@ from ...codes import (
     COMMIT,
     F_APPEND,
     F_FINAL_READ,
-    F_READ_COMMITTED,
     F_READ_LINEARIZABLE,
     F_TAIL,
     INFO,
@@ -33,7 +32,7 @@ from ...faults import WIPE
 from ...findings import Findings, excuse, report, show
 from ...hashing import named_row, place_of, row_of
 from ...kernel import part, step
-from .answers import observe
+from .answers import COMMITTED_READS, bound_of, not_shown_by, observe
 from .client_rules import (
     ANSWERED_BY_WHO_ACTED,
     FAIL_HAD_NO_EFFECT,
@@ -73,9 +72,6 @@ from .tree import (
     find,
     members,
 )
-
-COMMITTED_READS = (F_READ_COMMITTED, F_READ_LINEARIZABLE)
-"""They return what is committed."""
 
 HAS_NOT, HAS, MAY_HAVE = range(3)
 """Whether a node held and showed something."""
@@ -217,6 +213,7 @@ def hear(
             clients.bound_seq[row] = cluster.top_commit_seq[0]
         elif f in READS:
             clients.bound[row] = bound_of(replicas, node, f) if node >= 0 else NULL
+            clients.bound_seq[row] = replicas.stated_seq[node] if node >= 0 else -1
         return
     row = clients.table.rows[place_of(clients.table, columns.process[i])]
     if row == NONE:
@@ -225,7 +222,7 @@ def hear(
     if kind == OBSERVE:
         if f in READS and columns.value[i] != NULL:
             base, value = columns.offset[i], columns.value[i]
-            observe(tree, cluster, found, f, base, value, clients.seq[row], seq)
+            observe(tree, replicas, cluster, found, f, base, value, clients.seq[row], seq)
             given(tree, replicas, cluster, clients, former, doubts, found, columns, i, row)
         return
     clients.f[row] = NONE
@@ -361,7 +358,8 @@ def succeeded(
         elif cluster.write_caching[0] and not cluster.majority[0]:
             found.unjudged[OK_AFTER_COMMIT] += 1
         else:
-            doubt(doubts, OK_AFTER_COMMIT, value, offset, last, term, acks, by, invoked, seq, -1, vertex)
+            said = replicas.stated_seq[by] if by != NONE else -1
+            doubt(doubts, OK_AFTER_COMMIT, value, offset, last, term, acks, by, invoked, seq, said, vertex)
 
 
 @part
@@ -391,13 +389,6 @@ def promised(tree: Tree, replicas: Replicas, cluster: Cluster, vertex: int, lead
         return bool(at(tree, replicas.tip[leader], tree.last[vertex]) == vertex)
     holders, needed = members(tree.held[vertex] & cluster.voters[0]), cluster.majority[0]
     return bool(cluster.write_caching[0] != 0 and needed and holders >= needed)
-
-
-@part
-def bound_of(replicas: Replicas, node: int, f: int) -> int:
-    """Up to where ``node`` shows its log to a read of kind ``f`` now; NULL: nobody knows."""
-    bound: int = replicas.commit[node] if f in COMMITTED_READS else replicas.visible[node]
-    return bound
 
 
 @part
@@ -451,7 +442,7 @@ def given(
             return
         if reach != NULL and base > reach:
             vertex = tree.parent[at(tree, replicas.tip[node], base)]
-            if left_out(tree, replicas, cluster, doubts, node, vertex, reach, invoked, seq):
+            if left_out(tree, replicas, cluster, doubts, node, vertex, reach, -1, invoked, seq):
                 return
         found.judged[READ_LEAVES_NOTHING_OUT] += 1
         return
@@ -473,12 +464,7 @@ def given(
     if had == MAY_HAVE:
         found.unjudged[READ_SHOWS_THE_NODE] += 1
         return
-    shown = NONE
-    vertex = tree.by_base.rows[place_of(tree.by_base, base)]
-    while vertex != NONE:
-        if tree.value[vertex] == value:
-            shown = tree.seq[vertex]
-        vertex = tree.same[vertex]
+    shown = replicas.down[node] - 1 if down else not_shown_by(tree, replicas, node, f, base)
     doubt(doubts, READ_SHOWS_THE_NODE, value, base, last, NULL, NO_ACKS, node, invoked, seq, shown, NONE)
 
 
@@ -491,19 +477,20 @@ def left_out(
     node: int,
     vertex: int,
     reach: int,
+    bound_seq: int,
     invoked: int,
     seq: int,
 ) -> bool:
     """A reader went from ``reach`` to what follows ``vertex`` in the log of ``node``: was there a value? If so it is
-    doubted."""
+    doubted. ``bound_seq``: the event that says how far the node showed its log, if that matters."""
     first = max(reach, replicas.start[node])
     steps = 0
     while vertex != ROOT and tree.base[vertex] >= first and steps < _MOST and not cluster.compacted[0]:
         steps += 1
         if tree.value[vertex] != NULL and not tree.flags[vertex] & UNKNOWN:
-            value, base, shown = tree.value[vertex], tree.base[vertex], tree.seq[vertex]
+            value, base, held = tree.value[vertex], tree.base[vertex], appended_by(tree, vertex, node)
             check = READ_LEAVES_NOTHING_OUT
-            doubt(doubts, check, value, base, base, NULL, NO_ACKS, node, invoked, seq, shown, vertex)
+            doubt(doubts, check, value, base, bound_seq, NULL, NO_ACKS, node, invoked, seq, held, vertex)
             return True
         vertex = tree.parent[vertex]
     return False
@@ -532,7 +519,7 @@ def read_told(
         vertex = at(tree, tip, min(offset - 1, tree.last[tip]))
         if tree.last[vertex] >= offset:
             vertex = tree.parent[vertex]
-        if left_out(tree, replicas, cluster, doubts, node, vertex, reach, invoked, seq):
+        if left_out(tree, replicas, cluster, doubts, node, vertex, reach, -1, invoked, seq):
             return
     if (not clients.given[row] or f == F_FINAL_READ) and clients.node[row] == node:
         # What it showed when it was asked it still shows; entries without a value are no batches.
@@ -540,7 +527,8 @@ def read_told(
         vertex = at(tree, tip, min(bound, first + _MOST)) if bound != NULL and bound >= first else NONE
         if vertex != NONE and tree.last[vertex] > bound:
             vertex = tree.parent[vertex]
-        if vertex != NONE and left_out(tree, replicas, cluster, doubts, node, vertex, first, invoked, seq):
+        said = clients.bound_seq[row]
+        if vertex != NONE and left_out(tree, replicas, cluster, doubts, node, vertex, first, said, invoked, seq):
             return
     found.judged[READ_LEAVES_NOTHING_OUT] += 1
 
@@ -700,6 +688,8 @@ def settle(
             found.judged[check] += 1
             fields = Returned(node, value=doubts.value[i], offset=doubts.offset[i])
             report(found, check, fields, doubts.shown[i], invoked, seq)
+            if check == READ_LEAVES_NOTHING_OUT:
+                show(found, doubts.last[i])
         elif check == READ_ENDS_IN_THE_LOG:
             if not whole(lives, node, invoked, seq):
                 found.unjudged[check] += 1
@@ -783,7 +773,7 @@ def settle_ok(
             found.unjudged[check] += 1
     elif sure and cluster.shows[COMMIT]:
         found.judged[check] += 1
-        committed = tree.commit_seq[vertex] if tree.flags[vertex] & COMMITTED else -1
+        committed = tree.commit_seq[vertex] if tree.flags[vertex] & COMMITTED else doubts.shown[i]
         report(found, check, fields, tree.seq[vertex], seq, committed)
         if cluster.write_caching[0]:
             suspect(cluster, check, tree.seq[vertex], seq)
