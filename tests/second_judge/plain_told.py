@@ -139,6 +139,8 @@ class _Told:
     """Other batches with its value."""
     whole: bool
     """All that whoever answered did meanwhile is recorded."""
+    cut: bool
+    """It was not told where the batch ends, though some answer tells that."""
 
     @property
     def known(self) -> bool:
@@ -160,7 +162,9 @@ def _told(history: History) -> Iterator[_Told]:
         there.sort(key=lambda b: b.seq)
         others = [b for b in alike if b not in there]
         whole = _whole(history, _answerers(history, ended, begun.term), call.begun, ended)
-        yield _Told(begun, ended, there[0] if there else None, others, whole)
+        batch = there[0] if there else None
+        cut = batch is not None and ended.event.last < batch.last and says_last < FOR_EVER
+        yield _Told(begun, ended, batch, others, whole, cut)
 
 
 def _other_value(history: History, told: _Told) -> bool:
@@ -182,7 +186,7 @@ def ok_names_the_entry(history: History) -> Count:
     count = Count()
     for told in _told(history):
         if told.batch is not None or _misplaced(history, told):
-            count += JUDGED if told.batch is not None else JUDGED + VIOLATED
+            count += JUDGED if told.batch is not None and not told.cut else JUDGED + VIOLATED
         elif _is_named(told.ended.event):
             count += UNJUDGED
     return count

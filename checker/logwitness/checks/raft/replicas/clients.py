@@ -76,6 +76,9 @@ from .tree import (
 HAS_NOT, HAS, MAY_HAVE = range(3)
 """Whether a node held and showed something."""
 
+_SHORT = -2
+"""In `Doubts.shown`: an answer that left the last offset out, if answers in this history ever state one."""
+
 _MOST = 1000
 """Former states of a node, and entries without a value, that are looked at for one read."""
 
@@ -328,6 +331,8 @@ def succeeded(
             if tree.value[other] == value and fits(tree, other, offset, last, term):
                 vertex = other
             other = tree.same[other]
+    if vertex != NONE and last == NULL and tree.last[vertex] > offset:
+        doubt(doubts, OK_NAMES_THE_ENTRY, value, offset, NULL, term, acks, NONE, invoked, seq, _SHORT, vertex)
     attempt = attempts.table.rows[place_of(attempts.table, value)]
     if attempt != NONE:
         attempts.other[attempt] = 1
@@ -737,6 +742,12 @@ def settle_ok(
         named = offset != NULL and offset >= 0
         other = find(tree, offset, term) if named and term != NULL else NONE
         there = vertex != NONE and named and fits(tree, vertex, offset, doubts.last[i], term)
+        if there and doubts.last[i] == NULL and tree.last[vertex] > offset and cluster.says_last[0] >= 0:
+            at_, in_ = tree.base[vertex], tree.term[vertex]
+            place = Misplaced(value, offset=offset, last=offset, term=term, there=at_, entry_term=in_)
+            report(found, check, place, invoked, tree.seq[vertex], seq, cluster.says_last[0])
+        if doubts.shown[i] == _SHORT:
+            return
         replaced = other != NONE and tree.value[other] not in (NULL, value)
         if there:
             # It is there; was it not when the client was told so?
