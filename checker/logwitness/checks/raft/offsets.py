@@ -247,6 +247,7 @@ CONVERGES = number(
         fields=_Lagging,
         kinds=(Kind.PHASE,),
         columns=("dirty", "commit"),
+        waits=True,
     ),
 )
 
@@ -265,6 +266,7 @@ VOTERS_RETURN = number(
         fields=_Gone,
         kinds=(Kind.PHASE,),
         columns=("node",),
+        waits=True,
     ),
 )
 
