@@ -572,7 +572,7 @@ def written_after_asked(evidence: Evidence) -> Fields:
 def answered_by_who_acted(evidence: Evidence) -> Fields:
     """The end of the node; a client asks, and is answered by it."""
     ended, _, told = evidence.rows
-    sure(ended["kind"] in ("stop", "crash", "power_loss", "storage_error") and told["kind"] == "ok")
+    sure(ended["kind"] in ("stop", "crash", "power_loss", "storage_error") and told["kind"] in ("ok", "fail"))
     sure(ended["seq"] < _asked(evidence, told)["seq"] and ended["node"] == told["node"])
     return {"client": told["process"], "node": told["node"]}
 

@@ -462,21 +462,28 @@ def answered_by_who_acted(history: History) -> Count:
     count, passed_on = Count(), False
     for call in calls(history):
         ended, f = call.ended, call.begun.event.f
-        if ended is None or ended.event.kind != "ok" or ended.event.node is None or f not in ("append", "tail", *READS):
+        if ended is None or ended.event.node is None or f not in ("append", "tail", *READS):
             continue
-        node = ended.event.node
+        node, refused = ended.event.node, ended.event.reason in ("not_leader", "term_mismatch")
+        if ended.event.kind != "ok" and not refused:
+            continue
         states = _states(history, node, call.begun, ended)
         if not _is_known(history, node, ended):
             count += UNJUDGED
         elif all(state.down for state in states):
             sure = history.has("start") and not _ends_again(history, node, ended)
             count += JUDGED + VIOLATED if sure else UNJUDGED
-        elif f in READS[:2] or f == "final_read" or any(state.leads is not None for state in states):
+        elif ended.event.kind != "ok" or f in (*READS[:2], "final_read") or _leads(states):
             count += JUDGED
         else:
             count += UNJUDGED
             passed_on = passed_on or _whole(history, [node], call.begun, ended)
     return count.if_shown(lacks=passed_on)
+
+
+def _leads(states: list[Node]) -> bool:
+    """Whether a node led at some moment."""
+    return any(state.leads is not None for state in states)
 
 
 def _ends_again(history: History, node: int, step: Step) -> bool:

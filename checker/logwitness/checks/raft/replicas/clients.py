@@ -16,7 +16,8 @@ from ...codes import (
     COMMIT,
     F_APPEND,
     F_FINAL_READ,
-    F_READ_LINEARIZABLE,
+    F_READ,
+    F_READ_COMMITTED,
     F_TAIL,
     INFO,
     INVOKE,
@@ -25,6 +26,7 @@ from ...codes import (
     OBSERVE,
     OK,
     READS,
+    REFUSALS,
     START,
 )
 from ...columns import Columns
@@ -229,8 +231,9 @@ def hear(
             given(tree, replicas, cluster, clients, former, doubts, found, columns, i, row)
         return
     clients.f[row] = NONE
-    if kind == OK and node >= 0 and (f in READS or f in (F_APPEND, F_TAIL)):
-        answered(replicas, clients, doubts, found, node, f, columns.process[i], row, seq)
+    if node >= 0 and (f in READS or f in (F_APPEND, F_TAIL)) and (kind == OK or columns.reason[i] in REFUSALS):
+        by_leader = kind == OK and f not in (F_READ, F_READ_COMMITTED, F_FINAL_READ)
+        answered(replicas, clients, doubts, found, node, by_leader, columns.process[i], row, seq)
     if f == F_APPEND:
         if clients.value[row] == NULL:
             return
@@ -274,7 +277,7 @@ def answered(
     doubts: Doubts,
     found: Findings,
     node: int,
-    f: int,
+    by_leader: bool,
     process: int,
     row: int,
     seq: int,
@@ -287,7 +290,7 @@ def answered(
     down = 0 <= end < invoked
     led = replicas.leader_term[node] != NULL or replicas.leader_seq[node] > invoked
     led = led or (clients.led[row] > 0 and clients.node[row] == node)
-    if not down and (led or (f in READS and f != F_READ_LINEARIZABLE)):
+    if not down and (led or not by_leader):
         found.judged[check] += 1
     else:
         doubt(doubts, check, process, NULL, NULL, NULL, NO_ACKS, node, invoked, seq, end if down else -1, NONE)
