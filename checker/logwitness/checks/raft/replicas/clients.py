@@ -704,7 +704,7 @@ def settle(
                 continue
             found.judged[check] += 1
             ended = Ended(node, offset=doubts.offset[i], shown=doubts.last[i])
-            report(found, check, ended, doubts.shown[i], invoked, seq)
+            report(found, READ_ENDS_IN_THE_LOG, ended, doubts.shown[i], invoked, seq)
         elif check == ANSWERED_BY_WHO_ACTED:
             if doubts.shown[i] < 0 or doubts.vertex[i] == ROOT or not cluster.shows[START]:
                 found.unjudged[check] += 1
@@ -712,7 +712,8 @@ def settle(
                     cluster.passed_on[0] = node
                 continue
             found.judged[check] += 1
-            report(found, check, Answered(doubts.value[i], node), doubts.shown[i], invoked, seq)
+            answer = Answered(doubts.value[i], node=node)
+            report(found, ANSWERED_BY_WHO_ACTED, answer, doubts.shown[i], invoked, seq)
         elif check == TAIL_IS_COMMITTED:
             if not answerer_whole(replicas, cluster, lives, NONE, invoked, seq):
                 found.unjudged[check] += 1
