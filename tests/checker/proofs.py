@@ -496,6 +496,72 @@ def ok_names_the_entry(evidence: Evidence) -> Fields:
     return fields | {"there": there[0], "entry_term": there[1]}
 
 
+def ok_after_acked(evidence: Evidence) -> Fields:
+    """What was asked for and told; and that a node acknowledged it later, or otherwise, or only that it is in a log."""
+    told = only([row for row in evidence.rows if row["kind"] == "ok"])
+    asked, shown = _asked(evidence, told), only([row for row in evidence.rows if row["kind"] in ("append", "acked")])
+    sure((shown["offset"], shown["entry_term"]) == (told["offset"], told["term"]))
+    sure(shown["kind"] == "append" or shown["seq"] > told["seq"] or shown["acks"] != asked["acks"])
+    return {"value": asked["value"], "acks": ACKS[asked["acks"]], "offset": told["offset"], "term": told["term"]}
+
+
+def ok_after_commit(evidence: Evidence) -> Fields:
+    """What was told of an entry; and that it is committed only later, or how far a node had committed by then."""
+    told = only([row for row in evidence.rows if row["kind"] == "ok"])
+    entry = only([row for row in evidence.rows if row["kind"] == "append"])
+    sure((entry["offset"], entry["entry_term"]) == (told["offset"], told["term"]) and entry["commit"] < told["offset"])
+    state = only([row for row in evidence.rows if row not in (entry, told)])
+    if state["seq"] < told["seq"]:
+        sure(state["commit"] < told["offset"])
+    else:
+        evidence.committed(entry)
+    return {"value": entry["value"], "acks": "all", "offset": told["offset"], "term": told["term"]}
+
+
+def _bound(row: Row, asked: Row) -> int:
+    """Up to where a node shows its log to a read, as its event says."""
+    bound: int = row["commit" if asked["f"] in ("read_committed", "read_linearizable") else "visible"]
+    return bound
+
+
+def _not_shown(row: Row, asked: Row, given: Row) -> bool:
+    """Whether an event of a node says that it did not show what a read was given: less, another entry, or its end."""
+    if row["kind"] in ("stop", "crash", "power_loss", "storage_error"):
+        return bool(row["seq"] < asked["seq"])
+    other = row["kind"] == "append" and row["offset"] <= given["offset"] <= end(row) and row["value"] != given["value"]
+    return other or row["dirty"] < given["offset"] or _bound(row, asked) < given["offset"]
+
+
+def uncommitted_read(evidence: Evidence) -> Fields:
+    """A read is given something; what each voter showed at most by then."""
+    given = evidence.last
+    asked = _asked(evidence, given)
+    for voter in evidence.voters:
+        said = only([row for row in evidence.before if row is not asked and row["node"] == voter])
+        sure(_not_shown(said, asked, given))
+    return {"value": given["value"], "offset": given["offset"]}
+
+
+def read_shows_the_node(evidence: Evidence) -> Fields:
+    """A read of a node is given something; what the node showed at most by then."""
+    said, given = only([row for row in evidence.before if row["kind"] != "invoke"]), evidence.last
+    sure(said["node"] == given["node"] and _not_shown(said, _asked(evidence, given), given))
+    return {"node": given["node"], "value": given["value"], "offset": given["offset"]}
+
+
+def read_leaves_nothing_out(evidence: Evidence) -> Fields:
+    """The node has a value where the read was; it passed over that, or ended before what the node showed."""
+    last, entry = evidence.last, only([row for row in evidence.rows if row["kind"] == "append"])
+    asked = _asked(evidence, last)
+    sure(entry["node"] == last["node"] and last["kind"] in ("observe", "ok") and asked["offset"] <= entry["offset"])
+    states = [row for row in evidence.before if row not in (asked, entry)] or [entry]
+    if last["offset"] <= entry["offset"]:
+        sure(only(states)["node"] == entry["node"] and _bound(states[0], asked) >= end(entry))
+    else:
+        sure(states == [entry])
+    return {"node": last["node"], "value": entry["value"], "offset": entry["offset"]}
+
+
 def written_after_asked(evidence: Evidence) -> Fields:
     """A node appends the value; a client asks for it only then."""
     entry, asked = evidence.rows
@@ -506,7 +572,7 @@ def written_after_asked(evidence: Evidence) -> Fields:
 def answered_by_who_acted(evidence: Evidence) -> Fields:
     """The end of the node; a client asks, and is answered by it."""
     ended, _, told = evidence.rows
-    sure(ended["kind"] in ("stop", "crash", "power_loss", "storage_error") and told["kind"] == "ok")
+    sure(ended["kind"] in ("stop", "crash", "power_loss", "storage_error") and told["kind"] in ("ok", "fail"))
     sure(ended["seq"] < _asked(evidence, told)["seq"] and ended["node"] == told["node"])
     return {"client": told["process"], "node": told["node"]}
 
@@ -618,6 +684,11 @@ def nothing_left_behind(evidence: Evidence) -> list[Fields]:
 
 PROOFS: dict[str, Proof] = {
     "ok-names-the-entry": ok_names_the_entry,
+    "ok-after-acked": ok_after_acked,
+    "ok-after-commit": ok_after_commit,
+    "uncommitted-read": uncommitted_read,
+    "read-shows-the-node": read_shows_the_node,
+    "read-leaves-nothing-out": read_leaves_nothing_out,
     "written-after-asked": written_after_asked,
     "answered-by-who-acted": answered_by_who_acted,
     "read-ends-in-the-log": read_ends_in_the_log,

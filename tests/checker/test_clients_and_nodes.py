@@ -325,6 +325,13 @@ def _answered(f: str, *, down: bool, **columns: Any) -> Plant:  # noqa: ANN401
     return plant
 
 
+def _last_left_out(rows: Rows, number: int) -> Rows | None:
+    """An append of several offsets is answered with the first alone."""
+    several = (ok for _, ok in _ends(rows, "ok", "append") if rows[ok]["last_offset"] > rows[ok]["offset"])
+    found = _nth(several, number)
+    return None if found is None else _changed(rows, found, last_offset=None)
+
+
 def _goes_on(f: str, by: int) -> Plant:
     """A read goes on further than its node showed."""
 
@@ -346,6 +353,12 @@ PLANTS: dict[str, tuple[Plant, str]] = {
     "a tail of a node that is down": (_answered("tail", down=True, offset=0), "answered-by-who-acted"),
     "an append to a node that is down": (_answered("append", down=True), "answered-by-who-acted"),
     "a read of a node that is down": (_answered("read", down=True, count=0), "answered-by-who-acted"),
+    "a refusal by a node that is down": (
+        _answered("append", down=True, kind="fail", reason="not_leader"),
+        "answered-by-who-acted",
+    ),
+    "ok, a much later term": (_ok(term=lambda row: row["term"] + 5), "terms-in-order"),
+    "ok of several offsets, the last left out": (_last_left_out, "ok-names-the-entry"),
     "a read that goes on behind the log": (_goes_on("read", 1), "read-ends-in-the-log"),
     "a final read that goes on behind the log": (_goes_on("final_read", 1), "read-ends-in-the-log"),
     "a committed read that goes on far behind": (_goes_on("read_committed", 10**6), "read-ends-in-the-log"),

@@ -22,16 +22,10 @@ RUNS = Path(__file__).resolve().parents[2] / "histories" / "runs"
 MUTANTS = sorted(path.parent for path in RUNS.glob("*/mutant-*/manifest.json"))
 CHECKS = {each.id: each for each in all_checks()}
 WITHOUT_PROOF = {
-    "uncommitted-read",
-    "ok-after-acked",
-    "ok-after-commit",
-    "read-shows-the-node",
-    "read-leaves-nothing-out",
     "bounded-memory",
     "transfer-loses-nothing",
 }
-"""Checks of what nodes had not done, or did not show: their violations do not carry what each node had then. What a
-leader holds follows from all that it did in its office, and what a log ends in from all that was cut: too much to
+"""What a leader holds follows from all that it did in its office, what a log ends in from all that was cut: too much to
 show."""
 
 

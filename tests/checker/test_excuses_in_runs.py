@@ -82,7 +82,10 @@ def test_the_reference_is_not_accused(seed: int) -> None:
     by_clients = sink.table.filter(pc.is_in(sink.table.column("kind").cast("string"), value_set=SEEN_BY_CLIENTS))
     for table, protocol in ((sink.table, "raft"), (by_clients, "none")):
         verdict = check(table, configuration={"protocol": protocol, **known})
-        assert verdict.verdict is Verdict.HOLDS, [each for each in verdict.checks if each.violated]
+        doubted = [each for each in verdict.checks if each.verdict is Verdict.UNDECIDED]
+        assert verdict.verdict is (Verdict.UNDECIDED if doubted else Verdict.HOLDS), verdict.document()
+        # Clients alone do not see all that nodes trim (counting.md#trims).
+        assert all(protocol == "none" and "may be trimmed" in str(each.reason) for each in doubted)
         for each in verdict.checks:
             assert each.excused == sum(excuse.facts for excuse in each.excuses)
             assert {excuse.cause for excuse in each.excuses} <= set(CAUSES)

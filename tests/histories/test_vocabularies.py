@@ -21,7 +21,7 @@ import logwitness
 from loghistory import COLUMNS, REQUIRED, SCHEMA, Kind
 from loghistory.declared import KINDS, VOCABULARIES
 from loghistory.schema import STATE_KINDS, words_of
-from loghistory.vocabularies.clients import Operation
+from loghistory.vocabularies.clients import Operation, Refusal
 from loghistory.vocabularies.elections import Role
 from loghistory.vocabularies.log import STATE, Resolution
 from loghistory.vocabularies.surroundings import FaultWord, Phase
@@ -55,7 +55,7 @@ def test_every_event_that_changes_a_log_carries_the_whole_state() -> None:
 def test_every_word_that_has_a_name_has_a_meaning() -> None:
     assert set(words_of("f")) == {*Operation, *FaultWord, *Phase}
     assert set(words_of("role")) == set(Role)
-    assert set(words_of("reason")) == set(Resolution)
+    assert set(words_of("reason")) == {*Resolution, *Refusal}
     for vocabulary in VOCABULARIES:
         for words in vocabulary.words:
             assert set(words.kinds) <= set(KINDS)

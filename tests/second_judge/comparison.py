@@ -146,8 +146,14 @@ def _answer(id_: str, counts: list[Count]) -> Answer:
 
 def _differ(id_: str, one: Answer, other: Answer) -> bool:
     if id_ in UNCOUNTED:
-        one, other = (a._replace(count=a.count._replace(violated=a.count.violated > 0)) for a in (one, other))
+        one, other = _uncounted(one), _uncounted(other)
     return one != other
+
+
+def _uncounted(answer: Answer) -> Answer:
+    """The answer without how many violations there are; an undecided one has them among what could not be judged."""
+    count = answer.count._replace(violated=answer.count.violated > 0)
+    return answer._replace(count=count._replace(unjudged=0) if answer.verdict == "undecided" else count)
 
 
 def _settled(fast: Answer, plain: Answer, *, quiet: bool) -> Answer:

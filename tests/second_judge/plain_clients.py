@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import NamedTuple
 
-from plain import ALL, EXCUSED, JUDGED, READS, UNJUDGED, VIOLATED, Count, Event, History, Plain, wipes
+from plain import ALL, EXCUSED, GONE, JUDGED, READS, UNJUDGED, VIOLATED, Count, Event, History, Plain, wipes
 
 NONE_PROMISED = 0
 
@@ -103,6 +103,11 @@ def _takes_unflushed(e: Event) -> bool:
     return bool(e.kind == "fault" and e.f in ("power_loss", "storage_error", "fsync_error"))
 
 
+def _empties(history: History, e: Event) -> bool:
+    """Whether a disk is emptied that may have held what was promised: not one of a node that does not vote."""
+    return wipes(e) and (e.node is None or not history.voters or e.node in history.voters)
+
+
 def _unflushed_lost(history: History, since: int, until: int | None) -> bool:
     """Whether a fault may have taken what was not flushed at an event; while a disk's flushes fail, at any moment."""
     failing = 0
@@ -119,7 +124,7 @@ def _unflushed_lost(history: History, since: int, until: int | None) -> bool:
 def _lost(history: History, since: int, until: int | None, *, weak: bool) -> bool:
     """Whether a fault may have taken what was asked for at an event: a wiped disk everything, any other what was not
     promised to be flushed."""
-    wiped = any(wipes(e) and e.seq > since and (until is None or e.seq < until) for e in history.events)
+    wiped = any(_empties(history, e) and e.seq > since and (until is None or e.seq < until) for e in history.events)
     return wiped or (weak and _unflushed_lost(history, since, until))
 
 
@@ -184,7 +189,7 @@ def terms_in_order(history: History) -> Count:
             continue
         count += JUDGED
         before = [v for v, other in told if other.offset < e.offset and other.term > e.term]
-        wiped = any(wipes(each) for each in history.events)
+        wiped = any(_empties(history, each) for each in history.events)
         if value.final and not wiped and any(v.final for v in before):
             count += VIOLATED
         elif value.acks == ALL and before:
@@ -343,7 +348,14 @@ def _missing(history: History) -> Iterator[tuple[Value, bool, bool]]:
 def _trimmed_unseen(history: History) -> int:
     """Up to which offset the log may have been trimmed with nobody recording it: reads began behind it; -1: nowhere."""
     begun_behind = [g.high for g in _once(_readers(history)[1]) if g.begins]
-    return max(begun_behind, default=-1) if history.unseen_trims else -1
+    may_lack = history.unseen_trims or _trim_may_lack(history)
+    return max(begun_behind, default=-1) if may_lack else -1
+
+
+def _trim_may_lack(history: History) -> bool:
+    """Whether nodes are seen to trim, and one was cut off, which may have lost its last trim."""
+    cut_off = any((e.kind in GONE and e.kind != "stop") or _empties(history, e) for e in history.events)
+    return cut_off and any(e.kind == "trim" and e.offset > 0 for e in history.events)
 
 
 def _once(gaps: list[_Gap]) -> list[_Gap]:
@@ -428,7 +440,7 @@ def skip(history: History) -> Count:
             passed = [v for v in passed if promised(v) and v.acked and v.acked.seq < gap.asked]
         if passed:
             kept = [v for v in passed if not _within(*place(v), _removed(history))]
-            unseen_trim = history.unseen_trims and gap.begins
+            unseen_trim = (history.unseen_trims or _trim_may_lack(history)) and gap.begins
             count += EXCUSED if not kept else UNJUDGED if unseen_trim else VIOLATED
     return count.if_shown(lacks=count.unjudged > 0)
 

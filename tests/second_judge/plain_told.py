@@ -139,6 +139,8 @@ class _Told:
     """Other batches with its value."""
     whole: bool
     """All that whoever answered did meanwhile is recorded."""
+    cut: bool
+    """It was not told where the batch ends, though some answer tells that."""
 
     @property
     def known(self) -> bool:
@@ -160,7 +162,9 @@ def _told(history: History) -> Iterator[_Told]:
         there.sort(key=lambda b: b.seq)
         others = [b for b in alike if b not in there]
         whole = _whole(history, _answerers(history, ended, begun.term), call.begun, ended)
-        yield _Told(begun, ended, there[0] if there else None, others, whole)
+        batch = there[0] if there else None
+        cut = batch is not None and ended.event.last < batch.last and says_last < FOR_EVER
+        yield _Told(begun, ended, batch, others, whole, cut)
 
 
 def _other_value(history: History, told: _Told) -> bool:
@@ -182,7 +186,7 @@ def ok_names_the_entry(history: History) -> Count:
     count = Count()
     for told in _told(history):
         if told.batch is not None or _misplaced(history, told):
-            count += JUDGED if told.batch is not None else JUDGED + VIOLATED
+            count += JUDGED if told.batch is not None and not told.cut else JUDGED + VIOLATED
         elif _is_named(told.ended.event):
             count += UNJUDGED
     return count
@@ -458,21 +462,28 @@ def answered_by_who_acted(history: History) -> Count:
     count, passed_on = Count(), False
     for call in calls(history):
         ended, f = call.ended, call.begun.event.f
-        if ended is None or ended.event.kind != "ok" or ended.event.node is None or f not in ("append", "tail", *READS):
+        if ended is None or ended.event.node is None or f not in ("append", "tail", *READS):
             continue
-        node = ended.event.node
+        node, refused = ended.event.node, ended.event.reason in ("not_leader", "term_mismatch")
+        if ended.event.kind != "ok" and not refused:
+            continue
         states = _states(history, node, call.begun, ended)
         if not _is_known(history, node, ended):
             count += UNJUDGED
         elif all(state.down for state in states):
             sure = history.has("start") and not _ends_again(history, node, ended)
             count += JUDGED + VIOLATED if sure else UNJUDGED
-        elif f in READS[:2] or f == "final_read" or any(state.leads is not None for state in states):
+        elif ended.event.kind != "ok" or f in (*READS[:2], "final_read") or _leads(states):
             count += JUDGED
         else:
             count += UNJUDGED
             passed_on = passed_on or _whole(history, [node], call.begun, ended)
     return count.if_shown(lacks=passed_on)
+
+
+def _leads(states: list[Node]) -> bool:
+    """Whether a node led at some moment."""
+    return any(state.leads is not None for state in states)
 
 
 def _ends_again(history: History, node: int, step: Step) -> bool:

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from loghistory.schema import CLIENT_KINDS, STATE_KINDS, Acks, Kind, Operation, words_of
+from loghistory.vocabularies.clients import Refusal
 from loghistory.vocabularies.elections import Role
 from loghistory.vocabularies.log import Resolution
 from loghistory.vocabularies.surroundings import FaultWord, Phase
@@ -154,6 +155,8 @@ class Words:
 
 REASONS = {word: code for code, word in enumerate(words_of("reason"))}
 SUCCESS, TRUNCATED = REASONS[Resolution.SUCCESS], REASONS[Resolution.TRUNCATED]
+REFUSALS = (REASONS[Refusal.NOT_LEADER], REASONS[Refusal.TERM_MISMATCH])
+"""A node said so itself."""
 
 ROLES = {word: code for code, word in enumerate(words_of("role"))}
 ROLE_LEADER, ROLE_CANDIDATE, ROLE_LEARNER = ROLES[Role.LEADER], ROLES[Role.CANDIDATE], ROLES[Role.LEARNER]

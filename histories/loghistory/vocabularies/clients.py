@@ -34,6 +34,13 @@ class Operation(StrEnum):
     SUBSCRIBE = "subscribe"
 
 
+class Refusal(StrEnum):
+    """Column ``reason`` of an operation that failed, where the node itself refused it."""
+
+    NOT_LEADER = "not_leader"
+    TERM_MISMATCH = "term_mismatch"
+
+
 class Acks:
     """The acks level of an append as column value: -1 all (quorum_ack), 1 leader_ack, 0 no_ack."""
 
@@ -85,6 +92,14 @@ VOCABULARY = Vocabulary(
         Column(12, "acks", pa.int8(), "acks level of an append: -1 all, 1 leader, 0 none", least=-128),
     ),
     words=(
+        Words(
+            "reason",
+            ("fail",),
+            {
+                Refusal.NOT_LEADER: "the node says that it does not lead",
+                Refusal.TERM_MISMATCH: "the node says that it does not lead in the term that was expected",
+            },
+        ),
         Words(
             "f",
             _KINDS,

@@ -83,7 +83,7 @@ class AtEnd:
         if known.observed[0]:
             _aborted(ended, found)
         gaps = np.array(list(self._gaps.values()), dtype=np.int64).reshape(-1, _GAP_FIELDS)
-        if known.unseen_trims[0]:
+        if known.unseen_trims[0] or (known.cut_off[0] and known.trimmed[0] > 0):
             begin = gaps[gaps[:, BEFORE] <= gaps[:, INVOKED]]
             ended.hidden_until = int(begin[:, HIGH].max(initial=-1))
         if self._has_final:

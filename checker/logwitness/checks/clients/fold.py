@@ -57,7 +57,7 @@ _JUDGED = frozenset({Kind.INVOKE, Kind.OBSERVE, Kind.OK, Kind.FAIL})
 _IS_JUDGED = lookup(_JUDGED)
 
 _BY_TRIMS = (LOST_WRITE, UNSEEN, SKIP, STALE_READ)
-_UNSEEN_TRIMS = "what lacks at the beginning of a read may be trimmed, which nodes record, and a node recorded nothing"
+_UNSEEN_TRIMS = "what lacks at the beginning of a read may be trimmed, and a node recorded nothing or was cut off"
 
 
 @kernel
@@ -77,9 +77,12 @@ def _scan(
         seq = columns.seq[i]
         if kind == FAULT:
             f = columns.f[i]
+            if f == FAULT_WIPE and columns.node[i] >= known.voters[0] > 0:
+                continue  # nothing was promised by the disk of a node that does not vote
             note_fault(faults, seq, f, columns.node[i])
             if f == FAULT_WIPE:
                 known.wipe_seq[0] = seq
+                known.cut_off[0] = 1
             elif cause_of(f) >= 0:
                 known.power_seq[0] = seq
                 known.failing[0] += f == FAULT_FSYNC
@@ -90,6 +93,7 @@ def _scan(
                 known.power_seq[0] = seq
         elif kind in (CRASH, POWER_LOSS, STORAGE_ERROR):
             note_fault(faults, seq, fault_code(kind), columns.node[i])
+            known.cut_off[0] = 1
             if kind != CRASH:
                 known.power_seq[0] = seq
         elif kind == TRIM:
@@ -169,7 +173,7 @@ class ClientsFold(KernelFold):
         start |= dict.fromkeys(("final_high", "final_begun", "power_seq", "wipe_seq"), NONE)
         start |= {"term": NULL, "far": NONE}
         start |= {"write_caching": int(setting.write_caching), "idempotent": int(setting.idempotent)}
-        start["foreign"] = int(setting.foreign)
+        start |= {"foreign": int(setting.foreign), "voters": len(setting.voters)}
         # Other tools write down logs that are not trimmed, and so does who names no protocol (counting.md#trims).
         start["unseen_trims"] = int(bool(setting.protocols) and not setting.foreign)
         self._known = Known(**{name: np.array([number], dtype=np.int64) for name, number in start.items()})

@@ -107,6 +107,8 @@ class Known(NamedTuple):
     write_caching: Ints
     idempotent: Ints
     foreign: Ints
+    voters: Ints  # how many; 0: not known
+    cut_off: Ints  # 1: the record of a node may lack its end, and with it a trim
     trimmed: Ints
     unseen_trims: Ints  # whether the log may have been trimmed unseen: a node, or all, recorded nothing
     gaps: Ints

@@ -63,6 +63,9 @@ from .tree import (
     written_with,
 )
 
+COMMITTED_READS = (F_READ_COMMITTED, F_READ_LINEARIZABLE)
+"""They return what is committed."""
+
 
 @step
 def let_see(
@@ -278,11 +281,36 @@ def answer(
 
 
 @part
+def bound_of(replicas: Replicas, node: int, f: int) -> int:
+    """Up to where ``node`` shows its log to a read of kind ``f`` now; NULL: nobody knows."""
+    bound: int = replicas.commit[node] if f in COMMITTED_READS else replicas.visible[node]
+    return bound
+
+
+@part
+def not_shown_by(tree: Tree, replicas: Replicas, node: int, f: int, base: int) -> int:
+    """The event by which ``node`` is seen not to show an entry at ``base`` to such a read: how it appended what is
+    there instead, else the last that it said."""
+    theirs = at(tree, replicas.tip[node], base)
+    if theirs != NONE and bound_of(replicas, node, f) >= base:
+        return appended_by(tree, theirs, node)
+    return int(replicas.stated_seq[node])
+
+
+@part
 def observe(
-    tree: Tree, cluster: Cluster, found: Findings, f: int, base: int, value: int, invoked: int, seq: int
+    tree: Tree,
+    replicas: Replicas,
+    cluster: Cluster,
+    found: Findings,
+    f: int,
+    base: int,
+    value: int,
+    invoked: int,
+    seq: int,
 ) -> None:
     """A client was given ``value`` at ``base`` by a read of kind ``f``."""
-    if f in (F_READ_COMMITTED, F_READ_LINEARIZABLE) and cluster.shows[COMMIT]:
+    if f in COMMITTED_READS and cluster.shows[COMMIT]:
         allowed = COMMITTED | GIVEN_UP
     elif f in (F_READ, F_FINAL_READ) and cluster.shows[SHOWN]:
         allowed = COMMITTED | GIVEN_UP | VISIBLE
@@ -302,5 +330,8 @@ def observe(
         return
     found.judged[UNCOMMITTED_READ] += 1
     e0 = tree.seq[shown] if shown != NONE else -1
-    report(found, UNCOMMITTED_READ, Returned(value=value, offset=base), e0, invoked, seq)
+    report(found, UNCOMMITTED_READ, Returned(value=value, offset=base), invoked, seq)
+    for node in range(len(replicas.tip)):
+        if replicas.stated_seq[node] >= 0:
+            show(found, not_shown_by(tree, replicas, node, f, base))
     suspect(cluster, UNCOMMITTED_READ, e0, seq)

@@ -141,7 +141,7 @@ ANSWERED_BY_WHO_ACTED = number(
         rule="Who answers an operation ran at some moment of it; who answers an append, a tail or a linearizable read "
         "led then.",
         source=("history-checks.md#answered-by-who-acted", "raft.md#barrier", "raft.md#read-levels"),
-        fact="an operation that a known node answered ok",
+        fact="an operation that a known node answered ok, or refused as one that does not lead",
         sentence="Client {client} was answered by node {node}, which was down from before it was asked until then.",
         fields=Answered,
         kinds=(Kind.INVOKE, Kind.OK),

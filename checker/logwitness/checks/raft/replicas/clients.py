@@ -16,8 +16,8 @@ from ...codes import (
     COMMIT,
     F_APPEND,
     F_FINAL_READ,
+    F_READ,
     F_READ_COMMITTED,
-    F_READ_LINEARIZABLE,
     F_TAIL,
     INFO,
     INVOKE,
@@ -26,6 +26,7 @@ from ...codes import (
     OBSERVE,
     OK,
     READS,
+    REFUSALS,
     START,
 )
 from ...columns import Columns
@@ -33,7 +34,7 @@ from ...faults import WIPE
 from ...findings import Findings, excuse, report, show
 from ...hashing import named_row, place_of, row_of
 from ...kernel import part, step
-from .answers import observe
+from .answers import COMMITTED_READS, bound_of, not_shown_by, observe
 from .client_rules import (
     ANSWERED_BY_WHO_ACTED,
     FAIL_HAD_NO_EFFECT,
@@ -74,11 +75,11 @@ from .tree import (
     members,
 )
 
-COMMITTED_READS = (F_READ_COMMITTED, F_READ_LINEARIZABLE)
-"""They return what is committed."""
-
 HAS_NOT, HAS, MAY_HAVE = range(3)
 """Whether a node held and showed something."""
+
+_SHORT = -2
+"""In `Doubts.shown`: an answer that left the last offset out, if answers in this history ever state one."""
 
 _MOST = 1000
 """Former states of a node, and entries without a value, that are looked at for one read."""
@@ -217,6 +218,7 @@ def hear(
             clients.bound_seq[row] = cluster.top_commit_seq[0]
         elif f in READS:
             clients.bound[row] = bound_of(replicas, node, f) if node >= 0 else NULL
+            clients.bound_seq[row] = replicas.stated_seq[node] if node >= 0 else -1
         return
     row = clients.table.rows[place_of(clients.table, columns.process[i])]
     if row == NONE:
@@ -225,12 +227,13 @@ def hear(
     if kind == OBSERVE:
         if f in READS and columns.value[i] != NULL:
             base, value = columns.offset[i], columns.value[i]
-            observe(tree, cluster, found, f, base, value, clients.seq[row], seq)
+            observe(tree, replicas, cluster, found, f, base, value, clients.seq[row], seq)
             given(tree, replicas, cluster, clients, former, doubts, found, columns, i, row)
         return
     clients.f[row] = NONE
-    if kind == OK and node >= 0 and (f in READS or f in (F_APPEND, F_TAIL)):
-        answered(replicas, clients, doubts, found, node, f, columns.process[i], row, seq)
+    if node >= 0 and (f in READS or f in (F_APPEND, F_TAIL)) and (kind == OK or columns.reason[i] in REFUSALS):
+        by_leader = kind == OK and f not in (F_READ, F_READ_COMMITTED, F_FINAL_READ)
+        answered(replicas, clients, doubts, found, node, by_leader, columns.process[i], row, seq)
     if f == F_APPEND:
         if clients.value[row] == NULL:
             return
@@ -274,7 +277,7 @@ def answered(
     doubts: Doubts,
     found: Findings,
     node: int,
-    f: int,
+    by_leader: bool,
     process: int,
     row: int,
     seq: int,
@@ -287,7 +290,7 @@ def answered(
     down = 0 <= end < invoked
     led = replicas.leader_term[node] != NULL or replicas.leader_seq[node] > invoked
     led = led or (clients.led[row] > 0 and clients.node[row] == node)
-    if not down and (led or (f in READS and f != F_READ_LINEARIZABLE)):
+    if not down and (led or not by_leader):
         found.judged[check] += 1
     else:
         doubt(doubts, check, process, NULL, NULL, NULL, NO_ACKS, node, invoked, seq, end if down else -1, NONE)
@@ -331,6 +334,8 @@ def succeeded(
             if tree.value[other] == value and fits(tree, other, offset, last, term):
                 vertex = other
             other = tree.same[other]
+    if vertex != NONE and last == NULL and tree.last[vertex] > offset:
+        doubt(doubts, OK_NAMES_THE_ENTRY, value, offset, NULL, term, acks, NONE, invoked, seq, _SHORT, vertex)
     attempt = attempts.table.rows[place_of(attempts.table, value)]
     if attempt != NONE:
         attempts.other[attempt] = 1
@@ -361,7 +366,8 @@ def succeeded(
         elif cluster.write_caching[0] and not cluster.majority[0]:
             found.unjudged[OK_AFTER_COMMIT] += 1
         else:
-            doubt(doubts, OK_AFTER_COMMIT, value, offset, last, term, acks, by, invoked, seq, -1, vertex)
+            said = replicas.stated_seq[by] if by != NONE else -1
+            doubt(doubts, OK_AFTER_COMMIT, value, offset, last, term, acks, by, invoked, seq, said, vertex)
 
 
 @part
@@ -391,13 +397,6 @@ def promised(tree: Tree, replicas: Replicas, cluster: Cluster, vertex: int, lead
         return bool(at(tree, replicas.tip[leader], tree.last[vertex]) == vertex)
     holders, needed = members(tree.held[vertex] & cluster.voters[0]), cluster.majority[0]
     return bool(cluster.write_caching[0] != 0 and needed and holders >= needed)
-
-
-@part
-def bound_of(replicas: Replicas, node: int, f: int) -> int:
-    """Up to where ``node`` shows its log to a read of kind ``f`` now; NULL: nobody knows."""
-    bound: int = replicas.commit[node] if f in COMMITTED_READS else replicas.visible[node]
-    return bound
 
 
 @part
@@ -451,7 +450,7 @@ def given(
             return
         if reach != NULL and base > reach:
             vertex = tree.parent[at(tree, replicas.tip[node], base)]
-            if left_out(tree, replicas, cluster, doubts, node, vertex, reach, invoked, seq):
+            if left_out(tree, replicas, cluster, doubts, node, vertex, reach, -1, invoked, seq):
                 return
         found.judged[READ_LEAVES_NOTHING_OUT] += 1
         return
@@ -473,12 +472,7 @@ def given(
     if had == MAY_HAVE:
         found.unjudged[READ_SHOWS_THE_NODE] += 1
         return
-    shown = NONE
-    vertex = tree.by_base.rows[place_of(tree.by_base, base)]
-    while vertex != NONE:
-        if tree.value[vertex] == value:
-            shown = tree.seq[vertex]
-        vertex = tree.same[vertex]
+    shown = replicas.down[node] - 1 if down else not_shown_by(tree, replicas, node, f, base)
     doubt(doubts, READ_SHOWS_THE_NODE, value, base, last, NULL, NO_ACKS, node, invoked, seq, shown, NONE)
 
 
@@ -491,19 +485,20 @@ def left_out(
     node: int,
     vertex: int,
     reach: int,
+    bound_seq: int,
     invoked: int,
     seq: int,
 ) -> bool:
     """A reader went from ``reach`` to what follows ``vertex`` in the log of ``node``: was there a value? If so it is
-    doubted."""
+    doubted. ``bound_seq``: the event that says how far the node showed its log, if that matters."""
     first = max(reach, replicas.start[node])
     steps = 0
     while vertex != ROOT and tree.base[vertex] >= first and steps < _MOST and not cluster.compacted[0]:
         steps += 1
         if tree.value[vertex] != NULL and not tree.flags[vertex] & UNKNOWN:
-            value, base, shown = tree.value[vertex], tree.base[vertex], tree.seq[vertex]
+            value, base, held = tree.value[vertex], tree.base[vertex], appended_by(tree, vertex, node)
             check = READ_LEAVES_NOTHING_OUT
-            doubt(doubts, check, value, base, base, NULL, NO_ACKS, node, invoked, seq, shown, vertex)
+            doubt(doubts, check, value, base, bound_seq, NULL, NO_ACKS, node, invoked, seq, held, vertex)
             return True
         vertex = tree.parent[vertex]
     return False
@@ -532,7 +527,7 @@ def read_told(
         vertex = at(tree, tip, min(offset - 1, tree.last[tip]))
         if tree.last[vertex] >= offset:
             vertex = tree.parent[vertex]
-        if left_out(tree, replicas, cluster, doubts, node, vertex, reach, invoked, seq):
+        if left_out(tree, replicas, cluster, doubts, node, vertex, reach, -1, invoked, seq):
             return
     if (not clients.given[row] or f == F_FINAL_READ) and clients.node[row] == node:
         # What it showed when it was asked it still shows; entries without a value are no batches.
@@ -540,7 +535,8 @@ def read_told(
         vertex = at(tree, tip, min(bound, first + _MOST)) if bound != NULL and bound >= first else NONE
         if vertex != NONE and tree.last[vertex] > bound:
             vertex = tree.parent[vertex]
-        if vertex != NONE and left_out(tree, replicas, cluster, doubts, node, vertex, first, invoked, seq):
+        said = clients.bound_seq[row]
+        if vertex != NONE and left_out(tree, replicas, cluster, doubts, node, vertex, first, said, invoked, seq):
             return
     found.judged[READ_LEAVES_NOTHING_OUT] += 1
 
@@ -700,13 +696,15 @@ def settle(
             found.judged[check] += 1
             fields = Returned(node, value=doubts.value[i], offset=doubts.offset[i])
             report(found, check, fields, doubts.shown[i], invoked, seq)
+            if check == READ_LEAVES_NOTHING_OUT:
+                show(found, doubts.last[i])
         elif check == READ_ENDS_IN_THE_LOG:
             if not whole(lives, node, invoked, seq):
                 found.unjudged[check] += 1
                 continue
             found.judged[check] += 1
             ended = Ended(node, offset=doubts.offset[i], shown=doubts.last[i])
-            report(found, check, ended, doubts.shown[i], invoked, seq)
+            report(found, READ_ENDS_IN_THE_LOG, ended, doubts.shown[i], invoked, seq)
         elif check == ANSWERED_BY_WHO_ACTED:
             if doubts.shown[i] < 0 or doubts.vertex[i] == ROOT or not cluster.shows[START]:
                 found.unjudged[check] += 1
@@ -714,7 +712,8 @@ def settle(
                     cluster.passed_on[0] = node
                 continue
             found.judged[check] += 1
-            report(found, check, Answered(doubts.value[i], node), doubts.shown[i], invoked, seq)
+            answer = Answered(doubts.value[i], node=node)
+            report(found, ANSWERED_BY_WHO_ACTED, answer, doubts.shown[i], invoked, seq)
         elif check == TAIL_IS_COMMITTED:
             if not answerer_whole(replicas, cluster, lives, NONE, invoked, seq):
                 found.unjudged[check] += 1
@@ -747,6 +746,12 @@ def settle_ok(
         named = offset != NULL and offset >= 0
         other = find(tree, offset, term) if named and term != NULL else NONE
         there = vertex != NONE and named and fits(tree, vertex, offset, doubts.last[i], term)
+        if there and doubts.last[i] == NULL and tree.last[vertex] > offset and cluster.says_last[0] >= 0:
+            at_, in_ = tree.base[vertex], tree.term[vertex]
+            place = Misplaced(value, offset=offset, last=offset, term=term, there=at_, entry_term=in_)
+            report(found, check, place, invoked, tree.seq[vertex], seq, cluster.says_last[0])
+        if doubts.shown[i] == _SHORT:
+            return
         replaced = other != NONE and tree.value[other] not in (NULL, value)
         if there:
             # It is there; was it not when the client was told so?
@@ -783,7 +788,7 @@ def settle_ok(
             found.unjudged[check] += 1
     elif sure and cluster.shows[COMMIT]:
         found.judged[check] += 1
-        committed = tree.commit_seq[vertex] if tree.flags[vertex] & COMMITTED else -1
+        committed = tree.commit_seq[vertex] if tree.flags[vertex] & COMMITTED else doubts.shown[i]
         report(found, check, fields, tree.seq[vertex], seq, committed)
         if cluster.write_caching[0]:
             suspect(cluster, check, tree.seq[vertex], seq)

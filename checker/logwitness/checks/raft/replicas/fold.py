@@ -446,8 +446,8 @@ class ReplicasFold(KernelFold):
         if len(suspects) < room:
             more = np.zeros((room - len(suspects), 3), dtype=np.int64)
             self._cluster = self._cluster._replace(suspects=np.concatenate([suspects, more]))
-        # What a client is told is doubted three times at most.
-        self._doubts = with_rows(self._doubts, int(self._doubts.used[0]), 3 * told)
+        # What a client is told is doubted four times at most.
+        self._doubts = with_rows(self._doubts, int(self._doubts.used[0]), 4 * told)
 
     def losses(self) -> tuple[Loss, ...] | None:
         """Acknowledged entries that ended beside the committed log; None if no acknowledgement was recorded."""
