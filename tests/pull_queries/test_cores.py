@@ -97,6 +97,15 @@ def test_a_stamp_of_the_future_is_kept_until_its_time_has_come() -> None:
     assert membership.check(5400)["b:1"].alive
 
 
+def test_a_stamp_at_the_start_of_the_window_counts() -> None:
+    membership = listed(heartbeat_window=500)
+    assert not membership.check(1000)["b:1"].alive
+    for stamp in (1000, 1100):
+        membership.heartbeat("b:1", stamp)
+    assert membership.check(1500)["b:1"].alive
+    assert not membership.check(1501)["b:1"].alive
+
+
 def test_heartbeats_and_reports_go_to_dead_hosts_but_for_reports_of_the_mode_shipped() -> None:
     for mode, at_first, afterwards in (
         ("proposal", ("a:1", "b:1", "c:1"), ("a:1", "b:1", "c:1")),
@@ -280,8 +289,11 @@ def test_a_host_is_gone_after_ten_seconds_on_end() -> None:
     assert departures.observe(0, down) == []
     assert departures.observe(9_999, down) == []
     assert departures.observe(10_000, down) == ["h"]
-    assert departures.observe(10_200, up) == []
-    assert departures.observe(10_400, down) == []
+    departures.joined(["h"])
+    assert departures.observe(10_100, down) == []
+    assert departures.observe(20_100, down) == ["h"]
+    assert departures.observe(20_200, up) == []
+    assert departures.observe(20_400, down) == []
 
 
 # -- routing and execution -----------------------------------------------------------------------------------------

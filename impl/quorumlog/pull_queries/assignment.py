@@ -101,6 +101,11 @@ class Departures:
 
     _since: dict[str, int] = field(default_factory=dict)
 
+    def joined(self, hosts: Iterable[str]) -> None:
+        """Begin anew with hosts that have become members: who comes back is not sent away for having been down."""
+        for host in hosts:
+            self._since.pop(host, None)
+
     def observe(self, now: int, statuses: Mapping[str, Status]) -> list[str]:
         """Take the statuses after a check; return the hosts whose removal is to be proposed."""
         down = [host for host, status in statuses.items() if not status.alive]
