@@ -28,11 +28,9 @@ WITHOUT_PROOF = {
     "read-shows-the-node",
     "read-leaves-nothing-out",
     "bounded-memory",
-    "transfer-loses-nothing",
 }
 """Checks of what nodes had not done, or did not show: their violations do not carry what each node had then. What a
-leader holds follows from all that it did in its office, and what a log ends in from all that was cut: too much to
-show."""
+leader holds follows from all that it did in its office: too much to show."""
 
 
 def proves(name: str, sentence: str, rows: list[Row], configuration: Mapping[str, Any]) -> bool:
