@@ -462,6 +462,21 @@ def acked_survives(evidence: Evidence) -> Fields:
     return {"offset": acked["offset"], "term": acked["entry_term"]}
 
 
+def transfer_loses_nothing(evidence: Evidence) -> Fields:
+    """A leader handed its leadership on. It wrote after that; or it had acknowledged what the next one has not."""
+    transfer = only([row for row in evidence.rows if row["kind"] == "transfer"])
+    leader, last = transfer["node"], evidence.last
+    if last["kind"] == "append":
+        sure(transfer["seq"] < last["seq"] and last["node"] == leader and last["entry_term"] == transfer["term"])
+        return {"leader": leader, "term": transfer["term"], "offset": last["offset"]}
+    acked = only([row for row in evidence.rows if row["kind"] == "acked"])
+    own = only(evidence.of(last["node"], "append"))
+    sure(last["kind"] == "leader" and acked["node"] == leader and acked["entry_term"] == transfer["term"])
+    sure(own["seq"] < last["seq"] and (end(own) < end(acked) or own["entry_term"] < acked["entry_term"]))
+    fields = {"leader": leader, "acked": end(acked), "term": transfer["term"], "node": last["node"]}
+    return fields | {"next": last["term"], "end": end(own), "end_term": own["entry_term"]}
+
+
 def failed_never_committed(evidence: Evidence) -> Fields:
     acked = only([row for row in evidence.rows if row["kind"] == "acked"])
     sure(acked["reason"] == "truncated")
@@ -733,6 +748,7 @@ PROOFS: dict[str, Proof] = {
     "ack-rule": ack_rule,
     "answered-as-written": answered_as_written,
     "copies-agree": copies_agree,
+    "transfer-loses-nothing": transfer_loses_nothing,
     "truncated-rule": truncated_rule,
     "acked-survives": acked_survives,
     "failed-never-committed": failed_never_committed,

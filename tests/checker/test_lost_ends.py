@@ -172,3 +172,13 @@ def test_what_came_before_a_record_ended_is_violated() -> None:
         history(before + after).table, ["committed-flushed-on-majority"], configuration=configuration
     ).checks
     assert told.violated
+
+
+def test_clients_may_use_another_log_than_nodes() -> None:
+    """Of what concerns all logs nothing may be left for the last piece of one."""
+    asked = "".join(f"|c1 append v{at} all|c1 ok {at}" for at in range(200))
+    lines = history(f"n1 start|n1 term 1|- fault kill n1|n1 crash{asked}").rows
+    rows = [row | {"log": "a"} if "process" in row else row for row in lines]
+    rows = [row | {"seq": seq, "time": seq} for seq, row in enumerate(rows)]
+    table = pa.Table.from_pylist(rows, schema=SCHEMA)
+    assert check(table, configuration={"voters": [1], "protocol": "raft"}, compiled=False).logs == 2

@@ -211,16 +211,18 @@ def leader_writes_first(history: History) -> Count:
 
 
 def moves_are_recorded(history: History) -> Count:
-    """Commit, visible and term move by the events that say so, where there are such; the first of each is told."""
+    """Commit, visible, term and role move by events that say so, where there are such; the first of each is told."""
     count = Count()
-    missing = {"commit": 0, "visible": 0, "term": 0}
+    missing = {"commit": 0, "visible": 0, "term": 0, "role": 0}
     visible: dict[int, int | None] = {}
+    roles: dict[int, str | None] = {}
     for act in acts(history):
         e, before = act.event, act.before
         if e.kind in GONE:
             continue
         if before is None or e.kind == "start":
             visible[e.node] = e.visible
+            roles[e.node] = e.role
             if e.kind == "start" or before is None:
                 continue
         count += JUDGED
@@ -231,6 +233,9 @@ def moves_are_recorded(history: History) -> Count:
             visible[e.node] = e.visible
         by_entry = e.kind == "append" and e.entry_term == e.term
         missing["term"] += not by_entry and (e.term > before.term) != (e.kind == "term")
+        other = e.role is not None and roles.get(e.node) not in (None, e.role)
+        missing["role"] += other and e.kind not in ("role", "leader")
+        roles[e.node] = e.role if e.role is not None else roles.get(e.node)
     for kind, times in missing.items():
         if times:
             count += VIOLATED if history.has(kind) else Count(unjudged=times)

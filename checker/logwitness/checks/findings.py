@@ -245,6 +245,11 @@ class KernelFold:
         """The loss account as this fold sees it; None: it cannot tell."""
         return None
 
+    def way(self, fields: list[int]) -> str:
+        """In which way a rule with several sentences is broken, by the fields of a violation."""
+        del fields
+        return ""
+
     def undecided(self) -> str | None:
         """Why nothing can be said, if so."""
         return self.nodes.too_many
@@ -311,13 +316,12 @@ class KernelFold:
             name: words.get(getattr(hint, "__metadata__", ("",))[0], _number)
             for name, hint in get_type_hints(check.fields, include_extras=True).items()
         }
-        return tuple(
-            check.violation(
-                seqs, **{name: word(field) for (name, word), field in zip(worded.items(), fields, strict=False)}
-            )
-            for number, fields, seqs in self._kept
-            if number == place
-        )
+        found = []
+        for number, fields, seqs in self._kept:
+            if number == place:
+                said = {name: word(field) for (name, word), field in zip(worded.items(), fields, strict=False)}
+                found.append(check.violation(seqs, self.way(fields), **said))
+        return tuple(found)
 
 
 def _number(field: int) -> int | str:

@@ -184,7 +184,7 @@ class ClientsFold(KernelFold):
     def run(self, columns: Columns) -> None:
         """Judge the events and keep what the end needs; nodes are indices."""
         compiled = self.setting.compiled
-        kinds = columns.kind if compiled else np.array(columns.kind)
+        kinds = columns.kind if compiled else np.array(columns.kind, dtype=np.int8)
         if self._known.unseen_trims[0]:
             self._recorded |= {*np.unique(np.asarray(columns.node)[CARRIES_STATE[kinds]]).tolist()} - {NONE}
             voters = {*range(len(self.setting.voters))}

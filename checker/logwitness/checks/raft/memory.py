@@ -9,38 +9,50 @@ Source: raft.md#bounded-memory.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
 from loghistory.schema import Kind
 
-from ..codes import (
-    APPEND,
-    ENQUEUE,
-    HAND_OVER,
-    LEADER,
-    NULL,
-    ROLE,
-    ROLE_LEADER,
-    lookup,
-)
-from ..columns import Columns
-from ..contract import Check, Family, Setting, Tally, Verdicts, violated
+from ..codes import APPEND, ENQUEUE, HAND_OVER, LEADER, NULL, ROLE, ROLE_LEADER, lookup
+from ..columns import Columns, Ints
+from ..contract import Check, Family, Setting
+from ..findings import MAX_NODES, Findings, KernelFold, Node, number, report
+from ..kernel import kernel, part
 from .protocol import RAFT
 
-CHECK = Check(
-    id="bounded-memory",
-    rule="What a leader holds in memory for appends stays within the limit, and so do its requests in flight.",
-    source=("raft.md#bounded-memory", "raft.md#in-flight"),
-    fact="an append enqueued, or a round handed over, by a leader whose limits are known",
-    sentence={
-        "memory": "Node {node} holds {held} bytes for appends in term {term}; {limit} are allowed.",
-        "account": "Node {node} holds {held} bytes for appends in term {term}, and counts {reserved}.",
-        "in flight": "Node {node} has {count} unanswered requests to one follower in term {term}; {limit} are allowed.",
-    },
-    kinds=(Kind.LEADER, Kind.ENQUEUE),
-    columns=("node", "bytes", "reserved"),
+CHECKS: list[Check] = []
+
+
+class _Holds(NamedTuple):
+    """What a leader of a term holds, and what of it is wrong; ``held`` is NULL where its requests are."""
+
+    node: Node
+    term: int
+    held: int
+    limit: int
+    reserved: int
+    requests: int
+
+
+BOUNDED = number(
+    CHECKS,
+    Check(
+        id="bounded-memory",
+        rule="What a leader holds in memory for appends stays within the limit, and so do its requests in flight.",
+        source=("raft.md#bounded-memory", "raft.md#in-flight"),
+        fact="an append enqueued, or a round handed over, by a leader whose limits are known",
+        sentence={
+            "memory": "Node {node} holds {held} bytes for appends in term {term}; {limit} are allowed.",
+            "account": "Node {node} holds {held} bytes for appends in term {term}, and counts {reserved}.",
+            "in flight": "Node {node} has {requests} unanswered requests to one follower in term {term}; {limit} are "
+            "allowed.",
+        },
+        fields=_Holds,
+        kinds=(Kind.LEADER, Kind.ENQUEUE),
+        columns=("node", "bytes", "reserved"),
+    ),
 )
 
 _OFFICE = frozenset(
@@ -56,91 +68,161 @@ _OFFICE = frozenset(
     }
 )
 _MEMORY = frozenset({Kind.ENQUEUE, Kind.HAND_OVER})
-_RARE = lookup(_OFFICE | _MEMORY)
-_ALL = lookup(_OFFICE | _MEMORY | {Kind.APPEND})
+_OF_OFFICE = lookup(_OFFICE)
+_NONE = -1
+_HEAD, _END, _OFFICES = range(3)
 
 
-@dataclass(slots=True)
-class _Office:
-    """What one leader holds, in bytes of which an append counts as the limit at most."""
+class _Offices(NamedTuple):
+    """By node: the term that it leads, and what it holds."""
 
-    term: int
-    enqueued: bool = False
-    held: int = 0
-    written: dict[int, tuple[int, int]] = field(default_factory=dict)  # first offset -> last offset, bytes
+    term: Ints  # NULL: it does not lead
+    number: Ints  # of its office, which its batches have; -1: none
+    enqueued: Ints  # 1: it has enqueued something
+    held: Ints  # bytes, of which an append counts as the limit at most
+    highest: Ints  # the largest first offset of its batches
 
 
-class MemoryFold:
+class _Batches(NamedTuple):
+    """What leaders wrote and have not handed over, in order; dead ones are dropped from time to time."""
+
+    office: Ints  # -1: handed over
+    first: Ints
+    last: Ints
+    size: Ints
+    used: Ints  # the first that may be live, where the next one goes, and the number of the next office
+
+
+@part
+def _leaves(offices: _Offices, batches: _Batches, node: int) -> None:
+    """A node leads no more, and holds nothing."""
+    if offices.number[node] >= 0:
+        for at in range(batches.used[_HEAD], batches.used[_END]):
+            if batches.office[at] == offices.number[node]:
+                batches.office[at] = _NONE
+    offices.number[node] = _NONE
+    offices.held[node] = 0
+    offices.enqueued[node] = 0
+    offices.highest[node] = -1
+
+
+@part
+def _place_of(batches: _Batches, office: int, first: int) -> int:
+    """The batch of an office that begins at an offset."""
+    for at in range(batches.used[_HEAD], batches.used[_END]):
+        if batches.office[at] == office and batches.first[at] == first:
+            return at
+    return _NONE
+
+
+@part
+def _hands_over(offices: _Offices, batches: _Batches, node: int, first: int, last: int) -> None:
+    """A node handed over what it wrote from one offset to another, one batch behind the other."""
+    while first <= last:
+        at = _place_of(batches, offices.number[node], first)
+        if at == _NONE:
+            return
+        batches.office[at] = _NONE
+        offices.held[node] -= batches.size[at]
+        first = batches.last[at] + 1
+        while batches.used[_HEAD] < batches.used[_END] and batches.office[batches.used[_HEAD]] == _NONE:
+            batches.used[_HEAD] += 1
+
+
+@kernel
+def _scan(columns: Columns, offices: _Offices, batches: _Batches, limits: Ints, found: Findings) -> None:
+    limit, most = limits
+    for i in range(len(columns.seq)):
+        kind = columns.kind[i]
+        node = columns.node[i]
+        if node < 0:
+            continue
+        if kind == LEADER:
+            _leaves(offices, batches, node)
+            offices.term[node] = columns.term[i]
+            offices.number[node] = batches.used[_OFFICES]
+            batches.used[_OFFICES] += 1
+        elif _OF_OFFICE[kind]:
+            if kind != ROLE or columns.role[i] != ROLE_LEADER:
+                _leaves(offices, batches, node)
+        elif offices.number[node] < 0:
+            continue
+        elif kind == APPEND:
+            first = columns.offset[i]
+            if columns.value[i] == NULL:
+                continue
+            place = _NONE
+            if first <= offices.highest[node]:
+                place = _place_of(batches, offices.number[node], first)  # it is written once more
+            if place == _NONE:
+                place = batches.used[_END]
+                batches.used[_END] += 1
+            offices.highest[node] = max(first, offices.highest[node])
+            batches.office[place] = offices.number[node]
+            batches.first[place] = first
+            batches.last[place] = columns.last_offset[i]
+            batches.size[place] = min(columns.bytes[i], limit)
+        elif kind == ENQUEUE or (kind == HAND_OVER and offices.enqueued[node]):
+            # What is handed over and was never enqueued is not in the history.
+            offices.enqueued[node] = 1
+            found.judged[BOUNDED] += 1
+            if kind == ENQUEUE:
+                offices.held[node] += min(columns.bytes[i], limit)
+            else:
+                _hands_over(offices, batches, node, columns.offset[i], columns.last_offset[i])
+            held, reserved, count = offices.held[node], columns.reserved[i], columns.records[i]
+            if held > limit or reserved != held:
+                told = _Holds(node, offices.term[node], held=held, limit=limit, reserved=reserved, requests=count)
+                report(found, BOUNDED, told, columns.seq[i])
+            elif kind == HAND_OVER and 0 <= most < count:
+                told = _Holds(node, offices.term[node], held=NULL, limit=most, reserved=reserved, requests=count)
+                report(found, BOUNDED, told, columns.seq[i])
+
+
+class MemoryFold(KernelFold):
     """Judges the leaders of one log; see the module."""
 
+    checks = CHECKS
+
     def __init__(self, setting: Setting) -> None:
-        self._limit = setting.memory_bytes
-        self._most = setting.max_in_flight
-        self._tally = Tally(CHECK, setting.keep)
-        self._offices: dict[int, _Office] = {}
+        super().__init__(setting)
+        offices = {name: np.full(MAX_NODES, _NONE, dtype=np.int64) for name in _Offices._fields}
+        self._offices = _Offices(**offices | {"held": np.zeros(MAX_NODES, dtype=np.int64)})
+        batches = {name: np.full(64, _NONE, dtype=np.int64) for name in _Batches._fields}
+        self._batches = _Batches(**batches | {"used": np.zeros(3, dtype=np.int64)})
+        most = -1 if setting.max_in_flight is None else setting.max_in_flight
+        self._limits = np.array([setting.memory_bytes or 0, most], dtype=np.int64)
 
-    def feed(self, columns: Columns) -> None:
-        """Take the next events of the log."""
-        if self._limit is None:
+    def run(self, columns: Columns) -> None:
+        """Judge the events, in order; nodes are indices."""
+        if self.setting.memory_bytes is None:
             return
-        # An append counts only for who has enqueued one: a history without memory is passed over quickly.
-        some = columns.where(np.flatnonzero(_RARE[columns.kind]))
-        if (some.kind == ENQUEUE).any() or any(office.held for office in self._offices.values()):
-            some = columns.where(np.flatnonzero(_ALL[columns.kind]))
-        rows = some.lists()
-        for at, (kind, node) in enumerate(zip(rows.kind, rows.node, strict=True)):
-            if kind == LEADER:
-                self._offices[node] = _Office(rows.term[at])
-            elif kind in (APPEND, ENQUEUE, HAND_OVER):
-                office = self._offices.get(node)
-                if office is not None:
-                    self._count(rows, at, kind, office)
-            elif not (kind == ROLE and rows.role[at] == ROLE_LEADER):
-                self._offices.pop(node, None)
+        self._make_room(int(np.count_nonzero(np.asarray(columns.kind, dtype=np.int8) == APPEND)))
+        _scan.form(self.setting.compiled)(columns, self._offices, self._batches, self._limits, self.found)
 
-    def _count(self, rows: Columns, at: int, kind: int, office: _Office) -> None:
-        assert self._limit is not None
-        first, last = rows.offset[at], rows.last_offset[at]
-        if kind == APPEND:
-            if rows.value[at] != NULL:
-                office.written[first] = last, min(rows.bytes[at], self._limit)
+    def _make_room(self, more: int) -> None:
+        """For so many batches behind those that are held; what was handed over before them is dropped."""
+        head, end = self._batches.used[:_OFFICES].tolist()
+        if end + more <= len(self._batches.first):
             return
-        if kind == HAND_OVER and not office.enqueued:
-            return  # what was enqueued is not in the history
-        office.enqueued = True
-        self._tally.judged += 1
-        if kind == ENQUEUE:
-            office.held += min(rows.bytes[at], self._limit)
-        else:
-            while first <= last and first in office.written:
-                end, size = office.written.pop(first)
-                office.held -= size
-                first = end + 1
-        self._judge(rows, at, kind, office)
+        rest = np.full(max(end - head, 0) + 2 * more, _NONE, dtype=np.int64)
+        columns = self._batches._asdict()
+        used = columns.pop("used")
+        used[:_OFFICES] = 0, end - head
+        kept = {name: np.concatenate([column[head:end], rest]) for name, column in columns.items()}
+        self._batches = _Batches(**kept, used=used)
 
-    def _judge(self, rows: Columns, at: int, kind: int, office: _Office) -> None:
-        assert self._limit is not None
-        seq, reserved, count = rows.seq[at], rows.reserved[at], rows.records[at]
-        said = {"node": rows.node[at], "term": office.term}
-        if office.held > self._limit:
-            self._tally.violation(seq, way="memory", held=office.held, limit=self._limit, **said)
-        elif reserved != office.held:
-            self._tally.violation(seq, way="account", held=office.held, reserved=reserved, **said)
-        elif kind == HAND_OVER and self._most is not None and count > self._most:
-            self._tally.violation(seq, way="in flight", count=count, limit=self._most, **said)
-
-    def violated(self) -> frozenset[str]:
-        """The check, if it is violated so far (`Watchful`)."""
-        return violated((self._tally,))
-
-    def finish(self) -> Verdicts:
-        """Answer."""
-        return Verdicts((self._tally.outcome(),))
+    def way(self, fields: list[int]) -> str:
+        """What of the memory is wrong."""
+        holds = _Holds(*fields)
+        if holds.held == NULL:
+            return "in flight"
+        return "memory" if holds.held > holds.limit else "account"
 
 
 FAMILY = Family(
     "memory",
-    (CHECK,),
+    tuple(CHECKS),
     _OFFICE | _MEMORY | {Kind.APPEND},
     ("node", "term", "role", "offset", "last_offset", "value", "bytes", "count", "reserved"),
     MemoryFold,

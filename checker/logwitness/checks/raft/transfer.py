@@ -93,7 +93,9 @@ class TransferFold:
 
     def __init__(self, setting: Setting) -> None:
         self._tally = Tally(CHECK, setting.keep)
-        self._ends: dict[int, tuple[int, int]] = {}  # node -> offset and term of its last entry, where they are known
+        self._ends: dict[
+            int, tuple[int, int, int]
+        ] = {}  # by node, where they are known: offset and term of its last entry, the event
         self._offices: dict[int, _Office] = {}
         self._left: dict[int, _Office] = {}  # handed on, and nobody elected yet
         self._stopped: set[int] = set()  # of their own accord: their records are whole
@@ -112,7 +114,7 @@ class TransferFold:
 
     def _appended(self, rows: Columns, at: int) -> None:
         node, term = rows.node[at], rows.entry_term[at]
-        self._ends[node] = rows.last_offset[at], term
+        self._ends[node] = rows.last_offset[at], term, rows.seq[at]
         office = self._offices.get(node)
         if office is not None and office.handed_on >= 0 and office.term == term and not office.wrote:
             office.wrote = True
@@ -147,7 +149,7 @@ class TransferFold:
         Nor is it after a start, unless a stop was before it: the record may lack what was written last, also in place
         of something else.
         """
-        end, _ = self._ends.get(node, (rows.dirty[at], 0))
+        end = self._ends.get(node, (rows.dirty[at],))[0]
         starts = rows.kind[at] == START
         if rows.dirty[at] != end or (starts and node not in self._stopped):
             self._ends.pop(node, None)
@@ -164,7 +166,7 @@ class TransferFold:
             del self._left[leader]
             if office.acked < 0:
                 continue
-            end, end_term = self._ends.get(node, (-1, term))
+            end, end_term, appended = self._ends.get(node, (-1, term, -1))
             if office.began < self._copies_lost or end_term > office.term:
                 self._tally.unjudged += 1
                 continue
@@ -173,6 +175,7 @@ class TransferFold:
                 self._tally.violation(
                     office.acked_by,
                     office.handed_on,
+                    appended,
                     seq,
                     way="lost",
                     leader=leader,

@@ -26,7 +26,9 @@ from ..codes import (
     LEADER,
     NO_NODE,
     NULL,
+    OTHER,
     RECEIVE,
+    ROLE,
     ROLE_LEADER,
     SEND,
     START,
@@ -104,6 +106,7 @@ class _Nodes(NamedTuple):
     commit: Ints
     visible: Ints
     seq: Ints  # of its last event that carries its state
+    role: Ints  # as it last stated it
     told: Ints  # how many such events of all nodes there were by then
     row: Ints  # of the term of its last append, in `_Leaders`
     early: Ints  # the first event before its first start
@@ -155,7 +158,7 @@ class _Log(NamedTuple):
     high: Ints
     untold: Ints  # up to here a node holds entries that nobody is shown to have written
     told: Ints  # events that carry the state of a node
-    moves: Ints  # bits: 1 moves of the commit index are recorded, 2 of the visible offset, 4 of the term
+    moves: Ints  # bits: moves are recorded: 1 of commit, 2 of visible, 4 of the term, 8 of the role
     unsaid: Ints  # by move: how often one was not recorded; of the first time the node, the events and what it states
 
 
@@ -167,6 +170,7 @@ def _forget(nodes: _Nodes, node: int) -> None:
     nodes.commit[node] = NULL
     nodes.visible[node] = NULL
     nodes.term[node] = NULL
+    nodes.role[node] = OTHER
 
 
 @part
@@ -300,6 +304,7 @@ def _start(
     nodes.end[node] = 0
     nodes.wiped[node] = 0
     nodes.term[node] = term
+    nodes.role[node] = columns.role[i]
     nodes.dirty[node] = dirty
     nodes.flushed[node] = columns.flushed[i]
     nodes.commit[node] = columns.commit[i]
@@ -425,7 +430,8 @@ def _append(
 
 @part
 def _unsaid(nodes: _Nodes, log: _Log, move: int, columns: Columns, node: int, i: int) -> None:
-    """A commit index (0), a visible offset (1) or a term (2) rose by an event that does not say so, or the reverse."""
+    """A commit index (0), a visible offset (1) or a term (2) rose, or a role (3) changed, by an event that does not say
+    so, or the reverse."""
     if log.unsaid[move, 0] == 0:
         log.unsaid[move, 1] = node
         log.unsaid[move, 2] = nodes.seq[node]
@@ -563,6 +569,13 @@ def _scan(columns: Columns, nodes: _Nodes, runs: _Runs, leaders: _Leaders, log: 
             log.moves[0] |= 2
         elif kind == TERM:
             log.moves[0] |= 4
+        elif kind == ROLE:
+            log.moves[0] |= 8
+        role = columns.role[i]
+        if role not in (nodes.role[node], OTHER):
+            if kind not in (ROLE, LEADER) and nodes.role[node] != OTHER:
+                _unsaid(nodes, log, 3, columns, node, i)
+            nodes.role[node] = role
         if visible != NULL:
             if nodes.visible[node] != NULL and visible > nodes.visible[node] and kind not in (VISIBLE, TRIM):
                 _unsaid(nodes, log, 1, columns, node, i)
@@ -619,7 +632,7 @@ def _close(nodes: _Nodes, log: _Log, found: Findings) -> None:
             found.judged[WIPED] += 1
             report(found, WIPED, Acts(node), log.nameless[0])
             log.nameless[0] = -1
-    for move in range(3):
+    for move in range(4):
         if log.unsaid[move, 0] == 0:
             continue
         if log.moves[0] & (1 << move):
@@ -642,7 +655,7 @@ class NodesFold(KernelFold):
         rows = {name: np.full(_TERMS, -1, dtype=np.int64) for name in _Leaders._fields}
         self._leaders = _Leaders(**rows | {"used": np.zeros(1, dtype=np.int64)})
         numbers = {name: np.zeros(1, dtype=np.int64) for name in _Log._fields}
-        self._log = _Log(**numbers | {"unsaid": np.zeros((3, 7), dtype=np.int64)})
+        self._log = _Log(**numbers | {"unsaid": np.zeros((4, 7), dtype=np.int64)})
         self._log.low[0], self._log.high[0], self._log.untold[0] = -NULL, NULL, NULL
         self._log.nameless[0] = -1
         self._messages = Messages()

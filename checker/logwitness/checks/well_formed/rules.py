@@ -288,12 +288,12 @@ MOVES = number(
     CHECKS,
     Check(
         id="moves-are-recorded",
-        rule="Where moves of the commit index, the visible offset or the term are recorded, nothing else raises it, "
-        "and each move of the term does.",
+        rule="Where moves of the commit index, the visible offset, the term or the role are recorded, nothing else "
+        "moves it, and each move of the term does.",
         source=("history-checks.md#moves-are-recorded",),
         fact="an event of a node that states its commit index, behind another one",
-        sentence="Node {node} moved to commit index {commit}, visible offset {visible} and term {term} by an event "
-        "that does not say so.",
+        sentence="Node {node} moved to commit index {commit}, visible offset {visible} and term {term}, or to another "
+        "role, by an event that does not say so.",
         fields=Said,
         columns=("commit",),
         unsettles=_STATES,
