@@ -158,6 +158,7 @@ def offset_of(trace: Trace, index: int, position: int) -> int:
 def follow(places: list[Place]) -> Iterator[tuple[Place, TraceEvent | None, Mapping[int, _NodeLog]]]:
     """Yield each event with what the spec is to follow (None: nothing) and the nodes' logs after it."""
     stands = _standing(places)
+    undone = _undone(places)
     logs: dict[int, _NodeLog] = {}
     for place in places:
         event = place.event
@@ -168,6 +169,8 @@ def follow(places: list[Place]) -> Iterator[tuple[Place, TraceEvent | None, Mapp
             yield place, None, logs
         elif kind in _UNKNOWN:
             raise SpecError(f"event {place.seq} is a {kind}; the spec knows only logs that begin at offset 0")
+        elif place.seq in undone:
+            yield place, None, logs
         elif kind is Kind.ROLE and event["role"] == "leader":
             yield place, None, logs  # the event `leader` that comes with it is the step
         else:
@@ -192,8 +195,30 @@ def _standing(places: list[Place]) -> dict[int, int]:
             stands[opened.seq] = _STANDS if role == "candidate" else _MAY_STAND if was_candidate else _FOLLOWS
         if kind == Kind.TERM:
             open_terms[node] = place
-            stands[place.seq] = _STANDS if role == "candidate" else _FOLLOWS  # if nothing comes after it
+            stands[place.seq] = _MAY_STAND  # if its process ends with it
     return stands
+
+
+def _undone(places: list[Place]) -> set[int]:
+    """The ``seq`` of each truncation during which the disk failed, and of which the next start shows nothing.
+
+    Source: raft.md#failed-fsync.
+    """
+    cut: dict[int, Place] = {}  # what a node did last
+    failed: dict[int, Place] = {}
+    undone = set()
+    for place in places:
+        node, kind = place.event["node"], place.event["kind"]
+        last = cut.pop(node, None)
+        if kind == Kind.TRUNCATE:
+            cut[node] = place
+        elif kind == Kind.STORAGE_ERROR and last is not None:
+            failed[node] = last
+        elif kind == Kind.START and node in failed:
+            truncation = failed.pop(node)
+            if place.event["dirty"] >= truncation.event["offset"]:
+                undone.add(truncation.seq)
+    return undone
 
 
 def _step(kind: Kind, event: Mapping[str, Any], log: _NodeLog, stands: int) -> TraceEvent:

@@ -6,7 +6,7 @@ condition that does not depend on a symbolic term is decided at once. Terms are 
 of a sort whose order the caller declares (``Order``), which keeps a proof free of arithmetic.
 
 Only pure functions can be run: ``return``, ``if``, assignment to a local name, ``and``/``or``/``not``, comparison,
-``+ - *`` and ``//`` by a positive constant, ``min``, ``max``, ``sorted``, ``len``, ``abs``, ``any``, ``all``,
+``+ - *`` and ``//`` by what is positive, ``min``, ``max``, ``sorted``, ``len``, ``abs``, ``any``, ``all``,
 ``sum``, lists and tuples, comprehensions over them, also of mappings from their elements, fields of a dataclass,
 ``mapping[key]``, ``mapping.get(key, default)`` and ``key in mapping`` for a plain key, and calls of other such
 functions. Anything else is refused with one sentence that names the function and the line. All of this goes for the
@@ -54,10 +54,14 @@ class Order:
 class Executor:
     """Evaluates functions on symbolic values; ``orders`` declares sorts other than integers and booleans.
 
-    ``census`` is told what rules ask of groups of any size; without one there are none.
+    ``census`` is told what rules ask of groups of any size; without one there are none. ``positive``: terms that the
+    caller assumes to be positive, so that a rule may divide by them.
     """
 
-    def __init__(self, orders: Sequence[Order] = (), census: Census | None = None) -> None:
+    def __init__(
+        self, orders: Sequence[Order] = (), census: Census | None = None, positive: Sequence[z3.ArithRef] = ()
+    ) -> None:
+        self._positive = tuple(positive)
         self._orders = {order.sort.get_id(): order for order in orders}
         self.census = census or Census()
 
@@ -108,6 +112,15 @@ class Executor:
         if order.at_most is None:
             raise ValueError(f"compares elements of {order.sort}, which has no order")
         return order.at_most(left, right)
+
+    def divided(self, left: Value, right: Value) -> Value:
+        """Return ``left // right``. Raises ValueError unless ``right`` is a positive constant or assumed positive."""
+        if isinstance(right, int):
+            if right > 0:
+                return left // right if isinstance(left, int) else left / right
+        elif any(right.eq(each) for each in self._positive):
+            return left / right  # z3 rounds down where the divisor is positive
+        raise ValueError("divides by something that is not known to be positive")
 
     def equal(self, left: Value, right: Value) -> Value:
         """Return ``left == right`` after bringing both to one sort."""
@@ -217,7 +230,7 @@ class _Frame:
             case ast.UnaryOp(op=operator, operand=operand):
                 return self._unary(operator, operand, names)
             case ast.BinOp(left=left, op=operator, right=right):
-                return _arithmetic(operator, self.evaluate(left, names), self.evaluate(right, names))
+                return self._arithmetic(operator, self.evaluate(left, names), self.evaluate(right, names))
             case ast.Compare():
                 return self._compare(node, names)
             case ast.IfExp(test=test, body=then, orelse=otherwise):
@@ -284,6 +297,19 @@ class _Frame:
         if isinstance(operator, ast.UAdd):
             return number
         raise ValueError("uses a bit operation")
+
+    def _arithmetic(self, operator: ast.operator, left: Value, right: Value) -> Value:
+        left, right = _number(left), _number(right)
+        match operator:
+            case ast.Add():
+                return left + right
+            case ast.Sub():
+                return left - right
+            case ast.Mult():
+                return left * right
+            case ast.FloorDiv():
+                return self._executor.divided(left, right)
+        raise ValueError("uses an arithmetic operator other than + - * //")
 
     def _compare(self, node: ast.Compare, names: Mapping[str, Value]) -> Value:
         left = self.evaluate(node.left, names)
@@ -582,19 +608,3 @@ def _any(values: Sequence[Value]) -> Value:
         return True
     symbolic = [value for value in values if value is not False]
     return z3.Or(symbolic) if symbolic else False
-
-
-def _arithmetic(operator: ast.operator, left: Value, right: Value) -> Value:
-    left, right = _number(left), _number(right)
-    match operator:
-        case ast.Add():
-            return left + right
-        case ast.Sub():
-            return left - right
-        case ast.Mult():
-            return left * right
-        case ast.FloorDiv():
-            if isinstance(right, int) and right > 0:
-                return left // right if isinstance(left, int) else left / right
-            raise ValueError("divides by something other than a positive constant")
-    raise ValueError("uses an arithmetic operator other than + - * //")

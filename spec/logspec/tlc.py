@@ -43,10 +43,13 @@ _NUMBER = r"([\d,]+)"
 _PROGRESS = re.compile(
     rf"Progress\({_NUMBER}\).*?: {_NUMBER} states generated.*?, {_NUMBER} distinct.*?, {_NUMBER} states left", re.DOTALL
 )
+_WALKED = re.compile(rf"{_NUMBER} states (?:generated|checked)")
 _TOTAL = re.compile(rf"{_NUMBER} states generated, {_NUMBER} distinct states found, {_NUMBER} states left")
 _LOCATION = re.compile(r"line (\d+), col (\d+) to line (\d+), col (\d+) of module (\w+)")
 _ACTION = re.compile(r"<(\w+) (line .* of module \w+)(?: \((\d+) (\d+) (\d+) (\d+)\))?>: ([\d,]+):([\d,]+)")
 _COMBINES = re.compile(r"(Trace)?Next|Spec$")
+_UNNAMED = "a temporal property"
+"""What TLC says is violated where it does not say which one."""
 _VIOLATED = re.compile(r"(?:Invariant|Action property|Property|Temporal property) (\S+) (?:is|was) violated")
 
 
@@ -124,7 +127,11 @@ def run_tlc(
         command += ["-cp", str(tools.jar), "tlc2.TLC", "-tool", "-deadlock", "-workers", str(workers)]
         command += ["-metadir", str(work / "states"), *(["-coverage", "60"] if coverage else []), *arguments]
         command += [f"{module.stem}.tla"]
-        return _run(command, work, seconds, _Reader(work, on_progress, on_print))
+        outcome = _run(command, work, seconds, _Reader(work, on_progress, on_print))
+        properties = [line.split()[1] for line in configuration.splitlines() if line.startswith("PROPERTY")]
+        if outcome.violated == _UNNAMED and len(properties) == 1:
+            outcome.violated = properties[0]
+        return outcome
     finally:
         shutil.rmtree(work, ignore_errors=True)
 
@@ -224,6 +231,12 @@ class _Reader:
             match = _PROGRESS.search(text)
             if match and self.on_progress:
                 self.on_progress(Progress(*(_integer(group) for group in match.groups())))
+        elif code == 2209:  # random behaviours
+            match = _WALKED.search(text)
+            if match:
+                outcome.generated = _integer(match[1])
+                if self.on_progress:
+                    self.on_progress(Progress(0, outcome.generated, 0, 0))
         elif code == 2199:
             match = _TOTAL.search(text)
             if match:
@@ -242,6 +255,8 @@ class _Reader:
             match = re.search(r"(line .*): ([\d,]+)", text)
             if match:  # the same place may be counted several times, once for each action that it is part of
                 self.visits[match[1]] = self.visits.get(match[1], 0) + _integer(match[2])
+        elif code == 2116:
+            outcome.violated = _UNNAMED
         elif (match := _VIOLATED.search(text)) is not None and severity == 1:
             outcome.violated = match[1]
         elif severity == 1 and code not in (2121, 2264):

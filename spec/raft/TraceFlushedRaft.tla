@@ -63,11 +63,18 @@ AnsweredStays == UNCHANGED answered
 SaveVoteWhenRecorded(n, t, v) ==
     saved' = IF Kind = "vote" THEN [saved EXCEPT ![n] = [term |-> t, vote |-> v]] ELSE saved
 
+(* The MRI that the leader has if it has heard everything.                                                   *)
+MostKnown(l) ==
+    IF MayCountReplicated(TermAt(log[l], MostReplicated(l)), term[l]) THEN MostReplicated(l) ELSE majorityReplicated[l]
+
+HasLearned(n) == role[n] = "leader" => majorityReplicated[n] = MostKnown(n)
+
 -------------------------------------------------------------------------------------------
 (* Elections                                                                                                 *)
 
 TraceUpdateTerm ==
     /\ Begins("term") /\ First # 1
+    /\ HasLearned(At)
     /\ \E m \in Node : TermThen <= term[m]
     /\ UpdateTerm(At, TermThen)
     /\ entered' = [entered EXCEPT ![At] = LogEnd(At)]
@@ -96,6 +103,7 @@ TraceStepDown ==
 
 TraceLeaveOffice ==
     /\ Begins("role") /\ First = "follower"
+    /\ HasLearned(At)
     /\ LeaveOffice(At)
     /\ StaysInTerm /\ Shows(seen[At])
     /\ Agrees
@@ -168,10 +176,6 @@ TraceFlush ==
 -------------------------------------------------------------------------------------------
 (* Commit index, visibility, callers                                                                         *)
 
-(* The MRI that the leader has if it has heard everything.                                                   *)
-MostKnown(l) ==
-    IF MayCountReplicated(TermAt(log[l], MostReplicated(l)), term[l]) THEN MostReplicated(l) ELSE majorityReplicated[l]
-
 TraceAdvanceCommit ==
     /\ Begins("commit") /\ role[At] = "leader"
     /\ AdvanceCommitKnowing(At, CommitThen, MostKnown(At))
@@ -183,6 +187,14 @@ TraceFollowerHearsCommit ==
     /\ FollowerHearsCommit(At, CommitThen, CommitThen)
     /\ StaysInTerm /\ Shows(seen[At])
     /\ Agrees
+
+(* The one step without an event: what a leader has heard before it leaves office, it knows afterwards, when it *)
+(* answers its callers.                                                                                       *)
+TraceLearnReplicated ==
+    /\ line <= Len(Events) /\ Kind \in {"role", "term"}
+    /\ ~HasLearned(At)
+    /\ LearnReplicated(At, MostKnown(At))
+    /\ UNCHANGED traceVars
 
 MayShow(l) == Min(MostKnown(l), visibilityUpperBound[l])
 
@@ -258,7 +270,7 @@ TraceNext ==
     \/ TraceOwnVote \/ TraceGiveVote \/ TraceBecomeLeader
     \/ TraceAppendConfiguration \/ TraceClientAppend \/ TraceFollowerAppend
     \/ TraceFollowerTruncate \/ TraceFlush
-    \/ TraceAdvanceCommit \/ TraceFollowerHearsCommit
+    \/ TraceLearnReplicated \/ TraceAdvanceCommit \/ TraceFollowerHearsCommit
     \/ TraceLeaderShows \/ TraceFollowerHearsVisible
     \/ TraceAnswer
     \/ TraceCrash \/ TracePowerLoss

@@ -157,6 +157,10 @@ def term_needs_candidate(evidence: Evidence) -> Fields:
     def stands(row: Row) -> bool:
         return row.get("role") == "candidate" or (row["kind"] == "vote" and row["peer"] == row["node"])
 
+    if len(evidence.rows) == 1:
+        node, term = evidence.last["node"], evidence.last["term"]
+        sure(not stands(evidence.last))
+        return {"node": node, "term": term, "peer": evidence.last["peer"] if evidence.last["kind"] == "vote" else node}
     moved = {row["node"]: row for row in reversed(evidence.rows) if not stands(row)}
     term = evidence.last["term"]
     sure(all(row["term"] == term for row in evidence.rows))
@@ -410,6 +414,26 @@ def ack_rule(evidence: Evidence) -> Fields:
     return fields | {"acks": ACKS[last["acks"]], "commit": last["commit"]}
 
 
+def answered_as_written(evidence: Evidence) -> Fields:
+    """The first answer to the append, or the start of another life, or the append itself."""
+    shown, last = evidence.rows
+    sure(last["kind"] == "acked")
+    fields = {"node": last["node"], "offset": last["offset"], "last": end(last), "term": last["entry_term"]}
+    if shown["kind"] == "start":
+        sure(shown["node"] == last["node"] and shown["term"] >= last["entry_term"])
+    else:
+        sure(same(shown, last))
+        sure(shown["kind"] == "acked" or (end(shown), shown["acks"]) != (end(last), last["acks"]))
+    return fields
+
+
+def copies_agree(evidence: Evidence) -> Fields:
+    first, last = evidence.rows
+    sure(first["kind"] == last["kind"] == "append" and same(first, last))
+    sure(any(first.get(name) != last.get(name) for name in ("value", "acks", "bytes")))
+    return {"node": last["node"], "offset": last["offset"], "term": last["entry_term"]}
+
+
 def truncated_rule(evidence: Evidence) -> Fields:
     last = evidence.last
     sure(last["kind"] == "acked" and last["reason"] == "truncated")
@@ -457,16 +481,44 @@ def _asked(evidence: Evidence, answer: Row) -> Row:
 
 def ok_names_the_entry(evidence: Evidence) -> Fields:
     """What was asked for and told; the entry is elsewhere, or another one is there."""
-    told = only([row for row in evidence.rows if row["kind"] == "ok"])
-    value, entry = _asked(evidence, told)["value"], only([row for row in evidence.rows if row["kind"] == "append"])
+    *others, told = [row for row in evidence.rows if row["kind"] == "ok"]
+    asked, entry = _asked(evidence, told), only([row for row in evidence.rows if row["kind"] == "append"])
+    ends = [told["offset"]] * all(end(row) == row["offset"] for row in others)
     there: tuple[object, object] = (entry["offset"], entry["entry_term"])
+    value, term = asked["value"], told.get("term", asked.get("term", "unknown"))
     if entry["value"] == value:
-        sure((told["offset"], told.get("term", there[1])) != there or end(told) not in (end(entry), told["offset"]))
+        elsewhere = told["offset"] != there[0] or term not in (there[1], "unknown")
+        sure(elsewhere or end(told) not in (end(entry), *ends))
     else:
-        sure((told["offset"], told["term"]) == there)
+        sure((told["offset"], term) == there)
         there = "unknown", "unknown"
-    fields = {"value": value, "offset": told["offset"], "last": end(told), "term": told.get("term", "unknown")}
+    fields = {"value": value, "offset": told["offset"], "last": end(told), "term": term}
     return fields | {"there": there[0], "entry_term": there[1]}
+
+
+def written_after_asked(evidence: Evidence) -> Fields:
+    """A node appends the value; a client asks for it only then."""
+    entry, asked = evidence.rows
+    sure(entry["kind"] == "append" and asked["kind"] == "invoke" and entry["value"] == asked["value"])
+    return {"value": entry["value"], "offset": entry["offset"], "term": entry["entry_term"]}
+
+
+def answered_by_who_acted(evidence: Evidence) -> Fields:
+    """The end of the node; a client asks, and is answered by it."""
+    ended, _, told = evidence.rows
+    sure(ended["kind"] in ("stop", "crash", "power_loss", "storage_error") and told["kind"] == "ok")
+    sure(ended["seq"] < _asked(evidence, told)["seq"] and ended["node"] == told["node"])
+    return {"client": told["process"], "node": told["node"]}
+
+
+def read_ends_in_the_log(evidence: Evidence) -> Fields:
+    """The last that the node said of its log; where the read began, and where it goes on."""
+    state, _, told = evidence.rows
+    asked = _asked(evidence, told)
+    sure(state["node"] == told["node"] and asked["seq"] < told["seq"])
+    shown = state["commit" if asked["f"] in ("read_committed", "read_linearizable") else "visible"]
+    sure(told["offset"] > max(shown + 1, asked["offset"]))
+    return {"node": told["node"], "offset": told["offset"], "shown": shown}
 
 
 def fail_had_no_effect(evidence: Evidence) -> Fields:
@@ -566,6 +618,9 @@ def nothing_left_behind(evidence: Evidence) -> list[Fields]:
 
 PROOFS: dict[str, Proof] = {
     "ok-names-the-entry": ok_names_the_entry,
+    "written-after-asked": written_after_asked,
+    "answered-by-who-acted": answered_by_who_acted,
+    "read-ends-in-the-log": read_ends_in_the_log,
     "fail-had-no-effect": fail_had_no_effect,
     "tail-is-committed": tail_is_committed,
     "calls-end": calls_end,
@@ -605,6 +660,8 @@ PROOFS: dict[str, Proof] = {
     "visible-on-majority": visible_on_majority,
     "pending-not-visible": pending_not_visible,
     "ack-rule": ack_rule,
+    "answered-as-written": answered_as_written,
+    "copies-agree": copies_agree,
     "truncated-rule": truncated_rule,
     "acked-survives": acked_survives,
     "failed-never-committed": failed_never_committed,

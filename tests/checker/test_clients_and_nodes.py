@@ -278,7 +278,77 @@ def _lost(rows: Rows, number: int) -> Rows | None:
     return [*rows[:at], wipe, *(row for row in rows[at:] if row["kind"] != "observe" or row["value"] != value)]
 
 
+def _asked_late(kind: str, ended: str) -> Plant:
+    """An append is asked for right after the first such event of a node about its entry."""
+
+    def plant(rows: Rows, number: int) -> Rows | None:
+        for place, (begun, end) in enumerate(_ends(rows, ended, "append")):
+            value = rows[begun].get("value")
+            if place < 5 * number + 2 or (kind == "acked" and ended != "ok"):
+                continue
+            found = (at for at in range(begun, end) if rows[at]["kind"] == "append" and rows[at].get("value") == value)
+            at = _acked_of(rows, end) if kind == "acked" else next(found, None)
+            if at is not None and at < end:
+                return _moved(rows, begun, at + 1)
+        return None
+
+    return plant
+
+
+def _down(rows: Rows) -> Iterator[tuple[int, int]]:
+    """Where a node ends, and where it is seen to start again."""
+    ended: dict[int, int] = {}
+    for place, row in enumerate(rows):
+        if row["kind"] in ("crash", "power_loss", "storage_error"):
+            ended[row["node"]] = place
+        elif row["kind"] == "start" and row["node"] in ended:
+            yield ended.pop(row["node"]), place
+
+
+def _answered(f: str, *, down: bool, **columns: Any) -> Plant:  # noqa: ANN401
+    """One more client is answered by a node that is down, or by one that follows."""
+
+    def plant(rows: Rows, number: int) -> Rows | None:
+        if down:
+            found = _nth(((end + 1, rows[end]["node"]) for end, start in _down(rows) if start > end + 9), number)
+        else:
+            roles = ((at + 1, r["node"]) for at, r in enumerate(rows) if r["kind"] == "append" and at > 400)
+            leaders = {r["node"] for r in rows if r["kind"] == "leader"}
+            found = _nth(((at, node) for at, node in roles if node not in leaders), number)
+        if found is None:
+            return None
+        at, node = found
+        client = {"time": rows[at]["time"], "node": node, "process": 9000, "op": 9000, "f": f}
+        told = [{"kind": "invoke", **client}, {"kind": "ok", **client, **columns}]
+        return [*rows[:at], *told, *rows[at:]]
+
+    return plant
+
+
+def _goes_on(f: str, by: int) -> Plant:
+    """A read goes on further than its node showed."""
+
+    def plant(rows: Rows, number: int) -> Rows | None:
+        found = _nth(_ends(rows, "ok", f), number)
+        if found is None:
+            return None
+        node, at = rows[found[1]]["node"], found[1]
+        dirty = max(row["dirty"] for row in rows[:at] if row.get("node") == node and "dirty" in row)
+        return _changed(rows, at, offset=max(dirty + 1, rows[at]["offset"]) + by)
+
+    return plant
+
+
 PLANTS: dict[str, tuple[Plant, str]] = {
+    "asked for after it was appended": (_asked_late("append", "ok"), "written-after-asked"),
+    "asked for after it was acknowledged": (_asked_late("acked", "ok"), "written-after-asked"),
+    "asked for after it was appended, in vain": (_asked_late("append", "info"), "written-after-asked"),
+    "a tail of a node that is down": (_answered("tail", down=True, offset=0), "answered-by-who-acted"),
+    "an append to a node that is down": (_answered("append", down=True), "answered-by-who-acted"),
+    "a read of a node that is down": (_answered("read", down=True, count=0), "answered-by-who-acted"),
+    "a read that goes on behind the log": (_goes_on("read", 1), "read-ends-in-the-log"),
+    "a final read that goes on behind the log": (_goes_on("final_read", 1), "read-ends-in-the-log"),
+    "a committed read that goes on far behind": (_goes_on("read_committed", 10**6), "read-ends-in-the-log"),
     "ok, offset one more": (_ok(offset=lambda row: row["offset"] + 1), "ok-names-the-entry"),
     "ok, offset one less": (_ok(offset=lambda row: row["offset"] - 1), "ok-names-the-entry"),
     "ok, offset far away": (_ok(offset=lambda row: 5_000_000), "ok-names-the-entry"),
@@ -354,6 +424,15 @@ IN = ("reference-default", "reference-leaders-fall", "reference-lost-power")
 def test_the_run_holds_as_it_is(name: str) -> None:
     rows, configuration = _recorded(name)
     assert check(_table(rows), configuration=configuration).verdict is Verdict.HOLDS
+
+
+def test_what_a_follower_is_said_to_answer_is_undecided() -> None:
+    rows, configuration = _recorded("reference-default")
+    planted = _answered("append", down=False)(rows, 0)
+    assert planted is not None
+    outcomes = {each.id: each for each in check(_table(planted), configuration=configuration).checks}
+    assert outcomes["answered-by-who-acted"].verdict is Verdict.UNDECIDED
+    assert "is not seen to have led" in str(outcomes["answered-by-who-acted"].reason)
 
 
 @pytest.mark.parametrize("name", PLANTS)

@@ -112,7 +112,7 @@ def test_no_passage_is_empty() -> None:
 
 def built_rules() -> list[Passage]:
     """The passages that say what something has to do, and that are built; headings only group them."""
-    pages = ("raft.md", "history-checks.md")
+    pages = ("raft.md", "history-checks.md", "pull-queries.md")
     return [each for each in passages().values() if each.page in pages and not each.level and each.built]
 
 
@@ -122,6 +122,7 @@ def named_by_code() -> set[str]:
     named = {topic.name for topic in gather().all}
     scenarios = tomllib.loads((ROOT / "impl/quorumlog/raft/scenarios.toml").read_text(encoding="utf-8"))["scenario"]
     named |= {f"scenario-{each['number']}" for each in scenarios}
+    named |= {f"scenario-{number}" for number in range(1, 26)}  # of pull queries: tests/pull_queries has each as data
     return cited | {passage.citation for passage in passages().values() if passage.anchor in named}
 
 

@@ -84,7 +84,7 @@ def test_a_mutant_is_explained(name: str) -> None:
     assert found.rules
     seen = MUTANTS[name].checks if name in MUTANTS else name in WATCHED
     assert {each.kind for each in found.around} >= ({"check", "invariant"} if seen else {"invariant"})
-    assert {f"raft.md#{name}", f"ghost-batches.md#{name}"} & passages().keys()
+    assert {f"{page}.md#{name}" for page in ("raft", "ghost-batches", "pull-queries")} & passages().keys()
     if name in MUTANTS:
         assert f"raft.md#{name}" in topic.source
         assert MUTANTS[name].test in str(topic.details)
@@ -105,7 +105,8 @@ def test_an_invariant_is_explained(name: str) -> None:
     for kind, cell in (("operator", "tla"), ("proof", "proof"), ("check", "checks"), ("mutant", "mutants")):
         assert {(kind, entry) for entry in row.cells[cell].entries} <= shown
     # A rule about clients alone holds for any log.
-    assert {f"{page}.md#{name}" for page in ("raft", "history-checks", "ghost-batches")} & passages().keys()
+    pages = ("raft", "history-checks", "ghost-batches", "pull-queries")
+    assert {f"{page}.md#{name}" for page in pages} & passages().keys()
 
 
 @pytest.mark.parametrize("name", sorted(CATALOGUE.named("tla")))

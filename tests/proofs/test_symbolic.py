@@ -303,6 +303,16 @@ def test_an_index_must_be_known() -> None:
         Executor().call(asks_a_method, GROUPS[3])
 
 
+@settings(max_examples=60, deadline=None)
+@given(a=SMALL, send=st.integers(1, 5))
+def test_a_rule_divides_by_what_is_assumed_positive(a: int, send: int) -> None:
+    x, interval = z3.Ints("x interval")
+    quotient = Executor(positive=[interval]).call(lambda gap, by: gap // by, x, interval)
+    assert _value(quotient, [(x, z3.IntVal(a)), (interval, z3.IntVal(send))]) == a // send
+    with pytest.raises(UnsupportedRuleError, match="not known to be positive"):
+        Executor(positive=[interval]).call(lambda gap, by: gap // by, interval, x)
+
+
 def test_wrong_arguments_are_refused() -> None:
     with pytest.raises(UnsupportedRuleError, match="wrong arguments"):
         Executor().call(REFERENCE.may_commit, z3.Int("x"))

@@ -722,15 +722,15 @@ def test_a_transfer_waits_for_the_target_and_a_majority_and_then_calls_it() -> N
     assert bench.core.dirty == end
 
 
-def test_what_is_enqueued_goes_into_one_last_round_or_is_refused() -> None:
+def test_what_is_enqueued_goes_into_last_rounds_and_what_waits_is_refused() -> None:
     bench = leaving(round_bytes=SIZE, memory_bytes=2 * SIZE)
     end = bench.core.dirty
-    for request in (1, 2, 3):  # one for the last round, one that is enqueued, one that waits for memory
+    for request in (1, 2, 3):  # two that are enqueued, of which a round takes one; one that waits for memory
         bench.give(AppendRequested(request, batch(0, 0, acks=1)))
     bench.give(TransferRequested(4, 1))
     answers = {each.request: each.outcome for each in bench.of(Resolved)}
-    assert answers == {1: Outcome.SUCCESS, 2: Outcome.NOT_LEADER, 3: Outcome.NOT_LEADER}
-    assert bench.core.dirty == end + 1
+    assert answers == {1: Outcome.SUCCESS, 2: Outcome.SUCCESS, 3: Outcome.NOT_LEADER}
+    assert bench.core.dirty == end + 2
     bench.hand_over()
     assert bench.core.reserved == 0
 

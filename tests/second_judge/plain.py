@@ -98,11 +98,15 @@ class History:
 
     @property
     def stranger(self) -> bool:
-        """Whether a node that is no voter by the configuration acts as one: votes, stands for election or leads."""
+        """Whether a node that is no voter by the configuration acts as one: votes, stands for election or leads; or a
+        voter is a learner."""
         return any(
             e.dirty is not None
-            and e.node not in self.voters
-            and (e.kind in ("vote", "leader") or e.role in ("leader", "candidate"))
+            and (
+                e.role == "learner"
+                if e.node in self.voters
+                else e.kind in ("vote", "leader") or e.role in ("leader", "candidate")
+            )
             for e in self.events
         )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from batches import Batch, covers
 from lives import may_lack
-from plain import ALL, EXCUSED, JUDGED, UNJUDGED, VIOLATED, Count, Event, History, Plain
+from plain import ALL, EXCUSED, GONE, JUDGED, UNJUDGED, VIOLATED, Count, Event, History, Plain, wipes
 from plain_commitment import on_majority
 from replay import Step, replay
 from shown import answers_missing
@@ -64,6 +64,44 @@ def ack_rule(history: History) -> Count:
     counts_voters = history.write_caching and bool(history.voters) and history.stranger
     unknown = history.write_caching and count.unjudged > 0 and history.silent
     return count.if_shown(lacks=answers_missing(history) or unknown, void=counts_voters)
+
+
+def answered_as_written(history: History) -> Count:
+    """An append is answered once, by the life that wrote it, with its offsets and its acks level.
+
+    An answer may leave the last offset out. Where a disk was emptied a term may have two leaders.
+    """
+    count = Count()
+    first = {e.seq: e for e in history.events}
+    answered: set[Batch] = set()
+    began: dict[int, int] = {}
+    wiped = False
+    for step in replay(history)[0]:
+        e = step.event
+        wiped = wiped or wipes(e)
+        if e.kind == "start":
+            began[e.node] = e.term
+        elif e.kind in GONE:
+            began.pop(e.node, None)
+        if e.kind != "acked":
+            continue
+        here = step.after.tip.at(e.offset)
+        own = here is not None and not here.hidden and (here.offset, here.term) == (e.offset, e.entry_term)
+        batch = here if own else _meant(history, e)
+        named = replay(history)[1].known.get((e.offset, e.entry_term), [])
+        if batch is None or (wiped and sum(b.seq < e.seq for b in named) > 1):
+            count += UNJUDGED
+        else:
+            written = first[batch.seq].acks
+            right = batch not in answered and e.last in (batch.offset, batch.last)
+            right = right and (written is None or written == e.acks)
+            right = right and not 0 < batch.term <= began.get(e.node, -1)
+            count += JUDGED if right else JUDGED + VIOLATED
+        meant = _meant(history, e)
+        stands = meant is not None and covers(step.then_committed, meant) and meant not in step.then_exposed
+        if meant is not None and (e.reason == "success" or not stands):
+            answered.add(meant)
+    return count
 
 
 def truncated_rule(history: History) -> Count:
@@ -176,6 +214,7 @@ def _at(history: History, e: Event) -> list[Batch]:
 
 TWINS: dict[str, Plain] = {
     "ack-rule": ack_rule,
+    "answered-as-written": answered_as_written,
     "truncated-rule": truncated_rule,
     "acked-survives": acked_survives,
     "failed-never-committed": failed_never_committed,

@@ -155,16 +155,54 @@ def leader_has_majority(history: History) -> Count:
         else:
             count += JUDGED if needed and given >= needed else UNJUDGED
     led = bool(leaders(history))
-    void = (bool(history.voters) and history.stranger) or (led and not history.voters)
+    asked = any(e.kind == "vote" and e.peer not in history.voters for e in history.events)
+    void = (bool(history.voters) and (history.stranger or asked)) or (led and not history.voters)
     no_votes = not history.has("vote")
     lacks = led and (no_votes or not history.has("leader"))
     lacks = lacks or (count.unjudged > 0 and history.silent)
     return count._replace(violated=0 if void or no_votes else count.violated, lacking=int(void or lacks))
 
 
+def _is_candidate(e: Event) -> bool:
+    """Whether an event shows that its node stands for election."""
+    return bool(e.role == "candidate" or (e.kind == "vote" and e.peer == e.node))
+
+
+def _votes_and_leaders(history: History) -> Count:
+    """Who is voted for by another node, or says for the first time in a term that it leads, is or was a candidate."""
+    count = Count()
+    blind = _blind(history)
+    told: list[Event] = []
+    led: set[tuple[int, int]] = set()
+    for e in history.events:
+        if e.dirty is None:
+            continue
+        told.append(e)
+        leads = e.kind == "leader" or (e.role == "leader" and e.kind != "term")
+        asked = [e.peer] if e.kind == "vote" and e.peer != e.node else []
+        if leads and (e.term, e.node) not in led:
+            asked.append(e.node)
+        for peer in asked:
+            own = [a for a in told if a.node == peer]
+            stands = any(_is_candidate(a) and a.term == e.term for a in own)
+            if stands or (e.term, peer) in led:
+                count += JUDGED
+            elif not own or own[0].term >= e.term:
+                count += UNJUDGED
+            else:
+                lost = any(
+                    since < e.seq and low <= e.term and (until is None or e.term <= high)
+                    for since, until, low, high in blind[peer]
+                )
+                count += UNJUDGED if lost else JUDGED + VIOLATED
+        if leads:
+            led.add((e.term, e.node))
+    return count
+
+
 def term_needs_candidate(history: History) -> Count:
     """Nobody moves to a term before its first candidate; one node that only moves to it may have been stopped so."""
-    count = Count()
+    count = _votes_and_leaders(history)
     begun: set[int] = set()  # terms that have a candidate, or began before the history
     early: dict[int, dict[int, int]] = {}  # who moved to a term before, by which event
     stays: set[int] = set()  # terms in which one of those did more
@@ -183,7 +221,7 @@ def term_needs_candidate(history: History) -> Count:
     for e in history.events:
         if e.dirty is None:
             continue
-        candidate = e.role == "candidate" or (e.kind == "vote" and e.peer == e.node)
+        candidate = _is_candidate(e)
         moved = early.setdefault(e.term, {})
         if e.node not in at:
             begun.add(e.term)

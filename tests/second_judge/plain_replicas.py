@@ -16,6 +16,20 @@ def log_matching(history: History) -> Count:
     return count
 
 
+def copies_agree(history: History) -> Count:
+    """A copy has the value of the first one, or like that one none, and the acks level and bytes that both state."""
+    count = Count()
+    first = {e.seq: e for e in history.events}
+    for step in replay(history)[0]:
+        if step.batch and step.matches == "same":
+            one, other = first[step.batch.seq], step.event
+            same = (one.value, one.text) == (other.value, other.text)
+            same = same and (one.acks == other.acks or None in (one.acks, other.acks))
+            same = same and (one.bytes == other.bytes or not (one.bytes and other.bytes))
+            count += JUDGED if same else JUDGED + VIOLATED
+    return count
+
+
 def append_at_end(history: History) -> Count:
     """Nothing is appended over what is still held."""
     count = Count()
@@ -68,6 +82,7 @@ def truncation_needs_divergence(history: History) -> Count:
 
 TWINS: dict[str, Plain] = {
     "log-matching": log_matching,
+    "copies-agree": copies_agree,
     "append-at-end": append_at_end,
     "log-terms-monotonic": log_terms_monotonic,
     "leader-append-only": leader_append_only,

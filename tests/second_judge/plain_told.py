@@ -9,8 +9,8 @@ from functools import lru_cache
 from itertools import pairwise
 
 from batches import Batch, Node, covers
-from lives import cut_off, may_lack
-from plain import ALL, EXCUSED, JUDGED, READS, UNJUDGED, VIOLATED, Count, Event, History, Plain, wipes
+from lives import FOR_EVER, cut_off, may_lack
+from plain import ALL, EXCUSED, GONE, JUDGED, READS, UNJUDGED, VIOLATED, Count, Event, History, Plain, wipes
 from plain_answers import COMMITTED, acknowledged
 from plain_commitment import on_majority
 from replay import Step, replay
@@ -63,20 +63,26 @@ def _whole(history: History, nodes: list[int], begun: Step, ended: Step) -> bool
     return True
 
 
-def _led(ended: Step) -> list[int]:
-    """Who leads, or led last, the term that was told, if that is one node."""
-    term = ended.event.term
+def _led(ended: Step, expected: int | None) -> list[int]:
+    """Who leads, or led last, the term that was told, or else expected, if that is one node."""
+    term = _term(expected, ended.event)
     led = [n for n, node in ended.nodes.items() if term is not None and node.led == term]
     return led if len(led) == 1 else []
 
 
-def _leader(ended: Step) -> Node | None:
-    return next((ended.nodes[n] for n in _led(ended)), None)
+def _term(expected: int | None, answer: Event) -> int | None:
+    """The term that was told, or else the only one in which the append was to be written."""
+    told: int | None = answer.term
+    return expected if told is None else told
 
 
-def _answerers(history: History, ended: Step) -> list[int]:
+def _leader(ended: Step, expected: int | None) -> Node | None:
+    return next((ended.nodes[n] for n in _led(ended, expected)), None)
+
+
+def _answerers(history: History, ended: Step, expected: int | None) -> list[int]:
     """Who may have answered an append: the leader of the term that was told, if it is known, else anybody."""
-    return _led(ended) or _everybody(history)
+    return _led(ended, expected) or _everybody(history)
 
 
 @lru_cache(maxsize=4)
@@ -111,9 +117,11 @@ def _by_value(history: History) -> dict[int | None, list[Batch]]:
     return found
 
 
-def _fits(batch: Batch, e: Event) -> bool:
-    """Whether a batch is where a client was told; it may not have been told its term or its last offset."""
-    return batch.offset == e.offset and e.last in (e.offset, batch.last) and e.term in (None, batch.term)
+def _fits(batch: Batch, begun: Event, e: Event, *, short: bool) -> bool:
+    """Whether a batch is where a client was told; it may not have been told its last offset (``short``), or only have
+    expected its term."""
+    ends = e.last == batch.last or (short and e.last == e.offset)
+    return batch.offset == e.offset and ends and _term(begun.term, e) in (None, batch.term)
 
 
 def _is_named(e: Event) -> bool:
@@ -140,22 +148,25 @@ class _Told:
 
 def _told(history: History) -> Iterator[_Told]:
     """Every append of a value that was answered ok, if nodes recorded what they append."""
-    for call in calls(history) if history.has("append") else ():
+    over = [c for c in calls(history) if c.is_over("append") and c.begun.event.value is not None]
+    ends = [c.ended.event for c in over if c.ended]
+    says_last = min((e.seq for e in ends if e.offset is not None and e.last > e.offset), default=FOR_EVER)
+    for call in over if history.has("append") else ():
         begun, ended = call.begun.event, call.ended
-        if ended is None or not call.is_over("append") or begun.value is None:
-            continue
+        assert ended is not None
+        short = ended.event.seq < says_last
         alike = _by_value(history)[begun.value]
-        there = [b for b in alike if _is_named(ended.event) and _fits(b, ended.event)]
+        there = [b for b in alike if _is_named(ended.event) and _fits(b, begun, ended.event, short=short)]
         there.sort(key=lambda b: b.seq)
         others = [b for b in alike if b not in there]
-        whole = _whole(history, _answerers(history, ended), call.begun, ended)
+        whole = _whole(history, _answerers(history, ended, begun.term), call.begun, ended)
         yield _Told(begun, ended, there[0] if there else None, others, whole)
 
 
 def _other_value(history: History, told: _Told) -> bool:
     """Whether another value is where the client was told its own to be."""
     e = told.ended.event
-    there = replay(history)[1].known.get((e.offset, e.term), [])
+    there = replay(history)[1].known.get((e.offset, _term(told.begun.term, e)), [])
     return any(b.value not in (None, told.begun.value) for b in there)
 
 
@@ -206,7 +217,8 @@ def ok_after_acked(history: History) -> Count:
 
 def _shown(history: History, told: _Told) -> bool:
     """Whether something that is known by its offset and term is where the client was told its value to be."""
-    return (told.ended.event.offset, told.ended.event.term) in replay(history)[1].known
+    place = told.ended.event.offset, _term(told.begun.term, told.ended.event)
+    return place in replay(history)[1].known
 
 
 def ok_after_commit(history: History) -> Count:
@@ -217,7 +229,7 @@ def ok_after_commit(history: History) -> Count:
         if batch is None or not told.known or told.begun.acks not in (None, ALL):
             continue
         step = told.ended
-        leader = _leader(step)
+        leader = _leader(step, told.begun.term)
         own = leader is not None and leader.commit is not None and leader.commit >= batch.last
         if (
             (own and leader is not None and covers(leader.tip, batch))
@@ -237,6 +249,29 @@ def ok_after_commit(history: History) -> Count:
     return count.if_shown(lacks=unknown, void=counts_voters)
 
 
+def written_after_asked(history: History) -> Count:
+    """An entry of which a client was told, or whose value had an append that failed or that nobody knows the end or the
+    place of, is in no log before the first append of its value began."""
+    count = Count()
+    told = {t.ended.event.seq: t.batch for t in _told(history) if t.known}
+    for value, appends in _tries(history).items():
+        ends = [told.get(call.ended.event.seq) if call.ended is not None else None for call in appends]
+        for batch in _by_value(history)[value]:
+            if None in ends or batch in ends:
+                first = min(call.begun.event.seq for call in appends)
+                count += JUDGED if first < batch.seq else JUDGED + VIOLATED
+    return count
+
+
+def _tries(history: History) -> dict[int, list[Call]]:
+    """The appends of each value, if nodes recorded what they append."""
+    found: dict[int, list[Call]] = defaultdict(list)
+    for call in calls(history) if history.has("append") else ():
+        if call.begun.event.f == "append" and call.begun.event.value is not None:
+            found[call.begun.event.value].append(call)
+    return found
+
+
 def fail_had_no_effect(history: History) -> Count:
     """No value whose appends all failed is acknowledged or committed.
 
@@ -245,14 +280,10 @@ def fail_had_no_effect(history: History) -> Count:
     count = Count()
     if not history.has("append"):
         return count
-    tries: dict[int, list[Call]] = defaultdict(list)
-    for call in calls(history):
-        if call.begun.event.f == "append" and call.begun.event.value is not None:
-            tries[call.begun.event.value].append(call)
     end = replay(history)[0][-1]
     given_up = max((s.event.seq for s in replay(history)[0] if s.agrees == "excused, given up"), default=-1)
     acked, truncated = acknowledged(history), acknowledged(history, "truncated")
-    for value, appends in tries.items():
+    for value, appends in _tries(history).items():
         if not all(call.is_over("append", "fail") for call in appends):
             continue
         count += JUDGED
@@ -392,6 +423,64 @@ def _weighed(history: History, call: Call, step: Step) -> Count:
     return JUDGED + VIOLATED if whole else UNJUDGED
 
 
+def read_ends_in_the_log(history: History) -> Count:
+    """A read goes on where it began or behind what it returned, or no further than the node showed meanwhile."""
+    count = Count()
+    for call in _reads(history):
+        ended, f = call.ended, call.begun.event.f
+        if ended is None or ended.event.kind != "ok" or ended.event.node is None:
+            continue
+        at = call.given[-1].event.last + 1 if call.given else call.begun.event.offset
+        if None in (at, ended.event.offset):
+            continue
+        states = [s for s in _states(history, ended.event.node, call.begun, ended) if not s.down]
+        bounds = [_bound(f, state) for state in states]
+        known = _is_known(history, ended.event.node, ended)
+        if known and (ended.event.offset <= at or any(b is not None and ended.event.offset <= b + 1 for b in bounds)):
+            count += JUDGED
+        elif not known or None in bounds or not _whole(history, [ended.event.node], call.begun, ended):
+            count += UNJUDGED
+        else:
+            count += JUDGED + VIOLATED
+    shows = history.has("commit") and history.has("visible")
+    return count.if_shown(void=count.judged > 0 and not shows)
+
+
+# -- who answers -------------------------------------------------------------------------------------------------------
+
+
+def answered_by_who_acted(history: History) -> Count:
+    """Who answers ran at some moment of the operation, and led if that takes a leader.
+
+    Who ends again before it is seen to start may have run in between; an answer of a node that did not lead may have
+    been passed on.
+    """
+    count, passed_on = Count(), False
+    for call in calls(history):
+        ended, f = call.ended, call.begun.event.f
+        if ended is None or ended.event.kind != "ok" or ended.event.node is None or f not in ("append", "tail", *READS):
+            continue
+        node = ended.event.node
+        states = _states(history, node, call.begun, ended)
+        if not _is_known(history, node, ended):
+            count += UNJUDGED
+        elif all(state.down for state in states):
+            sure = history.has("start") and not _ends_again(history, node, ended)
+            count += JUDGED + VIOLATED if sure else UNJUDGED
+        elif f in READS[:2] or f == "final_read" or any(state.leads is not None for state in states):
+            count += JUDGED
+        else:
+            count += UNJUDGED
+            passed_on = passed_on or _whole(history, [node], call.begun, ended)
+    return count.if_shown(lacks=passed_on)
+
+
+def _ends_again(history: History, node: int, step: Step) -> bool:
+    """Whether a node that is down ends once more, not of its own accord, before it does anything."""
+    later = (e for e in history.events[step.place :] if e.node == node and (e.dirty is not None or e.kind in GONE))
+    return next((e.kind in GONE for e in later if e.kind != "stop"), False)
+
+
 # -- tails -------------------------------------------------------------------------------------------------------------
 
 
@@ -423,6 +512,9 @@ TWINS: dict[str, Plain] = {
     "ok-names-the-entry": ok_names_the_entry,
     "ok-after-acked": ok_after_acked,
     "ok-after-commit": ok_after_commit,
+    "written-after-asked": written_after_asked,
+    "answered-by-who-acted": answered_by_who_acted,
+    "read-ends-in-the-log": read_ends_in_the_log,
     "fail-had-no-effect": fail_had_no_effect,
     "read-shows-the-node": read_shows_the_node,
     "read-leaves-nothing-out": read_leaves_nothing_out,

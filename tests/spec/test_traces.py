@@ -11,6 +11,7 @@ from click.testing import CliRunner
 
 from loghistory import open_run
 from logspec.cli import spec
+from logspec.recording import read_traces
 from quorumlog.raft.protocol import PROTOCOL
 from quorumlog.raft.settings import SETTINGS
 from quorumlog.simulation.runs import made_by, save_run
@@ -260,6 +261,16 @@ ELECTIONS = [
         9,
     ),
     (
+        "the process of a candidate ends in the midst of its step",
+        [
+            *election(("term", 1, "follower", 1)),
+            {"kind": "crash", "node": 1},
+            {**STARTS[1], "incarnation": 1},
+            *election(("term", 1, "follower", 1))[-1:],
+        ],
+        None,
+    ),
+    (
         "a candidate votes for itself and for another one",
         election(
             *BOTH_STAND,
@@ -296,6 +307,48 @@ def test_hand_made_runs(tmp_path: Path) -> None:
         assert words in verdict.get("sentence", ""), name
         if seq is not None:
             assert verdict["line"] == seq + 2
+
+
+@pytest.mark.parametrize(
+    ("ends", "dirty", "kinds"),
+    [
+        (["storage_error"], 1, ["start", "append", "append", "start"]),
+        (["storage_error", "power_loss"], 1, ["start", "append", "append", "start"]),
+        (["storage_error"], 0, ["start", "append", "append", "truncate", "start"]),
+        (["power_loss"], 1, ["start", "append", "append", "truncate", "start"]),
+    ],
+)
+def test_a_truncation_that_the_disk_failed_to_keep_is_no_step(
+    ends: list[str], dirty: int, kinds: list[str], tmp_path: Path
+) -> None:
+    here = {"node": 0, "role": "follower", "term": 1, "flushed": -1, "commit": -1}
+    events = [
+        STARTS[0],
+        *({"kind": "append", **here, "offset": n, "entry_term": 1, "value": n, "dirty": n} for n in (0, 1)),
+        {"kind": "truncate", **here, "offset": 1, "dirty": 0},
+        *({"kind": end, "node": 0} for end in ends),
+        STARTS[0] | {"incarnation": 1, "term": 1, "dirty": dirty},
+    ]
+    (trace,) = read_traces(open_run(Path(write(tmp_path / "run.jsonl", events))))
+    assert [event[0] for event in trace.events] == kinds
+
+
+def test_a_leader_that_left_answers_by_what_it_had_heard(tmp_path: Path) -> None:
+    """Under write caching, by what a majority held; no event of its own says that the leader knew."""
+    two = {"kind": "append", "role": "follower", "term": 1, "entry_term": 1, "acks": -1, "node": 1}
+    events = [
+        *STARTS,
+        *HEAD[1:-1],
+        *({**each, "node": 1, "role": "follower", "peer": 0} for each in (HEAD[1], HEAD[3])),
+        *(HEAD[-1], CONFIGURATION, two | {"offset": 0, "dirty": 0, "flushed": -1, "commit": -1}),
+        {**FLUSH, "node": 1, "role": "follower"},
+        *(FLUSH, COMMIT, BATCH | {"acks": -1}),
+        two | {"offset": 1, "last_offset": 3, "value": 7, "dirty": 3, "flushed": 0, "commit": -1},
+        {"kind": "role", **LEADS, "role": "follower", "dirty": 3, "flushed": 0, "commit": 0},
+        BATCH | {"kind": "acked", "role": "follower", "acks": -1, "reason": "success"},
+    ]
+    _, (verdict, _) = follow("--write-caching", write(tmp_path / "run.jsonl", events))
+    assert verdict["verdict"] == "accepted", verdict
 
 
 def test_a_run_of_clients_alone_is_unexercised(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from quorumlog.storage import (
     RecordBatch,
     SimulatedDisk,
 )
+from quorumlog.storage.recovery import known_to_be_flushed
 
 DIRECTORY = "log"
 NEVER_FULL = 1 << 20
@@ -84,6 +85,23 @@ def test_a_batch_that_was_flushed_is_never_cut(disk: SimulatedDisk) -> None:
     disk.remove(path)
     with pytest.raises(LogDamaged, match="offset 0 is damaged or missing"):
         Log.open(disk, DIRECTORY)
+
+
+@pytest.mark.parametrize("remembered", [True, False])
+def test_an_opening_misses_what_is_said_to_be_known_to_be_flushed(disk: SimulatedDisk, remembered: bool) -> None:
+    log = Log.open(disk, DIRECTORY, remember_bytes=1 if remembered else 1 << 20)
+    log.append([data(offset) for offset in range(5)])
+    log.flush()
+    log.trim(3)
+    known = known_to_be_flushed(disk, DIRECTORY)
+    (path,) = segments(disk)
+    assert known == ([(path, disk.size(path))] if remembered else [])
+    disk.remove(path)
+    if remembered:
+        with pytest.raises(LogDamaged, match="offset 3 is damaged or missing"):
+            Log.open(disk, DIRECTORY)
+    else:
+        assert Log.open(disk, DIRECTORY).dirty == 2
 
 
 def test_what_an_opening_found_counts_as_flushed_from_then_on(disk: SimulatedDisk) -> None:

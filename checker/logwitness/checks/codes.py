@@ -70,6 +70,8 @@ def among(column: npt.NDArray[Any], wanted: tuple[int, ...]) -> npt.NDArray[np.b
 INVOKE, OBSERVE, OK, FAIL, INFO = map(code, (Kind.INVOKE, Kind.OBSERVE, Kind.OK, Kind.FAIL, Kind.INFO))
 START, STOP, CRASH = map(code, (Kind.START, Kind.STOP, Kind.CRASH))
 POWER_LOSS, STORAGE_ERROR = map(code, (Kind.POWER_LOSS, Kind.STORAGE_ERROR))
+ENDS = (STOP, CRASH, POWER_LOSS, STORAGE_ERROR)
+"""How the process of a node ends."""
 TERM, VOTE, LEADER, ROLE = map(code, (Kind.TERM, Kind.VOTE, Kind.LEADER, Kind.ROLE))
 ENQUEUE, HAND_OVER = map(code, (Kind.ENQUEUE, Kind.HAND_OVER))
 APPEND, FLUSH, TRUNCATE, COMMIT = map(code, (Kind.APPEND, Kind.FLUSH, Kind.TRUNCATE, Kind.COMMIT))
@@ -154,7 +156,7 @@ REASONS = {word: code for code, word in enumerate(words_of("reason"))}
 SUCCESS, TRUNCATED = REASONS[Resolution.SUCCESS], REASONS[Resolution.TRUNCATED]
 
 ROLES = {word: code for code, word in enumerate(words_of("role"))}
-ROLE_LEADER, ROLE_CANDIDATE = ROLES[Role.LEADER], ROLES[Role.CANDIDATE]
+ROLE_LEADER, ROLE_CANDIDATE, ROLE_LEARNER = ROLES[Role.LEADER], ROLES[Role.CANDIDATE], ROLES[Role.LEARNER]
 
 ACKS_ALL, ACKS_LEADER, ACKS_NONE = Acks.ALL, Acks.LEADER, Acks.NONE
 ACKS_NAMES = {ACKS_ALL: "all", ACKS_LEADER: "1", ACKS_NONE: "0"}

@@ -23,6 +23,9 @@ from quorumlog.simulation.swarm import between
 
 Size = Annotated[int, msgspec.Meta(ge=1, le=1 << 30)]
 
+_STEPS = 400
+"""Batches that a follower can be behind after a short run, and has to catch up with."""
+
 
 class NodeTiming(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The timers of the nodes, in nanoseconds of their own clocks."""
@@ -58,8 +61,12 @@ class RaftConfiguration(LogConfiguration, frozen=True, kw_only=True):
         drawn = super().drawn(draw)
         link = drawn.link
         trips = 6 * (link.delay + link.jitter) + link.reorder * link.straggle
+        # A follower may be sent what it lacks one batch at a time, and flush each: what that takes is no livelock.
+        bound = max(drawn.progress_bound, _STEPS * int(trips + drawn.disk.read + drawn.disk.most))
         configuration = replace(
             drawn,
+            progress_bound=bound,
+            settle=2 * bound,
             write_caching=draw.random() < 0.15,
             timing=NodeTiming(
                 heartbeat=heartbeat,

@@ -56,12 +56,11 @@ class Transfers(Leader):
             self._hand_on()
 
     def _stop_writing(self) -> None:
-        """One last round; what does not fit is refused (raft.md#transfer-drain)."""
-        self._drain()
-        left, self._queue = self._queue, []
-        self._budget.release(item.request for item in left)
-        for item in (*left, *self._budget.send_away()):
+        """Write what is enqueued; who waits for memory is refused (raft.md#transfer-drain)."""
+        for item in self._budget.send_away():
             self._refuse(item.request)
+        while self._queue:
+            self._drain()
 
     def _append_requested(self, event: AppendRequested) -> None:
         if self._transfer is None:

@@ -81,6 +81,8 @@ def known_to_be_flushed(disk: Disk, directory: str) -> list[tuple[str, int]]:
     if not disk.exists(f"{directory}/state"):
         return []
     state = load_state(disk, f"{directory}/state")
+    if state.known_flushed < state.start_offset:
+        return []
     known = []
     for segment in _find(disk, directory, state.start_offset, scan).segments:
         if segment.base_offset > state.known_flushed:

@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
-from logspec.proofs import acks, commit_rule, lemmas, raft_safety, visibility, visible_safety
+from logspec.proofs import (
+    acks,
+    commit_rule,
+    lemmas,
+    raft_safety,
+    routing_filter,
+    status_decision,
+    visibility,
+    visible_safety,
+)
 from logspec.proofs.claims import Proof, ProofResult, Rules, run
 from logspec.proofs.rules import installed_rules
 
@@ -17,6 +26,8 @@ PROOFS: dict[str, Proof] = {
         visibility.PROOF,
         visible_safety.PROOF,
         acks.PROOF,
+        status_decision.PROOF,
+        routing_filter.PROOF,
     )
 }
 
@@ -28,30 +39,29 @@ def prove(
     names: Sequence[str] | None = None,
     rules: Rules | None = None,
     *,
+    protocol: str = "raft",
     timeout: float = TIMEOUT,
     progress: Callable[[ProofResult], None] | None = None,
 ) -> list[ProofResult]:
     """Run proofs and return their results, in order.
 
     ``names``: proofs, or claims such as ``raft-safety/reply/logs`` or ``acks/twin``; all if None. ``rules``: what to
-    prove; those of the installed implementation if None. Twins change the reference's rules, so they are left out
-    when other rules are given and no twin is asked for by name. ``progress`` is called with each result as it comes.
-    Raises KeyError for a name that no proof has.
+    prove, of this ``protocol``; those of the installed implementation, of every protocol, if None. Twins change the
+    reference's rules, so they are left out when other rules are given and no twin is asked for by name. ``progress``
+    is called with each result as it comes. Raises KeyError for a name that no proof has.
     """
     results: list[ProofResult] = []
-    subject = installed_rules() if rules is None else rules
-    for only in names if names is not None else PROOFS:
+    proofs = {name: proof for name, proof in PROOFS.items() if rules is None or proof.protocol == protocol}
+    for only in names if names is not None else proofs:
         before = len(results)
-        for result in _named(only, subject, timeout=timeout, twins=rules is None or "/twin" in only):
+        proof = proofs.get(only.split("/")[0])
+        if proof is None:
+            raise KeyError(only)
+        subject = installed_rules(proof.protocol) if rules is None else rules
+        for result in run(proof, subject, timeout=timeout, only=only, twins=rules is None or "/twin" in only):
             results.append(result)
             if progress is not None:
                 progress(result)
         if len(results) == before:
             raise KeyError(only)
     return results
-
-
-def _named(only: str, rules: Rules, *, timeout: float, twins: bool) -> Iterator[ProofResult]:
-    proof = PROOFS.get(only.split("/")[0])
-    if proof is not None:
-        yield from run(proof, rules, timeout=timeout, only=only, twins=twins)

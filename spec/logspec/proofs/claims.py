@@ -75,6 +75,7 @@ class Proof:
     ``claims`` takes the rules and the names of dropped premises and says how each claim is made, by name, in order.
     ``sizes``: the number of elements of each sort that a counterexample has if possible; empty where there are no such
     sorts. ``covers`` says in a few words how far the statement goes; ``assumes`` what is taken for granted.
+    ``protocol``: whose rules it is about (`logspec.proofs.rules.installed_rules`).
     """
 
     name: str
@@ -85,6 +86,7 @@ class Proof:
     sizes: Mapping[z3.SortRef, int] = field(default_factory=dict)
     covers: str = ""
     assumes: tuple[str, ...] = ()
+    protocol: str = "raft"
 
 
 @dataclass(frozen=True)

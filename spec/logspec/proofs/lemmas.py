@@ -15,6 +15,7 @@ import z3
 
 from logspec.proofs import quorums
 from logspec.proofs.claims import Claim, Proof, Rules, Twin
+from logspec.proofs.pictures import values
 from logspec.proofs.vocabulary import Formula
 from logspec.symbolic import Executor
 
@@ -288,12 +289,7 @@ def _possible(lemma: _Lemma, run: Run) -> Claim:
 
 
 def _claim(lemma: _Lemma, run: Run) -> Claim:
-    return Claim(lemma.assume(run), lemma.goals(run), _picture, given=lemma.given)
-
-
-def _picture(model: z3.ModelRef) -> str:
-    values = sorted((str(declared), str(model[declared])) for declared in model.decls() if declared.arity() == 0)
-    return ", ".join(f"{name}={value}" for name, value in values)
+    return Claim(lemma.assume(run), lemma.goals(run), values, given=lemma.given)
 
 
 PROOF = Proof(

@@ -55,6 +55,12 @@ class Reading:
         return next((f"n{i}" for i, node in enumerate(self.nodes, 1) if node.eq(value)), "n?")
 
 
+def values(model: z3.ModelRef) -> str:
+    """``a=1, b=true``: each constant of a model, by name."""
+    named = sorted((str(declared), str(model[declared])) for declared in model.decls() if declared.arity() == 0)
+    return ", ".join(f"{constant}={value}" for constant, value in named)
+
+
 def table(head: list[str], rows: list[list[str]]) -> str:
     """Columns padded to their widest cell."""
     widths = [max(len(row[i]) for row in [head, *rows]) for i in range(len(head))]

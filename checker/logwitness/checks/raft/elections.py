@@ -19,19 +19,18 @@ from ..codes import (
     ACKED,
     APPEND,
     CARRIES_STATE,
-    CRASH,
+    ENDS,
     FAULT,
     FAULT_WIPE,
     LEADER,
     NULL,
     OTHER,
-    POWER_LOSS,
     ROLE,
     ROLE_CANDIDATE,
     ROLE_LEADER,
+    ROLE_LEARNER,
     START,
     STOP,
-    STORAGE_ERROR,
     TERM,
     VOTE,
 )
@@ -52,7 +51,6 @@ ONE_LEADER = Check(
     fact="a node that leads a term, by what it says or does",
     sentence="Nodes {first} and {second} both lead term {term}.",
     columns=("node", "term"),
-    conclusive=True,
 )
 ONE_VOTE = Check(
     id="one-vote-per-term",
@@ -75,19 +73,20 @@ MAJORITY = Check(
 )
 CANDIDATE = Check(
     id="term-needs-candidate",
-    rule="A term begins with a candidate: no other node enters it earlier, and a pre-vote raises nobody's term.",
-    source=("raft.md#pre-vote",),
-    fact="a node that moves to a later term",
+    rule="A term begins with a candidate: no other node enters it earlier, and a pre-vote raises nobody's term. Votes "
+    "go to candidates, and only a candidate leads.",
+    source=("raft.md#pre-vote", "raft.md#election-majority"),
+    fact="a node that moves to a later term, votes for another one, or says that it leads",
     sentence={
         "too early": "Node {node} moved to term {term} before any node was a candidate in it; node {candidate} was the "
         "first.",
         "no candidate": "No node was a candidate in term {term}, to which moved: {nodes}.",
+        "voted": "Node {node} voted in term {term} for node {peer}, which was no candidate in it.",
+        "led": "Node {node} leads term {term}, and was no candidate in it.",
     },
     columns=("node", "term", "peer"),
 )
 
-
-ENDS = (STOP, CRASH, POWER_LOSS, STORAGE_ERROR)
 
 _NOBODY = -1
 _SAYS, _WRITES, _WRITES_MORE = 1, 2, 3
@@ -194,6 +193,8 @@ class _Term:
     begun: int | None = None  # the event that showed its first candidate, or that it began before the history
     early: dict[int, int] = field(default_factory=dict)  # who moved to it before that, and by which event
     stays: int | None = None  # the event by which one of those did more in it than to move to it
+    stood: set[int] = field(default_factory=set)  # its candidates, and who leads it
+    led: set[int] = field(default_factory=set)  # who says that it leads it
 
 
 @dataclass(slots=True)
@@ -217,6 +218,16 @@ class _Suspect:
     written: int
     nodes: dict[int, _Node]  # as they were then
     waiting: set[int]  # whose next event shows whether their records go on
+
+
+class _Unstood(NamedTuple):
+    """A node that is voted for, or leads, and is not seen to have been a candidate by then."""
+
+    peer: int
+    seq: int
+    node: int
+    term: int
+    way: str
 
 
 class _Few(NamedTuple):
@@ -257,6 +268,7 @@ class ElectionsFold:
         self._blind: dict[int, list[tuple[int, int, int | None]]] = {}  # by node, after which event, in which terms
         self._suspects: list[_Suspect] = []
         self._without: list[_Few] = []
+        self._unstood: list[_Unstood] = []
         self._early: list[tuple[int, int, int, int, int]] = []  # term, its first candidate, event; who moved, event
 
     def feed(self, columns: Columns) -> None:
@@ -303,12 +315,22 @@ class ElectionsFold:
         elif node in known.early and kind != START and not candidate:
             known.stays = seq if known.stays is None else known.stays
         before.term, before.seq = term, seq
-        if node not in self._setting.voters and (candidate or leads or kind == VOTE):
+        acts = candidate or leads or kind == VOTE
+        if acts if node not in self._setting.voters else role == ROLE_LEARNER:
             self._stranger = node
+        elif kind == VOTE and peer not in self._setting.voters:
+            self._stranger = peer
         if candidate:
+            known.stood.add(node)
             self._begun(known, seq, node, term)
         if kind == VOTE:
+            if peer != node:
+                self._stands(known, peer, seq, node, term, "voted")
             self._vote(known, seq, node, term, peer)
+        if leads and node not in known.led:
+            known.led.add(node)
+            self._stands(known, node, seq, node, term, "led")
+            known.stood.add(node)
         if leads:
             self._leads(known, seq, node, term)
         elif (reason >= _WRITES_MORE or (reason == _WRITES and known.leader is None)) and self._all_begun():
@@ -479,12 +501,32 @@ class ElectionsFold:
         known.begun = seq
         self._early += [(term, node, seq, early, moved) for early, moved in known.early.items()]
 
+    def _stands(self, known: _Term, peer: int, seq: int, node: int, term: int, way: str) -> None:
+        """``node`` votes for ``peer``, or leads and is ``peer`` itself: was that one a candidate before?"""
+        about = self._nodes.get(peer)
+        if peer in known.stood:
+            self._candidates.judged += 1
+        elif about is None or about.first_term >= term:
+            self._candidates.unjudged += 1
+        else:
+            self._unstood.append(_Unstood(peer, seq, node, term, way))
+
+    def _judge_votes(self) -> None:
+        """Who was voted for or led, and was no candidate, unless its record may lack that."""
+        for peer, seq, node, term, way in self._unstood:
+            if self._lacks_some(peer, term, seq):
+                self._candidates.unjudged += 1
+            else:
+                self._candidates.judged += 1
+                self._candidates.violation(seq, way=way, node=node, term=term, peer=peer)
+
     def finish(self) -> Verdicts:
         """Judge terms that never had a candidate, and answer."""
         for each in self._suspects:
             each.waiting.clear()  # whoever was not heard of any more was not cut off either
         self._clear()
         self._judge_majorities()
+        self._judge_votes()
         for term, node, seq, early, moved in self._early:
             if self._may_lack(term, {early: moved, node: seq}):
                 self._candidates.unjudged += 1

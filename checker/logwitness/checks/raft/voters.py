@@ -20,8 +20,9 @@ def majority_of(voters: Sequence[int]) -> int:
 
 
 def acts_as_voter(node: int, voters: Sequence[int]) -> str:
-    """The reason why nothing is said about majorities: a node acts as a voter that is none."""
-    return f"node {node} votes, stands for election or leads, but the configuration has the voters {listed([*voters])}"
+    """The reason why nothing is said about majorities: a node acts as a voter that is none, or a voter as a learner."""
+    acts = "is a learner" if node in voters else "votes, is voted for, stands for election or leads"
+    return f"node {node} {acts}, but the configuration has the voters {listed([*voters])}"
 
 
 def recorded_nothing(voters: Sequence[int]) -> str:

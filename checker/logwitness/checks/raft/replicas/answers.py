@@ -23,6 +23,7 @@ from ...kernel import part, step
 from .commitment import lose, other_leader
 from .rules import (
     ACK_RULE,
+    ANSWERED_AS_WRITTEN,
     FAILED_NEVER_COMMITTED,
     FOLLOWER_VISIBLE,
     PENDING_NOT_VISIBLE,
@@ -30,6 +31,7 @@ from .rules import (
     UNCOMMITTED_READ,
     VISIBLE_ON_MAJORITY,
     AheadOfLeaders,
+    Answered,
     Entry,
     PendingShown,
     Returned,
@@ -52,11 +54,13 @@ from .tree import (
     ROOT,
     UNKNOWN,
     VISIBLE,
+    WRITTEN,
     Tree,
     appended_by,
     at,
     find,
     members,
+    written_with,
 )
 
 
@@ -167,6 +171,41 @@ def mark_visible(tree: Tree, vertex: int) -> None:
         vertex = tree.parent[vertex]
 
 
+@part
+def _has_rival(tree: Tree, vertex: int) -> bool:
+    """Whether another entry of that offset and term is known, as after a disk was emptied: a term may have two
+    leaders then."""
+    youngest = find(tree, tree.base[vertex], tree.term[vertex])
+    other = tree.same[youngest] if youngest == vertex else youngest
+    while other != NONE and (tree.term[other] != tree.term[vertex] or tree.flags[other] & UNKNOWN):
+        other = tree.same[other]
+    return bool(other != NONE)
+
+
+@part
+def _as_written(
+    tree: Tree, replicas: Replicas, cluster: Cluster, found: Findings, columns: Columns, i: int, vertex: int
+) -> None:
+    """A node answered the append of ``vertex``, by event ``i``: for the first time, in the life that wrote it, as it
+    was written?"""
+    if vertex == NONE or (cluster.wiped[0] and _has_rival(tree, vertex)):
+        found.unjudged[ANSWERED_AS_WRITTEN] += 1
+        return
+    node, last, began = columns.node[i], columns.last_offset[i], replicas.began[columns.node[i]]
+    found.judged[ANSWERED_AS_WRITTEN] += 1
+    written = tree.flags[vertex] & WRITTEN
+    e0 = -1
+    if tree.flags[vertex] & (ANY_ACKED | REPORTED_TRUNCATED):
+        e0 = tree.ack_seq[vertex]
+    elif 0 < tree.term[vertex] <= began:
+        e0 = replicas.began_seq[node]
+    elif last not in (tree.base[vertex], tree.last[vertex]) or (written and written != written_with(columns.acks[i])):
+        e0 = tree.seq[vertex]
+    if e0 >= 0:
+        told = Answered(node, offset=columns.offset[i], last=last, term=tree.term[vertex])
+        report(found, ANSWERED_AS_WRITTEN, told, e0, columns.seq[i])
+
+
 @step
 def answer(
     tree: Tree,
@@ -187,6 +226,8 @@ def answer(
     # What the node says that it has need not have been recorded.
     hidden = tree.flags[here] & UNKNOWN != 0 if here != NONE else columns.dirty[i] >= base
     promised = find(tree, base, entry_term)
+    own = here != NONE and tree.base[here] == base and tree.term[here] == entry_term
+    _as_written(tree, replicas, cluster, found, columns, i, here if own else promised)
     if reason == SUCCESS:
         if hidden:
             found.unjudged[ACK_RULE] += 1

@@ -104,6 +104,52 @@ FAIL_HAD_NO_EFFECT = number(
 )
 
 
+class Asked(NamedTuple):
+    """A value in a log, and where."""
+
+    value: int
+    offset: int
+    term: int
+
+
+WRITTEN_AFTER_ASKED = number(
+    CHECKS,
+    Check(
+        id="written-after-asked",
+        rule="A value is in a node's log only after a client has asked to append it.",
+        source=("history-checks.md#written-after-asked",),
+        fact="an entry of which a client was told, or that has a value whose append failed or ended in an unknown way",
+        sentence="Value {value} was in a log, at offset {offset} (term {term}), before a client asked to append it.",
+        fields=Asked,
+        kinds=(Kind.INVOKE, Kind.APPEND),
+        columns=("process", "f", "offset", "value"),
+    ),
+)
+
+
+class Answered(NamedTuple):
+    """A client was answered by a node."""
+
+    client: int
+    node: Node
+
+
+ANSWERED_BY_WHO_ACTED = number(
+    CHECKS,
+    Check(
+        id="answered-by-who-acted",
+        rule="Who answers an operation ran at some moment of it; who answers an append, a tail or a linearizable read "
+        "led then.",
+        source=("history-checks.md#answered-by-who-acted", "raft.md#barrier", "raft.md#read-levels"),
+        fact="an operation that a known node answered ok",
+        sentence="Client {client} was answered by node {node}, which was down from before it was asked until then.",
+        fields=Answered,
+        kinds=(Kind.INVOKE, Kind.OK),
+        columns=("node", "process", "f"),
+    ),
+)
+
+
 class Returned(NamedTuple):
     """A read of a node returned, or left out, a value."""
 
@@ -125,6 +171,31 @@ READ_SHOWS_THE_NODE = number(
         fields=Returned,
         kinds=(Kind.OBSERVE, Kind.APPEND),
         columns=("node", "process", "offset", "value"),
+    ),
+)
+
+
+class Ended(NamedTuple):
+    """A read of a node goes on somewhere, and how far the node showed its log."""
+
+    node: Node
+    offset: int
+    shown: int
+
+
+READ_ENDS_IN_THE_LOG = number(
+    CHECKS,
+    Check(
+        id="read-ends-in-the-log",
+        rule="A read goes on no further than where it began, or right behind what the node that was asked showed (a "
+        "committed read: had committed) at some moment of the read.",
+        source=("history-checks.md#read-ends-in-the-log", "raft.md#read-levels"),
+        fact="an answered read of a known node that says where it goes on",
+        sentence="A read of node {node} was told to go on at offset {offset}, but that node showed its log up to "
+        "offset {shown} only.",
+        fields=Ended,
+        kinds=(Kind.INVOKE, Kind.OK),
+        columns=("node", "process", "f", "offset"),
     ),
 )
 READ_LEAVES_NOTHING_OUT = number(

@@ -26,6 +26,7 @@ from ...codes import (
     OBSERVE,
     OK,
     READS,
+    START,
 )
 from ...columns import Columns
 from ...faults import WIPE
@@ -34,13 +35,19 @@ from ...hashing import named_row, place_of, row_of
 from ...kernel import part, step
 from .answers import observe
 from .client_rules import (
+    ANSWERED_BY_WHO_ACTED,
     FAIL_HAD_NO_EFFECT,
     OK_AFTER_ACKED,
     OK_AFTER_COMMIT,
     OK_NAMES_THE_ENTRY,
+    READ_ENDS_IN_THE_LOG,
     READ_LEAVES_NOTHING_OUT,
     READ_SHOWS_THE_NODE,
     TAIL_IS_COMMITTED,
+    WRITTEN_AFTER_ASKED,
+    Answered,
+    Asked,
+    Ended,
     HadEffect,
     Misplaced,
     Returned,
@@ -194,12 +201,14 @@ def hear(
         f = columns.f[i]
         if clients.f[row] == F_APPEND and clients.value[row] != NULL:
             # It was never answered: nobody knows whether it had an effect.
-            attempts.other[named_row(attempts.table, attempts.used, attempts.value, clients.value[row])] = 1
+            attempts.other[attempted(attempts, clients, row)] = 1
         clients.f[row] = f
         clients.node[row] = node
         clients.seq[row] = seq
         clients.value[row] = columns.value[i]
         clients.acks[row] = columns.acks[i]
+        clients.expected[row] = columns.term[i]
+        clients.led[row] = 1 if node >= 0 and replicas.leader_term[node] != NULL else 0
         clients.start[row] = columns.offset[i]
         clients.reach[row] = columns.offset[i]
         clients.given[row] = 0
@@ -220,6 +229,8 @@ def hear(
             given(tree, replicas, cluster, clients, former, doubts, found, columns, i, row)
         return
     clients.f[row] = NONE
+    if kind == OK and node >= 0 and (f in READS or f in (F_APPEND, F_TAIL)):
+        answered(replicas, clients, doubts, found, node, f, columns.process[i], row, seq)
     if f == F_APPEND:
         if clients.value[row] == NULL:
             return
@@ -227,7 +238,7 @@ def hear(
             succeeded(tree, replicas, cluster, clients, attempts, doubts, found, columns, i, row)
         else:
             # An append that failed had no effect; of one whose outcome is unknown nothing can be said.
-            attempt = named_row(attempts.table, attempts.used, attempts.value, clients.value[row])
+            attempt = attempted(attempts, clients, row)
             if kind == INFO:
                 attempts.other[attempt] = 1
             else:
@@ -237,6 +248,57 @@ def hear(
         tail_told(cluster, clients, doubts, found, columns.offset[i], row, seq)
     elif kind == OK and f in READS and node >= 0:
         read_told(tree, replicas, cluster, clients, doubts, found, node, f, columns.offset[i], row, seq)
+        read_ended(replicas, clients, former, doubts, found, node, f, columns.offset[i], row, seq)
+
+
+@part
+def attempted(attempts: Attempts, clients: Clients, row: int) -> int:
+    """The row of the value whose append is over, though what became of it is not known, or not where."""
+    attempt: int = named_row(attempts.table, attempts.used, attempts.value, clients.value[row])
+    attempts.loose[attempt] = 1
+    asked_for(attempts, attempt, clients.seq[row])
+    return attempt
+
+
+@part
+def asked_for(attempts: Attempts, attempt: int, seq: int) -> None:
+    """An append of the value began by event ``seq``."""
+    if attempts.first[attempt] < 0 or seq < attempts.first[attempt]:
+        attempts.first[attempt] = seq
+
+
+@part
+def answered(
+    replicas: Replicas,
+    clients: Clients,
+    doubts: Doubts,
+    found: Findings,
+    node: int,
+    f: int,
+    process: int,
+    row: int,
+    seq: int,
+) -> None:
+    """``node`` answered an operation: did it run meanwhile, and lead where it takes a leader?"""
+    if replicas.stated_seq[node] < 0:
+        found.unjudged[ANSWERED_BY_WHO_ACTED] += 1
+        return
+    check, invoked, end = ANSWERED_BY_WHO_ACTED, clients.seq[row], replicas.down[node] - 1
+    down = 0 <= end < invoked
+    led = replicas.leader_term[node] != NULL or replicas.leader_seq[node] > invoked
+    led = led or (clients.led[row] > 0 and clients.node[row] == node)
+    if not down and (led or (f in READS and f != F_READ_LINEARIZABLE)):
+        found.judged[check] += 1
+    else:
+        doubt(doubts, check, process, NULL, NULL, NULL, NO_ACKS, node, invoked, seq, end if down else -1, NONE)
+
+
+@part
+def may_have_run(doubts: Doubts, node: int, end: int) -> None:
+    """``node`` ended once more since its end by event ``end``: it may have run between, unrecorded."""
+    for i in range(doubts.used[0]):
+        if doubts.check[i] == ANSWERED_BY_WHO_ACTED and doubts.node[i] == node and doubts.shown[i] == end:
+            doubts.vertex[i] = ROOT
 
 
 @part
@@ -255,6 +317,13 @@ def succeeded(
     """An append was answered ok: is it where the client was told, acknowledged and committed?"""
     seq, offset, last, term = columns.seq[i], columns.offset[i], columns.last_offset[i], columns.term[i]
     value, acks, invoked = clients.value[row], clients.acks[row], clients.seq[row]
+    if term == NULL:
+        term = clients.expected[row]
+    if NULL < offset < last:
+        if cluster.says_last[0] < 0:
+            cluster.says_last[0] = seq
+    elif cluster.says_last[0] < 0:
+        last = NULL  # it may have been left out
     vertex = NONE
     if offset != NULL and offset >= 0:
         other = tree.by_base.rows[place_of(tree.by_base, offset)]
@@ -268,13 +337,20 @@ def succeeded(
     by = leader_of(replicas, term)
     if vertex == NONE:
         place = doubt(doubts, OK_NAMES_THE_ENTRY, value, offset, last, term, acks, by, invoked, seq, -1, NONE)
-        attempt = named_row(attempts.table, attempts.used, attempts.value, value)
+        attempt = attempted(attempts, clients, row)
         attempts.other[attempt] = 1
         doubts.next[place] = attempts.doubt[attempt]
         attempts.doubt[attempt] = place
         return
     found.judged[OK_NAMES_THE_ENTRY] += 1
-    tree.flags[vertex] |= TOLD_OK
+    if not tree.flags[vertex] & TOLD_OK:
+        tree.flags[vertex] |= TOLD_OK
+        found.judged[WRITTEN_AFTER_ASKED] += 1
+        tree.asked[vertex] = invoked
+    elif invoked < tree.asked[vertex]:
+        tree.asked[vertex] = invoked
+    if tree.seq[vertex] < invoked:
+        named_row(attempts.table, attempts.used, attempts.value, value)
     if acked_as(tree, vertex, acks):
         found.judged[OK_AFTER_ACKED] += 1
     else:
@@ -290,10 +366,10 @@ def succeeded(
 
 @part
 def fits(tree: Tree, vertex: int, offset: int, last: int, term: int) -> bool:
-    """Whether a known entry is where a client was told; it may not have been told its term or its last offset."""
+    """Whether a known entry is where a client was told; NULL: it was not told its term or its last offset."""
     if vertex == NONE or tree.flags[vertex] & UNKNOWN:
         return False
-    placed = tree.base[vertex] == offset and last in (offset, tree.last[vertex])
+    placed = tree.base[vertex] == offset and last in (NULL, tree.last[vertex])
     return bool(placed and term in (NULL, tree.term[vertex]))
 
 
@@ -470,6 +546,52 @@ def read_told(
 
 
 @part
+def read_ended(
+    replicas: Replicas,
+    clients: Clients,
+    former: Former,
+    doubts: Doubts,
+    found: Findings,
+    node: int,
+    f: int,
+    offset: int,
+    row: int,
+    seq: int,
+) -> None:
+    """A read of a node was answered, and goes on at ``offset``: no further than what the node showed meanwhile?"""
+    check, invoked, reach = READ_ENDS_IN_THE_LOG, clients.seq[row], clients.reach[row]
+    if offset == NULL or reach == NULL:
+        return
+    unknown = replicas.stated_seq[node] < 0
+    if offset <= reach and not unknown:
+        found.judged[check] += 1
+        return
+    bound = bound_of(replicas, node, f)
+    most = bound
+    if replicas.down[node] <= 0 or replicas.down[node] - 1 > invoked:
+        if offset <= bound + 1:
+            found.judged[check] += 1
+            return
+        unknown = unknown or bound == NULL
+    place = replicas.former[node]
+    steps = 0
+    while place != NONE and former.until[place] > invoked:
+        steps += 1
+        bound = former.commit[place] if f in COMMITTED_READS else former.visible[place]
+        if offset <= bound + 1:
+            found.judged[check] += 1
+            return
+        unknown = unknown or bound == NULL or steps > _MOST
+        most = max(most, bound)
+        place = former.before[place] if steps <= _MOST else NONE
+    if unknown:
+        found.unjudged[check] += 1
+    else:
+        shown = replicas.stated_seq[node]
+        doubt(doubts, check, NULL, offset, most, NULL, NO_ACKS, node, invoked, seq, shown, NONE)
+
+
+@part
 def tail_told(
     cluster: Cluster, clients: Clients, doubts: Doubts, found: Findings, offset: int, row: int, seq: int
 ) -> None:
@@ -495,18 +617,17 @@ def match_attempts(
     tree: Tree, cluster: Cluster, clients: Clients, attempts: Attempts, doubts: Doubts, found: Findings
 ) -> None:
     """At the end: which entries have the values of appends that failed, or were answered with another place."""
-    if not attempts.used[0]:
-        return
     for row in range(clients.used[0]):
         if clients.f[row] == F_APPEND and clients.value[row] != NULL:
-            attempt = attempts.table.rows[place_of(attempts.table, clients.value[row])]
-            if attempt != NONE:
-                attempts.other[attempt] = 1
+            attempts.other[attempted(attempts, clients, row)] = 1
+    if not attempts.used[0]:
+        return
     for vertex in range(1, tree.used[0]):
         if tree.flags[vertex] & TOLD_OK:
             attempt = attempts.table.rows[place_of(attempts.table, tree.value[vertex])]
             if attempt != NONE:
                 attempts.other[attempt] = 1
+                asked_for(attempts, attempt, tree.asked[vertex])
     if cluster.shows[APPEND]:
         for attempt in range(attempts.used[0]):
             if attempts.failed[attempt] >= 0 and attempts.other[attempt] < 0:
@@ -523,6 +644,12 @@ def match_attempts(
                 doubts.vertex[place] = vertex
             place = doubts.next[place]
         flags = tree.flags[vertex]
+        told = flags & TOLD_OK != 0
+        if attempts.loose[attempt] > 0 and not told:
+            found.judged[WRITTEN_AFTER_ASKED] += 1
+        if (attempts.loose[attempt] > 0 or told) and tree.seq[vertex] < attempts.first[attempt]:
+            early = Asked(tree.value[vertex], offset=tree.base[vertex], term=tree.term[vertex])
+            report(found, WRITTEN_AFTER_ASKED, early, tree.seq[vertex], attempts.first[attempt])
         if attempts.failed[attempt] < 0 or attempts.other[attempt] > 0:
             continue
         if flags & (COMMITTED | GIVEN_UP | ANY_ACKED):
@@ -573,6 +700,21 @@ def settle(
             found.judged[check] += 1
             fields = Returned(node, value=doubts.value[i], offset=doubts.offset[i])
             report(found, check, fields, doubts.shown[i], invoked, seq)
+        elif check == READ_ENDS_IN_THE_LOG:
+            if not whole(lives, node, invoked, seq):
+                found.unjudged[check] += 1
+                continue
+            found.judged[check] += 1
+            ended = Ended(node, offset=doubts.offset[i], shown=doubts.last[i])
+            report(found, check, ended, doubts.shown[i], invoked, seq)
+        elif check == ANSWERED_BY_WHO_ACTED:
+            if doubts.shown[i] < 0 or doubts.vertex[i] == ROOT or not cluster.shows[START]:
+                found.unjudged[check] += 1
+                if doubts.shown[i] < 0 and whole(lives, node, invoked, seq):
+                    cluster.passed_on[0] = node
+                continue
+            found.judged[check] += 1
+            report(found, check, Answered(doubts.value[i], node), doubts.shown[i], invoked, seq)
         elif check == TAIL_IS_COMMITTED:
             if not answerer_whole(replicas, cluster, lives, NONE, invoked, seq):
                 found.unjudged[check] += 1
@@ -613,8 +755,11 @@ def settle_ok(
             found.judged[check] += 1
             shown = vertex if vertex != NONE else other
             at_, in_ = (tree.base[vertex], tree.term[vertex]) if vertex != NONE else (NULL, NULL)
-            place = Misplaced(value, offset=offset, last=doubts.last[i], term=term, there=at_, entry_term=in_)
+            end = doubts.last[i] if doubts.last[i] != NULL else offset
+            place = Misplaced(value, offset=offset, last=end, term=term, there=at_, entry_term=in_)
             report(found, check, place, invoked, tree.seq[shown], seq)
+            if vertex != NONE and end == offset and fits(tree, vertex, offset, NULL, term):
+                show(found, cluster.says_last[0])
             return
         elif named:
             found.unjudged[check] += 1

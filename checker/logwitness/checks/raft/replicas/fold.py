@@ -17,6 +17,7 @@ from ...codes import (
     COMMIT,
     COMPACT,
     CRASH,
+    ENDS,
     FAIL,
     FAULT,
     FAULT_POWER,
@@ -35,6 +36,7 @@ from ...codes import (
     ROLE,
     ROLE_CANDIDATE,
     ROLE_LEADER,
+    ROLE_LEARNER,
     START,
     STOP,
     STORAGE_ERROR,
@@ -65,8 +67,15 @@ from ...kernel import kernel, part
 from ..protocol import RAFT
 from ..voters import UNKNOWN_VOTERS, acts_as_voter, majority_of, recorded_nothing
 from .answers import answer, follower_shows, let_see, mark_visible, show_log
-from .client_rules import OK_AFTER_ACKED, OK_AFTER_COMMIT, READ_LEAVES_NOTHING_OUT, READ_SHOWS_THE_NODE
-from .clients import end_of_life, hear, retreat, settle
+from .client_rules import (
+    ANSWERED_BY_WHO_ACTED,
+    OK_AFTER_ACKED,
+    OK_AFTER_COMMIT,
+    READ_ENDS_IN_THE_LOG,
+    READ_LEAVES_NOTHING_OUT,
+    READ_SHOWS_THE_NODE,
+)
+from .clients import end_of_life, hear, may_have_run, retreat, settle
 from .commitment import commit_to, follower_commits, leader_commits, lose, take_office, writes_first
 from .destroyed import destroy
 from .log import append, truncate
@@ -174,10 +183,12 @@ def _scan(
             continue
         cluster.shows[kind] = 1
         if not CARRIES_STATE[kind]:
-            if kind in (STOP, CRASH, POWER_LOSS, STORAGE_ERROR):
+            if kind in ENDS:
                 replicas.leader_term[node] = NULL
                 if replicas.down[node] <= 0:
                     replicas.down[node] = seq + 1
+                elif kind != STOP:
+                    may_have_run(doubts, node, replicas.down[node] - 1)
                 if kind == STOP:
                     replicas.stated_seq[node] = seq
                 elif replicas.running[node]:
@@ -203,7 +214,10 @@ def _scan(
                 replicas.leader_term[node] = NULL
         if kind == ROLE and role != ROLE_LEADER:
             replicas.leader_term[node] = NULL
-        if not cluster.voters[0] >> node & 1 and (kind in (VOTE, LEADER) or role in (ROLE_LEADER, ROLE_CANDIDATE)):
+        if cluster.voters[0] >> node & 1:
+            if role == ROLE_LEARNER:
+                cluster.stranger[0] = node
+        elif kind in (VOTE, LEADER) or role in (ROLE_LEADER, ROLE_CANDIDATE):
             cluster.stranger[0] = node
 
         if kind == START or replicas.down[node] > 0:
@@ -213,6 +227,8 @@ def _scan(
             if replicas.running[node]:
                 end_of_life(replicas, lives, node, seq)
             restart(tree, replicas, cluster, node, dirty, seq)
+            replicas.began[node] = term if kind == START else NULL
+            replicas.began_seq[node] = seq
         if kind == APPEND:
             if columns.offset[i] <= tree.last[replicas.tip[node]]:
                 retreat(replicas, former, node, seq)
@@ -371,8 +387,10 @@ class ReplicasFold(KernelFold):
         start = dict.fromkeys(Cluster._fields, 0)
         start |= {"voters": (1 << voters) - 1, "voters_count": voters, "majority": majority_of(setting.voters)}
         start |= {"write_caching": int(setting.write_caching), "committed": ROOT, "elected_term": NULL}
-        start |= {"elected_twice": NULL, "idempotent": int(setting.idempotent)}
-        start |= dict.fromkeys(("given_up_seq", "top_commit", "top_commit_seq", "stranger"), -1)
+        start |= {"elected_twice": NULL, "idempotent": int(setting.idempotent), "says_last": -1}
+        start |= dict.fromkeys(
+            ("given_up_seq", "top_commit", "top_commit_seq", "stranger", "passed_on", "says_last"), -1
+        )
         start |= dict.fromkeys(("most_commit", "most_commit_seq", "most_visible", "most_visible_seq"), -1)
         numbers_of = {name: np.array([number], dtype=np.int64) for name, number in start.items()}
         numbers_of["suspects"] = np.zeros((0, 3), dtype=np.int64)
@@ -414,7 +432,7 @@ class ReplicasFold(KernelFold):
         # A disk without a node may be any.
         wiped = MAX_NODES * int(np.count_nonzero((kinds == FAULT) & (np.asarray(columns.f) == FAULT_WIPE)))
         wiped += int(np.count_nonzero(self._replicas.down > 0))
-        ended = wiped + int(np.count_nonzero(among(kinds, _ENDS)))
+        ended = wiped + int(np.count_nonzero(among(kinds, _CUTS)))
         clients, attempts = self._clients, self._attempts
         used, named = int(clients.used[0]), int(attempts.used[0])
         self._clients = with_rows(clients, used, asked)._replace(table=roomy(clients.table, used, asked, compiled))
@@ -428,8 +446,8 @@ class ReplicasFold(KernelFold):
         if len(suspects) < room:
             more = np.zeros((room - len(suspects), 3), dtype=np.int64)
             self._cluster = self._cluster._replace(suspects=np.concatenate([suspects, more]))
-        # What a client is told is doubted twice at most.
-        self._doubts = with_rows(self._doubts, int(self._doubts.used[0]), 2 * told)
+        # What a client is told is doubted three times at most.
+        self._doubts = with_rows(self._doubts, int(self._doubts.used[0]), 3 * told)
 
     def losses(self) -> tuple[Loss, ...] | None:
         """Acknowledged entries that ended beside the committed log; None if no acknowledgement was recorded."""
@@ -449,6 +467,8 @@ class ReplicasFold(KernelFold):
         shows, judged = self._cluster.shows, self.found.judged
         if judged[READ_SHOWS_THE_NODE] and not (shows[APPEND] and shows[SHOWN]):
             found[READ_SHOWS_THE_NODE] = "reads are answered, but nodes do not record what they append and show"
+        if judged[READ_ENDS_IN_THE_LOG] and not (shows[COMMIT] and shows[SHOWN]):
+            found[READ_ENDS_IN_THE_LOG] = "reads are answered, but nodes do not record what they commit and show"
         if judged[READ_LEAVES_NOTHING_OUT] and not shows[START]:
             found[READ_LEAVES_NOTHING_OUT] = "reads are answered, but no node records its starts"
         stranger = int(self._cluster.stranger[0])
@@ -471,6 +491,9 @@ class ReplicasFold(KernelFold):
         told = self.found.unjudged[OK_AFTER_ACKED]
         if told and not self._cluster.shows[ACKED]:
             found[OK_AFTER_ACKED] = f"{told} appends were answered ok, but no answer of a node to them is recorded"
+        node = int(self._cluster.passed_on[0])
+        if node >= 0:
+            found[ANSWERED_BY_WHO_ACTED] = _PASSED_ON.format(node=self.nodes.names[node])
         voters, term = self.setting.voters, self._replicas.term
         silent = [voter for voter, its in zip(voters, term, strict=False) if its == NULL]
         if silent or not voters:
@@ -525,7 +548,7 @@ class ReplicasFold(KernelFold):
                 self._kept = [each for each in self._kept if each[0] != check or seq not in each[2]]
 
 
-_GROWS = np.isin(np.arange(len(KINDS) + 1), (APPEND, START, TRIM, STOP, CRASH, POWER_LOSS, STORAGE_ERROR))
+_GROWS = np.isin(np.arange(len(KINDS) + 1), (APPEND, START, TRIM, *ENDS))
 _OF_COMMITS = (COMMITTED_ON_MAJORITY, COMMIT_CURRENT_TERM, COMMITTED_AGREE, FOLLOWER_COMMIT)
 _OF_LEADERS = (COMMIT_CURRENT_TERM, LEADER_COMPLETENESS, LEADER_APPEND_ONLY)
 _OF_VISIBLE = (VISIBLE_ON_MAJORITY, PENDING_NOT_VISIBLE, FOLLOWER_VISIBLE)
@@ -544,8 +567,9 @@ Source: raft.md#not-recorded.
 """
 
 _FOR_EVER = 1 << 62
+_PASSED_ON = "node {node} answered what only a leader answers, and is not seen to have led meanwhile"
 _ASKS, _TELLS = (INVOKE,), (OK, FAIL, INFO, OBSERVE)
-_ENDS = (START, CRASH, POWER_LOSS, STORAGE_ERROR)
+_CUTS = (START, CRASH, POWER_LOSS, STORAGE_ERROR)
 _LIFE = frozenset({Kind.STOP, Kind.CRASH, Kind.POWER_LOSS, Kind.STORAGE_ERROR, Kind.FAULT})
 
 FAMILY = Family(

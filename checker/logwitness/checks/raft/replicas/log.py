@@ -11,6 +11,7 @@ from .destroyed import excuse_loss
 from .rules import (
     APPEND_AT_END,
     COMMITTED_NEVER_TRUNCATED,
+    COPIES_AGREE,
     LEADER_APPEND_ONLY,
     LOG_MATCHING,
     LOG_TERMS,
@@ -29,6 +30,7 @@ from .tree import (
     NONE,
     ROOT,
     UNKNOWN,
+    WRITTEN,
     Tree,
     appended_by,
     at,
@@ -38,6 +40,7 @@ from .tree import (
     holder,
     note_own,
     unknown,
+    written_with,
 )
 
 
@@ -71,6 +74,7 @@ def append(
             report(found, LOG_TERMS, TermOrder(node, offset=base, term=entry_term, before=earlier, own=own), e0, seq)
 
     vertex = find(tree, base, entry_term)
+    written = written_with(acks)
     flags = 0
     if vertex != NONE:
         hidden = (tree.flags[tip] | tree.flags[tree.parent[vertex]]) & (UNKNOWN | DIVERGED)
@@ -79,6 +83,12 @@ def append(
         )
         if same and (tree.parent[vertex] == tip or tree.flags[tip] & UNKNOWN or hidden & UNKNOWN):
             found.judged[LOG_MATCHING] += 1
+            found.judged[COPIES_AGREE] += 1
+            stated, size = tree.flags[vertex] & WRITTEN, columns.bytes[i]
+            other_size = size > 0 and tree.size[vertex] > 0 and size != tree.size[vertex]
+            if tree.value[vertex] != value or other_size or (stated and written and stated != written):
+                first = tree.seq[vertex]
+                report(found, COPIES_AGREE, Appended(node, offset=base, term=entry_term), first, seq)
         elif hidden:
             found.unjudged[LOG_MATCHING] += 1
             other = vertex
@@ -105,7 +115,7 @@ def append(
             flags = DIVERGED
             vertex = NONE
     if vertex == NONE:
-        vertex = grow(tree, tip, base, last, entry_term, value, columns.bytes[i], acks, seq, flags)
+        vertex = grow(tree, tip, base, last, entry_term, value, columns.bytes[i], acks, seq, flags | written)
     elif acks == ACKS_ALL and tree.pending[vertex] != vertex and not tree.flags[vertex] & COMMITTED:
         tree.pending[vertex] = vertex
     if replicas.cut[node] != NONE:

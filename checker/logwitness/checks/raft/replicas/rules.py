@@ -426,6 +426,48 @@ FAILED_NEVER_COMMITTED = number(
 )
 
 
+class Answered(NamedTuple):
+    """A node answered an append of a term."""
+
+    node: Node
+    offset: int
+    last: int
+    term: int
+
+
+ANSWERED_AS_WRITTEN = number(
+    CHECKS,
+    Check(
+        id="answered-as-written",
+        rule="A node answers an append once, in the life in which it wrote it, with the offsets and the acks level "
+        "that it wrote it with.",
+        source=("raft.md#answered-once",),
+        fact="an answer to an append that some log is seen to hold",
+        sentence="Node {node} answered the append at offsets {offset} to {last} of term {term} once more, in another "
+        "life than the one that wrote it, or otherwise than it was written.",
+        fields=Answered,
+        kinds=(Kind.ACKED, Kind.APPEND),
+        columns=(*_ENTRY, "acks"),
+    ),
+)
+COPIES_AGREE = number(
+    CHECKS,
+    Check(
+        id="copies-agree",
+        rule="The copies of an entry have the same value, or all none, and the same acks level and number of bytes "
+        "where they state them.",
+        source=("raft.md#copies-agree",),
+        fact="an appended batch that another log holds with the same offset and term, and is the same entry",
+        sentence="Node {node} appended the entry of term {term} at offset {offset} with another value, acks level or "
+        "number of bytes than the first copy of it has.",
+        fields=Appended,
+        kinds=(Kind.APPEND,),
+        columns=_ENTRY,
+        doubtful=True,
+    ),
+)
+
+
 class Returned(NamedTuple):
     """A read returned a value at an offset."""
 

@@ -25,6 +25,8 @@ class Replicas(NamedTuple):
     commit_seq: Ints  # the event that last changed it
     visible: Ints
     begun: Ints  # its first event was a start
+    began: Ints  # the term in which its life began; NULL: that is not known
+    began_seq: Ints
     down: Ints  # one more than the event by which its process ended, if it has not started since; else 0 or less
     leader_term: Ints  # the term it leads, else NULL
     leader_seq: Ints  # the event that showed it
@@ -70,6 +72,8 @@ class Cluster(NamedTuple):
     suspects: Ints  # violations that a lost end of a record may explain: check, since which event, the breach
     suspects_used: Ints
     stranger: Ints  # a node that is no voter and acts as one
+    says_last: Ints  # the first answer to an append that states a last offset; -1
+    passed_on: Ints  # a node that answered what a leader answers, and was not seen to lead; -1
     shows: Ints  # by kind: whether such an event occurs
     happens: Ints  # by kind: whether what such an event says has happened, as other events show
 
@@ -89,6 +93,8 @@ class Clients(NamedTuple):
     given: Ints  # 1: it was given one
     bound: Ints  # when it was invoked: how far the node showed its log; of a tail, what was committed
     bound_seq: Ints
+    expected: Ints  # of an append: the only term in which it may be written; NULL: any
+    led: Ints  # 1: the node that was asked led then
 
 
 class Former(NamedTuple):
@@ -112,7 +118,8 @@ class Lives(NamedTuple):
 
 
 class Attempts(NamedTuple):
-    """Values whose appends failed, ended in an unknown way, or were answered with a place that no log shows."""
+    """Values whose appends failed, ended in an unknown way, or were answered with a place that no log shows, or that
+    showed them before they were asked for."""
 
     table: Table
     used: Ints
@@ -121,6 +128,8 @@ class Attempts(NamedTuple):
     invoked: Ints
     other: Ints  # 1: another append of it did not fail
     doubt: Ints  # the last of its doubts
+    first: Ints  # its first invocation among those
+    loose: Ints  # 1: what became of one is not known, or not where
 
 
 class Doubts(NamedTuple):

@@ -49,7 +49,12 @@ EXPOSED = EXPOSED_BY_WIPE | EXPOSED_BY_POWER | EXPOSED_BY_STORAGE
 GIVEN_UP = 8192
 """Was committed and then lost, which was excused."""
 TOLD_OK = 16384
-"""A client was told that its append succeeded."""
+"""A client was told that its append succeeded (`Tree.asked`)."""
+WRITTEN_ALL = 32768
+WRITTEN_LEADER = 65536
+WRITTEN_NONE = 131072
+WRITTEN = WRITTEN_ALL | WRITTEN_LEADER | WRITTEN_NONE
+"""The acks level that the first copy states."""
 
 ROOT = 0
 NONE = -1
@@ -72,6 +77,7 @@ class Tree(NamedTuple):
     committer: Array  # the node of that event
     ack_seq: Ints
     ack_time: Ints
+    asked: Ints  # the first invocation of an append that was answered with its place; -1
     flags: Array
     parent: Array
     jump: Array
@@ -262,6 +268,14 @@ def holder(tree: Tree, vertex: int, node: int) -> int:
                 return other
             found = other
     return found
+
+
+@part
+def written_with(acks: int) -> int:
+    """The flag of an acks level; 0 if none is stated."""
+    if acks == codes.NO_ACKS:
+        return 0
+    return WRITTEN_ALL if acks == codes.ACKS_ALL else WRITTEN_LEADER if acks == codes.ACKS_LEADER else WRITTEN_NONE
 
 
 @part

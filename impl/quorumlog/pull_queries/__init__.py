@@ -1,0 +1,1 @@
+"""Highly available pull queries over replicated tables."""

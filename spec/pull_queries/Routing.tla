@@ -1,0 +1,191 @@
+------------------------------------- MODULE Routing --------------------------------------
+(* Where a pull query goes (pull-queries.md#filters, pull-queries.md#rounds): one partition on an active and its *)
+(* standbys, a router that knows what was reported, one query. Offsets of the changelog are counted from 0.     *)
+(* What the router thinks of who is alive is arbitrary, and the assignment it has folded may be an old one:     *)
+(* the promises are by its view. After the query is over nothing happens.                                      *)
+EXTENDS Integers, FiniteSets, Sequences, TLC
+
+CONSTANTS Node, Nobody, Shipped, Bound, MaxEnd, MaxReports, MaxCrashes, MaxEpochs
+
+VARIABLES
+    end,                           \* the changelog's true end
+    known,                         \* the end that each host was told
+    current,                       \* how many offsets each host has passed
+    up,                            \* the hosts that run
+    records,                       \* the router's: what each host last reported, Nobody for nothing
+    flight,                        \* the reports on their way
+    reports, crashes,              \* how many there were
+    actives,                       \* the active of each epoch; all others are its standbys
+    query
+
+replicas == <<end, known, current, up>>
+told == <<records, flight, reports>>
+vars == <<end, known, current, up, records, flight, reports, crashes, actives, query>>
+
+Max(a, b) == IF a > b THEN a ELSE b
+Largest(S) == CHOOSE x \in S : \A y \in S : y <= x
+Symmetric == Permutations(Node)
+NoQuery == [phase |-> "none"]
+Open == query.phase = "open"
+Over == query.phase \in {"answered", "failed"}
+
+-------------------------------------------------------------------------------------------
+(* What the router decides, by its view v: who is active, who is alive, the records.                        *)
+Recorded(v) == {h \in Node : v.records[h] # Nobody}
+KnownEnd(v) == Largest({0} \union {v.records[h].end : h \in Recorded(v)})
+Lag(v, h) == IF h \in Recorded(v) THEN Max(0, KnownEnd(v) - v.records[h].current) ELSE 0
+Within(lag) == IF Shipped THEN lag <= Bound ELSE lag < Bound
+LagCounts(v, h) == Shipped \/ h # v.active
+NotAlive(v, h) == h \notin v.alive
+LagUnknown(v, h) == h \notin Recorded(v)
+TooFar(v, h) == h \in Recorded(v) /\ ~Within(Lag(v, h))
+Selected(v) == {h \in Node : ~NotAlive(v, h) /\ (LagCounts(v, h) => ~LagUnknown(v, h) /\ ~TooFar(v, h))}
+
+(* Who may be tried next: the active first, then, in the proposal, whoever is least behind.                 *)
+Next1(v, left) ==
+    IF v.active \in left THEN {v.active}
+    ELSE IF Shipped THEN left ELSE {h \in left : \A g \in left : Lag(v, h) <= Lag(v, g)}
+
+-------------------------------------------------------------------------------------------
+Init ==
+    /\ end = 0
+    /\ known = [h \in Node |-> 0]
+    /\ current = [h \in Node |-> 0]
+    /\ up = Node
+    /\ records = [h \in Node |-> Nobody]
+    /\ flight = {}
+    /\ reports = 0
+    /\ crashes = 0
+    /\ \E h \in Node : actives = <<h>>
+    /\ query = NoQuery
+
+Write ==
+    /\ ~Over /\ end < MaxEnd
+    /\ end' = end + 1
+    /\ UNCHANGED <<known, current, up, told, crashes, actives, query>>
+
+Apply(h) ==
+    /\ ~Over /\ h \in up /\ current[h] < end
+    /\ current' = [current EXCEPT ![h] = @ + 1]
+    /\ known' = [known EXCEPT ![h] = Max(@, current[h] + 1)]
+    /\ UNCHANGED <<end, up, told, crashes, actives, query>>
+
+Learn(h) ==
+    /\ ~Over /\ h \in up /\ known[h] < end
+    /\ known' = [known EXCEPT ![h] = end]
+    /\ UNCHANGED <<end, current, up, told, crashes, actives, query>>
+
+(* Nothing that arrives after the query has read its view changes it, so reports stop there.                *)
+Report(h) ==
+    /\ query = NoQuery /\ h \in up /\ reports < MaxReports /\ flight = {}
+    /\ flight' = {[host |-> h, said |-> [current |-> current[h], end |-> known[h]]]}
+    /\ reports' = reports + 1
+    /\ UNCHANGED <<replicas, records, crashes, actives, query>>
+
+Deliver ==
+    /\ query = NoQuery
+    /\ \E r \in flight :
+        /\ records' = [records EXCEPT ![r.host] = r.said]
+        /\ flight' = flight \ {r}
+    /\ UNCHANGED <<replicas, reports, crashes, actives, query>>
+
+Lose ==
+    /\ query = NoQuery /\ flight # {}
+    /\ flight' = {}
+    /\ UNCHANGED <<replicas, records, reports, crashes, actives, query>>
+
+Crash(h) ==
+    /\ ~Over /\ h \in up /\ crashes < MaxCrashes
+    /\ up' = up \ {h}
+    /\ crashes' = crashes + 1
+    /\ query' = IF Open /\ h \in query.left \union {query.at} THEN [query EXCEPT !.bad = @ \union {h}] ELSE query
+    /\ UNCHANGED <<end, known, current, told, actives>>
+
+(* A host comes back with what it had saved, or with nothing.                                               *)
+Restart(h, n) ==
+    /\ ~Over /\ h \notin up /\ n <= current[h]
+    /\ up' = up \union {h}
+    /\ current' = [current EXCEPT ![h] = n]
+    /\ known' = [known EXCEPT ![h] = n]
+    /\ UNCHANGED <<end, told, crashes, actives, query>>
+
+Propose(h) ==
+    /\ query = NoQuery /\ Len(actives) < MaxEpochs /\ h # actives[Len(actives)]
+    /\ actives' = Append(actives, h)
+    /\ UNCHANGED <<replicas, told, crashes, query>>
+
+(* The query reads its view. cut: whom the router cannot reach.                                             *)
+Ask(epoch, alive, cut) ==
+    LET v == [active |-> actives[epoch], alive |-> alive, records |-> records]
+        selected == Selected(v)
+    IN  /\ query = NoQuery /\ cut \subseteq selected
+        /\ query' = [phase |-> IF selected = {} THEN "failed" ELSE "open", view |-> v, left |-> selected, tried |-> {},
+                     at |-> Nobody, cut |-> cut, bad |-> selected \ up, position |-> 0]
+        /\ UNCHANGED <<replicas, told, crashes, actives>>
+
+Attempt ==
+    /\ Open /\ query.at = Nobody
+    /\ \E h \in Next1(query.view, query.left) :
+        query' = [query EXCEPT !.at = h, !.left = @ \ {h}, !.tried = @ \union {h}]
+    /\ UNCHANGED <<replicas, told, crashes, actives>>
+
+Reply ==
+    /\ Open /\ query.at \in up \ query.cut
+    /\ query' = [query EXCEPT !.phase = "answered", !.position = current[query.at]]
+    /\ UNCHANGED <<replicas, told, crashes, actives>>
+
+(* What a failure makes of the query: the next candidate, as long as there is one.                          *)
+AfterFailure(left) == IF left = {} THEN "failed" ELSE "open"
+
+(* No connection, a reset, a time-out, or the target gave up (pull-queries.md#falls-through).               *)
+Fail ==
+    /\ Open /\ query.at # Nobody
+    /\ query.at \in query.cut \union query.bad
+    /\ query' = [query EXCEPT !.phase = AfterFailure(query.left), !.at = Nobody]
+    /\ UNCHANGED <<replicas, told, crashes, actives>>
+
+Next ==
+    \/ Write \/ Deliver \/ Lose \/ Attempt \/ Reply \/ Fail
+    \/ \E h \in Node : Apply(h) \/ Learn(h) \/ Report(h) \/ Crash(h) \/ Propose(h)
+    \/ \E h \in Node, n \in 0..MaxEnd : Restart(h, n)
+    \/ \E epoch \in 1..Len(actives), alive, cut \in SUBSET Node : Ask(epoch, alive, cut)
+
+-------------------------------------------------------------------------------------------
+Asked == query.phase # "none"
+Contacted == IF Asked THEN query.tried ELSE {}
+ByLag == IF Asked THEN {h \in Contacted : Shipped \/ h # query.view.active} ELSE {}
+
+(* pull-queries.md#selected-within-bound, by the view.                                                      *)
+SelectedWithinBound ==
+    \A h \in ByLag : h \in Recorded(query.view) =>
+        KnownEnd(query.view) - query.view.records[h].current <= (IF Shipped THEN Bound ELSE Bound - 1)
+
+(* pull-queries.md#no-record-not-selected.                                                                  *)
+NoRecordNotSelected == \A h \in ByLag : query.view.records[h] # Nobody
+
+(* pull-queries.md#candidates-follow-view: none is contacted that was not alive, none in front of the active. *)
+CandidatesFollowView ==
+    Contacted # {} => /\ Contacted \subseteq query.view.alive
+                      /\ query.view.active \in query.view.alive /\ ~Shipped => query.view.active \in Contacted
+
+(* pull-queries.md#staleness-bounded, at the moment of the answer.                                          *)
+LostSince(recorded, position) == Max(0, recorded - position)
+StalenessBounded ==
+    query.phase = "answered" /\ query.at \in ByLag /\ query.at \in Recorded(query.view) =>
+        end - query.position <= Bound + (end - KnownEnd(query.view))
+                                + LostSince(query.view.records[query.at].current, query.position)
+
+(* pull-queries.md#answered-in-the-end: a candidate that runs and can be reached all the while answers, or an *)
+(* earlier one does; whoever crashes may not.                                                               *)
+Fair == WF_vars(Attempt) /\ WF_vars(Reply) /\ WF_vars(Fail)
+AnsweredInTheEnd ==
+    Fair => \A h \in Node :
+        (Open /\ h \in query.left \ (query.cut \union query.bad)) ~> (query.phase = "answered" \/ (Asked /\ h \in query.bad))
+
+(* Mutants *)
+DeadStandbyAdmitted(v, h) == h = v.active /\ h \notin v.alive                \* NotAlive
+UnknownLagAdmitted(v, h) == FALSE                                            \* LagUnknown
+LagBeyondBound(v, h) == h = v.active /\ h \in Recorded(v) /\ ~Within(Lag(v, h)) \* TooFar
+LostStoreForgotten(recorded, position) == 0                                  \* LostSince
+FailsAtOnce(left) == "failed"                                                \* AfterFailure
+===========================================================================================

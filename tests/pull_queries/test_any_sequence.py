@@ -1,0 +1,269 @@
+"""Any sequence of heartbeats, checks, reports, appends, failures and queries keeps the invariants of the page.
+
+One router and three replicas of a partition, in both modes. What the cores answer is compared with plain definitions
+of pull-queries.md#invariants, written here from the page.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from quorumlog.pull_queries.assignment import Assignment, Placement, folded, proposed
+from quorumlog.pull_queries.configuration import Configuration
+from quorumlog.pull_queries.execution import Execution, Phase
+from quorumlog.pull_queries.lag import LagRecords, LagReport, Store
+from quorumlog.pull_queries.routing import View, candidates, no_valid_host, terms_of
+from quorumlog.pull_queries.rules import REFERENCE, Failure, Terms
+from quorumlog.pull_queries.status import Membership, Status
+from quorumlog.pull_queries.table import Change, Record, SavedTable, Table, Takeover, scan
+
+STORE = Store("Q", "T")
+ROUTER, HOSTS = "r:1", ("a:1", "b:1", "c:1")
+SEND, WINDOW = 3, 24
+A_HOST, A_TIME = st.sampled_from(HOSTS), st.integers(0, 5)
+
+
+def plain_table(log: list[Record | None], position: int) -> dict[str, object]:
+    """The truth of pull-queries.md#table-at-position."""
+    rows: dict[str, object] = {}
+    seen = source = 0
+    for record in log[:position]:
+        if record is None or record.epoch < seen or (isinstance(record, Change) and record.source != source):
+            continue
+        seen = record.epoch
+        if isinstance(record, Change):
+            source += 1
+            rows |= {str(record.key): record.value}
+    return {key: value for key, value in rows.items() if value is not None}
+
+
+class Replica:
+    """A host that folds the changelog and can lose its process or its store."""
+
+    def __init__(self) -> None:
+        self.saved, self.table = SavedTable(), Table(REFERENCE)
+
+
+class AnySequence(RuleBasedStateMachine):
+    @initialize(shipped=st.booleans(), bound=st.integers(0, 6))
+    def begin(self, shipped: bool, bound: int) -> None:
+        self.configuration = Configuration(
+            mode="shipped" if shipped else "proposal",
+            heartbeat_send=SEND,
+            heartbeat_window=WINDOW,
+            maximum_lag=bound,
+            standby_reads=True,
+            heartbeats=True,
+            lag_reports=True,
+        )
+        self.now = 0
+        self.membership = Membership(ROUTER, 0, self.configuration, REFERENCE)
+        self.heard: dict[str, set[int]] = {host: set() for host in HOSTS}
+        self.statuses = self.membership.statuses
+        self.log: list[Record | None] = []
+        self.replicas = {host: Replica() for host in HOSTS}
+        self.reports: list[LagReport] = []
+        self.records = LagRecords(REFERENCE)
+        self.accepted: dict[str, LagReport] = {}
+        self.proposals: list[Assignment] = []
+        self.folds = [[Assignment()], [Assignment()]]
+
+    # -- time and heartbeats -------------------------------------------------------------------------------------------
+
+    @rule(by=st.integers(1, 7))
+    def tick(self, by: int) -> None:
+        self.now += by
+
+    @rule(host=A_HOST, skew=st.integers(-8, 8))
+    def heartbeat(self, host: str, skew: int) -> None:
+        self.membership.heartbeat(host, self.now + skew)
+        self.heard[host].add(self.now + skew)
+
+    @rule(host=A_HOST, steps=st.integers(3, 12))
+    def heartbeats(self, host: str, steps: int) -> None:
+        """A host that sends for a while."""
+        for _ in range(steps):
+            self.now += SEND
+            self.heartbeat(host, 0)
+
+    @rule(hosts=st.sets(A_HOST))
+    def discover(self, hosts: set[str]) -> None:
+        for host in self.membership.discover(self.now, sorted(hosts)):
+            self.statuses = {**self.statuses, host: Status(True, self.now)}
+
+    @rule()
+    def check(self) -> None:
+        before, self.statuses = self.statuses, {**self.statuses, **self.membership.check(self.now)}
+        for host, stamps in self.heard.items():
+            if host in before:
+                self.decided_rightly(stamps, before[host].alive, self.statuses[host])
+                if stamps:
+                    assert self.statuses[host].updated == self.now
+                self.heard[host] = {stamp for stamp in stamps if stamp >= self.now - WINDOW}
+
+    def decided_rightly(self, stamps: set[int], was_up: bool, status: Status) -> None:
+        """pull-queries.md#no-false-down and pull-queries.md#silence-is-down."""
+        end, silence = self.now, self.configuration.silence * SEND
+        if not any(end - silence <= stamp < end for stamp in stamps):
+            assert not status.alive
+        if self.configuration.shipped:
+            if any(end - silence <= stamp <= end - 2 for stamp in stamps):
+                assert status.alive
+            return
+        slots = [any(at <= stamp < at + SEND for stamp in stamps) for at in range(end - WINDOW, end, SEND)]
+        runs = "".join("x" if filled else " " for filled in slots).split("x")
+        enough = all(slots[-self.configuration.received_threshold :])
+        if enough or (was_up and max(map(len, runs)) <= self.configuration.missed_threshold):
+            assert status.alive
+
+    # -- changelog and replicas ----------------------------------------------------------------------------------------
+
+    @rule(record=st.sampled_from(("own", "takeover", "change", "again", "late")), value=st.none() | st.integers(0, 9))
+    def append(self, record: str, value: int | None) -> None:
+        truth = Table(REFERENCE)
+        for offset, each in enumerate(self.log):
+            truth.fold(offset, each)
+        changes = {
+            "own": None,
+            "takeover": Takeover(truth.epoch + 1),
+            "change": Change(truth.epoch, truth.source, f"k{truth.source % 3}", value),
+            "again": Change(truth.epoch, truth.source - 1, "k0", 77),
+            "late": Change(truth.epoch - 1, truth.source, "k1", 88),
+        }
+        self.log.append(changes[record])
+
+    @rule(host=A_HOST, most=st.integers(1, 6))
+    def fold(self, host: str, most: int) -> None:
+        table = self.replicas[host].table
+        table.told_visible(len(self.log) - 1)
+        for offset in range(table.current, len(self.log))[:most]:
+            table.fold(offset, self.log[offset])
+
+    @rule(host=A_HOST)
+    def save(self, host: str) -> None:
+        self.replicas[host].saved = self.replicas[host].table.saved()
+
+    @rule(host=A_HOST, lost=st.booleans())
+    def restart(self, host: str, lost: bool) -> None:
+        replica = self.replicas[host]
+        replica.saved = SavedTable() if lost else replica.saved
+        replica.table = Table(REFERENCE, replica.saved)
+
+    @rule(host=A_HOST)
+    def report(self, host: str) -> None:
+        self.reports.append(LagReport(host, self.now, {(STORE, 0): self.replicas[host].table.position}))
+
+    @rule(data=st.data())
+    def deliver(self, data: st.DataObject) -> None:
+        """Any report that was ever sent: late, again, in any order (pull-queries.md#report-times-rise)."""
+        if self.reports:
+            report = data.draw(st.sampled_from(self.reports))
+            stored = self.accepted.get(report.host)
+            assert self.records.accept(report) == (stored is None or stored.time <= report.time)
+            if stored is None or stored.time <= report.time:
+                self.accepted[report.host] = report
+
+    # -- assignments ---------------------------------------------------------------------------------------------------
+
+    @rule(members=st.sets(A_HOST), by=st.integers(0, 1))
+    def propose(self, members: set[str], by: int) -> None:
+        last = self.folds[by][-1]
+        after = proposed(last, members, 1, 2, {(host, 0): host == "a:1" for host in HOSTS})
+        self.proposals.append(after)
+        if last.of(0).active in members:
+            assert after.of(0).active == last.of(0).active
+
+    @rule(by=st.integers(0, 1), most=st.integers(1, 4))
+    def fold_assignments(self, by: int, most: int) -> None:
+        """Each of two servers folds the same log at its own pace."""
+        mine = self.folds[by]
+        for record in self.proposals[len(mine) - 1 :][:most]:
+            mine.append(folded(REFERENCE, mine[-1], record))
+
+    @invariant()
+    def assignments_are_prefixes(self) -> None:
+        if hasattr(self, "folds"):
+            short, long = sorted(self.folds, key=len)
+            assert long[: len(short)] == short
+            assert all(later.epoch - earlier.epoch in (0, 1) for earlier, later in pairwise(long))
+
+    @invariant()
+    def statuses_change_at_a_check_alone(self) -> None:
+        if hasattr(self, "membership"):
+            assert self.membership.statuses == self.statuses
+
+    # -- queries -------------------------------------------------------------------------------------------------------
+
+    @rule(active=A_HOST, bound=st.none() | st.integers(0, 8), outcomes=st.lists(st.none() | st.sampled_from(Failure)))
+    def query(self, active: str, bound: int | None, outcomes: list[Failure | None]) -> None:
+        placement = Placement(active, tuple(host for host in HOSTS if host != active))
+        view = View(Assignment(1, HOSTS, (placement,)), self.membership.statuses, self.records.snapshot())
+        terms = terms_of(self.configuration, bound)
+        scanned = candidates(REFERENCE, view, terms, STORE, 0)
+        self.excluded_rightly(scanned, placement, view, terms)
+        chosen = [each.host for each in scanned if each.selected]
+        message = no_valid_host({0: scanned})
+        assert (message is None) == bool(chosen)
+        if message is not None:
+            assert all(f"{each.host} was not selected because {','.join(each.reasons)}" in message for each in scanned)
+            return
+        query = Execution(REFERENCE, self.configuration.shipped, {0: chosen})
+        contacted: list[str] = []
+        answers = 0
+        while requests := query.next_round():
+            (host,) = requests
+            contacted.append(host)
+            failure = outcomes.pop() if outcomes else None
+            answers += len(query.answered(host, [] if failure else [0], failure))
+            if failure is None:
+                self.answered_rightly(host, placement, terms)
+        assert contacted == chosen[: len(contacted)]
+        assert answers == (query.phase is Phase.COMPLETE)
+        last = query.attempts[-1].failure
+        final = terms.shipped and last in (Failure.CLIENT_ERROR, Failure.NO_HEADER)
+        assert (query.phase is Phase.FAILED) == final
+        assert (query.phase is Phase.EXHAUSTED) == (last is not None and not final)
+        assert (contacted == chosen) or last is None or final
+
+    def excluded_rightly(self, scanned: Any, placement: Placement, view: View, terms: Terms) -> None:  # noqa: ANN401
+        """pull-queries.md#selected-within-bound, no-record-not-selected, candidates-follow-view."""
+        assert {each.host for each in scanned} == set(HOSTS)
+        assert scanned[0].host == placement.active
+        ends = [report.positions[(STORE, 0)].end for report in self.accepted.values()]
+        for each in scanned:
+            status, report = view.statuses.get(each.host), self.accepted.get(each.host)
+            alive = terms.shipped if status is None else status.alive
+            filtered = terms.shipped or each.host != placement.active
+            lag = None if report is None else max(0, max(ends) - report.positions[(STORE, 0)].current)
+            near = lag is not None and (lag < terms.bound or (lag == terms.bound and terms.shipped))
+            assert each.selected == (alive and (near or not filtered))
+            assert len(each.reasons) == (not alive) + (filtered and not near)
+        if not terms.shipped:
+            lags = [self.lag_of(each.host) for each in scanned[1:]]
+            assert lags == sorted(lags)
+        else:
+            assert [each.host for each in scanned[1:]] == sorted(placement.standbys)
+
+    def lag_of(self, host: str) -> float:
+        ends = [report.positions[(STORE, 0)].end for report in self.accepted.values()]
+        report = self.accepted.get(host)
+        return float("inf") if report is None else max(ends) - report.positions[(STORE, 0)].current
+
+    def answered_rightly(self, host: str, placement: Placement, terms: Terms) -> None:
+        """pull-queries.md#rows-are-the-table and pull-queries.md#staleness-bounded."""
+        answer = self.replicas[host].table.saved()
+        assert answer.current <= len(self.log)
+        assert dict(scan(answer)) == plain_table(self.log, answer.current)
+        if terms.shipped or host != placement.active:
+            known = max(report.positions[(STORE, 0)].end for report in self.accepted.values())
+            fallen = max(0, self.accepted[host].positions[(STORE, 0)].current - answer.current)
+            assert len(self.log) - answer.current <= terms.bound + (len(self.log) - known) + fallen
+
+
+TestAnySequence = AnySequence.TestCase
+TestAnySequence.settings = settings(max_examples=200, stateful_step_count=40, deadline=None)
