@@ -5,6 +5,7 @@ And all of them can interrupt what they start, even behind a shell's ``&``, whic
 
 from __future__ import annotations
 
+import os
 import signal
 
 import pytest
@@ -13,11 +14,15 @@ from xdist.scheduler import LoadScopeScheduling
 
 TOGETHER = {
     "tests/checker/test_checks.py::test_compiled_loops_agree": "machine code and Spark",
+    "tests/checker/test_folds.py::test_compiled_loops_agree": "machine code and Spark",
     "tests/checker/test_engine.py": "machine code and Spark",
     "tests/pipeline/": "machine code and Spark",
     "tests/spec/test_core_follows_spec.py": "walks of TLC",
 }
 """What tests share, by how their names begin: one process makes it, once."""
+
+# Spark judges little here: to compile it quickly but not well takes a third off its processor time.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -40,7 +40,7 @@ def without_ends(rows: list[Row], rng: random.Random) -> list[Row]:
     return [row | {"seq": seq} for seq, row in enumerate(kept)]
 
 
-@pytest.mark.parametrize("seeds", [range(6), pytest.param(range(6, 60), marks=pytest.mark.slow)], ids=str)
+@pytest.mark.parametrize("seeds", [range(12), pytest.param(range(12, 300), marks=pytest.mark.long)], ids=str)
 def test_nobody_is_accused_of_what_a_record_may_lack(seeds: range) -> None:
     for seed in seeds:
         setting = list(SETTINGS)[seed % len(SETTINGS)]

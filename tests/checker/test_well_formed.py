@@ -289,7 +289,7 @@ def _played(seed: int, configuration: RaftConfiguration) -> pa.Table:
     return sink.table
 
 
-@pytest.mark.parametrize("seeds", [range(2), pytest.param(range(2, 30), marks=pytest.mark.slow)], ids=str)
+@pytest.mark.parametrize("seeds", [range(4), pytest.param(range(4, 60), marks=pytest.mark.long)], ids=str)
 @pytest.mark.parametrize("setting", [*SETTINGS, "every fault"])
 def test_simulated_runs_are_well_formed(setting: str, seeds: range) -> None:
     for seed in seeds:

@@ -226,12 +226,12 @@ def _plain(maps: list[Map]) -> list[Map]:
     return found
 
 
-@pytest.mark.slow
-def test_single_appends_and_reads_against_brute_force(tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [200, pytest.param(5000, marks=pytest.mark.long)])
+def test_single_appends_and_reads_against_brute_force(number: int, tmp_path: Path) -> None:
     """Many begin with a read, when nothing has told yet that it is of a log."""
     rng = random.Random(4)
     answers = []
-    for _ in range(1000):
+    for _ in range(number):
         all_ = _Random(rng, {1: []}, most=1, times=8).all()
         if not any(f == "append" for each in all_ for f, _, _ in each.micro):
             continue

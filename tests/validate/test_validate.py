@@ -62,9 +62,19 @@ def test_the_right_change_is_proved() -> None:
     assert all(result.ok for result in results)
 
 
-def test_the_wrong_change_comes_with_a_run_that_shows_it(tmp_path: Path) -> None:
-    results = validated("--rules", str(WRONG), "--only", "simulation", "--seeds", "180", cwd=tmp_path, status=1)
-    found = next(result for result in results if result["item"] == "visible-on-majority")
+@pytest.fixture
+def coarse(tmp_path: Path) -> Path:
+    """A wrong rule that every judge notices in a few runs."""
+    rules = tmp_path / "mine.py"
+    rules.write_text(
+        "def may_commit(candidate, commit, candidate_term, current_term):\n    return candidate > commit\n"
+    )
+    return rules
+
+
+def comes_with_a_run_that_shows_it(rules: Path, seeds: int, item: str, tmp_path: Path) -> None:
+    results = validated("--rules", str(rules), "--only", "simulation", "--seeds", str(seeds), cwd=tmp_path, status=1)
+    found = next(result for result in results if result["item"] == item)
     simulate, check = (shlex.split(command) for command in found["again"])
     assert simulate[0] == check[0] == "logwitness"
     again = logwitness(*simulate[1:], cwd=tmp_path)
@@ -72,8 +82,17 @@ def test_the_wrong_change_comes_with_a_run_that_shows_it(tmp_path: Path) -> None
     judged = logwitness(*check[1:], "--json", cwd=tmp_path)
     assert judged.returncode == 1
     broken = {check["id"] for check in json.loads(judged.stdout)["checks"] if check["verdict"] == "violated"}
-    assert "visible-on-majority" in broken
+    assert item in broken
     assert "rules" in json.loads((tmp_path / check[-1] / "manifest.json").read_text())["made_by"]
+
+
+def test_a_wrong_change_comes_with_a_run_that_shows_it(coarse: Path, tmp_path: Path) -> None:
+    comes_with_a_run_that_shows_it(coarse, 12, "commit-current-term", tmp_path)
+
+
+@pytest.mark.long
+def test_the_wrong_change_of_the_page_comes_with_a_run_that_shows_it(tmp_path: Path) -> None:
+    comes_with_a_run_that_shows_it(WRONG, 180, "visible-on-majority", tmp_path)
 
 
 def test_the_wrong_change_is_not_proved() -> None:
@@ -88,9 +107,23 @@ def test_the_wrong_change_is_not_proved() -> None:
 def test_whole_validations(rules: tuple[str, ...], status: int, tmp_path: Path) -> None:
     results = validated(*rules, cwd=tmp_path, status=status)
     assert {result["stage"] for result in results} == {"simulation", "traces", "proofs"}
-    if status == 1:  # each stage by itself says what is wrong, and how to see it again
-        shown = {result["stage"] for result in results if result["verdict"] == "violated" and result["again"]}
-        assert shown == {"simulation", "traces", "proofs"}
+    if status == 1:  # stages by themselves say what is wrong, and how to see it again; no run that is traced shows it
+        assert shown_by(results) == {"simulation", "proofs"}
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1200)
+def test_every_stage_says_what_is_wrong(coarse: Path, tmp_path: Path) -> None:
+    assert shown_by(validated("--rules", str(coarse), "--seeds", "35", cwd=tmp_path, status=1)) == {
+        "simulation",
+        "traces",
+        "proofs",
+    }
+
+
+def shown_by(results: list[dict[str, Any]]) -> set[str]:
+    """The stages that say what is wrong, and how to see it again."""
+    return {result["stage"] for result in results if result["verdict"] == "violated" and result["again"]}
 
 
 BAD = {
