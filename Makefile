@@ -45,7 +45,13 @@ $(VENV)/.java:
 		{ echo "Java 17 or later is needed for TLC and Spark, this is $$(java -version 2>&1 | head -n 1)"; exit 2; }
 	@mkdir -p $(VENV) && touch $@
 
-setup: $(VENV)/.java $(VENV)/.porcupine ## everything: all extras, TLC, the Porcupine worker
+# Machine code is kept in the user's cache, by the sources that it was made from.
+$(VENV)/.loops: $(VENV)/.porcupine tests/compile_loops.py $(shell find checker/logwitness/checks histories/loghistory/vocabularies -name '*.py')
+	@echo "compiling the loops of the checks: a minute or two, again after each change of them"
+	@$(BIN)/python tests/compile_loops.py
+	@touch $@
+
+setup: $(VENV)/.java $(VENV)/.porcupine $(VENV)/.loops ## everything: all extras, TLC, the Porcupine worker, compiled loops
 	@$(LOGWITNESS) spec setup
 
 demo: $(VENV)/.base ## three real processes, a killed leader, the verdict; then a bad run explained

@@ -297,14 +297,16 @@ def _bounds(name: str, model: Mapping[str, Any]) -> str:
     """The row of a model that holds: how it is made finite."""
     bounds = [f"{constant} {value}" for constant, value in model["constants"].items() if type(value) is int and value]
     how = [*bounds, *(["WriteCaching"] if model["constants"].get("WriteCaching") else []), model["init"], model["next"]]
-    return f"| `{name}` {model['about']} | {model.get('tier', 'small')} | {', '.join(how)} | {model['distinct']:,} |"
+    states = f"random, {model['depth']} steps" if "depth" in model else f"{model['distinct']:,}"
+    return f"| `{name}` {model['about']} | {model.get('tier', 'small')} | {', '.join(how)} | {states} |"
 
 
 def _shown(column: str, entry: str, models: Mapping[str, Any], twins: Collection[str]) -> str:
     if column == "source":
         return f"[{entry.partition('#')[2]}](rules/{entry})"
     if column == "tla":
-        holding = [name for name, model in models.items() if model["expect"] == "holds" and entry in _promises(model)]
+        searched = [name for name, model in models.items() if model["expect"] == "holds" and "depth" not in model]
+        holding = [name for name in searched if entry in _promises(models[name])]
         return (
             f"`{entry}` ({holding[0] if len(holding) == 1 else f'{len(holding)} models'})" if holding else f"`{entry}`"
         )

@@ -1,7 +1,8 @@
 """Checking a model: run TLC and compare what came out with what the model declares.
 
 A model that must hold fails on anything but a clean end, the pinned number of distinct states and every action
-reached; a model that must fail fails on anything but the violation of the promise it names.
+reached; one of random behaviours fails on anything but the end of its time; a model that must fail fails on anything
+but the violation of the promise it names.
 """
 
 from __future__ import annotations
@@ -22,11 +23,15 @@ _NEVER_AN_ACTION = frozenset({"Init", "Initial", "Small"})
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """One model checked: what TLC found and, if it is not what was expected, why (one sentence each)."""
+    """One model checked: what TLC found and, if it is not what was expected, why (one sentence each).
+
+    ``seed`` is that of its random behaviours, if it has any.
+    """
 
     model: Model
     outcome: Outcome
     problems: tuple[str, ...]
+    seed: int | None
 
     @property
     def as_expected(self) -> bool:
@@ -45,6 +50,7 @@ class Checked:
             "generated": self.outcome.generated,
             "depth": self.outcome.depth or len(self.outcome.behaviour),
             "seconds": round(self.outcome.seconds, 2),
+            "seed": self.seed,
             "actions": self.outcome.actions,
         }
 
@@ -55,20 +61,23 @@ def check_model(
     *,
     workers: int = 2,
     seconds: float | None = None,
+    seed: int = 1,
     on_progress: Callable[[Progress], None] | None = None,
 ) -> Checked:
-    """Run TLC on one model. ``seconds`` limits the wall clock time."""
+    """Run TLC on one model. ``seconds`` limits the wall clock time; ``seed`` is for random behaviours."""
+    random = ("-simulate", "-depth", str(model.depth), "-seed", str(seed)) if model.depth else ()
     outcome = run_tlc(
         tools,
         model.module,
         model.configuration,
         workers=workers if model.holds else 1,  # one worker finds the same shortest behaviour every time
-        coverage=model.holds,
-        brief=not model.holds or (model.distinct or _FEW_STATES) < _FEW_STATES,
+        coverage=model.holds and not model.depth,
+        brief=not model.depth and (not model.holds or (model.distinct or _FEW_STATES) < _FEW_STATES),
+        arguments=random,
         seconds=seconds,
         on_progress=on_progress,
     )
-    return Checked(model, outcome, tuple(_problems(model, outcome, seconds)))
+    return Checked(model, outcome, tuple(_problems(model, outcome, seconds)), seed if model.depth else None)
 
 
 def prelude(model: Model, models: Mapping[str, Model], first: Step, check: Callable[[Model], Checked]) -> list[Step]:
@@ -95,9 +104,9 @@ def prelude(model: Model, models: Mapping[str, Model], first: Step, check: Calla
 
 
 def _problems(model: Model, outcome: Outcome, seconds: float | None) -> list[str]:
-    if outcome.timed_out:
+    if outcome.timed_out and not (model.depth and model.holds):
         return [f"TLC was stopped after {seconds:g} s"]
-    if outcome.errors:
+    if outcome.errors and not outcome.timed_out:
         return ["TLC says: " + " ".join(outcome.errors[0].split())]
     return _problems_of_holding(model, outcome) if model.holds else _problems_of_failing(model, outcome)
 
@@ -115,6 +124,8 @@ def _problems_of_failing(model: Model, outcome: Outcome) -> list[str]:
 def _problems_of_holding(model: Model, outcome: Outcome) -> list[str]:
     if outcome.violated:
         return [f"{outcome.violated} is violated"]
+    if model.depth:
+        return [] if outcome.timed_out else [f"TLC {_exit(outcome)} before its time was up"]
     problems = []
     if outcome.status != EXIT_OK:
         problems.append(f"TLC {_exit(outcome)}")

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 @click.command("check")
 @click.argument("names", nargs=-1, metavar="[MODEL]...")
 @click.option("--list", "show_list", is_flag=True, help="List the models and what is expected of them.")
-@click.option("--tier", type=click.Choice(["small", "long", "all"]), default="small", show_default=True)
+@click.option("--tier", type=click.Choice(["small", "long", "night", "all"]), default="small", show_default=True)
+@click.option("--seed", default=1, show_default=True, help="Seed of random behaviours.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per model.")
 @click.option(
     "--history", "history", type=click.Path(path_type=Path), help="Write the counterexample as a run to this directory."
@@ -37,6 +38,7 @@ def check_command(  # one parameter per option of the command line
     names: Sequence[str],
     show_list: bool,
     tier: str,
+    seed: int,
     as_json: bool,
     history: Path | None,
     file: Path | None,
@@ -48,11 +50,12 @@ def check_command(  # one parameter per option of the command line
     """Check models with TLC: what must hold holds, and every mutant breaks the promise it should.
 
     Without MODEL all models of the tier are checked. Anything but the expected end, the pinned number of distinct
-    states and every action taken fails.
+    states and every action taken fails. The models of the tier `night` take random behaviours until --time-limit is up.
 
     \b
     logwitness spec check --list
     logwitness spec check async-flush
+    logwitness spec check --tier night --time-limit 3600 --seed 7
     """
     try:
         from logspec.models import load_models
@@ -67,11 +70,17 @@ def check_command(  # one parameter per option of the command line
             return HOLDS
         if history is not None and len(chosen) != 1:
             raise SpecError("--history writes one run; name one model")
-        return _check(chosen, models, find_toolchain(jar, version), workers, seconds, as_json, history)
+        return _check(chosen, models, find_toolchain(jar, version), workers, seconds, seed, as_json, history)
     except ModuleNotFoundError as problem:
         raise click.ClickException(missing(problem)) from None
     except (SpecError, HistoryError) as problem:
         raise click.ClickException(str(problem)) from None
+
+
+def _expected(model: Model) -> str:
+    if not model.holds:
+        return f"violates {model.breaks}"
+    return f"holds, behaviours of {model.depth} steps" if model.depth else f"holds, {model.distinct} states"
 
 
 def _list_models(models: Iterable[Model], as_json: bool) -> None:
@@ -79,7 +88,7 @@ def _list_models(models: Iterable[Model], as_json: bool) -> None:
         {
             "model": m.name,
             "tier": m.tier,
-            "expected": f"holds, {m.distinct} states" if m.holds else f"violates {m.breaks}",
+            "expected": _expected(m),
             "about": m.about,
         }
         for m in models
@@ -102,6 +111,7 @@ def _check(
     tools: Toolchain,
     workers: int,
     seconds: float,
+    seed: int,
     as_json: bool,
     history: Path | None,
 ) -> int:
@@ -111,7 +121,7 @@ def _check(
     failed = 0
     for model in chosen:
         with Status(model.name, enabled=sys.stderr.isatty() and not as_json) as status:
-            checked = check_model(model, tools, workers=workers, seconds=seconds, on_progress=status.show)
+            checked = check_model(model, tools, workers=workers, seconds=seconds, seed=seed, on_progress=status.show)
         failed += not checked.as_expected
         outcome = checked.outcome
         if as_json:
@@ -122,11 +132,10 @@ def _check(
             found = f"violates {outcome.violated}" if outcome.violated else "holds"
             mark = "ok  " if checked.as_expected else "FAIL"
             depth = outcome.depth or len(outcome.behaviour)
-            console.print(
-                f"{mark} {model.name}: {found}; {outcome.distinct} distinct states of {outcome.generated}, "
-                f"depth {depth}, {outcome.seconds:.1f} s",
-                soft_wrap=True,
-            )
+            states = f"{outcome.distinct} distinct states of {outcome.generated}, depth {depth}"
+            if model.depth:
+                states = f"random behaviours of {model.depth} steps, seed {seed}, {outcome.generated} states reported"
+            console.print(f"{mark} {model.name}: {found}; {states}, {outcome.seconds:.1f} s", soft_wrap=True)
             for problem in checked.problems:
                 console.print(f"     {problem}", soft_wrap=True)
             if len(chosen) == 1:

@@ -19,7 +19,7 @@ from logspec.places import spec_directory
 _KEYS = frozenset(
     [
         *("of", "about", "module", "next", "init", "constraint", "symmetry", "constants", "invariants"),
-        *("properties", "overrides", "expect", "distinct", "breaks", "unreached", "reaches", "tier"),
+        *("properties", "overrides", "expect", "distinct", "breaks", "unreached", "reaches", "tier", "depth"),
     ]
 )
 _OPTIONS = ("Node", "WriteCaching")
@@ -30,7 +30,8 @@ class Model:
     """One model. ``distinct`` is the pinned number of distinct states, ``breaks`` what a mutant must violate.
 
     ``reaches`` names what the search must meet, as the operator ``Reached`` of the module reports it. ``reached_by``
-    names the model whose violation shows how the states are reached that this model begins with.
+    names the model whose violation shows how the states are reached that this model begins with. With ``depth`` TLC
+    takes random behaviours of so many steps until its time is up, instead of searching every state.
     """
 
     name: str
@@ -44,6 +45,7 @@ class Model:
     unreached: frozenset[str]
     reaches: frozenset[str]
     tier: str
+    depth: int | None
     reached_by: str | None
 
     @property
@@ -108,6 +110,7 @@ def _model(
         unreached=frozenset(merged.get("unreached", ())),
         reaches=frozenset(merged.get("reaches", ())),
         tier=merged.get("tier", "small"),
+        depth=merged.get("depth"),
         reached_by=starts.get(merged["init"]),
     )
 

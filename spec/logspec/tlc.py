@@ -43,6 +43,7 @@ _NUMBER = r"([\d,]+)"
 _PROGRESS = re.compile(
     rf"Progress\({_NUMBER}\).*?: {_NUMBER} states generated.*?, {_NUMBER} distinct.*?, {_NUMBER} states left", re.DOTALL
 )
+_WALKED = re.compile(rf"{_NUMBER} states (?:generated|checked)")
 _TOTAL = re.compile(rf"{_NUMBER} states generated, {_NUMBER} distinct states found, {_NUMBER} states left")
 _LOCATION = re.compile(r"line (\d+), col (\d+) to line (\d+), col (\d+) of module (\w+)")
 _ACTION = re.compile(r"<(\w+) (line .* of module \w+)(?: \((\d+) (\d+) (\d+) (\d+)\))?>: ([\d,]+):([\d,]+)")
@@ -230,6 +231,12 @@ class _Reader:
             match = _PROGRESS.search(text)
             if match and self.on_progress:
                 self.on_progress(Progress(*(_integer(group) for group in match.groups())))
+        elif code == 2209:  # random behaviours
+            match = _WALKED.search(text)
+            if match:
+                outcome.generated = _integer(match[1])
+                if self.on_progress:
+                    self.on_progress(Progress(0, outcome.generated, 0, 0))
         elif code == 2199:
             match = _TOTAL.search(text)
             if match:

@@ -162,7 +162,7 @@ InitSplit ==
 (* What may happen and is not to be ruled out by mistake. A model says which of it its search must meet; each is *)
 (* reported once, by its name.                                                                                *)
 Met(number, name, there) == IF TLCGet(number) = 0 /\ there THEN TLCSet(number, 1) /\ PrintT(<<"reached", name>>) ELSE TRUE
-ASSUME \A number \in 1..7 : TLCSet(number, 0)
+ASSUME \A number \in 1..9 : TLCSet(number, 0)
 
 NobodyHas(i, t) == \A n \in Node : TermAt(log'[n], i) # t
 FlushedSomewhere(i, t) == \E n \in Node : TermAt(log'[n], i) = t /\ flushed'[n] >= i
@@ -179,6 +179,8 @@ Reached ==
                                         /\ ~FlushedSomewhere(i, shown'[i]))
     /\ Met(6, "AppendTruncated", \E a \in answered' : a.outcome = Truncated)
     /\ Met(7, "AppendSucceeds", \E a \in answered' : a.outcome = Success)
+    /\ Met(8, "CommittedInLaterTerm", \E i \in 1..Len(committed') : committed'[i].at > committed'[i].term)
+    /\ Met(9, "VisibleEntryTruncated", NoFault /\ \E n \in Node : Len(log'[n]) < Visible(n))
 
 -------------------------------------------------------------------------------------------
 (* Mutants: one-line changes (raft.md#mutants), each the stand-in for the rule that it is named after.        *)
@@ -236,6 +238,7 @@ NeverOldTerm == ~InitOldTerm
 NeverSplit == ~InitSplit
 NeverLost == \A i \in 1..Len(shown) : \E n \in Node : TermAt(log[n], i) = shown[i]
 NeverRelaxedTail == ~InitRelaxedTail
+NeverCommittedInLaterTerm == \A i \in 1..Len(committed) : committed[i].at = committed[i].term
 
 Turn(from, times) == TLCGet("level") \in from..(from + times - 1)
 Behind(n) == Len(log[n]) = 1       \* has nothing but the first entry

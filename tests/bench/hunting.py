@@ -17,16 +17,18 @@ from quorumlog.raft.protocol import PROTOCOL
 from quorumlog.trials.judge import Candidate, judge_seed
 
 HARD = (
-    "ack-on-term-change",
-    "commit-ignores-match",
-    "duplicate-truncates",
+    "candidate-keeps-vote",
+    "disk-full-indexed",
     "flush-ignores-truncation",
-    "truncated-ignores-committed-term",
+    "half-elects",
+    "open-does-not-rewrite",
+    "quorum-one-off",
+    "trim-not-written-down",
+    "truncate-promises-one-more",
     "visible-unclamped",
-    "vote-not-durable",
     "vote-twice",
 )
-"""Those that one run in a few does not show."""
+"""Those that one run in a few did not show before the swarm, or none; docs/mutants.md has more of them."""
 
 BEFORE = (
     *("default", "leaders-fall", "five-nodes", "lost-power", "write-caching"),
@@ -67,7 +69,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="seeds a second, and seconds to a kill")
     parser.add_argument("--quick", action="store_true")
     quick = parser.parse_args().quick
-    runs, rounds, budget = (40, 1, 10.0) if quick else (100, 3, 60.0)
+    runs, rounds, budget = (40, 1, 10.0) if quick else (100, 3, 30.0)
     rate(SWARM, range(200 if quick else 2000, 280 if quick else 2120))  # long enough for the judge to load its loops
     rates = {
         name: [rate(name, range(at * runs, (at + 1) * runs)) for at in range(rounds)] for name in (SWARM, "before")

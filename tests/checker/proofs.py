@@ -481,13 +481,14 @@ def _asked(evidence: Evidence, answer: Row) -> Row:
 
 def ok_names_the_entry(evidence: Evidence) -> Fields:
     """What was asked for and told; the entry is elsewhere, or another one is there."""
-    told = only([row for row in evidence.rows if row["kind"] == "ok"])
+    *others, told = [row for row in evidence.rows if row["kind"] == "ok"]
     asked, entry = _asked(evidence, told), only([row for row in evidence.rows if row["kind"] == "append"])
+    ends = [told["offset"]] * all(end(row) == row["offset"] for row in others)
     there: tuple[object, object] = (entry["offset"], entry["entry_term"])
     value, term = asked["value"], told.get("term", asked.get("term", "unknown"))
     if entry["value"] == value:
         elsewhere = told["offset"] != there[0] or term not in (there[1], "unknown")
-        sure(elsewhere or end(told) not in (end(entry), told["offset"]))
+        sure(elsewhere or end(told) not in (end(entry), *ends))
     else:
         sure((told["offset"], term) == there)
         there = "unknown", "unknown"

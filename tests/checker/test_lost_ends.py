@@ -142,3 +142,33 @@ def test_the_memory_of_a_leader_that_was_cut_off_is_counted_anew(lost: int) -> N
         (told,) = check(history(lines).table, ["bounded-memory"], configuration=configuration).checks
         assert told.judged >= 2
         assert not told.violated
+
+
+@pytest.mark.parametrize("seed", range(7100, 7111))
+def test_a_recorder_that_ends_accuses_nobody(seed: int) -> None:
+    """A node goes on and its record does not: nothing says so but what others show of it."""
+    setting = list(SETTINGS)[seed % len(SETTINGS)]
+    sink = MemorySink()
+    recorder = Recorder(sink)
+    RaftCluster(seed, replace(SETTINGS[setting], duration=600 * MILLISECOND), recorder).play()
+    recorder.close()
+    rows = sink.table.to_pylist()
+    places = [at for at, row in enumerate(rows) if row["dirty"] is not None]
+    node = rows[places[0]]["node"]
+    own = [at for at in places if rows[at]["node"] == node]
+    end = own[len(own) // 2]
+    ended = [row for at, row in enumerate(rows) if at <= end or row["node"] != node or row["process"] is not None]
+    kept = [row | {"seq": seq} for seq, row in enumerate(ended) if row["kind"] not in ("fault", "heal")]
+    known = {**SETTINGS[setting].known_to_the_judge(), "protocol": "raft"}
+    verdict = check(pa.Table.from_pylist(kept, schema=SCHEMA), configuration=known)
+    assert not [(each.id, each.violations[0].sentence) for each in verdict.checks if each.violations], setting
+
+
+def test_what_came_before_a_record_ended_is_violated() -> None:
+    before = "n1 start|n2 start|n3 start|n1 term 1|n1 leader|n1 append 0 t1 v1 all|n1 flush|n1 commit 0|n2 term 1"
+    after = "".join(f"|n1 append {at} t1 v{at} 1|n3 append {at - 1} t1 v{at - 1} 1" for at in range(2, 40))
+    configuration = {"voters": [1, 2, 3], "protocol": "raft"}
+    (told,) = check(
+        history(before + after).table, ["committed-flushed-on-majority"], configuration=configuration
+    ).checks
+    assert told.violated

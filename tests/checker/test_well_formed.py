@@ -24,7 +24,7 @@ from msgspec.structs import replace
 from loghistory import SCHEMA, MemorySink, Recorder, open_run, write_run
 from loghistory.schema import CLIENT_KINDS
 from logwitness import Verdict, check
-from logwitness.checks import all_checks, families
+from logwitness.checks import families
 from logwitness.engine.run import RunVerdict
 from quorumlog.durations import MILLISECOND
 from quorumlog.faults import KINDS, FaultMix
@@ -366,4 +366,3 @@ def test_what_is_unsettled_is_seen_by_some_check() -> None:
     for each in GROUND:
         assert each.unsettles & kinds, each.id
     assert all(each in CLIENT_KINDS for check in GROUND for each in check.unsettles if check.id == "reads-add-up")
-    assert {each.id for each in all_checks() if each.doubtful} <= {each.id for each in GROUND}

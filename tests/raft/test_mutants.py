@@ -126,6 +126,55 @@ def give(core: RaftCore, *events: Event) -> list[Effect]:
     return effects
 
 
+def refuses_a_pre_vote_to_a_shorter_log(make_core: CoreFactory) -> bool:
+    """raft.md#pre-vote."""
+    core = follower(make_core, (1, 1))
+    effects = give(core, Received(1, VoteRequest(2, 1, 1, 0, True)))
+    return [each.message.granted for each in effects if isinstance(each, Send)] == [False]
+
+
+def answers_a_request_in_its_own_term(make_core: CoreFactory) -> bool:
+    """raft.md#follower-flush."""
+    core = follower(make_core, (1, 1))
+    more = (RecordBatch(2, 2, BatchKind.DATA, 1, -1, bytes(8)),)
+    (flush,) = (
+        each
+        for each in core.handle(1, Received(1, AppendEntries(2, 1, 1, 1, -1, -1, True, more)))
+        if isinstance(each, StartFlush)
+    )
+    give(core, Received(2, Heartbeat(3, 1, 1, 1, -1, -1)))
+    effects = give(core, Flushed(flush.ticket))
+    return not [each for each in effects if isinstance(each, Send)]
+
+
+def answers_when_it_no_longer_leads(make_core: CoreFactory) -> bool:
+    """raft.md#quorum-ack."""
+    core = serving(make_core)
+    give(core, AppendRequested(1, RecordBatch(0, 0, BatchKind.DATA, 1, -1, bytes(8))), TimerFired(Timer.DRAIN))
+    ends = give(core, Received(1, Heartbeat(4, 1, 1, 3, 1, 1)))
+    return [each.outcome for each in ends if isinstance(each, Resolved)] == [Outcome.SUCCESS]
+
+
+def flushes_what_asks_for_it(make_core: CoreFactory) -> bool:
+    """raft.md#flush-required."""
+    batch = RecordBatch(0, 0, BatchKind.DATA, 1, 1, bytes(8))
+    asked = AppendRequested(1, batch, force_flush=True)
+    return any(isinstance(each, StartFlush) for each in give(serving(make_core), asked, TimerFired(Timer.DRAIN)))
+
+
+def discards_a_flush_of_the_log_before(make_core: CoreFactory) -> bool:
+    """raft.md#finished-flush."""
+    core = follower(make_core, (1, 1, 1, 1, 1))
+    more = (RecordBatch(5, 2, BatchKind.DATA, 1, -1, bytes(8)),)
+    (flush,) = (
+        each
+        for each in core.handle(1, Received(1, AppendEntries(2, 1, 4, 1, -1, -1, True, more)))
+        if isinstance(each, StartFlush)
+    )
+    give(core, Received(2, StartAt(3, 1, 3, 2)), Flushed(flush.ticket))
+    return core.flushed == core.dirty == 2
+
+
 def steps_down_for_a_later_term(make_core: CoreFactory) -> bool:
     """raft.md#who-leads."""
     core = leader(make_core)
@@ -161,18 +210,31 @@ def counts_its_own_term(make_core: CoreFactory) -> bool:
     return core.majority_replicated == -1
 
 
-def confirms_a_barrier_anew(make_core: CoreFactory) -> bool:
-    """raft.md#barrier."""
+def serving(make_core: CoreFactory) -> RaftCore:
+    """The leader once the first entry of its term is committed."""
     core = leader(make_core)
     give(core, Received(1, AppendReply(3, 1, True, 0, 0, 0)))
     assert core.serving
-    return not [each for each in give(core, ReadIndexRequested(1)) if isinstance(each, Resolved)]
+    return core
+
+
+def confirms_a_barrier_anew(make_core: CoreFactory) -> bool:
+    """raft.md#barrier."""
+    return not [each for each in give(serving(make_core), ReadIndexRequested(1)) if isinstance(each, Resolved)]
+
+
+def confirms_a_barrier_by_what_it_asks_then(make_core: CoreFactory) -> bool:
+    """raft.md#barrier."""
+    core = serving(make_core)
+    sent = core.progress[1].sequence
+    ends = give(core, ReadIndexRequested(1), Received(1, HeartbeatReply(3, sent, True, 0, 0, 0)))
+    return not [each for each in ends if isinstance(each, Resolved)]
 
 
 def refuses_reads_when_it_steps_down(make_core: CoreFactory) -> bool:
     """raft.md#read-index."""
-    core = leader(make_core)
-    give(core, Received(1, AppendReply(3, 1, True, 0, 0, 0)), ReadIndexRequested(1))
+    core = serving(make_core)
+    give(core, ReadIndexRequested(1))
     ends = give(core, Received(1, Heartbeat(4, 1, -1, -1, -1, -1)))
     return [each.outcome for each in ends if isinstance(each, Resolved)] == [Outcome.NOT_LEADER]
 
@@ -216,6 +278,13 @@ def holds_what_it_trimmed(make_core: CoreFactory) -> bool:
 
 
 PROMISES = {
+    "pre-votes-ignore-logs": refuses_a_pre_vote_to_a_shorter_log,
+    "answers-for-an-earlier-term": answers_a_request_in_its_own_term,
+    "pending-forgotten-at-step-down": answers_when_it_no_longer_leads,
+    "barriers-survive-step-down": refuses_reads_when_it_steps_down,
+    "barrier-counts-reply-on-its-way": confirms_a_barrier_by_what_it_asks_then,
+    "force-flush-ignored": flushes_what_asks_for_it,
+    "reset-forgets-flushes": discards_a_flush_of_the_log_before,
     "queue-reversed": keeps_the_order_of_enqueueing,
     "answers-before-writing": writes_before_it_answers,
     "sends-before-writing": writes_before_it_sends,

@@ -128,8 +128,9 @@ def may_be_gone(history: History, value: Value, until: int | None = None) -> boo
     return _lost(history, value.begun, until, weak=value.acks != ALL or history.write_caching)
 
 
-def _differ(history: History, one: Value, until: int | None = None) -> Count:
-    return EXCUSED if may_be_gone(history, one, until) else VIOLATED
+def _differ(history: History, one: Value, other: Value, until: int) -> Count:
+    """Two values are told at one offset; either may have been lost, and a copy of it be read for a while."""
+    return EXCUSED if may_be_gone(history, one, until) or may_be_gone(history, other, until) else VIOLATED
 
 
 def inconsistent_offset(history: History) -> Count:
@@ -145,14 +146,14 @@ def inconsistent_offset(history: History) -> Count:
         shown, promised = read.get(e.offset, value), acked.get(e.offset, value)
         if is_read:
             if shown is not value:
-                count += _differ(history, shown, e.seq)
+                count += _differ(history, shown, value, e.seq)
             if read.get(e.offset) is not value and promised is not value and promised is not shown:
-                count += _differ(history, promised, e.seq)
+                count += _differ(history, promised, value, e.seq)
             read[e.offset] = value
         else:
             other = promised if promised is not value else shown
             if other is not value:
-                count += _differ(history, other, e.seq)
+                count += _differ(history, other, value, e.seq)
             acked[e.offset] = value
             if shown is not value:  # what is read there from now on is held against this promise
                 read.pop(e.offset, None)
@@ -171,6 +172,43 @@ def _overlaps(history: History) -> Count:
         if reach >= first.offset and kept[i - 1].reads[0].offset != first.offset:
             count += VIOLATED
     return count
+
+
+def terms_in_order(history: History) -> Count:
+    """Nothing acknowledged with acks=all is behind what was acknowledged in a later term, unless it may have been lost;
+    nor is anything that a final read returned behind what one returned of a later term."""
+    count = Count()
+    told = [(v, v.acked) for v in _values(history) if v.acked and v.acked.term is not None]
+    for value, e in told:
+        if value.acks != ALL and not value.final:
+            continue
+        count += JUDGED
+        before = [v for v, other in told if other.offset < e.offset and other.term > e.term]
+        wiped = any(wipes(each) for each in history.events)
+        if value.final and not wiped and any(v.final for v in before):
+            count += VIOLATED
+        elif value.acks == ALL and before:
+            count += EXCUSED if may_be_gone(history, value) else VIOLATED
+    return count
+
+
+def values_are_new(history: History) -> Count:
+    """A value that was acknowledged is not appended again; nor one that failed, by another client than the last."""
+    count = Count()
+    for value in _values(history):
+        for i, each in enumerate(value.tries):
+            before = value.tries[:i]
+            acked = value.acked is not None and value.acked.seq < each.begun.seq
+            over = [o.ended.kind == "fail" and o.ended.seq < each.begun.seq for o in before if o.ended is not None]
+            failed = len(over) == len(before) > 0 and all(over)
+            again = acked or (failed and before[-1].begun.process != each.begun.process)
+            count += JUDGED + VIOLATED if again and before else JUDGED
+    return count
+
+
+def _values(history: History) -> list[Value]:
+    """Every value that was appended or read."""
+    return [*told(history).values.values()]
 
 
 def duplicate(history: History) -> Count:
@@ -522,6 +560,8 @@ def stale_read(history: History) -> Count:
 
 TWINS: dict[str, Plain] = {
     "inconsistent-offset": inconsistent_offset,
+    "terms-in-order": terms_in_order,
+    "values-are-new": values_are_new,
     "duplicate": duplicate,
     "aborted-read": aborted_read,
     "phantom": phantom,

@@ -202,7 +202,36 @@ def converges(history: History) -> Count:
     end = max((e.dirty for e in running.values()), default=-1)
     behind = sum(min(e.dirty, e.commit) < end for e in running.values())
     unknown = behind > 0 and not history.has("commit")  # nobody recorded when commit indexes moved
-    return Count(judged=len(running), violated=behind).if_shown(lacks=not history.voters, void=unknown)
+    count = Count(len(running), excused=behind) if _all_was_lost(history, told) else Count(len(running), behind)
+    return count.if_shown(lacks=not history.voters, void=unknown and count.violated > 0)
+
+
+def _all_was_lost(history: History, told: list[Event]) -> bool:
+    """Whether the disks of a majority were emptied before any of those voters had got back what was committed."""
+    commit: dict[int, int] = {}
+    goal: dict[int, int] = {}
+    down: dict[int, bool] = {}
+    """Who does not run, and whether its disk was emptied."""
+
+    def lacks(voter: int) -> bool:
+        return down.get(voter, False) or commit.get(voter, -1) < goal[voter]
+
+    for e in told:
+        if e.node not in history.voters:
+            continue
+        if e.dirty is not None:
+            if (e.kind == "start" or e.node in down) and e.node in goal and not lacks(e.node):
+                del goal[e.node]
+            down.pop(e.node, None)
+            commit[e.node] = commit.get(e.node, -1) if e.commit is None else e.commit
+        elif wipes(e):
+            goal[e.node] = max((commit[voter] for voter in commit if voter in history.voters), default=-1)
+            down[e.node] = True
+            if sum(map(lacks, goal)) >= history.majority:
+                return True
+        elif e.kind in GONE:
+            down.setdefault(e.node, False)
+    return False
 
 
 def voters_return(history: History) -> Count:

@@ -9,7 +9,7 @@ from functools import lru_cache
 from itertools import pairwise
 
 from batches import Batch, Node, covers
-from lives import cut_off, may_lack
+from lives import FOR_EVER, cut_off, may_lack
 from plain import ALL, EXCUSED, GONE, JUDGED, READS, UNJUDGED, VIOLATED, Count, Event, History, Plain, wipes
 from plain_answers import COMMITTED, acknowledged
 from plain_commitment import on_majority
@@ -117,11 +117,11 @@ def _by_value(history: History) -> dict[int | None, list[Batch]]:
     return found
 
 
-def _fits(batch: Batch, begun: Event, e: Event) -> bool:
-    """Whether a batch is where a client was told; it may not have been told its last offset, or only have expected its
-    term."""
-    term = _term(begun.term, e)
-    return batch.offset == e.offset and e.last in (e.offset, batch.last) and term in (None, batch.term)
+def _fits(batch: Batch, begun: Event, e: Event, *, short: bool) -> bool:
+    """Whether a batch is where a client was told; it may not have been told its last offset (``short``), or only have
+    expected its term."""
+    ends = e.last == batch.last or (short and e.last == e.offset)
+    return batch.offset == e.offset and ends and _term(begun.term, e) in (None, batch.term)
 
 
 def _is_named(e: Event) -> bool:
@@ -148,12 +148,15 @@ class _Told:
 
 def _told(history: History) -> Iterator[_Told]:
     """Every append of a value that was answered ok, if nodes recorded what they append."""
-    for call in calls(history) if history.has("append") else ():
+    over = [c for c in calls(history) if c.is_over("append") and c.begun.event.value is not None]
+    ends = [c.ended.event for c in over if c.ended]
+    says_last = min((e.seq for e in ends if e.offset is not None and e.last > e.offset), default=FOR_EVER)
+    for call in over if history.has("append") else ():
         begun, ended = call.begun.event, call.ended
-        if ended is None or not call.is_over("append") or begun.value is None:
-            continue
+        assert ended is not None
+        short = ended.event.seq < says_last
         alike = _by_value(history)[begun.value]
-        there = [b for b in alike if _is_named(ended.event) and _fits(b, begun, ended.event)]
+        there = [b for b in alike if _is_named(ended.event) and _fits(b, begun, ended.event, short=short)]
         there.sort(key=lambda b: b.seq)
         others = [b for b in alike if b not in there]
         whole = _whole(history, _answerers(history, ended, begun.term), call.begun, ended)

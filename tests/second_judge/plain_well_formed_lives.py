@@ -86,26 +86,66 @@ def stamps_count_up(history: History) -> Count:
     return count
 
 
-def sent_before_received(history: History) -> Count:
-    """A message is sent once, and received later, as it was sent, by whom it was sent to.
+def _goes_on(history: History, received: Event) -> int | None:
+    """By which event the sender of a message that is not sent before shows that it was not: it sends or receives
+    something else before its process ends or starts again, and is recorded from its first start on, never cut off."""
+    lives = [e for e in history.events if (wipes(e) and e.node in (received.peer, None)) or e.node == received.peer]
+    lives = [e for e in lives if e.kind in ("start", "send", "receive", *GONE) or wipes(e)]
+    before = [e for e in lives if e.seq < received.seq and e.kind not in ("send", "receive")]
+    later = [e for e in lives if e.seq > received.seq]
+    kinds = [e.kind for e in before]
+    whole = all(kind == ("start" if place % 2 == 0 else "stop") for place, kind in enumerate(kinds))
+    if not before or not whole or before[0].incarnation != 0:
+        return None
+    return later[0].seq if later and later[0].kind in ("send", "receive") else None
 
-    One that is received before it is sent is told once; one that is never sent is not judged.
+
+def sent_before_received(history: History) -> Count:
+    """A message is sent once, by a node that runs, in no later term than the node's, and received later, as it was
+    sent, by whom it was sent to.
+
+    One that is received before it is sent, or was never sent, is told once; one that may have been sent is not judged.
     """
     count = Count()
     sent: dict[int, Event] = {}
     early: set[int] = set()
+    told: dict[int, int] = {}
+    down: set[int] = set()
+    terms: dict[int, int] = {}
+    starts = False
     for e in history.events:
+        if e.kind in GONE:
+            down.add(e.node)
+            terms.pop(e.node, None)
+        elif e.kind in ("start", "term"):
+            terms[e.node] = e.term
+            if e.kind == "start":
+                starts = True
+                down.discard(e.node)
+        if e.kind not in ("send", "receive"):
+            continue
+        if e.node in down and starts:
+            count += JUDGED + VIOLATED
         if e.kind == "send":
-            if e.message in early:
-                early.discard(e.message)
+            if e.message in early and e.message not in told:
                 count += JUDGED + VIOLATED + Count(unjudged=-1)
+            early.discard(e.message)
+            told.pop(e.message, None)
+            if e.term is not None and e.node in terms and e.term > terms[e.node]:
+                count += JUDGED + VIOLATED
             if e.message in sent:
                 count += JUDGED + VIOLATED
             sent[e.message] = e
-        elif e.kind == "receive" and e.message not in sent:
-            early.add(e.message)
+        elif e.message not in sent:
             count += UNJUDGED
-        elif e.kind == "receive":
+            if e.message not in early or told.get(e.message, e.seq) < e.seq:
+                told.pop(e.message, None)
+                early.add(e.message)
+                shown = _goes_on(history, e)
+                if shown is not None:
+                    told[e.message] = shown
+                    count += JUDGED + VIOLATED + Count(unjudged=-1)
+        else:
             s = sent[e.message]
             same = (s.node, s.peer, s.f, s.term) == (e.peer, e.node, e.f, e.term)
             stamped = s.logical is None or e.logical is None or (s.time, s.logical) < (e.time, e.logical)

@@ -91,13 +91,16 @@ def reads_add_up(history: History) -> Count:
 
 
 def appends_as_asked(history: History) -> Count:
-    """An append is given as many offsets as it asked for, if it was told the last one too, in the term it expected."""
+    """An append is given as many offsets as it asked for, in the term it expected; the last one may be left out as long
+    as no answer has stated one."""
     count = Count()
+    says_last = False
     for e, before in _told(history):
         if e.kind == "ok" and before is not None and _is_of(e, before) and before.begun.f == "append":
             begun = before.begun
             right = []
-            if "count" in begun and e.offset is not None and e.last > e.offset:
+            says_last = says_last or (e.offset is not None and 0 <= e.offset < e.last)
+            if "count" in begun and says_last and e.offset is not None and e.offset >= 0:
                 right.append(len(e.offsets) == begun["count"])
             if begun.term is not None and e.term is not None:
                 right.append(begun.term == e.term)

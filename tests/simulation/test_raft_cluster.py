@@ -137,6 +137,17 @@ def test_every_fault_is_recorded_ended_and_survived(name: str) -> None:
         assert outcome.counts["leader"] >= 2
 
 
+@pytest.mark.parametrize(("name", "hears_of_it"), [("mute", True), ("partition", False), ("deafen", False)])
+def test_only_a_mute_leader_learns_while_it_is_cut_off_that_another_one_leads(name: str, hears_of_it: bool) -> None:
+    plan = (Fault(500 * MILLISECOND, name, ("leader",), 1200 * MILLISECOND),)
+    events = rows(replace(QUIET, duration=2 * SECOND, plan=plan), 4)
+    cut, healed = (next(event for event in events if event["kind"] == kind) for kind in ("fault", "heal"))
+    meanwhile = [event for event in events if cut["time"] < event["time"] < healed["time"]]
+    assert [event["node"] for event in meanwhile if event["kind"] == "leader"] not in ([], [cut["node"]])
+    entered = {event["term"] for event in meanwhile if event["kind"] == "term" and event["node"] == cut["node"]}
+    assert (2 in entered) == hears_of_it
+
+
 def test_a_paused_leader_learns_afterwards_that_it_is_over() -> None:
     plan = (Fault(300 * MILLISECOND, "pause", ("leader",), 600 * MILLISECOND),)
     events = rows(replace(QUIET, plan=plan), 4)

@@ -46,6 +46,32 @@ def test_a_difference_is_named(model: object, problem: str, tools: Toolchain) ->
     assert checked.problems[0].startswith(problem)
 
 
+WALKS = MODELS["raft-walks"]
+
+
+def test_random_behaviours_end_with_their_time(tools: Toolchain) -> None:
+    checked = check_model(WALKS, tools, workers=1, seconds=8)
+    assert checked.problems == ()
+    assert checked.outcome.timed_out
+
+
+@pytest.mark.parametrize(
+    ("rule", "mutant", "promise"),
+    [
+        ("RepliesBelieved", "RepliesCombined", "MatchIsReal"),
+        ("VisibilityOnAppend", "VisibleJumpsPending", "PendingNotVisible"),
+    ],
+)
+def test_random_behaviours_find_what_a_mutant_breaks(rule: str, mutant: str, promise: str, tools: Toolchain) -> None:
+    """The same seed finds it in the same behaviour."""
+    broken = replace(WALKS, configuration=f"{WALKS.configuration}CONSTANT {rule} <- {mutant}\n")
+    found = check_model(broken, tools, workers=1, seconds=200, seed=7)
+    assert found.problems == (f"{promise} is violated",)
+    again = check_model(replace(broken, holds=False, breaks=promise), tools, seconds=200, seed=7)
+    assert again.problems == ()
+    assert again.outcome.behaviour == found.outcome.behaviour
+
+
 def test_a_run_that_takes_too_long_is_stopped(tools: Toolchain) -> None:
     checked = check_model(MODELS["raft-power-loss"], tools, workers=1, seconds=2)
     assert checked.problems == ("TLC was stopped after 2 s",)

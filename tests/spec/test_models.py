@@ -19,7 +19,8 @@ from logspec.toolchain import VERSIONS, Toolchain, find_toolchain
 MODELS = load_models()
 SMALL = [name for name, model in MODELS.items() if model.tier == "small"]
 LONG = [name for name, model in MODELS.items() if model.tier == "long"]
-HOLDING = [name for name, model in MODELS.items() if model.holds]
+NIGHT = [name for name, model in MODELS.items() if model.tier == "night"]
+HOLDING = [name for name, model in MODELS.items() if model.holds and model.tier != "night"]
 
 
 UNSEEN = {
@@ -48,6 +49,12 @@ def test_long_model(name: str, tools: Toolchain, tmp_path: Path) -> None:
     assert check_model(MODELS[name], tools, seconds=3600).problems == ()
     if MODELS[name].overrides:
         the_checker_sees(MODELS[name], tmp_path)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", NIGHT)
+def test_random_behaviours_hold(name: str, tools: Toolchain) -> None:
+    assert check_model(MODELS[name], tools, seconds=120).problems == ()
 
 
 def the_checker_sees(mutant: Model, directory: Path) -> None:

@@ -82,6 +82,8 @@ class Check:
     """For a rule of well-formed histories: the kinds whose events show nothing for certain once it is broken."""
     doubtful: bool = False
     """A correct system may have left a history that breaks the rule: a breach makes it undecided, not violated."""
+    waits: bool = False
+    """It accuses whoever does nothing any more: no sign that a node does, and does not record it."""
 
     def __post_init__(self) -> None:
         if not _ID.fullmatch(self.id):
@@ -227,6 +229,13 @@ class Verdicts:
     outcomes: tuple[Outcome, ...]
     losses: tuple[Loss, ...] | None = None
     """None: it cannot tell. The first family that can is believed."""
+    quiet_since: int | None = None
+    """The last event of a node whose record seems to end before the run does; None: there is no such node."""
+
+
+def quiet_first(answers: Iterable[Verdicts]) -> int | None:
+    """The first of the events from which on a node records nothing more, as far as some families tell."""
+    return min((each.quiet_since for each in answers if each.quiet_since is not None), default=None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -74,30 +74,44 @@ def report(found: Findings, check: int, fields: tuple[int, ...], *seqs: int) -> 
 
     A ``seq`` below 0 is no event. More events can follow by `show`.
     """
+    # This is compiled for every type of fields, what it calls once. Compiled code knows how many fields there are, but
+    # cannot walk through fields of several types.
+    if _opened(found, check):
+        _write(found, 0, int(fields[0]))
+        if len(fields) > 1:
+            _write(found, 1, int(fields[1]))
+        if len(fields) > 2:
+            _write(found, 2, int(fields[2]))
+        if len(fields) > 3:
+            _write(found, 3, int(fields[3]))
+        if len(fields) > 4:
+            _write(found, 4, int(fields[4]))
+        if len(fields) > 5:
+            _write(found, 5, int(fields[5]))
+        for seq in seqs:
+            show(found, seq)
+
+
+@part
+def _opened(found: Findings, check: int) -> bool:
+    """Count a violation; whether it is written down."""
     before = found.violated[check]
     found.violated[check] += 1
     if before >= found.keep[0]:
         found.place[_OPEN] = -1
-        return
+        return False
     at = found.place[_END]
     found.place[_OPEN] = at
     found.place[_END] = at + _HEAD
     found.pages[at + _CHECK] = check
     found.pages[at + _SHOWN] = 0
-    # Compiled code knows the number of fields, but cannot walk through fields of several types.
-    found.pages[at + _FIRST] = fields[0]
-    if len(fields) > 1:
-        found.pages[at + _FIRST + 1] = fields[1]
-    if len(fields) > 2:
-        found.pages[at + _FIRST + 2] = fields[2]
-    if len(fields) > 3:
-        found.pages[at + _FIRST + 3] = fields[3]
-    if len(fields) > 4:
-        found.pages[at + _FIRST + 4] = fields[4]
-    if len(fields) > 5:
-        found.pages[at + _FIRST + 5] = fields[5]
-    for seq in seqs:
-        show(found, seq)
+    return True
+
+
+@part
+def _write(found: Findings, place: int, field: int) -> None:
+    """One field of the violation that was opened last."""
+    found.pages[found.place[_OPEN] + _FIRST + place] = field
 
 
 @part

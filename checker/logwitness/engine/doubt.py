@@ -120,6 +120,11 @@ def _weighed(outcome: Outcome, why: str, conclusive: bool) -> Outcome:
         return msgspec.structs.replace(outcome, verdict=Verdict.UNDECIDED, reason=why)
     if outcome.verdict is not Verdict.VIOLATED or conclusive:
         return outcome
+    return explained(outcome, why)
+
+
+def explained(outcome: Outcome, why: str) -> Outcome:
+    """What was violated, undecided: ``why`` says what may explain it."""
     first = outcome.violations[0].sentence if outcome.violations else "a violation"
     more = f" (and {outcome.violated - 1:,} more)" if outcome.violated > 1 else ""
     return msgspec.structs.replace(

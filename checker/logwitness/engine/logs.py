@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from ..checks.codes import CRASH, FAULT, HEAL, KINDS, PHASE, POWER_LOSS, STOP, STORAGE_ERROR
 from ..checks.columns import Columns, Ints, joined
-from ..checks.contract import Family, Fold, Setting, Verdicts, Watchful
+from ..checks.contract import Family, Fold, Setting, Verdicts, Watchful, quiet_first
 from ..checks.kernel import all_made
 from .alike import judge_alike
 
@@ -181,4 +181,4 @@ def _answer(folds: Sequence[Fold]) -> Verdicts:
     outcomes = tuple(each for answer in answers for each in answer.outcomes)
     # What clients were told comes first, as far as the history shows it (families are in that order).
     losses = next((answer.losses for answer in reversed(answers) if answer.losses is not None), None)
-    return Verdicts(outcomes, losses)
+    return Verdicts(outcomes, losses, quiet_first(answers))

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import msgspec
 
 from ..checks import all_checks, families
 from ..checks.contract import Check, Loss, Outcome, Verdict, Verdicts, outcome, summed, worst
+from .doubt import explained
 
 HOLDS, VIOLATED, UNUSABLE, UNDECIDED = 0, 1, 2, 3
 """Exit statuses (architecture, "Verdicts")."""
@@ -82,7 +84,7 @@ def together(
     several = len(by_log) > 1
     found: dict[str, list[tuple[Outcome, int]]] = {check.id: [] for check in checks}
     losses: list[Loss] = []
-    distinct = _distinct(by_log)
+    distinct = _distinct([(log, settled(verdicts)) for log, verdicts in by_log])
     for log, verdicts, times in distinct:
         for each in verdicts.outcomes:
             if each.id in found:
@@ -136,6 +138,29 @@ def _without_ground(answers: Sequence[Verdicts]) -> dict[str, list[str]]:
         if said and not family.is_ground:
             lost |= {check.id: said for check in family.checks}
     return lost
+
+
+def settled(found: Verdicts) -> Verdicts:
+    """What is said of a log of which a node's record may end early: what that may explain is undecided.
+
+    A violation of which some event came before the record ended stands; nor does one become doubtful by nodes alone
+    that do nothing any more (`Check.waits`).
+    """
+    since = found.quiet_since
+    if since is None:
+        return found
+    seen = {check.id: check for family in families() if family.protocol is not None for check in family.checks}
+    late = {
+        each.id
+        for each in found.outcomes
+        if each.violated and each.id in seen and not seen[each.id].conclusive
+        if all(max(v.events, default=-1) > since for v in each.violations)
+    }
+    if all(seen[each].waits for each in late):
+        return found
+    why = f"the record of a node seems to end at event {since}"
+    outcomes = tuple(explained(each, why) if each.id in late else each for each in found.outcomes)
+    return replace(found, outcomes=outcomes, quiet_since=None)
 
 
 def _distinct(by_log: Sequence[tuple[str | None, Verdicts]]) -> list[tuple[str | None, Verdicts, int]]:

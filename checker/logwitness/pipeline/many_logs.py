@@ -22,11 +22,12 @@ from loghistory.columns import WORDS, schema_of
 
 from ..checks.codes import FAULT, FAULT_WIPE, KINDS
 from ..checks.columns import Columns, Ints, Reader
-from ..checks.contract import Setting, Verdicts
+from ..checks.contract import Setting, Verdicts, quiet_first
 from ..checks.kernel import compiled_pays
 from ..checks.linearizable_log import FAMILY as LINEARIZABLE_LOG
 from ..engine.local import families_for
 from ..engine.logs import SHARED_KINDS
+from ..engine.run import settled
 from .concatenated_logs import judge_together
 from .ingest import Large
 from .partial import ManyLogs
@@ -135,7 +136,8 @@ def _judge(large: Large, tables: Sequence[pa.Table]) -> ManyLogs:
             fold.feed(own)
         answers = [fold.finish() for fold in folds]
         losses = next((answer.losses for answer in reversed(answers) if answer.losses is not None), None)
-        result.add(place, name, Verdicts(tuple(each for answer in answers for each in answer.outcomes), losses))
+        outcomes = tuple(each for answer in answers for each in answer.outcomes)
+        result.add(place, name, settled(Verdicts(outcomes, losses, quiet_first(answers))))
     return result
 
 

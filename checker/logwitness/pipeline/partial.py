@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from ..checks import families
-from ..checks.contract import Excuse, Family, Loss, Outcome, Verdict, Verdicts, Violation, summed, worst
+from ..checks.contract import Excuse, Family, Loss, Outcome, Verdict, Verdicts, Violation, quiet_first, summed, worst
 
 ByLog = Sequence[tuple[str | None, Verdicts]]
 """What `engine.local.judge_logs` answers."""
@@ -32,12 +32,14 @@ def joined_by_log(parts: Sequence[ByLog]) -> ByLog:
     """What several groups of families say, as one answer. The groups are in the order of `families`."""
     outcomes: dict[str | None, tuple[Outcome, ...]] = {}
     losses: dict[str | None, tuple[Loss, ...] | None] = {}
+    quiet: dict[str | None, list[Verdicts]] = {}
     for part in parts:
         for log, verdicts in part:
             outcomes[log] = outcomes.get(log, ()) + verdicts.outcomes
+            quiet.setdefault(log, []).append(verdicts)
             # As in `engine.logs`: the last family that can tell is believed.
             losses[log] = losses.get(log) if verdicts.losses is None else verdicts.losses
-    return [(log, Verdicts(found, losses[log])) for log, found in outcomes.items()]
+    return [(log, Verdicts(found, losses[log], quiet_first(quiet[log]))) for log, found in outcomes.items()]
 
 
 @dataclass(slots=True)

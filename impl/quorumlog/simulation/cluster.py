@@ -27,7 +27,8 @@ from quorumlog.simulation.network import Network
 from quorumlog.simulation.node import Node
 
 _POLL = 10 * MILLISECOND
-_ENOUGH = 500 * MILLISECOND
+_FIRST_PIECE = 500 * MILLISECOND
+"""After so much of a run it is asked for the first time whether that was enough; every next piece is twice as long."""
 _LAST_WRITE = 2 * SECOND
 """What the last write is given at least, so that nodes that do not agree can still be read."""
 _CLOSINGS = frozenset({"ok", "fail", "info"})
@@ -109,9 +110,11 @@ class Cluster(ABC, Generic[Configuration, NodeOf]):
         for client in clients:
             client.work()
         converged = stopped = False
+        piece = _FIRST_PIECE
         while simulation.now < configuration.duration and not stopped:
-            simulation.run(min(simulation.now + _ENOUGH, configuration.duration))
+            simulation.run(min(simulation.now + piece, configuration.duration))
             stopped = enough()
+            piece *= 2
         if not stopped:
             self.record("phase", {"f": "heal"})
             injector.heal()

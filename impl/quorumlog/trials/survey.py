@@ -9,12 +9,16 @@ from quorumlog.trials.judge import Candidate, judge_seed
 
 
 class Hunted(NamedTuple):
-    """How a hunt ended: the check that noticed (empty: none did), the last seed tried, and what it took."""
+    """How a hunt ended: the check that noticed (empty: none did), the last seed tried, and what it took.
+
+    ``time`` is the virtual time at which the rejected run was stopped.
+    """
 
     candidate: Candidate
     check: str
     seed: int
     processor_seconds: float
+    time: int = 0
 
 
 def hunted(candidate: Candidate, *, budget: float) -> Hunted:
@@ -27,7 +31,7 @@ def hunted(candidate: Candidate, *, budget: float) -> Hunted:
         rejections = judge_seed(candidate, seed).rejections
         took = time.process_time() - began
         if rejections:
-            return Hunted(candidate, rejections[0].check, seed, took)
+            return Hunted(candidate, rejections[0].check, seed, took, rejections[0].time)
         if took > budget:
             break
     return Hunted(candidate, "", seed, took)

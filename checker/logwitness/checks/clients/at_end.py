@@ -26,7 +26,18 @@ from ..faults import (
     ledger_lines,
 )
 from ..findings import Findings, excuse, report
-from .rules import ABORTED_READ, INCONSISTENT_OFFSET, LOST_WRITE, SKIP, UNSEEN, PassedOver, Placed, TwoValues
+from .rules import (
+    ABORTED_READ,
+    INCONSISTENT_OFFSET,
+    LOST_WRITE,
+    SKIP,
+    TERMS_IN_ORDER,
+    UNSEEN,
+    PassedOver,
+    Placed,
+    TermsOutOfOrder,
+    TwoValues,
+)
 
 if TYPE_CHECKING:
     from .state import Gaps, Known, Values
@@ -87,6 +98,7 @@ class AtEnd:
             self._missing(ended, passed, passed, np.zeros_like(passed), seen, faults, found, compiled)
         _skips(ended, gaps, self._has_final, found)
         _overlaps(ended, self._has_final, found)
+        _terms(ended, int(known.wipe_seq[0]) >= 0, faults, found)
 
     def _excused_ranges(self, trimmed: int) -> Ints:
         ranges = [np.array([[0, trimmed - 1]], dtype=np.int64)] if trimmed > 0 else []
@@ -137,6 +149,7 @@ class _Ended:
         self.acks = values.acks[:used]
         self.invokes, self.fails = values.invokes[:used], values.fails[:used]
         self.invoke_seq, self.fail_seq = values.invoke_seq[:used], values.fail_seq[:used]
+        self.ok_term = values.ok_term[:used]
         self.ok_seq, self.ok_time = values.ok_seq[:used], values.ok_time[:used]
         self.offset, self.last = values.offset[:used], values.last[:used]
         self.read_offset, self.read_last = values.read_offset[:used], values.read_last[:used]
@@ -187,7 +200,9 @@ class _Ended:
         report(found, check, placed, int(self.invoke_seq[row]), int(self.ok_seq[row]), row_read)
 
 
-def _excuse_losses(found: Findings, faults: Faults, invoked: Ints, write_caching: bool) -> None:
+def _excuse_losses(
+    found: Findings, faults: Faults, invoked: Ints, write_caching: bool, check: int = LOST_WRITE
+) -> None:
     """Losses of acks=all appends, invoked at these events, each put down to the fault that excuses it."""
     lost = np.sort(invoked)
     while len(lost):
@@ -195,7 +210,7 @@ def _excuse_losses(found: Findings, faults: Faults, invoked: Ints, write_caching
         # The same fault excuses all that were invoked before it.
         same = max(1, int(np.searchsorted(lost, int(faults.seq[place]))))
         cause, node = cause_of(int(faults.code[place])), int(faults.node[place])
-        excuse(found, LOST_WRITE, cause, node, int(faults.seq[place]), same)
+        excuse(found, check, cause, node, int(faults.seq[place]), same)
         lost = lost[same:]
 
 
@@ -283,3 +298,36 @@ def _overlaps(ended: _Ended, has_final: bool, found: Findings) -> None:
             continue
         two = TwoValues(int(ended.read_offset[b]), first=int(ended.value[a]), second=int(ended.value[b]))
         report(found, INCONSISTENT_OFFSET, two, int(ended.read_seq[a]), int(ended.read_seq[b]))
+
+
+def _terms(ended: _Ended, wiped: bool, faults: Faults, found: Findings) -> None:
+    """Acknowledged appends behind one of a later term: of those of acks=all, and of those in the log as it ended up.
+
+    The leader of a later term has what an earlier one committed, and writes behind it.
+    """
+    told = np.flatnonzero(ended.acked & (ended.ok_term != NULL))
+    told = told[np.argsort(ended.offset[told], kind="stable")]
+    strong, final = ended.acks == ACKS_ALL, ended.final > 0
+    found.judged[TERMS_IN_ORDER] += int(np.count_nonzero(strong[told] | final[told]))
+    behind = {row: first for row, first in _behind_later_terms(ended, told).items() if strong[row]}
+    wrong = {row: first for row, first in behind.items() if not ended.may_be_gone[row]}
+    if not wiped:  # nodes may show two logs in the end, if disks were emptied
+        wrong |= _behind_later_terms(ended, told[final[told]])
+    excused = [row for row in behind if row not in wrong]
+    _excuse_losses(found, faults, ended.invoke_seq[excused], ended.write_caching, TERMS_IN_ORDER)
+    for row, first in sorted(wrong.items()):
+        pair = [int(column[each]) for each in (first, row) for column in (ended.value, ended.offset, ended.ok_term)]
+        report(found, TERMS_IN_ORDER, TermsOutOfOrder(*pair), int(ended.ok_seq[first]), int(ended.ok_seq[row]))
+
+
+def _behind_later_terms(ended: _Ended, rows: Ints) -> dict[int, int]:
+    """Of appends by offset: those with one of a later term in front, and the first of these with the latest term."""
+    if not len(rows):
+        return {}
+    terms, offsets = ended.ok_term[rows], ended.offset[rows]
+    latest = np.maximum.accumulate(terms)
+    # Of those at the same offset none is behind the other.
+    before = np.searchsorted(offsets, offsets, side="left") - 1
+    places = np.flatnonzero((before >= 0) & (latest[np.maximum(before, 0)] > terms))
+    firsts = np.searchsorted(latest, latest[before[places]], side="left")
+    return dict(zip(rows[places].tolist(), rows[firsts].tolist(), strict=True))

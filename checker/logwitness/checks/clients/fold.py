@@ -103,7 +103,7 @@ def _scan(
         client = row_of(tables.clients, known.clients, process)
         offset = columns.offset[i]
         if kind == INVOKE:
-            invoke(tables, values, clients, known, columns, client, i)
+            invoke(tables, values, clients, known, found, columns, client, i)
             continue
         f = clients.f[client]
         reading = f in READS
@@ -169,6 +169,7 @@ class ClientsFold(KernelFold):
         start |= dict.fromkeys(("final_high", "final_begun", "power_seq", "wipe_seq"), NONE)
         start |= {"term": NULL, "far": NONE}
         start |= {"write_caching": int(setting.write_caching), "idempotent": int(setting.idempotent)}
+        start["foreign"] = int(setting.foreign)
         # Other tools write down logs that are not trimmed, and so does who names no protocol (counting.md#trims).
         start["unseen_trims"] = int(bool(setting.protocols) and not setting.foreign)
         self._known = Known(**{name: np.array([number], dtype=np.int64) for name, number in start.items()})

@@ -17,6 +17,8 @@ from .rules import (
     PHANTOM,
     REAL_TIME_INVERSION,
     SKIP,
+    VALUES_ARE_NEW,
+    AppendedAgain,
     Inverted,
     OutOfOrder,
     Placed,
@@ -44,6 +46,32 @@ def excuse_loss(
     """Count a fact that is excused because what was there at event ``since`` `may_be_gone`."""
     place = excusing(faults, since, values.acks[row] != ACKS_ALL or known.write_caching[0] != 0)
     excuse(found, check, cause_of(faults.code[place]), faults.node[place], faults.seq[place], 1)
+
+
+@part
+def two_values(
+    values: Values,
+    known: Known,
+    faults: Faults,
+    found: Findings,
+    other: int,
+    row: int,
+    offset: int,
+    since: int,
+    seq: int,
+) -> None:
+    """By event ``since`` a client was told of ``other`` at this offset, now one is told of ``row``.
+
+    Either may be a copy that outlived a loss and could be read for a while, so the loss may have come before that.
+    """
+    before, asked = min(since, values.invoke_seq[other]), values.invoke_seq[row]
+    if may_be_gone(values, known, other, before):
+        excuse_loss(values, known, faults, found, INCONSISTENT_OFFSET, other, before)
+    elif may_be_gone(values, known, row, asked):
+        excuse_loss(values, known, faults, found, INCONSISTENT_OFFSET, row, asked)
+    else:
+        two = TwoValues(offset, first=values.value[other], second=values.value[row])
+        report(found, INCONSISTENT_OFFSET, two, since, seq)
 
 
 @part
@@ -87,6 +115,7 @@ def invoke(
     values: Values,
     clients: Clients,
     known: Known,
+    found: Findings,
     columns: Columns,
     client: int,
     i: int,
@@ -108,6 +137,13 @@ def invoke(
                 values.width[row] = columns.records[i]
                 values.size[row] = columns.bytes[i]
                 values.after[row] = known.far_row[0]
+            elif not known.foreign[0]:
+                failed = values.fails[row] == values.invokes[row] and values.client[row] != client
+                if failed or values.ok_seq[row] >= 0:
+                    again = AppendedAgain(columns.process[i], value=value)
+                    report(found, VALUES_ARE_NEW, again, values.invoke_seq[row], seq)
+            found.judged[VALUES_ARE_NEW] += 1 - known.foreign[0]
+            values.client[row] = client
             values.invokes[row] += 1
             clients.row[client] = row
     elif f in (F_TAIL, F_READ_LINEARIZABLE):
@@ -185,25 +221,13 @@ def observe(
     there = row_of(tables.offsets, known.offsets, offset)
     other = bound.read_row[there]
     if other != NONE and other != row:
-        since = bound.read_seq[there]
-        # A copy that outlived the loss can be read for a while, so the loss may have come before that read.
-        lost_since = min(since, values.invoke_seq[other])
-        if may_be_gone(values, known, other, lost_since):
-            excuse_loss(values, known, faults, found, INCONSISTENT_OFFSET, other, lost_since)
-        else:
-            two = TwoValues(offset, first=values.value[other], second=value)
-            report(found, INCONSISTENT_OFFSET, two, since, seq)
+        two_values(values, known, faults, found, other, row, offset, bound.read_seq[there], seq)
     if other != row:
         bound.read_row[there] = row
         bound.read_seq[there] = seq
         promised = bound.ack_row[there]
         if promised != NONE and promised != row and promised != other:
-            since = values.ok_seq[promised]
-            if may_be_gone(values, known, promised, values.invoke_seq[promised]):
-                excuse_loss(values, known, faults, found, INCONSISTENT_OFFSET, promised, values.invoke_seq[promised])
-            else:
-                two = TwoValues(offset, first=values.value[promised], second=value)
-                report(found, INCONSISTENT_OFFSET, two, since, seq)
+            two_values(values, known, faults, found, promised, row, offset, values.ok_seq[promised], seq)
 
 
 @part
@@ -247,6 +271,7 @@ def acknowledge(
     if values.ok_seq[row] < 0:
         values.ok_seq[row] = seq
         values.ok_time[row] = columns.time[i]
+        values.ok_term[row] = term
         values.offset[row] = offset
         values.last[row] = max(columns.last_offset[i], offset + values.width[row] - 1)
         if values.read_seq[row] >= 0 and values.read_offset[row] != offset:
@@ -281,21 +306,9 @@ def acknowledge(
         promised = bound.ack_row[there]
         shown = bound.read_row[there]
         if promised != NONE and promised != row:
-            since = values.ok_seq[promised]
-            if may_be_gone(values, known, promised, values.invoke_seq[promised]):
-                excuse_loss(values, known, faults, found, INCONSISTENT_OFFSET, promised, values.invoke_seq[promised])
-            else:
-                differ = TwoValues(offset, first=values.value[promised], second=values.value[row])
-                report(found, INCONSISTENT_OFFSET, differ, since, seq)
+            two_values(values, known, faults, found, promised, row, offset, values.ok_seq[promised], seq)
         elif shown != NONE and shown != row:
-            since = bound.read_seq[there]
-            # As above: the read may have been of a copy that outlived the loss.
-            lost_since = min(since, values.invoke_seq[shown])
-            if may_be_gone(values, known, shown, lost_since):
-                excuse_loss(values, known, faults, found, INCONSISTENT_OFFSET, shown, lost_since)
-            else:
-                differ = TwoValues(offset, first=values.value[shown], second=values.value[row])
-                report(found, INCONSISTENT_OFFSET, differ, since, seq)
+            two_values(values, known, faults, found, shown, row, offset, bound.read_seq[there], seq)
         bound.ack_row[there] = row
         if shown != row:
             # That is settled; what is read there from now on is held against this promise.

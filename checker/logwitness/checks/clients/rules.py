@@ -197,6 +197,59 @@ NON_MONOTONIC_APPEND = number(
 )
 
 
+class TermsOutOfOrder(NamedTuple):
+    """Two acknowledged appends, the first of a later term than the second, which is behind it."""
+
+    first: int
+    first_offset: int
+    first_term: int
+    second: int
+    second_offset: int
+    second_term: int
+
+
+TERMS_IN_ORDER = number(
+    CHECKS,
+    Check(
+        id="terms-in-order",
+        rule="What is acknowledged with acks=all in one term, or returned by a final read, is in front of what is "
+        "acknowledged, or returned by a final read as well, in later terms.",
+        source=("history-checks.md#terms-in-order", "raft.md#leader-completeness"),
+        fact="an append acknowledged with its offset and term, with acks=all or returned by a final read",
+        sentence="Value {first} was acknowledged at offset {first_offset} in term {first_term}, but value {second}, "
+        "behind it at offset {second_offset}, in the earlier term {second_term}.",
+        fields=TermsOutOfOrder,
+        kinds=(Kind.OK,),
+        columns=(*_ACKED, "term"),
+    ),
+)
+
+
+class AppendedAgain(NamedTuple):
+    """A client appended a value that was appended before."""
+
+    client: int
+    value: int
+
+
+VALUES_ARE_NEW = number(
+    CHECKS,
+    Check(
+        id="values-are-new",
+        rule="A value is appended once; again only where an append of it did not succeed for all that is known, and "
+        "after a failure by the same client.",
+        source=("history-checks.md#values-are-new",),
+        fact="an append of a value",
+        sentence="Client {client} appended value {value} again, which had been acknowledged, or had failed for another "
+        "client: nobody can tell the two appends apart.",
+        fields=AppendedAgain,
+        kinds=(Kind.INVOKE,),
+        columns=("process", "op", "f", "value"),
+        doubtful=True,
+    ),
+)
+
+
 class Inverted(NamedTuple):
     """Two appends, one acknowledged before the other began, and where they are."""
 

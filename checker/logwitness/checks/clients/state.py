@@ -15,8 +15,19 @@ NONE = -1
 KNOWN_GAPS = 256
 
 _ZEROS = ("invokes", "fails", "final", "width", "size")
-_NARROW = ("acks", "invokes", "fails", "final", "after", "row", "read_row", "ack_row", "last_row", "term_row")
-_NULLS = ("value", "offset", "last", "read_offset", "read_last", "position", "following", "term", "last_term")
+_NARROW = ("acks", "invokes", "fails", "final", "client", "after", "row", "read_row", "ack_row", "last_row", "term_row")
+_NULLS = (
+    "value",
+    "offset",
+    "last",
+    "read_offset",
+    "read_last",
+    "position",
+    "following",
+    "term",
+    "ok_term",
+    "last_term",
+)
 
 
 class Values(NamedTuple):
@@ -30,12 +41,14 @@ class Values(NamedTuple):
     fail_seq: Ints
     ok_seq: Ints
     ok_time: Ints
+    ok_term: Ints
     offset: Ints  # where its acknowledgement said it is
     last: Ints
     read_offset: Ints  # where it was first read
     read_last: Ints
     read_seq: Ints
     final: Array  # 1: a final read returned it
+    client: Array  # the row of the client that last appended it
     width: Ints  # offsets that it fills, as far as its invocation says
     size: Ints
     after: Array  # when it was invoked: the row of the farthest acks=all append acknowledged
@@ -93,6 +106,7 @@ class Known(NamedTuple):
     failing: Ints  # disks whose flushes fail
     write_caching: Ints
     idempotent: Ints
+    foreign: Ints
     trimmed: Ints
     unseen_trims: Ints  # whether the log may have been trimmed unseen: a node, or all, recorded nothing
     gaps: Ints

@@ -51,7 +51,6 @@ ONE_LEADER = Check(
     fact="a node that leads a term, by what it says or does",
     sentence="Nodes {first} and {second} both lead term {term}.",
     columns=("node", "term"),
-    conclusive=True,
 )
 ONE_VOTE = Check(
     id="one-vote-per-term",

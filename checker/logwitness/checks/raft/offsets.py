@@ -38,7 +38,8 @@ from ..codes import (
 )
 from ..columns import Columns, Ints
 from ..contract import Check, Family, Setting
-from ..findings import MAX_NODES, Findings, KernelFold, Node, number, report
+from ..faults import WIPE
+from ..findings import MAX_NODES, Findings, KernelFold, Node, excuse, number, report
 from ..kernel import kernel, part, step
 from .protocol import RAFT
 from .voters import UNKNOWN_VOTERS
@@ -246,6 +247,7 @@ CONVERGES = number(
         fields=_Lagging,
         kinds=(Kind.PHASE,),
         columns=("dirty", "commit"),
+        waits=True,
     ),
 )
 
@@ -264,6 +266,7 @@ VOTERS_RETURN = number(
         fields=_Gone,
         kinds=(Kind.PHASE,),
         columns=("node",),
+        waits=True,
     ),
 )
 
@@ -288,12 +291,14 @@ class _State(NamedTuple):
     down: Ints  # 0 running, 1 the process died, 2 the page cache may be gone, 3 the disk was emptied
     down_seq: Ints
     fell: Ints  # whether it was stopped against its will
+    goal: Ints  # what was committed when its disk was emptied
     run: Ints  # by the numbers below
 
 
-_PHASE, _VOTERS, _OPEN_FAULTS, _HEAL_SEQ, _FINAL_SEQ, _STARTS, _GOES_ON, _COMMITS = range(8)
+_PHASE, _VOTERS, _OPEN_FAULTS, _HEAL_SEQ, _FINAL_SEQ, _STARTS, _GOES_ON, _COMMITS, _EMPTY_SEQ = range(9)
 """What is known of the run: how far it is, voters, faults that have not ended, the events of two phases (-1: none);
-whether there are starts, nodes that go on without one after they were down, commit events."""
+whether there are starts, nodes that go on without one after they were down, commit events; by which event a majority of
+the disks was empty (-1: none)."""
 
 FINAL_READ, ENDED = 1, 2
 """How far a run is: it has come to its final read, and after that a node was stopped gracefully."""
@@ -323,6 +328,9 @@ def _converged(state: _State, found: Findings) -> None:
         end, dirty, commit = state.dirty[first], state.dirty[node], state.commit[node]
         if commit < end or dirty < end:
             fields = _Lagging(node, commit=commit, dirty=dirty, end=end)
+            if state.run[_EMPTY_SEQ] >= 0:
+                excuse(found, CONVERGES, WIPE, -1, state.run[_EMPTY_SEQ], 1)
+                continue
             last = max(state.commit_seq[node], state.dirty_seq[node])
             farther = state.dirty_seq[first] if dirty < end else -1
             report(found, CONVERGES, fields, farther, last, state.run[_FINAL_SEQ])
@@ -343,6 +351,16 @@ def _is_down(state: _State, node: int, how: int, seq: int) -> None:
     state.down[node] = max(state.down[node], how)
 
 
+@part
+def _emptied(state: _State, seq: int) -> None:
+    """A disk was emptied: are those that have not got back what was committed so many that they elect a leader?"""
+    empty = 0
+    for voter in range(state.run[_VOTERS]):
+        empty += state.down[voter] == 3 or state.commit[voter] < state.goal[voter]
+    if 2 * empty > state.run[_VOTERS] and state.run[_EMPTY_SEQ] < 0:
+        state.run[_EMPTY_SEQ] = seq
+
+
 @step
 def _surroundings(state: _State, found: Findings, kind: int, node: int, f: int, seq: int) -> None:
     """Take an event that carries no state: the end of a process, a fault, a phase."""
@@ -354,8 +372,12 @@ def _surroundings(state: _State, found: Findings, kind: int, node: int, f: int, 
             state.run[_HEAL_SEQ] = seq
     elif kind == FAULT and f == FAULT_WIPE:
         if node >= 0:
+            state.goal[node] = -1
+            for other in range(state.run[_VOTERS]):
+                state.goal[node] = max(state.goal[node], state.commit[other])
             state.down[node] = 3
             state.down_seq[node] = seq
+            _emptied(state, seq)
             state.vote_term[node] = NULL
     elif kind in (FAULT, HEAL):
         state.run[_OPEN_FAULTS] += 1 if kind == FAULT else -1
@@ -449,6 +471,8 @@ def _scan(columns: Columns, state: _State, found: Findings) -> None:
                     report(found, TERM_MONOTONIC, back, state.vote_seq[node], seq)
         if kind == START or state.down[node] != 0:
             # Who was down and goes on has started, also where that was not recorded.
+            if state.down[node] != 3 and state.commit[node] >= state.goal[node]:
+                state.goal[node] = NULL
             state.run[_STARTS if kind == START else _GOES_ON] = 1
             state.down[node] = 0
             state.down_seq[node] = -1
@@ -545,7 +569,7 @@ class OffsetsFold(KernelFold):
             if name.endswith("_seq"):
                 fields[name][:] = -1
         fields["down"][:] = fields["fell"][:] = 0
-        fields["run"] = np.array([0, min(len(setting.voters), MAX_NODES), 0, -1, -1, 0, 0, 0], dtype=np.int64)
+        fields["run"] = np.array([0, min(len(setting.voters), MAX_NODES), 0, -1, -1, 0, 0, 0, -1], dtype=np.int64)
         self.state = _State(**fields)
 
     def run(self, columns: Columns) -> None:

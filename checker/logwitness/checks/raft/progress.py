@@ -56,6 +56,7 @@ LEADS = Check(
     },
     kinds=(Kind.START,),
     columns=("node", "dirty", "commit"),
+    waits=True,
 )
 CATCH_UP = Check(
     id="replicas-catch-up",
@@ -66,6 +67,7 @@ CATCH_UP = Check(
     "was committed before.",
     kinds=(Kind.START,),
     columns=("node", "commit"),
+    waits=True,
 )
 NOTHING_LEFT = Check(
     id="nothing-left-behind",
@@ -76,6 +78,7 @@ NOTHING_LEFT = Check(
     "offset {end}, and node {node} is left at dirty {dirty}, flushed {flushed}, commit {commit}, visible {visible}.",
     kinds=(Kind.START,),
     columns=("node", "dirty", "flushed", "commit", "visible"),
+    waits=True,
 )
 
 _ENDS = frozenset(

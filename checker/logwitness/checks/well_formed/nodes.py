@@ -7,6 +7,7 @@ Source: history-checks.md#well-formed-histories.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -35,9 +36,10 @@ from ..codes import (
     TRIM,
     TRUNCATE,
     VISIBLE,
+    lookup,
 )
 from ..columns import Columns, Ints
-from ..contract import Family, Setting
+from ..contract import Family, Setting, Verdicts
 from ..faults import COMPACTION, WIPE
 from ..findings import MAX_NODES, Findings, KernelFold, excuse, report
 from ..kernel import kernel, part, step
@@ -76,6 +78,9 @@ has not ended as far as is recorded."""
 _STOPPED, _CRASHED, _FAILED = 1, 2, 4
 """How a life ended; several may be recorded."""
 
+QUIET = 32
+"""Events of the others after which a node that runs, and records nothing to the end, may not be recorded any more."""
+
 _TERMS = 64
 """Changes of term that are remembered, of each log and of the leaders."""
 
@@ -99,6 +104,7 @@ class _Nodes(NamedTuple):
     commit: Ints
     visible: Ints
     seq: Ints  # of its last event that carries its state
+    told: Ints  # how many such events of all nodes there were by then
     row: Ints  # of the term of its last append, in `_Leaders`
     early: Ints  # the first event before its first start
     idle: Ints  # the first event while it was down, in a log that had shown no start by then
@@ -148,6 +154,7 @@ class _Log(NamedTuple):
     low: Ints  # the offsets that compaction touched
     high: Ints
     untold: Ints  # up to here a node holds entries that nobody is shown to have written
+    told: Ints  # events that carry the state of a node
     moves: Ints  # bits: 1 moves of the commit index are recorded, 2 of the visible offset, 4 of the term
     unsaid: Ints  # by move: how often one was not recorded; of the first time the node, the events and what it states
 
@@ -433,6 +440,7 @@ def _unsaid(nodes: _Nodes, log: _Log, move: int, columns: Columns, node: int, i:
 def _scan(columns: Columns, nodes: _Nodes, runs: _Runs, leaders: _Leaders, log: _Log, found: Findings) -> None:
     # Counted apart: numbers in registers cost nothing.
     incarnations = dirties = flushes = moves = 0
+    told_so_far = log.told[0]
     for i in range(len(columns.seq)):
         kind = columns.kind[i]
         node = columns.node[i]
@@ -455,6 +463,8 @@ def _scan(columns: Columns, nodes: _Nodes, runs: _Runs, leaders: _Leaders, log: 
                 _end(nodes, leaders, log, found, columns, node, kind, i)
             continue
 
+        told_so_far += 1
+        nodes.told[node] = told_so_far
         logical = columns.logical[i]
         if logical != NO_NODE:
             time = columns.time[i]
@@ -567,6 +577,7 @@ def _scan(columns: Columns, nodes: _Nodes, runs: _Runs, leaders: _Leaders, log: 
         nodes.dirty[node] = dirty
         nodes.flushed[node] = flushed
         nodes.seq[node] = seq
+    log.told[0] = told_so_far
     found.judged[INCARNATION] += incarnations
     found.judged[DIRTY] += dirties
     found.judged[FLUSHED] += flushes
@@ -645,18 +656,22 @@ class NodesFold(KernelFold):
         _scan.form(compiled)(columns, self._nodes, self._runs, self._leaders, self._log, self.found)
 
     def _exchange(self, columns: Columns) -> None:
-        """Judge the messages that were sent and received."""
+        """Judge the messages that were sent and received, with what tells when their nodes ran."""
         kinds = np.asarray(columns.kind, dtype=np.int8)
-        places = np.flatnonzero((kinds == SEND) | (kinds == RECEIVE))
+        places = np.flatnonzero(_OF_MESSAGES[kinds])
         if not len(places):
             return
         peers = self.nodes.indices(np.asarray(columns.peer, dtype=np.int32)[places])
+        lives = np.asarray(columns.incarnation)[places].tolist()
         wanted = (np.asarray(getattr(columns, name))[places].tolist() for name in Stamped._fields)
-        for kind, peer, stamped in zip(kinds[places].tolist(), peers.tolist(), map(Stamped, *wanted), strict=True):
+        rows = zip(kinds[places].tolist(), peers.tolist(), lives, map(Stamped, *wanted), strict=True)
+        for kind, peer, incarnation, stamped in rows:
             if kind == SEND:
                 self._messages.send(stamped, peer, self.found)
-            else:
+            elif kind == RECEIVE:
                 self._messages.receive(stamped, peer, self.found)
+            elif kind != FAULT or stamped.f == FAULT_WIPE:
+                self._messages.life(kind, stamped.node, stamped.seq, stamped.term, incarnation)
 
     def void(self) -> dict[int, str]:
         """A history without any append does not tell how logs grow."""
@@ -666,6 +681,16 @@ class NodesFold(KernelFold):
     def end(self) -> None:
         """Judge what only the end of the history shows."""
         _close.form(self.setting.compiled)(self._nodes, self._log, self.found)
+
+    def finish(self) -> Verdicts:
+        """Answer, and say since when a node that runs records nothing."""
+        runs = np.isin(self._nodes.life, (_RUNS, _OWES, _EMPTIED))
+        quiet = runs & (self._log.told[0] - self._nodes.told >= QUIET)
+        since = int(self._nodes.seq[quiet].min()) if quiet.any() else None
+        return replace(super().finish(), quiet_since=since)
+
+
+_OF_MESSAGES = lookup({Kind.SEND, Kind.RECEIVE, Kind.START, Kind.TERM, Kind.FAULT} | LIFE)
 
 
 def _blank(name: str) -> int:

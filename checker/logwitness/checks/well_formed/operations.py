@@ -188,6 +188,7 @@ class _Counts(NamedTuple):
 
     clients: Ints
     pages: Ints
+    says_last: Ints  # the first answer to an append that states a last offset; -1
     time: Ints
     time_seq: Ints
 
@@ -247,17 +248,21 @@ def _adds_up(clients: _Clients, client: int, columns: Columns, i: int, found: Fi
 
 
 @part
-def _as_asked(clients: _Clients, client: int, columns: Columns, i: int, found: Findings) -> None:
-    """An append ended with ok. One that is told a single offset may not have been told the last one."""
+def _as_asked(clients: _Clients, counts: _Counts, client: int, columns: Columns, i: int, found: Findings) -> None:
+    """An append ended with ok. Before any was told its last offset, it may have been left out."""
     count, expected, term = clients.asked[client], clients.term[client], columns.term[i]
-    told = columns.last_offset[i] - columns.offset[i] + 1 if columns.offset[i] != NULL else NULL
-    sized, termed = count != NULL and told > 1, expected != NULL and term != NULL
+    told = columns.last_offset[i] - columns.offset[i] + 1 if columns.offset[i] >= 0 else NULL
+    if told > 1 and counts.says_last[0] < 0:
+        counts.says_last[0] = columns.seq[i]
+    sized = count != NULL and told != NULL and counts.says_last[0] >= 0
+    termed = expected != NULL and term != NULL
     if not (sized or termed):
         return
     found.judged[ASKED] += 1
     if (sized and told != count) or (termed and term != expected):
         asked = _Strange(columns.process[i], op=columns.op[i])
-        report(found, ASKED, asked, clients.seq[client], columns.seq[i])
+        says_last = counts.says_last[0] if sized and told == 1 else -1
+        report(found, ASKED, asked, clients.seq[client], columns.seq[i], says_last)
 
 
 @kernel
@@ -313,7 +318,7 @@ def _scan(
         if kind == OK and clients.f[client] in READS:
             _adds_up(clients, client, columns, i, found)
         elif kind == OK and clients.f[client] == F_APPEND:
-            _as_asked(clients, client, columns, i, found)
+            _as_asked(clients, counts, client, columns, i, found)
         clients.status[client] = _UNKNOWN if kind == INFO else _NO_OPERATION
         clients.end_seq[client] = columns.seq[i]
     counts.time[0], counts.time_seq[0] = before, before_seq
@@ -330,7 +335,7 @@ class OperationsFold(KernelFold):
         self._numbers = empty_table()
         self._clients = _Clients(*(np.full(8, _blank(name), dtype=np.int64) for name in _Clients._fields))
         self._pages_used = _Pages(np.zeros(8, dtype=np.int64))
-        self._counts = _Counts(*(np.full(1, start, dtype=np.int64) for start in (0, 0, _EARLIEST, -1)))
+        self._counts = _Counts(*(np.full(1, start, dtype=np.int64) for start in (0, 0, -1, _EARLIEST, -1)))
 
     def run(self, columns: Columns) -> None:
         """Judge the events, in order."""

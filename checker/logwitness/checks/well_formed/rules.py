@@ -159,11 +159,12 @@ CAUSAL = number(
     CHECKS,
     Check(
         id="sent-before-received",
-        rule="A message is sent once, and received after that as it was sent, by the node that it was sent to.",
+        rule="A message is sent once, by a node that runs and is in its term, and received after that as it was sent, "
+        "by the node that it was sent to.",
         source=("history-checks.md#sent-before-received",),
         fact="a message received whose sending is recorded",
-        sentence="Message {message} of node {node} was sent twice, received before it was sent, or received by another "
-        "node or otherwise than it was sent.",
+        sentence="Message {message} of node {node} was sent twice, in a later term than the node's, or while it was "
+        "down; or received before it was sent or without that, by another node or otherwise than it was sent.",
         fields=Message,
         kinds=(Kind.SEND, Kind.RECEIVE),
         columns=("message", "peer"),

@@ -9,6 +9,14 @@ never takes a commit index beyond what the request showed to be equal), recovery
 (slower, but the debounced flush and the heartbeats catch up), stale-reply-accepted (what counts towards a majority is
 taken from one reply alone and stays true for the term). promote-early, reconfigure-uncommitted and apply-to-visible
 wait for membership and state machines.
+
+Nor these, which were tried as well. They do the same: a log that begins anew lowers its commit index (it had
+committed less, or it would hold the entry before), a request that waits for its flush survives a truncation (within a
+term no leader takes back what it sent), a leader that steps down goes on draining (an empty queue). They are slower
+by a time-out or a heartbeat at most: what a node heard of the leader of the term before puts off its vote, a saved
+vote does not begin the election time-out anew, an overtaken reply makes the leader send again, a flush that is
+required while one runs waits for the debounced one, a request is answered by a flush that does not cover it (the
+reply says how far it got).
 """
 
 from __future__ import annotations

@@ -10,6 +10,8 @@ from msgspec import structs
 from quorumlog.protocol import Mutant
 from quorumlog.raft.core import RaftCore
 from quorumlog.raft.events import AppendRequested, Effect, Outcome, ReadIndexRequested, Resolved, Send
+from quorumlog.raft.leader import _Barrier
+from quorumlog.raft.mutants.parts import with_rules
 from quorumlog.raft.rules import ACKS_ALL
 from quorumlog.storage.batch import RecordBatch
 
@@ -95,6 +97,23 @@ class PendingRefused(RaftCore):
         super()._stop_leading()
 
 
+class PendingForgotten(RaftCore):
+    """A leader that steps down forgets the appends with acks=all that wait."""
+
+    def _stop_leading(self) -> None:
+        self._pending = []
+        super()._stop_leading()
+
+
+class BarriersSurviveStepDown(RaftCore):
+    """Reads and barriers that wait when a leader steps down wait until it leads again."""
+
+    def _stop_leading(self) -> None:
+        barriers, self._barriers = self._barriers, []
+        super()._stop_leading()
+        self._barriers = barriers
+
+
 class BarriersSucceedAtStepDown(RaftCore):
     """A leader that steps down answers the reads and barriers that wait."""
 
@@ -133,6 +152,15 @@ class BarrierCountsOldReplies(RaftCore):
         for barrier in self._barriers:
             barrier.asked = dict.fromkeys(barrier.asked, 0)
         super()._check_barriers()
+
+
+class BarrierCountsReplyOnItsWay(RaftCore):
+    """The answer to what was sent last before a barrier confirms it."""
+
+    def _barrier(self, request: int, target: int) -> _Barrier:
+        barrier = super()._barrier(request, target)
+        barrier.asked = {peer: sequence - 1 for peer, sequence in barrier.asked.items()}
+        return barrier
 
 
 class BarrierDoesNotWait(RaftCore):
@@ -210,6 +238,20 @@ MUTANTS = (
         PendingRefused,
     ),
     Mutant(
+        "pending-forgotten-at-step-down",
+        "a leader that steps down forgets the appends with acks=all that wait",
+        (),
+        PendingForgotten,
+        test="tests/raft/test_mutants.py",
+    ),
+    Mutant(
+        "barriers-survive-step-down",
+        "reads and barriers that wait when a leader steps down wait until it leads again",
+        (),
+        BarriersSurviveStepDown,
+        test="tests/raft/test_mutants.py",
+    ),
+    Mutant(
         "barriers-succeed-at-step-down",
         "a leader that steps down answers the reads and barriers that wait",
         ("stale-read", "stale-tail"),
@@ -240,6 +282,15 @@ MUTANTS = (
         setting="two-leaders",
     ),
     Mutant(
+        "barrier-counts-reply-on-its-way",
+        "the answer to what was sent last before a barrier confirms it",
+        ("stale-read", "stale-tail"),
+        BarrierCountsReplyOnItsWay,
+        setting="two-leaders",
+        test="tests/raft/test_mutants.py",
+        seeds=2000,
+    ),
+    Mutant(
         "barrier-does-not-wait",
         "neither a barrier nor a read index waits until its target is committed",
         ("stale-tail", "stale-read"),
@@ -250,6 +301,13 @@ MUTANTS = (
         "a follower answers a linearizable read from what it knows as committed",
         ("stale-read",),
         FollowerServesReads,
+    ),
+    Mutant(
+        "force-flush-ignored",
+        "an append that asks for a flush is flushed as its acks level says",
+        (),
+        with_rules(flush_required=lambda acks, write_caching, force_flush: acks == ACKS_ALL and not write_caching),
+        test="tests/raft/test_mutants.py",
     ),
     Mutant(
         "expected-term-ignored",

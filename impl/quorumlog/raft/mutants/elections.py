@@ -11,7 +11,7 @@ from quorumlog.protocol import Mutant
 from quorumlog.quorum import VOTE_LOST, VOTE_PENDING, VOTE_WON, Voters
 from quorumlog.raft.core import RaftCore
 from quorumlog.raft.events import SetTimer, Timer
-from quorumlog.raft.messages import Heartbeat, VoteReply
+from quorumlog.raft.messages import Heartbeat, VoteReply, VoteRequest
 from quorumlog.raft.mutants.parts import with_rules
 from quorumlog.raft.rules import NOBODY, REFERENCE, Rules
 from quorumlog.raft.state import Configuration, Restored
@@ -102,6 +102,21 @@ class ElectionTimerForgotten(RaftCore):
                 for effect in self._effects
                 if not (isinstance(effect, SetTimer) and effect.name is Timer.ELECTION)
             ]
+
+
+class ReleasesOnAnySave(RaftCore):
+    """Whatever save of term and vote is done, it releases what waits for the newest."""
+
+    def _vote_saved(self, ticket: int) -> bool:
+        return super()._vote_saved(self._save) if self._save else False
+
+
+class PreVotesIgnoreLogs(RaftCore):
+    """A pre-vote is granted whatever the candidate's log is."""
+
+    def _vote_requested(self, sender: int, request: VoteRequest) -> None:
+        up_to_date = structs.replace(request, last_term=request.term, dirty=max(request.dirty, self.index.dirty))
+        super()._vote_requested(sender, up_to_date if request.pre_vote else request)
 
 
 class VotesWhileLed(RaftCore):
@@ -201,6 +216,21 @@ MUTANTS = (
         ("somebody-leads",),
         with_rules(keeps_office=lambda voters, silence, election_timeout: True),
         setting="deaf-leaders",
+    ),
+    Mutant(
+        "releases-on-any-save",
+        "a save of term and vote releases what waits for a later one",
+        ("one-vote-per-term", "term-monotonic"),
+        ReleasesOnAnySave,
+        setting="stale-votes",
+        seeds=100,
+    ),
+    Mutant(
+        "pre-votes-ignore-logs",
+        "a pre-vote is granted whatever the candidate's log is",
+        (),
+        PreVotesIgnoreLogs,
+        test="tests/raft/test_mutants.py",
     ),
     Mutant(
         "votes-while-led",

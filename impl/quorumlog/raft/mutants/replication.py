@@ -133,6 +133,33 @@ class TruncationKeepsVisible(RaftCore):
         self.majority_replicated, self.visibility_upper_bound, self.visible = shown
 
 
+class BoundSurvivesTruncation(RaftCore):
+    """Truncation does not lower the visibility upper bound."""
+
+    def _truncate(self, offset: int) -> None:
+        bound = self.visibility_upper_bound
+        super()._truncate(offset)
+        self.visibility_upper_bound = bound
+
+
+class MajoritySurvivesTruncation(RaftCore):
+    """Truncation does not lower the MRI."""
+
+    def _truncate(self, offset: int) -> None:
+        majority = self.majority_replicated
+        super()._truncate(offset)
+        self.majority_replicated = majority
+
+
+class TruncationShowsOneMore(RaftCore):
+    """After a truncation one more is visible than is left."""
+
+    def _truncate(self, offset: int) -> None:
+        shown = self.visible
+        super()._truncate(offset)
+        self.visible = min(shown, self.visible + 1)
+
+
 class TruncationKeepsFlushed(RaftCore):
     """Truncation does not lower the flushed offset."""
 
@@ -175,6 +202,14 @@ class AnyFlushIsTheNewest(RaftCore):
         if ticket in self._flushes:
             self._flushes[ticket] = list(self._flushes.values())[-1]
         super()._flush_done(ticket)
+
+
+class AnswersForAnEarlierTerm(RaftCore):
+    """A request that waited for its flush is answered in the present term, whatever term it was sent in."""
+
+    def _flushed_as_follower(self) -> None:
+        self._waiting = [replace(waiting, term=self.term) for waiting in self._waiting]
+        super()._flushed_as_follower()
 
 
 class FlushTimerForgotten(RaftCore):
@@ -330,6 +365,30 @@ MUTANTS = (
         seeds=100,
     ),
     Mutant(
+        "bound-survives-truncation",
+        "a truncation does not lower the visibility bound; a later leadership shows what waits below it",
+        ("pending-not-visible",),
+        BoundSurvivesTruncation,
+        setting="long-tails",
+        seeds=400,
+    ),
+    Mutant(
+        "majority-survives-truncation",
+        "a truncation does not lower the MRI",
+        ("visible-within-dirty", "pending-not-visible", "visible-on-majority"),
+        MajoritySurvivesTruncation,
+        setting="lost-majorities",
+        seeds=400,
+    ),
+    Mutant(
+        "truncation-shows-one-more",
+        "after a truncation one more is visible than is left",
+        ("visible-monotonic", "visible-within-dirty"),
+        TruncationShowsOneMore,
+        setting="lost-majorities",
+        seeds=100,
+    ),
+    Mutant(
         "truncation-keeps-flushed",
         "truncation does not lower the flushed offset",
         ("flushed-within-dirty",),
@@ -361,6 +420,13 @@ MUTANTS = (
         AnyFlushIsTheNewest,
         setting="lost-power",
         seeds=2000,
+    ),
+    Mutant(
+        "answers-for-an-earlier-term",
+        "a request that waited for its flush is answered in the present term, whatever term it was sent in",
+        (),
+        AnswersForAnEarlierTerm,
+        test="tests/raft/test_mutants.py",
     ),
     Mutant(
         "flush-timer-forgotten",

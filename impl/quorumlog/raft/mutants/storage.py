@@ -133,6 +133,15 @@ class TruncateKeepsPromise(Log):
             super()._save_state(state)
 
 
+class TruncatePromisesOneMore(Log):
+    """What a truncation writes down calls one entry more durable than it leaves."""
+
+    def _save_state(self, state: LogState) -> None:
+        if state.known_flushed < self._state.known_flushed and not state.cut_behind:
+            state = replace(state, known_flushed=state.known_flushed + 1)
+        super()._save_state(state)
+
+
 class PromisesTooEarly(Log):
     """That the log is durable is written down when a flush begins."""
 
@@ -332,6 +341,14 @@ MUTANTS = (
         stage=on_nodes(log=TruncateKeepsPromise),
         test="tests/storage/test_storage_mutants.py",
         seeds=2000,
+    ),
+    Mutant(
+        "truncate-promises-one-more",
+        "what a truncation writes down calls one entry more durable than it leaves",
+        ("voters-return",),
+        stage=on_nodes(log=TruncatePromisesOneMore),
+        setting="bad-disks",
+        seeds=100,
     ),
     Mutant(
         "promises-too-early",

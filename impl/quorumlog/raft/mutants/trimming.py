@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from msgspec import structs
+
 from quorumlog.protocol import Mutant
 from quorumlog.raft.core import RaftCore
 from quorumlog.raft.events import Trim
 from quorumlog.raft.index import NO_TERM
-from quorumlog.raft.messages import StartAt
+from quorumlog.raft.messages import AnyMessage, StartAt
 from quorumlog.raft.mutants.parts import on_nodes
 from quorumlog.raft.progress import Progress
 from quorumlog.storage.log import Log
@@ -85,11 +87,38 @@ class ResetOneTooEarly(RaftCore):
         super()._reset(max(start - 1, 0), start_term)
 
 
+class ResetForgetsFlushes(RaftCore):
+    """A flush that runs while a log begins anew counts."""
+
+    def _reset(self, start: int, start_term: int) -> None:
+        truncations = self.truncations
+        super()._reset(start, start_term)
+        self.truncations = truncations
+
+
+class StartAtInOwnTerm(RaftCore):
+    """A leader takes the entry before its log's beginning for one of its own term."""
+
+    def _send(self, to: int, message: AnyMessage) -> None:
+        if isinstance(message, StartAt):
+            message = structs.replace(message, start_term=self.term)
+        super()._send(to, message)
+
+
 class TrimmedIsNotHeld(RaftCore):
     """A follower that has trimmed further than its leader refuses what continues an entry that it trimmed."""
 
     def _holds(self, offset: int, term: int) -> bool:
         return offset >= self.index.start - 1 and super()._holds(offset, term)
+
+
+class TrimPromisesTooMuch(Log):
+    """What a log writes down at a trim calls three entries more durable than it knows of."""
+
+    def _save_state(self, state: LogState) -> None:
+        if state.start_offset > self._state.start_offset:
+            state = replace(state, known_flushed=max(state.known_flushed, state.start_offset + 2))
+        super()._save_state(state)
 
 
 class TrimForgetsTerm(Log):
@@ -176,6 +205,23 @@ MUTANTS = (
         seeds=400,
     ),
     Mutant(
+        "reset-forgets-flushes",
+        "a flush that runs while a log begins anew counts",
+        ("flushed-within-dirty",),
+        ResetForgetsFlushes,
+        test="tests/raft/test_mutants.py",
+        setting="trimmed",
+        seeds=2000,
+    ),
+    Mutant(
+        "start-at-in-own-term",
+        "a leader takes the entry before its log's beginning for one of its own term",
+        ("committed-never-truncated", "leader-completeness", "converges", "replicas-catch-up"),
+        StartAtInOwnTerm,
+        setting="trimmed",
+        seeds=100,
+    ),
+    Mutant(
         "trimmed-is-not-held",
         "a follower that has trimmed further than its leader refuses what continues a trimmed entry",
         ("converges", "replicas-catch-up"),
@@ -183,6 +229,13 @@ MUTANTS = (
         test="tests/raft/test_mutants.py",
         setting="followers-trim",
         seeds=400,
+    ),
+    Mutant(
+        "trim-promises-too-much",
+        "what a log writes down at a trim calls more durable than it knows of",
+        ("voters-return",),
+        stage=on_nodes(log=TrimPromisesTooMuch),
+        setting="trimmed",
     ),
     Mutant(
         "trim-forgets-term",

@@ -319,6 +319,11 @@ def succeeded(
     value, acks, invoked = clients.value[row], clients.acks[row], clients.seq[row]
     if term == NULL:
         term = clients.expected[row]
+    if NULL < offset < last:
+        if cluster.says_last[0] < 0:
+            cluster.says_last[0] = seq
+    elif cluster.says_last[0] < 0:
+        last = NULL  # it may have been left out
     vertex = NONE
     if offset != NULL and offset >= 0:
         other = tree.by_base.rows[place_of(tree.by_base, offset)]
@@ -361,10 +366,10 @@ def succeeded(
 
 @part
 def fits(tree: Tree, vertex: int, offset: int, last: int, term: int) -> bool:
-    """Whether a known entry is where a client was told; it may not have been told its term or its last offset."""
+    """Whether a known entry is where a client was told; NULL: it was not told its term or its last offset."""
     if vertex == NONE or tree.flags[vertex] & UNKNOWN:
         return False
-    placed = tree.base[vertex] == offset and last in (offset, tree.last[vertex])
+    placed = tree.base[vertex] == offset and last in (NULL, tree.last[vertex])
     return bool(placed and term in (NULL, tree.term[vertex]))
 
 
@@ -750,8 +755,11 @@ def settle_ok(
             found.judged[check] += 1
             shown = vertex if vertex != NONE else other
             at_, in_ = (tree.base[vertex], tree.term[vertex]) if vertex != NONE else (NULL, NULL)
-            place = Misplaced(value, offset=offset, last=doubts.last[i], term=term, there=at_, entry_term=in_)
+            end = doubts.last[i] if doubts.last[i] != NULL else offset
+            place = Misplaced(value, offset=offset, last=end, term=term, there=at_, entry_term=in_)
             report(found, check, place, invoked, tree.seq[shown], seq)
+            if vertex != NONE and end == offset and fits(tree, vertex, offset, NULL, term):
+                show(found, cluster.says_last[0])
             return
         elif named:
             found.unjudged[check] += 1

@@ -387,8 +387,10 @@ class ReplicasFold(KernelFold):
         start = dict.fromkeys(Cluster._fields, 0)
         start |= {"voters": (1 << voters) - 1, "voters_count": voters, "majority": majority_of(setting.voters)}
         start |= {"write_caching": int(setting.write_caching), "committed": ROOT, "elected_term": NULL}
-        start |= {"elected_twice": NULL, "idempotent": int(setting.idempotent)}
-        start |= dict.fromkeys(("given_up_seq", "top_commit", "top_commit_seq", "stranger", "passed_on"), -1)
+        start |= {"elected_twice": NULL, "idempotent": int(setting.idempotent), "says_last": -1}
+        start |= dict.fromkeys(
+            ("given_up_seq", "top_commit", "top_commit_seq", "stranger", "passed_on", "says_last"), -1
+        )
         start |= dict.fromkeys(("most_commit", "most_commit_seq", "most_visible", "most_visible_seq"), -1)
         numbers_of = {name: np.array([number], dtype=np.int64) for name, number in start.items()}
         numbers_of["suspects"] = np.zeros((0, 3), dtype=np.int64)

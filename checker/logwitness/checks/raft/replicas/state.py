@@ -72,6 +72,7 @@ class Cluster(NamedTuple):
     suspects: Ints  # violations that a lost end of a record may explain: check, since which event, the breach
     suspects_used: Ints
     stranger: Ints  # a node that is no voter and acts as one
+    says_last: Ints  # the first answer to an append that states a last offset; -1
     passed_on: Ints  # a node that answered what a leader answers, and was not seen to lead; -1
     shows: Ints  # by kind: whether such an event occurs
     happens: Ints  # by kind: whether what such an event says has happened, as other events show
