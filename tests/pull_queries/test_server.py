@@ -15,7 +15,7 @@ from quorumlog.pull_queries.core import NOT_READY
 from quorumlog.pull_queries.events import Answer, Query
 from quorumlog.pull_queries.execution import EXHAUSTED
 from quorumlog.pull_queries.rules import REFERENCE, Failure
-from quorumlog.pull_queries.table import Filter, SavedTable, Table, partition_of
+from quorumlog.pull_queries.table import Filter, SavedTable, Table, Takeover, partition_of
 
 KEYS = [f"k{number}" for number in range(8)]
 
@@ -131,6 +131,9 @@ def test_a_standby_takes_over_and_what_the_old_active_still_appends_is_passed_ov
     assert active_of(made) in ("h1:1", "h2:1")
     assert all(set(truth(made, partition, 10**6).rows.values()) <= {0, 2} for partition in range(2))
     assert sum(truth(made, partition, 10**6).source for partition in range(2)) == 2 * len(KEYS)
+    takeovers = [[each.epoch for each in made.changelogs[p] if isinstance(each, Takeover)] for p in range(2)]
+    epochs = [assignment.epoch for assignment in made.assignments if assignment.of(0).active == active_of(made)]
+    assert takeovers == [[1, epochs[0]]] * 2
     made.start("h0:1")
     made.run(3000)
     assert active_of(made) in ("h1:1", "h2:1")

@@ -41,6 +41,7 @@ def test_the_lag_of_a_report_is_written_and_not_believed() -> None:
     body = wire.encode_report(LagReport("h:1", 5, {(Store("Q", "a#b"), 3): Position(4, 9)}))
     assert b'"Q#a#b"' in body
     assert b'"offsetLag":5' in body
+    assert b'"offsetLag":0' in wire.encode_report(LagReport("h:1", 5, {(Store("Q", "s"), 3): Position(9, 4)}))
     again = wire.decode_report(body.replace(b'"offsetLag":5', b'"offsetLag":0')).report
     assert again.positions == {(Store("Q", "a#b"), 3): Position(4, 9)}
 
@@ -151,6 +152,7 @@ LINE = b'{"partition":0,"host":"h:8088","position":7,"rows":[["k",3]]}'
         (200, [LINE, wire.COMPLETED], 0, Failure.NO_HEADER),
         (200, [], 0, Failure.NO_HEADER),
         (503, [wire.error_body(503, "no")], 0, Failure.SERVER_ERROR),
+        (500, [], 0, Failure.SERVER_ERROR),
         (429, [], 0, Failure.CLIENT_ERROR),
         (404, [wire.HEADER, LINE, wire.COMPLETED], 0, Failure.CLIENT_ERROR),
     ],
