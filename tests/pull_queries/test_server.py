@@ -8,15 +8,14 @@ from typing import Any
 import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
+from server_network import Network
 
 from quorumlog.pull_queries.configuration import Configuration
 from quorumlog.pull_queries.core import NOT_READY
 from quorumlog.pull_queries.events import Answer, Query
 from quorumlog.pull_queries.execution import EXHAUSTED
 from quorumlog.pull_queries.rules import REFERENCE, Failure
-from quorumlog.pull_queries.table import Filter, SavedTable, Table, partition_of
-
-from .network import Network
+from quorumlog.pull_queries.table import Filter, SavedTable, Table, Takeover, partition_of
 
 KEYS = [f"k{number}" for number in range(8)]
 
@@ -132,6 +131,9 @@ def test_a_standby_takes_over_and_what_the_old_active_still_appends_is_passed_ov
     assert active_of(made) in ("h1:1", "h2:1")
     assert all(set(truth(made, partition, 10**6).rows.values()) <= {0, 2} for partition in range(2))
     assert sum(truth(made, partition, 10**6).source for partition in range(2)) == 2 * len(KEYS)
+    takeovers = [[each.epoch for each in made.changelogs[p] if isinstance(each, Takeover)] for p in range(2)]
+    epochs = [assignment.epoch for assignment in made.assignments if assignment.of(0).active == active_of(made)]
+    assert takeovers == [[1, epochs[0]]] * 2
     made.start("h0:1")
     made.run(3000)
     assert active_of(made) in ("h1:1", "h2:1")
@@ -188,6 +190,56 @@ def test_an_answer_that_nobody_waits_for_changes_nothing() -> None:
     made.run(2000)
     assert len(made.answers[request]) == 2
     assert made.finished[request][1].message is None
+
+
+def probed(made: Network, host: str, milliseconds: int) -> list[bool]:
+    """Whether each partition was answered at each probe of a tenth of a second, within that time."""
+    found = []
+    for _ in range(milliseconds // 100):
+        request = made.ask(host, Query())
+        made.run(100)
+        found += [any(answer.partition == p for answer in made.answers[request]) for p in range(2)]
+    return found
+
+
+@pytest.mark.parametrize("mode", ["proposal", "shipped"])
+def test_while_the_active_is_cut_off_bad_time_is_that_of_the_detection(mode: str) -> None:
+    """pull-queries.md#bad-time-bounded: nobody refuses the connection, so attempts run into the time-out."""
+    made = network(mode=mode, forward_timeout=500)
+    assert all(probed(made, "h1:1", 500))
+    made.unreachable = {"h0:1"}
+    found = probed(made, "h1:1", 4000)
+    bad = 100 * found.count(False) / 2
+    assert 0 < bad <= made.configuration.detection + 500
+    assert all(found[2 * 20 :])
+
+
+def test_a_killed_active_costs_nothing_where_the_connection_is_refused() -> None:
+    made = network()
+    made.crash("h0:1")
+    assert all(probed(made, "h1:1", 2000))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("mode", ["proposal", "shipped"])
+def test_with_a_kill_every_minute_for_five_minutes_each_key_is_there_99_times_in_100(mode: str) -> None:
+    """The document's goal, in virtual time; the killed one comes back after twenty seconds."""
+    made = network(mode=mode, forward_timeout=500)
+    found: list[bool] = []
+    for minute in range(5):
+        write(made, minute)
+        asked = made.servers["h1:1"].core
+        assert asked is not None
+        victim = next(p.active for p in asked.assignment.placements) if minute % 2 else "h2:1"
+        victim = "h0:1" if victim == "h1:1" else victim
+        made.unreachable = {victim}
+        found += probed(made, "h1:1", 2000)
+        made.crash(victim)
+        made.unreachable = set()
+        found += probed(made, "h1:1", 18_000)
+        made.start(victim)
+        found += probed(made, "h1:1", 40_000)
+    assert found.count(True) >= 0.99 * len(found)
 
 
 @settings(max_examples=12, deadline=None, phases=[Phase.explicit, Phase.reuse, Phase.generate])

@@ -52,7 +52,7 @@ from quorumlog.pull_queries.routing import (
 )
 from quorumlog.pull_queries.rules import REFERENCE, Failure, Rules
 from quorumlog.pull_queries.status import Membership
-from quorumlog.pull_queries.table import SavedTable, look_up, partition_of, scan
+from quorumlog.pull_queries.table import SavedTable, look_up, scan
 
 STORE = Store("T", "store")
 """The store of the one table."""
@@ -273,9 +273,5 @@ class ServerCore(Replicas):
 
     def _rows(self, query: Query, partition: int) -> Answer:
         table = self.tables[partition].saved()
-        if query.keys is None:
-            rows = scan(table, query.filter)
-        else:
-            count = self.configuration.partitions
-            rows = look_up(table, tuple(key for key in query.keys if partition_of(key, count) == partition))
+        rows = scan(table, query.filter) if query.keys is None else look_up(table, query.keys)
         return Answer(partition, self.host, table.current, tuple(rows))

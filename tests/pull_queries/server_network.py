@@ -32,7 +32,8 @@ class Server:
 
 
 class Network:
-    """``loss``: how many of a hundred messages and appends go astray; ``lag_behind``: hosts that fold nothing."""
+    """``loss``: how many of a hundred messages and appends go astray; ``stuck`` hosts fold nothing, from and to
+    ``unreachable`` ones no message comes."""
 
     def __init__(self, seed: int, configuration: Configuration, hosts: int = 3, loss: int = 0) -> None:
         self.random, self.configuration, self.loss = random.Random(seed), configuration, loss
@@ -43,6 +44,7 @@ class Network:
         self.changelogs: dict[int, list[Record | None]] = {p: [] for p in range(configuration.partitions)}
         self.sources: dict[int, list[tuple[str, Any] | None]] = {p: [] for p in range(configuration.partitions)}
         self.stuck: set[str] = set()
+        self.unreachable: set[str] = set()
         self.answers: dict[int, list[e.Answer]] = {}
         self.finished: dict[int, tuple[int, e.Finish]] = {}
         self._appending: dict[tuple[str, int], int] = {}
@@ -109,8 +111,8 @@ class Network:
 
         self._after(delay, happen)
 
-    def _send(self, to: str, event: Event) -> None:
-        if self.random.randrange(100) >= self.loss:
+    def _send(self, sender: str, to: str, event: Event) -> None:
+        if not {sender, to} & self.unreachable and self.random.randrange(100) >= self.loss:
             self._later(self.servers[to], self.random.randrange(1, 5), event)
 
     def _carry_out(self, server: Server, effect: Effect) -> None:
@@ -118,9 +120,9 @@ class Network:
             case SetTimer(name, delay):
                 self._later(server, delay // MILLISECOND, TimerFired(name))
             case e.SendHeartbeat(to, stamp):
-                self._send(to, e.HeartbeatReceived(server.host, stamp))
+                self._send(server.host, to, e.HeartbeatReceived(server.host, stamp))
             case e.SendReport(to, report):
-                self._send(to, e.ReportReceived(report))
+                self._send(server.host, to, e.ReportReceived(report))
             case e.Propose(assignment):
                 self._after(self.random.randrange(1, 5), lambda: self.assignments.append(assignment))
             case e.ReadSource(partition, first, end):
@@ -133,7 +135,7 @@ class Network:
             case e.Reply(request, answers, refused):
                 asker, theirs = self._asked.pop((server.host, request))
                 failure = Failure.GAVE_UP if refused else None
-                self._later(self.servers[asker], 2, e.ForwardEnded(theirs, server.host, answers, failure))
+                self._send(server.host, asker, e.ForwardEnded(theirs, server.host, answers, failure))
             case e.Emit(request, answer):
                 self.answers[request].append(answer)
             case e.Finish(request):
@@ -158,7 +160,7 @@ class Network:
             return
         theirs = next(self._requests)
         self._asked[host, theirs] = server.host, request
-        self._send(host, e.QueryForwarded(theirs, query, partitions))
+        self._send(server.host, host, e.QueryForwarded(theirs, query, partitions))
         timeout = self.configuration.forward_timeout or 0
         self._later(server, timeout, e.ForwardEnded(request, host, (), Failure.TIME_OUT))
 
