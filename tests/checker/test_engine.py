@@ -87,7 +87,11 @@ def test_the_configuration_comes_from_the_manifest(tmp_path: Path) -> None:
         ({}, "undecided", "names neither"),
         ({"voters": [1, 3, 6]}, "undecided", "nothing is recorded of voter 6"),
         ({"voters": [1, 6, 7, 8, 9]}, "undecided", "nothing is recorded of voters 6, 7, 8 and 9"),
-        ({"voters": [2, 3, 4]}, "undecided", "node 1 votes, stands for election or leads, but the configuration has"),
+        (
+            {"voters": [2, 3, 4]},
+            "undecided",
+            "node 1 votes, is voted for, stands for election or leads, but the configuration has",
+        ),
     ],
 )
 def test_voters_are_those_configured(configuration: dict[str, Any], verdict: str, why: str | None) -> None:

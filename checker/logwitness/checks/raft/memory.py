@@ -172,10 +172,10 @@ def _scan(columns: Columns, offices: _Offices, batches: _Batches, limits: Ints, 
                 _hands_over(offices, batches, node, columns.offset[i], columns.last_offset[i])
             held, reserved, count = offices.held[node], columns.reserved[i], columns.records[i]
             if held > limit or reserved != held:
-                told = _Holds(node, offices.term[node], held=held, limit=limit, reserved=reserved, requests=count)
+                told = _Holds(node, term=offices.term[node], held=held, limit=limit, reserved=reserved, requests=count)
                 report(found, BOUNDED, told, columns.seq[i])
             elif kind == HAND_OVER and 0 <= most < count:
-                told = _Holds(node, offices.term[node], held=NULL, limit=most, reserved=reserved, requests=count)
+                told = _Holds(node, term=offices.term[node], held=NULL, limit=most, reserved=reserved, requests=count)
                 report(found, BOUNDED, told, columns.seq[i])
 
 
