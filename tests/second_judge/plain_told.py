@@ -346,7 +346,7 @@ def read_shows_the_node(history: History) -> Count:
                 count += UNJUDGED
             else:
                 count += JUDGED + VIOLATED
-    shows = history.has("append") and history.has("visible")
+    shows = history.has("append") and history.has("visible") and (history.has("commit") or not count.violated)
     return count.if_shown(void=count.judged > 0 and not shows)
 
 
