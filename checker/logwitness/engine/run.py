@@ -143,7 +143,10 @@ def _without_ground(answers: Sequence[Verdicts]) -> dict[str, list[str]]:
 
 
 def _begun_late(found: Verdicts) -> Verdicts:
-    """What is said of a log whose record begins late: what may come from before that is undecided."""
+    """What is said of a log whose record begins late: what may come from before that is undecided.
+
+    Source: history-checks.md#begins-late.
+    """
     told = OPERATIONS[COMPLETES].id
     if not any(each.unjudged and each.id == told for each in found.outcomes):
         return found
