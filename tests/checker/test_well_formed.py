@@ -366,3 +366,19 @@ def test_what_is_unsettled_is_seen_by_some_check() -> None:
     for each in GROUND:
         assert each.unsettles & kinds, each.id
     assert all(each in CLIENT_KINDS for check in GROUND for each in check.unsettles if check.id == "reads-add-up")
+
+
+@pytest.mark.parametrize("run", ["clients-only", "leaders-fall", "five-nodes"])
+def test_a_record_that_begins_late_accuses_nobody(run: str) -> None:
+    rows, configuration = recorded(run)
+    late = 0
+    for tenth in range(1, 9):
+        verdict = judged(rows[len(rows) * tenth // 10 :], configuration)
+        found = {each.id: each for each in verdict.checks}
+        cut = found["completes-what-is-open"]
+        assert cut.verdict is not Verdict.VIOLATED
+        late += cut.unjudged > 0
+        if cut.unjudged:
+            assert cut.verdict is Verdict.UNDECIDED
+            assert Verdict.VIOLATED not in (found["phantom"].verdict, found["linearizable-log"].verdict)
+    assert late

@@ -32,6 +32,9 @@ GROUND = {each.id: each for family in house_families() for each in family.checks
 DOUBTFUL = {each.id for family in house_families() for each in family.checks if each.doubtful}
 """The checks whose breach may be that of a correct system."""
 
+LOOKS_BACK = {each.id for family in house_families() for each in family.checks if each.looks_back}
+"""The checks that accuse of what may come from before a record that begins late."""
+
 OF_OPERATIONS = {each.id: each for family in house_families() for each in family.checks if family.operations}
 """The checks that judge what clients do with a log."""
 
@@ -113,7 +116,7 @@ def plain(events: list[Event], configuration: Mapping[str, Any], only: Sequence[
         )
         for log in logs_of(events)
     ]
-    found = {id_: _answer(id_, [TWINS[id_](log) for log in logs]) for id_ in {*only, *GROUND}}
+    found = {id_: _answer(id_, logs) for id_ in {*only, *GROUND}}
     broken = [id_ for id_ in GROUND if found[id_].verdict in ("violated", "undecided")]
     idle = all(found[id_].verdict == "unexercised" for id_ in only if id_ not in GROUND)
     strange = any(e.kind == "invoke" and e.txn is None and e.f not in OPERATIONS for e in events)
@@ -136,10 +139,15 @@ def _weighed(id_: str, answer: Answer) -> Answer:
     return Answer("undecided", count._replace(violated=0, unjudged=count.unjudged + count.violated))
 
 
-def _answer(id_: str, counts: list[Count]) -> Answer:
-    """What is said of all logs together; what breaks a rule of doubt is undecided."""
-    if id_ in DOUBTFUL:
-        counts = [Count(c.judged, 0, c.excused, c.unjudged + c.violated, int(c.violated > 0)) for c in counts]
+def _answer(id_: str, logs: list[History]) -> Answer:
+    """What is said of all logs together; what breaks a rule of doubt, or comes from before the record, is undecided."""
+    counts = []
+    for log in logs:
+        c = TWINS[id_](log)
+        late = id_ in LOOKS_BACK and TWINS["completes-what-is-open"](log).unjudged > 0
+        if c.violated and (id_ in DOUBTFUL or late):
+            c = Count(c.judged, 0, c.excused, c.unjudged + c.violated, lacking=1)
+        counts.append(c)
     count = total(counts)
     return Answer(count.verdict, count._replace(lacking=0))
 

@@ -14,6 +14,7 @@ from plain import ALL, EXCUSED, GONE, JUDGED, READS, UNJUDGED, VIOLATED, Count, 
 from plain_answers import COMMITTED, acknowledged
 from plain_commitment import on_majority
 from replay import Step, replay
+from shown import commits_move
 
 
 @dataclass(eq=False)
@@ -347,7 +348,8 @@ def read_shows_the_node(history: History) -> Count:
             else:
                 count += JUDGED + VIOLATED
     shows = history.has("append") and history.has("visible")
-    return count.if_shown(void=count.judged > 0 and not shows)
+    moved = not history.has("commit") and any(commits_move(step) for step in replay(history)[0])
+    return count.if_shown(void=(count.judged > 0 and not shows) or (count.violated > 0 and moved))
 
 
 def _left_out(history: History, step: Step, low: int, high: int) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from plain import JUDGED, READS, VIOLATED, Count, Event, History, Plain
+from plain import JUDGED, READS, UNJUDGED, VIOLATED, Count, Event, History, Plain
 
 CLIENT = ("invoke", "observe", "ok", "fail", "info")
 
@@ -48,12 +48,20 @@ def _is_of(e: Event, before: Open | None) -> bool:
 def completes_what_is_open(history: History) -> Count:
     """What a client is told belongs to its open operation, and ends it under its own name."""
     count = Count()
+    first: int | None = None  # the lowest number of an operation begun
+    cut: dict[int, int | None] = {}  # by client, what it had asked for when the record began; None: no more
     for e, before in _told(history):
-        if e.kind != "invoke":
+        if e.kind == "invoke":
+            first = e.op if first is None else min(first, e.op)
+            cut[e.process] = None
+        elif cut.get(e.process, e.op) == e.op and (first is None or e.op < first):
+            cut[e.process] = e.op if e.kind == "observe" else None
+            count += UNJUDGED
+        else:
             named = before is not None and (before.begun.f == e.f or (e.kind == "observe" and e.f is None))
             right = _is_of(e, before) and named
             count += JUDGED if right else JUDGED + VIOLATED
-    return count
+    return count.if_shown(lacks=count.unjudged > 0)
 
 
 def operations_are_new(history: History) -> Count:

@@ -84,6 +84,8 @@ class Check:
     """A correct system may have left a history that breaks the rule: a breach makes it undecided, not violated."""
     waits: bool = False
     """It accuses whoever does nothing any more: no sign that a node does, and does not record it."""
+    looks_back: bool = False
+    """It accuses of what came from nowhere: a record that begins late may lack where that came from."""
 
     def __post_init__(self) -> None:
         if not _ID.fullmatch(self.id):

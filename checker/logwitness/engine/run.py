@@ -10,6 +10,8 @@ import msgspec
 
 from ..checks import all_checks, families
 from ..checks.contract import Check, Loss, Outcome, Verdict, Verdicts, outcome, summed, worst
+from ..checks.well_formed.operations import BEGINS_LATE, COMPLETES
+from ..checks.well_formed.operations import CHECKS as OPERATIONS
 from .doubt import explained
 
 HOLDS, VIOLATED, UNUSABLE, UNDECIDED = 0, 1, 2, 3
@@ -140,12 +142,27 @@ def _without_ground(answers: Sequence[Verdicts]) -> dict[str, list[str]]:
     return lost
 
 
+def _begun_late(found: Verdicts) -> Verdicts:
+    """What is said of a log whose record begins late: what may come from before that is undecided.
+
+    Source: history-checks.md#begins-late.
+    """
+    told = OPERATIONS[COMPLETES].id
+    if not any(each.unjudged and each.id == told for each in found.outcomes):
+        return found
+    back = {check.id for check in all_checks() if check.looks_back}
+    outcomes = (explained(each, BEGINS_LATE) if each.violated and each.id in back else each for each in found.outcomes)
+    return replace(found, outcomes=tuple(outcomes))
+
+
 def settled(found: Verdicts) -> Verdicts:
-    """What is said of a log of which a node's record may end early: what that may explain is undecided.
+    """What is said of a log of which the record begins late, or a node's may end early: what that may explain is
+    undecided.
 
     A violation of which some event came before the record ended stands; nor does one become doubtful by nodes alone
     that do nothing any more (`Check.waits`).
     """
+    found = _begun_late(found)
     since = found.quiet_since
     if since is None:
         return found

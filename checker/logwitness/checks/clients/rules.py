@@ -92,6 +92,7 @@ PHANTOM = number(
         fields=Placed,
         kinds=(Kind.OBSERVE, Kind.INVOKE),
         columns=_READ,
+        looks_back=True,
     ),
 )
 LOST_WRITE = number(

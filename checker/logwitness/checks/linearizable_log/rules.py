@@ -22,4 +22,5 @@ CHECK = Check(
     },
     kinds=(Kind.INVOKE, Kind.OK),
     columns=("op", "f", "offset", "value"),
+    looks_back=True,
 )

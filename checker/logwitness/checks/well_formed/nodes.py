@@ -659,13 +659,15 @@ class NodesFold(KernelFold):
         self._log.low[0], self._log.high[0], self._log.untold[0] = -NULL, NULL, NULL
         self._log.nameless[0] = -1
         self._messages = Messages()
-        self._appends = False
+        self._unshown = {APPEND, FLUSH}
 
     def run(self, columns: Columns) -> None:
         """Judge the events, each against what its node stated before; nodes are indices."""
         compiled = self.setting.compiled
         self._exchange(columns)
-        self._appends = self._appends or APPEND in np.asarray(columns.kind, dtype=np.int8)
+        if self._unshown:
+            kinds = np.asarray(columns.kind, dtype=np.int8)
+            self._unshown = {kind for kind in self._unshown if kind not in kinds}
         _scan.form(compiled)(columns, self._nodes, self._runs, self._leaders, self._log, self.found)
 
     def _exchange(self, columns: Columns) -> None:
@@ -687,9 +689,12 @@ class NodesFold(KernelFold):
                 self._messages.life(kind, stamped.node, stamped.seq, stamped.term, incarnation)
 
     def void(self) -> dict[int, str]:
-        """A history without any append does not tell how logs grow."""
-        untold = self.found.violated[DIRTY] and not self._appends
-        return {DIRTY: "dirty offsets move, but no append is recorded"} if untold else {}
+        """A history without any append does not tell how logs grow, nor one without any flush what is durable."""
+        return {
+            check: f"{word} offsets move, but no {needed} is recorded"
+            for check, kind, word, needed in ((DIRTY, APPEND, "dirty", "append"), (FLUSHED, FLUSH, "flushed", "flush"))
+            if self.found.violated[check] and kind in self._unshown
+        }
 
     def end(self) -> None:
         """Judge what only the end of the history shows."""

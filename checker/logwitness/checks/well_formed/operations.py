@@ -21,9 +21,10 @@ from ..hashing import Table, all_grown, empty_table, roomy, row_of
 from ..kernel import kernel, part, step
 
 CHECKS: list[Check] = []
+BEGINS_LATE = "the record begins late: what clients asked for before that is missing"
 _NO_OPERATION = -1
 _OPEN, _UNKNOWN = 0, 1
-_EARLIEST = -(1 << 63)
+_EARLIEST, _LATEST = -(1 << 63), (1 << 63) - 1
 _PAGE = 5  # bits of a number of an operation that say its place in a page
 
 
@@ -191,6 +192,7 @@ class _Counts(NamedTuple):
     says_last: Ints  # the first answer to an append that states a last offset; -1
     time: Ints
     time_seq: Ints
+    first: Ints  # the lowest number of an operation begun
 
 
 @part
@@ -220,6 +222,7 @@ def _begin(
     if clients.status[client] != _NO_OPERATION:
         both = _Overlap(process, first=clients.op[client], second=op)
         report(found, ONE_AT_A_TIME, both, clients.seq[client], seq)
+    counts.first[0] = min(op, counts.first[0])
     clients.op[client] = op
     clients.f[client] = columns.f[i]
     clients.status[client] = _OPEN
@@ -231,6 +234,14 @@ def _begin(
     clients.entries[client] = 0
     clients.last[client] = NULL
     clients.last_seq[client] = -1
+
+
+@part
+def _is_cut_off(clients: _Clients, counts: _Counts, client: int, op: int) -> bool:
+    """Whether an operation that is not seen to begin, the client's first, is older than all that are."""
+    unseen = clients.seq[client] < 0 and clients.end_seq[client] < 0 and clients.op[client] in (NULL, op)
+    older: bool = unseen and op < counts.first[0]
+    return older
 
 
 @part
@@ -294,6 +305,12 @@ def _scan(
         if kind == INVOKE:
             _begin(clients, pages, counts, row_of(numbers, counts.pages, op >> _PAGE), client, columns, i, found)
             continue
+        if _is_cut_off(clients, counts, client, op):
+            found.unjudged[COMPLETES] += 1
+            clients.op[client] = op
+            if kind != OBSERVE:
+                clients.end_seq[client] = columns.seq[i]
+            continue
         found.judged[COMPLETES] += 1
         mine = clients.status[client] == _OPEN and clients.op[client] == op
         f = columns.f[i]
@@ -335,7 +352,7 @@ class OperationsFold(KernelFold):
         self._numbers = empty_table()
         self._clients = _Clients(*(np.full(8, _blank(name), dtype=np.int64) for name in _Clients._fields))
         self._pages_used = _Pages(np.zeros(8, dtype=np.int64))
-        self._counts = _Counts(*(np.full(1, start, dtype=np.int64) for start in (0, 0, -1, _EARLIEST, -1)))
+        self._counts = _Counts(*(np.full(1, start, dtype=np.int64) for start in (0, 0, -1, _EARLIEST, -1, _LATEST)))
 
     def run(self, columns: Columns) -> None:
         """Judge the events, in order."""
@@ -349,6 +366,11 @@ class OperationsFold(KernelFold):
         self._pages_used = all_grown(self._pages_used, pages, more, _blank)
         state = self._table, self._numbers, self._clients, self._pages_used, self._counts
         _scan.form(compiled)(columns, *state, self.found)
+
+    def lacking(self) -> dict[int, str]:
+        """What began before the record did."""
+        cut = self.found.unjudged[COMPLETES]
+        return {COMPLETES: BEGINS_LATE} if cut else {}
 
 
 def _blank(name: str) -> int:

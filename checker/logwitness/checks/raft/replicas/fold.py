@@ -467,6 +467,8 @@ class ReplicasFold(KernelFold):
         shows, judged = self._cluster.shows, self.found.judged
         if judged[READ_SHOWS_THE_NODE] and not (shows[APPEND] and shows[SHOWN]):
             found[READ_SHOWS_THE_NODE] = "reads are answered, but nodes do not record what they append and show"
+        elif self.found.violated[READ_SHOWS_THE_NODE] and self._misses(COMMIT, COMMIT):
+            found[READ_SHOWS_THE_NODE] = "commit indexes move, but no commit event is recorded"
         if judged[READ_ENDS_IN_THE_LOG] and not (shows[COMMIT] and shows[SHOWN]):
             found[READ_ENDS_IN_THE_LOG] = "reads are answered, but nodes do not record what they commit and show"
         if judged[READ_LEAVES_NOTHING_OUT] and not shows[START]:
