@@ -87,11 +87,7 @@ def test_the_configuration_comes_from_the_manifest(tmp_path: Path) -> None:
         ({}, "undecided", "names neither"),
         ({"voters": [1, 3, 6]}, "undecided", "nothing is recorded of voter 6"),
         ({"voters": [1, 6, 7, 8, 9]}, "undecided", "nothing is recorded of voters 6, 7, 8 and 9"),
-        (
-            {"voters": [2, 3, 4]},
-            "undecided",
-            "node 1 votes, is voted for, stands for election or leads, but the configuration has",
-        ),
+        ({"voters": [2, 3, 4]}, "undecided", "node 1 votes, is voted for, stands for election or leads, but the"),
     ],
 )
 def test_voters_are_those_configured(configuration: dict[str, Any], verdict: str, why: str | None) -> None:
@@ -104,10 +100,33 @@ def test_voters_are_those_configured(configuration: dict[str, Any], verdict: str
     assert (why or "") in (outcome.reason or "")
 
 
-@pytest.mark.parametrize("voters", [3, "123", [1, 1, 2], [-1, 0, 1], [1, True, 3], [1.0, 2.0]])
+@pytest.mark.parametrize("voters", [3, "123", [], ["0"], [1, 1, 2], [-1, 0, 1], [1, True, 3], [1.0, 2.0]])
 def test_what_lists_no_voters_is_bad_input(voters: object) -> None:
     with pytest.raises(HistoryError, match=r"field configuration\.voters: .* does not list voters"):
         check(HEALTHY.table, configuration={"voters": voters})
+
+
+@pytest.mark.parametrize(
+    ("configuration", "what"),
+    [
+        ({"write_caching": "no"}, r'write_caching: "no" is neither true nor false'),
+        ({"write_caching": 1}, r"write_caching: 1 is neither true nor false: give true or false"),
+        ({"idempotent": []}, r"idempotent: \[\] is neither"),
+        ({"progress_bound": "1s"}, r'progress_bound: "1s" is no bound: give a whole number'),
+        ({"progress_bound": 1e9}, r"progress_bound: 1000000000\.0 is no bound"),
+        ({"limits": {"memory_bytes": True}}, r"limits\.memory_bytes: True is no bound"),
+        ({"max_in_flight": -1}, r"max_in_flight: -1 is no bound"),
+    ],
+)
+def test_a_configuration_of_the_wrong_type_is_bad_input(configuration: dict[str, Any], what: str) -> None:
+    """A string is no switch, and a bound with a unit no number: neither is guessed at, nor passed over."""
+    with pytest.raises(HistoryError, match=rf"field configuration\.{what}"):
+        check(HEALTHY.table, configuration=configuration)
+
+
+@pytest.mark.parametrize("configuration", [{"write_caching": None}, {"progress_bound": 0}, {"limits": None}, {}])
+def test_what_a_configuration_leaves_open_is_as_usual(configuration: dict[str, Any]) -> None:
+    assert check(HEALTHY.table, configuration=configuration).events
 
 
 @given(st.integers(1, 9), st.frozensets(st.integers(0, 20), max_size=9))

@@ -18,6 +18,7 @@ from ..checks import families, families_of, left_out
 from ..checks.columns import Columns, Reader
 from ..checks.contract import Check, Family, Protocol, Setting, Verdict, Verdicts, worst
 from ..checks.kernel import compiled_pays
+from .configured import configured_bound, configured_switch
 from .doubt import Doubt, Vocabulary
 from .logs import Logs
 from .read_ahead import read_ahead
@@ -100,25 +101,19 @@ def setting_of(
     configuration = _configuration(source) if configuration is None else configuration
     if compiled is None:
         compiled = compiled_pays(_events(source))
+    name = _name(source)
     voters, protocols = _nodes(source, configuration)
     return Setting(
         voters=voters,
-        write_caching=bool(configuration.get("write_caching", False)),
-        idempotent=bool(configuration.get("idempotent", True)),
+        write_caching=configured_switch(name, configuration, "write_caching", False),
+        idempotent=configured_switch(name, configuration, "idempotent", True),
         compiled=compiled,
         protocols=protocols,
-        progress_bound=_bound(configuration, "progress_bound"),
-        memory_bytes=_bound(configuration, "memory_bytes"),
-        max_in_flight=_bound(configuration, "max_in_flight"),
+        progress_bound=configured_bound(name, configuration, "progress_bound"),
+        memory_bytes=configured_bound(name, configuration, "memory_bytes"),
+        max_in_flight=configured_bound(name, configuration, "max_in_flight"),
         foreign=isinstance(source, RunSource) and isinstance(source.format, ForeignFormat),
     )
-
-
-def _bound(configuration: Mapping[str, Any], name: str) -> int | None:
-    """A positive number that a run was made with, by itself or among its limits; None: nobody says."""
-    limits = configuration.get("limits")
-    bound = configuration.get(name, limits.get(name) if isinstance(limits, Mapping) else None)
-    return bound if isinstance(bound, int) and bound > 0 else None
 
 
 def families_for(only: Iterable[str] | None, setting: Setting) -> tuple[Family, ...]:

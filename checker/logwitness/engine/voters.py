@@ -18,10 +18,10 @@ MOST = 1 << 16
 def configured_voters(name: str, configuration: Mapping[str, Any]) -> tuple[int, ...]:
     """The voters that a configuration lists (``voters``); none if it does not. Raises `HistoryError`."""
     listed = configuration.get("voters")
-    if listed is None or listed == []:
+    if listed is None:
         return ()
     numbers = isinstance(listed, list) and all(isinstance(node, int) and not isinstance(node, bool) for node in listed)
-    if not numbers or min(listed) < 0 or len(set(listed)) < len(listed):
+    if not numbers or not listed or min(listed) < 0 or len(set(listed)) < len(listed):
         problem, remedy = f"{quote(listed)} does not list voters", "give the number of each node that votes, once"
         raise HistoryError(name, None, "configuration.voters", problem, remedy)
     return tuple(listed)
