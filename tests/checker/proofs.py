@@ -463,9 +463,13 @@ def acked_survives(evidence: Evidence) -> Fields:
 
 
 def transfer_loses_nothing(evidence: Evidence) -> Fields:
-    """A leader handed its leadership on. It wrote after that; or it had acknowledged what the next one has not."""
+    """A leader handed its leadership on, and should not have; or wrote after it; or had acknowledged what is lost."""
     transfer = only([row for row in evidence.rows if row["kind"] == "transfer"])
     leader, last = transfer["node"], evidence.last
+    if last is transfer:
+        stranger = last["peer"] == leader or last["peer"] not in evidence.voters
+        sure(stranger or last["offset"] != last["dirty"] or last.get("role", "leader") != "leader")
+        return {"leader": leader, "term": last["term"], "dirty": last["dirty"]}
     if last["kind"] == "append":
         sure(transfer["seq"] < last["seq"] and last["node"] == leader and last["entry_term"] == transfer["term"])
         return {"leader": leader, "term": transfer["term"], "offset": last["offset"]}

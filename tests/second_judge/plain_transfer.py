@@ -1,4 +1,4 @@
-"""What a transfer of leadership may lose. Source: raft.md#transfer-promise, raft.md#timeout-now."""
+"""What a transfer of leadership may lose. Source: raft.md#transfer-refused, #transfer-promise and #timeout-now."""
 
 from __future__ import annotations
 
@@ -12,7 +12,19 @@ ENDS = ("term", "role", "start", *GONE)
 
 def transfer_loses_nothing(history: History) -> Count:
     """Who is elected after a transfer has what was acknowledged, and who left writes nothing more."""
-    return sum((judged(election, history.events) for election in elections(history.events)), Count())
+    count = sum((judged(election, history.events) for election in elections(history.events)), Count())
+    in_office = {at for e in elections(history.events) for at in office_from(e, history.events)}
+    for at, e in enumerate(history.events):
+        if e.kind == "transfer" and had_to_be_refused(e, history.voters):
+            count += VIOLATED if at in in_office else JUDGED + VIOLATED
+    return count
+
+
+def had_to_be_refused(e: Event, voters: tuple[int, ...]) -> bool:
+    """Whether a transfer is to the node itself or to no voter, not at the end of the log, or by who does not lead."""
+    to_stranger = e.peer is not None and (e.peer == e.node or bool(voters and e.peer not in voters))
+    elsewhere = e.offset is not None and e.dirty is not None and e.offset != e.dirty
+    return to_stranger or elsewhere or e.role in ("follower", "candidate", "learner")
 
 
 def elections(events: list[Event]) -> list[int]:

@@ -2,9 +2,9 @@
 
 What a leader acknowledged in its term T is held by the next leader if that one's log ends in an entry of T, no earlier
 than what was acknowledged (raft.md#log-matching). Without a power loss it has to. Nor does a leader that has told the
-target write any more, since nobody waits for that.
+target write any more, since nobody waits for that. Only a leader hands on, to another voter, at the end of its log.
 
-Sources: raft.md#transfer-promise, raft.md#timeout-now.
+Sources: raft.md#transfer-promise, raft.md#timeout-now, raft.md#transfer-refused.
 """
 
 from __future__ import annotations
@@ -24,9 +24,12 @@ from ..codes import (
     FAULT_STORAGE,
     FAULT_WIPE,
     LEADER,
+    NO_NODE,
+    NULL,
     POWER_LOSS,
     ROLE,
     ROLE_LEADER,
+    ROLES,
     START,
     STOP,
     STORAGE_ERROR,
@@ -43,13 +46,15 @@ from .protocol import RAFT
 CHECK = Check(
     id="transfer-loses-nothing",
     rule="A transfer of leadership loses nothing that the leader had acknowledged, whatever its acks level.",
-    source=("raft.md#transfer-promise", "raft.md#timeout-now"),
-    fact="a leader that leaves; and who is elected after it, where no power was lost",
+    source=("raft.md#transfer-promise", "raft.md#timeout-now", "raft.md#transfer-refused", "raft.md#transfer-drain"),
+    fact="a leader that leaves, or had to refuse; and who is elected after it, where no power was lost",
     sentence={
         "lost": "Node {leader} acknowledged offset {acked} in term {term} and handed its leadership on; the next "
         "leader, node {node} in term {next}, begins with a log that ends at offset {end} in term {end_term}.",
         "wrote": "Node {leader} handed its leadership on in term {term}, and wrote offset {offset} in that term "
         "afterwards.",
+        "refused": "Node {leader} handed a leadership on in term {term} without leading, to a node that is not another "
+        "voter, or not at the end of its log, offset {dirty}.",
     },
     kinds=(Kind.LEADER, Kind.TRANSFER),
     columns=("node", "term"),
@@ -73,6 +78,7 @@ _FEW = frozenset(
     }
 )
 _IS_FEW = lookup(_FEW)
+_NOT_LEADING = frozenset(ROLES.values()) - {ROLE_LEADER}
 _TAKES_COPIES = (FAULT_WIPE, FAULT_POWER, FAULT_STORAGE, FAULT_FSYNC)
 
 
@@ -93,6 +99,7 @@ class TransferFold:
 
     def __init__(self, setting: Setting) -> None:
         self._tally = Tally(CHECK, setting.keep)
+        self._voters = frozenset(setting.voters)
         self._ends: dict[
             int, tuple[int, int, int]
         ] = {}  # by node, where they are known: offset and term of its last entry, the event
@@ -135,13 +142,27 @@ class TransferFold:
             self._stopped.add(node)
         if kind == LEADER:
             self._elected(rows, at, node)
-        elif kind == TRANSFER and node in self._offices:
-            office = self._offices[node]
-            self._tally.judged += 1
+        elif kind == TRANSFER:
+            self._handed_on(rows, at, node)
+        elif kind not in (TRUNCATE, TRIM, FAULT) and not (kind == ROLE and rows.role[at] == ROLE_LEADER):
+            self._offices.pop(node, None)
+
+    def _handed_on(self, rows: Columns, at: int, node: int) -> None:
+        office, refused = self._offices.get(node), self._had_to_be_refused(rows, at, node)
+        self._tally.judged += refused or office is not None
+        if refused:
+            term, dirty = rows.term[at], rows.dirty[at]
+            self._tally.violation(rows.seq[at], way="refused", leader=node, term=term, dirty=dirty)
+        if office is not None:
             office.handed_on = rows.seq[at]
             self._left[node] = office
-        elif kind not in (TRUNCATE, TRIM, FAULT, TRANSFER) and not (kind == ROLE and rows.role[at] == ROLE_LEADER):
-            self._offices.pop(node, None)
+
+    def _had_to_be_refused(self, rows: Columns, at: int, node: int) -> bool:
+        """What a transfer says of itself; what it leaves out is not held against it."""
+        peer, role, offset, dirty = rows.peer[at], rows.role[at], rows.offset[at], rows.dirty[at]
+        stranger = peer != NO_NODE and (peer == node or (len(self._voters) > 0 and peer not in self._voters))
+        moved = NULL not in (offset, dirty) and offset != dirty
+        return stranger or moved or role in _NOT_LEADING
 
     def _cut(self, rows: Columns, at: int, node: int) -> None:
         """The end of a log moved back: what is the last entry now is not known until one is appended.
@@ -235,7 +256,7 @@ FAMILY = Family(
     "transfer",
     (CHECK,),
     _FEW | _MANY,
-    ("node", "term", "role", "offset", "last_offset", "entry_term", "dirty", "reason", "f"),
+    ("node", "term", "role", "peer", "offset", "last_offset", "entry_term", "dirty", "reason", "f"),
     TransferFold,
     RAFT,
 )
