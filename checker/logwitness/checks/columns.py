@@ -66,6 +66,9 @@ class Columns(NamedTuple):
     message: Array
     told: Array  # column ``count``, with nulls
     reserved: Array
+    partition: Array
+    stamp: Array
+    epoch: Array
 
     def where(self, mask: Array) -> Columns:
         """The events that ``mask`` selects, by truth or by position."""
