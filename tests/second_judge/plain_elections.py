@@ -157,7 +157,7 @@ def leader_has_majority(history: History) -> Count:
             count += JUDGED if needed and given >= needed else UNJUDGED
     led = bool(leaders(history))
     asked = any(e.kind == "vote" and e.peer not in history.voters for e in history.events)
-    void = (bool(history.voters) and (history.stranger or asked)) or (led and not history.voters)
+    void = (bool(history.voters) and (history.stranger or asked)) or history.too_many or (led and not history.voters)
     no_votes = not history.has("vote")
     lacks = led and (no_votes or not history.has("leader"))
     lacks = lacks or (count.unjudged > 0 and history.silent)

@@ -43,7 +43,7 @@ from ..kernel import kernel
 from ..sentences import listed
 from .protocol import RAFT
 from .roles import ROLES_IN_ORDER, Roles
-from .voters import UNKNOWN_VOTERS, acts_as_voter, majority_of, recorded_nothing
+from .voters import UNKNOWN_VOTERS, acts_as_voter, majority_of, recorded_nothing, too_many_nodes
 
 ONE_LEADER = Check(
     id="one-leader-per-term",
@@ -267,6 +267,7 @@ class ElectionsFold:
         self._wiped: dict[int, int] = {}  # by node, the last event that emptied its disk
         self._seen: set[int] = set()  # kinds
         self._stranger: int | None = None
+        self._named: dict[int, None] = {}  # nodes of which anything is told, in order
         self._down: set[int] = set()
         self._blind: dict[int, list[tuple[int, int, int | None]]] = {}  # by node, after which event, in which terms
         self._suspects: list[_Suspect] = []
@@ -289,6 +290,8 @@ class ElectionsFold:
         told = columns.rows(places, "seq", "kind", "node", "term", "peer", "f", "role", "entry_term")
         for row, reason in zip(told, reasons[places].tolist(), strict=True):
             seq, kind, node, term, peer, f, role, entry_term = row
+            if node >= 0:
+                self._named[node] = None
             if kind == FAULT:
                 if f == FAULT_WIPE:
                     self._wiped[node] = seq
@@ -569,6 +572,9 @@ class ElectionsFold:
         tally = self._majorities
         if why is None and self._setting.voters and self._stranger is not None:
             why = acts_as_voter(self._stranger, self._setting.voters)
+        nodes, others = self._setting.nodes, [node for node in self._named if node not in self._setting.voters]
+        if why is None and others and 0 < nodes < len(self._setting.voters) + len(others):
+            why = too_many_nodes(others[0], nodes)
         if why is None and not self._setting.voters and self._leaders.judged:
             why = UNKNOWN_VOTERS
         void = why is not None or VOTE not in self._seen
