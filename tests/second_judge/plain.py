@@ -70,6 +70,8 @@ class History:
     """Nanoseconds in which everything has to go on, if whoever made the run said so."""
     memory_bytes: int | None = None
     """Bytes that a leader may hold for appends, if whoever made the run said so."""
+    recorded: bool = False
+    """Nodes recorded what they did, in this log or in another one."""
     of_protocol: bool = False
     """The run is of a protocol whose nodes may trim the log."""
     nodes: int = 0

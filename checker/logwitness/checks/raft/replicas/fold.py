@@ -71,6 +71,7 @@ from .client_rules import (
     ANSWERED_BY_WHO_ACTED,
     OK_AFTER_ACKED,
     OK_AFTER_COMMIT,
+    OK_NAMES_THE_ENTRY,
     READ_ENDS_IN_THE_LOG,
     READ_LEAVES_NOTHING_OUT,
     READ_SHOWS_THE_NODE,
@@ -514,6 +515,8 @@ class ReplicasFold(KernelFold):
         ):
             if nodes[0] >= 0:
                 found[ANSWERED_BY_WHO_ACTED] = reason.format(node=self.nodes.names[nodes[0]])
+        if self.setting.recorded and self._clients.used[0] and (self._replicas.begun == NULL).all():
+            found |= dict.fromkeys(range(OK_NAMES_THE_ENTRY, len(CHECKS)), _ELSEWHERE)
         voters, term = self.setting.voters, self._replicas.term
         silent = [voter for voter, its in zip(voters, term, strict=False) if its == NULL]
         if silent or not voters:
@@ -590,6 +593,7 @@ _FOR_EVER = 1 << 62
 _PASSED_ON = "node {node} answered what only a leader answers, and is not seen to have led meanwhile"
 _DIVIDED = "node {node} answered a read of which another node gave something"
 _OUTSIDE = "node {node} answered, which is no voter and recorded nothing"
+_ELSEWHERE = "clients use this log, and nodes recorded what they did of others alone"
 _ASKS, _TELLS = (INVOKE,), (OK, FAIL, INFO, OBSERVE)
 _CUTS = (START, CRASH, POWER_LOSS, STORAGE_ERROR)
 _LIFE = frozenset({Kind.STOP, Kind.CRASH, Kind.POWER_LOSS, Kind.STORAGE_ERROR, Kind.FAULT})
