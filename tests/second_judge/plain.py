@@ -96,6 +96,11 @@ class History:
         return (self.of_protocol or asked) and (not nodes or not {*self.voters} <= nodes)
 
     @property
+    def observes(self) -> bool:
+        """Whether it is recorded what some read was given."""
+        return any(e.kind == "observe" and e.process is not None for e in self.events)
+
+    @property
     def silent(self) -> bool:
         """Whether there is a voter that records nothing, or nobody knows who votes."""
         recorded = {e.node for e in self.events if e.dirty is not None}

@@ -414,6 +414,12 @@ def _reached(history: History, read: Operation) -> int:
     return 0 if at is None else at
 
 
+def _observes_nothing(history: History) -> bool:
+    """Whether reads say that they were given something, but no observation is recorded."""
+    reads = [o.ended for o in told(history).operations if o.begun.f in READS]
+    return not history.observes and any(e is not None and e.kind == "ok" and e.get("count") for e in reads)
+
+
 def lost_write(history: History) -> Count:
     """An acks=all append that readers passed is read, by somebody."""
     count = Count()
@@ -427,7 +433,7 @@ def lost_write(history: History) -> Count:
                 count += EXCUSED
             elif lost:
                 count += UNJUDGED if value.last <= _trimmed_unseen(history) else VIOLATED
-    return count.if_shown(lacks=count.unjudged > 0)
+    return count.if_shown(lacks=count.unjudged > 0, void=_observes_nothing(history))
 
 
 def unseen(history: History) -> Count:
@@ -442,7 +448,7 @@ def unseen(history: History) -> Count:
                 count += EXCUSED
             elif not may_be_gone(history, value, _last_look(history)) and not lost:
                 count += UNJUDGED if value.last <= _trimmed_unseen(history) else VIOLATED
-    return count.if_shown(lacks=count.unjudged > 0)
+    return count.if_shown(lacks=count.unjudged > 0, void=_observes_nothing(history))
 
 
 def skip(history: History) -> Count:
@@ -481,7 +487,7 @@ def skip(history: History) -> Count:
             kept = [v for v in passed if not _within(*place(v), _removed(history))]
             unseen_trim = (history.unseen_trims() or _trim_may_lack(history)) and gap.begins
             count += EXCUSED if not kept else UNJUDGED if unseen_trim else VIOLATED
-    return count.if_shown(lacks=count.unjudged > 0)
+    return count.if_shown(lacks=count.unjudged > 0, void=_observes_nothing(history))
 
 
 def non_monotonic_read(history: History) -> Count:

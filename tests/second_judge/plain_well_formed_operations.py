@@ -86,7 +86,7 @@ def reads_are_given(history: History) -> Count:
 
 
 def reads_add_up(history: History) -> Count:
-    """A read says how many batches it returned, or how many offsets, and goes on behind all of them."""
+    """A read says how many batches it returned, or how many offsets, and goes on behind all of them, if any is told."""
     count = Count()
     for e, before in _told(history):
         if e.kind == "ok" and before is not None and _is_of(e, before) and before.begun.f in READS:
@@ -95,7 +95,7 @@ def reads_add_up(history: History) -> Count:
             if e.offset is not None and before.seen:
                 right = right and e.offset > max(b.last for b in before.seen)
             count += JUDGED if right else JUDGED + VIOLATED
-    return count
+    return count.if_shown(void=count.violated > 0 and reads_are_given(history).judged == 0)
 
 
 def appends_as_asked(history: History) -> Count:

@@ -54,6 +54,25 @@ EDGES = (
     "|n2 start|n1 transfer 2|n2 leader term=2",
     "n1 start|n2 start|n1 leader term=1|n1 append 0 t1 v1 1|n1 acked 0 t1 1 success|n2 append 0 t0 v2 1|n2 crash"
     "|n2 start|n1 transfer 2|n2 leader term=2",
+    # Reads whose observations are not recorded; with nodes, and a read that goes on in the middle of a batch.
+    "c1 append v10 all|c1 ok 0|c2 read 0|c2 ok 1 count=1|c3 final_read 0|c3 ok 1 count=1",
+    "n1 start|n2 start|n3 start|n1 append 0-2 t1 v10 1 term=1|n2 append 0-2 t1 v10 1 term=1|n1 visible 2"
+    "|c1 read 0 node=1|c1 ok 3 count=1 node=1",
+    "n1 start|n2 start|n3 start|n1 append 0-2 t1 v10 1 term=1|n1 append 3-5 t1 v11 1|n2 append 0-2 t1 v10 1 term=1"
+    "|n2 append 3-5 t1 v11 1|n1 visible 5|c1 read 1 node=1|c1 sees 3-5 v11 node=1|c1 ok 6 node=1|c1 read 4 node=1"
+    "|c1 ok 4 node=1",
+    # Copies that end elsewhere, behind a part that is not shown; a commit index beyond the log of who is read.
+    "n1 start|n2 start|n2 append 12-14 t1 v37 1 term=1|n1 append 12-13 t1 v37 1 term=1|n1 append 15 t1 v38 1"
+    "|n2 append 15 t1 v38 1|n1 visible 15",
+    "n1 start|n2 start|n3 start|n1 append 0 t1 v10 1 term=1|n1 flush|n1 commit 9|c1 read_committed 0 node=1"
+    "|c1 ok 0 node=1",
+    # A log that was trimmed, and restarted, before it is read; a commit index that falls with an append.
+    "n1 start|n1 append 0 t1 v10 1 term=1|n1 append 1 t1 v11 1|n1 flush|n1 commit 1|n1 visible 1|n1 trim 1|n1 crash"
+    "|n1 start|n1 commit 1|n1 visible 1|c1 read 0 node=1|c1 sees 0 v10 node=1|c1 ok 1 node=1",
+    "n1 start|n2 start|n1 append 0 t1 v10 1 term=1|n1 flush|n1 commit 0|n1 visible 0|c1 read_committed 0 node=1"
+    "|n1 append 1 t1 v11 1 commit=-1|c1 sees 1 v11 node=1|c1 ok 2 node=1",
+    # A node that goes on after its end, and leads.
+    "n1 start|n2 start|n3 start|n1 term 1|n1 storage_error|n1 flush|n1 term 2|n1 flush role=leader|n2 term 2|n3 term 2",
     # Who was stopped, and has recorded something, or nothing.
     "n1 start|n1 crash|n2 crash|- phase heal|- phase final_read",
 )

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from string import Formatter
 
+NOTHING_OBSERVED = "reads say that they were given something, but no observation is recorded"
+"""The reason why nobody is accused of what a read left out."""
+
 
 class _Formatter(Formatter):
     def format_field(self, value: object, format_spec: str) -> str:

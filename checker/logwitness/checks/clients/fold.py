@@ -47,6 +47,7 @@ from ..faults import Faults, cause_of, empty_faults, fault_code, lasts, note_fau
 from ..findings import Findings, KernelFold, report
 from ..hashing import all_grown, empty_table, roomy, row_of
 from ..kernel import kernel
+from ..sentences import NOTHING_OBSERVED
 from .at_end import AtEnd
 from .linearizable_reads import read_answered
 from .losses import excuse_fault, lost_since, power_by_now
@@ -118,6 +119,7 @@ def _scan(
             known.seen_wipe[0] = known.wipe_seq[0]
             known.seen_power[0] = power_by_now(known)
         if kind == OBSERVE:
+            known.batches[0] += 1
             if reading:
                 last, value = columns.last_offset[i], columns.value[i]
                 observe(tables, values, clients, bound, known, gaps, faults, found, client, offset, last, value, seq)
@@ -141,6 +143,7 @@ def _scan(
                     known.tail_seq[0] = seq
                     known.tail_since[0] = clients.seq[client]
             elif reading:
+                known.counted[0] += columns.records[i]
                 position = clients.position[client]
                 if position != NULL and offset != NULL and offset > position:
                     before, invoked = clients.position_seq[client], clients.seq[client]
@@ -234,6 +237,11 @@ class ClientsFold(KernelFold):
     def end(self) -> None:
         """Judge what the whole history shows: losses, gaps, failed appends that were read."""
         self._at_end.judge(self._values, self._known, self._faults, self.found, self.setting.compiled)
+
+    def void(self) -> dict[int, str]:
+        """A history without any observation does not tell what reads left out."""
+        unseen = self._known.counted[0] and not self._known.batches[0]
+        return dict.fromkeys((LOST_WRITE, UNSEEN, SKIP), NOTHING_OBSERVED) if unseen else {}
 
     def way(self, fields: list[int]) -> str:
         """Whether an offset has two values, or one value two ends."""

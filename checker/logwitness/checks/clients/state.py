@@ -115,6 +115,8 @@ class Known(NamedTuple):
     trimmed: Ints
     may_trim: Ints  # whether nodes may trim the log; and whether nobody would have recorded it: a node, or all of them,
     unseen_trims: Ints  # recorded nothing
+    batches: Ints  # observations; and how many batches answers to reads say that these returned
+    counted: Ints
     gaps: Ints
     compacted: Ints
     ok_lasts: Ints  # 1: an acknowledgement stated a last offset behind the first

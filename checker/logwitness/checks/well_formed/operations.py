@@ -19,6 +19,7 @@ from ..contract import Check, Family, Setting
 from ..findings import Findings, KernelFold, number, report, show
 from ..hashing import Table, all_grown, empty_table, roomy, row_of
 from ..kernel import kernel, part, step
+from ..sentences import NOTHING_OBSERVED
 
 CHECKS: list[Check] = []
 BEGINS_LATE = "the record begins late: what clients asked for before that is missing"
@@ -370,6 +371,11 @@ class OperationsFold(KernelFold):
         self._pages_used = all_grown(self._pages_used, pages, more, _blank)
         state = self._table, self._numbers, self._clients, self._pages_used, self._counts
         _scan.form(compiled)(columns, *state, self.found)
+
+    def void(self) -> dict[int, str]:
+        """A history without any observation does not tell what reads were given."""
+        unseen = self.found.violated[ADDS_UP] and not self.found.judged[GIVEN]
+        return {ADDS_UP: NOTHING_OBSERVED} if unseen else {}
 
     def lacking(self) -> dict[int, str]:
         """What began before the record did."""

@@ -238,10 +238,13 @@ def hear(
             clients.begins[row] = replicas.trimmed[node] if runs else NULL
             clients.begins_seq[row] = replicas.trimmed_seq[node] if runs else -1
         return
+    cluster.batches[0] += kind == OBSERVE
     row = clients.table.rows[place_of(clients.table, columns.process[i])]
     if row == NONE:
         return
     f = clients.f[row]
+    if kind == OK and f in READS:
+        cluster.counted[0] += columns.records[i]
     if kind == OBSERVE:
         if f in READS and columns.value[i] != NULL:
             base, value = columns.offset[i], columns.value[i]

@@ -64,6 +64,7 @@ from ...faults import (
 from ...findings import MAX_NODES, Findings, KernelFold
 from ...hashing import roomy
 from ...kernel import kernel, part
+from ...sentences import NOTHING_OBSERVED
 from ..protocol import RAFT
 from ..voters import UNKNOWN_VOTERS, acts_as_voter, majority_of, recorded_nothing
 from .answers import answer, follower_shows, let_see, mark_visible, show_log
@@ -486,6 +487,8 @@ class ReplicasFold(KernelFold):
             found[READ_SHOWS_THE_NODE] = "commit indexes move, but no commit event is recorded"
         if judged[READ_ENDS_IN_THE_LOG] and not (shows[COMMIT] and shows[SHOWN]):
             found[READ_ENDS_IN_THE_LOG] = "reads are answered, but nodes do not record what they commit and show"
+        if self._cluster.counted[0] and not self._cluster.batches[0]:
+            found[READ_LEAVES_NOTHING_OUT] = NOTHING_OBSERVED
         if judged[READ_LEAVES_NOTHING_OUT] and not shows[START]:
             found[READ_LEAVES_NOTHING_OUT] = "reads are answered, but no node records its starts"
         stranger = int(self._cluster.stranger[0])
@@ -619,6 +622,7 @@ FAMILY = Family(
         "commit",
         "visible",
         "bytes",
+        "count",
         "reason",
         "role",
     ),

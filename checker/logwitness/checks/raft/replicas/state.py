@@ -78,6 +78,8 @@ class Cluster(NamedTuple):
     passed_on: Ints  # a node that answered what a leader answers, and was not seen to lead; -1
     divided: Ints  # one that answered a read of which another one gave something; -1
     outsider: Ints  # one that answered, is no voter and had recorded nothing; -1
+    batches: Ints  # observations; and how many batches answers to reads say that these returned
+    counted: Ints
     cuts: Ints  # appends over the log that a truncation would explain
     shows: Ints  # by kind: whether such an event occurs
     happens: Ints  # by kind: whether what such an event says has happened, as other events show
