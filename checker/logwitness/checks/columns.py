@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -66,6 +66,9 @@ class Columns(NamedTuple):
     message: Array
     told: Array  # column ``count``, with nulls
     reserved: Array
+    partition: Array
+    stamp: Array
+    epoch: Array
 
     def where(self, mask: Array) -> Columns:
         """The events that ``mask`` selects, by truth or by position."""
@@ -81,6 +84,10 @@ class Columns(NamedTuple):
             return self
         both = joined([self, other])
         return both.where(np.argsort(both.seq, kind="stable"))
+
+    def rows(self, which: Array, *names: str) -> Iterator[tuple[int, ...]]:
+        """These columns of the events that ``which`` selects, by truth or by position: a tuple for each event."""
+        return zip(*(getattr(self, name)[which].tolist() for name in names), strict=True)
 
     def lists(self) -> Columns:
         """The same as lists: a loop that runs as Python reads them several times faster."""
@@ -124,7 +131,7 @@ _NULLS = {name: _null(name) for name in Columns._fields}
 
 
 class Reader:
-    """Turns record batches of the schema into `Columns`; remembers texts, so that equal texts are equal values."""
+    """Turns record batches of the schema into `Columns`; ``words`` remembers texts: equal ones are equal values."""
 
     def __init__(self, name: str, wanted: Collection[str], words: codes.Words) -> None:
         self._name = name
@@ -134,7 +141,6 @@ class Reader:
         if "last_offset" in self._wanted:
             self._wanted |= {"offset"}
         self._words = words
-        self._texts: dict[str, int] = {}
         self._blank: dict[str, Array] = {}
 
     @property
@@ -198,7 +204,7 @@ class Reader:
         value = value.copy()
         for row in concerned.tolist():
             # Below all 64-bit values that stand for themselves in practice, above NULL.
-            value[row] = self._texts.setdefault(texts[row].as_py(), codes.NULL + 1 + len(self._texts))
+            value[row] = self._words.text_code(texts[row].as_py())
         return value
 
 
