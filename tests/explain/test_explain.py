@@ -166,6 +166,7 @@ def test_an_unknown_name_gets_close_ones(name: str, said: str) -> None:
         answer(name)
 
 
+@pytest.mark.slow
 def test_the_command_prints_rule_document_example_and_the_rest_within_80_columns() -> None:
     done = explain("committed-flushed-on-majority")
     assert done.returncode == 0
@@ -184,6 +185,7 @@ def test_the_command_prints_rule_document_example_and_the_rest_within_80_columns
     assert [line for line in done.stdout.splitlines() if len(line) > 80 and "https://" not in line] == []
 
 
+@pytest.mark.slow
 def test_the_command_refuses_an_unknown_name() -> None:
     done = explain("commited-agree")
     assert done.returncode == 2
@@ -191,6 +193,7 @@ def test_the_command_refuses_an_unknown_name() -> None:
     assert done.stdout == ""
 
 
+@pytest.mark.slow
 def test_json_has_the_same() -> None:
     found = json.loads(explain("--json", "vote-twice").stdout)
     assert found["name"] == "vote-twice"

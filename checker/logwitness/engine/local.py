@@ -170,14 +170,14 @@ def judge_logs(
     logs = Logs(families, setting)
     events = 0
 
-    def pieces() -> Iterator[tuple[Columns, pa.DictionaryArray]]:
+    def in_columns() -> Iterator[tuple[Columns, pa.DictionaryArray]]:
         for batch in batches(reader.reads):
             if batch.num_rows:
                 if doubt is not None:
                     doubt.see(batch)
                 yield reader.columns(batch), batch.column("log")
 
-    for columns, log in read_ahead(pieces()):
+    for columns, log in read_ahead(in_columns()):
         logs.feed(columns, log)
         events += len(log)
         if progress is not None:
