@@ -287,9 +287,9 @@ class ElectionsFold:
         places = np.flatnonzero(reasons)
         if not len(places):
             return
-        some = columns.where(places).lists()
-        of = (some.seq, some.kind, some.node, some.term, some.peer, some.f, some.role, some.entry_term)
-        for seq, kind, node, term, peer, f, role, entry_term, reason in zip(*of, reasons[places].tolist(), strict=True):
+        told = columns.rows(places, "seq", "kind", "node", "term", "peer", "f", "role", "entry_term")
+        for row, reason in zip(told, reasons[places].tolist(), strict=True):
+            seq, kind, node, term, peer, f, role, entry_term = row
             if node >= 0:
                 self._named[node] = None
             if kind == FAULT:
