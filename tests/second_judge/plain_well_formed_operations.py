@@ -108,8 +108,9 @@ def appends_as_asked(history: History) -> Count:
             begun = before.begun
             right = []
             says_last = says_last or (e.offset is not None and 0 <= e.offset < e.last)
-            if "count" in begun and says_last and e.offset is not None and e.offset >= 0:
-                right.append(len(e.offsets) == begun["count"])
+            if says_last and e.offset is not None and e.offset >= 0:
+                right += [len(e.offsets) == begun["count"]] if "count" in begun else []
+                right += [e["count"] in (1, len(e.offsets))] if "count" in e else []
             if begun.term is not None and e.term is not None:
                 right.append(begun.term == e.term)
             if right:
