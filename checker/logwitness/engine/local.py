@@ -52,7 +52,7 @@ def check(
     """
     setting = setting_of(source, configuration, compiled)
     chosen = families_for(only, setting)
-    doubt = Doubt(vocabulary_of(chosen))
+    doubt = Doubt(vocabulary_of(chosen), by_log=not setting.foreign)
     events, by_log = judge_logs(_name(source), partial(_batches, source), chosen, setting, progress, doubt)
     notes: Sequence[str] = ()
     if isinstance(source, RunSource):
