@@ -210,8 +210,8 @@ MUTANTS = (
         ("flushed-within-dirty",),
         ResetForgetsFlushes,
         test="tests/raft/test_mutants.py",
-        setting="trimmed",
-        seeds=2000,
+        setting="long-flushes",
+        seeds=100,
     ),
     Mutant(
         "start-at-in-own-term",
@@ -227,8 +227,8 @@ MUTANTS = (
         ("converges", "replicas-catch-up"),
         TrimmedIsNotHeld,
         test="tests/raft/test_mutants.py",
-        setting="followers-trim",
-        seeds=400,
+        setting="unheard-trims",
+        seeds=100,
     ),
     Mutant(
         "trim-promises-too-much",
