@@ -92,6 +92,9 @@ class Recorder:
         bytes: int | None = None,  # noqa: A002
         reason: str | None = None,
         reserved: int | None = None,
+        partition: int | None = None,
+        stamp: int | None = None,
+        epoch: int | None = None,
     ) -> int:
         """Record one event and return its ``seq``: 0, 1, 2, ... in the order of the calls.
 
@@ -136,6 +139,9 @@ class Recorder:
                 bytes,
                 reason,
                 reserved,
+                partition,
+                stamp,
+                epoch,
             )
         )
         if len(self._rows) >= BUFFER_EVENTS:

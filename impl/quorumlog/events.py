@@ -187,8 +187,8 @@ class Note(Effect, frozen=True):
 class Core(Protocol):
     """A protocol's decisions without I/O: one event in, effects out, to be carried out in order."""
 
-    def handle(self, now: int, event: Any) -> Sequence[Effect]:  # noqa: ANN401
-        """Take one event at the node's monotonic time ``now`` (ns)."""
+    def handle(self, now: Any, event: Any, /) -> Sequence[Effect]:  # noqa: ANN401
+        """Take one event at the node's monotonic time ``now`` (ns), or at what its protocol's driver says of time."""
 
 
 class LogCore(Core, Protocol):

@@ -3,7 +3,7 @@
 A protocol of this project is a package of quorumlog with a module ``protocol`` that binds ``PROTOCOL``; the package's
 name is the protocol's with ``_`` for ``-``. A third party's protocol is an entry point of the group `ENTRY_POINTS`
 under its name. Nothing lists them: adding one adds files. What a caller wants to run identifies its protocol: a mutant,
-a setting, a configuration or rules that only one protocol has.
+a setting, a configuration or rules that only one protocol has. Where that leaves several, one is meant by default.
 """
 
 from __future__ import annotations
@@ -74,8 +74,9 @@ class Protocol:
     reference's bundle: a frozen dataclass whose fields are functions, each with the reference's as its default.
     ``settings`` are named configurations of simulated runs; the first one is the default; all
     are of the type ``configuration``, which also says what a judge must know. ``stage`` is the simulated cluster, made
-    of seed, configuration, recorder and core factory. ``scenarios`` is a file of scenarios (tests/scenarios). How it
-    runs in real processes is a record of its own (`quorumlog.node.real_protocol`).
+    of seed, configuration, recorder and core factory. ``scenarios`` is a file of scenarios (tests/scenarios).
+    ``by_default``: it is meant where nothing says which one is. How it runs in real processes is a record of its own
+    (`quorumlog.node.real_protocol`).
     """
 
     name: str
@@ -87,6 +88,7 @@ class Protocol:
     mutants: Mapping[str, Mutant]
     documents: tuple[str, ...] = ()
     scenarios: Path | None = None
+    by_default: bool = False
 
     def core_of(self, rules: Any) -> CoreFactory:  # noqa: ANN401
         """A factory of cores that run these rules."""
@@ -165,7 +167,7 @@ def find(
 ) -> Protocol:
     """The protocol that a name, a mutant, a setting or a configuration identifies, as far as they are given.
 
-    If only one protocol is installed, nothing need be given. Raises `ProtocolError` if none or several are meant.
+    Of several, the one that is meant by default. Raises `ProtocolError` if none is meant, or several without a default.
     """
     asked = every(name)
     found: Iterable[Protocol] = asked
@@ -186,7 +188,8 @@ def find(
 
 
 def one_of(found: tuple[Protocol, ...]) -> Protocol:
-    """The only one of these. Raises `ProtocolError` if there are several."""
+    """The only one of these, or the one that is meant by default. Raises `ProtocolError` if there are several."""
+    found = found if len(found) == 1 else tuple(each for each in found if each.by_default) or found
     if len(found) != 1:
         which = " or ".join(each.name for each in found)
         raise ProtocolError(f"which protocol is meant, {which}? Name it with --protocol")

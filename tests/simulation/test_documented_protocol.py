@@ -116,6 +116,7 @@ def test_a_mutant_a_setting_or_a_configuration_tells_the_protocol(logwitness: Ru
         ("--setting trouble", "primary-backup"),
         (f"--configuration {RECORDED}", "raft"),
         ("--configuration run/manifest.json", "raft"),
+        ("", "raft"),
     ]:
         logwitness(f"logwitness simulate {told} {short}", tmp_path)
         assert json.loads((tmp_path / "run" / "manifest.json").read_text())["made_by"]["protocol"] == protocol
@@ -134,17 +135,17 @@ def test_rules_tell_the_protocol(logwitness: Run, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ("simulate --seed 1", "which protocol is meant, primary-backup or raft? Name it with --protocol"),
-        ("simulate --configuration bad.json", "which protocol is meant, primary-backup or raft?"),
+        ("simulate --configuration bad.json", "bad.json: the configuration of the run: "),
         ("simulate --mutant vote-twice --setting trouble", "setting 'trouble' is unknown; the settings are default, "),
-        ("hunt --reference", "which protocol is meant, primary-backup or raft? Name it with --protocol"),
-        ("hunt --rules mine.py", "mine.py: which protocol is meant, primary-backup or raft?"),
-        ("simulate --protocol paxos", "protocol 'paxos' is unknown; the installed ones are primary-backup, raft"),
+        ("hunt --rules mine.py", "acknowledge is not a rule"),
+        (
+            "simulate --protocol paxos",
+            "protocol 'paxos' is unknown; the installed ones are primary-backup, pull-queries, raft",
+        ),
         ("hunt --protocol primary-backup --mutant vote-twice", "mutant 'vote-twice' is unknown"),
         ("simulate --protocol raft --setting trouble", "setting 'trouble' is unknown; the settings are default, "),
         ("simulate --setting trouble --write-caching", "primary-backup has no option write caching; leave out"),
         ("validate --protocol paxos", "protocol 'paxos' is unknown"),
-        ("validate --seeds 1", "which protocol is meant, primary-backup or raft?"),
     ],
 )
 def test_what_does_not_tell_it_is_refused_in_one_line(
@@ -166,7 +167,7 @@ def test_one_of_the_project_is_found_by_its_package(tmp_path: Path) -> None:
         "from quorumlog.protocol import load, names; print(names(), load('primary-backup').name)"
     )
     done = subprocess.run([sys.executable, "-c", program, tmp_path], capture_output=True, text=True, check=False)
-    assert done.stdout == "('primary-backup', 'raft') primary-backup\n", done.stderr
+    assert done.stdout == "('primary-backup', 'pull-queries', 'raft') primary-backup\n", done.stderr
 
 
 def test_validation_says_what_nobody_has_specified(logwitness: Run, tmp_path: Path) -> None:

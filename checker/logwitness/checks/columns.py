@@ -66,6 +66,9 @@ class Columns(NamedTuple):
     message: Array
     told: Array  # column ``count``, with nulls
     reserved: Array
+    partition: Array
+    stamp: Array
+    epoch: Array
 
     def where(self, mask: Array) -> Columns:
         """The events that ``mask`` selects, by truth or by position."""
@@ -128,7 +131,7 @@ _NULLS = {name: _null(name) for name in Columns._fields}
 
 
 class Reader:
-    """Turns record batches of the schema into `Columns`; remembers texts, so that equal texts are equal values."""
+    """Turns record batches of the schema into `Columns`; ``words`` remembers texts: equal ones are equal values."""
 
     def __init__(self, name: str, wanted: Collection[str], words: codes.Words) -> None:
         self._name = name
@@ -138,7 +141,6 @@ class Reader:
         if "last_offset" in self._wanted:
             self._wanted |= {"offset"}
         self._words = words
-        self._texts: dict[str, int] = {}
         self._blank: dict[str, Array] = {}
 
     @property
@@ -202,7 +204,7 @@ class Reader:
         value = value.copy()
         for row in concerned.tolist():
             # Below all 64-bit values that stand for themselves in practice, above NULL.
-            value[row] = self._texts.setdefault(texts[row].as_py(), codes.NULL + 1 + len(self._texts))
+            value[row] = self._words.text_code(texts[row].as_py())
         return value
 
 

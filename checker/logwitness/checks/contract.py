@@ -193,13 +193,15 @@ class Setting:
     idempotent: bool = True
     """One append of a value puts it into the log once at most, however often it is tried again."""
     words: Words = field(default_factory=Words)
-    """The codes of column ``f``, shared with the reader of the events."""
+    """The codes of column ``f`` and of texts, shared with the reader of the events."""
     progress_bound: int | None = None
     """Nanoseconds after which something that waits, while nothing hinders it, waits for ever; None: nobody says."""
     memory_bytes: int | None = None
     """What a leader may hold in memory for appends (raft.md#bounded-memory); None: nobody says."""
     max_in_flight: int | None = None
     """How many requests to one follower may be unanswered (raft.md#in-flight); None: nobody says."""
+    nodes: int = 0
+    """How many nodes there are, voters or not; 0: nobody says."""
     protocols: frozenset[str] = frozenset()
     """Names of the protocols that the run is of; none: only what clients saw can be judged."""
     foreign: bool = False
@@ -265,6 +267,8 @@ class Family:
     """Whose runs it judges, by what their nodes recorded; None: any log, by what its clients saw."""
     operations: frozenset[str] = frozenset()
     """What clients may do that it has rules for, by column ``f``; none: it does not depend on what they do."""
+    reads_texts: bool = False
+    """It depends on what texts say, not only on which ones are equal."""
 
     def __post_init__(self) -> None:
         for name in (*self.columns, *(name for check in self.checks for name in check.columns)):

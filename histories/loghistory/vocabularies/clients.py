@@ -32,6 +32,7 @@ class Operation(StrEnum):
     PUT = "put"
     ASSIGN = "assign"
     SUBSCRIBE = "subscribe"
+    QUERY = "query"
 
 
 class Refusal(StrEnum):
@@ -63,7 +64,7 @@ VOCABULARY = Vocabulary(
             "invoke",
             "A client begins an operation. Append: `value`, and in `term` the one it expects; read: from `offset` on.",
             _OPERATION,
-            may_carry=("value", "acks", "term", "offset", "last_offset", "count", "bytes", "node"),
+            may_carry=("value", "acks", "term", "offset", "last_offset", "count", "bytes", "node", "text"),
         ),
         EventKind(
             "observe",

@@ -92,7 +92,8 @@ def _kept(before: Placement, here: list[str], partition: int, lags: Mapping[tupl
     standbys = [host for host in before.standbys if host in here]
     if before.active in here:
         return [before.active, *standbys]
-    return sorted(standbys, key=behind)[:1] + [host for host in standbys if host != min(standbys, key=behind)]
+    closest = min(standbys, key=behind, default=None)
+    return sorted(standbys, key=lambda host: host != closest)
 
 
 @dataclass(slots=True)

@@ -247,11 +247,13 @@ class ServerCore(Replicas):
 
     def _forward_ended(self, event: ForwardEnded) -> None:
         """A host answered, or did not; one that nobody waits for any more is passed over."""
-        if event.request in self._queries and event.host in self._queries[event.request][1].open:
-            lacking = set(self._queries[event.request][1].open[event.host]) - {each.partition for each in event.answers}
-            failure = event.failure or (Failure.BROKEN_STREAM if lacking else None)
-            self._ended(event.request, event.host, event.answers, failure)
-            self._go_on(event.request)
+        _, execution = self._queries.get(event.request, (None, None))
+        if execution is None or event.host not in execution.open:
+            return
+        lacking = set(execution.open[event.host]) - {each.partition for each in event.answers}
+        failure = event.failure or (Failure.BROKEN_STREAM if lacking else None)
+        self._ended(event.request, event.host, event.answers, failure)
+        self._go_on(event.request)
 
     def _query_forwarded(self, event: QueryForwarded) -> None:
         """Answer for another server, or refuse; never forward (pull-queries.md#no-second-hop)."""

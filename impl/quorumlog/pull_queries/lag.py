@@ -57,6 +57,11 @@ class LagRecords:
         self._reports[report.host] = report
         return True
 
+    @property
+    def reports(self) -> Mapping[str, LagReport]:
+        """The newest report of each host, as of now."""
+        return self._reports
+
     def snapshot(self) -> LagRecords:
         """The records as they are now (pull-queries.md#read-once)."""
         return LagRecords(self.rules, self._reports.values())

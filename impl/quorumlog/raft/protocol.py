@@ -21,4 +21,5 @@ PROTOCOL = Protocol(
     stage=RaftCluster,
     mutants=MUTANTS,
     scenarios=Path(__file__).with_name("scenarios.toml"),
+    by_default=True,
 )

@@ -57,7 +57,7 @@ class Cluster(ABC, Generic[Configuration, NodeOf]):
 
     def __init__(self, seed: int, configuration: Configuration, recorder: Recorder, make_core: CoreFactory) -> None:
         self.configuration = configuration
-        self.simulation = Simulation(seed, schedule=configuration.schedule)
+        self.simulation = self.new_simulation(seed)
         self.counts: Counter[str] = Counter()
         self._recorder = recorder
         self._make_core = make_core
@@ -70,6 +70,10 @@ class Cluster(ABC, Generic[Configuration, NodeOf]):
         self.faults = HostFaults(self)
 
     # -- what a protocol says ------------------------------------------------------------------------------------
+
+    def new_simulation(self, seed: int) -> Simulation:
+        """Virtual time of its own; a cluster that is part of another one lives in that one's."""
+        return Simulation(seed, schedule=self.configuration.schedule)
 
     @abstractmethod
     def new_node(self, number: int) -> NodeOf:

@@ -101,6 +101,14 @@ class Node(ABC):
     def state(self) -> dict[str, Any]:
         """The columns of the history that say how the node starts."""
 
+    def begun(self) -> Note:
+        """What the history says when a process has begun."""
+        return Note("start", self.state())
+
+    def clock(self) -> Any:  # noqa: ANN401
+        """What the core is told of the time: the machine's own clock, unless the protocol has others."""
+        return self.host.clock()
+
     def interrupted(  # noqa: B027 - most protocols have nothing to note
         self, effects: Sequence[Effect], effect: Effect
     ) -> None:
@@ -132,7 +140,7 @@ class Node(ABC):
         except StorageError as error:
             self.fail(error)
             return
-        self._note(Note("start", self.state()))
+        self._note(self.begun())
         self.handle(Started())
 
     def kill(self) -> None:
@@ -169,7 +177,7 @@ class Node(ABC):
     def handle(self, event: Event) -> None:
         """Give the core an event and carry out the effects it returns."""
         perform = self._perform
-        effects = self.core.handle(self.host.clock(), event)
+        effects = self.core.handle(self.clock(), event)
         if self._midway is not None and self._ends_within(effects):
             return
         try:

@@ -182,7 +182,7 @@ def simulate_command(
     Of a configuration, what `quorumlog.trials.shrinking` changes is given in words.
     """
     arguments = ["logwitness", "simulate", "--seed", str(seed)]
-    if len(protocol.names()) > 1:
+    if not candidate.of.by_default:
         arguments += ["--protocol", candidate.protocol]
     if candidate.mutant is not None:
         arguments += ["--mutant", candidate.mutant]

@@ -13,7 +13,9 @@ _MOST_BYTES = 16 << 20
 """Largest file read; no configuration or fault plan comes near it."""
 
 protocol_option = click.option(
-    "--protocol", metavar="NAME", help="The protocol; inferred from the mutant, the setting or the rules if omitted."
+    "--protocol",
+    metavar="NAME",
+    help="The protocol; if omitted, the one that has the mutant, the setting or the rules, and raft of several.",
 )
 
 

@@ -1,0 +1,458 @@
+"""Servers of pull queries in the simulator: each a core on a host, its logs are Raft groups in the same virtual time.
+
+A server reads its logs every so often from a node of the group, folds what is new, and saves its tables to its disk;
+both get slower with the disk. Messages between servers are lost and delayed; a host without a process refuses a
+connection at once. What a server learns, decides and says is recorded (`loghistory.vocabularies.pull_queries`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import msgspec
+
+from loghistory import Recorder
+from quorumlog.durations import MILLISECOND
+from quorumlog.events import CoreFactory, Event, Note, Outcome, Resolved, TimerFired
+from quorumlog.pull_queries import events as e
+from quorumlog.pull_queries.assignment import Assignment
+from quorumlog.pull_queries.client import QueryClient
+from quorumlog.pull_queries.core import ServerCore
+from quorumlog.pull_queries.groups import Group
+from quorumlog.pull_queries.lag import LagReport
+from quorumlog.pull_queries.rules import Failure
+from quorumlog.pull_queries.settings import PullConfiguration
+from quorumlog.pull_queries.table import Record, SavedTable, Value
+from quorumlog.simulation.cluster import Cluster
+from quorumlog.simulation.node import Node
+
+WALL = 1_000_000
+"""What wall clocks show when a run begins, in milliseconds."""
+_APPEND_TIMEOUT = 400 * MILLISECOND
+_SAVED = "tables"
+
+QueryReply = Callable[[list[e.Answer], str | None], None]
+"""How a client's query ends: what was emitted, and the message if it failed."""
+
+
+def json_text(value: object) -> str:
+    """Compact JSON, as the history has it."""
+    return msgspec.json.encode(value).decode()
+
+
+class Asked(NamedTuple):
+    """To another server: a forwarded query, ``request`` of the sender, for operation ``op`` of a client."""
+
+    request: int
+    op: int
+    query: e.Query
+    partitions: tuple[int, ...]
+
+
+class Told(NamedTuple):
+    """Back: what was answered, and what failed for the rest."""
+
+    request: int
+    answers: tuple[e.Answer, ...]
+    failure: Failure | None
+
+
+class ServerNode(Node):
+    """One server, its disk, and its requests that are under way."""
+
+    core: ServerCore
+    _cluster: PullCluster
+
+    def __init__(self, cluster: PullCluster, number: int, make_core: CoreFactory) -> None:
+        configuration = cluster.configuration
+        super().__init__(cluster, number, configuration.disk)
+        self.name = f"h{number}:8088"
+        self._make_core, self._configuration = make_core, configuration
+        skew = cluster.simulation.random("skew").random() * configuration.skew
+        self._ahead = WALL + int(skew) // MILLISECOND
+        self._read: dict[Any, int] = {}
+        self._reading: dict[int, list[e.ReadSource]] = {}  # by partition, in the order in which they are answered
+        self._requests = 0
+        self._clients: dict[int, tuple[int, QueryReply, list[e.Answer]]] = {}
+        self._asked: dict[int, tuple[int, Asked]] = {}
+        self._perform |= {
+            e.SendHeartbeat: self._send_heartbeat,
+            e.SendReport: lambda effect: self._tell(effect.to, e.ReportReceived(effect.report)),
+            e.Propose: lambda effect: cluster.groups["assignments"].append([effect.assignment], lambda _: None),
+            e.AppendRecords: self._append,
+            e.ReadSource: self._read_source,
+            e.Forward: self._forward,
+            e.Emit: self._emit,
+            e.Finish: self._finish,
+            e.Reply: self._reply,
+        }
+
+    # -- life ----------------------------------------------------------------------------------------------------------
+
+    def clock(self) -> e.Clocks:
+        """Monotonic, and by the wall clock, which is set on without timers running out (pull-queries.md#clocks)."""
+        monotonic = self.host.clock() // MILLISECOND
+        return e.Clocks(monotonic, monotonic + self._ahead)
+
+    def jump(self, nanoseconds: int) -> None:
+        """Let the wall clock jump ahead."""
+        self._ahead += nanoseconds // MILLISECOND
+
+    def set_clock(self, wall: int) -> None:
+        """Let the wall clock show this time."""
+        self._ahead += wall - self.clock().wall
+
+    def state(self) -> dict[str, Any]:
+        """The wall clock, and what the server was told."""
+        text = {"host": self.name, **msgspec.to_builtins(self._configuration.server)}
+        return {"stamp": self.clock().wall, "text": json_text(text)}
+
+    def begun(self) -> Note:
+        """A server serves."""
+        return Note("serve", self.state())
+
+    def recover(self) -> ServerCore:
+        """A core that begins with the tables on the disk (pull-queries.md#saved-together)."""
+        saved: Mapping[int, SavedTable] = {}
+        if self.disk.exists(_SAVED):
+            content = self.disk.read(_SAVED, 0, self.disk.size(_SAVED))
+            saved = msgspec.json.decode(content, type=dict[int, SavedTable])
+        self._read.clear()
+        self._reading.clear()
+        generation = self.host.generation
+        self.host.after(0, self._poll, generation)
+        self.host.after(self._configuration.save, self._save, generation)
+        core: ServerCore = self._make_core(self.name, self._configuration.server, self.clock(), saved)
+        return core
+
+    def kill(self) -> None:
+        """End the process; see `Node.kill`."""
+        super().kill()
+        clients, self._clients = self._clients, {}
+        self._asked.clear()
+        for _, reply, _ in clients.values():
+            reply([], None)
+
+    def _save(self, generation: int) -> None:
+        tables = {partition: table.saved() for partition, table in self.core.tables.items()}
+        content = msgspec.json.encode(tables)
+        self.write_in_order(lambda: self.disk.replace(_SAVED, content), Saved())
+        self.host.after(int(self._configuration.save * self.slowness), self._save, generation)
+
+    # -- what it learns ------------------------------------------------------------------------------------------------
+
+    def handle(self, event: Event) -> None:
+        """Give the core an event, and record what it learned and decided by it."""
+        if isinstance(event, Saved):
+            return
+        self._learns(event)
+        listed, known, epoch = set(self.core.membership.statuses), self._known(), self.core.assignment.epoch
+        generation = self.host.generation
+        super().handle(event)
+        if generation != self.host.generation:
+            return
+        if isinstance(event, TimerFired) and event.name == "check":
+            self._decided()
+        for host in [host for host in self.core.membership.statuses if host not in listed and host != self.name]:
+            self._about(host, "listed", stamp=self.core.membership.statuses[host].updated)
+        self._kept(known)
+        if self.core.assignment.epoch != epoch:
+            folded = self.core.assignment
+            self.note("assigned", epoch=folded.epoch, text=json_text(_plain_assignment(folded)))
+
+    def note(self, kind: str, **columns: Any) -> None:  # noqa: ANN401
+        """Record what happened here."""
+        self._cluster.record(kind, {"node": self.number, **columns})
+
+    def _about(self, host: str, kind: str, **columns: Any) -> None:  # noqa: ANN401
+        self.note(kind, peer=self._cluster.number_of(host), **columns)
+
+    def _learns(self, event: Event) -> None:
+        match event:
+            case e.HeartbeatReceived(host, stamp):
+                self._about(host, "heard", stamp=stamp)
+            case e.ReportReceived(report):
+                text = json_text(_plain_positions(report))
+                self._about(report.host, "report_heard", stamp=report.time, text=text)
+
+    def _known(self) -> Mapping[str, LagReport]:
+        return dict(self.core.records.reports)
+
+    def _kept(self, before: Mapping[str, LagReport]) -> None:
+        """Record which lag reports took the place of others."""
+        for host, report in self.core.records.reports.items():
+            if before.get(host) is not report:
+                if host == self.name:
+                    self.note("report", stamp=report.time, text=json_text(_plain_positions(report)))
+                self._about(host, "report_kept", stamp=report.time)
+
+    def _decided(self) -> None:
+        """Record what a check decided."""
+        for host, status in self.core.membership.statuses.items():
+            if host != self.name:
+                self._about(host, "up" if status.alive else "down", stamp=self.core.clocks.wall)
+
+    # -- its logs ------------------------------------------------------------------------------------------------------
+
+    def _poll(self, generation: int) -> None:
+        """Ask a node of each group for what is new; the answers come after a while."""
+        for name, group in self._cluster.groups.items():
+            node = group.reader(self._random.random())
+            start = self._next_of(name)
+            if node is not None and start is not None:
+                found = group.read(node, start)
+                self.host.after(2 * self._configuration.client_delay, self._have_read, name, self.shown_by(node), found)
+        self.host.after(int(self._configuration.poll * self.slowness), self._poll, generation)
+
+    def shown_by(self, node: Any) -> int:  # noqa: ANN401
+        """Up to where a node of a group shows its log."""
+        visible: int = node.core.visible
+        return visible
+
+    def _next_of(self, name: str) -> int | None:
+        """From which offset on a log is to be read; None: it is not."""
+        if name == "assignments":
+            return self._read.get(name, 0)
+        what, partition = name[0], int(name[1:])
+        if what == "s":
+            return 1 << 40  # how far it is, and nothing of it
+        table = self.core.tables.get(partition)
+        return None if table is None else table.current
+
+    def _have_read(self, name: str, visible: int, found: list[tuple[int, Any]]) -> None:
+        generation = self.host.generation
+        if name == "assignments":
+            for offset, record in found:
+                if offset >= self._read.get(name, 0) and generation == self.host.generation:
+                    self._read[name] = offset + 1
+                    if record is not None:
+                        self.handle(e.AssignmentRead(record))
+            return
+        partition = int(name[1:])
+        if name[0] == "s":
+            self.handle(e.SourceVisible(partition, visible))
+            return
+        self.handle(e.ChangelogVisible(partition, visible))
+        table = self.core.tables.get(partition)
+        before = None if table is None else table.current
+        for offset, record in found:
+            if generation == self.host.generation:
+                self.handle(e.ChangelogRead(partition, offset, record))
+        if table is not None and before is not None and table.current > before and generation == self.host.generation:
+            self.note("fold", partition=partition, offset=before, last_offset=table.current - 1)
+
+    def _append(self, effect: e.AppendRecords) -> None:
+        group = self._cluster.groups[f"c{effect.partition}"]
+        failed = self.host.after(_APPEND_TIMEOUT, self.handle, e.AppendFailed(effect.partition))
+
+        def reply(resolved: Resolved | None) -> None:
+            if resolved is not None and resolved.outcome is Outcome.SUCCESS:
+                self._simulation.cancel(failed)
+
+        self.host.after(self._configuration.client_delay, group.append, effect.records, reply)
+
+    def _read_source(self, effect: e.ReadSource) -> None:
+        waiting = self._reading.setdefault(effect.partition, [])
+        waiting.append(effect)
+        if len(waiting) == 1:
+            self.host.after(2 * self._configuration.client_delay, self._have_source, effect)
+
+    def _have_source(self, effect: e.ReadSource) -> None:
+        """Read again until a node shows all that is asked for; a shorter answer would leave offsets out."""
+        group = self._cluster.groups[f"s{effect.partition}"]
+        node = group.reader(self._random.random())
+        found = [] if node is None else [each for each in group.read(node, effect.first) if each[0] < effect.end]
+        if len(found) < effect.end - effect.first:
+            self.host.after(self._configuration.poll, self._have_source, effect)
+            return
+        waiting = self._reading[effect.partition]
+        waiting.remove(effect)
+        if waiting:
+            self.host.after(2 * self._configuration.client_delay, self._have_source, waiting[0])
+        self.handle(e.SourceRead(effect.partition, effect.first, tuple(record for _, record in found)))
+
+    def put(self, partition: int, key: str, value: Value | None, reply: Callable[[Resolved | None], None]) -> None:
+        """Append a client's change to a source log."""
+        self._cluster.groups[f"s{partition}"].append([(key, value)], reply)
+
+    # -- other servers -------------------------------------------------------------------------------------------------
+
+    def _send_heartbeat(self, effect: e.SendHeartbeat) -> None:
+        self._about(effect.to, "heartbeat", stamp=effect.stamp)
+        self._tell(effect.to, e.HeartbeatReceived(self.name, effect.stamp))
+
+    def _tell(self, host: str, message: Any) -> None:  # noqa: ANN401
+        self._cluster.transmit(self.number, self._cluster.number_of(host), message)
+
+    def receive(self, source: int, message: Any) -> None:  # noqa: ANN401
+        """A message has arrived and the process runs."""
+        match message:
+            case Asked():
+                self._have_asked(source, message)
+            case Told(request, answers, failure):
+                self.handle(e.ForwardEnded(request, self._cluster.nodes[source].name, answers, failure))
+            case _:
+                self.handle(message)
+
+    def _forward(self, effect: e.Forward) -> None:
+        op, target = self._clients[effect.request][0], self._cluster.number_of(effect.host)
+        text = json_text({"partitions": effect.partitions, "bound": effect.query.bound})
+        if target >= 0:  # else the active is not known, and there is nobody to ask
+            self._about(effect.host, "forward", op=op, text=text)
+        ended = e.ForwardEnded(effect.request, effect.host, ())
+        if target < 0 or not self._cluster.nodes[target].host.running:
+            refused = msgspec.structs.replace(ended, failure=Failure.NO_CONNECTION)
+            self.host.after(self._configuration.client_delay, self.handle, refused)
+            return
+        limit = (self._configuration.server.forward_timeout or 0) * MILLISECOND
+        self.host.after(limit, self.handle, msgspec.structs.replace(ended, failure=Failure.TIME_OUT))
+        self._tell(effect.host, Asked(effect.request, op, effect.query, effect.partitions))
+
+    def _have_asked(self, source: int, asked: Asked) -> None:
+        """A forwarded query; one too many is refused at once (pull-queries.md#falls-through)."""
+        text = json_text({"partitions": asked.partitions, "bound": asked.query.bound})
+        self.note("forwarded", peer=source, op=asked.op, text=text)
+        if self._random.random() < self._configuration.workload.busy:
+            self._cluster.transmit(self.number, source, Told(asked.request, (), Failure.CLIENT_ERROR))
+            return
+        self._requests += 1
+        self._asked[self._requests] = source, asked
+        self.handle(e.QueryForwarded(self._requests, asked.query, asked.partitions))
+
+    def _reply(self, effect: e.Reply) -> None:
+        source, asked = self._asked.pop(effect.request)
+        for answer in effect.answers:
+            self._note_answer(asked.op, answer)
+        for partition, reason in effect.refused.items():
+            self.note("give_up", op=asked.op, partition=partition, text=reason)
+        failure = Failure.GAVE_UP if effect.refused else None
+        self._cluster.transmit(self.number, source, Told(asked.request, effect.answers, failure))
+
+    def _note_answer(self, op: int, answer: e.Answer) -> None:
+        self.note("answer", op=op, partition=answer.partition, offset=answer.position, text=json_text(answer.rows))
+
+    # -- clients -------------------------------------------------------------------------------------------------------
+
+    def query(self, op: int, query: e.Query, reply: QueryReply) -> None:
+        """A client's query; ``reply`` is called when it is over."""
+        view = {
+            "assignment": _plain_assignment(self.core.assignment),
+            "statuses": {host: [each.alive, each.updated] for host, each in self.core.membership.statuses.items()},
+            "records": {h: [each.time, _plain_positions(each)] for h, each in self.core.records.reports.items()},
+        }
+        self.note("route", op=op, text=json_text(view))
+        self._requests += 1
+        self._clients[self._requests] = op, reply, []
+        self.handle(e.QueryAsked(self._requests, query))
+
+    def _emit(self, effect: e.Emit) -> None:
+        op, _, emitted = self._clients[effect.request]
+        if effect.answer.host == self.name:
+            self._note_answer(op, effect.answer)
+        emitted.append(effect.answer)
+
+    def _finish(self, effect: e.Finish) -> None:
+        op, reply, emitted = self._clients.pop(effect.request)
+        attempts = [[each.partition, each.host, each.failure and each.failure.value] for each in effect.attempts]
+        self.note("finish", op=op, text=json_text({"message": effect.message, "attempts": attempts}))
+        reply(emitted, effect.message or "")
+
+
+class Saved(Event, frozen=True):
+    """The tables are on the disk; no core needs to know."""
+
+
+def _plain_assignment(assignment: Assignment) -> dict[str, Any]:
+    placements = [[each.active, each.standbys] for each in assignment.placements]
+    return {"epoch": assignment.epoch, "members": assignment.members, "placements": placements}
+
+
+def _plain_positions(report: LagReport) -> dict[int, list[int]]:
+    return {partition: [*position] for (_, partition), position in report.positions.items()}
+
+
+class PullCluster(Cluster[PullConfiguration, ServerNode]):
+    """Servers, and the Raft groups that hold the assignments, the source logs and the changelogs."""
+
+    def __init__(
+        self, seed: int, configuration: PullConfiguration, recorder: Recorder, make_core: CoreFactory = ServerCore
+    ) -> None:
+        super().__init__(seed, configuration, recorder, make_core)
+        self.newest = Assignment()
+        """The last valid assignment that the group showed."""
+        self.groups: dict[str, Group] = {"assignments": self._group(list[Assignment], self._assigned)}
+        for partition in range(configuration.server.partitions):
+            self.groups[f"s{partition}"] = self._group(list[tuple[str, Value | None]], lambda _, __: None)
+            self.groups[f"c{partition}"] = self._group(list[Record], self._changed(partition))
+
+    def _group(self, form: Any, shown: Callable[[int, Any], None]) -> Group:  # noqa: ANN401
+        return Group(self.simulation, self.configuration.of_a_group(), form, shown)
+
+    def _assigned(self, _: int, record: Assignment | None) -> None:
+        if record is not None and record.epoch == self.newest.epoch + 1:
+            self.newest = record
+
+    def _changed(self, partition: int) -> Callable[[int, Any], None]:
+        def shown(offset: int, record: Record | None) -> None:
+            columns: dict[str, Any] = {"partition": partition, "offset": offset}
+            if record is not None:
+                columns |= {"epoch": record.epoch, "text": json_text(record)}
+            self.record("changelog", columns)
+
+        return shown
+
+    def new_node(self, number: int) -> ServerNode:
+        """A server that has not been started."""
+        return ServerNode(self, number, self._make_core)
+
+    def new_client(self) -> QueryClient:
+        """A client that has not begun to work."""
+        return QueryClient(self, self.configuration.workload, self.configuration)
+
+    def number_of(self, host: str) -> int:
+        """The number of a server by its name; -1 if there is none."""
+        return next((node.number for node in self.nodes if node.name == host), -1)
+
+    def start(self) -> None:
+        """Start the groups, with the faults that happen to them, and every server that is down."""
+        configuration = self.configuration
+        for name, group in self.groups.items():
+            group.start()
+            group.endanger(
+                f"faults {name}", configuration.log_faults, configuration.first_fault, configuration.duration
+            )
+        super().start()
+
+    def converge(self, limit: int) -> bool:
+        """Set all wall clocks right, as healing does, and wait; see `Cluster.converge`."""
+        for node in self.nodes:
+            node.set_clock(WALL + self.simulation.now // MILLISECOND)
+        return super().converge(limit)
+
+    def leader(self) -> ServerNode | None:
+        """The active of partition 0, if it runs."""
+        number = self.number_of(self.newest.of(0).active)
+        return self.nodes[number] if number >= 0 and self.nodes[number].host.running else None
+
+    def agreed(self) -> bool:
+        """Whether every server runs, is a member, thinks all others alive, and has folded all that there is."""
+        if not self.all_running() or set(self.newest.members) != {node.name for node in self.nodes}:
+            return False
+        return all(group.agreed() for group in self.groups.values()) and all(map(self._caught_up, self.nodes))
+
+    def _caught_up(self, node: ServerNode) -> bool:
+        core = node.core
+        if core.assignment != self.newest or not core.ready():
+            return False
+        if not all(status.alive for status in core.membership.statuses.values()):
+            return False
+        for partition, placement in enumerate(self.newest.placements):
+            if node.name not in placement.hosts:
+                continue
+            table = core.tables[partition]
+            if table.current != self.groups[f"c{partition}"].end or table.source != self.groups[f"s{partition}"].end:
+                return False
+            if placement.active == node.name and not core.fenced(partition):
+                return False
+        return True
