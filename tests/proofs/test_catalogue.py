@@ -11,8 +11,10 @@ from click.testing import CliRunner
 from logspec.catalogue import CELLS, Cell, Known, Lack, catalogue, problems, read_catalogue, render
 from logspec.errors import SpecError
 from logwitness.checks import all_checks
-from quorumlog.raft.mutants import MUTANTS
+from quorumlog.pull_queries.mutants import MUTANTS as OF_PULL_QUERIES
+from quorumlog.raft.mutants import MUTANTS as OF_RAFT
 
+MUTANTS = {**OF_RAFT, **OF_PULL_QUERIES}
 PAGE = Path(__file__).parents[2] / "docs" / "catalogue.md"
 ROW = "{id: a, protocol: raft, says: b, source: [c], tla: [d], proof: [e], checks: [f], mutants: [g]}"
 

@@ -486,13 +486,13 @@ def assignments_are_prefixes(history: History) -> Count:
 
 
 class Route:
-    """A query as it was routed last, with what the view says of each host of its partitions."""
+    """A query as it was routed first, with what the view says of each host of its partitions."""
 
     def __init__(self, events: list[Event], op: int) -> None:
         routed = [at for at, e in enumerate(events) if e.kind == "route" and e.op == op]
-        before = events[: routed[-1]] if routed else []
-        self.event = events[routed[-1]] if routed else None
-        self.at = routed[-1] if routed else -1
+        before = events[: routed[0]] if routed else []
+        self.event = events[routed[0]] if routed else None
+        self.at = routed[0] if routed else -1
         self.node = self.event.node if self.event is not None else None
         self.server = server_of(before, self.node) if routed else None
         self.query = query_of(before, op)
@@ -657,6 +657,10 @@ def candidates_follow_view(history: History) -> Count:
         if e.kind in ("forward", "forwarded", "finish"):
             route = Route(history.events[:at], e.op)
             count += UNJUDGED if not route.known else one_step(history.events[:at], e, route)
+        elif e.kind == "route":
+            route = Route(history.events[:at], e.op)
+            if route.known and e.node != route.node:
+                count += JUDGED + VIOLATED
     for route, partition, host in contacts(history):
         if not of_partition(route, partition, host) or route.reasons(host, partition):
             count += VIOLATED
