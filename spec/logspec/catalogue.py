@@ -11,7 +11,7 @@ import re
 import sys
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -218,20 +218,28 @@ def _proofs() -> Mapping[str, Any]:
     return PROOFS
 
 
-@lru_cache(maxsize=1024)
 def proof_has(entry: str) -> bool:
     """Whether ``proof#goal`` or ``proof/claim#goal`` names a goal that is proved of the installed rules."""
-    from logspec.proofs.rules import installed_rules
-
     place, _, goal = entry.partition("#")
     name, _, claim = place.partition("/")
     if name not in _proofs() or not goal:
         return False
-    proof = _proofs()[name]
-    made = proof.claims(installed_rules(proof.protocol), frozenset())
-    if claim:
-        return claim in made and goal in made[claim]().goals
-    return any(goal in make().goals for make in made.values())
+    made = _claims(name)
+    return any(goal in _goals(name, each) for each in ([claim] if claim else made) if each in made)
+
+
+@cache
+def _claims(proof: str) -> Mapping[str, Any]:
+    from logspec.proofs.rules import installed_rules
+
+    found: Mapping[str, Any] = _proofs()[proof].claims(installed_rules(_proofs()[proof].protocol), frozenset())
+    return found
+
+
+@cache
+def _goals(proof: str, claim: str) -> Collection[str]:
+    """The names of what a claim proves; to make a claim takes long."""
+    return frozenset(_claims(proof)[claim]().goals)
 
 
 # -- showing it --------------------------------------------------------------------------------------------------------

@@ -23,7 +23,7 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import lru_cache
 from types import FunctionType, ModuleType
-from typing import Any, cast
+from typing import Any
 
 import z3
 
@@ -489,37 +489,35 @@ class _Frame:
 
 
 def _source_of(function: Callable[..., Value]) -> tuple[ast.FunctionDef | ast.Lambda, FunctionType]:
-    """Return the syntax tree of a function and the function itself; the file is parsed once."""
+    """Return the syntax tree of a function and the function itself; the file is parsed and searched once."""
     if not isinstance(function, FunctionType):
         raise UnsupportedRuleError(f"{function!r} is not a function written in Python, so it cannot be read")
     code = function.__code__
     lines = linecache.getlines(code.co_filename, function.__globals__)
     if not lines:
         raise UnsupportedRuleError(f"{function.__name__} ({code.co_filename}:{code.co_firstlineno}) has no source file")
-    text = "".join(lines)
     try:
-        tree = _parsed(text)
+        written = _functions("".join(lines)).get((code.co_name, code.co_firstlineno), ())
     except SyntaxError:
         raise UnsupportedRuleError(f"{code.co_filename} changed after it was loaded and no longer parses") from None
-    found = [node for node in ast.walk(tree) if _is_written_at(node, code.co_name, code.co_firstlineno)]
-    found = [node for node in found if _parameters(cast(Any, node)) == code.co_varnames[: code.co_argcount]]
+    found = [node for node in written if _parameters(node) == code.co_varnames[: code.co_argcount]]
     if len(found) != 1:
         place = f"{code.co_name} ({code.co_filename}:{code.co_firstlineno})"
         raise UnsupportedRuleError(f"{place} cannot be identified in its file; write it as a separate function")
-    return cast(ast.FunctionDef | ast.Lambda, found[0]), function
+    return found[0], function
 
 
 @lru_cache(maxsize=16)
-def _parsed(text: str) -> ast.Module:
-    return ast.parse(text)
-
-
-def _is_written_at(node: ast.AST, name: str, line: int) -> bool:
-    if isinstance(node, ast.Lambda):
-        return name == "<lambda>" and node.lineno == line
-    if isinstance(node, ast.FunctionDef):
-        return node.name == name and line in (node.lineno, *(mark.lineno for mark in node.decorator_list))
-    return False
+def _functions(text: str) -> Mapping[tuple[str, int], Sequence[ast.FunctionDef | ast.Lambda]]:
+    """The functions of a source by name and line, where a decorated one has several."""
+    found: dict[tuple[str, int], list[ast.FunctionDef | ast.Lambda]] = {}
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Lambda):
+            found.setdefault(("<lambda>", node.lineno), []).append(node)
+        elif isinstance(node, ast.FunctionDef):
+            for line in {node.lineno, *(mark.lineno for mark in node.decorator_list)}:
+                found.setdefault((node.name, line), []).append(node)
+    return found
 
 
 def _parameters(node: ast.FunctionDef | ast.Lambda) -> tuple[str, ...]:

@@ -38,7 +38,14 @@ class Evidence:
     """The events of a violation in order, the last of which is the breach, and how the run was configured."""
 
     def __init__(
-        self, rows: Sequence[Row], voters: Sequence[int], *, write_caching: bool = False, progress_bound: int = 0
+        self,
+        rows: Sequence[Row],
+        voters: Sequence[int],
+        *,
+        write_caching: bool = False,
+        progress_bound: int = 0,
+        memory_bytes: int = 0,
+        max_in_flight: int = 0,
     ) -> None:
         sure(rows)
         self.rows = list(rows)
@@ -48,6 +55,8 @@ class Evidence:
         self.needed = len(voters) // 2 + 1
         self.write_caching = write_caching
         self.progress_bound = progress_bound
+        self.memory_bytes = memory_bytes
+        self.max_in_flight = max_in_flight
 
     def of(self, node: int, kind: str | None = None) -> list[Row]:
         """The events of a node, of that kind."""
@@ -170,6 +179,51 @@ def term_needs_candidate(evidence: Evidence) -> Fields:
     sure(len(evidence.rows) > 1)
     *most, last = map(str, sorted(moved))
     return {"nodes": f"{', '.join(most)} and {last}" if most else last, "term": term}
+
+
+def roles_in_order(evidence: Evidence) -> Fields:
+    """One node: what it was, and voted, before it took the last role."""
+    last = evidence.last
+    roles = ["leader" if row["kind"] == "leader" else row.get("role") for row in evidence.rows]
+    sure(all(row["node"] == last["node"] and row["term"] == last["term"] for row in evidence.rows))
+    fields: Fields = {"node": last["node"], "role": roles[-1], "term": last["term"]}
+    if last["kind"] == "start":
+        sure(len(roles) == 1 and roles[-1] in ("leader", "candidate"))
+    elif evidence.rows[0]["kind"] == "vote":
+        sure(len(roles) == 2 and roles[-1] == "candidate" and evidence.rows[0]["peer"] != last["node"])
+        return {"node": last["node"], "term": last["term"], "peer": evidence.rows[0]["peer"]}
+    elif roles != ["leader", "candidate"]:
+        first, between, then = roles
+        sure({first, then} <= {"leader", "candidate"} and between in ("follower", "learner"))
+    return fields
+
+
+# -- the memory of a leader -------------------------------------------------------------------------------------------
+
+
+def bounded_memory(evidence: Evidence) -> list[Fields]:
+    """What a leader said that it held, and what it enqueued, or had written and handed over, by the last event."""
+    (leader, *before), last, limit = evidence.before, evidence.last, evidence.memory_bytes
+    sure(leader["kind"] == "leader" and all(row["node"] == leader["node"] for row in evidence.rows))
+    fields: Fields = {"node": leader["node"], "term": leader["term"]}
+    counted = [row["reserved"] for row in before if row["kind"] != "append"]
+    held = sum(counted)
+    sure(len(counted) < 2)
+    if last["kind"] == "enqueue":
+        held += min(last["bytes"], limit)
+    else:
+        written = [row for row in before if row["kind"] == "append"]
+        sure(all(last["offset"] <= row["offset"] <= end(row) <= end(last) for row in written))
+        held -= sum(min(row["bytes"], limit) for row in written)
+    found: list[Fields] = []
+    if not before and last["kind"] == "hand_over" and last["count"] > evidence.max_in_flight > 0:
+        found.append(fields | {"requests": last["count"], "limit": evidence.max_in_flight})
+    if not before and last["reserved"] > limit:
+        found.append(fields | {"held": last["reserved"], "limit": limit})
+    if last["reserved"] != held:
+        told: Fields = {"limit": limit} if held > limit else {"reserved": last["reserved"]}
+        found.append(fields | {"held": held} | told)
+    return found
 
 
 # -- the offsets of a node --------------------------------------------------------------------------------------------
@@ -721,6 +775,8 @@ PROOFS: dict[str, Proof] = {
     "one-vote-per-term": one_vote_per_term,
     "leader-has-majority": leader_has_majority,
     "term-needs-candidate": term_needs_candidate,
+    "roles-in-order": roles_in_order,
+    "bounded-memory": bounded_memory,
     "commit-monotonic": _moved_back("commit"),
     "flushed-monotonic": _moved_back("flushed"),
     "visible-monotonic": _moved_back("visible"),

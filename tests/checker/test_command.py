@@ -1,4 +1,4 @@
-"""``logwitness check`` and ``logwitness checks`` as people and CI use them, as processes."""
+"""``logwitness check`` and ``logwitness checks`` as people and CI use them; as processes where that matters."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from pathlib import Path
 
 import click
 import pytest
+from click.testing import CliRunner, Result
 
 from loghistory import write_run
 from logwitness.checks import all_checks
@@ -27,9 +28,14 @@ COMMAND = [sys.executable, "-c", "from logwitness.cli import main; main()"]
 BROKEN = next(case for case in cases(HISTORIES / "replicas.txt") if case.check == "committed-never-truncated")
 
 
-def _run(*arguments: str | Path, **options: object) -> subprocess.CompletedProcess[str]:
+def _process(*arguments: str | Path, **options: object) -> subprocess.CompletedProcess[str]:
     words = [*COMMAND, *map(str, arguments)]
     return subprocess.run(words, capture_output=True, text=True, timeout=120, check=False, **options)  # type: ignore[call-overload,no-any-return]
+
+
+def _run(*arguments: str | Path) -> Result:
+    """The command within this process: to load it anew takes longer than most of what it does."""
+    return CliRunner().invoke(main, [*map(str, arguments)], prog_name="logwitness")
 
 
 @pytest.fixture
@@ -56,7 +62,12 @@ def runs(tmp_path: Path) -> Path:
     ],
 )
 def test_exit_status(runs: Path, names: list[str], status: int) -> None:
-    assert _run("check", *(runs / name for name in names)).returncode == status
+    assert _run("check", *(runs / name for name in names)).exit_code == status
+
+
+def test_exit_status_of_a_process(runs: Path) -> None:
+    for name, status in (("good", 0), ("bad", 1), ("broken.jsonl", 2), ("idle", 3)):
+        assert _process("check", runs / name).returncode == status
 
 
 def test_the_report_explains_a_violation(runs: Path) -> None:
@@ -81,10 +92,10 @@ def test_json_is_one_object_a_run(runs: Path) -> None:
 def test_only_and_require(runs: Path) -> None:
     done = _run("check", "--json", "--only", "phantom", "--only", "skip", runs / "bad")
     assert [each["id"] for each in json.loads(done.stdout)["checks"]] == ["phantom", "skip"]
-    assert done.returncode == 3
-    assert _run("check", "--require", "phantom", runs / "good").returncode == 0
+    assert done.exit_code == 3
+    assert _run("check", "--require", "phantom", runs / "good").exit_code == 0
     unknown = _run("check", "--only", "phantoms", runs / "good")
-    assert unknown.returncode == 2
+    assert unknown.exit_code == 2
     assert "no check is called 'phantoms'" in unknown.stderr
 
 
@@ -92,8 +103,8 @@ def test_what_judges_other_models_finds_nothing_in_a_log(runs: Path) -> None:
     done = _run("check", "--json", "--only", "linearizable", "--only", "phantom", runs / "good")
     verdicts = {each["id"]: each["verdict"] for each in json.loads(done.stdout)["checks"]}
     assert verdicts == {"linearizable": "unexercised", "phantom": "holds"}
-    assert _run("check", "--only", "linearizable", runs / "good").returncode == 3
-    assert _run("check", "--require", "linearizable", runs / "good").returncode == 3
+    assert _run("check", "--only", "linearizable", runs / "good").exit_code == 3
+    assert _run("check", "--require", "linearizable", runs / "good").exit_code == 3
 
 
 def test_bad_input_is_one_line_that_names_file_and_line(runs: Path) -> None:
@@ -101,9 +112,10 @@ def test_bad_input_is_one_line_that_names_file_and_line(runs: Path) -> None:
     assert re.fullmatch(rf"logwitness: {runs}/broken\.jsonl, line 2, .*nonsense.*\n", done.stderr), done.stderr
 
 
-def test_an_empty_name_is_not_the_working_directory(runs: Path) -> None:
-    done = _run("check", "", cwd=runs / "good")
-    assert done.returncode == 2
+def test_an_empty_name_is_not_the_working_directory(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(runs / "good")
+    done = _run("check", "")
+    assert done.exit_code == 2
     assert "the name is empty" in done.stderr
 
 
@@ -111,9 +123,9 @@ def test_lenient_judges_the_rest_and_says_so(runs: Path) -> None:
     path = runs / "torn.jsonl"
     good = (runs / "good" / "events.jsonl").read_text().splitlines()
     path.write_text("\n".join([*good[:20], "not json", *good[20:]]) + "\n")
-    assert _run("check", path).returncode == 2
+    assert _run("check", path).exit_code == 2
     done = _run("check", "--lenient", path)
-    assert done.returncode == 3
+    assert done.exit_code == 3
     assert "note: 1 line or event was set aside (1 no valid JSON or EDN)." in done.stdout
     assert re.search(r"and \d+ other checks: undecided: 1 line or event was set aside", done.stdout)
     assert [each.name for each in runs.iterdir() if "quarantine" in each.name] == []
@@ -185,8 +197,8 @@ def test_a_part_that_is_missing_is_one_sentence(tmp_path: Path) -> None:
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: broken-plugin\nVersion: 1\n")
     (info / "entry_points.txt").write_text("[logwitness.commands]\nfly = no_such_wings:fly\n")
     environment = os.environ | {"PYTHONPATH": str(tmp_path)}
-    assert "not available" in _run("--help", env=environment).stdout
-    done = _run("fly", "--high", env=environment)
+    assert "not available" in _process("--help", env=environment).stdout
+    done = _process("fly", "--high", env=environment)
     assert done.returncode == 2
     assert "`logwitness fly` is not available: the module no_such_wings is not installed\n" in done.stderr
     assert "Traceback" not in done.stderr
@@ -230,7 +242,7 @@ def test_what_breaks_is_no_verdict(runs: Path, problem: str, said: str) -> None:
 
 
 def test_colours_only_on_a_terminal(runs: Path) -> None:
-    assert "\x1b[" not in _run("check", runs / "bad").stdout
+    assert "\x1b[" not in _process("check", runs / "bad").stdout
     master, slave = pty.openpty()
     process = subprocess.Popen([*COMMAND, "check", str(runs / "bad")], stdout=slave, env=os.environ | {"TERM": "xterm"})
     os.close(slave)

@@ -21,18 +21,15 @@ from proofs import PROOFS, Evidence, Row, UnprovedError
 RUNS = Path(__file__).resolve().parents[2] / "histories" / "runs"
 MUTANTS = sorted(path.parent for path in RUNS.glob("*/mutant-*/manifest.json"))
 CHECKS = {each.id: each for each in all_checks()}
-WITHOUT_PROOF = {"bounded-memory"}
-"""What a leader holds follows from all that it did in its office: too much to show."""
+STATED = ("write_caching", "progress_bound", "memory_bytes", "max_in_flight")
+"""What a proof takes from the configuration."""
 
 
 def proves(name: str, sentence: str, rows: list[Row], configuration: Mapping[str, Any]) -> bool:
     """Whether the sentence follows from these events."""
-    caching = bool(configuration.get("write_caching"))
+    stated = {field: configuration[field] for field in STATED if field in configuration}
     try:
-        bound = configuration.get("progress_bound", 0)
-        proved = PROOFS[name](
-            Evidence(rows, configuration.get("voters", []), write_caching=caching, progress_bound=bound)
-        )
+        proved = PROOFS[name](Evidence(rows, configuration.get("voters", []), **stated))
     except (UnprovedError, KeyError, ValueError, TypeError):
         return False
     told = []
@@ -59,7 +56,7 @@ def unconvincing(table: pa.Table, configuration: Mapping[str, Any]) -> Iterator[
 
 def test_every_check_of_raft_has_a_proof() -> None:
     of_raft = {each.id for family in families() if family.protocol and not family.is_ground for each in family.checks}
-    assert {*PROOFS} == {*of_raft, "calls-end"} - WITHOUT_PROOF
+    assert {*PROOFS} == {*of_raft, "calls-end"}
 
 
 @pytest.mark.parametrize(

@@ -127,6 +127,15 @@ def test_a_lost_header_is_set_aside_and_its_line_read(tmp_path: Path) -> None:
     assert run.set_aside == {"no_header": 1}
 
 
+@pytest.mark.parametrize("name", ["events.jsonl", "history.edn"])
+def test_of_an_empty_file_nothing_is_left_to_read(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    path.touch()
+    for lenient in (False, True):
+        with pytest.raises(HistoryError, match=r"empty|no operation"):
+            open_run(path, lenient=lenient).table()
+
+
 def test_a_damaged_row_group_is_left_out(tmp_path: Path) -> None:
     sink = MemorySink()
     with Recorder(sink) as record:

@@ -8,11 +8,13 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from loghistory import Kind, MemorySink, Recorder
+from loghistory import Kind
+from loghistory.importers.rows import batch_of
 from loghistory.run import write_file
 
 pytestmark = pytest.mark.slow
@@ -43,25 +45,25 @@ def read(path: Path, mode: str = "strict") -> tuple[int, str]:
 
 
 def zeros() -> Iterator[bytes]:
-    for _ in range(2048):
+    for _ in range(1024):
         yield bytes(1 << 20)
 
 
 def blank_lines() -> Iterator[bytes]:
     yield HEADER
-    for _ in range(2048):
+    for _ in range(1024):
         yield b"\n" * (1 << 20)
 
 
 def one_string() -> Iterator[bytes]:
     yield HEADER + b'{"seq":1,"time":1,"kind":"fault","f":"'
-    for _ in range(2048):
+    for _ in range(1024):
         yield b"a" * (1 << 20)
 
 
 def repeated_event() -> Iterator[bytes]:
     yield HEADER
-    for _ in range(300):
+    for _ in range(150):
         yield b'{"seq":1,"time":1,"kind":"fault","f":"x"}\n' * 25_000
 
 
@@ -135,8 +137,8 @@ def test_many_bad_lines_stay_in_bounds(tmp_path: Path) -> None:
 
 def test_a_parquet_file_that_claims_too_much(tmp_path: Path) -> None:
     path = tmp_path / "events.parquet"
-    same = pa.array([7] * 60_000_000, pa.int8())
-    kinds = pa.DictionaryArray.from_arrays(pa.array([0] * 60_000_000, pa.int8()), pa.array(["stop"]))
+    same = pa.array(np.full(60_000_000, 7, np.int8))
+    kinds = pa.DictionaryArray.from_arrays(np.zeros(60_000_000, np.int8), ["stop"])
     table = pa.table({"seq": same, "time": same, "kind": kinds})
     pq.write_table(table, path, compression="zstd", row_group_size=60_000_000)
     status, said = read(path)
@@ -148,10 +150,12 @@ def test_a_parquet_file_that_claims_too_much(tmp_path: Path) -> None:
 
 
 def test_a_million_events_pass_in_the_same_memory(tmp_path: Path) -> None:
-    sink = MemorySink()
-    with Recorder(sink) as record:
-        for number in range(1_000_000):
-            record.event(Kind.STOP, time=number, node=1, offset=number, last_offset=number, text="abcdefgh" * 8)
+    count = 1_000_000
+    places = np.arange(count)
+    stops = pa.DictionaryArray.from_arrays(np.zeros(count, np.int32), [str(Kind.STOP)])
+    texts = pa.repeat("abcdefgh" * 8, count)
+    state = {"node": np.ones(count, np.int64), "offset": places, "last_offset": places, "text": texts}
+    events = batch_of(0, count, {"time": places, "kind": stops, **state})
     for name in ("events.jsonl", "events.jsonl.zst", "events.parquet"):
-        write_file(tmp_path / name, sink.batches)
+        write_file(tmp_path / name, [events])
         assert read(tmp_path / name) == (0, "1000000 {}"), name

@@ -176,7 +176,8 @@ def test_bad_lines_are_kept_and_counted(tmp_path: Path, audited: Auditor) -> Non
     assert [row["line"] for row in quarantined] == [place + 1 for place in bad]
     assert [row["reason"] for row in quarantined] == ["not_json", "unknown_kind", "not_utf8", "not_json"]
     assert quarantined[0]["raw"] == "no json"
-    assert by_name["cut.parquet"]["verdict"] == "unreadable"
+    assert {by_name[name]["verdict"] for name in ("cut.parquet", "empty.jsonl")} == {"unreadable"}
+    assert "the file is empty" in by_name["empty.jsonl"]["error"]
     assert "not a whole Parquet file" in by_name["cut.parquet"]["error"]
     assert summary.quarantined == sum(row["quarantined"] for row in by_name.values())
     same_verdicts(out)

@@ -112,6 +112,7 @@ def plain(events: list[Event], configuration: Mapping[str, Any], only: Sequence[
             progress_bound=configuration.get("progress_bound"),
             memory_bytes=configuration.get("memory_bytes"),
             max_in_flight=configuration.get("max_in_flight"),
+            nodes=configuration.get("nodes", 0),
             of_protocol=of_protocol,
         )
         for log in logs_of(events)

@@ -72,6 +72,8 @@ class History:
     """Bytes that a leader may hold for appends, if whoever made the run said so."""
     of_protocol: bool = False
     """The run is of a protocol whose nodes may trim the log."""
+    nodes: int = 0
+    """How many nodes there are, if whoever made the run said so."""
     max_in_flight: int | None = None
     """Requests to one follower that may be unanswered, if whoever made the run said so."""
 
@@ -95,6 +97,13 @@ class History:
         """Whether there is a voter that records nothing, or nobody knows who votes."""
         recorded = {e.node for e in self.events if e.dirty is not None}
         return not self.voters or not recorded.issuperset(self.voters)
+
+    @property
+    def too_many(self) -> bool:
+        """Whether there is a node more than there are, by what nodes recorded, how they ended and what befell them."""
+        told = [e for e in self.events if e.dirty is not None or e.kind in (*GONE, "fault")]
+        others = {e.node for e in told if e.node is not None} - {*self.voters}
+        return bool(others) and 0 < self.nodes < len(self.voters) + len(others)
 
     @property
     def stranger(self) -> bool:

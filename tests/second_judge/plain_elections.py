@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 
 from lives import silent
@@ -156,7 +157,7 @@ def leader_has_majority(history: History) -> Count:
             count += JUDGED if needed and given >= needed else UNJUDGED
     led = bool(leaders(history))
     asked = any(e.kind == "vote" and e.peer not in history.voters for e in history.events)
-    void = (bool(history.voters) and (history.stranger or asked)) or (led and not history.voters)
+    void = (bool(history.voters) and (history.stranger or asked)) or history.too_many or (led and not history.voters)
     no_votes = not history.has("vote")
     lacks = led and (no_votes or not history.has("leader"))
     lacks = lacks or (count.unjudged > 0 and history.silent)
@@ -244,9 +245,42 @@ def term_needs_candidate(history: History) -> Count:
     return count.if_shown(void=count.judged > 0 and not (history.has("term") and history.has("role")))
 
 
+def roles_in_order(history: History) -> Count:
+    """In a life and term a node follows, stands, leads and follows again, or does some of that in this order; and it
+    does not stand where it voted for another. A start forgets all but the vote, a wiped disk that too."""
+    count = Count()
+    turns: dict[int, tuple[int, str]] = {}  # by node: its term, and what it has been in it, a letter each
+    votes: dict[tuple[int, int], Event] = {}
+    for e in history.events:
+        if e.dirty is None:
+            continue
+        role = "leader" if e.kind == "leader" else None if e.kind == "term" else e.role
+        letter = {"leader": "l", "candidate": "c", "follower": "f", "learner": "n", None: ""}[role]
+        if e.kind == "start":
+            count += Count() if role is None else JUDGED + VIOLATED if letter in "lc" else JUDGED
+            turns[e.node] = e.term, "f"
+        elif e.node not in turns:
+            turns[e.node] = e.term, letter or "f"
+        else:
+            term, been = turns[e.node]
+            been = been if term == e.term else "f"
+            vote = votes.get((e.node, e.term))
+            if letter not in ("", been[-1]):
+                elsewhere = vote is not None and not _wiped(history, e.node, vote.seq, e.seq) and vote.peer != e.node
+                ordered = bool(re.fullmatch("[fn]*c?l?[fn]*", been + letter))
+                right = ordered and not (letter == "c" and elsewhere)
+                count += JUDGED if right else JUDGED + VIOLATED
+                been = been + letter if ordered else "f" + letter
+            turns[e.node] = e.term, been
+        if e.kind == "vote":
+            votes[e.node, e.term] = e
+    return count
+
+
 TWINS: dict[str, Plain] = {
     "one-leader-per-term": one_leader_per_term,
     "one-vote-per-term": one_vote_per_term,
     "leader-has-majority": leader_has_majority,
     "term-needs-candidate": term_needs_candidate,
+    "roles-in-order": roles_in_order,
 }

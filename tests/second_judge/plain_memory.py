@@ -40,21 +40,30 @@ def since_it_leads(events: list[Event]) -> list[Event] | None:
 
 
 def held_by(office: list[Event], limit: int) -> int:
-    """The bytes of what was enqueued, each append as the limit at most, less what was handed over."""
-    held = 0
+    """The bytes that a leader said before its last event that it holds, and what that one enqueues, each append as the
+    limit at most, or less what it hands over."""
+    *before, last = office
+    first_enqueued = next(i for i, e in enumerate(office) if e.kind == "enqueue")
+    said = [e.reserved for i, e in enumerate(before) if e.kind in OF_MEMORY and i >= first_enqueued]
+    held: int = said[-1] if said else 0
+    if last.kind == "enqueue":
+        return held + min(last.bytes or 0, limit)
     written: dict[int, Event] = {}
-    for e in office:
-        if e.kind == "enqueue":
-            held += min(e.bytes or 0, limit)
-        elif e.kind == "append" and e.value is not None:
+    for e in before:
+        if e.kind == "append" and e.value is not None:
             written[e.offset] = e
         elif e.kind == "hand_over":
-            first = e.offset
-            while first <= e.last and first in written:
-                batch = written.pop(first)
-                held -= min(batch.bytes or 0, limit)
-                first = batch.last + 1
-    return held
+            _handed_over(written, e)
+    return held - sum(min(batch.bytes or 0, limit) for batch in _handed_over(written, last))
+
+
+def _handed_over(written: dict[int, Event], e: Event) -> list[Event]:
+    """The batches, one behind the other, that are held no more; they are taken out of what was written."""
+    first, batches = e.offset, []
+    while first <= e.last and first in written:
+        batches.append(written.pop(first))
+        first = batches[-1].last + 1
+    return batches
 
 
 TWINS: dict[str, Plain] = {"bounded-memory": bounded_memory}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -84,6 +84,10 @@ class Columns(NamedTuple):
             return self
         both = joined([self, other])
         return both.where(np.argsort(both.seq, kind="stable"))
+
+    def rows(self, which: Array, *names: str) -> Iterator[tuple[int, ...]]:
+        """These columns of the events that ``which`` selects, by truth or by position: a tuple for each event."""
+        return zip(*(getattr(self, name)[which].tolist() for name in names), strict=True)
 
     def lists(self) -> Columns:
         """The same as lists: a loop that runs as Python reads them several times faster."""

@@ -200,6 +200,8 @@ class Setting:
     """What a leader may hold in memory for appends (raft.md#bounded-memory); None: nobody says."""
     max_in_flight: int | None = None
     """How many requests to one follower may be unanswered (raft.md#in-flight); None: nobody says."""
+    nodes: int = 0
+    """How many nodes there are, voters or not; 0: nobody says."""
     protocols: frozenset[str] = frozenset()
     """Names of the protocols that the run is of; none: only what clients saw can be judged."""
     foreign: bool = False

@@ -105,6 +105,7 @@ def setting_of(
     voters, protocols = _nodes(source, configuration)
     return Setting(
         voters=voters,
+        nodes=configured_number(configuration),
         write_caching=configured_switch(name, configuration, "write_caching", False),
         idempotent=configured_switch(name, configuration, "idempotent", True),
         compiled=compiled,

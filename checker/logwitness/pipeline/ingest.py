@@ -13,7 +13,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -28,6 +28,7 @@ from loghistory.columns import joined
 from loghistory.schema import schema_in
 
 from ..checks import families
+from ..checks.codes import Words
 from ..checks.contract import Setting, Verdict
 from ..directories import histories_in
 from ..engine.doubt import Doubt
@@ -95,14 +96,7 @@ class Large:
     file_size: int
     shell: Shell | None
     notes: tuple[str, ...]
-    voters: tuple[int, ...]
-    write_caching: bool
-    idempotent: bool
-    protocols: frozenset[str]
-    progress_bound: int | None
-    memory_bytes: int | None
-    max_in_flight: int | None
-    foreign: bool
+    stated: Setting
     lowest_offset: int
     highest_offset: int
     """Of its offsets, and 0. The file is not asked: it may be a stranger's, copied as it is, whose index lies."""
@@ -127,17 +121,7 @@ class Large:
 
     def setting(self, *, compiled: bool) -> Setting:
         """What the folds must know of the history; ``compiled``: run loops as machine code."""
-        return Setting(
-            self.voters,
-            self.write_caching,
-            compiled,
-            idempotent=self.idempotent,
-            protocols=self.protocols,
-            progress_bound=self.progress_bound,
-            memory_bytes=self.memory_bytes,
-            max_in_flight=self.max_in_flight,
-            foreign=self.foreign,
-        )
+        return replace(self.stated, compiled=compiled, words=Words())
 
 
 @dataclass(slots=True)
@@ -337,14 +321,7 @@ class _History:
             history.file.stat().st_size,
             self._task.shell,
             (*history.notes, *unfamiliar(setting)),
-            setting.voters,
-            setting.write_caching,
-            setting.idempotent,
-            setting.protocols,
-            setting.progress_bound,
-            setting.memory_bytes,
-            setting.max_in_flight,
-            setting.foreign,
+            setting,
             *self._offsets,
             self._doubt,
             self._heavy() if len(self._logs) > MANY_LOGS else None,

@@ -94,7 +94,7 @@ class _Judged:
 
 def judge_by_ranges(spark: SparkSession, large: Large) -> tuple[str | None, Outcome] | None:
     """The log and the outcome of ``linearizable-log`` if it holds and the history composes; None: ask the fold."""
-    if large.write_caching or not large.idempotent or large.lowest_offset < 0:
+    if large.stated.write_caching or not large.stated.idempotent or large.lowest_offset < 0:
         return None
     with large.events() as file:
         count = pq.read_metadata(file).num_row_groups

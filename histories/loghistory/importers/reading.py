@@ -69,7 +69,7 @@ def read(
         yield _batch(operations.rows.batch(), file)
     if not taken:
         remedy = f"name a history of operations, or say its format (one of {', '.join(ForeignFormat)})"
-        quarantine.refuse(Reason.NO_HEADER, HistoryError(file, None, None, _NO_OPERATION, remedy), b"")
+        raise HistoryError(file, None, None, _NO_OPERATION, remedy)
 
 
 def _batch(batch: pa.RecordBatch, file: str) -> pa.RecordBatch:

@@ -42,8 +42,8 @@ class CallsFold:
         if self._bound is None or not len(columns.seq):
             return
         self._now, self._last = int(columns.time[-1]), int(columns.seq[-1])
-        some = columns.where(np.flatnonzero(among(columns.kind, OF_CLIENTS))).lists()
-        for seq, time, kind, client, op in zip(some.seq, some.time, some.kind, some.process, some.op, strict=True):
+        told = np.flatnonzero(among(columns.kind, OF_CLIENTS))
+        for seq, time, kind, client, op in columns.rows(told, "seq", "time", "kind", "process", "op"):
             if kind == INVOKE:
                 self._tally.judged += 1
                 self._open[op] = time, seq, client

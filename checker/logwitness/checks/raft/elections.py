@@ -1,4 +1,5 @@
-"""Elections: one leader a term, one vote a term and node, a leader has a majority, a term begins with a candidate.
+"""Elections: one leader a term, one vote a term and node, a leader has a majority, a term begins with a candidate, and
+roles come in order.
 
 Who leads a term is told by what nodes do as well as by what they say: a node leads if an event of the kind ``leader``
 or its ``role`` says so, if it is the first to write entries of the term it is in, or if it answers appends of a term.
@@ -41,7 +42,8 @@ from ..findings import MAX_NODES, Nodes
 from ..kernel import kernel
 from ..sentences import listed
 from .protocol import RAFT
-from .voters import UNKNOWN_VOTERS, acts_as_voter, majority_of, recorded_nothing
+from .roles import ROLES_IN_ORDER, Roles
+from .voters import UNKNOWN_VOTERS, acts_as_voter, majority_of, recorded_nothing, too_many_nodes
 
 ONE_LEADER = Check(
     id="one-leader-per-term",
@@ -261,9 +263,11 @@ class ElectionsFold:
         self._votes = Tally(ONE_VOTE, setting.keep)
         self._majorities = Tally(MAJORITY, setting.keep)
         self._candidates = Tally(CANDIDATE, setting.keep)
+        self._roles = Roles(setting.keep)
         self._wiped: dict[int, int] = {}  # by node, the last event that emptied its disk
         self._seen: set[int] = set()  # kinds
         self._stranger: int | None = None
+        self._named: dict[int, None] = {}  # nodes of which anything is told, in order
         self._down: set[int] = set()
         self._blind: dict[int, list[tuple[int, int, int | None]]] = {}  # by node, after which event, in which terms
         self._suspects: list[_Suspect] = []
@@ -283,9 +287,11 @@ class ElectionsFold:
         places = np.flatnonzero(reasons)
         if not len(places):
             return
-        some = columns.where(places).lists()
-        of = (some.seq, some.kind, some.node, some.term, some.peer, some.f, some.role, some.entry_term)
-        for seq, kind, node, term, peer, f, role, entry_term, reason in zip(*of, reasons[places].tolist(), strict=True):
+        told = columns.rows(places, "seq", "kind", "node", "term", "peer", "f", "role", "entry_term")
+        for row, reason in zip(told, reasons[places].tolist(), strict=True):
+            seq, kind, node, term, peer, f, role, entry_term = row
+            if node >= 0:
+                self._named[node] = None
             if kind == FAULT:
                 if f == FAULT_WIPE:
                     self._wiped[node] = seq
@@ -315,6 +321,8 @@ class ElectionsFold:
         elif node in known.early and kind != START and not candidate:
             known.stays = seq if known.stays is None else known.stays
         before.term, before.seq = term, seq
+        vote = known.votes.get(node)
+        self._roles.take(seq, kind, node, term, role, vote if vote and vote[1] > self._emptied(node) else None)
         acts = candidate or leads or kind == VOTE
         if acts if node not in self._setting.voters else role == ROLE_LEARNER:
             self._stranger = node
@@ -414,7 +422,7 @@ class ElectionsFold:
 
     def violated(self) -> frozenset[str]:
         """The ids of the checks that are violated so far (`Watchful`)."""
-        return violated((self._leaders, self._votes, self._majorities, self._candidates))
+        return violated((self._leaders, self._votes, self._majorities, self._candidates, self._roles.tally))
 
     def _vote(self, known: _Term, seq: int, node: int, term: int, peer: int) -> None:
         self._votes.judged += 1
@@ -550,6 +558,7 @@ class ElectionsFold:
                 self._votes.outcome(why or self._lacks(VOTE), void=void),
                 self._outcome_of_majorities(why),
                 self._outcome_of_candidates(why),
+                self._roles.tally.outcome(why, void=void),
             )
         )
 
@@ -563,6 +572,9 @@ class ElectionsFold:
         tally = self._majorities
         if why is None and self._setting.voters and self._stranger is not None:
             why = acts_as_voter(self._stranger, self._setting.voters)
+        nodes, others = self._setting.nodes, [node for node in self._named if node not in self._setting.voters]
+        if why is None and others and 0 < nodes < len(self._setting.voters) + len(others):
+            why = too_many_nodes(others[0], nodes)
         if why is None and not self._setting.voters and self._leaders.judged:
             why = UNKNOWN_VOTERS
         void = why is not None or VOTE not in self._seen
@@ -587,7 +599,7 @@ _NAMES = {LEADER: "leader event", VOTE: "vote", TERM: "term event", ROLE: "role 
 
 FAMILY = Family(
     "elections",
-    (ONE_LEADER, ONE_VOTE, MAJORITY, CANDIDATE),
+    (ONE_LEADER, ONE_VOTE, MAJORITY, CANDIDATE, ROLES_IN_ORDER),
     STATE_KINDS | {Kind.FAULT, Kind.STOP, Kind.CRASH, Kind.POWER_LOSS, Kind.STORAGE_ERROR},
     ("node", "term", "peer", "f", "role", "entry_term", "last_offset", "dirty"),
     ElectionsFold,

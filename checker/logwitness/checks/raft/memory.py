@@ -1,8 +1,9 @@
 """What a leader holds in memory for appends is bounded, whatever their acks level and however slow a follower is.
 
 What it holds is counted here from what it did: an append is held from when it is enqueued until the entries that it
-became were handed over. What the leader itself counts (``reserved``) has to be the same. The limits are stated by who
-made the run (``memory_bytes``, ``max_in_flight`` in its configuration); without them nothing is judged.
+became were handed over. What the leader itself counts (``reserved``) has to be the same, and is what is counted on
+from: so one event before, and what is handed over, show a breach. The limits are stated by who made the run
+(``memory_bytes``, ``max_in_flight`` in its configuration); without them nothing is judged.
 
 Source: raft.md#bounded-memory.
 """
@@ -18,8 +19,8 @@ from loghistory.schema import Kind
 from ..codes import APPEND, ENQUEUE, HAND_OVER, LEADER, NULL, ROLE, ROLE_LEADER, lookup
 from ..columns import Columns, Ints
 from ..contract import Check, Family, Setting
-from ..findings import MAX_NODES, Findings, KernelFold, Node, number, report
-from ..kernel import kernel, part
+from ..findings import MAX_NODES, Findings, KernelFold, Node, number, report, show
+from ..kernel import kernel, part, step
 from .protocol import RAFT
 
 CHECKS: list[Check] = []
@@ -77,9 +78,11 @@ class _Offices(NamedTuple):
     """By node: the term that it leads, and what it holds."""
 
     term: Ints  # NULL: it does not lead
+    elected: Ints  # by which event
     number: Ints  # of its office, which its batches have; -1: none
     enqueued: Ints  # 1: it has enqueued something
-    held: Ints  # bytes, of which an append counts as the limit at most
+    held: Ints  # bytes, as it counted last; of an append the limit at most
+    counted: Ints  # by which event; -1: none, or it counted none
     highest: Ints  # the largest first offset of its batches
 
 
@@ -90,6 +93,7 @@ class _Batches(NamedTuple):
     first: Ints
     last: Ints
     size: Ints
+    seq: Ints
     used: Ints  # the first that may be live, where the next one goes, and the number of the next office
 
 
@@ -102,6 +106,7 @@ def _leaves(offices: _Offices, batches: _Batches, node: int) -> None:
                 batches.office[at] = _NONE
     offices.number[node] = _NONE
     offices.held[node] = 0
+    offices.counted[node] = -1
     offices.enqueued[node] = 0
     offices.highest[node] = -1
 
@@ -116,22 +121,65 @@ def _place_of(batches: _Batches, office: int, first: int) -> int:
 
 
 @part
-def _hands_over(offices: _Offices, batches: _Batches, node: int, first: int, last: int) -> None:
-    """A node handed over what it wrote from one offset to another, one batch behind the other."""
+def _handed_over(offices: _Offices, batches: _Batches, node: int, first: int, last: int) -> int:
+    """The bytes that a node holds for what it wrote from one offset to another, one batch behind the other."""
+    size = 0
+    while first <= last:
+        at = _place_of(batches, offices.number[node], first)
+        if at == _NONE:
+            break
+        size += batches.size[at]
+        first = batches.last[at] + 1
+    return size
+
+
+@part
+def _hands_over(
+    offices: _Offices, batches: _Batches, node: int, first: int, last: int, shown: bool, found: Findings
+) -> None:
+    """A node holds these batches no more; ``shown``: they show the violation reported last."""
     while first <= last:
         at = _place_of(batches, offices.number[node], first)
         if at == _NONE:
             return
         batches.office[at] = _NONE
-        offices.held[node] -= batches.size[at]
+        if shown and batches.size[at]:
+            show(found, batches.seq[at])
         first = batches.last[at] + 1
         while batches.used[_HEAD] < batches.used[_END] and batches.office[batches.used[_HEAD]] == _NONE:
             batches.used[_HEAD] += 1
 
 
+@step
+def _counts(
+    offices: _Offices, batches: _Batches, limits: Ints, columns: Columns, node: int, i: int, found: Findings
+) -> None:
+    """A leader says what it holds for appends, and it is known what it held before."""
+    limit, most = limits
+    kind, first, last = columns.kind[i], columns.offset[i], columns.last_offset[i]
+    held, reserved, count = offices.held[node], columns.reserved[i], columns.records[i]
+    if kind == ENQUEUE:
+        held += min(columns.bytes[i], limit)
+    else:
+        held -= _handed_over(offices, batches, node, first, last)
+    elected, term = offices.elected[node], offices.term[node]
+    right = reserved == held
+    if held > limit or not right:
+        told = _Holds(node, term=term, held=held, limit=limit, reserved=reserved, requests=count)
+        # Where its own count is right, that alone shows how much it is.
+        report(found, BOUNDED, told, elected, -1 if right else offices.counted[node], columns.seq[i])
+    elif kind == HAND_OVER and 0 <= most < count:
+        told = _Holds(node, term=term, held=NULL, limit=most, reserved=reserved, requests=count)
+        report(found, BOUNDED, told, elected, columns.seq[i])
+    if kind == HAND_OVER:
+        _hands_over(offices, batches, node, first, last, not right, found)
+    offices.held[node] = reserved
+    offices.counted[node] = columns.seq[i] if reserved else -1
+
+
 @kernel
 def _scan(columns: Columns, offices: _Offices, batches: _Batches, limits: Ints, found: Findings) -> None:
-    limit, most = limits
+    limit = limits[0]
     for i in range(len(columns.seq)):
         kind = columns.kind[i]
         node = columns.node[i]
@@ -140,6 +188,7 @@ def _scan(columns: Columns, offices: _Offices, batches: _Batches, limits: Ints, 
         if kind == LEADER:
             _leaves(offices, batches, node)
             offices.term[node] = columns.term[i]
+            offices.elected[node] = columns.seq[i]
             offices.number[node] = batches.used[_OFFICES]
             batches.used[_OFFICES] += 1
         elif _OF_OFFICE[kind]:
@@ -162,21 +211,12 @@ def _scan(columns: Columns, offices: _Offices, batches: _Batches, limits: Ints, 
             batches.first[place] = first
             batches.last[place] = columns.last_offset[i]
             batches.size[place] = min(columns.bytes[i], limit)
+            batches.seq[place] = columns.seq[i]
         elif kind == ENQUEUE or (kind == HAND_OVER and offices.enqueued[node]):
             # What is handed over and was never enqueued is not in the history.
             offices.enqueued[node] = 1
             found.judged[BOUNDED] += 1
-            if kind == ENQUEUE:
-                offices.held[node] += min(columns.bytes[i], limit)
-            else:
-                _hands_over(offices, batches, node, columns.offset[i], columns.last_offset[i])
-            held, reserved, count = offices.held[node], columns.reserved[i], columns.records[i]
-            if held > limit or reserved != held:
-                told = _Holds(node, term=offices.term[node], held=held, limit=limit, reserved=reserved, requests=count)
-                report(found, BOUNDED, told, columns.seq[i])
-            elif kind == HAND_OVER and 0 <= most < count:
-                told = _Holds(node, term=offices.term[node], held=NULL, limit=most, reserved=reserved, requests=count)
-                report(found, BOUNDED, told, columns.seq[i])
+            _counts(offices, batches, limits, columns, node, i, found)
 
 
 class MemoryFold(KernelFold):

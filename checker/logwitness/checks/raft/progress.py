@@ -142,13 +142,8 @@ class ProgressFold:
         """Take the next events of the log."""
         if self._bound is None:
             return
-        some = columns.where(np.flatnonzero(_IS_WANTED[columns.kind])).lists()
-        rows = zip(
-            *(some.seq, some.time, some.kind, some.node, some.f, some.role, some.term),
-            *(some.dirty, some.flushed, some.commit, some.visible),
-            strict=True,
-        )
-        for seq, time, kind, node, f, role, *state in rows:
+        told = ("seq", "time", "kind", "node", "f", "role", "term", "dirty", "flushed", "commit", "visible")
+        for seq, time, kind, node, f, role, *state in columns.rows(np.flatnonzero(_IS_WANTED[columns.kind]), *told):
             self._judge(time, seq)
             if kind in (FAULT, HEAL):
                 self._fault(node, f, begins=kind == FAULT)

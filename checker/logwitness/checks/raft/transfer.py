@@ -100,9 +100,8 @@ class TransferFold:
     def __init__(self, setting: Setting) -> None:
         self._tally = Tally(CHECK, setting.keep)
         self._voters = frozenset(setting.voters)
-        self._ends: dict[
-            int, tuple[int, int, int]
-        ] = {}  # by node, where they are known: offset and term of its last entry, the event
+        # By node, where they are known: offset and term of its last entry, the event.
+        self._ends: dict[int, tuple[int, int, int]] = {}
         self._offices: dict[int, _Office] = {}
         self._left: dict[int, _Office] = {}  # handed on, and nobody elected yet
         self._stopped: set[int] = set()  # of their own accord: their records are whole

@@ -25,6 +25,11 @@ def acts_as_voter(node: int, voters: Sequence[int]) -> str:
     return f"node {node} {acts}, but the configuration has the voters {listed([*voters])}"
 
 
+def too_many_nodes(node: int, nodes: int) -> str:
+    """The reason why nothing is said about majorities: there is a node more than there are."""
+    return f"node {node} is none of the {nodes} nodes that the configuration tells of"
+
+
 def recorded_nothing(voters: Sequence[int]) -> str:
     """The reason why a check that could not count a majority does not hold: nothing is known of some voters."""
     several = "s" if len(voters) > 1 else ""

@@ -1,0 +1,94 @@
+"""The roles of a node: it starts as a follower, and in a term goes from follower to candidate to leader and back, once.
+
+Fed by `elections` with the events in which a node starts, or states another role or term than before. What a node was
+in a term is forgotten when it starts: a breach needs both halves in one life. Source: raft.md#roles.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..codes import LEADER, OTHER, ROLE_CANDIDATE, ROLE_FOLLOWER, ROLE_LEADER, START, TERM
+from ..contract import Check, Tally
+
+ROLES_IN_ORDER = Check(
+    id="roles-in-order",
+    rule="A node starts as a follower or a learner. In one term it stands for election, leads and follows again in "
+    "that order, each once, and it does not stand in a term in which it voted for another.",
+    source=("raft.md#roles",),
+    fact="a start that states a role, or an event that states another role than the node had in that term",
+    sentence={
+        "start": "Node {node} started as a {role} in term {term}.",
+        "again": "Node {node} was a {role} in term {term}, which it had led, or in which it had given up to stand for "
+        "election, before.",
+        "voted": "Node {node} stood for election in term {term}, in which it had voted for node {peer}.",
+    },
+    columns=("node", "term", "role"),
+)
+
+_NAMES = {ROLE_LEADER: "leader", ROLE_CANDIDATE: "candidate"}
+
+
+@dataclass(slots=True)
+class _Turn:
+    """What a node has been in a term of its present life, and the events that showed it; a follower at first."""
+
+    term: int
+    role: int = ROLE_FOLLOWER
+    stood: int = -1
+    led: int = -1
+    gave_up: int = -1
+
+    def may_not(self, role: int) -> tuple[int, ...]:
+        """The events for which it may not take this role now; none if it may."""
+        if role == ROLE_CANDIDATE and self.led >= 0:
+            return (self.led,)
+        if self.gave_up < 0 or role not in _NAMES:
+            return ()
+        return (self.led if self.led >= 0 else self.stood), self.gave_up
+
+    def take(self, seq: int, role: int) -> None:
+        """It takes another role by event ``seq``, whether it may or not."""
+        self.role = role
+        if role == ROLE_LEADER:
+            self.led, self.gave_up = seq, -1
+        elif role == ROLE_CANDIDATE:
+            self.stood, self.led, self.gave_up = seq, -1, -1
+        elif max(self.led, self.stood) >= 0:
+            self.gave_up = seq
+
+
+class Roles:
+    """Judges the roles of the nodes of one log."""
+
+    def __init__(self, keep: int) -> None:
+        self.tally = Tally(ROLES_IN_ORDER, keep)
+        self._turns: dict[int, _Turn] = {}
+
+    def take(self, seq: int, kind: int, node: int, term: int, role: int, vote: tuple[int, int] | None) -> None:
+        """An event of a node; ``vote`` is whom it voted for in this term, by which event, as far as its disk knows."""
+        role = ROLE_LEADER if kind == LEADER else OTHER if kind == TERM else role
+        turn = self._turns.get(node)
+        if kind == START:
+            self._turns[node] = _Turn(term)
+            if role != OTHER:
+                self.tally.judged += 1
+                if role in _NAMES:
+                    self.tally.violation(seq, way="start", node=node, role=_NAMES[role], term=term)
+            return
+        known = turn is not None
+        if turn is None or turn.term != term:
+            turn = self._turns[node] = _Turn(term)
+        if role in (OTHER, turn.role):
+            return
+        if known:
+            self._judge(turn, seq, node, role, vote)
+        turn.take(seq, role)
+
+    def _judge(self, turn: _Turn, seq: int, node: int, role: int, vote: tuple[int, int] | None) -> None:
+        self.tally.judged += 1
+        shown = turn.may_not(role)
+        if shown:
+            self.tally.violation(*shown, seq, way="again", node=node, role=_NAMES[role], term=turn.term)
+        elif role == ROLE_CANDIDATE and vote is not None and vote[0] != node:
+            self.tally.violation(vote[1], seq, way="voted", node=node, term=turn.term, peer=vote[0])
