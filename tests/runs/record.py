@@ -119,7 +119,8 @@ def server_run(mutant: Mutant) -> Callable[[str], None]:
     def make(name: str) -> None:
         candidate = Candidate("pull-queries", mutant.id)
         for duration, seed in product((1500, 2000, 3000, 4500, 6000), range(8)):
-            configuration = replace(candidate.configuration(seed), duration=duration * MILLISECOND)
+            configuration = candidate.configuration(seed)
+            configuration = replace(configuration, duration=duration * MILLISECOND, settle=SECOND)
             rejections = judge_run(candidate, seed, mutant.setting, configuration).rejections
             if rejections:
                 configuration = replace(configuration, plan=rejections[0].configuration.plan)
