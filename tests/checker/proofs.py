@@ -189,6 +189,9 @@ def roles_in_order(evidence: Evidence) -> Fields:
     fields: Fields = {"node": last["node"], "role": roles[-1], "term": last["term"]}
     if last["kind"] == "start":
         sure(len(roles) == 1 and roles[-1] in ("leader", "candidate"))
+    elif evidence.rows[0]["kind"] == "start":
+        sure(len(roles) == 2 and roles[-1] == "leader")
+        return {"node": last["node"], "term": last["term"]}
     elif evidence.rows[0]["kind"] == "vote":
         sure(len(roles) == 2 and roles[-1] == "candidate" and evidence.rows[0]["peer"] != last["node"])
         return {"node": last["node"], "term": last["term"], "peer": evidence.rows[0]["peer"]}

@@ -108,10 +108,9 @@ class History:
 
     @property
     def too_many(self) -> bool:
-        """Whether there is a node more than there are, by what nodes recorded, how they ended and what befell them."""
+        """Whether there are more nodes than there are: voters, who recorded anything, who ended, whom faults befell."""
         told = [e for e in self.events if e.dirty is not None or e.kind in (*GONE, "fault")]
-        others = {e.node for e in told if e.node is not None} - {*self.voters}
-        return bool(others) and 0 < self.nodes < len(self.voters) + len(others)
+        return 0 < self.nodes < len({*self.voters} | {e.node for e in told if e.node is not None})
 
     @property
     def stranger(self) -> bool:

@@ -52,7 +52,7 @@ def check(
     """
     setting = setting_of(source, configuration, compiled)
     chosen = families_for(only, setting)
-    doubt = Doubt(vocabulary_of(chosen))
+    doubt = Doubt(vocabulary_of(chosen), by_log=not setting.foreign)
     events, by_log = judge_logs(_name(source), partial(_batches, source), chosen, setting, progress, doubt)
     notes: Sequence[str] = ()
     if isinstance(source, RunSource):
@@ -170,14 +170,14 @@ def judge_logs(
     logs = Logs(families, setting)
     events = 0
 
-    def pieces() -> Iterator[tuple[Columns, pa.DictionaryArray]]:
+    def in_columns() -> Iterator[tuple[Columns, pa.DictionaryArray]]:
         for batch in batches(reader.reads):
             if batch.num_rows:
                 if doubt is not None:
                     doubt.see(batch)
                 yield reader.columns(batch), batch.column("log")
 
-    for columns, log in read_ahead(pieces()):
+    for columns, log in read_ahead(in_columns()):
         logs.feed(columns, log)
         events += len(log)
         if progress is not None:
