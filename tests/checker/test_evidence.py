@@ -19,7 +19,7 @@ from logwitness.explain.transcripts import all_cases
 from proofs import PROOFS, Evidence, Row, UnprovedError
 
 RUNS = Path(__file__).resolve().parents[2] / "histories" / "runs"
-MUTANTS = sorted(path.parent for path in RUNS.glob("*/mutant-*/manifest.json"))
+MUTANTS = sorted(path.parent for path in RUNS.glob("raft/mutant-*/manifest.json"))
 CHECKS = {each.id: each for each in all_checks()}
 STATED = ("write_caching", "progress_bound", "memory_bytes", "max_in_flight")
 """What a proof takes from the configuration."""
