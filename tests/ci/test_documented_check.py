@@ -21,7 +21,7 @@ from logspec.catalogue import Known, problems, read_catalogue
 from logwitness.checks import all_checks
 from logwitness.cli import main
 from logwitness.commands import check_command
-from quorumlog.raft.mutants import MUTANTS
+from quorumlog.protocol import every
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
@@ -82,7 +82,8 @@ def test_in_the_house_the_page_is_enough(tmp_path: Path) -> None:
 
 def test_the_catalogue_asks_for_the_check(tmp_path: Path) -> None:
     ids = [*(check.id for check in all_checks()), "one-open-operation"]
-    known = Known(ids, {mutant.id: mutant.checks for mutant in MUTANTS.values()})
+    mutants = [mutant for protocol in every() for mutant in protocol.mutants.values()]
+    known = Known(ids, {mutant.id: mutant.checks for mutant in mutants})
     assert set(problems(read_catalogue(), known)) == {
         "no row has the name of one-open-operation, and it is not among the anomalies",
         "no row names one-open-operation in its column checks",

@@ -20,10 +20,12 @@ from logwitness.explain.pages import passages
 from logwitness.explain.topics import EXPLAINERS, Topics, gather
 from logwitness.explain.transcripts import cases
 from logwitness.models import every_check
-from quorumlog.raft.mutants import MUTANTS
+from quorumlog.protocol import every
 from quorumlog.raft.rules import Rules
 
 CATALOGUE = read_catalogue()
+PAGES = {mutant: f"{protocol.name}.md" for protocol in every() for mutant in protocol.mutants}
+MUTANTS = {id_: mutant for protocol in every() for id_, mutant in protocol.mutants.items()}
 CHECKS = sorted(each.id for each in every_check())
 BY_EXAMPLE = [each for each in CHECKS if each != "linearizable"]
 """The one that is left judges other models than logs; Porcupine tells of it."""
@@ -84,9 +86,9 @@ def test_a_mutant_is_explained(name: str) -> None:
     assert found.rules
     seen = MUTANTS[name].checks if name in MUTANTS else name in WATCHED
     assert {each.kind for each in found.around} >= ({"check", "invariant"} if seen else {"invariant"})
-    assert {f"{page}.md#{name}" for page in ("raft", "ghost-batches", "pull-queries")} & passages().keys()
+    assert {f"{page}.md#{name}" for page in ("raft", "ghost-batches", "pull-queries", "field-bugs")} & passages().keys()
     if name in MUTANTS:
-        assert f"raft.md#{name}" in topic.source
+        assert f"{PAGES[name]}#{name}" in topic.source
         assert MUTANTS[name].test in str(topic.details)
     if name in MUTANTS and seen:
         assert found.example is not None

@@ -16,7 +16,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from loghistory import open_run
-from quorumlog.raft.mutants import MUTANTS
+from quorumlog.protocol import every
 from quorumlog.trials.hunt_command import hunt
 from quorumlog.trials.simulate_command import simulate
 
@@ -133,7 +133,8 @@ def test_force_replaces_a_run(tmp_path: Path) -> None:
 
 def test_hunt_lists_the_mutants_one_a_line() -> None:
     result = CliRunner().invoke(hunt, ["--list"])
-    assert result.output.splitlines() == [id_ for id_, mutant in MUTANTS.items() if mutant.checks]
+    known = [mutant for protocol in every() for mutant in protocol.mutants.values()]
+    assert result.output.splitlines() == [mutant.id for mutant in known if mutant.checks]
 
 
 @pytest.mark.slow

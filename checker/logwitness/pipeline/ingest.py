@@ -231,7 +231,7 @@ class _History:
         """Events by log."""
         self._offsets = (0, 0)
         """The lowest and the highest, and 0."""
-        self._doubt = Doubt(vocabulary_of(families()))
+        self._doubt = Doubt(vocabulary_of(families()), by_log=True)
         self._row: dict[str, Any] = {
             "run_id": self._source.id,
             "run": self._source.run,
@@ -292,7 +292,7 @@ class _History:
         self._defers = False
         if not history.swept:
             self._logs.clear()
-            self._doubt = Doubt(self._doubt.vocabulary)
+            self._doubt = Doubt(self._doubt.vocabulary, by_log=True)
             history.sweep()
         self._doubt.read(history)
         self._row |= {"events": history.events_read, "quarantined": history.quarantined}
