@@ -85,8 +85,8 @@ def test_json_is_one_object_a_run(runs: Path) -> None:
     done = _run("check", "--json", runs / "good", runs / "bad")
     good, bad = map(json.loads, done.stdout.splitlines())
     assert (good["verdict"], good["exit_status"], bad["verdict"], bad["exit_status"]) == ("holds", 0, "violated", 1)
-    applying = [family for family in families() if family.protocol in (None, RAFT)]
-    assert {each["id"] for each in good["checks"]} == {each.id for family in applying for each in family.checks}
+    of_raft = [family for family in families() if family.protocol in (RAFT, None)]
+    assert {each["id"] for each in good["checks"]} == {check.id for family in of_raft for check in family.checks}
     (broken,) = (each for each in bad["checks"] if each["verdict"] == "violated")
     assert broken["violations"][0]["events"] == BROKEN.shown
 
