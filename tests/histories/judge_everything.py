@@ -1,9 +1,9 @@
 """Judges every small history of the checker and the recorded runs; writes the verdicts as JSON, and the order of the
 kinds.
 
-    python tests/histories/judge_everything.py [--compiled]
+    python tests/histories/judge_everything.py [--compiled] [--large]
 
-Without compiled loops the largest recorded runs are left out: they take as long as all others together.
+The largest recorded runs take as long as all others together; they are left out unless they are asked for.
 """
 
 from __future__ import annotations
@@ -24,18 +24,21 @@ LARGE = 5000
 """Events."""
 
 
-def verdicts(*, compiled: bool) -> dict[str, Any]:
+def verdicts(*, compiled: bool, large: bool) -> dict[str, Any]:
     """All that is said, by the name of what is judged."""
     found: dict[str, Any] = {}
     for number, case in enumerate([*all_cases(), *cases(HISTORIES / "healthy.txt")]):
         found[f"{case.place} {number}"] = check(case.table, configuration=case.configuration, compiled=compiled)
     for manifest in sorted((ROOT / "histories" / "runs").glob("*/*/manifest.json")):
-        if not compiled and json.loads(manifest.read_text())["events"] >= LARGE:
+        if not large and json.loads(manifest.read_text())["events"] >= LARGE:
             continue
         found[str(manifest.parent.relative_to(ROOT))] = check(open_run(manifest.parent), compiled=compiled)
     return found
 
 
 if __name__ == "__main__":
-    answer = {"kinds": list(map(str, Kind)), "verdicts": verdicts(compiled="--compiled" in sys.argv)}
+    answer = {
+        "kinds": list(map(str, Kind)),
+        "verdicts": verdicts(compiled="--compiled" in sys.argv, large="--large" in sys.argv),
+    }
     sys.stdout.buffer.write(msgspec.json.encode(answer))

@@ -11,8 +11,10 @@ import venv
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from logspec.toolchain import JAR_VARIABLE, find_toolchain
+from logwitness.cli import main
 
 ROOT = Path(__file__).parents[2]
 RUN = ROOT / "histories" / "runs" / "raft" / "mutant-vote-twice"
@@ -72,12 +74,7 @@ def test_the_catalogue_is_shown(program: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["committed-flushed-on-majority", "commit-counts-dirty", "documents.md#read-path"])
 def test_rules_are_explained(program: Path, tmp_path: Path, name: str) -> None:
-    here = subprocess.run(
-        [sys.executable, "-c", "from logwitness.cli import main; main()", "explain", "--json", name],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    here = CliRunner().invoke(main, ["explain", "--json", name])
     done = _run(program, tmp_path, "explain", "--json", name)
     assert (done.returncode, done.stderr) == (0, "")
     # Recorded runs are in a checkout only.
