@@ -5,7 +5,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 LOGWITNESS := $(BIN)/logwitness
-WORKERS ?= 2
+CORES ?= 2
+# One more, since some tests wait for sockets, disks and other processes.
+WORKERS ?= $(shell expr $(CORES) + 1)
 export PYTHONHASHSEED := 0
 
 # What starts Java, Spark, solvers, real nodes or fuzzers.
@@ -65,7 +67,7 @@ lint: $(VENV)/.porcupine ## ruff, mypy --strict, import contracts
 	@$(BIN)/lint-imports --no-cache
 
 quick: lint ## an answer in two minutes: lint, and the tests that start nothing large
-	@$(BIN)/pytest -q -n $(WORKERS) -m "not long and not slow" $(NOT_QUICK:%=--ignore=tests/%)
+	@$(BIN)/pytest -q -n $(CORES) -m "not long and not slow" $(NOT_QUICK:%=--ignore=tests/%)
 
 TESTS := -m pytest -n $(WORKERS) -m "not long"
 
@@ -84,7 +86,7 @@ bench: setup ## every figure, as a ratio in one run
 	@$(BIN)/python tests/bench
 
 mutants: setup ## hunt every mutant and write docs/mutants.md: minutes; each hunt is shown as it ends
-	@$(BIN)/python tests/mutants --processes $(WORKERS)
+	@$(BIN)/python tests/mutants --processes $(CORES)
 
 format: $(VENV)/.all ## write the code in the house's form
 	@$(BIN)/ruff check --fix --quiet .

@@ -10,10 +10,16 @@ from loghistory.source import checked
 from logwitness import Verdict, check
 from logwitness.checks import all_checks, families
 from logwitness.checks.kernel import available
+from logwitness.checks.pull_queries.protocol import PULL_QUERIES
 from logwitness.explain.transcripts import HISTORIES, Case, all_cases, cases, history
 
 CASES = [case for case in all_cases() if case.check != "-"]
 (HEALTHY,) = cases(HISTORIES / "healthy.txt")
+(SERVERS,) = cases(HISTORIES / "healthy_pull_queries.txt")
+HEALTHY_OF = {
+    each.id: SERVERS if family.protocol is PULL_QUERIES else HEALTHY for family in families() for each in family.checks
+}
+"""A history that exercises the check."""
 IDS = [each.id for each in all_checks()]
 OVERALL = {"linearizable-log"}
 """Says of the history as a whole what several others say one by one; has tests of its own beside Porcupine's."""
@@ -40,7 +46,8 @@ def test_a_case_is_a_history_that_can_be_recorded(case: Case) -> None:
 
 @pytest.mark.parametrize("name", IDS)
 def test_a_healthy_history_exercises_the_check(name: str) -> None:
-    outcomes = {each.id: each for each in check(HEALTHY.table, [name], configuration=HEALTHY.configuration).checks}
+    healthy = HEALTHY_OF[name]
+    outcomes = {each.id: each for each in check(healthy.table, [name], configuration=healthy.configuration).checks}
     assert list(outcomes) == [name]
     assert outcomes[name].verdict is Verdict.HOLDS
     assert outcomes[name].judged > 0
@@ -57,10 +64,11 @@ def test_every_check_has_a_case_that_violates_it(name: str) -> None:
 def test_without_its_kinds_it_does_not_hold(name: str) -> None:
     """A check never holds for want of the events that it says it needs."""
     (needs,) = (each.kinds for each in all_checks() if each.id == name)
+    healthy = HEALTHY_OF[name]
     for kind in needs:
-        rows = [row for row in HEALTHY.rows if row["kind"] != kind]
-        assert len(rows) < len(HEALTHY.rows)
-        (outcome,) = check(_table(rows), [name], configuration=HEALTHY.configuration).checks
+        rows = [row for row in healthy.rows if row["kind"] != kind]
+        assert len(rows) < len(healthy.rows)
+        (outcome,) = check(_table(rows), [name], configuration=healthy.configuration).checks
         # A history that lost all events of a kind may not be well formed any more.
         assert outcome.verdict is not Verdict.HOLDS, kind
 

@@ -84,7 +84,7 @@ def test_a_mutant_is_explained(name: str) -> None:
     assert found.rules
     seen = MUTANTS[name].checks if name in MUTANTS else name in WATCHED
     assert {each.kind for each in found.around} >= ({"check", "invariant"} if seen else {"invariant"})
-    assert {f"{page}.md#{name}" for page in ("raft", "ghost-batches", "pull-queries")} & passages().keys()
+    assert {f"{page}.md#{name}" for page in ("raft", "ghost-batches", "pull-queries", "field-bugs")} & passages().keys()
     if name in MUTANTS:
         assert f"raft.md#{name}" in topic.source
         assert MUTANTS[name].test in str(topic.details)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 from lives import falls_quiet
-from plain import READS, STATE, Count, Event, History, Plain, logs_of, total
+from plain import STATE, Count, Event, History, Plain, logs_of, total
 
 from loghistory import SCHEMA, HistoryError, open_run
 from loghistory.run import write_file
@@ -38,8 +38,8 @@ LOOKS_BACK = {each.id for family in house_families() for each in family.checks i
 OF_OPERATIONS = {each.id: each for family in house_families() for each in family.checks if family.operations}
 """The checks that judge what clients do with a log."""
 
-OPERATIONS = ("append", "tail", *READS)
-"""And what that may be."""
+OPERATIONS = {each.id: family.operations for family in house_families() for each in family.checks}
+"""And what that may be, by check."""
 
 UNCOUNTED = {"linearizable-log"}
 """Checks of the history as a whole, of which no rule says how many violations there are."""
@@ -120,7 +120,8 @@ def plain(events: list[Event], configuration: Mapping[str, Any], only: Sequence[
     found = {id_: _answer(id_, logs) for id_ in {*only, *GROUND}}
     broken = [id_ for id_ in GROUND if found[id_].verdict in ("violated", "undecided")]
     idle = all(found[id_].verdict == "unexercised" for id_ in only if id_ not in GROUND)
-    strange = any(e.kind == "invoke" and e.txn is None and e.f not in OPERATIONS for e in events)
+    known = frozenset().union(*(OPERATIONS[id_] for id_ in only))
+    strange = any(e.kind == "invoke" and e.txn is None and e.f not in known for e in events)
     begun = {(e.op, e.log) for e in events if e.kind == "invoke" and e.txn is None and None not in (e.op, e.log)}
     shared = len({op for op, _ in begun}) < len(begun)
     for id_, answer in found.items():

@@ -13,11 +13,8 @@ from sources import RECORDED, Source, recorded, simulated
 from logwitness.checks import house_families
 from logwitness.explain.transcripts import Case, all_cases, history
 
-GROUP = 10
-"""Simulated runs a test."""
-
 LARGE = 5000
-"""Events from which on a recorded run is judged as it is: plain checks take seconds for it."""
+"""Events from which on a recorded run is left to the long tests, and judged as it is: plain checks take seconds."""
 
 FEW = [run for run in RECORDED if json.loads((run / "manifest.json").read_text())["events"] < LARGE]
 """The recorded runs of which damaged copies are judged too."""
@@ -92,7 +89,10 @@ def test_edges(lines: str, protocol: dict[str, str]) -> None:
     assert not disagreements(history(lines).table, {"voters": [1, 2, 3], **protocol}, lines)
 
 
-@pytest.mark.parametrize("run", RECORDED, ids=lambda run: run.name)
+@pytest.mark.parametrize(
+    "run",
+    [pytest.param(run, id=run.name, marks=[] if run in FEW else pytest.mark.long) for run in RECORDED],
+)
 def test_recorded_runs(run: Path) -> None:
     source = recorded(run)
     assert not disagreements(source.table, source.configuration, source.name)
@@ -117,9 +117,10 @@ def judged(seeds: range, copies: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("first", range(0, 30, GROUP))
-def test_simulated_runs(first: int) -> None:
-    judged(range(first, first + GROUP), copies=2)
+@pytest.mark.parametrize("seeds", [range(0, 84, 14), range(7, 84, 14)], ids=str)
+def test_simulated_runs(seeds: range) -> None:
+    """A few of the settings and of the mutants."""
+    judged(seeds, copies=2)
 
 
 @pytest.mark.long

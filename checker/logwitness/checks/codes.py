@@ -131,11 +131,13 @@ _MOST_WORDS = 1 << 14
 
 
 class Words:
-    """Codes of column ``f``: the known ones, and one for every other word that occurs, up to a limit."""
+    """Codes of column ``f``: the known ones, and one for every other word that occurs, up to a limit. And of texts."""
 
     def __init__(self) -> None:
         self._codes = dict(_WORDS)
         self._names = {code: name for name, code in _WORDS.items()}
+        self._text_codes: dict[str, int] = {}
+        self._texts: list[str] = []
 
     def code(self, word: str) -> int:
         """The word's code; `OTHER` when there are too many."""
@@ -151,6 +153,19 @@ class Words:
     def name(self, code: int) -> str:
         """The word of a code."""
         return self._names[code]
+
+    def text_code(self, text: str) -> int:
+        """What stands for a text in the column ``value``: the same for equal texts, and below all values."""
+        code = self._text_codes.get(text)
+        if code is None:
+            code = self._text_codes[text] = NULL + 1 + len(self._texts)
+            self._texts.append(text)
+        return code
+
+    def text(self, code: int) -> str | None:
+        """The text that a code stands for; None if it stands for none."""
+        place = code - NULL - 1
+        return self._texts[place] if 0 <= place < len(self._texts) else None
 
 
 REASONS = {word: code for code, word in enumerate(words_of("reason"))}

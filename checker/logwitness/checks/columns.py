@@ -149,13 +149,12 @@ def with_blanks(held: Mapping[str, Array]) -> Columns:
 
 
 class Reader:
-    """Turns record batches of the schema into `Columns`; remembers texts, so that equal texts are equal values."""
+    """Turns record batches of the schema into `Columns`; ``words`` remembers texts: equal ones are equal values."""
 
     def __init__(self, name: str, wanted: Collection[str], words: codes.Words) -> None:
         self._name = name
         self._wanted = held_for(wanted)
         self._words = words
-        self._texts: dict[str, int] = {}
         self._blank: dict[str, Array] = {}
 
     @property
@@ -218,7 +217,7 @@ class Reader:
         value = value.copy()
         for row in concerned.tolist():
             # Below all 64-bit values that stand for themselves in practice, above NULL.
-            value[row] = self._texts.setdefault(texts[row].as_py(), codes.NULL + 1 + len(self._texts))
+            value[row] = self._words.text_code(texts[row].as_py())
         return value
 
 

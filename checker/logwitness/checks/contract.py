@@ -193,7 +193,7 @@ class Setting:
     idempotent: bool = True
     """One append of a value puts it into the log once at most, however often it is tried again."""
     words: Words = field(default_factory=Words)
-    """The codes of column ``f``, shared with the reader of the events."""
+    """The codes of column ``f`` and of texts, shared with the reader of the events."""
     progress_bound: int | None = None
     """Nanoseconds after which something that waits, while nothing hinders it, waits for ever; None: nobody says."""
     memory_bytes: int | None = None
@@ -267,6 +267,8 @@ class Family:
     """Whose runs it judges, by what their nodes recorded; None: any log, by what its clients saw."""
     operations: frozenset[str] = frozenset()
     """What clients may do that it has rules for, by column ``f``; none: it does not depend on what they do."""
+    reads_texts: bool = False
+    """It depends on what texts say, not only on which ones are equal."""
 
     def __post_init__(self) -> None:
         for name in (*self.columns, *(name for check in self.checks for name in check.columns)):

@@ -3,7 +3,7 @@
 Two logs are alike if one becomes the other when clients, operations and values get other names, and times others in
 the same order. What the checks of the house say of a log does not depend on these, unless it names an event or counts
 what is lost; such logs are judged each for itself, and so are all if a family of another package may depend on more, or
-the run states how long something may take.
+reads what texts say, or the run states how long something may take.
 """
 
 from __future__ import annotations
@@ -43,7 +43,9 @@ def judge_alike(
     """
     starts = np.flatnonzero(np.diff(numbers, prepend=-1))
     ends = np.append(starts[1:], len(numbers))
-    of_house = not timed and all(any(family is each for each in house_families()) for family in families)
+    of_house = not timed and all(
+        any(family is each for each in house_families()) and not family.reads_texts for family in families
+    )
     of_all = frozenset(shared.seq.tolist()) if shared is not None else frozenset()
     by_shape: dict[bytes, Verdicts] = {}
     by_answer: dict[Verdicts, Verdicts] = {}

@@ -12,6 +12,9 @@
     c7 append v11 1                                   client 7 invokes
     c7 sees 0-2 v10                                   a batch that its read returned
     c7 ok 3 t1
+    n1 heard 2 stamp=100                              server 1 of pull queries received a heartbeat of server 2
+    c7 query text={"keys":["k"]}                      client 7 asks; a text reaches to the end of the line
+    - changelog partition=0 offset=0                  what a group shows
     - fault wipe n2                                   the surroundings
     * n1 flush 5                                      a star: this event belongs to what the violation shows
 
@@ -30,10 +33,12 @@ from typing import Any
 import pyarrow as pa
 
 from loghistory import SCHEMA
+from loghistory.vocabularies import pull_queries
 
 HISTORIES = Path(__file__).parent / "histories"
 _STATE = ("term", "dirty", "flushed", "commit", "visible")
-_OPERATIONS = {"append", "read", "read_committed", "read_linearizable", "tail", "final_read"}
+_OPERATIONS = {"append", "read", "read_committed", "read_linearizable", "tail", "final_read", "query"}
+_OF_SERVERS = {kind.word for kind in pull_queries.VOCABULARY.kinds}
 
 
 @dataclass
@@ -74,15 +79,18 @@ class _Writer:
         self.operations = 0
 
     def line(self, text: str) -> None:
-        who, kind, *words = text.split()
+        head, _, said = text.partition(" text=")
+        who, kind, *words = head.split()
         row: dict[str, Any] = {"seq": len(self.case.rows), "time": 1000 * len(self.case.rows), "kind": kind}
-        given = {}
+        given: dict[str, Any] = {"text": said} if said else {}
         for word in words[:]:
             if match := re.fullmatch(r"(\w+)=(.*)", word):
                 name, value = match.groups()
                 given[name] = int(value) if re.fullmatch(r"-?\d+", value) else value
                 words.remove(word)
-        if who == "-":
+        if who == "-" and kind in _OF_SERVERS:
+            pass
+        elif who == "-":
             row["f"] = words[0]
             if len(words) > 1:
                 row["node"] = int(words[1][1:])
@@ -100,6 +108,12 @@ class _Writer:
         state = self.nodes.setdefault(node, {"term": 0, "dirty": -1, "flushed": -1, "commit": -1, "visible": -1})
         kind = row["kind"]
         first = words[0] if words else ""
+        if kind in _OF_SERVERS:
+            if kind == "serve":
+                row["incarnation"] = self.incarnations[node] = self.incarnations.get(node, -1) + 1
+            if first:
+                row["peer"] = int(first)
+            return
         if kind in ("stop", "crash", "power_loss", "storage_error"):
             return
         if kind in ("enqueue", "hand_over"):
@@ -157,7 +171,9 @@ class _Writer:
                 row["offset"] = int(words[0])
             return
         row["op"], row["f"] = self.open[client]
-        if kind == "sees":
+        if kind == "rows":
+            del row["f"]
+        elif kind == "sees":
             row["kind"] = "observe"
             _batch(row, words)
         elif kind == "ok":

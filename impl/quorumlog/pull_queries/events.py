@@ -165,7 +165,7 @@ class AppendRecords(Effect, frozen=True):
 
 
 class ReadSource(Effect, frozen=True):
-    """Read the offsets from ``first`` to below ``end`` of a source log; answered by `SourceRead`."""
+    """Read the offsets from ``first`` to below ``end`` of a source log; answered by `SourceRead`, in order."""
 
     partition: int
     first: int

@@ -72,6 +72,7 @@ class ServerNode(Node):
         skew = cluster.simulation.random("skew").random() * configuration.skew
         self._ahead = WALL + int(skew) // MILLISECOND
         self._read: dict[Any, int] = {}
+        self._reading: dict[int, list[e.ReadSource]] = {}  # by partition, in the order in which they are answered
         self._requests = 0
         self._clients: dict[int, tuple[int, QueryReply, list[e.Answer]]] = {}
         self._asked: dict[int, tuple[int, Asked]] = {}
@@ -118,6 +119,7 @@ class ServerNode(Node):
             content = self.disk.read(_SAVED, 0, self.disk.size(_SAVED))
             saved = msgspec.json.decode(content, type=dict[int, SavedTable])
         self._read.clear()
+        self._reading.clear()
         generation = self.host.generation
         self.host.after(0, self._poll, generation)
         self.host.after(self._configuration.save, self._save, generation)
@@ -251,7 +253,10 @@ class ServerNode(Node):
         self.host.after(self._configuration.client_delay, group.append, effect.records, reply)
 
     def _read_source(self, effect: e.ReadSource) -> None:
-        self.host.after(2 * self._configuration.client_delay, self._have_source, effect)
+        waiting = self._reading.setdefault(effect.partition, [])
+        waiting.append(effect)
+        if len(waiting) == 1:
+            self.host.after(2 * self._configuration.client_delay, self._have_source, effect)
 
     def _have_source(self, effect: e.ReadSource) -> None:
         """Read again until a node shows all that is asked for; a shorter answer would leave offsets out."""
@@ -261,6 +266,10 @@ class ServerNode(Node):
         if len(found) < effect.end - effect.first:
             self.host.after(self._configuration.poll, self._have_source, effect)
             return
+        waiting = self._reading[effect.partition]
+        waiting.remove(effect)
+        if waiting:
+            self.host.after(2 * self._configuration.client_delay, self._have_source, waiting[0])
         self.handle(e.SourceRead(effect.partition, effect.first, tuple(record for _, record in found)))
 
     def put(self, partition: int, key: str, value: Value | None, reply: Callable[[Resolved | None], None]) -> None:
@@ -287,10 +296,10 @@ class ServerNode(Node):
                 self.handle(message)
 
     def _forward(self, effect: e.Forward) -> None:
-        op = self._clients[effect.request][0]
+        op, target = self._clients[effect.request][0], self._cluster.number_of(effect.host)
         text = json_text({"partitions": effect.partitions, "bound": effect.query.bound})
-        self._about(effect.host, "forward", op=op, text=text)
-        target = self._cluster.number_of(effect.host)
+        if target >= 0:  # else the active is not known, and there is nobody to ask
+            self._about(effect.host, "forward", op=op, text=text)
         ended = e.ForwardEnded(effect.request, effect.host, ())
         if target < 0 or not self._cluster.nodes[target].host.running:
             refused = msgspec.structs.replace(ended, failure=Failure.NO_CONNECTION)

@@ -1,0 +1,1 @@
+"""Checks of servers of highly available pull queries (pull-queries.md#invariants)."""

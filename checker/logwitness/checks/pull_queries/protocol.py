@@ -1,0 +1,150 @@
+"""What a run of pull queries is told by, and what the texts of its events say.
+
+Texts are not trusted: one of another form is None, and what would need it is not judged.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypeVar
+
+import msgspec
+
+from loghistory.schema import Kind
+from loghistory.vocabularies.pull_queries import VOCABULARY
+
+from ..codes import Words
+from ..contract import Protocol
+
+PULL_QUERIES = Protocol("pull-queries", frozenset(Kind(kind.word) for kind in VOCABULARY.kinds))
+
+Form = TypeVar("Form")
+
+Positions = dict[int, tuple[int, int]]
+"""By partition: how many offsets were passed, and where the changelog ended."""
+
+Rows = list[tuple[str, int | float | str]]
+"""Keys with their values."""
+
+UNAVAILABLE = "unavailable:-1"
+"""The host that stands for an active that is not known (pull-queries.md#read-once)."""
+
+
+class Server(msgspec.Struct, frozen=True):
+    """Which host a server is, and what it was told, else as the proposal has it (pull-queries.md#configuration).
+
+    Times are milliseconds.
+    """
+
+    host: str
+    mode: str = "proposal"
+    heartbeat_send: int = 100
+    heartbeat_window: int = 2000
+    missed_threshold: int = 3
+    received_threshold: int = 2
+    maximum_lag: int = 2**63 - 1
+    partitions: int = 1
+    standby_reads: bool = True
+    heartbeats: bool = True
+    lag_reports: bool = True
+
+    @property
+    def shipped(self) -> bool:
+        """Whether it follows the public implementation (pull-queries.md#two-modes)."""
+        return self.mode == "shipped"
+
+    @property
+    def sensible(self) -> bool:
+        """Whether these numbers can be reckoned with."""
+        thresholds = min(self.missed_threshold, self.received_threshold) >= 1
+        slots = self.heartbeat_send >= 1 and 0 <= self.heartbeat_window // self.heartbeat_send <= 1 << 16
+        return thresholds and slots and self.maximum_lag >= 0 and 1 <= self.partitions <= 1 << 16
+
+    @property
+    def silence(self) -> int:
+        """Milliseconds of silence after which a host is down: M * send (pull-queries.md#thresholds)."""
+        return (self.missed_threshold + (not self.shipped)) * self.heartbeat_send
+
+
+class Assigned(msgspec.Struct, frozen=True):
+    """An assignment: by partition the active and the standbys."""
+
+    epoch: int
+    members: tuple[str, ...]
+    placements: tuple[tuple[str, tuple[str, ...]], ...]
+
+
+class View(msgspec.Struct, frozen=True):
+    """What a router decides from: statuses with the time of the last decision, reports with theirs, by host."""
+
+    assignment: Assigned
+    statuses: dict[str, tuple[bool, int]]
+    records: dict[str, tuple[int, Positions]]
+
+
+class Filter(msgspec.Struct, frozen=True):
+    """Which rows a scan wants."""
+
+    column: Literal["k", "v"]
+    op: Literal["=", "!=", "<", "<=", ">", ">="]
+    value: int | float | str
+
+
+class Query(msgspec.Struct, frozen=True):
+    """What a client asks: some keys, or a scan; and the lag that it accepts, if it says so."""
+
+    keys: tuple[str, ...] | None = None
+    filter: Filter | None = None
+    bound: int | None = None
+
+
+class Asked(msgspec.Struct, frozen=True):
+    """What a server asks another one."""
+
+    partitions: tuple[int, ...]
+    bound: int | None
+
+
+class Finished(msgspec.Struct, frozen=True):
+    """How a query ended: a message if it failed; partition, host and failure of each attempt."""
+
+    message: str | None
+    attempts: tuple[tuple[int, str, str | None], ...]
+
+
+class Record(msgspec.Struct, frozen=True):
+    """What an offset of a changelog holds; ``source`` None: a takeover."""
+
+    epoch: int
+    source: int | None = None
+    key: str | None = None
+    value: int | float | str | None = None
+
+
+def said(words: Words, code: int, form: type[Form]) -> Form | None:
+    """What a text says, by its code in the column ``value``; None if it is not of this form."""
+    text = words.text(code)
+    if text is None:
+        return None
+    try:
+        found: Any = msgspec.json.decode(text, type=form)
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        return None
+    return found  # type: ignore[no-any-return]
+
+
+class Hosts:
+    """Which node is which host, and what each was told when it began to serve last."""
+
+    def __init__(self, words: Words) -> None:
+        self._words = words
+        self.servers: dict[int, Server] = {}
+        self.nodes: dict[str, int] = {}
+
+    def serve(self, node: int, code: int) -> None:
+        """A server runs; a configuration that cannot be read is none."""
+        server = said(self._words, code, Server)
+        if server is None or not server.sensible:
+            self.servers.pop(node, None)
+            return
+        self.servers[node] = server
+        self.nodes[server.host] = node

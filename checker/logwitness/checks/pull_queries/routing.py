@@ -1,0 +1,403 @@
+"""Where a query goes follows from the view that it was routed by, and from how the attempts before went.
+
+The candidates of each partition are computed here once more from the recorded view; the attempts are held against the
+rounds. The view itself is held against what the server had learned by `statuses` and `tables`.
+
+Sources: pull-queries.md#two-modes, pull-queries.md#routing, pull-queries.md#lag.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from loghistory.schema import Kind
+
+from ..codes import FAIL, INFO, INVOKE, OK, code, lookup
+from ..columns import Columns
+from ..contract import Check, Family, Setting, Tally, Verdicts, violated
+from .protocol import PULL_QUERIES, UNAVAILABLE, Asked, Finished, Hosts, Query, Server, View, said
+
+WITHIN = Check(
+    id="selected-within-bound",
+    rule="Where the lag filter applies, the recorded lag of a host that is asked is within the bound.",
+    source=("pull-queries.md#selected-within-bound", "pull-queries.md#lag-bound", "pull-queries.md#max-end-offset"),
+    fact="a host that is asked for a partition, with a record, where the lag filter applies",
+    sentence="Operation {op} asked {host} for partition {partition}, whose lag is {lag} by the view of node {node}; "
+    "the bound is {bound}.",
+    kinds=(Kind.ROUTE,),
+    columns=("node", "op"),
+)
+NO_RECORD = Check(
+    id="no-record-not-selected",
+    rule="Where the lag filter applies, a host without a lag record is not asked.",
+    source=("pull-queries.md#no-record-not-selected", "pull-queries.md#unknown-lag"),
+    fact="a host that is asked for a partition where the lag filter applies",
+    sentence="Operation {op} asked {host} for partition {partition}, of whose lag node {node} had no record.",
+    kinds=(Kind.ROUTE,),
+    columns=("node", "op"),
+)
+STALENESS = Check(
+    id="staleness-bounded",
+    rule="An answer is no staler than the bound, what the router had not heard of, and what its replica lost.",
+    source=("pull-queries.md#staleness-bounded",),
+    fact="a partition that a client gets from a host with a record, where the lag filter applied",
+    sentence="Operation {op} got partition {partition} from {host} at position {position}: {behind} behind the largest "
+    "end that node {node} knew, of which its store had lost {lost}; the bound is {bound}.",
+    kinds=(Kind.ROUTE, Kind.ROWS),
+    columns=("op", "partition", "offset"),
+)
+FOLLOW = Check(
+    id="candidates-follow-view",
+    rule="Who is asked follows from the view and the rounds: candidates in order, each once, and nobody else; a "
+    "forwarded query carries its own bound and goes no further.",
+    source=(
+        "pull-queries.md#candidates-follow-view",
+        "pull-queries.md#candidate-order",
+        "pull-queries.md#filters",
+        "pull-queries.md#rounds",
+        "pull-queries.md#falls-through",
+        "pull-queries.md#no-second-hop",
+    ),
+    fact="a query that a server routed to its end, or a server that is asked",
+    sentence={
+        "excluded": "Operation {op} asked {host} for partition {partition}, which is no candidate by the view of node "
+        "{node}.",
+        "hop": "Node {node} forwarded operation {op}, which no client had asked it.",
+        "bound": "Operation {op} was forwarded to node {peer} with the bound {said}; its own is {bound}.",
+        "attempts": "Operation {op} attempted {attempts:host|hosts} one after the other otherwise than the rounds say, "
+        "by the view of node {node}.",
+        "asked": "Operation {op} attempted other hosts than those that node {node} asked.",
+        "ended": 'Operation {op} ended otherwise than its attempts say, with the message "{message}".',
+        "refused": "Operation {op} took {host} for one that did not answer partition {partition} ({failure}), and it "
+        "had.",
+    },
+    kinds=(Kind.ROUTE, Kind.INVOKE),
+    columns=("node", "op"),
+)
+ONCE = Check(
+    id="partitions-once",
+    rule="A query gets each partition that it asks for once, or it fails; and no other.",
+    source=("pull-queries.md#partitions-once", "pull-queries.md#emitted-once", "pull-queries.md#partitions-asked"),
+    fact="a query that ended",
+    sentence={
+        "twice": "Operation {op} got partition {partition} {times:time|times}.",
+        "other": "Operation {op} got partition {partition}, which it does not ask for.",
+        "lacking": "Operation {op} is complete without partition {partition}.",
+    },
+    kinds=(Kind.ROUTE, Kind.INVOKE),
+    columns=("op", "process"),
+)
+SAYS_WHY = Check(
+    id="no-valid-host-says-why",
+    rule="A query without a valid host says of each partition that lacks one which hosts were scanned, in order, with "
+    "every reason against each.",
+    source=("pull-queries.md#no-valid-host-says-why", "pull-queries.md#reasons", "pull-queries.md#http"),
+    fact="a query that failed for want of a valid host, or should have",
+    sentence="Operation {op} was told otherwise than the view of node {node} says which hosts were scanned and why "
+    "none was selected.",
+    kinds=(Kind.ROUTE, Kind.FINISH),
+    columns=("node", "op"),
+)
+CHECKS = (WITHIN, NO_RECORD, STALENESS, FOLLOW, ONCE, SAYS_WHY)
+
+NOT_READY = "Unable to execute pull query. The server is not ready."
+EXHAUSTED = "Unable to execute pull query: Exhausted standby hosts to try."
+
+_OF_SERVERS = frozenset({Kind.SERVE, Kind.ROUTE, Kind.FORWARD, Kind.FORWARDED, Kind.ANSWER, Kind.FINISH, Kind.ROWS})
+_OF_CLIENTS = frozenset({Kind.INVOKE, Kind.OK, Kind.FAIL, Kind.INFO})
+_SERVE, _ROUTE, _FORWARD, _FORWARDED, _ANSWER, _FINISH, _ROWS = map(
+    code, (Kind.SERVE, Kind.ROUTE, Kind.FORWARD, Kind.FORWARDED, Kind.ANSWER, Kind.FINISH, Kind.ROWS)
+)
+_IS_WANTED = lookup(_OF_SERVERS | _OF_CLIENTS)
+_FINAL = ("client error", "no header")
+"""Failures after which the public implementation tries nobody else."""
+_SAID_SO = ("gave up", "client error", "no header")
+"""Failures that the host itself told, so that it did not answer."""
+
+
+class Scanned(NamedTuple):
+    """A host as a router sees it for a partition; ``reasons`` against it, none if it is a candidate."""
+
+    host: str
+    reasons: tuple[str, ...]
+    filtered: bool
+    """Whether the lag filter applies."""
+    current: int | None
+    max_end: int
+
+    @property
+    def lag(self) -> int:
+        """By how many offsets it is behind, as far as that is known."""
+        return max(0, self.max_end - (self.current or 0))
+
+
+def within(lag: int, bound: int, shipped: bool) -> bool:
+    """Whether a lag is acceptable (pull-queries.md#lag-bound)."""
+    return lag <= bound if shipped else lag < bound
+
+
+def scan(server: Server, view: View, bound: int, partition: int) -> list[Scanned]:
+    """The hosts of a partition in the order in which they are tried (pull-queries.md#two-modes)."""
+    placements = view.assignment.placements
+    active, standbys = placements[partition] if partition < len(placements) else (UNAVAILABLE, ())
+    of_max = (active, *standbys) if server.shipped else view.records
+    ends = [view.records[host][1][partition][1] for host in of_max if partition in view.records.get(host, (0, {}))[1]]
+    max_end = max(ends, default=0)
+    found = []
+    for host in (active, *standbys):
+        position = view.records.get(host, (0, {}))[1].get(partition)
+        filtered = server.lag_reports and (server.shipped or host != active)
+        current = None if position is None else position[0]
+        seen = Scanned(host, (), filtered, current, max_end)
+        found.append(seen._replace(reasons=tuple(_reasons(server, view, bound, seen, host == active))))
+    first, *rest = found
+    by_host = sorted(rest, key=lambda each: each.host)
+    if server.shipped:
+        return [first, *by_host]
+    return [first, *sorted(by_host, key=lambda each: (each.current is None, each.current is not None and each.lag))]
+
+
+def _reasons(server: Server, view: View, bound: int, seen: Scanned, active: bool) -> Iterator[str]:
+    """Every reason against a host, in the order of the filters (pull-queries.md#reasons)."""
+    if not active and not server.standby_reads:
+        yield "Host is not the active host for this partition."
+    alive, updated = view.statuses.get(seen.host, (server.shipped, -1))
+    if not alive:
+        yield f"Host is not alive as of time {updated}"
+    if seen.filtered and seen.current is None:
+        yield "Lag information is not present for host."
+    elif seen.filtered and not within(seen.lag, bound, server.shipped):
+        yield f"Host excluded because lag {seen.lag} exceeds maximum allowed lag {bound}."
+
+
+def partitions_asked(server: Server, query: Query) -> list[int]:
+    """Which partitions a query asks for (pull-queries.md#partitions-asked)."""
+    every = list(range(server.partitions))
+    if query.keys is None or (server.shipped and len(query.keys) > 1):
+        return every
+    return sorted({zlib.crc32(key.encode("utf-8", "surrogatepass")) % server.partitions for key in query.keys})
+
+
+def no_valid_host(scanned: Mapping[int, list[Scanned]]) -> str | None:
+    """What a query is told that has a partition without a candidate (pull-queries.md#no-valid-host-says-why)."""
+    told = []
+    for partition, hosts in scanned.items():
+        if all(each.reasons for each in hosts):
+            why = ", ".join(f"{each.host} was not selected because {','.join(each.reasons)}" for each in hosts)
+            told.append(f"Partition {partition} failed to find valid host. Hosts scanned: [{why}]")
+    return f"Unable to execute pull query. [{', '.join(told)}]" if told else None
+
+
+@dataclass(slots=True)
+class _Route:
+    """A query on its way: what it asks, and how the router scanned its partitions."""
+
+    node: int
+    server: Server
+    bound: int
+    own_bound: int | None
+    scanned: dict[int, list[Scanned]]
+    event: int
+    asked: dict[tuple[str, int], int] = field(default_factory=dict)  # by host and partition: the event
+
+
+class RoutingFold:
+    """Judges the queries of one run; see the module."""
+
+    def __init__(self, setting: Setting) -> None:
+        self._words = setting.words
+        self._hosts = Hosts(setting.words)
+        self._tallies = {check.id: Tally(check, setting.keep) for check in CHECKS}
+        self._queries: dict[int, tuple[int, int]] = {}  # by operation: the text and the event
+        self._routes: dict[int, _Route] = {}
+        self._answered: set[tuple[int, int, int]] = set()  # operation, node, partition
+        self._got: dict[int, dict[int, list[int]]] = {}  # by operation and partition: the events
+
+    def feed(self, columns: Columns) -> None:
+        """Take the next events of the run."""
+        rows = columns.where(_IS_WANTED[columns.kind]).lists()
+        for at, kind in enumerate(rows.kind):
+            op = rows.op[at]
+            if kind == INVOKE:
+                self._queries[op] = rows.value[at], rows.seq[at]
+            elif kind == _SERVE:
+                self._hosts.serve(rows.node[at], rows.value[at])
+            elif kind == _ANSWER:
+                self._answered.add((op, rows.node[at], rows.partition[at]))
+            elif kind == _ROUTE:
+                self._routed(rows, at)
+            elif kind == _ROWS:
+                self._got.setdefault(op, {}).setdefault(rows.partition[at], []).append(rows.seq[at])
+                self._stale(rows, at)
+            elif kind in (OK, FAIL, INFO):
+                self._closed(rows, at)
+            else:
+                self._on_its_way(rows, at, kind)
+
+    def _query(self, op: int) -> Query | None:
+        return said(self._words, self._queries.get(op, (0, -1))[0], Query)
+
+    def _routed(self, rows: Columns, at: int) -> None:
+        op, node = rows.op[at], rows.node[at]
+        query, server = self._query(op), self._hosts.servers.get(node)
+        view = said(self._words, rows.value[at], View)
+        self._routes.pop(op, None)
+        if query is None or server is None or view is None:
+            return
+        bound = server.maximum_lag if query.bound is None else query.bound
+        scanned = {each: scan(server, view, bound, each) for each in partitions_asked(server, query)}
+        self._routes[op] = _Route(node, server, bound, query.bound, scanned, rows.seq[at])
+
+    def _on_its_way(self, rows: Columns, at: int, kind: int) -> None:
+        op, route = rows.op[at], self._routes.get(rows.op[at])
+        if route is None:
+            self._tallies[FOLLOW.id].unjudged += 1
+        elif kind == _FINISH:
+            self._finished(rows, at, op, route)
+        else:
+            self._asked(rows, at, kind, route)
+
+    def _asked(self, rows: Columns, at: int, kind: int, route: _Route) -> None:
+        """A server asks another one, or is asked: with the query's own bound, by the server that the client asked."""
+        op, node, peer, seq = rows.op[at], rows.node[at], rows.peer[at], rows.seq[at]
+        tally, asked = self._tallies[FOLLOW.id], said(self._words, rows.value[at], Asked)
+        if asked is None:
+            tally.unjudged += 1
+            return
+        tally.judged += 1
+        if asked.bound != route.own_bound:
+            target = peer if kind == _FORWARD else node
+            told = ["none" if bound is None else bound for bound in (asked.bound, route.own_bound)]
+            tally.violation(route.event, seq, way="bound", op=op, peer=target, said=told[0], bound=told[1])
+        if kind == _FORWARDED:
+            return
+        if node != route.node:
+            tally.violation(route.event, seq, way="hop", node=node, op=op)
+            return
+        for partition in asked.partitions:
+            host = next((host for host, number in self._hosts.nodes.items() if number == peer), UNAVAILABLE)
+            route.asked[host, partition] = seq
+            self._contact(route, op, partition, host, seq)
+
+    def _contact(self, route: _Route, op: int, partition: int, host: str, seq: int) -> None:
+        """A host is asked for a partition: it must be a candidate, and within the bound."""
+        seen = next((each for each in route.scanned.get(partition, ()) if each.host == host), None)
+        place: dict[str, Any] = {"op": op, "host": host, "partition": partition, "node": route.node}
+        if seen is None or seen.reasons:
+            self._tallies[FOLLOW.id].violation(route.event, seq, way="excluded", **place)
+        if seen is None or not seen.filtered:
+            return
+        self._tallies[NO_RECORD.id].judged += 1
+        if seen.current is None:
+            self._tallies[NO_RECORD.id].violation(route.event, seq, **place)
+            return
+        self._tallies[WITHIN.id].judged += 1
+        if not within(seen.lag, route.bound, route.server.shipped):
+            self._tallies[WITHIN.id].violation(route.event, seq, lag=seen.lag, bound=route.bound, **place)
+
+    def _finished(self, rows: Columns, at: int, op: int, route: _Route) -> None:
+        follow, seq = self._tallies[FOLLOW.id], rows.seq[at]
+        finished = said(self._words, rows.value[at], Finished)
+        if finished is None or rows.node[at] != route.node:
+            follow.unjudged += 1
+            return
+        expected = no_valid_host(route.scanned)
+        if finished.message == NOT_READY and not finished.attempts:
+            return
+        follow.judged += 1
+        if expected is not None or (finished.message or "").startswith("Unable to execute pull query. ["):
+            self._tallies[SAYS_WHY.id].judged += 1
+            if finished.message != expected:
+                self._tallies[SAYS_WHY.id].violation(route.event, seq, op=op, node=route.node)
+            if not finished.attempts:
+                return
+        for partition, host, _ in finished.attempts:
+            if host == route.server.host:
+                self._contact(route, op, partition, host, seq)
+        nobody = (route.server.host, UNAVAILABLE)
+        asked = {(host, partition) for partition, host, _ in finished.attempts if host not in nobody}
+        if asked != route.asked.keys():
+            follow.violation(route.event, *route.asked.values(), seq, way="asked", op=op, node=route.node)
+        self._attempted(route, finished, op, seq)
+
+    def _attempted(self, route: _Route, finished: Finished, op: int, seq: int) -> None:
+        """Hold the attempts against the rounds, and the end against the attempts."""
+        follow = self._tallies[FOLLOW.id]
+        for partition, host, failure in finished.attempts:
+            told = failure in _SAID_SO and (op, self._hosts.nodes.get(host, -1), partition) in self._answered
+            if told and host != route.server.host:
+                follow.violation(seq, way="refused", op=op, host=host, partition=partition, failure=failure)
+        left, remaining, round_, final = list(finished.attempts), set(route.scanned), 0, False
+        hosts = {p: [each.host for each in found if not each.reasons] for p, found in route.scanned.items()}
+        while remaining and not final and all(len(hosts[p]) > round_ for p in remaining):
+            due = {(p, hosts[p][round_]) for p in remaining}
+            made, left = left[: len(due)], left[len(due) :]
+            if {(p, host) for p, host, _ in made} != due:
+                attempts = len(finished.attempts)
+                follow.violation(route.event, seq, way="attempts", op=op, attempts=attempts, node=route.node)
+                return
+            remaining = {p for p, _, failure in made if failure is not None}
+            final = route.server.shipped and any(failure in _FINAL for _, _, failure in made)
+            round_ += 1
+        if left:
+            attempts = len(finished.attempts)
+            follow.violation(route.event, seq, way="attempts", op=op, attempts=attempts, node=route.node)
+        complete = finished.message is None
+        if complete == bool(remaining) or (remaining and not final and finished.message != EXHAUSTED):
+            follow.violation(route.event, seq, way="ended", op=op, message=finished.message or "complete")
+
+    def _stale(self, rows: Columns, at: int) -> None:
+        """The true end takes no part: it is on both sides of the inequality (pull-queries.md#staleness-bounded)."""
+        op, partition, position, seq = rows.op[at], rows.partition[at], rows.offset[at], rows.seq[at]
+        tally, route = self._tallies[STALENESS.id], self._routes.get(op)
+        if route is None:
+            tally.unjudged += 1
+            return
+        host = next((host for host, number in self._hosts.nodes.items() if number == rows.peer[at]), UNAVAILABLE)
+        seen = next((each for each in route.scanned.get(partition, ()) if each.host == host), None)
+        if seen is None or not seen.filtered or seen.current is None:
+            return
+        tally.judged += 1
+        behind, lost = seen.max_end - position, max(0, seen.current - position)
+        if not within(max(0, behind - lost), route.bound, route.server.shipped):
+            place: dict[str, Any] = {"op": op, "partition": partition, "host": host, "node": route.node}
+            tally.violation(route.event, seq, position=position, behind=behind, lost=lost, bound=route.bound, **place)
+
+    def _closed(self, rows: Columns, at: int) -> None:
+        """A query is over for its client."""
+        op, kind, seq = rows.op[at], rows.kind[at], rows.seq[at]
+        route, got = self._routes.get(op), self._got.pop(op, {})
+        if route is None:
+            return
+        tally = self._tallies[ONCE.id]
+        tally.judged += 1
+        for partition, events in sorted(got.items()):
+            if len(events) > 1:
+                tally.violation(*events, way="twice", op=op, partition=partition, times=len(events))
+            if partition not in route.scanned:
+                tally.violation(*events, way="other", op=op, partition=partition)
+        for partition in [each for each in route.scanned if kind == OK and each not in got]:
+            tally.violation(route.event, seq, way="lacking", op=op, partition=partition)
+
+    def violated(self) -> frozenset[str]:
+        """The checks that are violated so far (`Watchful`)."""
+        return violated(self._tallies.values())
+
+    def finish(self) -> Verdicts:
+        """Answer."""
+        return Verdicts(tuple(tally.outcome() for tally in self._tallies.values()))
+
+
+FAMILY = Family(
+    "pull_queries_routing",
+    CHECKS,
+    _OF_SERVERS | _OF_CLIENTS,
+    ("node", "peer", "op", "process", "offset", "value", "partition"),
+    RoutingFold,
+    PULL_QUERIES,
+    operations=frozenset({"put", "query"}),
+    reads_texts=True,
+)

@@ -1,0 +1,259 @@
+"""Who is alive follows from the heartbeats that arrived, and from nothing else.
+
+The statuses are decided here once more, at each check, from the recorded receipts. A receipt changes no status, and
+what a query is routed by is what the last check decided.
+
+Sources: pull-queries.md#status-decision, pull-queries.md#membership-and-heartbeats.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from loghistory.schema import Kind
+
+from ..codes import code, codes, lookup
+from ..columns import Columns
+from ..contract import Check, Family, Setting, Tally, Verdicts, violated
+from .protocol import PULL_QUERIES, Hosts, Server, View, said
+
+REPLAYS = Check(
+    id="status-replays",
+    rule="A status changes at a check alone, to what the check decides from the heartbeats received.",
+    source=("pull-queries.md#status-replays", "pull-queries.md#tail-decides", "pull-queries.md#slots"),
+    fact="a decision of a check, or a query routed by what checks decided",
+    sentence={
+        "decided": "Node {node} decided at {stamp} that node {peer} is {said}; the heartbeats that it had received say "
+        "the opposite.",
+        "unlisted": "Node {node} decided at {stamp} about node {peer}, which it had not listed.",
+        "view": "Node {node} routed operation {op} by a status of {host} that its last check did not give it.",
+    },
+    kinds=(Kind.SERVE, Kind.LISTED),
+    columns=("node", "peer", "stamp"),
+)
+NO_FALSE_DOWN = Check(
+    id="no-false-down",
+    rule="A host that was heard in time is up; the tail decides in one mode, empty and filled slots in a row in the "
+    "other.",
+    source=("pull-queries.md#no-false-down",),
+    fact="a decision about a host that was heard in time",
+    sentence="Node {node} decided at {stamp} that node {peer} is down, which it had heard in time.",
+    kinds=(Kind.SERVE, Kind.HEARD),
+    columns=("node", "peer", "stamp"),
+)
+SILENCE = Check(
+    id="silence-is-down",
+    rule="A host of which no stamp lies in the last M send intervals is down.",
+    source=("pull-queries.md#silence-is-down", "pull-queries.md#thresholds"),
+    fact="a decision about a host that was silent for so long",
+    sentence="Node {node} decided at {stamp} that node {peer} is up, of which no stamp lies in the {silence} ms "
+    "before.",
+    kinds=(Kind.SERVE,),
+    columns=("node", "peer", "stamp"),
+)
+TO_ALL = Check(
+    id="heartbeats-to-all",
+    rule="Heartbeats go to every other listed host, also to one that is taken for dead.",
+    source=("pull-queries.md#heartbeats-to-all",),
+    fact="heartbeats of one stamp, by a server that went on after them",
+    sentence="Node {node} sent heartbeats with stamp {stamp}, but none to node {peer}, which it had listed.",
+    kinds=(Kind.LISTED, Kind.HEARTBEAT),
+    columns=("node", "peer", "stamp"),
+)
+CHECKS = (REPLAYS, NO_FALSE_DOWN, SILENCE, TO_ALL)
+
+_KINDS = frozenset({Kind.SERVE, Kind.LISTED, Kind.HEARTBEAT, Kind.HEARD, Kind.UP, Kind.DOWN, Kind.ROUTE})
+_SERVE, _LISTED, _HEARTBEAT, _HEARD, _UP, _DOWN, _ROUTE = (
+    code(kind) for kind in (Kind.SERVE, Kind.LISTED, Kind.HEARTBEAT, Kind.HEARD, Kind.UP, Kind.DOWN, Kind.ROUTE)
+)
+_ENDS = frozenset({Kind.STOP, Kind.CRASH, Kind.POWER_LOSS, Kind.STORAGE_ERROR})
+_IS_END = codes(_ENDS)
+_IS_WANTED = lookup(_KINDS | _ENDS)
+
+
+def alive(server: Server, start: int, end: int, stamps: list[int], up: bool) -> bool:
+    """What a check at ``end`` decides from stamps in the window, ascending; ``up``: the status that is stored."""
+    send = server.heartbeat_send
+    if not server.shipped:
+        return _by_slots(server, start, end, stamps, up)
+    if not stamps:
+        return False
+    previous, missed = start, 0
+    for stamp in stamps:
+        if stamp >= end:
+            break
+        missed = (stamp - previous - 1) // send if stamp - previous > send else 0
+        previous = stamp
+    if end - previous > 1:
+        missed = (end - previous - 1) // send
+    return missed < server.missed_threshold
+
+
+def _slots(server: Server, start: int, end: int, stamps: list[int]) -> list[bool]:
+    """Whether a stamp lies in each slot of the window."""
+    send = server.heartbeat_send
+    filled = {(stamp - start) // send for stamp in stamps}
+    return [slot in filled for slot in range((end - start) // send)]
+
+
+def _by_slots(server: Server, start: int, end: int, stamps: list[int], up: bool) -> bool:
+    missed = received = 0
+    for filled in _slots(server, start, end, stamps):
+        missed, received = (0, received + 1) if filled else (missed + 1, 0)
+        if received >= server.received_threshold:
+            up = True
+        if missed > server.missed_threshold:
+            up = False
+    return up
+
+
+def in_time(server: Server, start: int, end: int, stamps: list[int], up: bool) -> bool:
+    """Whether a host was heard in time, so that it must be up (pull-queries.md#no-false-down)."""
+    if server.shipped:
+        return any(start <= stamp <= end - 2 and end - stamp <= server.silence for stamp in stamps)
+    slots = _slots(server, start, end, stamps)
+    longest = run = 0
+    for filled in slots:
+        run = 0 if filled else run + 1
+        longest = max(longest, run)
+    enough = server.received_threshold
+    return (up and longest <= server.missed_threshold) or (len(slots) >= enough and all(slots[-enough:]))
+
+
+@dataclass(slots=True)
+class _Life:
+    """What a process of a server knows: the statuses with the time of the last decision, and the stamps it received."""
+
+    statuses: dict[int, tuple[bool, int]] = field(default_factory=dict)
+    stamps: dict[int, dict[int, int]] = field(default_factory=dict)  # by peer: stamp -> the event
+    listed: dict[int, int] = field(default_factory=dict)  # by peer: the event
+    round: dict[int, int] = field(default_factory=dict)  # heartbeats of one stamp: peer -> the event
+    sent: int = 0  # their stamp
+
+
+class StatusFold:
+    """Judges the statuses of one run; see the module."""
+
+    def __init__(self, setting: Setting) -> None:
+        self._words = setting.words
+        self._hosts = Hosts(setting.words)
+        self._tallies = {check.id: Tally(check, setting.keep) for check in CHECKS}
+        self._lives: dict[int, _Life] = {}
+
+    def feed(self, columns: Columns) -> None:
+        """Take the next events of the run."""
+        rows = columns.where(_IS_WANTED[columns.kind]).lists()
+        for at, kind in enumerate(rows.kind):
+            node = rows.node[at]
+            if kind == _SERVE:
+                self._hosts.serve(node, rows.value[at])
+                self._lives[node] = _Life()
+                continue
+            life = self._lives.get(node)
+            if life is None:
+                continue
+            if kind in _IS_END:
+                del self._lives[node]  # it may have ended in the middle of a round
+                continue
+            if life.round and (kind != _HEARTBEAT or rows.stamp[at] != life.sent):
+                self._round(node, life)
+            self._happened(rows, at, life)
+
+    def _happened(self, rows: Columns, at: int, life: _Life) -> None:
+        kind, peer, stamp, seq = rows.kind[at], rows.peer[at], rows.stamp[at], rows.seq[at]
+        if kind == _LISTED:
+            life.statuses[peer] = True, stamp
+            life.listed[peer] = seq
+        elif kind == _HEARD:
+            life.stamps.setdefault(peer, {})[stamp] = seq
+        elif kind == _HEARTBEAT:
+            life.sent = stamp
+            life.round[peer] = seq
+        elif kind == _ROUTE:
+            self._routed(rows, at, life)
+        else:
+            self._decided(rows, at, life)
+
+    def _round(self, node: int, life: _Life) -> None:
+        """Heartbeats of one stamp are over: each listed host has one."""
+        tally = self._tallies[TO_ALL.id]
+        tally.judged += bool(life.listed)
+        for peer in sorted(life.listed.keys() - life.round.keys()):
+            tally.violation(life.listed[peer], *life.round.values(), node=node, stamp=life.sent, peer=peer)
+        life.round = {}
+
+    def _decided(self, rows: Columns, at: int, life: _Life) -> None:
+        node, peer, end, seq = rows.node[at], rows.peer[at], rows.stamp[at], rows.seq[at]
+        replays, server = self._tallies[REPLAYS.id], self._hosts.servers.get(node)
+        if server is None:
+            replays.unjudged += 1
+            return
+        up = rows.kind[at] == _UP
+        replays.judged += 1
+        if peer not in life.statuses:
+            replays.violation(seq, way="unlisted", node=node, stamp=end, peer=peer)
+        before, updated = life.statuses.get(peer, (True, end))
+        stamps, start = life.stamps.get(peer, {}), end - server.heartbeat_window
+        life.statuses[peer] = up, end if stamps else updated
+        for stamp in [stamp for stamp in stamps if stamp < start]:
+            del stamps[stamp]
+        counted = sorted(stamp for stamp in stamps if stamp <= end)
+        shown = (*(stamps[stamp] for stamp in counted), seq)
+        if up != (bool(counted) and alive(server, start, end, counted, before)):
+            word = "alive" if up else "down"
+            replays.violation(*shown, way="decided", node=node, stamp=end, peer=peer, said=word)
+        self._promised(server, rows, at, counted, before, shown)
+
+    def _promised(
+        self, server: Server, rows: Columns, at: int, counted: list[int], before: bool, shown: tuple[int, ...]
+    ) -> None:
+        """What holds of every decision, whichever way it is made."""
+        node, peer, end = rows.node[at], rows.peer[at], rows.stamp[at]
+        up = rows.kind[at] == _UP
+        if in_time(server, end - server.heartbeat_window, end, counted, before):
+            tally = self._tallies[NO_FALSE_DOWN.id]
+            tally.judged += 1
+            if not up:
+                tally.violation(*shown, node=node, stamp=end, peer=peer)
+        if not any(end - server.silence <= stamp < end for stamp in counted):
+            tally = self._tallies[SILENCE.id]
+            tally.judged += 1
+            if up:
+                tally.violation(*shown, node=node, stamp=end, peer=peer, silence=server.silence)
+
+    def _routed(self, rows: Columns, at: int, life: _Life) -> None:
+        """A view has the statuses that the last check gave; without heartbeats none (pull-queries.md#switches)."""
+        node, seq = rows.node[at], rows.seq[at]
+        tally, server = self._tallies[REPLAYS.id], self._hosts.servers.get(node)
+        view = said(self._words, rows.value[at], View)
+        if server is None or view is None:
+            tally.unjudged += 1
+            return
+        tally.judged += 1
+        numbers = self._hosts.nodes
+        shown = {host: status for host, status in view.statuses.items() if host != server.host}
+        known = {peer: status for peer, status in life.statuses.items() if server.heartbeats}
+        for host, status in shown.items():
+            if known.get(numbers.get(host, -1)) != status:
+                tally.violation(seq, way="view", node=node, op=rows.op[at], host=host)
+        for host in sorted(host for host, peer in numbers.items() if peer in known and host not in shown):
+            tally.violation(seq, way="view", node=node, op=rows.op[at], host=host)
+
+    def violated(self) -> frozenset[str]:
+        """The checks that are violated so far (`Watchful`)."""
+        return violated(self._tallies.values())
+
+    def finish(self) -> Verdicts:
+        """Answer."""
+        return Verdicts(tuple(tally.outcome() for tally in self._tallies.values()))
+
+
+FAMILY = Family(
+    "pull_queries_statuses",
+    CHECKS,
+    _KINDS | _ENDS,
+    ("node", "peer", "op", "stamp", "value"),
+    StatusFold,
+    PULL_QUERIES,
+    reads_texts=True,
+)

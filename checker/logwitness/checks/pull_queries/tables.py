@@ -1,0 +1,315 @@
+"""What servers answer, report and assign is true: held against what the group of each changelog showed.
+
+Table(p, n), the fold of the first n offsets of a changelog, is computed here once more from what the group showed.
+
+Sources: pull-queries.md#materialised-state, pull-queries.md#assignment, pull-queries.md#lag.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass, field
+
+from loghistory.schema import Kind
+
+from ..codes import INVOKE, code, lookup
+from ..columns import Columns
+from ..contract import Check, Family, Setting, Tally, Verdicts, violated
+from .protocol import PULL_QUERIES, Assigned, Filter, Hosts, Positions, Query, Record, Rows, View, said
+
+ROWS = Check(
+    id="rows-are-the-table",
+    rule="The rows of a partition are those of the table at the position that the answer states, which the changelog "
+    "has reached.",
+    source=("pull-queries.md#rows-are-the-table", "pull-queries.md#table-at-position", "pull-queries.md#changelog"),
+    fact="the rows of a partition, as a server answers or a client gets them",
+    sentence={
+        "beyond": "The rows of partition {partition} for operation {op} are said to be those at position {position}, "
+        "but the changelog has {end:offset|offsets}.",
+        "rows": "The rows of partition {partition} for operation {op} are not those of the table at position "
+        "{position}.",
+    },
+    kinds=(Kind.CHANGELOG, Kind.INVOKE),
+    columns=("partition", "offset"),
+)
+REPORTS = Check(
+    id="reports-are-true",
+    rule="A lag report states how many offsets the host has passed, and an end that the changelog has reached.",
+    source=("pull-queries.md#current-and-end", "pull-queries.md#saved-together"),
+    fact="a partition in a lag report",
+    sentence={
+        "current": "Node {node} reported at {stamp} that it has passed {current:offset|offsets} of partition "
+        "{partition}, where it has passed {passed}.",
+        "end": "Node {node} reported at {stamp} that the changelog of partition {partition} ends at {end}, where it "
+        "ends at {true_end}.",
+    },
+    kinds=(Kind.REPORT, Kind.CHANGELOG),
+    columns=("node", "stamp"),
+)
+TIMES = Check(
+    id="report-times-rise",
+    rule="The times of the lag reports that a server keeps of a host never fall, and it routes by what it keeps.",
+    source=("pull-queries.md#report-times-rise", "pull-queries.md#report-replaces"),
+    fact="a lag report that is kept, or a query routed by those that are",
+    sentence={
+        "fell": "Node {node} put the lag report that node {peer} made at {stamp} in the place of the one made at "
+        "{before}.",
+        "view": "Node {node} routed operation {op} by a lag report of {host} that is not the one it keeps.",
+    },
+    kinds=(Kind.REPORT_KEPT,),
+    columns=("node", "peer", "stamp"),
+)
+PREFIXES = Check(
+    id="assignments-are-prefixes",
+    rule="What servers have folded of the assignments are prefixes of one another: epoch by epoch, the same.",
+    source=("pull-queries.md#assignments-are-prefixes", "pull-queries.md#assignment-epochs"),
+    fact="an assignment that a server folded",
+    sentence={
+        "skipped": "Node {node} folded the assignment of epoch {epoch} after that of epoch {before}.",
+        "differs": "Node {node} folded another assignment of epoch {epoch} than node {peer}.",
+    },
+    kinds=(Kind.ASSIGNED,),
+    columns=("node", "epoch"),
+)
+CHECKS = (ROWS, REPORTS, TIMES, PREFIXES)
+
+_KINDS = frozenset(
+    {
+        Kind.SERVE,
+        Kind.CHANGELOG,
+        Kind.FOLD,
+        Kind.REPORT,
+        Kind.REPORT_HEARD,
+        Kind.REPORT_KEPT,
+        Kind.ASSIGNED,
+        Kind.ANSWER,
+        Kind.ROWS,
+        Kind.ROUTE,
+    }
+)
+_SERVE, _CHANGELOG, _FOLD, _REPORT, _REPORT_HEARD, _REPORT_KEPT, _ASSIGNED, _ROUTE = map(
+    code,
+    (
+        Kind.SERVE,
+        Kind.CHANGELOG,
+        Kind.FOLD,
+        Kind.REPORT,
+        Kind.REPORT_HEARD,
+        Kind.REPORT_KEPT,
+        Kind.ASSIGNED,
+        Kind.ROUTE,
+    ),
+)
+
+_IS_WANTED = lookup(_KINDS | {Kind.INVOKE})
+
+Value = int | float | str
+
+
+class Changelog:
+    """What a group showed of one changelog, folded; ``end`` offsets are known from the first on without a gap."""
+
+    def __init__(self) -> None:
+        self.end = self.epoch = self.source = 0
+        self.whole = True
+        """Whether nothing was shown that could not be folded."""
+        self._positions: dict[str, list[int]] = {}
+        self._values: dict[str, list[Value | None]] = {}
+
+    def show(self, offset: int, record: Record | None, own: bool) -> None:
+        """Take the next offset; ``own``: a record of Raft's own, which changes nothing."""
+        self.whole = self.whole and offset == self.end and (own or record is not None)
+        if not self.whole:
+            return
+        self.end += 1
+        if record is None or record.epoch < self.epoch:
+            return
+        if record.source is not None:
+            if record.source != self.source:
+                return
+            self.source += 1
+            if record.key is not None:
+                self._positions.setdefault(record.key, []).append(self.end)
+                self._values.setdefault(record.key, []).append(record.value)
+        self.epoch = record.epoch
+
+    def rows(self, position: int, query: Query) -> Rows:
+        """The rows that a query gets of the table at a position, by key."""
+        wanted = self._positions if query.keys is None else set(query.keys) & self._positions.keys()
+        found: Rows = []
+        for key in sorted(wanted):
+            place = bisect_right(self._positions[key], position)
+            value = self._values[key][place - 1] if place else None
+            if value is not None and (query.filter is None or admits(query.filter, key, value)):
+                found.append((key, value))
+        return found
+
+
+def admits(wanted: Filter, key: str, value: Value) -> bool:
+    """Whether a scan wants a row; words and numbers never compare (pull-queries.md#http)."""
+    found, other = key if wanted.column == "k" else value, wanted.value
+    if isinstance(found, str) != isinstance(other, str):
+        return wanted.op == "!="
+    less, equal = found < other, found == other  # type: ignore[operator]
+    return {"=": equal, "!=": not equal, "<": less, "<=": less or equal, ">": not less and not equal, ">=": not less}[
+        wanted.op
+    ]
+
+
+@dataclass(slots=True)
+class _Life:
+    """What a process of a server has: offsets passed by partition, reports heard and kept, its assignment."""
+
+    passed: dict[int, int] = field(default_factory=dict)
+    folded: dict[int, int] = field(default_factory=dict)  # by partition: the event of the last fold
+    heard: dict[int, tuple[int, int]] = field(default_factory=dict)  # by peer: stamp and text of the last report
+    kept: dict[int, tuple[int, int, int]] = field(default_factory=dict)  # by peer: stamp, text, event
+    epoch: int = 0
+    assigned: int = -1
+
+
+class TableFold:
+    """Judges what servers of one run have, say and answer; see the module."""
+
+    def __init__(self, setting: Setting) -> None:
+        self._words = setting.words
+        self._hosts = Hosts(setting.words)
+        self._tallies = {check.id: Tally(check, setting.keep) for check in CHECKS}
+        self._logs: dict[int, Changelog] = {}
+        self._queries: dict[int, tuple[int, int]] = {}  # by operation: the text and the event
+        self._lives: dict[int, _Life] = {}
+        self._furthest: dict[tuple[int, int], int] = {}  # by node and partition: offsets passed in any life
+        self._assignments: dict[int, tuple[int, int, int]] = {}  # by epoch: text, node, event
+
+    def feed(self, columns: Columns) -> None:
+        """Take the next events of the run."""
+        rows = columns.where(_IS_WANTED[columns.kind]).lists()
+        for at, kind in enumerate(rows.kind):
+            if kind == _CHANGELOG:
+                self._shown(rows, at)
+            elif kind == INVOKE:
+                self._queries[rows.op[at]] = rows.value[at], rows.seq[at]
+            elif kind == _SERVE:
+                self._hosts.serve(rows.node[at], rows.value[at])
+                self._lives[rows.node[at]] = _Life()
+            elif kind in _OF_LIVES:
+                life = self._lives.setdefault(rows.node[at], _Life())
+                _OF_LIVES[kind](self, rows, at, life)
+            else:
+                self._answered(rows, at)
+
+    def _shown(self, rows: Columns, at: int) -> None:
+        log = self._logs.setdefault(rows.partition[at], Changelog())
+        text = self._words.text(rows.value[at])
+        log.show(rows.offset[at], said(self._words, rows.value[at], Record), text is None)
+
+    def _answered(self, rows: Columns, at: int) -> None:
+        """Rows as a server answers them, or as a client gets them."""
+        tally, op, partition, position = self._tallies[ROWS.id], rows.op[at], rows.partition[at], rows.offset[at]
+        log, (asked, invoked) = self._logs.get(partition, Changelog()), self._queries.get(op, (0, -1))
+        query, answer = said(self._words, asked, Query), said(self._words, rows.value[at], Rows)
+        if position > log.end and log.whole:
+            tally.judged += 1
+            place = {"partition": partition, "op": op, "position": position, "end": log.end}
+            tally.violation(rows.seq[at], way="beyond", **place)
+        elif query is None or answer is None or position > log.end:
+            tally.unjudged += 1
+        else:
+            tally.judged += 1
+            if answer != log.rows(position, query):
+                tally.violation(invoked, rows.seq[at], way="rows", partition=partition, op=op, position=position)
+
+    def _folded(self, rows: Columns, at: int, life: _Life) -> None:
+        partition, passed = rows.partition[at], rows.last_offset[at] + 1
+        life.passed[partition], life.folded[partition] = passed, rows.seq[at]
+        place = rows.node[at], partition
+        self._furthest[place] = max(self._furthest.get(place, 0), passed)
+
+    def _reported(self, rows: Columns, at: int, life: _Life) -> None:
+        """A report; before the first fold of a life its tables are as they were saved."""
+        node, stamp, seq, tally = rows.node[at], rows.stamp[at], rows.seq[at], self._tallies[REPORTS.id]
+        life.heard[node] = stamp, rows.value[at]
+        positions = said(self._words, rows.value[at], Positions)
+        if positions is None:
+            tally.unjudged += 1
+            return
+        for partition, (current, end) in sorted(positions.items()):
+            log = self._logs.get(partition, Changelog())
+            tally.judged += 1
+            passed = life.passed.get(partition)
+            most = self._furthest.get((node, partition), 0)
+            if current != passed if passed is not None else current > most:
+                told = {"node": node, "stamp": stamp, "partition": partition, "current": current}
+                shown = (life.folded.get(partition, -1), seq)
+                tally.violation(*shown, way="current", passed=most if passed is None else passed, **told)
+            if end > log.end and log.whole:
+                tally.violation(seq, way="end", node=node, stamp=stamp, partition=partition, end=end, true_end=log.end)
+
+    def _report_heard(self, rows: Columns, at: int, life: _Life) -> None:
+        life.heard[rows.peer[at]] = rows.stamp[at], rows.value[at]
+
+    def _report_kept(self, rows: Columns, at: int, life: _Life) -> None:
+        node, peer, stamp, seq = rows.node[at], rows.peer[at], rows.stamp[at], rows.seq[at]
+        tally = self._tallies[TIMES.id]
+        tally.judged += 1
+        before, _, kept = life.kept.get(peer, (stamp, 0, -1))
+        if stamp < before:
+            tally.violation(kept, seq, way="fell", node=node, peer=peer, stamp=stamp, before=before)
+        heard, text = life.heard.get(peer, (stamp, 0))
+        life.kept[peer] = stamp, text if heard == stamp else 0, seq
+
+    def _routed(self, rows: Columns, at: int, life: _Life) -> None:
+        """A view has the reports that are kept."""
+        tally, view = self._tallies[TIMES.id], said(self._words, rows.value[at], View)
+        if view is None:
+            tally.unjudged += 1
+            return
+        tally.judged += 1
+        for host in sorted(view.records.keys() | {h for h, node in self._hosts.nodes.items() if node in life.kept}):
+            stamp, text, kept = life.kept.get(self._hosts.nodes.get(host, -1), (-1, 0, -1))
+            if view.records.get(host) != (stamp, said(self._words, text, Positions)):
+                tally.violation(kept, rows.seq[at], way="view", node=rows.node[at], op=rows.op[at], host=host)
+
+    def _assigned(self, rows: Columns, at: int, life: _Life) -> None:
+        node, epoch, text, seq = rows.node[at], rows.epoch[at], rows.value[at], rows.seq[at]
+        tally = self._tallies[PREFIXES.id]
+        tally.judged += 1
+        if epoch != life.epoch + 1:
+            tally.violation(life.assigned, seq, way="skipped", node=node, epoch=epoch, before=life.epoch)
+        other, peer, event = self._assignments.setdefault(epoch, (text, node, seq))
+        if self._plain(other) != self._plain(text):
+            tally.violation(event, seq, way="differs", node=node, epoch=epoch, peer=peer)
+        life.epoch, life.assigned = epoch, seq
+
+    def _plain(self, text: int) -> Assigned | str | None:
+        """What an assignment says, however it is written; as it stands if that cannot be told."""
+        return said(self._words, text, Assigned) or self._words.text(text)
+
+    def violated(self) -> frozenset[str]:
+        """The checks that are violated so far (`Watchful`)."""
+        return violated(self._tallies.values())
+
+    def finish(self) -> Verdicts:
+        """Answer."""
+        return Verdicts(tuple(tally.outcome() for tally in self._tallies.values()))
+
+
+_OF_LIVES = {
+    _FOLD: TableFold._folded,
+    _REPORT: TableFold._reported,
+    _REPORT_HEARD: TableFold._report_heard,
+    _REPORT_KEPT: TableFold._report_kept,
+    _ASSIGNED: TableFold._assigned,
+    _ROUTE: TableFold._routed,
+}
+"""What is judged in the life of one process, by the kind of event."""
+
+FAMILY = Family(
+    "pull_queries_tables",
+    CHECKS,
+    _KINDS | {Kind.INVOKE},
+    ("node", "peer", "op", "offset", "last_offset", "value", "partition", "stamp", "epoch"),
+    TableFold,
+    PULL_QUERIES,
+    reads_texts=True,
+)

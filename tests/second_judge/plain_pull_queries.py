@@ -1,0 +1,774 @@
+"""The twins of the checks of pull queries, each written from the rule that it names."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Callable, Iterable
+from itertools import pairwise
+from typing import Any
+
+from plain import GONE, JUDGED, UNJUDGED, VIOLATED, Count, Event, History, Plain
+
+Plainly = dict[str, Any]
+"""What a text says."""
+
+NUMBERS = (int, float)
+
+
+# -- what texts say ----------------------------------------------------------------------------------------------------
+
+
+def said(e: Event | None, form: Callable[[Any], bool]) -> Any:  # noqa: ANN401
+    """What the text of an event says; None if it has none, or one of another form."""
+    try:
+        found = json.loads(e.text) if e is not None else None
+        return found if found is not None and form(found) else None
+    except (TypeError, ValueError, KeyError, AttributeError, IndexError, RecursionError):
+        return None
+
+
+def whole(*numbers: Any) -> bool:  # noqa: ANN401
+    """Whether these are whole numbers."""
+    return all(type(number) is int for number in numbers)
+
+
+DEFAULTS = {
+    "mode": "proposal",
+    "heartbeat_send": 100,
+    "heartbeat_window": 2000,
+    "missed_threshold": 3,
+    "received_threshold": 2,
+    "maximum_lag": 2**63 - 1,
+    "partitions": 1,
+    "standby_reads": True,
+    "heartbeats": True,
+    "lag_reports": True,
+}
+"""pull-queries.md#configuration, in the mode of the proposal."""
+
+
+def is_server(s: Plainly) -> bool:
+    """A configuration that can be reckoned with; what it leaves out is as the proposal has it."""
+    s |= DEFAULTS | s
+    send, window = s["heartbeat_send"], s["heartbeat_window"]
+    names = ("missed_threshold", "received_threshold", "maximum_lag", "partitions")
+    switches = (s["standby_reads"], s["heartbeats"], s["lag_reports"])
+    words = isinstance(s["host"], str) and isinstance(s["mode"], str)
+    return (
+        words
+        and all(type(switch) is bool for switch in switches)
+        and whole(send, window, *(s[name] for name in names))
+        and send >= 1
+        and 0 <= window // send <= 1 << 16
+        and s["missed_threshold"] >= 1
+        and s["received_threshold"] >= 1
+        and s["maximum_lag"] >= 0
+        and 1 <= s["partitions"] <= 1 << 16
+    )
+
+
+def is_positions(s: Plainly) -> bool:
+    """By partition, offsets passed and the end."""
+    return all(whole(int(p)) and whole(*pair) and len(pair) == 2 for p, pair in s.items())
+
+
+def is_assignment(s: Plainly) -> bool:
+    """Epoch, members, and by partition the active and its standbys."""
+    hosts = [*s["members"], *(host for active, standbys in s["placements"] for host in (active, *standbys))]
+    lists = isinstance(s["members"], list) and all(isinstance(standbys, list) for _, standbys in s["placements"])
+    return whole(s["epoch"]) and lists and all(isinstance(host, str) for host in hosts)
+
+
+def is_view(s: Plainly) -> bool:
+    """An assignment, statuses and lag reports."""
+    statuses = all(type(alive) is bool and whole(updated) for alive, updated in s["statuses"].values())
+    records = all(whole(time) and is_positions(positions) for time, positions in s["records"].values())
+    return is_assignment(s["assignment"]) and statuses and records
+
+
+def is_value(value: Any) -> bool:  # noqa: ANN401
+    """A word or a number."""
+    return type(value) in (*NUMBERS, str)
+
+
+def is_rows(s: list[Any]) -> bool:
+    """Keys with values."""
+    return isinstance(s, list) and all(isinstance(key, str) and is_value(value) for key, value in s)
+
+
+def is_query(s: Plainly) -> bool:
+    """Keys, or a filter, or neither; a bound or none."""
+    keys, wanted, bound = s.get("keys"), s.get("filter"), s.get("bound")
+    keyed = keys is None or (isinstance(keys, list) and all(isinstance(key, str) for key in keys))
+    operators = ("=", "!=", "<", "<=", ">", ">=")
+    known = wanted is None or (wanted["column"] in ("k", "v") and wanted["op"] in operators)
+    known = known and (wanted is None or is_value(wanted["value"]))
+    return keyed and known and (bound is None or whole(bound))
+
+
+def is_asked(s: Plainly) -> bool:
+    """Partitions, and the query's own bound."""
+    return isinstance(s["partitions"], list) and whole(*s["partitions"]) and (s["bound"] is None or whole(s["bound"]))
+
+
+def is_finished(s: Plainly) -> bool:
+    """A message or none, and the attempts."""
+    told = s["message"] is None or isinstance(s["message"], str)
+    return told and all(
+        whole(p) and isinstance(host, str) and (failure is None or isinstance(failure, str))
+        for p, host, failure in s["attempts"]
+    )
+
+
+def is_record(s: Plainly) -> bool:
+    """A takeover, or a change of one source offset."""
+    source, key, value = s.get("source"), s.get("key"), s.get("value")
+    of_words = (key is None or isinstance(key, str)) and (value is None or is_value(value))
+    return whole(s["epoch"]) and (source is None or whole(source)) and of_words
+
+
+# -- who is who --------------------------------------------------------------------------------------------------------
+
+
+def server_of(events: list[Event], node: int) -> Plainly | None:
+    """What a node was told when it began to serve last."""
+    served = [e for e in events if e.kind == "serve" and e.node == node]
+    return said(served[-1], is_server) if served else None
+
+
+def numbers(events: list[Event]) -> dict[str, int]:
+    """The nodes of the hosts that have served."""
+    told = [(said(e, is_server), e.node) for e in events if e.kind == "serve"]
+    return {server["host"]: node for server, node in told if server is not None}
+
+
+def name_of(events: list[Event], number: int) -> str:
+    """The host that is this node."""
+    return next((host for host, node in numbers(events).items() if node == number), "unavailable:-1")
+
+
+def life(events: list[Event], node: int) -> list[Event] | None:
+    """What a process that runs has recorded since it began to serve; None if none runs."""
+    own = [e for e in events if e.node == node and e.process is None]
+    began = [at for at, e in enumerate(own) if e.kind == "serve"]
+    if not began or any(e.kind in GONE for e in own[began[-1] :]):
+        return None
+    return own[began[-1] :]
+
+
+def since(events: list[Event], node: int) -> list[Event]:
+    """What a node has recorded since it began to serve, if it ever did."""
+    own = [e for e in events if e.node == node and e.process is None]
+    began = [at for at, e in enumerate(own) if e.kind == "serve"]
+    return own[began[-1] :] if began else own
+
+
+# -- statuses ----------------------------------------------------------------------------------------------------------
+
+
+def stored(lived: list[Event], peer: int) -> tuple[bool, int] | None:
+    """The status of a host after these events: as listed, then as decided; the time stays if nothing was heard."""
+    status = None
+    for at, e in enumerate(lived):
+        if e.peer == peer and e.kind == "listed":
+            status = (True, e.stamp)
+        elif e.peer == peer and e.kind in ("up", "down"):
+            before = e.stamp if status is None else status[1]
+            status = (e.kind == "up", e.stamp if in_store(lived[:at], peer) else before)
+    return status
+
+
+def in_store(lived: list[Event], peer: int) -> list[int]:
+    """The stamps of a host that are stored: each check drops those before its window."""
+    server = said(lived[0], is_server)
+    stamps: set[int] = set()
+    for e in lived:
+        if e.peer == peer and e.kind == "heard":
+            stamps.add(e.stamp)
+        elif e.peer == peer and e.kind in ("up", "down") and server is not None:
+            stamps = {stamp for stamp in stamps if stamp >= e.stamp - server["heartbeat_window"]}
+    return sorted(stamps)
+
+
+def decisions(history: History) -> Iterable[tuple[Plainly | None, list[Event], Event]]:
+    """Every decision of a check: of which server, after what it had seen."""
+    for at, e in enumerate(history.events):
+        if e.kind in ("up", "down"):
+            lived = life(history.events[:at], e.node)
+            if lived is not None:
+                yield server_of(history.events[:at], e.node), lived, e
+
+
+def counted(server: Plainly, lived: list[Event], e: Event) -> list[int]:
+    """The stamps in the window of a check."""
+    start = e.stamp - server["heartbeat_window"]
+    return [stamp for stamp in in_store(lived, e.peer) if start <= stamp <= e.stamp]
+
+
+def shipped(server: Plainly) -> bool:
+    """Whether it follows the public implementation."""
+    return bool(server["mode"] == "shipped")
+
+
+def silence(server: Plainly) -> int:
+    """M * send."""
+    return int((server["missed_threshold"] + (0 if shipped(server) else 1)) * server["heartbeat_send"])
+
+
+def slots(server: Plainly, end: int, stamps: list[int]) -> str:
+    """Each slot of the window: ``x`` if a stamp lies in it, else ``.``."""
+    start, send = end - server["heartbeat_window"], server["heartbeat_send"]
+    bounds = [start + k * send for k in range(server["heartbeat_window"] // send)]
+    return "".join("x" if any(low <= stamp < low + send for stamp in stamps) else "." for low in bounds)
+
+
+def decided(server: Plainly, stamps: list[int], end: int, up: bool) -> bool:
+    """What a check decides."""
+    send = server["heartbeat_send"]
+    if not stamps:
+        return False
+    if shipped(server):
+        before = [end - server["heartbeat_window"], *(stamp for stamp in stamps if stamp < end)]
+        gaps = [b - a for a, b in pairwise(before)]
+        missed = (gaps[-1] - 1) // send if gaps and gaps[-1] > send else 0
+        tail = end - before[-1]
+        return ((tail - 1) // send if tail > 1 else missed) < int(server["missed_threshold"])
+    seen = ""
+    for slot in slots(server, end, stamps):
+        seen += slot
+        if seen.endswith("x" * server["received_threshold"]):
+            up = True
+        if seen.endswith("." * (server["missed_threshold"] + 1)):
+            up = False
+    return up
+
+
+def status_replays(history: History) -> Count:
+    """pull-queries.md#status-replays."""
+    count = Count()
+    for server, lived, e in decisions(history):
+        if server is None:
+            count += UNJUDGED
+            continue
+        before = stored(lived, e.peer)
+        count += JUDGED if before is not None else JUDGED + VIOLATED
+        if (e.kind == "up") != decided(server, counted(server, lived, e), e.stamp, before is None or before[0]):
+            count += VIOLATED
+    for at, e in enumerate(history.events):
+        lived = life(history.events[:at], e.node) if e.kind == "route" else None
+        if lived is not None:
+            count += by_statuses(history.events[:at], lived, e)
+    return count
+
+
+def by_statuses(events: list[Event], lived: list[Event], e: Event) -> Count:
+    """Whether a view has the statuses that the last check gave."""
+    server, view = server_of(events, e.node), said(e, is_view)
+    if server is None or view is None:
+        return UNJUDGED
+    known = {}
+    for host, node in numbers(events).items():
+        status = stored(lived, node) if server["heartbeats"] and host != server["host"] else None
+        if status is not None:
+            known[host] = list(status)
+    shown = {host: status for host, status in view["statuses"].items() if host != server["host"]}
+    wrong = [host for host in {*known, *shown} if known.get(host) != shown.get(host)]
+    return JUDGED + Count(violated=len(wrong))
+
+
+def no_false_down(history: History) -> Count:
+    """pull-queries.md#no-false-down."""
+    count = Count()
+    for server, lived, e in decisions(history):
+        if server is None:
+            continue
+        stamps, status = counted(server, lived, e), stored(lived, e.peer)
+        if shipped(server):
+            heard = any(stamp <= e.stamp - 2 and e.stamp - stamp <= silence(server) for stamp in stamps)
+        else:
+            row = slots(server, e.stamp, stamps)
+            up = status is None or status[0]
+            gap = "." * (server["missed_threshold"] + 1)
+            heard = (up and gap not in row) or row.endswith("x" * server["received_threshold"])
+        if heard:
+            count += JUDGED if e.kind == "up" else JUDGED + VIOLATED
+    return count
+
+
+def silence_is_down(history: History) -> Count:
+    """pull-queries.md#silence-is-down."""
+    count = Count()
+    for server, lived, e in decisions(history):
+        if server is None:
+            continue
+        if not [stamp for stamp in counted(server, lived, e) if e.stamp - silence(server) <= stamp < e.stamp]:
+            count += JUDGED if e.kind == "down" else JUDGED + VIOLATED
+    return count
+
+
+OF_STATUSES = ("serve", "listed", "heartbeat", "heard", "up", "down", "route", *GONE)
+
+
+def heartbeats_to_all(history: History) -> Count:
+    """pull-queries.md#heartbeats-to-all."""
+    count = Count()
+    for node in {e.node for e in history.events if e.kind == "heartbeat"}:
+        own = [e for e in history.events if e.node == node and e.process is None and e.kind in OF_STATUSES]
+        for at, e in enumerate(own):
+            before = own[at - 1] if at else None
+            lived = life(own[:at], node)
+            ends = before is not None and before.kind == "heartbeat" and e.kind not in ("serve", *GONE)
+            if lived is None or not ends or (e.kind == "heartbeat" and e.stamp == before.stamp):  # type: ignore[union-attr]
+                continue
+            stamp = before.stamp  # type: ignore[union-attr]
+            sent = set()
+            for b in reversed(lived):
+                if b.kind != "heartbeat" or b.stamp != stamp:
+                    break
+                sent.add(b.peer)
+            listed = {b.peer for b in lived if b.kind == "listed"}
+            count += Count(judged=int(bool(listed)), violated=len(listed - sent))
+    return count
+
+
+# -- tables ------------------------------------------------------------------------------------------------------------
+
+
+def end_of(events: list[Event], partition: int) -> tuple[int, bool]:
+    """How many offsets of a changelog are known, and whether none lacks before what was shown."""
+    end = 0
+    for e in events:
+        if e.kind == "changelog" and e.partition == partition:
+            if e.offset != end or (e.text is not None and said(e, is_record) is None):
+                return end, False
+            end += 1
+    return end, True
+
+
+def table(events: list[Event], partition: int, position: int) -> dict[str, Any]:
+    """Table(p, n)."""
+    shown = [e for e in events if e.kind == "changelog" and e.partition == partition][:position]
+    rows: dict[str, Any] = {}
+    epoch = source = 0
+    for e in shown:
+        record = said(e, is_record)
+        if record is None or record["epoch"] < epoch:
+            continue
+        if record.get("source") is not None:
+            if record["source"] != source:
+                continue
+            source += 1
+            if record.get("key") is not None:
+                rows[record["key"]] = record.get("value")
+        epoch = record["epoch"]
+    return {key: value for key, value in rows.items() if value is not None}
+
+
+def wanted(query: Plainly, key: str, value: Any) -> bool:  # noqa: ANN401
+    """Whether a query asks for a row."""
+    if query.get("keys") is not None and key not in query["keys"]:
+        return False
+    if query.get("filter") is None:
+        return True
+    found, other = (key if query["filter"]["column"] == "k" else value), query["filter"]["value"]
+    op = query["filter"]["op"]
+    if isinstance(found, str) != isinstance(other, str):
+        return bool(op == "!=")
+    return bool(eval(f"a {'==' if op == '=' else op} b", {"a": found, "b": other}))
+
+
+def query_of(events: list[Event], op: int) -> Any:  # noqa: ANN401
+    """What the client asked."""
+    asked = [e for e in events if e.kind == "invoke" and e.op == op]
+    return said(asked[-1], is_query) if asked else None
+
+
+def rows_are_the_table(history: History) -> Count:
+    """pull-queries.md#rows-are-the-table."""
+    count = Count()
+    for at, e in enumerate(history.events):
+        if e.kind not in ("answer", "rows"):
+            continue
+        events = history.events[:at]
+        end, certain = end_of(events, e.partition)
+        query, rows = query_of(events, e.op), said(e, is_rows)
+        if e.offset > end and certain:
+            count += JUDGED + VIOLATED
+        elif e.offset > end or query is None or rows is None:
+            count += UNJUDGED
+        else:
+            truth = table(events, e.partition, e.offset)
+            expected = [[key, truth[key]] for key in sorted(truth) if wanted(query, key, truth[key])]
+            count += JUDGED if rows == expected else JUDGED + VIOLATED
+    return count
+
+
+def reports_are_true(history: History) -> Count:
+    """pull-queries.md#current-and-end."""
+    count = Count()
+    for at, e in enumerate(history.events):
+        if e.kind != "report":
+            continue
+        events, positions = history.events[:at], said(e, is_positions)
+        if positions is None:
+            count += UNJUDGED
+            continue
+        folds = [b for b in events if b.kind == "fold" and b.node == e.node]
+        lived = [b for b in since(events, e.node) if b.kind == "fold"]
+        for name, (current, told_end) in positions.items():
+            passed = [b.last + 1 for b in lived if b.partition == int(name)]
+            most = max((b.last + 1 for b in folds if b.partition == int(name)), default=0)
+            end, certain = end_of(events, int(name))
+            count += JUDGED
+            if current != passed[-1] if passed else current > max(most, 0):
+                count += VIOLATED
+            if told_end > end and certain:
+                count += VIOLATED
+    return count
+
+
+def kept_of(lived: list[Event], peer: int) -> tuple[int, Any] | None:
+    """The lag report of a host that is kept: its time and what it says."""
+    kept = None
+    for at, e in enumerate(lived):
+        if e.kind == "report_kept" and e.peer == peer:
+            heard = [
+                b
+                for b in lived[:at]
+                if (b.kind == "report_heard" and b.peer == peer) or (b.kind == "report" and b.node == peer)
+            ]
+            same = heard and heard[-1].stamp == e.stamp
+            kept = e.stamp, said(heard[-1], is_positions) if same else None
+    return kept
+
+
+def report_times_rise(history: History) -> Count:
+    """pull-queries.md#report-times-rise."""
+    count = Count()
+    for at, e in enumerate(history.events):
+        if e.kind not in ("report_kept", "route"):
+            continue
+        lived = since(history.events[:at], e.node)
+        if e.kind == "report_kept":
+            before = kept_of(lived, e.peer)
+            count += JUDGED + VIOLATED if before is not None and e.stamp < before[0] else JUDGED
+            continue
+        view = said(e, is_view)
+        if view is None:
+            count += UNJUDGED
+            continue
+        nodes = numbers(history.events[:at])
+        kept = {host: kept_of(lived, node) for host, node in nodes.items()}
+        hosts = {*view["records"], *(host for host, record in kept.items() if record is not None)}
+        shown = {host: (record[0], record[1]) for host, record in view["records"].items()}
+        count += JUDGED + Count(violated=sum(shown.get(host, ()) != kept.get(host) for host in hosts))
+    return count
+
+
+def assignments_are_prefixes(history: History) -> Count:
+    """pull-queries.md#assignments-are-prefixes."""
+    count = Count()
+    first: dict[int, Any] = {}
+    for at, e in enumerate(history.events):
+        if e.kind != "assigned":
+            continue
+        folded = [b.epoch for b in since(history.events[:at], e.node) if b.kind == "assigned"]
+        plain = said(e, is_assignment)
+        text = e.text if plain is None else {name: plain[name] for name in ("epoch", "members", "placements")}
+        count += JUDGED if e.epoch == (folded[-1] if folded else 0) + 1 else JUDGED + VIOLATED
+        if first.setdefault(e.epoch, text) != text:
+            count += VIOLATED
+    return count
+
+
+# -- routing -----------------------------------------------------------------------------------------------------------
+
+
+class Route:
+    """A query as it was routed last, with what the view says of each host of its partitions."""
+
+    def __init__(self, events: list[Event], op: int) -> None:
+        routed = [at for at, e in enumerate(events) if e.kind == "route" and e.op == op]
+        before = events[: routed[-1]] if routed else []
+        self.event = events[routed[-1]] if routed else None
+        self.at = routed[-1] if routed else -1
+        self.node = self.event.node if self.event is not None else None
+        self.server = server_of(before, self.node) if routed else None
+        self.query = query_of(before, op)
+        self.view = said(self.event, is_view)
+        self.known = self.server is not None and self.query is not None and self.view is not None
+        if self.known:
+            assert self.server is not None
+            own = self.query.get("bound")
+            self.bound = self.server["maximum_lag"] if own is None else own
+            self.partitions = asked_for(self.server, self.query)
+
+    def hosts(self, partition: int) -> list[str]:
+        """The active and the standbys."""
+        placements = self.view["assignment"]["placements"]
+        if partition >= len(placements):
+            return ["unavailable:-1"]
+        return [placements[partition][0], *placements[partition][1]]
+
+    def current(self, host: str, partition: int) -> int | None:
+        """How far a host is by its record."""
+        record = self.view["records"].get(host)
+        pair = record[1].get(str(partition)) if record else None
+        return pair[0] if pair else None
+
+    def max_end(self, partition: int) -> int:
+        """The largest end that the router knows."""
+        of = self.hosts(partition) if shipped(self.server or {}) else [*self.view["records"]]
+        records = [self.view["records"][host][1] for host in of if host in self.view["records"]]
+        return max((record[str(partition)][1] for record in records if str(partition) in record), default=0)
+
+    def filtered(self, host: str, partition: int) -> bool:
+        """Whether the lag filter applies to a host."""
+        assert self.server is not None
+        return bool(self.server["lag_reports"]) and (shipped(self.server) or host != self.hosts(partition)[0])
+
+    def within(self, lag: int) -> bool:
+        """Whether a lag is acceptable."""
+        return lag <= self.bound if shipped(self.server or {}) else lag < self.bound
+
+    def lag(self, host: str, partition: int) -> int:
+        """How far behind a host with a record is."""
+        return max(0, self.max_end(partition) - (self.current(host, partition) or 0))
+
+    def reasons(self, host: str, partition: int) -> list[str]:
+        """Every reason against a host."""
+        assert self.server is not None
+        found = []
+        if host != self.hosts(partition)[0] and not self.server["standby_reads"]:
+            found.append("Host is not the active host for this partition.")
+        alive, updated = self.view["statuses"].get(host, (shipped(self.server), -1))
+        if not alive:
+            found.append(f"Host is not alive as of time {updated}")
+        if self.filtered(host, partition):
+            if self.current(host, partition) is None:
+                found.append("Lag information is not present for host.")
+            elif not self.within(self.lag(host, partition)):
+                lag = self.lag(host, partition)
+                found.append(f"Host excluded because lag {lag} exceeds maximum allowed lag {self.bound}.")
+        return found
+
+    def ordered(self, partition: int) -> list[str]:
+        """The hosts in the order in which they are tried."""
+        active, *standbys = self.hosts(partition)
+        if shipped(self.server or {}):
+            return [active, *sorted(standbys)]
+        unknown = sorted(host for host in standbys if self.current(host, partition) is None)
+        known = sorted((self.lag(host, partition), host) for host in standbys if host not in unknown)
+        return [active, *(host for _, host in known), *unknown]
+
+    def candidates(self, partition: int) -> list[str]:
+        """Those against which nothing is said."""
+        return [host for host in self.ordered(partition) if not self.reasons(host, partition)]
+
+    def message(self) -> str | None:
+        """What a query without a valid host is told."""
+        told = []
+        for p in self.partitions:
+            if not self.candidates(p):
+                why = [f"{h} was not selected because {','.join(self.reasons(h, p))}" for h in self.ordered(p)]
+                told.append(f"Partition {p} failed to find valid host. Hosts scanned: [{', '.join(why)}]")
+        return f"Unable to execute pull query. [{', '.join(told)}]" if told else None
+
+
+def asked_for(server: Plainly, query: Plainly) -> list[int]:
+    """pull-queries.md#partitions-asked."""
+    keys = query.get("keys")
+    if keys is None or (shipped(server) and len(keys) > 1):
+        return list(range(server["partitions"]))
+    return sorted({zlib.crc32(key.encode("utf-8", "surrogatepass")) % server["partitions"] for key in keys})
+
+
+NOT_READY = "Unable to execute pull query. The server is not ready."
+NO_VALID_HOST = "Unable to execute pull query. ["
+EXHAUSTED = "Unable to execute pull query: Exhausted standby hosts to try."
+
+
+def contacts(history: History) -> Iterable[tuple[Route, int, str]]:
+    """Every host that is asked for a partition, by a forwarded query or by the router of itself."""
+    for at, e in enumerate(history.events):
+        if e.kind not in ("forward", "finish"):
+            continue
+        route = Route(history.events[:at], e.op)
+        if not route.known or e.node != route.node:
+            continue
+        if e.kind == "forward":
+            asked = said(e, is_asked)
+            for partition in asked["partitions"] if asked else ():
+                yield route, partition, name_of(history.events[:at], e.peer)
+            continue
+        finished = said(e, is_finished)
+        for partition, host, _ in finished["attempts"] if finished else ():
+            if host == (route.server or {})["host"]:
+                yield route, partition, host
+
+
+def of_partition(route: Route, partition: int, host: str) -> bool:
+    """Whether a host was scanned for a partition that is asked for."""
+    return partition in route.partitions and host in route.hosts(partition)
+
+
+def no_record_not_selected(history: History) -> Count:
+    """pull-queries.md#no-record-not-selected."""
+    count = Count()
+    for route, partition, host in contacts(history):
+        if of_partition(route, partition, host) and route.filtered(host, partition):
+            count += JUDGED if route.current(host, partition) is not None else JUDGED + VIOLATED
+    return count
+
+
+def selected_within_bound(history: History) -> Count:
+    """pull-queries.md#selected-within-bound."""
+    count = Count()
+    for route, partition, host in contacts(history):
+        applies = of_partition(route, partition, host) and route.filtered(host, partition)
+        if applies and route.current(host, partition) is not None:
+            count += JUDGED if route.within(route.lag(host, partition)) else JUDGED + VIOLATED
+    return count
+
+
+def staleness_bounded(history: History) -> Count:
+    """pull-queries.md#staleness-bounded, without the true end, which is on both sides."""
+    count = Count()
+    for at, e in enumerate(history.events):
+        if e.kind != "rows":
+            continue
+        route, host = Route(history.events[:at], e.op), name_of(history.events[:at], e.peer)
+        if not route.known:
+            count += UNJUDGED
+        elif of_partition(route, e.partition, host) and route.filtered(host, e.partition):
+            current = route.current(host, e.partition)
+            if current is not None:
+                lost = max(0, current - e.offset)
+                stale = max(0, route.max_end(e.partition) - e.offset - lost)
+                count += JUDGED if route.within(stale) else JUDGED + VIOLATED
+    return count
+
+
+def candidates_follow_view(history: History) -> Count:
+    """pull-queries.md#candidates-follow-view."""
+    count = Count()
+    for at, e in enumerate(history.events):
+        if e.kind in ("forward", "forwarded", "finish"):
+            route = Route(history.events[:at], e.op)
+            count += UNJUDGED if not route.known else one_step(history.events[:at], e, route)
+    for route, partition, host in contacts(history):
+        if not of_partition(route, partition, host) or route.reasons(host, partition):
+            count += VIOLATED
+    return count
+
+
+def one_step(events: list[Event], e: Event, route: Route) -> Count:
+    """A forwarded query, or how a query ended."""
+    if e.kind == "finish":
+        finished = said(e, is_finished)
+        return UNJUDGED if finished is None or e.node != route.node else ended(events, e, route, finished)
+    asked = said(e, is_asked)
+    if asked is None:
+        return UNJUDGED
+    strange = asked["bound"] != route.query.get("bound")
+    hop = e.kind == "forward" and e.node != route.node
+    return JUDGED + Count(violated=strange + hop)
+
+
+def ended(events: list[Event], e: Event, route: Route, finished: Plainly) -> Count:
+    """Whether the attempts are those of the rounds, and the end is that of the attempts."""
+    attempts = [(p, host, failure) for p, host, failure in finished["attempts"]]
+    if finished["message"] == NOT_READY and not attempts:
+        return Count()
+    no_host = route.message() is not None or (finished["message"] or "").startswith(NO_VALID_HOST)
+    if no_host and not attempts:
+        return JUDGED
+    count = JUDGED
+    own = (route.server or {})["host"]
+    forwarded = set()
+    for at, b in enumerate(events):
+        if b.kind == "forward" and b.op == e.op and b.node == route.node and at > route.at:
+            asked = said(b, is_asked)
+            forwarded |= {(name_of(events[:at], b.peer), p) for p in (asked["partitions"] if asked else ())}
+    if forwarded != {(host, p) for p, host, _ in attempts if host not in (own, "unavailable:-1")}:
+        count += VIOLATED
+    nodes = numbers(events)
+    for p, host, failure in attempts:
+        told = failure in ("gave up", "client error", "no header") and host != own
+        answered = [b for b in events if b.kind == "answer" and b.op == e.op and b.partition == p]
+        if told and any(b.node == nodes.get(host, -1) for b in answered):
+            count += VIOLATED
+    return count + rounds(route, attempts, finished["message"])
+
+
+def rounds(route: Route, attempts: list[tuple[int, str, str | None]], message: str | None) -> Count:
+    """pull-queries.md#rounds."""
+    candidates = {p: route.candidates(p) for p in route.partitions}
+    remaining, left = set(route.partitions), attempts
+    final = False
+    while remaining and not final and all(candidates[p] for p in remaining):
+        made, left = left[: len(remaining)], left[len(remaining) :]
+        if {(p, host) for p, host, _ in made} != {(p, candidates[p][0]) for p in remaining}:
+            return VIOLATED
+        candidates = {p: rest[1:] for p, rest in candidates.items()}
+        remaining = {p for p, _, failure in made if failure is not None}
+        final = shipped(route.server or {}) and any(f in ("client error", "no header") for _, _, f in made)
+    count = VIOLATED if left else Count()
+    if not remaining:
+        return count if message is None else count + VIOLATED
+    fits = message is not None if final else message == EXHAUSTED
+    return count if fits else count + VIOLATED
+
+
+def partitions_once(history: History) -> Count:
+    """pull-queries.md#partitions-once."""
+    count = Count()
+    for at, e in enumerate(history.events):
+        if e.kind not in ("ok", "fail", "info"):
+            continue
+        events = history.events[:at]
+        route = Route(events, e.op)
+        closed = [i for i, b in enumerate(events) if b.kind in ("ok", "fail", "info") and b.op == e.op]
+        fresh = events[closed[-1] + 1 :] if closed else events
+        got = [b.partition for b in fresh if b.kind == "rows" and b.op == e.op]
+        if route.known:
+            lacking = [p for p in route.partitions if e.kind == "ok" and p not in got]
+            twice = [p for p in {*got} if got.count(p) > 1]
+            other = [p for p in {*got} if p not in route.partitions]
+            count += JUDGED + Count(violated=len(lacking) + len(twice) + len(other))
+    return count
+
+
+def no_valid_host_says_why(history: History) -> Count:
+    """pull-queries.md#no-valid-host-says-why."""
+    count = Count()
+    for at, e in enumerate(history.events):
+        route = Route(history.events[:at], e.op) if e.kind == "finish" else None
+        finished = said(e, is_finished)
+        if route is None or not route.known or finished is None or e.node != route.node:
+            continue
+        message, expected = finished["message"], route.message()
+        if message == NOT_READY and not finished["attempts"]:
+            continue
+        if expected is not None or (message or "").startswith(NO_VALID_HOST):
+            count += JUDGED if message == expected else JUDGED + VIOLATED
+    return count
+
+
+TWINS: dict[str, Plain] = {
+    "status-replays": status_replays,
+    "no-false-down": no_false_down,
+    "silence-is-down": silence_is_down,
+    "heartbeats-to-all": heartbeats_to_all,
+    "rows-are-the-table": rows_are_the_table,
+    "reports-are-true": reports_are_true,
+    "report-times-rise": report_times_rise,
+    "assignments-are-prefixes": assignments_are_prefixes,
+    "selected-within-bound": selected_within_bound,
+    "no-record-not-selected": no_record_not_selected,
+    "staleness-bounded": staleness_bounded,
+    "candidates-follow-view": candidates_follow_view,
+    "partitions-once": partitions_once,
+    "no-valid-host-says-why": no_valid_host_says_why,
+}
