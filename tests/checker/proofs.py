@@ -604,6 +604,8 @@ def _not_shown(row: Row, asked: Row, given: Row) -> bool:
     """Whether an event of a node says that it did not show what a read was given: less, another entry, or its end."""
     if row["kind"] in ("stop", "crash", "power_loss", "storage_error"):
         return bool(row["seq"] < asked["seq"])
+    if row["kind"] == "trim" and row["seq"] < asked["seq"] and given["offset"] < row["offset"]:
+        return True
     other = row["kind"] == "append" and row["offset"] <= given["offset"] <= end(row) and row["value"] != given["value"]
     return other or row["dirty"] < given["offset"] or _bound(row, asked) < given["offset"]
 
@@ -629,9 +631,9 @@ def read_leaves_nothing_out(evidence: Evidence) -> Fields:
     """The node has a value where the read was; it passed over that, or ended before what the node showed."""
     last, entry = evidence.last, only([row for row in evidence.rows if row["kind"] == "append"])
     asked = _asked(evidence, last)
-    sure(entry["node"] == last["node"] and last["kind"] in ("observe", "ok") and asked["offset"] <= entry["offset"])
+    sure(entry["node"] == last["node"] and last["kind"] in ("observe", "ok") and asked["offset"] <= end(entry))
     states = [row for row in evidence.before if row not in (asked, entry)] or [entry]
-    if last["offset"] <= entry["offset"]:
+    if last.get("offset", asked["offset"]) <= end(entry):
         sure(only(states)["node"] == entry["node"] and _bound(states[0], asked) >= end(entry))
     else:
         sure(states == [entry])

@@ -134,6 +134,7 @@ def _look(columns: _Events, told: _Told, why: Ints | list[int]) -> None:
         if node < 0 or not CARRIES_STATE[kind]:
             if node >= 0 and kind in ENDS:
                 why[i] = _WRITES_MORE + max(told.seen[node], 0)
+                told.fresh[node] = 1
             continue
         told.seen[node] = columns.seq[i]
         term = columns.term[i]
