@@ -78,7 +78,7 @@ class ServerNode(Node):
         self._asked: dict[int, tuple[int, Asked]] = {}
         self._perform |= {
             e.SendHeartbeat: self._send_heartbeat,
-            e.SendReport: lambda effect: self._tell(effect.to, e.ReportReceived(effect.report)),
+            e.SendReport: self._send_report,
             e.Propose: lambda effect: cluster.groups["assignments"].append([effect.assignment], lambda _: None),
             e.AppendRecords: self._append,
             e.ReadSource: self._read_source,
@@ -156,6 +156,9 @@ class ServerNode(Node):
             self._decided()
         for host in [host for host in self.core.membership.statuses if host not in listed and host != self.name]:
             self._about(host, "listed", stamp=self.core.membership.statuses[host].updated)
+        if isinstance(event, TimerFired) and event.name == "report" and self.core.membership.report_targets:
+            positions = {partition: [*table.position] for partition, table in self.core.tables.items()}
+            self.note("report", stamp=self.core.clocks.wall, text=json_text(positions))
         self._kept(known)
         if self.core.assignment is not assignment:
             folded = self.core.assignment
@@ -183,8 +186,6 @@ class ServerNode(Node):
         """Record which lag reports took the place of others."""
         for host, report in self.core.records.reports.items():
             if before.get(host) is not report:
-                if host == self.name:
-                    self.note("report", stamp=report.time, text=json_text(_plain_positions(report)))
                 self._about(host, "report_kept", stamp=report.time)
 
     def _decided(self) -> None:
@@ -281,6 +282,9 @@ class ServerNode(Node):
     def _send_heartbeat(self, effect: e.SendHeartbeat) -> None:
         self._about(effect.to, "heartbeat", stamp=effect.stamp)
         self._tell(effect.to, e.HeartbeatReceived(self.name, effect.stamp))
+
+    def _send_report(self, effect: e.SendReport) -> None:
+        self._tell(effect.to, e.ReportReceived(effect.report))
 
     def _tell(self, host: str, message: Any) -> None:  # noqa: ANN401
         self._cluster.transmit(self.number, self._cluster.number_of(host), message)
