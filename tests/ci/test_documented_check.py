@@ -110,12 +110,14 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
+@pytest.mark.slow
 def test_installed_it_is_known_everywhere(installed: Path) -> None:
     listed = json.loads(_run([*COMMAND, "checks", "--json"], installed).stdout)
     assert "one-open-operation" in {each["id"] for each in listed}
     assert "one-open-operation" not in {check.id for check in all_checks()}
 
 
+@pytest.mark.slow
 def test_installed_it_judges_every_run(installed: Path) -> None:
     runs = [str(RUNS / name) for name in ("reference-default", "cluster-kill-leader", "clients-only")]
     done = _run([*COMMAND, "check", "--json", "--require", "one-open-operation", *runs], installed)
@@ -125,6 +127,7 @@ def test_installed_it_judges_every_run(installed: Path) -> None:
         assert (verdict["exit_status"], outcome["verdict"], outcome["judged"] > 50) == (0, "holds", True)
 
 
+@pytest.mark.slow
 def test_installed_it_finds_a_violation(installed: Path, tmp_path: Path) -> None:
     events = [("invoke", 0, 0), ("invoke", 1, 1), ("info", 1, 1), ("invoke", 0, 2)]
     lines = [{"kind": "history", "version": 1}]

@@ -23,7 +23,7 @@ from functools import partial
 from itertools import islice
 from pathlib import Path
 
-from before import HARD, hunted_before
+from before import HARD, UNREACHED, hunted_before
 from following import OWN_RUNS, follow
 
 from logspec.catalogue import mutants_of_models, mutants_of_proofs
@@ -64,9 +64,11 @@ def page(found: Sequence[Hunted], traced: Mapping[str, str], reference: int) -> 
         f"{len(MUTANTS)} mutants; {caught} of {len(found)} hunts ended with a rejected run within the seeds and the",
         f"time that `make mutants` allows; the reference survived {reference} seeds of the same kind.",
         "",
-        "Fifteen of them do what the reference does unless a log is trimmed or a file damaged or lost. Hunts before",
-        "the swarm had no such fault, so no number of their seeds shows those (tests/simulation/test_hunt.py). What",
-        "others took under the settings of those hunts is [below](#before-the-swarm).",
+        "Of those that hunts find, these do what the reference does unless a log is trimmed or a file damaged or lost.",
+        "Hunts before the swarm had no such fault, so no number of their seeds shows them",
+        "([test_hunt](../tests/simulation/test_hunt.py)):",
+        f"{', '.join(UNREACHED)}.",
+        "What others took under the settings of those hunts is [below](#before-the-swarm).",
         "",
         "| mutant | history check | seed | processor s | spec trace | model | proof | test | a real system's |",
         "|---|---|--:|--:|---|---|---|---|---|",

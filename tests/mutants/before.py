@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 
+from quorumlog.raft.mutants import trimming
 from quorumlog.trials.judge import Candidate, judge_seed
 
 SETTINGS = (
@@ -18,6 +19,13 @@ HARD = (
 )
 """Mutants that one run in a few did not show then. Those of logs that begin anew, and of damaged files, are not among
 them: those runs have neither."""
+
+
+UNREACHED = (
+    *(mutant.id for mutant in trimming.MUTANTS if mutant.checks),
+    *("missing-vote-forgotten", "damaged-vote-forgotten"),
+)
+"""Mutants that no number of seeds showed then, since they do what the reference does in those runs."""
 
 
 def hunted_before(mutant: str, seeds: int) -> tuple[str, int, str]:

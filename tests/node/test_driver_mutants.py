@@ -23,7 +23,7 @@ from quorumlog.node.recording import HistoryFile, find_history, whole_events
 from quorumlog.quorum import Voters
 from quorumlog.raft.core import RaftCore
 from quorumlog.raft.driver import RaftDriver
-from quorumlog.raft.events import SaveVote, Started, Timer, TimerFired
+from quorumlog.raft.events import SaveVote, Started, Timer, TimerFired, VoteSaved
 from quorumlog.raft.messages import AppendEntries, Heartbeat, VoteRequest
 from quorumlog.raft.mutants import MUTANTS
 from quorumlog.raft.real import Timing
@@ -197,6 +197,18 @@ async def the_newest_vote_is_saved(node: Node) -> bool:
     return node.votes.load() == (7, 1)
 
 
+async def the_saved_vote_is_reported(node: Node) -> bool:
+    """While an older vote is being saved, one that waits for it is not reported as saved."""
+    reported: list[VoteSaved] = []
+    node.driver.post = reported.append  # type: ignore[method-assign]
+    node.votes.may_save.clear()
+    for ticket, term in ((1, 3), (2, 5)):
+        node.driver._save_vote(SaveVote(term, 1, ticket))
+    node.votes.may_save.set()
+    await until(lambda: len(reported) == 2)
+    return [each.ticket for each in reported] == [1, 2]
+
+
 async def stops_at_an_error(node: Node) -> bool:
     """An error of the disk ends the node."""
     node.disk.fails = True
@@ -244,6 +256,7 @@ PROMISES: dict[str, Callable[[Node], Awaitable[bool]]] = {
     "flushes-the-oldest": flushed_is_what_was_synced,
     "vote-reported-at-once": votes_after_they_are_saved,
     "older-vote-stays": the_newest_vote_is_saved,
+    "newest-vote-reported": the_saved_vote_is_reported,
     "disk-error-ignored": stops_at_an_error,
     "trims-before-recording": trims_after_it_is_written,
     "timers-pile-up": a_timer_replaces_the_one_before,

@@ -26,6 +26,7 @@ from quorumlog.raft.events import (
     StartFlush,
     Timer,
     TimerFired,
+    TrimRequested,
     VoteSaved,
 )
 from quorumlog.raft.index import LogIndex
@@ -277,6 +278,43 @@ def holds_what_it_trimmed(make_core: CoreFactory) -> bool:
     return [each.message.success for each in effects if isinstance(each, Send)] == [True]
 
 
+def counts_a_forced_flush(make_core: CoreFactory) -> bool:
+    """raft.md#write-caching."""
+    core: RaftCore = make_core(Configuration(0, THREE, write_caching=True), Restored(2))
+    give(core, Started(), TimerFired(Timer.ELECTION), Received(1, VoteReply(2, 2, True, True)))
+    give(core, Received(1, VoteReply(3, 3, False, True)), Received(1, AppendReply(3, 1, True, 0, 0, 0)))
+    forced = AppendRequested(1, RecordBatch(0, 0, BatchKind.DATA, 1, -1, bytes(8)), force_flush=True)
+    ends = give(core, forced, TimerFired(Timer.DRAIN), Received(1, AppendReply(3, 9, True, 1, 0, 1)))
+    assert core.majority_replicated == 1
+    return not [each for each in ends if isinstance(each, Resolved)]
+
+
+def saves_a_term_before_it_answers(make_core: CoreFactory) -> bool:
+    """raft.md#vote-durable."""
+    core = follower(make_core, (1, 1))
+    effects = core.handle(1, Received(1, Heartbeat(4, 1, 1, 1, -1, -1)))
+    return not [each for each in effects if isinstance(each, Send)]
+
+
+def compares_where_its_log_ends(make_core: CoreFactory) -> bool:
+    """raft.md#log-ok."""
+    core = follower(make_core, (2, 2))
+    more = (RecordBatch(2, 2, BatchKind.DATA, 1, 1, bytes(8)),)
+    core.handle(1, Received(1, AppendEntries(2, 1, 1, 2, -1, -1, False, more)))
+    assert (core.dirty, core.flushed) == (2, 1)
+    core.now = core.configuration.election_timeout + 1
+    effects = core.handle(core.now, Received(2, VoteRequest(2, 2, 2, 1, True)))
+    return [each.message.granted for each in effects if isinstance(each, Send)] == [False]
+
+
+def knows_the_term_before_its_start(make_core: CoreFactory) -> bool:
+    """raft.md#trim."""
+    core = follower(make_core, (1, 2))
+    give(core, Received(1, Heartbeat(2, 1, 1, 2, 1, 1)), TrimRequested(1))
+    assert core.index.start == 1
+    return core.index.term(0) == 1
+
+
 PROMISES = {
     "pre-votes-ignore-logs": refuses_a_pre_vote_to_a_shorter_log,
     "answers-for-an-earlier-term": answers_a_request_in_its_own_term,
@@ -302,6 +340,10 @@ PROMISES = {
     "trimmed-is-not-held": holds_what_it_trimmed,
     "votes-while-led": refuses_a_vote_while_it_hears_its_leader,
     "expected-term-ignored": writes_nothing_in_another_term,
+    "forced-flush-cached": counts_a_forced_flush,
+    "term-heard-not-saved": saves_a_term_before_it_answers,
+    "vote-compares-flushed": compares_where_its_log_ends,
+    "trim-takes-next-term": knows_the_term_before_its_start,
 }
 
 

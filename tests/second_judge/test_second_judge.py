@@ -90,6 +90,7 @@ def test_edges(lines: str, protocol: dict[str, str]) -> None:
     assert not disagreements(history(lines).table, {"voters": [1, 2, 3], **protocol}, lines)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "run",
     [pytest.param(run, id=run.name, marks=[] if run in FEW else pytest.mark.long) for run in RECORDED],

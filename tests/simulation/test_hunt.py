@@ -112,9 +112,9 @@ def test_a_run_ends_at_its_first_violation_and_is_the_beginning_of_the_whole_one
 def test_a_node_that_is_cut_off_when_the_run_is_stopped_takes_no_violation_back() -> None:
     """It records nothing then, which is not to say that it is not recorded any more."""
     rules = Path(__file__).parents[2] / "docs" / "examples" / "unclamped_visibility.py"
-    assert [each.check for each in judge_seed(Candidate("raft", rules=str(rules)), 171).rejections] == [
-        "visible-on-majority"
-    ]
+    assert [
+        each.check for each in judge_seed(Candidate("raft", rules=str(rules), under="default"), 171).rejections
+    ] == ["visible-on-majority"]
 
 
 def test_every_seed_of_the_swarm_draws_its_own_configuration() -> None:

@@ -58,10 +58,14 @@ class Watch:
     def __init__(self, only: Sequence[str] | None, *, configuration: Mapping[str, Any]) -> None:
         """Arguments as for `judge`; ``configuration`` has the voters and the protocol. KeyError: an unknown check."""
         self._setting = setting_of(SCHEMA.empty_table(), configuration, compiled_pays(0))
-        # Who asks for some checks alone waits for a violation, and that does not depend on the ground.
-        families = [each for each in families_for(only, self._setting) if only is None or not each.is_ground]
         self._wanted = checks_for(only, self._setting)
         self._ids = {check.id for check in self._wanted}
+        # Who asks for some checks alone waits for a violation of theirs, and that does not depend on the ground.
+        families = [
+            each
+            for each in families_for(only, self._setting)
+            if not each.is_ground or any(check.id in self._ids for check in each.checks)
+        ]
         columns = {column for family in families for column in family.columns}
         self._reader = Reader("memory", columns, self._setting.words)
         self._logs = Logs(families, self._setting)

@@ -15,8 +15,8 @@ from typing import Annotated, Any, Self
 import msgspec
 from msgspec.structs import replace
 
-from quorumlog.durations import MILLISECOND, SECOND, Interval
-from quorumlog.faults import FaultMix
+from quorumlog.durations import MICROSECOND, MILLISECOND, SECOND, Interval
+from quorumlog.faults import Fault, FaultMix
 from quorumlog.simulation.configuration import DiskTiming, LogConfiguration, LogWorkload
 from quorumlog.simulation.network import Link
 from quorumlog.simulation.swarm import between
@@ -83,15 +83,32 @@ class RaftConfiguration(LogConfiguration, frozen=True, kw_only=True):
                 memory_bytes=between(draw, 1, 4096),
             ),
         )
-        if drawn.nodes == 1 or draw.random() < 0.75:
+        if drawn.nodes == 1:
             return configuration
-        weights = {**drawn.faults.weights, "transfer": round(sum(drawn.faults.weights.values()), 2)}
-        return replace(configuration, faults=replace(drawn.faults, weights=weights))
+        return replace(configuration, faults=_with_more(drawn.faults, draw))
 
     def known_to_the_judge(self) -> dict[str, Any]:
         """Voters, whether acks=all waits for a flush, and the limits of what a leader may hold."""
         limits = {"memory_bytes": self.limits.memory_bytes, "max_in_flight": self.limits.max_in_flight}
         return {**super().known_to_the_judge(), "write_caching": self.write_caching, **limits}
+
+
+def _with_more(mix: FaultMix, draw: Random) -> FaultMix:
+    """In some runs half of all faults are of one sort: transfers, trimming, or what disks and power do."""
+    share = draw.random()
+    if share >= 0.75:
+        more = {"transfer": 1.0}
+    elif share < 0.2:
+        more = {"trim": 1.0}
+    elif share < 0.4:
+        more = {"power_loss": 0.3, "open_error": 0.3, "fsync_error": 0.2, "flipped_bit": 0.1, "lost_name": 0.1}
+    else:
+        return mix
+    total = sum(mix.weights.values())
+    weights = {name: round(total * part, 2) for name, part in more.items()}
+    drawn = {"trim": {"keep": draw.choice((0.0, 0.0, 4.0, 16.0))}, "open_error": {"sync": float(draw.randint(1, 4))}}
+    arguments = {name: drawn[name] for name in more if name in drawn}
+    return replace(mix, weights={**mix.weights, **weights}, arguments={**mix.arguments, **arguments})
 
 
 _DEFAULT = RaftConfiguration()
@@ -322,6 +339,57 @@ SETTINGS: Mapping[str, RaftConfiguration] = {
             per_second=15.0,
             longest=200 * MILLISECOND,
             arguments={"open_error": {"sync": 2.0}},
+        ),
+    ),
+    # Followers trim that nobody hears; what they were sent last arrives once more when they are heard again.
+    "unheard-trims": replace(
+        _DEFAULT,
+        settle=5 * SECOND,
+        duration=1500 * MILLISECOND,
+        link=Link(delay=1 * MILLISECOND, jitter=1 * MILLISECOND, duplicate=0.6, straggle=150 * MILLISECOND),
+        timing=NodeTiming(heartbeat=70 * MILLISECOND, election=400 * MILLISECOND, flush=10 * MILLISECOND),
+        disk=DiskTiming(least=200 * MICROSECOND, most=3 * MILLISECOND),
+        limits=NodeLimits(max_in_flight=1),
+        segment_bytes=100,
+        workload=LogWorkload(clients=4, pipeline=4, largest_batch=1, think=10 * MILLISECOND, append=20.0),
+        faults=FaultMix(
+            weights={"mute": 4.0, "trim": 8.0, "one_way": 4.0},
+            targets={"follower": 1.0, "followers": 0.4},
+            per_second=25.0,
+            shortest=30 * MILLISECOND,
+            longest=200 * MILLISECOND,
+            arguments={"one_way": {"places": 2.0}},
+        ),
+    ),
+    # A leader that is cut off, and slow to notice, flushes for long what nobody else has; the others commit and trim.
+    "long-flushes": replace(
+        _DEFAULT,
+        settle=5 * SECOND,
+        duration=1400 * MILLISECOND,
+        timing=NodeTiming(heartbeat=15 * MILLISECOND, election=60 * MILLISECOND, flush=10 * MILLISECOND),
+        disk=DiskTiming(least=4 * MILLISECOND, most=15 * MILLISECOND, read=1 * MILLISECOND),
+        limits=NodeLimits(recovery_chunk_bytes=1),
+        segment_bytes=100,
+        workload=LogWorkload(
+            clients=10,
+            think=6 * MILLISECOND,
+            read=0.0,
+            read_committed=0.0,
+            read_linearizable=0.0,
+            tail=0.0,
+            acks_all=0.3,
+            acks_leader=6.0,
+            acks_none=3.0,
+            largest_batch=1,
+            stray=0.3,
+            former=0.7,
+        ),
+        faults=FaultMix(weights={"clock": 1.0, "slow_disk": 1.0, "partition": 1.0, "trim": 3.0}),
+        plan=(
+            Fault(300 * MILLISECOND, "clock", ("leader",), SECOND, {"rate": 0.2}),
+            Fault(300 * MILLISECOND, "slow_disk", ("leader",), SECOND, {"factor": 40.0}),
+            Fault(330 * MILLISECOND, "partition", ("leader",), 300 * MILLISECOND),
+            *(Fault(at * MILLISECOND, "trim", ("all",), 10 * MILLISECOND) for at in (615, 628, 640)),
         ),
     ),
 }

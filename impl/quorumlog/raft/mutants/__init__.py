@@ -16,7 +16,9 @@ term no leader takes back what it sent), a leader that steps down goes on draini
 by a time-out or a heartbeat at most: what a node heard of the leader of the term before puts off its vote, a saved
 vote does not begin the election time-out anew, an overtaken reply makes the leader send again, a flush that is
 required while one runs waits for the debounced one, a request is answered by a flush that does not cover it (the
-reply says how far it got).
+reply says how far it got). And they do the same: an opening that does not sync the directory of the log (it did when it
+read the state), a log that begins anew without saying so first (the core has cut what lay behind), a driver that closes
+its log while its threads run (nobody hears of what they do then).
 """
 
 from __future__ import annotations

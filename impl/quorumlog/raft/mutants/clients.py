@@ -189,6 +189,15 @@ class ExpectedTermIgnored(RaftCore):
         super()._append_requested(structs.replace(event, expected_term=-1))
 
 
+class ForcedFlushCached(RaftCore):
+    """Under write caching an append that asks for a flush succeeds when a majority holds it, flushed or not."""
+
+    def _resolve(self) -> None:
+        caching = self.configuration.write_caching
+        self._pending = [replace(wait, cached=caching) for wait in self._pending]
+        super()._resolve()
+
+
 MUTANTS = (
     Mutant(
         "queue-reversed",
@@ -312,8 +321,15 @@ MUTANTS = (
     Mutant(
         "expected-term-ignored",
         "an append that expects another term is written",
-        (),
+        ("appends-as-asked",),
         ExpectedTermIgnored,
+        test="tests/raft/test_mutants.py",
+    ),
+    Mutant(
+        "forced-flush-cached",
+        "under write caching an append that asks for a flush succeeds when a majority holds it",
+        (),
+        ForcedFlushCached,
         test="tests/raft/test_mutants.py",
     ),
 )

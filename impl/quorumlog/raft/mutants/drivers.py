@@ -64,6 +64,13 @@ class OlderVoteStays(RaftDriver):
         self._next_vote()
 
 
+class NewestVoteReported(RaftDriver):
+    """When a vote is saved, the newest is reported as saved, also one that still waits."""
+
+    def _vote_ended(self, ticket: int) -> None:
+        super()._vote_ended(ticket if self._vote_due is None else self._vote_due.ticket)
+
+
 class DiskErrorIgnored(RaftDriver):
     """An error of the disk in a thread is taken for success."""
 
@@ -111,6 +118,9 @@ MUTANTS = (
     _mutant("flushes-the-oldest", "the oldest of the flushes that wait is run, and all are reported", FlushesTheOldest),
     _mutant("vote-reported-at-once", "a vote is reported as saved when its saving begins", VoteReportedAtOnce),
     _mutant("older-vote-stays", "a vote that waits to be saved is not replaced by a newer one", OlderVoteStays),
+    _mutant(
+        "newest-vote-reported", "when a vote is saved, the newest is reported, also one that waits", NewestVoteReported
+    ),
     _mutant("disk-error-ignored", "an error of the disk in a thread is taken for success", DiskErrorIgnored),
     _mutant(
         "trims-before-recording",

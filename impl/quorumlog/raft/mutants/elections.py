@@ -126,6 +126,22 @@ class VotesWhileLed(RaftCore):
         return self.role == "leader"
 
 
+class TermHeardNotSaved(RaftCore):
+    """A node that hears of a later term writes that down only with its vote."""
+
+    def _save_vote(self) -> None:
+        if self.voted_for != NOBODY:
+            super()._save_vote()
+
+
+class VoteComparesFlushed(RaftCore):
+    """A node that is asked for its vote compares what it has flushed, not where its log ends."""
+
+    def _vote_requested(self, sender: int, request: VoteRequest) -> None:
+        unflushed = self.index.dirty - self.flushed
+        super()._vote_requested(sender, structs.replace(request, dirty=request.dirty + unflushed))
+
+
 MUTANTS = (
     Mutant(
         "half-elects",
@@ -237,6 +253,20 @@ MUTANTS = (
         "a node that hears its leader votes for others nevertheless",
         (),
         VotesWhileLed,
+        test="tests/raft/test_mutants.py",
+    ),
+    Mutant(
+        "term-heard-not-saved",
+        "a node that hears of a later term writes that down only with its vote",
+        (),
+        TermHeardNotSaved,
+        test="tests/raft/test_mutants.py",
+    ),
+    Mutant(
+        "vote-compares-flushed",
+        "a node that is asked for its vote compares what it has flushed, not where its log ends",
+        (),
+        VoteComparesFlushed,
         test="tests/raft/test_mutants.py",
     ),
 )

@@ -112,6 +112,23 @@ class TrimmedIsNotHeld(RaftCore):
         return offset >= self.index.start - 1 and super()._holds(offset, term)
 
 
+class BeginningOverlooked(RaftCore):
+    """A leader takes a follower that ends before the leader's log begins for one that has the entry before it."""
+
+    def _common_end(self, dirty: int) -> int:
+        return max(super()._common_end(dirty), self.index.start - 1)
+
+
+class TrimTakesNextTerm(RaftCore):
+    """A node that trims takes the term of the first entry that it keeps for that of the entry before it."""
+
+    def _trim(self, offset: int) -> None:
+        start = self.index.start
+        super()._trim(offset)
+        if self.index.start != start:
+            self.index.start_term = self.index.term(self.index.start)
+
+
 class TrimPromisesTooMuch(Log):
     """What a log writes down at a trim calls three entries more durable than it knows of."""
 
@@ -210,8 +227,8 @@ MUTANTS = (
         ("flushed-within-dirty",),
         ResetForgetsFlushes,
         test="tests/raft/test_mutants.py",
-        setting="trimmed",
-        seeds=2000,
+        setting="long-flushes",
+        seeds=100,
     ),
     Mutant(
         "start-at-in-own-term",
@@ -227,8 +244,8 @@ MUTANTS = (
         ("converges", "replicas-catch-up"),
         TrimmedIsNotHeld,
         test="tests/raft/test_mutants.py",
-        setting="followers-trim",
-        seeds=400,
+        setting="unheard-trims",
+        seeds=100,
     ),
     Mutant(
         "trim-promises-too-much",
@@ -253,5 +270,19 @@ MUTANTS = (
         ("voters-return",),
         stage=on_nodes(log=TrimNotWrittenDown),
         setting="trimmed",
+    ),
+    Mutant(
+        "beginning-overlooked",
+        "a leader takes a follower that ends before the leader's log begins for one that has the entry before it",
+        ("converges", "replicas-catch-up"),
+        BeginningOverlooked,
+        setting="trimmed",
+    ),
+    Mutant(
+        "trim-takes-next-term",
+        "a node that trims takes the term of the first entry that it keeps for that of the entry before it",
+        (),
+        TrimTakesNextTerm,
+        test="tests/raft/test_mutants.py",
     ),
 )
