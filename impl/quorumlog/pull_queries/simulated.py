@@ -76,6 +76,7 @@ class ServerNode(Node):
         self._requests = 0
         self._clients: dict[int, tuple[int, QueryReply, list[e.Answer]]] = {}
         self._asked: dict[int, tuple[int, Asked]] = {}
+        self._heard: set[tuple[int, int]] = set()  # forwarded queries, by sender and its request
         self._perform |= {
             e.SendHeartbeat: self._send_heartbeat,
             e.SendReport: self._send_report,
@@ -314,7 +315,13 @@ class ServerNode(Node):
         self._tell(effect.host, Asked(effect.request, op, effect.query, effect.partitions))
 
     def _have_asked(self, source: int, asked: Asked) -> None:
-        """A forwarded query; one too many is refused at once (pull-queries.md#falls-through)."""
+        """A forwarded query, once: no connection hands one over twice. One too many is refused at once.
+
+        Source: pull-queries.md#falls-through.
+        """
+        if (source, asked.request) in self._heard:
+            return
+        self._heard.add((source, asked.request))
         text = json_text({"partitions": asked.partitions, "bound": asked.query.bound})
         self.note("forwarded", peer=source, op=asked.op, text=text)
         if self._random.random() < self._configuration.workload.busy:
