@@ -8,6 +8,8 @@ from quorumlog.pull_queries.mutants import MUTANTS
 from quorumlog.pull_queries.settings import SETTINGS
 from quorumlog.trials.judge import Candidate, judge_seed
 
+pytestmark = pytest.mark.slow
+
 SEEDS = range(4)
 
 

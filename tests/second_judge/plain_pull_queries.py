@@ -39,6 +39,7 @@ DEFAULTS = {
     "heartbeat_window": 2000,
     "missed_threshold": 3,
     "received_threshold": 2,
+    "lag_report": 5000,
     "maximum_lag": 2**63 - 1,
     "partitions": 1,
     "standby_reads": True,
@@ -52,7 +53,7 @@ def is_server(s: Plainly) -> bool:
     """A configuration that can be reckoned with; what it leaves out is as the proposal has it."""
     s |= DEFAULTS | s
     send, window = s["heartbeat_send"], s["heartbeat_window"]
-    names = ("missed_threshold", "received_threshold", "maximum_lag", "partitions")
+    names = ("missed_threshold", "received_threshold", "lag_report", "maximum_lag", "partitions")
     switches = (s["standby_reads"], s["heartbeats"], s["lag_reports"])
     words = isinstance(s["host"], str) and isinstance(s["mode"], str)
     return (
@@ -63,6 +64,7 @@ def is_server(s: Plainly) -> bool:
         and 0 <= window // send <= 1 << 16
         and s["missed_threshold"] >= 1
         and s["received_threshold"] >= 1
+        and s["lag_report"] >= 1
         and s["maximum_lag"] >= 0
         and 1 <= s["partitions"] <= 1 << 16
     )
@@ -307,7 +309,7 @@ def silence_is_down(history: History) -> Count:
     return count
 
 
-OF_STATUSES = ("serve", "listed", "heartbeat", "heard", "up", "down", "route", *GONE)
+OF_STATUSES = ("serve", "listed", "heartbeat", "heard", "up", "down", "route", "report", *GONE)
 
 
 def heartbeats_to_all(history: History) -> Count:
@@ -328,6 +330,36 @@ def heartbeats_to_all(history: History) -> Count:
                 sent.add(b.peer)
             listed = {b.peer for b in lived if b.kind == "listed"}
             count += Count(judged=int(bool(listed)), violated=len(listed - sent))
+    return count
+
+
+def reports_go_on(history: History) -> Count:
+    """pull-queries.md#reports-go-on."""
+    count = Count()
+    for node in {e.node for e in history.events if e.kind in ("heartbeat", "report")}:
+        own = [e for e in history.events if e.node == node and e.process is None and e.kind in OF_STATUSES]
+        rounds = 0
+        for at, e in enumerate(own):
+            lived = life(own[:at], node)
+            server = said(lived[0], is_server) if lived else None
+            reports = server is not None and server["lag_reports"]
+            before = own[at - 1] if at else e
+            sent = before.kind == "heartbeat" and (e.kind != "heartbeat" or e.stamp != before.stamp)
+            if lived is None or e.kind in GONE:
+                rounds = 0
+                continue
+            rounds = 0 if e.kind == "serve" else rounds + sent
+            if (
+                reports
+                and sent
+                and e.kind != "serve"
+                and rounds * server["heartbeat_send"] > 1000 + 10 * server["lag_report"]
+            ):
+                count += VIOLATED
+                rounds = 0
+            if e.kind == "report":
+                count += JUDGED if reports else Count()
+                rounds = 0
     return count
 
 
@@ -764,6 +796,7 @@ TWINS: dict[str, Plain] = {
     "no-false-down": no_false_down,
     "silence-is-down": silence_is_down,
     "heartbeats-to-all": heartbeats_to_all,
+    "reports-go-on": reports_go_on,
     "rows-are-the-table": rows_are_the_table,
     "reports-are-true": reports_are_true,
     "report-times-rise": report_times_rise,

@@ -76,9 +76,10 @@ class ServerNode(Node):
         self._requests = 0
         self._clients: dict[int, tuple[int, QueryReply, list[e.Answer]]] = {}
         self._asked: dict[int, tuple[int, Asked]] = {}
+        self._heard: set[tuple[int, int]] = set()  # forwarded queries, by sender and its request
         self._perform |= {
             e.SendHeartbeat: self._send_heartbeat,
-            e.SendReport: lambda effect: self._tell(effect.to, e.ReportReceived(effect.report)),
+            e.SendReport: self._send_report,
             e.Propose: lambda effect: cluster.groups["assignments"].append([effect.assignment], lambda _: None),
             e.AppendRecords: self._append,
             e.ReadSource: self._read_source,
@@ -156,6 +157,9 @@ class ServerNode(Node):
             self._decided()
         for host in [host for host in self.core.membership.statuses if host not in listed and host != self.name]:
             self._about(host, "listed", stamp=self.core.membership.statuses[host].updated)
+        if isinstance(event, TimerFired) and event.name == "report" and self.core.membership.report_targets:
+            positions = {partition: [*table.position] for partition, table in self.core.tables.items()}
+            self.note("report", stamp=self.core.clocks.wall, text=json_text(positions))
         self._kept(known)
         if self.core.assignment is not assignment:
             folded = self.core.assignment
@@ -183,8 +187,6 @@ class ServerNode(Node):
         """Record which lag reports took the place of others."""
         for host, report in self.core.records.reports.items():
             if before.get(host) is not report:
-                if host == self.name:
-                    self.note("report", stamp=report.time, text=json_text(_plain_positions(report)))
                 self._about(host, "report_kept", stamp=report.time)
 
     def _decided(self) -> None:
@@ -282,6 +284,9 @@ class ServerNode(Node):
         self._about(effect.to, "heartbeat", stamp=effect.stamp)
         self._tell(effect.to, e.HeartbeatReceived(self.name, effect.stamp))
 
+    def _send_report(self, effect: e.SendReport) -> None:
+        self._tell(effect.to, e.ReportReceived(effect.report))
+
     def _tell(self, host: str, message: Any) -> None:  # noqa: ANN401
         self._cluster.transmit(self.number, self._cluster.number_of(host), message)
 
@@ -310,7 +315,13 @@ class ServerNode(Node):
         self._tell(effect.host, Asked(effect.request, op, effect.query, effect.partitions))
 
     def _have_asked(self, source: int, asked: Asked) -> None:
-        """A forwarded query; one too many is refused at once (pull-queries.md#falls-through)."""
+        """A forwarded query, once: no connection hands one over twice. One too many is refused at once.
+
+        Source: pull-queries.md#falls-through.
+        """
+        if (source, asked.request) in self._heard:
+            return
+        self._heard.add((source, asked.request))
         text = json_text({"partitions": asked.partitions, "bound": asked.query.bound})
         self.note("forwarded", peer=source, op=asked.op, text=text)
         if self._random.random() < self._configuration.workload.busy:

@@ -41,6 +41,7 @@ class Server(msgspec.Struct, frozen=True):
     heartbeat_window: int = 2000
     missed_threshold: int = 3
     received_threshold: int = 2
+    lag_report: int = 5000
     maximum_lag: int = 2**63 - 1
     partitions: int = 1
     standby_reads: bool = True
@@ -55,7 +56,7 @@ class Server(msgspec.Struct, frozen=True):
     @property
     def sensible(self) -> bool:
         """Whether these numbers can be reckoned with."""
-        thresholds = min(self.missed_threshold, self.received_threshold) >= 1
+        thresholds = min(self.missed_threshold, self.received_threshold, self.lag_report) >= 1
         slots = self.heartbeat_send >= 1 and 0 <= self.heartbeat_window // self.heartbeat_send <= 1 << 16
         return thresholds and slots and self.maximum_lag >= 0 and 1 <= self.partitions <= 1 << 16
 

@@ -60,9 +60,24 @@ TO_ALL = Check(
     kinds=(Kind.LISTED, Kind.HEARTBEAT),
     columns=("node", "peer", "stamp"),
 )
-CHECKS = (REPLAYS, NO_FALSE_DOWN, SILENCE, TO_ALL)
+GO_ON = Check(
+    id="reports-go-on",
+    rule="A server that sends heartbeats goes on reporting its lag.",
+    source=("pull-queries.md#reports-go-on", "pull-queries.md#lag-formula"),
+    fact="a lag report of a server that reports",
+    sentence="Node {node} sent {rounds:heartbeat|heartbeats} to each listed host, one every {send} ms, and made no lag "
+    "report since.",
+    kinds=(Kind.SERVE, Kind.REPORT),
+    columns=("node", "stamp"),
+)
+CHECKS = (REPLAYS, NO_FALSE_DOWN, SILENCE, TO_ALL, GO_ON)
 
-_KINDS = frozenset({Kind.SERVE, Kind.LISTED, Kind.HEARTBEAT, Kind.HEARD, Kind.UP, Kind.DOWN, Kind.ROUTE})
+_KINDS = frozenset({Kind.SERVE, Kind.LISTED, Kind.HEARTBEAT, Kind.HEARD, Kind.UP, Kind.DOWN, Kind.ROUTE, Kind.REPORT})
+_REPORT = code(Kind.REPORT)
+_FIRST_REPORT = 1000
+"""Milliseconds after which a server makes its first report, at the latest."""
+_MOST_REPORTS = 10
+"""So many intervals without a report are too many, though a clock may be set to another rate in between."""
 _SERVE, _LISTED, _HEARTBEAT, _HEARD, _UP, _DOWN, _ROUTE = (
     code(kind) for kind in (Kind.SERVE, Kind.LISTED, Kind.HEARTBEAT, Kind.HEARD, Kind.UP, Kind.DOWN, Kind.ROUTE)
 )
@@ -129,6 +144,8 @@ class _Life:
     listed: dict[int, int] = field(default_factory=dict)  # by peer: the event
     round: dict[int, int] = field(default_factory=dict)  # heartbeats of one stamp: peer -> the event
     sent: int = 0  # their stamp
+    rounds: int = 0  # since the last lag report, which is the event `reported`
+    reported: int = -1
 
 
 class StatusFold:
@@ -171,6 +188,10 @@ class StatusFold:
             life.round[peer] = seq
         elif kind == _ROUTE:
             self._routed(rows, at, life)
+        elif kind == _REPORT:
+            server = self._hosts.servers.get(rows.node[at])
+            self._tallies[GO_ON.id].judged += server is not None and server.lag_reports
+            life.rounds, life.reported = 0, seq
         else:
             self._decided(rows, at, life)
 
@@ -180,7 +201,20 @@ class StatusFold:
         tally.judged += bool(life.listed)
         for peer in sorted(life.listed.keys() - life.round.keys()):
             tally.violation(life.listed[peer], *life.round.values(), node=node, stamp=life.sent, peer=peer)
+        self._goes_on(node, life)
         life.round = {}
+
+    def _goes_on(self, node: int, life: _Life) -> None:
+        """Heartbeats are counted, for they go by the clock that reports go by."""
+        life.rounds += 1
+        server = self._hosts.servers.get(node)
+        if server is None or not server.lag_reports:
+            return
+        send = server.heartbeat_send
+        if life.rounds * send > _FIRST_REPORT + _MOST_REPORTS * server.lag_report:
+            shown = life.reported, *life.round.values()
+            self._tallies[GO_ON.id].violation(*shown, node=node, rounds=life.rounds, send=send)
+            life.rounds = 0
 
     def _decided(self, rows: Columns, at: int, life: _Life) -> None:
         node, peer, end, seq = rows.node[at], rows.peer[at], rows.stamp[at], rows.seq[at]

@@ -7,8 +7,10 @@ from typing import Any
 
 from msgspec import structs
 
+from quorumlog.events import CancelTimer
 from quorumlog.protocol import Mutant
 from quorumlog.pull_queries.core import ServerCore
+from quorumlog.pull_queries.events import SendReport
 from quorumlog.pull_queries.lag import LagRecords, Position, Store
 from quorumlog.pull_queries.mutants.parts import with_rules
 from quorumlog.pull_queries.routing import View
@@ -96,6 +98,23 @@ class TombstonesKeptCore(ServerCore):
     table_type = TombstonesKept
 
 
+class StoppingReporter(ServerNode):
+    """A report that does not reach its host stops the timer of reports."""
+
+    def _send_report(self, effect: SendReport) -> None:
+        number = self._cluster.number_of(effect.to)
+        if self._cluster.nodes[number].host.running:
+            super()._send_report(effect)
+        else:
+            self._cancel_timer(CancelTimer("report"))
+
+
+class StoppingReporters(PullCluster):
+    """See its nodes."""
+
+    node_type = StoppingReporter
+
+
 class DirtyEndNode(ServerNode):
     """A server takes the dirty tail of the node that it reads from for what that shows."""
 
@@ -161,6 +180,14 @@ MUTANTS = (
         None,
         "lagging",
         stage=DirtyEndCluster,
+    ),
+    Mutant(
+        "send-failure-stops-reporter",
+        "a lag report that cannot be sent is the last one",
+        ("reports-go-on",),
+        None,
+        "overtaken",
+        stage=StoppingReporters,
     ),
     Mutant(
         "raft-records-not-passed",
