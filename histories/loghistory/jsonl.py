@@ -69,19 +69,19 @@ def encode(rows: Iterable[Row]) -> bytes:
 
 
 @dataclass(slots=True)
-class Ending:
+class FileEnd:
     """How the file ended; ``torn``: its end is missing, as when a process is killed in mid-write."""
 
     torn: bool = False
 
 
 def read(
-    read_bytes: Callable[[int], bytes], file: str, quarantine: Quarantine, ending: Ending, *, torn_end_allowed: bool
+    read_bytes: Callable[[int], bytes], file: str, quarantine: Quarantine, end: FileEnd, *, torn_end_allowed: bool
 ) -> Iterator[pa.RecordBatch]:
     """The events of a file as record batches of the schema, one for each block read.
 
     ``read_bytes(n)`` gives up to n further bytes and none at the end; it may raise `BrokenStream`. What has to be
-    refused goes to ``quarantine``. With ``torn_end_allowed`` an end that is missing is noted in ``ending`` and all
+    refused goes to ``quarantine``. With ``torn_end_allowed`` an end that is missing is noted in ``end`` and all
     whole events before it are given; otherwise it is refused, after them.
     """
     lines = Lines(read_bytes, _is_whole, file, quarantine)
@@ -98,11 +98,11 @@ def read(
             last_seq = batch.column(0)[-1].as_py()
             yield batch
     if lines.broken is not None:
-        ending.torn = True
+        end.torn = True
         if not (torn_end_allowed and lines.broken.reason is Reason.CUT_OFF):
             quarantine.refuse(lines.broken.reason, lines.broken.error, lines.tail)
     elif lines.tail or version is None:
-        ending.torn = True
+        end.torn = True
         if torn_end_allowed:
             return
         if version is None:

@@ -132,15 +132,15 @@ class RunSource:
             aside.abandon()
 
     def _lines(self, aside: Quarantine) -> Iterator[pa.RecordBatch]:
-        ending = jsonl.Ending()
+        end = jsonl.FileEnd()
         read, close = self._opened()
         try:
             if isinstance(self.format, ForeignFormat):
                 yield from importers.read(read, str(self.events), aside, self.format)
             else:
-                yield from jsonl.read(read, str(self.events), aside, ending, torn_end_allowed=self._killed)
+                yield from jsonl.read(read, str(self.events), aside, end, torn_end_allowed=self._killed)
         finally:
-            self._torn = ending.torn
+            self._torn = end.torn
             close()
 
     def _opened(self) -> tuple[Callable[[int], bytes], Callable[[], None]]:
@@ -209,9 +209,9 @@ def run_events(directory: Path) -> Path:
     found = _manifest_of(directory)
     if found is not None:
         return directory / found.file
-    for ending in (UNFINISHED, ""):
+    for mark in (UNFINISHED, ""):
         for format_ in Format:
-            path = directory / f"{_EVENTS}{format_.suffix}{ending}"
+            path = directory / f"{_EVENTS}{format_.suffix}{mark}"
             if path.exists():
                 return path
     raise HistoryError(

@@ -16,6 +16,7 @@ from typing import Any
 import pyarrow as pa
 
 from loghistory import Acks, Kind, MemorySink, Operation, Recorder
+from logspec.errors import SpecError
 from logspec.tlavalue import Record
 from logspec.tlc import Step
 
@@ -97,8 +98,14 @@ class _Node:
 
 
 def to_history(behaviour: Sequence[Step]) -> pa.Table:
-    """Return a behaviour of FlushedRaft or AsyncFlush as the table of events of a run."""
-    return _Writer().write(behaviour)
+    """Return a behaviour of FlushedRaft or AsyncFlush as the table of events of a run.
+
+    A behaviour that breaks a promise of progress ends where nothing happens any more, which is no step of its own.
+    Raises SpecError for a behaviour of another module: its states are not those of nodes with flushed logs.
+    """
+    if not behaviour[0].variables.keys() & {"flushed"}:
+        raise SpecError("only behaviours of FlushedRaft and AsyncFlush can be written as a run; leave --history out")
+    return _Writer().write([step for step in behaviour if step.variables])
 
 
 def voters_in(history: pa.Table) -> list[int]:

@@ -233,7 +233,7 @@ RemovedAtOnce(voters) ==                                                     \* 
 RemovedOneByOne(voters) ==                                                   \* VotersRemoved
     {[voters EXCEPT !.current = @ \ {n}] : n \in {m \in voters.current : voters.current # {m}}}
 NoFirstEntry(t, voters) == <<>>                                              \* FirstEntries
-ChangesUncommitted(newest, committedTo) == TRUE                              \* MayChange
-CurrentAlone(voters) == [voters EXCEPT !.old = {}]                           \* Deciding
-LearnersDecide(voters) == [voters EXCEPT !.current = @ \union voters.learners] \* Deciding
+ReconfigureUncommitted(newest, committedTo) == TRUE                          \* MayChange
+JointCurrentOnly(voters) == [voters EXCEPT !.old = {}]                       \* Deciding
+LearnerCounts(voters) == [voters EXCEPT !.current = @ \union voters.learners] \* Deciding
 ===========================================================================================

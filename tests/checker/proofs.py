@@ -189,6 +189,9 @@ def roles_in_order(evidence: Evidence) -> Fields:
     fields: Fields = {"node": last["node"], "role": roles[-1], "term": last["term"]}
     if last["kind"] == "start":
         sure(len(roles) == 1 and roles[-1] in ("leader", "candidate"))
+    elif evidence.rows[0]["kind"] == "start":
+        sure(len(roles) == 2 and roles[-1] == "leader")
+        return {"node": last["node"], "term": last["term"]}
     elif evidence.rows[0]["kind"] == "vote":
         sure(len(roles) == 2 and roles[-1] == "candidate" and evidence.rows[0]["peer"] != last["node"])
         return {"node": last["node"], "term": last["term"], "peer": evidence.rows[0]["peer"]}
@@ -601,6 +604,8 @@ def _not_shown(row: Row, asked: Row, given: Row) -> bool:
     """Whether an event of a node says that it did not show what a read was given: less, another entry, or its end."""
     if row["kind"] in ("stop", "crash", "power_loss", "storage_error"):
         return bool(row["seq"] < asked["seq"])
+    if row["kind"] == "trim" and row["seq"] < asked["seq"] and given["offset"] < row["offset"]:
+        return True
     other = row["kind"] == "append" and row["offset"] <= given["offset"] <= end(row) and row["value"] != given["value"]
     return other or row["dirty"] < given["offset"] or _bound(row, asked) < given["offset"]
 
@@ -626,9 +631,9 @@ def read_leaves_nothing_out(evidence: Evidence) -> Fields:
     """The node has a value where the read was; it passed over that, or ended before what the node showed."""
     last, entry = evidence.last, only([row for row in evidence.rows if row["kind"] == "append"])
     asked = _asked(evidence, last)
-    sure(entry["node"] == last["node"] and last["kind"] in ("observe", "ok") and asked["offset"] <= entry["offset"])
+    sure(entry["node"] == last["node"] and last["kind"] in ("observe", "ok") and asked["offset"] <= end(entry))
     states = [row for row in evidence.before if row not in (asked, entry)] or [entry]
-    if last["offset"] <= entry["offset"]:
+    if last.get("offset", asked["offset"]) <= end(entry):
         sure(only(states)["node"] == entry["node"] and _bound(states[0], asked) >= end(entry))
     else:
         sure(states == [entry])

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 from click.testing import CliRunner, Result
 
-from loghistory import open_run
+from loghistory import SCHEMA, open_run
 from loghistory.run import write_file
 from logwitness.checks import all_checks
 from logwitness.checks.contract import Verdict
@@ -202,6 +202,20 @@ def test_node_checks_do_not_depend_on_what_clients_do(tmp_path: Path) -> None:
     found = {each.id: each.verdict for each in check(whole, configuration=configuration).checks}
     assert found["one-leader-per-term"] is Verdict.HOLDS
     assert {found[id_] for id_ in ("linearizable-log", "phantom", "stale-tail")} == {Verdict.UNDECIDED}
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_the_number_of_an_operation_is_used_in_one_log(again: bool) -> None:
+    rows: list[dict[str, Any]] = []
+    for place, log in enumerate(["one", "two", "one"]):
+        common = {"log": log, "process": place, "op": 10 if again and log == "two" else 10 + place}
+        rows.append({"kind": "invoke", "f": "append", "value": place, "acks": -1, **common})
+        rows.append({"kind": "ok", "f": "append", "offset": place // 2, "term": 1, **common})
+    verdict = check(pa.Table.from_pylist([{"seq": seq, "time": seq} | row for seq, row in enumerate(rows)], SCHEMA))
+    new = next(each for each in verdict.checks if each.id == "operations-are-new")
+    assert (new.verdict, new.judged, verdict.logs) == (Verdict.UNDECIDED if again else Verdict.HOLDS, 3, 2)
+    assert verdict.exit_status == (3 if again else 0)
+    assert new.reason == ('operation 10 is begun in log "one" and in log "two"' if again else None)
 
 
 def test_the_operations_of_elle_need_no_name(tmp_path: Path) -> None:

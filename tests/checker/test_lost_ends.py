@@ -181,4 +181,9 @@ def test_clients_may_use_another_log_than_nodes() -> None:
     rows = [row | {"log": "a"} if "process" in row else row for row in lines]
     rows = [row | {"seq": seq, "time": seq} for seq, row in enumerate(rows)]
     table = pa.Table.from_pylist(rows, schema=SCHEMA)
-    assert check(table, configuration={"voters": [1], "protocol": "raft"}, compiled=False).logs == 2
+    verdict = check(table, configuration={"voters": [1], "protocol": "raft"}, compiled=False)
+    assert verdict.logs == 2
+    doubted = {each.id: each.reason for each in verdict.checks if each.verdict is Verdict.UNDECIDED}
+    assert "nodes recorded what they did of others alone" in str(doubted["ok-names-the-entry"])
+    alone = pa.Table.from_pylist([row for row in rows if "log" in row], schema=SCHEMA)
+    assert check(alone, configuration={"voters": [1], "protocol": "raft"}).verdict is Verdict.HOLDS

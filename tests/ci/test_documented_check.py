@@ -21,7 +21,7 @@ from logspec.catalogue import Known, problems, read_catalogue
 from logwitness.checks import all_checks
 from logwitness.cli import main
 from logwitness.commands import check_command
-from quorumlog.raft.mutants import MUTANTS
+from quorumlog.protocol import every
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
@@ -82,7 +82,8 @@ def test_in_the_house_the_page_is_enough(tmp_path: Path) -> None:
 
 def test_the_catalogue_asks_for_the_check(tmp_path: Path) -> None:
     ids = [*(check.id for check in all_checks()), "one-open-operation"]
-    known = Known(ids, {mutant.id: mutant.checks for mutant in MUTANTS.values()})
+    mutants = [mutant for protocol in every() for mutant in protocol.mutants.values()]
+    known = Known(ids, {mutant.id: mutant.checks for mutant in mutants})
     assert set(problems(read_catalogue(), known)) == {
         "no row has the name of one-open-operation, and it is not among the anomalies",
         "no row names one-open-operation in its column checks",
@@ -109,12 +110,14 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
+@pytest.mark.slow
 def test_installed_it_is_known_everywhere(installed: Path) -> None:
     listed = json.loads(_run([*COMMAND, "checks", "--json"], installed).stdout)
     assert "one-open-operation" in {each["id"] for each in listed}
     assert "one-open-operation" not in {check.id for check in all_checks()}
 
 
+@pytest.mark.slow
 def test_installed_it_judges_every_run(installed: Path) -> None:
     runs = [str(RUNS / name) for name in ("reference-default", "cluster-kill-leader", "clients-only")]
     done = _run([*COMMAND, "check", "--json", "--require", "one-open-operation", *runs], installed)
@@ -124,6 +127,7 @@ def test_installed_it_judges_every_run(installed: Path) -> None:
         assert (verdict["exit_status"], outcome["verdict"], outcome["judged"] > 50) == (0, "holds", True)
 
 
+@pytest.mark.slow
 def test_installed_it_finds_a_violation(installed: Path, tmp_path: Path) -> None:
     events = [("invoke", 0, 0), ("invoke", 1, 1), ("info", 1, 1), ("invoke", 0, 2)]
     lines = [{"kind": "history", "version": 1}]

@@ -174,6 +174,7 @@ def _file_name(text: str) -> str:
     return re.sub(r"[/\x00]", "_", text)[:60].encode("utf-8", "replace").decode() or "empty"
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(name=TEXTS, key=TEXTS, value=TEXTS)
 @example("".join(HOSTILE[:-1]), "".join(HOSTILE[:-1]), "".join(HOSTILE[:-1]))

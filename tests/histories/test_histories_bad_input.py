@@ -418,9 +418,10 @@ def test_a_manifest_is_the_same_for_the_same_run(tmp_path: Path) -> None:
 
 BEYOND = {
     **dict.fromkeys(
-        ("seq", "process", "op", "txn", "term", "message", "count", "bytes", "reserved"), (-1, 0, 2**63 - 1)
+        ("seq", "process", "op", "txn", "term", "message", "count", "bytes", "reserved", "stamp", "epoch"),
+        (-1, 0, 2**63 - 1),
     ),
-    **dict.fromkeys(("node", "peer", "incarnation", "logical"), (-1, 0, 2**31 - 1)),
+    **dict.fromkeys(("node", "peer", "incarnation", "logical", "partition"), (-1, 0, 2**31 - 1)),
     **dict.fromkeys(("last_offset", "entry_term", "dirty", "flushed", "commit", "visible"), (-2, -1, 2**63 - 1)),
     "offset": (-2, -1, 2**63 - 1),
     "time": (2**62, -(2**62) + 1, 2**62 - 1),

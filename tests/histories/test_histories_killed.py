@@ -63,6 +63,7 @@ def test_a_killed_process_leaves_a_readable_file(tmp_path: Path) -> None:
     assert open_run(tmp_path / "node.jsonl.part").table().num_rows >= promised
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", [Format.JSON_LINES, Format.ZSTD])
 def test_cut_anywhere_it_is_readable_up_to_the_last_whole_event(tmp_path: Path, form: Format) -> None:
     sink = MemorySink()

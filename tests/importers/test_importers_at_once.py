@@ -315,6 +315,15 @@ def test_an_answer_for_another_key_is_refused(tmp_path: Path) -> None:
         open_run(path).table()
 
 
+def test_a_write_answered_with_another_value_is_refused(tmp_path: Path) -> None:
+    lines = ["{:process 0 :type :invoke :f :write :value 5}", "{:process 0 :type :ok :f :write :value 5}"] * 200
+    lines[1], lines[-1] = lines[1].replace("5", "nil"), lines[-1].replace("5", "6")
+    path = tmp_path / "history.edn"
+    path.write_text("\n".join(lines))
+    with pytest.raises(HistoryError, match=r"line 400, field value: 6 answers 5"):
+        open_run(path).table()
+
+
 def _refusal(tmp_path: Path, data: str) -> str:
     path = tmp_path / "history.json"
     path.write_text(data)

@@ -11,11 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner, Result
 
 import linearizability_checker
 from loghistory import open_run
 from loghistory.exporters import write_jepsen_json
 from loghistory.run import write_file
+from logwitness.cli import main
 
 pytestmark = pytest.mark.slow
 
@@ -24,7 +26,11 @@ COMMAND = [sys.executable, "-c", "from logwitness.cli import main; main()", "che
 ETCD_LINEARIZABLE = ["005", "007", "025", "031", "045", "049", "051", "053", "067", "075", "087", "101"]
 
 
-def _check(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+def _check(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(main, ["check", *map(str, arguments)], prog_name="logwitness")
+
+
+def _process(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
     words = [*COMMAND, *map(str, arguments)]
     return subprocess.run(words, capture_output=True, text=True, timeout=120, check=False)
 
@@ -43,7 +49,7 @@ def _published(path: Path) -> str:
 def judged() -> dict[str, dict[str, Any]]:
     """What one command says about the whole directory, by file."""
     done = _check("--json", "-v", RECORDED)
-    assert done.returncode == 1, done.stderr
+    assert done.exit_code == 1, done.stderr
     assert "README.md: no history, skipped" in done.stderr
     documents = [json.loads(line) for line in done.stdout.splitlines()]
     return {str(Path(each["file"]).relative_to(RECORDED)): each for each in documents}
@@ -102,8 +108,8 @@ def test_a_violation_explains_where_the_search_stops() -> None:
 
 def test_the_initial_value_may_be_said() -> None:
     path = RECORDED / "jepsen-etcd/etcd_005.log"
-    assert _check("--initial", "null", path).returncode == 0
-    assert _check("--initial", "4", path).returncode == 1
+    assert _check("--initial", "null", path).exit_code == 0
+    assert _check("--initial", "4", path).exit_code == 1
 
 
 @pytest.fixture
@@ -120,7 +126,7 @@ def hard(tmp_path: Path) -> Path:
 
 def test_a_search_that_takes_too_long_is_undecided(hard: Path) -> None:
     done = _check("--json", "--timeout", "0.5", hard)
-    assert done.returncode == 3
+    assert done.exit_code == 3
     found = json.loads(done.stdout)
     assert found["verdict"] == "undecided"
     assert "--timeout" in found["checks"][0]["reason"]
@@ -148,7 +154,7 @@ def test_a_missing_worker_is_one_sentence(
 ) -> None:
     as_if(tmp_path)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    done = _check("--json", RECORDED / "kv/c01-ok.txt")
+    done = _process("--json", RECORDED / "kv/c01-ok.txt")
     assert done.returncode == 3
     assert sentence in json.loads(done.stdout)["checks"][0]["reason"]
     # Everything else works, a set too.
@@ -156,7 +162,7 @@ def test_a_missing_worker_is_one_sentence(
         "".join(f"{{:process 0 :type :{kind} :f :add :value 1}}\n" for kind in ("invoke", "ok"))
         + "{:process 0 :type :invoke :f :read}\n{:process 0 :type :ok :f :read :value #{1}}\n"
     )
-    assert _check(RECORDED / "jepsen-kafka/good.edn", tmp_path / "set.edn").returncode == 0
+    assert _process(RECORDED / "jepsen-kafka/good.edn", tmp_path / "set.edn").returncode == 0
 
 
 def test_operations_that_no_model_knows_are_undecided(tmp_path: Path) -> None:
@@ -166,5 +172,5 @@ def test_operations_that_no_model_knows_are_undecided(tmp_path: Path) -> None:
         "{:process 0 :type :ok :f :txn :value [[:w 1 2] [:r 1 2]]}\n"
     )
     done = _check("--json", path)
-    assert done.returncode == 3
+    assert done.exit_code == 3
     assert "txn" in json.loads(done.stdout)["checks"][0]["reason"]

@@ -11,14 +11,15 @@ from click.testing import CliRunner
 from logspec.catalogue import CELLS, Cell, Known, Lack, catalogue, problems, read_catalogue, render
 from logspec.errors import SpecError
 from logwitness.checks import all_checks
-from quorumlog.raft.mutants import MUTANTS
+from quorumlog.protocol import every
 
+MUTANTS = [mutant for protocol in every() for mutant in protocol.mutants.values()]
 PAGE = Path(__file__).parents[2] / "docs" / "catalogue.md"
 ROW = "{id: a, protocol: raft, says: b, source: [c], tla: [d], proof: [e], checks: [f], mutants: [g]}"
 
 
 def known() -> Known:
-    return Known([check.id for check in all_checks()], {mutant.id: mutant.checks for mutant in MUTANTS.values()})
+    return Known([check.id for check in all_checks()], {mutant.id: mutant.checks for mutant in MUTANTS})
 
 
 def test_every_cell_resolves_and_nothing_is_left_out() -> None:

@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -22,40 +23,49 @@ from msgspec.structs import replace
 from loghistory import Format, Manifest, open_run, write_run
 from loghistory.schema import CLIENT_KINDS
 from quorumlog.durations import MILLISECOND, SECOND
-from quorumlog.protocol import Mutant
+from quorumlog.protocol import Mutant, Protocol
+from quorumlog.pull_queries.protocol import PROTOCOL as PULL_QUERIES
 from quorumlog.raft.mutants import offsets
-from quorumlog.raft.protocol import PROTOCOL
+from quorumlog.raft.protocol import PROTOCOL as RAFT
 from quorumlog.raft.settings import SETTINGS, RaftConfiguration
 from quorumlog.simulation.runs import made_by
 from quorumlog.trials.hunt import hunt
 from quorumlog.trials.judge import Candidate, Rejection, judge_run, load_judge
 from quorumlog.trials.shrinking import shrunk
 
-RUNS = Path(__file__).resolve().parents[2] / "histories" / "runs" / "raft"
+RUNS = Path(__file__).resolve().parents[2] / "histories" / "runs"
 SEEDS = 2000
 
 
 def keep(name: str, table: Any, made: dict[str, Any], notes: list[str], format: Format = Format.ZSTD) -> None:  # noqa: A002, ANN401
     """Write a run with the verdicts that the checker gives it now."""
     with tempfile.TemporaryDirectory() as scratch:
-        draft = Path(scratch) / name
-        manifest = Manifest(name=name, made_by=made, notes=notes)
+        draft = Path(scratch) / Path(name).name
+        manifest = Manifest(name=Path(name).name, made_by=made, notes=notes)
         write_run(draft, table, manifest, format)
         answer = load_judge()(open_run(draft))
-        manifest.expected = {check["id"]: check["verdict"] for check in answer["checks"]}
+        said = {check["id"]: check["verdict"] for check in answer["checks"]}
+        manifest.expected = {id_: verdict for id_, verdict in said.items() if verdict != "unexercised"}
     write_run(RUNS / name, table, manifest, format)
     violated = [check for check, verdict in manifest.expected.items() if verdict == "violated"]
     print(f"{name}: {len(table):,} events; violated: {', '.join(violated) or 'none'}")
 
 
-def reference(seed: int, setting: str, format: Format = Format.ZSTD, **changes: Any) -> Callable[[str], None]:  # noqa: A002, ANN401
+def reference(
+    seed: int,
+    setting: str,
+    format: Format = Format.ZSTD,  # noqa: A002
+    protocol: Protocol = RAFT,
+    **changes: Any,  # noqa: ANN401
+) -> Callable[[str], None]:
     """A run of the reference under a setting, shortened."""
 
     def make(name: str) -> None:
-        configuration = replace(SETTINGS[setting], **({"duration": SECOND} | changes))
-        table, outcome = PROTOCOL.simulate(seed, configuration)
+        configuration = replace(protocol.settings[setting], **({"duration": SECOND} | changes))
+        table, outcome = protocol.simulate(seed, configuration)
         assert outcome.converged
-        keep(name, table, made_by("raft", seed, configuration), [f"The reference under the setting {setting}."], format)
+        made = made_by(protocol.name, seed, configuration)
+        keep(name, table, made, [f"The reference under the setting {setting}."], format)
 
     return make
 
@@ -65,7 +75,7 @@ def clients_only(seed: int) -> Callable[[str], None]:
 
     def make(name: str) -> None:
         configuration = replace(SETTINGS["leaders-fall"], duration=SECOND)
-        table, _ = PROTOCOL.simulate(seed, configuration)
+        table, _ = RAFT.simulate(seed, configuration)
         seen = table.filter([kind in CLIENT_KINDS for kind in table["kind"].to_pylist()])
         keep(name, seen, made_by("raft", seed, configuration), ["Client operations only: a black-box run."])
 
@@ -93,13 +103,33 @@ def mutant_run(mutant: Mutant) -> Callable[[str], None]:
         if found is None:
             raise SystemExit(f"{mutant.id} survived {SEEDS} seeds")
         found, configuration = shortened(mutant, shrunk(candidate, found))
-        table, _ = PROTOCOL.mutated(mutant.id).simulate(found.seed, configuration)
+        table, _ = RAFT.mutated(mutant.id).simulate(found.seed, configuration)
         keep(
             name,
             table,
             made_by("raft", found.seed, configuration, mutant.id),
             [f"Mutant: {mutant.change}.", found.sentence],
         )
+
+    return make
+
+
+def server_run(mutant: Mutant) -> Callable[[str], None]:
+    """The shortest run, under the setting that it names, in which a mutant of pull queries is caught."""
+
+    def make(name: str) -> None:
+        candidate = Candidate("pull-queries", mutant.id)
+        for duration, seed in product((1500, 2000, 3000, 4500, 6000), range(8)):
+            configuration = candidate.configuration(seed)
+            configuration = replace(configuration, duration=duration * MILLISECOND, settle=SECOND)
+            rejections = judge_run(candidate, seed, mutant.setting, configuration).rejections
+            if rejections:
+                configuration = replace(configuration, plan=rejections[0].configuration.plan)
+                table, _ = candidate.played.simulate(seed, configuration, candidate.make_core)
+                made = made_by("pull-queries", seed, configuration, mutant.id)
+                keep(name, table, made, [f"Mutant: {mutant.change}.", rejections[0].sentence])
+                return
+        raise SystemExit(f"{mutant.id} survived")
 
     return make
 
@@ -121,19 +151,27 @@ def cluster(*arguments: str) -> Callable[[str], None]:
 
 
 RECORDINGS: dict[str, Callable[[str], None]] = {
-    "reference-default": reference(1, "default"),
-    "reference-leaders-fall": reference(2, "leaders-fall"),
-    "reference-five-nodes": reference(3, "five-nodes"),
-    "reference-lost-power": reference(4, "lost-power"),
-    "reference-reads": reference(10, "clocks-drift"),
-    "reference-write-caching": reference(5, "lost-power", write_caching=True),
-    "reference-jsonl": reference(6, "default", Format.JSON_LINES, duration=200 * MILLISECOND),
-    "reference-parquet": reference(7, "default", Format.PARQUET, duration=200 * MILLISECOND),
-    "reference-messages": reference(8, "default", messages=True, duration=400 * MILLISECOND),
-    "clients-only": clients_only(9),
-    "cluster-kill-leader": cluster("--duration", "3", "--seed", "11", "--faults", "kill-leader"),
-    "cluster-all-faults": cluster("--duration", "4", "--seed", "12"),
-    **{f"mutant-{mutant.id}": mutant_run(mutant) for mutant in offsets.MUTANTS},
+    "raft/reference-default": reference(1, "default"),
+    "raft/reference-leaders-fall": reference(2, "leaders-fall"),
+    "raft/reference-five-nodes": reference(3, "five-nodes"),
+    "raft/reference-lost-power": reference(4, "lost-power"),
+    "raft/reference-reads": reference(10, "clocks-drift"),
+    "raft/reference-write-caching": reference(5, "lost-power", write_caching=True),
+    "raft/reference-jsonl": reference(6, "default", Format.JSON_LINES, duration=200 * MILLISECOND),
+    "raft/reference-parquet": reference(7, "default", Format.PARQUET, duration=200 * MILLISECOND),
+    "raft/reference-messages": reference(8, "default", messages=True, duration=400 * MILLISECOND),
+    "raft/clients-only": clients_only(9),
+    "raft/cluster-kill-leader": cluster("--duration", "3", "--seed", "11", "--faults", "kill-leader"),
+    "raft/cluster-all-faults": cluster("--duration", "4", "--seed", "12"),
+    **{f"raft/mutant-{mutant.id}": mutant_run(mutant) for mutant in offsets.MUTANTS},
+    **{
+        f"pull_queries/reference-{setting}": reference(
+            seed, setting, protocol=PULL_QUERIES, duration=2500 * MILLISECOND
+        )
+        for seed, setting in enumerate(PULL_QUERIES.settings)
+        if setting != "departures"
+    },
+    **{f"pull_queries/mutant-{mutant.id}": server_run(mutant) for mutant in PULL_QUERIES.mutants.values()},
 }
 
 

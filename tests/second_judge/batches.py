@@ -28,10 +28,11 @@ class Batch:
             self.before.children.append(self)
 
     def subtree(self) -> Iterator[Batch]:
-        """It and everything behind it in any log."""
-        yield self
-        for child in self.children:
-            yield from child.subtree()
+        """It and everything behind it in any log, as far as that is shown."""
+        if not self.hidden:
+            yield self
+            for child in self.children:
+                yield from child.subtree()
 
     def log(self) -> Iterator[Batch]:
         """The log up to here, the last batch first, the empty log at the end."""

@@ -113,6 +113,7 @@ def plain(events: list[Event], configuration: Mapping[str, Any], only: Sequence[
             memory_bytes=configuration.get("memory_bytes"),
             max_in_flight=configuration.get("max_in_flight"),
             nodes=configuration.get("nodes", 0),
+            recorded=any(e.dirty is not None for e in events),
             of_protocol=of_protocol,
         )
         for log in logs_of(events)
@@ -122,7 +123,11 @@ def plain(events: list[Event], configuration: Mapping[str, Any], only: Sequence[
     idle = all(found[id_].verdict == "unexercised" for id_ in only if id_ not in GROUND)
     known = frozenset().union(*(OPERATIONS[id_] for id_ in only))
     strange = any(e.kind == "invoke" and e.txn is None and e.f not in known for e in events)
+    begun = {(e.op, e.log) for e in events if e.kind == "invoke" and e.txn is None and None not in (e.op, e.log)}
+    shared = len({op for op, _ in begun}) < len(begun)
     for id_, answer in found.items():
+        if shared and id_ == "operations-are-new" and answer.verdict == "holds":
+            found[id_] = answer._replace(verdict="undecided")
         if answer.verdict == "holds" and id_ not in GROUND:
             if any(GROUND[each].unsettles & KINDS[id_] for each in broken):
                 found[id_] = answer._replace(verdict="undecided")

@@ -70,6 +70,8 @@ class History:
     """Nanoseconds in which everything has to go on, if whoever made the run said so."""
     memory_bytes: int | None = None
     """Bytes that a leader may hold for appends, if whoever made the run said so."""
+    recorded: bool = False
+    """Nodes recorded what they did, in this log or in another one."""
     of_protocol: bool = False
     """The run is of a protocol whose nodes may trim the log."""
     nodes: int = 0
@@ -86,11 +88,12 @@ class History:
         """Whether an event of a node of the kind was recorded."""
         return any(e.kind == kind and e.node is not None for e in self.events)
 
-    @property
-    def unseen_trims(self) -> bool:
-        """Whether the log may have been trimmed and nobody would have recorded it (counting.md#trims)."""
+    def unseen_trims(self, until: int | None = None) -> bool:
+        """Whether the log may have been trimmed by then and nobody would have recorded it (counting.md#trims)."""
         nodes = {e.node for e in self.events if e.kind in (*STATE, "trim", "compact")} - {None}
-        return self.of_protocol and (not nodes or not {*self.voters} <= nodes)
+        told = [e for e in self.events if until is None or e.seq < until]
+        asked = any(e.kind == "fault" and e.f == "trim" for e in told)
+        return (self.of_protocol or asked) and (not nodes or not {*self.voters} <= nodes)
 
     @property
     def silent(self) -> bool:
@@ -100,10 +103,9 @@ class History:
 
     @property
     def too_many(self) -> bool:
-        """Whether there is a node more than there are, by what nodes recorded, how they ended and what befell them."""
+        """Whether there are more nodes than there are: voters, who recorded anything, who ended, whom faults befell."""
         told = [e for e in self.events if e.dirty is not None or e.kind in (*GONE, "fault")]
-        others = {e.node for e in told if e.node is not None} - {*self.voters}
-        return bool(others) and 0 < self.nodes < len(self.voters) + len(others)
+        return 0 < self.nodes < len({*self.voters} | {e.node for e in told if e.node is not None})
 
     @property
     def stranger(self) -> bool:

@@ -100,7 +100,11 @@ def _takes_unflushed(e: Event) -> bool:
     """Whether what is not flushed goes: power is lost, a disk fails, or its flushes begin to."""
     if e.kind in ("power_loss", "storage_error"):
         return True
-    return bool(e.kind == "fault" and e.f in ("power_loss", "storage_error", "fsync_error"))
+    return bool(e.kind == "fault" and e.f in ("power_loss", "storage_error", *LASTING))
+
+
+LASTING = ("fsync_error", "open_error", "power_loss_midway")
+"""Faults that take what is not flushed at some moment before they end."""
 
 
 def _empties(history: History, e: Event) -> bool:
@@ -109,13 +113,13 @@ def _empties(history: History, e: Event) -> bool:
 
 
 def _unflushed_lost(history: History, since: int, until: int | None) -> bool:
-    """Whether a fault may have taken what was not flushed at an event; while a disk's flushes fail, at any moment."""
+    """Whether a fault may have taken what was not flushed at an event; some may at any moment until they end."""
     failing = 0
     for e in history.events:
         if until is not None and e.seq >= until:
             break
-        heals = e.kind == "heal" and e.f == "fsync_error" and failing > 0
-        failing += (e.kind == "fault" and e.f == "fsync_error") - heals
+        heals = e.kind == "heal" and e.f in LASTING and failing > 0
+        failing += (e.kind == "fault" and e.f in LASTING) - heals
         if e.seq > since and (_takes_unflushed(e) or heals):
             return True
     return failing > 0
@@ -148,6 +152,10 @@ def inconsistent_offset(history: History) -> Count:
     acked: dict[int, Value] = {}
     for e, value, is_read in sorted(reads + acks, key=lambda t: t[0].seq):
         count += JUDGED
+        compacted = any(c.kind == "compact" and c.seq < e.seq for c in history.events)
+        once = len([o for o in value.tries if o.begun.seq < e.seq]) <= 1
+        if is_read and e.offset == value.reads[0].offset and e.last != value.reads[0].last and once and not compacted:
+            count += VIOLATED
         shown, promised = read.get(e.offset, value), acked.get(e.offset, value)
         if is_read:
             if shown is not value:
@@ -162,7 +170,27 @@ def inconsistent_offset(history: History) -> Count:
             acked[e.offset] = value
             if shown is not value:  # what is read there from now on is held against this promise
                 read.pop(e.offset, None)
-    return count + _overlaps(history)
+    return count + _ends(history) + _overlaps(history)
+
+
+def _ends(history: History) -> Count:
+    """Batches that were first read with another end than they were asked for or acknowledged with.
+
+    Who never states a last offset may leave it out.
+    """
+    values = told(history).values.values()
+    ok_lasts = any(e.last > e.offset for v in values for e in v.placed)
+    read_lasts = any(e.last > e.offset for v in values for e in v.reads)
+    count = Count()
+    for value in values:
+        if not value.reads or len(value.tries) != 1 or any(e.kind == "compact" for e in history.events):
+            continue
+        e, asked = value.reads[0], value.tries[0].begun.get("count") or 0
+        size = asked if value.acked is None else value.last - value.acked.offset + 1
+        stated = size > 1 or asked > 0 or (value.acked is not None and ok_lasts)
+        if stated and (e.last > e.offset or read_lasts) and size != len(e.offsets):
+            count += VIOLATED if value.acked is None or value.acked.offset == e.offset else Count()
+    return count
 
 
 def _overlaps(history: History) -> Count:
@@ -175,8 +203,17 @@ def _overlaps(history: History) -> Count:
         first = kept[i].reads[0]
         reach = max(v.reads[0].last for v in kept[:i])
         if reach >= first.offset and kept[i - 1].reads[0].offset != first.offset:
-            count += VIOLATED
+            gone = any(may_be_gone(history, v, _last_look(history)) for v in kept[i - 1 : i + 1])
+            count += EXCUSED if gone else VIOLATED
     return count
+
+
+def _last_look(history: History) -> int:
+    """The last event of a final read that was answered or gave something; if none was answered, of any read."""
+    reads = [o for o in told(history).operations if o.begun.f in READS]
+    reads = [o for o in reads if not _final_reads(history) or o.begun.f == "final_read"]
+    oks = [o.ended.seq for o in reads if o.ended and o.ended.kind == "ok"]
+    return max([*oks, *(e.seq for o in reads for e in o.seen)], default=-1)
 
 
 def terms_in_order(history: History) -> Count:
@@ -189,11 +226,13 @@ def terms_in_order(history: History) -> Count:
             continue
         count += JUDGED
         before = [v for v, other in told if other.offset < e.offset and other.term > e.term]
-        wiped = any(_empties(history, each) for each in history.events)
+        wiped = any(_empties(history, each) and each.seq < _last_look(history) for each in history.events)
         if value.final and not wiped and any(v.final for v in before):
             count += VIOLATED
         elif value.acks == ALL and before:
-            count += EXCUSED if may_be_gone(history, value) else VIOLATED
+            first = max(sorted(before, key=lambda v: v.acked.offset), key=lambda v: v.acked.term)
+            until = max(first.acked.seq, e.seq)
+            count += EXCUSED if _lost(history, value.begun, until, weak=history.write_caching) else VIOLATED
     return count
 
 
@@ -348,7 +387,7 @@ def _missing(history: History) -> Iterator[tuple[Value, bool, bool]]:
 def _trimmed_unseen(history: History) -> int:
     """Up to which offset the log may have been trimmed with nobody recording it: reads began behind it; -1: nowhere."""
     begun_behind = [g.high for g in _once(_readers(history)[1]) if g.begins]
-    may_lack = history.unseen_trims or _trim_may_lack(history)
+    may_lack = history.unseen_trims() or _trim_may_lack(history)
     return max(begun_behind, default=-1) if may_lack else -1
 
 
@@ -384,7 +423,7 @@ def lost_write(history: History) -> Count:
         judged = value.last < high if high is not None else bool(value.reads) or lost
         count += Count(judged=judged)
         if missing and not _within(value.acked.offset, value.last, _removed(history)):
-            if may_be_gone(history, value):
+            if may_be_gone(history, value, _last_look(history)):
                 count += EXCUSED
             elif lost:
                 count += UNJUDGED if value.last <= _trimmed_unseen(history) else VIOLATED
@@ -401,7 +440,7 @@ def unseen(history: History) -> Count:
         if missing:
             if _within(value.acked.offset, value.last, _removed(history)):
                 count += EXCUSED
-            elif not may_be_gone(history, value) and not lost:
+            elif not may_be_gone(history, value, _last_look(history)) and not lost:
                 count += UNJUDGED if value.last <= _trimmed_unseen(history) else VIOLATED
     return count.if_shown(lacks=count.unjudged > 0)
 
@@ -418,12 +457,12 @@ def skip(history: History) -> Count:
     values = told(history).values.values()
 
     def promised(v: Value) -> bool:
-        return v.acked is not None and v.acks == ALL and not may_be_gone(history, v)
+        return v.acked is not None and v.acks == ALL and not may_be_gone(history, v, _last_look(history))
 
     def there(v: Value) -> bool:
         if final:
             return v.final
-        kept = bool(v.reads) and (v.acks == ALL or not _unflushed_lost(history, v.reads[0].seq, None))
+        kept = bool(v.reads) and (v.acks == ALL or not _unflushed_lost(history, v.reads[0].seq, _last_look(history)))
         return kept or promised(v)
 
     def place(v: Value) -> tuple[int, int]:
@@ -440,7 +479,7 @@ def skip(history: History) -> Count:
             passed = [v for v in passed if promised(v) and v.acked and v.acked.seq < gap.asked]
         if passed:
             kept = [v for v in passed if not _within(*place(v), _removed(history))]
-            unseen_trim = (history.unseen_trims or _trim_may_lack(history)) and gap.begins
+            unseen_trim = (history.unseen_trims() or _trim_may_lack(history)) and gap.begins
             count += EXCUSED if not kept else UNJUDGED if unseen_trim else VIOLATED
     return count.if_shown(lacks=count.unjudged > 0)
 
@@ -476,7 +515,8 @@ def non_monotonic_append(history: History) -> Count:
             if same_term or value.acks == former.acks == ALL:
                 count += JUDGED
                 if _not_behind(former, value, e.offset):
-                    gone = not same_term and may_be_gone(history, former, e.seq)
+                    gone = _lost(history, former.begun, e.seq, weak=False)
+                    gone = gone or (not same_term and may_be_gone(history, former, e.seq))
                     unpromised = 0 in (value.acks, former.acks)
                     count += EXCUSED if gone or unpromised else VIOLATED
         last[o.begun.process] = e, value
@@ -524,7 +564,8 @@ def _farthest_in_term(acknowledged: list[tuple[Event, Operation, Value]], begun:
 def _inverted(history: History, first: Value, second: Value, e: Event) -> Count:
     if not _not_behind(first, second, e.offset):
         return JUDGED
-    excused = first.acks == ALL and may_be_gone(history, first, e.seq)
+    excused = _lost(history, first.begun, e.seq, weak=False)  # a term has two leaders if a disk was emptied
+    excused = excused or (first.acks == ALL and may_be_gone(history, first, e.seq))
     return JUDGED + (EXCUSED if excused else VIOLATED)
 
 
@@ -545,7 +586,10 @@ def _not_short(history: History, f: str) -> Count:
     count = Count()
     ends = _known_ends(history, reads=f != "tail")
     for o in told(history).operations:
-        if o.begun.f != f or not o.ended or o.ended.kind != "ok" or o.ended.offset is None:
+        if o.begun.f != f or not o.ended or o.ended.kind != "ok":
+            continue
+        if o.ended.offset is None:
+            count += UNJUDGED if f == "tail" else Count()
             continue
         known = [k for k in ends if k[1] < o.begun.seq]
         least, _, asked = max(known, key=lambda k: k[0], default=(0, -1, -1))
@@ -553,7 +597,7 @@ def _not_short(history: History, f: str) -> Count:
         trims = [e.offset for e in history.events if e.kind == "trim" and e.seq < o.ended.seq]
         if f == "read_linearizable" and max(trims, default=-1) >= least:
             continue  # nothing is left of what had to be read
-        if o.ended.offset < least and f == "read_linearizable" and history.unseen_trims and not o.seen:
+        if o.ended.offset < least and f == "read_linearizable" and history.unseen_trims(o.ended.seq) and not o.seen:
             count += UNJUDGED
         elif o.ended.offset < least:
             count += EXCUSED if _lost(history, asked, o.ended.seq, weak=history.write_caching) else VIOLATED

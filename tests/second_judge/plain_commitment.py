@@ -10,7 +10,7 @@ from typing import TypeAlias
 from batches import Batch, covers, shared
 from lives import may_lack
 from plain import ALL, EXCUSED, JUDGED, UNJUDGED, VIOLATED, Count, History, Plain, total
-from replay import Step, moved_to, replay
+from replay import Step, moved_to, replay, taken_for
 from shown import commits_missing, commits_move, flushes_missing, flushes_unseen, leaders_missing, visible_missing
 
 
@@ -173,14 +173,20 @@ def _holders(held: Held, batch: Batch, step: Step) -> set[int]:
     return {node for node, since in held.get(batch, {}).items() if since <= step.event.seq}
 
 
+def holders_of(history: History, step: Step, batch: Batch) -> set[int]:
+    """The voters that have, or have had, the batch."""
+    return _holders(_held(history), batch, step) & {*history.voters}
+
+
 def on_majority(history: History, step: Step, batch: Batch) -> tuple[int, int]:
     """How many voters have, or have had, the batch; and how many more may have, though the history does not show it."""
-    holders = _holders(_held(history), batch, step) & {*history.voters}
+    holders = holders_of(history, step, batch)
     perhaps = 0
     for voter in {*history.voters} - holders:
         node = step.nodes.get(voter)
         theirs = node.tip.at(batch.last) if node is not None else None
-        perhaps += node is None or node.term is None or (theirs is not None and theirs.hidden)
+        seen = node is not None and node.term is not None and not (theirs is not None and theirs.hidden)
+        perhaps += not seen or taken_for(step, theirs, batch)
     return len(holders), perhaps
 
 

@@ -247,18 +247,22 @@ def term_needs_candidate(history: History) -> Count:
 
 def roles_in_order(history: History) -> Count:
     """In a life and term a node follows, stands, leads and follows again, or does some of that in this order; and it
-    does not stand where it voted for another. A start forgets all but the vote, a wiped disk that too."""
+    does not stand where it voted for another, nor lead where it started and did not stand. A start forgets all but the
+    vote, a wiped disk that too."""
     count = Count()
     turns: dict[int, tuple[int, str]] = {}  # by node: its term, and what it has been in it, a letter each
     votes: dict[tuple[int, int], Event] = {}
+    voted_for_itself: set[int] = set()  # in its life and term
     for e in history.events:
         if e.dirty is None:
             continue
+        if e.kind == "start" or e.term != turns.get(e.node, (e.term,))[0]:
+            voted_for_itself.discard(e.node)
         role = "leader" if e.kind == "leader" else None if e.kind == "term" else e.role
         letter = {"leader": "l", "candidate": "c", "follower": "f", "learner": "n", None: ""}[role]
         if e.kind == "start":
             count += Count() if role is None else JUDGED + VIOLATED if letter in "lc" else JUDGED
-            turns[e.node] = e.term, "f"
+            turns[e.node] = e.term, "sf"
         elif e.node not in turns:
             turns[e.node] = e.term, letter or "f"
         else:
@@ -267,13 +271,15 @@ def roles_in_order(history: History) -> Count:
             vote = votes.get((e.node, e.term))
             if letter not in ("", been[-1]):
                 elsewhere = vote is not None and not _wiped(history, e.node, vote.seq, e.seq) and vote.peer != e.node
-                ordered = bool(re.fullmatch("[fn]*c?l?[fn]*", been + letter))
-                right = ordered and not (letter == "c" and elsewhere)
+                ordered = bool(re.fullmatch("s?[fn]*c?l?[fn]*", been + letter))
+                ready = not re.fullmatch("s[fn]*l", been + letter) or e.node in voted_for_itself
+                right = ordered and ready and not (letter == "c" and elsewhere)
                 count += JUDGED if right else JUDGED + VIOLATED
                 been = been + letter if ordered else "f" + letter
             turns[e.node] = e.term, been
         if e.kind == "vote":
             votes[e.node, e.term] = e
+            voted_for_itself |= {e.node} & {e.peer}
     return count
 
 

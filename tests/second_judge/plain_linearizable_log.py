@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from plain import READS, VIOLATED, Count, Event, History, Plain
+from plain import READS, VIOLATED, Count, Event, History, Plain, wipes
+from plain_clients import LASTING
 
 
 @dataclass
@@ -138,19 +139,31 @@ def _told_ends(log: _Log, since: int) -> list[tuple[int, int, int | None]]:
 
 
 def _takes(history: History, e: Event) -> bool:
-    """Whether a fault may have taken what was promised to last: a wiped disk, under write caching any other."""
-    if e.kind == "fault" and e.f == "wipe":
-        return True
+    """Whether a fault may have taken what was promised to last: a wiped disk of a voter, under write caching any
+    other."""
+    if wipes(e):
+        return e.node is None or not history.voters or e.node in history.voters
     unflushed = e.kind in ("power_loss", "storage_error")
-    unflushed = unflushed or (e.kind == "fault" and e.f in ("power_loss", "storage_error", "fsync_error"))
+    unflushed = unflushed or (e.kind == "fault" and e.f in ("power_loss", "storage_error", *LASTING))
     return unflushed and history.write_caching
+
+
+def _last_taken(history: History) -> int:
+    """The last event by which that may have happened; -1: none, behind all: some fault has not ended."""
+    last, failing = -1, 0
+    for e in history.events:
+        if e.kind == "heal" and e.f in LASTING and failing:
+            last, failing = e.seq, failing - 1
+        elif _takes(history, e):
+            last, failing = e.seq, failing + (e.kind == "fault" and e.f in LASTING)
+    return last if not failing else history.events[-1].seq + 1
 
 
 def linearizable_log(history: History) -> Count:
     """Every bound from below is compared with every bound from above."""
     log = _told(history)
     entries = log.entries
-    wiped = max((e.seq for e in history.events if _takes(history, e)), default=-1)
+    wiped = _last_taken(history)
     failed = {value for value, v in log.values.items() if v.failed == v.asked}
     ends = _told_ends(log, -1)
     lost = 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from plain import GONE, JUDGED, VIOLATED, Count, Event, History, Plain
+from plain import GONE, JUDGED, UNJUDGED, VIOLATED, Count, Event, History, Plain
 
 OF_MEMORY = ("enqueue", "hand_over")
 ENDS = ("start", "term", "role", *GONE)
@@ -19,13 +19,18 @@ def bounded_memory(history: History) -> Count:
         before.append(e)
         office = since_it_leads(before)
         shown = office is not None and any(b.kind == "enqueue" for b in office)
-        if e.kind in OF_MEMORY and office is not None and shown and history.memory_bytes is not None:
+        if history.memory_bytes is None or office is None:
+            continue
+        if e.kind == "hand_over" and not shown:
+            held = sum(min(batch.bytes or 0, history.memory_bytes) for batch in _all_handed_over(office)[-1])
+            count += UNJUDGED if held else Count()
+        elif e.kind in OF_MEMORY:
             held = held_by(office, history.memory_bytes)
             most = history.max_in_flight
             many = e.kind == "hand_over" and most is not None and (e["count"] or 0) > most
             wrong = held > history.memory_bytes or held != e.reserved or many
             count += JUDGED + VIOLATED if wrong else JUDGED
-    return count
+    return count.if_shown(lacks=count.unjudged > 0)
 
 
 def since_it_leads(events: list[Event]) -> list[Event] | None:
@@ -48,22 +53,23 @@ def held_by(office: list[Event], limit: int) -> int:
     held: int = said[-1] if said else 0
     if last.kind == "enqueue":
         return held + min(last.bytes or 0, limit)
+    return held - sum(min(batch.bytes or 0, limit) for batch in _all_handed_over(office)[-1])
+
+
+def _all_handed_over(office: list[Event]) -> list[list[Event]]:
+    """By each hand-over the batches, one behind the other, that are held no more."""
     written: dict[int, Event] = {}
-    for e in before:
+    found: list[list[Event]] = []
+    for e in office:
         if e.kind == "append" and e.value is not None:
             written[e.offset] = e
         elif e.kind == "hand_over":
-            _handed_over(written, e)
-    return held - sum(min(batch.bytes or 0, limit) for batch in _handed_over(written, last))
-
-
-def _handed_over(written: dict[int, Event], e: Event) -> list[Event]:
-    """The batches, one behind the other, that are held no more; they are taken out of what was written."""
-    first, batches = e.offset, []
-    while first <= e.last and first in written:
-        batches.append(written.pop(first))
-        first = batches[-1].last + 1
-    return batches
+            first, batches = e.offset, []
+            while first <= e.last and first in written:
+                batches.append(written.pop(first))
+                first = batches[-1].last + 1
+            found.append(batches)
+    return found
 
 
 TWINS: dict[str, Plain] = {"bounded-memory": bounded_memory}

@@ -94,19 +94,20 @@ def _back_by_truncation_only(history: History, column: str) -> Count:
     for before, after in _moves(history, column):
         least = before[column]
         begun_anew = after.kind == "trim" and after.dirty < after.offset
-        if after.kind == "truncate" or begun_anew:
+        cut = after.kind == "append" and after.offset <= before.dirty  # by a truncation that is not recorded
+        if after.kind == "truncate" or begun_anew or cut:
             least = min(least, after.offset - 1)
         count += JUDGED if after[column] >= least else JUDGED + VIOLATED
     return count
 
 
 def flushed_monotonic(history: History) -> Count:
-    """flushed moves back by truncation only, and no further than the truncation point."""
+    """flushed moves back by truncation only, recorded or not, and no further than the truncation point."""
     return _back_by_truncation_only(history, "flushed")
 
 
 def visible_monotonic(history: History) -> Count:
-    """visible moves back by truncation only, and no further than the truncation point."""
+    """visible moves back by truncation only, recorded or not, and no further than the truncation point."""
     return _back_by_truncation_only(history, "visible")
 
 
@@ -200,10 +201,34 @@ def converges(history: History) -> Count:
         elif e.dirty is not None and e.node in history.voters:
             running[e.node] = e
     end = max((e.dirty for e in running.values()), default=-1)
-    behind = sum(min(e.dirty, e.commit) < end for e in running.values())
-    unknown = behind > 0 and not history.has("commit")  # nobody recorded when commit indexes moved
-    count = Count(len(running), excused=behind) if _all_was_lost(history, told) else Count(len(running), behind)
+    behind = {node for node, e in running.items() if min(e.dirty, e.commit) < end}
+    if _all_was_lost(history, told) or _led_by_less(history, told):
+        return Count(len(running), excused=len(behind)).if_shown(lacks=not history.voters)
+    slow = {node for node in behind if _catches_up(history, told, node)}
+    unknown = bool(behind) and not history.has("commit")  # nobody recorded when commit indexes moved
+    count = Count(len(running) - len(slow), len(behind) - len(slow), unjudged=len(slow))
     return count.if_shown(lacks=not history.voters, void=unknown and count.violated > 0)
+
+
+def _catches_up(history: History, told: list[Event], node: int) -> bool:
+    """Whether a voter's commit index still rose in the last eighth of the time from the heal to the final read."""
+    heals = [e.time for e in told if e.kind == "phase" and e.f == "heal"]
+    final = next(e.time for e in told if e.kind == "phase" and e.f == "final_read")
+    moves = [(a, b) for a, b in _moves(history, "commit") if b.node == node and b.seq <= told[-1].seq]
+    rises = [b.time for a, b in moves if b.commit > a.commit]
+    return bool(heals and rises) and 8 * (final - rises[-1]) < final - heals[-1]
+
+
+def _led_by_less(history: History, told: list[Event]) -> bool:
+    """Whether a voter came to lead, after a disk was emptied, whose log ended before what had been committed."""
+    wiped, top = False, -1
+    for e in told:
+        if e.node in history.voters:
+            wiped = wiped or wipes(e)
+            if wiped and e.kind == "leader" and e.dirty < top:
+                return True
+            top = max(top, -1 if e.commit is None else e.commit)
+    return False
 
 
 def _all_was_lost(history: History, told: list[Event]) -> bool:

@@ -168,27 +168,27 @@ def since(events: list[Event], node: int) -> list[Event]:
 
 
 def stored(lived: list[Event], peer: int) -> tuple[bool, int] | None:
-    """The status of a host after these events: as listed, then as decided; the time stays if nothing was heard."""
-    status = None
-    for at, e in enumerate(lived):
-        if e.peer == peer and e.kind == "listed":
-            status = (True, e.stamp)
-        elif e.peer == peer and e.kind in ("up", "down"):
-            before = e.stamp if status is None else status[1]
-            status = (e.kind == "up", e.stamp if in_store(lived[:at], peer) else before)
-    return status
+    """The status of a host after these events: as listed, then as decided; the time stays if nothing was stored."""
+    return told_of(lived, peer)[0]
 
 
-def in_store(lived: list[Event], peer: int) -> list[int]:
-    """The stamps of a host that are stored: each check drops those before its window."""
+def told_of(lived: list[Event], peer: int) -> tuple[tuple[bool, int] | None, list[int]]:
+    """The status of a host, and its stamps that are stored: each check drops those before its window."""
     server = said(lived[0], is_server)
-    stamps: set[int] = set()
+    status, stamps = None, set()
     for e in lived:
-        if e.peer == peer and e.kind == "heard":
+        if e.peer != peer:
+            continue
+        if e.kind == "listed":
+            status = (True, e.stamp)
+        elif e.kind == "heard":
             stamps.add(e.stamp)
-        elif e.peer == peer and e.kind in ("up", "down") and server is not None:
-            stamps = {stamp for stamp in stamps if stamp >= e.stamp - server["heartbeat_window"]}
-    return sorted(stamps)
+        elif e.kind in ("up", "down"):
+            before = e.stamp if status is None else status[1]
+            status = (e.kind == "up", e.stamp if stamps else before)
+            if server is not None:
+                stamps = {stamp for stamp in stamps if stamp >= e.stamp - server["heartbeat_window"]}
+    return status, sorted(stamps)
 
 
 def decisions(history: History) -> Iterable[tuple[Plainly | None, list[Event], Event]]:
@@ -203,7 +203,7 @@ def decisions(history: History) -> Iterable[tuple[Plainly | None, list[Event], E
 def counted(server: Plainly, lived: list[Event], e: Event) -> list[int]:
     """The stamps in the window of a check."""
     start = e.stamp - server["heartbeat_window"]
-    return [stamp for stamp in in_store(lived, e.peer) if start <= stamp <= e.stamp]
+    return [stamp for stamp in told_of(lived, e.peer)[1] if start <= stamp <= e.stamp]
 
 
 def shipped(server: Plainly) -> bool:
@@ -315,16 +315,15 @@ def heartbeats_to_all(history: History) -> Count:
     count = Count()
     for node in {e.node for e in history.events if e.kind == "heartbeat"}:
         own = [e for e in history.events if e.node == node and e.process is None and e.kind in OF_STATUSES]
-        for at, e in enumerate(own):
-            before = own[at - 1] if at else None
-            lived = life(own[:at], node)
-            ends = before is not None and before.kind == "heartbeat" and e.kind not in ("serve", *GONE)
-            if lived is None or not ends or (e.kind == "heartbeat" and e.stamp == before.stamp):  # type: ignore[union-attr]
+        for at, e in enumerate(own[1:], 1):
+            before = own[at - 1]
+            goes_on = e.kind not in ("serve", *GONE) and (e.kind != "heartbeat" or e.stamp != before.stamp)
+            lived = life(own[:at], node) if before.kind == "heartbeat" and goes_on else None
+            if lived is None:
                 continue
-            stamp = before.stamp  # type: ignore[union-attr]
             sent = set()
             for b in reversed(lived):
-                if b.kind != "heartbeat" or b.stamp != stamp:
+                if b.kind != "heartbeat" or b.stamp != before.stamp:
                     break
                 sent.add(b.peer)
             listed = {b.peer for b in lived if b.kind == "listed"}
@@ -486,13 +485,13 @@ def assignments_are_prefixes(history: History) -> Count:
 
 
 class Route:
-    """A query as it was routed last, with what the view says of each host of its partitions."""
+    """A query as it was routed first, with what the view says of each host of its partitions."""
 
     def __init__(self, events: list[Event], op: int) -> None:
         routed = [at for at, e in enumerate(events) if e.kind == "route" and e.op == op]
-        before = events[: routed[-1]] if routed else []
-        self.event = events[routed[-1]] if routed else None
-        self.at = routed[-1] if routed else -1
+        before = events[: routed[0]] if routed else []
+        self.event = events[routed[0]] if routed else None
+        self.at = routed[0] if routed else -1
         self.node = self.event.node if self.event is not None else None
         self.server = server_of(before, self.node) if routed else None
         self.query = query_of(before, op)
@@ -657,6 +656,10 @@ def candidates_follow_view(history: History) -> Count:
         if e.kind in ("forward", "forwarded", "finish"):
             route = Route(history.events[:at], e.op)
             count += UNJUDGED if not route.known else one_step(history.events[:at], e, route)
+        elif e.kind == "route":
+            route = Route(history.events[:at], e.op)
+            if route.known and e.node != route.node:
+                count += JUDGED + VIOLATED
     for route, partition, host in contacts(history):
         if not of_partition(route, partition, host) or route.reasons(host, partition):
             count += VIOLATED

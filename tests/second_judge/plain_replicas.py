@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from batches import Batch
-from plain import JUDGED, UNJUDGED, VIOLATED, Count, Event, History, Plain
+from plain import EXCUSED, JUDGED, UNJUDGED, VIOLATED, Count, Event, History, Plain
 from replay import replay
 from shown import leaders_missing
 
@@ -12,7 +12,8 @@ def log_matching(history: History) -> Count:
     """A batch that another log has, by offset and term, is the same and has the same log before it."""
     count = Count()
     for step in replay(history)[0]:
-        count += {"": Count(), "same": JUDGED, "other": JUDGED + VIOLATED, "unknown": UNJUDGED}[step.matches]
+        counts = {"": Count(), "same": JUDGED, "other": JUDGED + VIOLATED, "unknown": UNJUDGED}
+        count += (counts | {"twice": JUDGED + EXCUSED})[step.matches]
     return count
 
 
@@ -31,12 +32,22 @@ def copies_agree(history: History) -> Count:
 
 
 def append_at_end(history: History) -> Count:
-    """Nothing is appended over what is still held."""
+    """Nothing is appended over what is still held.
+
+    Where no truncation is recorded, a follower may have cut off what was of an earlier term, and not committed.
+    """
     count = Count()
+    unexplained = False
     for step in replay(history)[0]:
-        if step.batch:
-            count += JUDGED + VIOLATED if step.event.offset <= step.before.tip.last else JUDGED
-    return count
+        e, tip = step.event, step.before.tip
+        if step.batch and e.offset <= tip.last:
+            count += JUDGED + VIOLATED
+            there, commit = tip.at(e.offset), step.before.commit
+            earlier = there is not None and (there.hidden or there.term < e.entry_term)
+            unexplained = unexplained or step.leads or not earlier or (commit is not None and commit >= e.offset)
+        elif step.batch:
+            count += JUDGED
+    return count.if_shown(void=count.violated > 0 and not unexplained and not history.has("truncate"))
 
 
 def log_terms_monotonic(history: History) -> Count:

@@ -12,8 +12,8 @@ from batches import Batch, Node, covers
 from lives import FOR_EVER, cut_off, may_lack
 from plain import ALL, EXCUSED, GONE, JUDGED, READS, UNJUDGED, VIOLATED, Count, Event, History, Plain, wipes
 from plain_answers import COMMITTED, acknowledged
-from plain_commitment import on_majority
-from replay import Step, replay
+from plain_commitment import holders_of, on_majority
+from replay import Step, replay, taken_for
 from shown import commits_move
 
 
@@ -246,12 +246,22 @@ def ok_after_commit(history: History) -> Count:
             count += UNJUDGED
         elif history.write_caching and on_majority(history, step, batch)[0] >= history.majority:
             count += JUDGED
+        elif history.write_caching and _may_be_promised(history, step, batch):
+            count += UNJUDGED
         else:
             lacks = history.write_caching and may_lack(history, batch.seq, step.event.seq)
             count += JUDGED + VIOLATED if told.whole and history.has("commit") and not lacks else UNJUDGED
     counts_voters = history.write_caching and bool(history.voters) and history.stranger
     unknown = history.write_caching and count.unjudged > 0 and history.silent
     return count.if_shown(lacks=unknown, void=counts_voters)
+
+
+def _may_be_promised(history: History, step: Step, batch: Batch) -> bool:
+    """Whether a majority had a batch under write caching, or something that is taken for it."""
+    holders = holders_of(history, step, batch)
+    others = [step.nodes[voter].tip for voter in history.voters if voter in step.nodes and voter not in holders]
+    taken = sum(taken_for(step, tip.at(batch.last), batch) for tip in others)
+    return len(holders) + taken >= history.majority
 
 
 def written_after_asked(history: History) -> Count:
@@ -327,6 +337,16 @@ def _states(history: History, node: int, begun: Step, ended: Step) -> list[Node]
     return [step.nodes[node] for step in steps if node in step.nodes]
 
 
+def _trimmed(history: History, call: Call, step: Step) -> bool:
+    """Whether the node that was asked had trimmed, since it last started, what a read of it is said to have given."""
+    begins = -1
+    for e in history.events[: call.begun.place]:
+        if e.node == call.begun.event.node or (wipes(e) and e.node is None):
+            anew = e.kind == "start" or e.kind in GONE or wipes(e)
+            begins = -1 if anew else max(begins, e.offset) if e.kind == "trim" else begins
+    return step.event.node == call.begun.event.node and step.event.offset < begins
+
+
 def _reads(history: History) -> Iterator[Call]:
     return (call for call in calls(history) if call.begun.event.f in READS)
 
@@ -341,6 +361,8 @@ def read_shows_the_node(history: History) -> Count:
                 continue
             states = _states(history, node, call.begun, step)
             shown = {_shows(call.begun.event.f, state, step.event) for state in states}
+            if _trimmed(history, call, step):
+                shown = {False}
             if True in shown:
                 count += JUDGED
             elif None in shown or not _is_known(history, node, step) or not _whole(history, [node], call.begun, step):
@@ -352,16 +374,17 @@ def read_shows_the_node(history: History) -> Count:
     return count.if_shown(void=(count.judged > 0 and not shows) or (count.violated > 0 and moved))
 
 
-def _left_out(history: History, step: Step, low: int, high: int) -> bool:
-    """Whether a node holds a value from one offset to another, ends included, which it has not trimmed."""
+def _left_out(history: History, step: Step, low: int, high: int, *, begins: bool) -> bool:
+    """Whether a node holds a value from one offset to another, ends included, which it has not trimmed; where a read
+    ``begins`` that may also be the last part of a batch."""
     node, before = step.event.node, history.events[: step.place]
     if low > high or any(e.kind == "compact" for e in before):
         return False
     emptied = max((e.seq for e in before if wipes(e) and e.node in (None, node)), default=-1)
     trims = [e.offset for e in before if e.kind == "trim" and e.node == node and e.seq > emptied]
-    low = max([low, *trims, *(end + 1 for seq, end in _found(history, node, step.place) if seq > emptied)])
-    held = [b for b in step.nodes[node].tip.log() if not b.hidden and b.value is not None]
-    return any(low <= b.offset and b.last <= high for b in held)
+    kept = max([0, *trims, *(end + 1 for seq, end in _found(history, node, step.place) if seq > emptied)])
+    held = [b for b in step.nodes[node].tip.log() if not b.hidden and b.value is not None and b.offset >= kept]
+    return any(low <= (b.last if begins else b.offset) and b.last <= high for b in held)
 
 
 def _found(history: History, node: int, until: int) -> Iterator[tuple[int, int]]:
@@ -381,9 +404,14 @@ def _steady(states: list[Node]) -> bool:
     def less(before: int | None, after: int | None) -> bool:
         return before is not None and (after is None or after < before)
 
+    def keeps(before: Node, after: Node) -> bool:
+        there = after.tip.at(before.tip.last)
+        unknown = there is not None and there.hidden
+        return unknown or any(batch is before.tip for batch in after.tip.log())
+
     return not any(
         (before.down and not after.down)
-        or not covers(after.tip, before.tip)
+        or not keeps(before, after)
         or less(before.commit, after.commit)
         or less(before.visible, after.visible)
         for before, after in pairwise(states)
@@ -398,21 +426,25 @@ def read_leaves_nothing_out(history: History) -> Count:
         f, at = call.begun.event.f, call.begun.event.offset
         for step in call.given:
             e = step.event
-            if e.node is not None and _is_known(history, e.node, step) and _shows(f, step.nodes[e.node], e):
-                left_out = at is not None and _left_out(history, step, at, e.offset - 1)
+            shown = e.node is not None and _is_known(history, e.node, step) and _shows(f, step.nodes[e.node], e)
+            if shown and not _trimmed(history, call, step):
+                begins = step is call.given[0]
+                left_out = at is not None and _left_out(history, step, at, e.offset - 1, begins=begins)
                 count += _weighed(history, call, step) if left_out else JUDGED
             at = e.last + 1
         ended = call.ended
-        if ended is None or ended.event.kind != "ok" or ended.event.node is None or None in (ended.event.offset, at):
+        if ended is None or ended.event.kind != "ok" or ended.event.node is None or at is None:
             continue
-        node, offset = ended.event.node, ended.event.offset
+        node, offset = ended.event.node, at if ended.event.offset is None else ended.event.offset
         states = _states(history, node, call.begun, ended)
-        if not _is_known(history, node, ended) or not _steady(states) or _restarts(history, node, call.begun, ended):
+        steady = _steady(states) and not _restarts(history, node, call.begun, ended)
+        if not _is_known(history, node, ended) or not steady or _rewrites(history, node, call.begun, ended):
             continue
-        left_out = _left_out(history, ended, at, offset - 1)
+        left_out = _left_out(history, ended, at, offset - 1, begins=not call.given)
         if (f == "final_read" or not call.given) and call.begun.event.node == node and node in call.begun.nodes:
             bound = _bound(f, call.begun.nodes[node])
-            left_out = left_out or (bound is not None and _left_out(history, ended, offset, bound))
+            begins = not call.given and offset == at
+            left_out = left_out or (bound is not None and _left_out(history, ended, offset, bound, begins=begins))
         count += _weighed(history, call, ended) if left_out else JUDGED
     return count.if_shown(void=count.judged > 0 and not history.has("start"))
 
@@ -422,6 +454,13 @@ def _restarts(history: History, node: int, begun: Step, ended: Step) -> bool:
     between = history.events[begun.place : ended.place]
     anew = (e for e in between if e.node == node or (wipes(e) and e.node is None))
     return any(e.kind == "start" or wipes(e) or (e.kind == "trim" and e.dirty < e.offset) for e in anew)
+
+
+def _rewrites(history: History, node: int, begun: Step, ended: Step) -> bool:
+    """Whether a node appended over its log meanwhile, be it the same."""
+    between = replay(history)[0][begun.place : ended.place]
+    own = (step for step in between if step.event.node == node and step.event.kind == "append")
+    return any(step.event.offset <= step.before.tip.last for step in own)
 
 
 def _weighed(history: History, call: Call, step: Step) -> Count:
@@ -458,8 +497,8 @@ def read_ends_in_the_log(history: History) -> Count:
 def answered_by_who_acted(history: History) -> Count:
     """Who answers ran at some moment of the operation, and led if that takes a leader.
 
-    Who ends again before it is seen to start may have run in between; an answer of a node that did not lead may have
-    been passed on.
+    Who ends again before it is seen to start may have run in between; an answer of a node that did not lead, or of one
+    that is no voter and recorded nothing, may have been passed on, and so may a read that another node gave.
     """
     count, passed_on = Count(), False
     for call in calls(history):
@@ -472,6 +511,10 @@ def answered_by_who_acted(history: History) -> Count:
         states = _states(history, node, call.begun, ended)
         if not _is_known(history, node, ended):
             count += UNJUDGED
+            passed_on = passed_on or bool(history.voters and node not in history.voters)
+        elif f in READS and {step.event.node for step in call.given} - {None, node}:
+            count += UNJUDGED
+            passed_on = True
         elif all(state.down for state in states):
             sure = history.has("start") and not _ends_again(history, node, ended)
             count += JUDGED + VIOLATED if sure else UNJUDGED
@@ -521,7 +564,18 @@ def tail_is_committed(history: History) -> Count:
     return count
 
 
-TWINS: dict[str, Plain] = {
+def _here(twin: Plain) -> Plain:
+    """The same, undecided where clients use a log of which no node recorded anything, though they did of another."""
+
+    def judged(history: History) -> Count:
+        count = twin(history)
+        elsewhere = history.recorded and not any(e.dirty is not None and e.node is not None for e in history.events)
+        return count._replace(lacking=1) if elsewhere and calls(history) else count
+
+    return judged
+
+
+_TWINS: dict[str, Plain] = {
     "ok-names-the-entry": ok_names_the_entry,
     "ok-after-acked": ok_after_acked,
     "ok-after-commit": ok_after_commit,
@@ -533,3 +587,5 @@ TWINS: dict[str, Plain] = {
     "read-leaves-nothing-out": read_leaves_nothing_out,
     "tail-is-committed": tail_is_committed,
 }
+
+TWINS = {id_: _here(twin) for id_, twin in _TWINS.items()}

@@ -100,7 +100,7 @@ def reads_add_up(history: History) -> Count:
 
 def appends_as_asked(history: History) -> Count:
     """An append is given as many offsets as it asked for, in the term it expected; the last one may be left out as long
-    as no answer has stated one."""
+    as no answer has stated one. A count of 1 in its answer may be the batch."""
     count = Count()
     says_last = False
     for e, before in _told(history):
@@ -108,8 +108,12 @@ def appends_as_asked(history: History) -> Count:
             begun = before.begun
             right = []
             says_last = says_last or (e.offset is not None and 0 <= e.offset < e.last)
-            if "count" in begun and says_last and e.offset is not None and e.offset >= 0:
-                right.append(len(e.offsets) == begun["count"])
+            size = len(e.offsets) if says_last and e.offset is not None and e.offset >= 0 else None
+            asked = begun.get("count")
+            if None not in (size, asked):
+                right.append(size == asked)
+            if e.get("count", 1) != 1 and (size, asked) != (None, None):
+                right.append(e["count"] == (asked if size is None else size))
             if begun.term is not None and e.term is not None:
                 right.append(begun.term == e.term)
             if right:

@@ -237,7 +237,9 @@ def moves_are_recorded(history: History) -> Count:
         missing["term"] += not by_entry and (e.term > before.term) != (e.kind == "term")
         other = e.role is not None and roles.get(e.node) not in (None, e.role)
         missing["role"] += other and e.kind not in ("role", "leader")
-        roles[e.node] = e.role if e.role is not None else roles.get(e.node)
+        missing["role"] += e.kind == "leader" and e.role not in (None, "leader")
+        said = "leader" if e.kind == "leader" and e.role is not None else e.role
+        roles[e.node] = said if said is not None else roles.get(e.node)
     for kind, times in missing.items():
         if times:
             count += VIOLATED if history.has(kind) else Count(unjudged=times)

@@ -12,7 +12,7 @@ from functools import lru_cache
 
 from batches import Batch, Node
 from fate import Fate
-from plain import ALL, GONE, Event, History
+from plain import GONE, Event, History, wipes
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,12 +34,15 @@ class Step:
     batch: Batch | None
     """What is appended, as part of the log."""
     matches: str
-    """What log matching says of it: nothing (it is new), ``same``, ``other`` or ``unknown``."""
+    """What log matching says of it: nothing (it is new), ``same``, ``other``, ``unknown``; or ``twice``, if it is of
+    a term that two nodes led since a disk was emptied, and another one."""
     committed: Batch
     """The longest log that was committed before the event, and the same after it."""
     then_committed: Batch
     hidden: bool
     """Whether some part of a log was not shown so far."""
+    twice: int | None
+    """The latest such term."""
     agrees: str
     """Whether what the node commits agrees with the committed log; nothing if it commits nothing."""
     newly: tuple[Batch, ...]
@@ -123,7 +126,6 @@ class Logs:
             diverged = matches == "other" or tip.diverged
             batch = Batch(e.offset, e.last, e.entry_term, e.value, tip, diverged=diverged, acks=e.acks, seq=e.seq)
             same_name.append(batch)
-        batch.acks = ALL if e.acks == ALL else batch.acks
         return batch, matches
 
 
@@ -134,12 +136,16 @@ def replay(history: History) -> tuple[list[Step], Logs]:
     fate = Fate(history, logs.empty)
     nodes: dict[int, Node] = {}
     steps: list[Step] = []
-    hides = False
+    hides = wiped = False
     most = -1
+    elected, twice = (-1, -1), None
     for e in history.events:
+        wiped = wiped or wipes(e)
         nodes = _faults(history, e, nodes, logs, fate)
         before = _started(history, e, nodes.get(e.node, Node(logs.empty)), logs, fate, nodes)
         after, batch, matches = _after(e, before, logs)
+        if matches == "other" and e.entry_term == twice:
+            matches = "twice"
         if batch is not None and batch.seq == e.seq:
             fate.grown(batch)
         first = e.dirty is not None and before.term is None
@@ -147,6 +153,10 @@ def replay(history: History) -> tuple[list[Step], Logs]:
         office = not leads and e.dirty is not None and _takes_office(history, e, after, batch, nodes)
         if office:
             after = replace(after, leads=e.term, led=e.term)
+            if e.term > elected[0]:
+                elected = e.term, e.node
+            elif wiped and e.term == elected[0] and e.node != elected[1]:
+                twice = e.term
         if e.node is not None and (e.dirty is not None or e.kind in GONE):
             nodes = nodes | {e.node: after}
         hides = hides or logs.hides or (e.dirty is not None and e.dirty > after.tip.last)
@@ -164,6 +174,7 @@ def replay(history: History) -> tuple[list[Step], Logs]:
             committed=fate.committed,
             then_committed=fate.committed,
             hidden=hides,
+            twice=twice,
             agrees="",
             newly=(),
             lost=(),
@@ -207,7 +218,7 @@ def moved_to(step: Step, column: str, most: int) -> tuple[int, str]:
 
 def _flushed(history: History, step: Step, batch: Batch, fate: Fate) -> tuple[int, int]:
     """How many voters have flushed a batch, and how many more may have: those that tell nothing yet of what they have
-    flushed, or have there what is not shown; those whose copy went with a disk."""
+    flushed, or have there what is not shown or is taken for it; those whose copy went with a disk."""
     sure = perhaps = 0
     for voter in history.voters:
         node = step.nodes.get(voter)
@@ -216,8 +227,19 @@ def _flushed(history: History, step: Step, batch: Batch, fate: Fate) -> tuple[in
             continue
         theirs = node.tip.at(step.event.commit) if node.flushed >= step.event.commit else None
         sure += theirs is batch
-        perhaps += theirs is not batch and ((theirs is not None and theirs.hidden) or voter in fate.emptied[batch])
+        there = theirs is not None and (theirs.hidden or theirs in fate.given_up or _is_twice(step, theirs, batch))
+        perhaps += theirs is not batch and (there or voter in fate.emptied[batch])
     return sure, perhaps
+
+
+def taken_for(step: Step, theirs: Batch | None, batch: Batch) -> bool:
+    """Whether who has one batch may say that it has another: it was committed and is lost, with an excuse; or two nodes
+    led the term of both."""
+    return theirs is not None and theirs is not batch and (theirs in step.given_up or _is_twice(step, theirs, batch))
+
+
+def _is_twice(step: Step, theirs: Batch, batch: Batch) -> bool:
+    return step.twice == theirs.term == batch.term
 
 
 def _faults(history: History, e: Event, nodes: dict[int, Node], logs: Logs, fate: Fate) -> dict[int, Node]:

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from loghistory import open_run
 from quorumlog.durations import MILLISECOND
+from quorumlog.pull_queries.protocol import PROTOCOL as PULL_QUERIES
 from quorumlog.raft.protocol import PROTOCOL
 from quorumlog.raft.settings import SETTINGS
 from quorumlog.trials.judge import Candidate, known_to_the_judge
@@ -48,12 +49,27 @@ def simulated(seed: int) -> Source | None:
         *(Candidate("raft", under=setting) for setting in SETTINGS),
         *(Candidate("raft", mutant) for mutant in PROTOCOL.hunted),
     ]
-    candidate = candidates[seed % len(candidates)]
-    configuration = replace(candidate.configuration(seed), duration=400 * MILLISECOND)
+    source = played(candidates[seed % len(candidates)], seed, 400 * MILLISECOND)
+    bound = {"progress_bound": BOUNDS[seed % len(BOUNDS)]}
+    return None if source is None else source._replace(configuration={**source.configuration, **bound})
+
+
+@functools.lru_cache(maxsize=16)
+def simulated_servers(seed: int) -> Source | None:
+    """The same of servers of pull queries; a server decides who is alive after a second, so the runs are longer."""
+    candidates = [
+        *(Candidate("pull-queries", under=setting) for setting in PULL_QUERIES.settings),
+        *(Candidate("pull-queries", mutant) for mutant in PULL_QUERIES.hunted),
+    ]
+    return played(candidates[seed % len(candidates)], seed, 2000 * MILLISECOND)
+
+
+def played(candidate: Candidate, seed: int, duration: int) -> Source | None:
+    """A run with so much load; None if it broke off."""
+    configuration = replace(candidate.configuration(seed), duration=duration)
     try:
         table, _ = candidate.played.simulate(seed, configuration)
     except (LookupError, ValueError):  # a mutant's core may contradict its own log
         return None
     name = f"{candidate.mutant or 'reference'}, {candidate.setting(seed)}, seed {seed}"
-    known = dict(known_to_the_judge("raft", configuration))
-    return Source(name, table, known | {"progress_bound": BOUNDS[seed % len(BOUNDS)]})
+    return Source(name, table, known_to_the_judge(candidate.protocol, configuration))

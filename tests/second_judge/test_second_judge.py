@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from comparison import TWINS, disagreements, events_of, read_back
 from damage import damaged
-from sources import RECORDED, Source, recorded, simulated
+from sources import RECORDED, Source, recorded, simulated, simulated_servers
 
 from logwitness.checks import house_families
 from logwitness.explain.transcripts import Case, all_cases, history
@@ -89,6 +90,7 @@ def test_edges(lines: str, protocol: dict[str, str]) -> None:
     assert not disagreements(history(lines).table, {"voters": [1, 2, 3], **protocol}, lines)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "run",
     [pytest.param(run, id=run.name, marks=[] if run in FEW else pytest.mark.long) for run in RECORDED],
@@ -105,14 +107,14 @@ def test_damaged_copies_of_recorded_runs(run: Path) -> None:
     assert not found, "\n".join(found)
 
 
-def judged(seeds: range, copies: int) -> None:
+def judged(seeds: range, copies: int, play: Callable[[int], Source | None] = simulated) -> None:
     """Judge simulated runs, and damaged copies of each."""
     found: list[str] = []
     for seed in seeds:
-        source = simulated(seed)
+        source = play(seed)
         if source is not None:
             found += map(str, disagreements(source.table, source.configuration, source.name))
-            found += damaged_copies(source, simulated(seed - 1) or source, range(seed * copies, (seed + 1) * copies))
+            found += damaged_copies(source, play(seed - 1) or source, range(seed * copies, (seed + 1) * copies))
     assert not found, "\n".join(found)
 
 
@@ -128,3 +130,16 @@ def test_simulated_runs(seeds: range) -> None:
 @pytest.mark.parametrize("first", range(1000, 3000, 100))
 def test_thousands_of_simulated_runs(first: int) -> None:
     judged(range(first, first + 100), copies=10)
+
+
+@pytest.mark.slow
+def test_simulated_servers() -> None:
+    """A few of the settings and of the mutants of pull queries."""
+    judged(range(1, 28, 7), copies=1, play=simulated_servers)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("first", range(1000, 1280, 28))
+def test_hundreds_of_simulated_servers(first: int) -> None:
+    judged(range(first, first + 28), copies=5, play=simulated_servers)

@@ -16,7 +16,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from loghistory import open_run
-from quorumlog.raft.mutants import MUTANTS
+from quorumlog.protocol import every
 from quorumlog.trials.hunt_command import hunt
 from quorumlog.trials.simulate_command import simulate
 
@@ -133,9 +133,11 @@ def test_force_replaces_a_run(tmp_path: Path) -> None:
 
 def test_hunt_lists_the_mutants_one_a_line() -> None:
     result = CliRunner().invoke(hunt, ["--list"])
-    assert result.output.splitlines() == [id_ for id_, mutant in MUTANTS.items() if mutant.checks]
+    known = [mutant for protocol in every() for mutant in protocol.mutants.values()]
+    assert result.output.splitlines() == [mutant.id for mutant in known if mutant.checks]
 
 
+@pytest.mark.slow
 def test_hunt_finds_shrinks_and_says_how_to_see_it_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     result = CliRunner().invoke(hunt, ["--mutant", "ack-without-term", "--processes", "1"])
@@ -205,6 +207,7 @@ def _group(leader: int) -> list[int]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("condition", "status", "said"),
     [
@@ -236,6 +239,7 @@ def test_the_command_to_judge_a_run_can_be_pasted(tmp_path: Path, monkeypatch: p
     assert "logwitness check './-my run'" in result.output
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arguments", [["hunt", "--list"], ["checks"], ["simulate", "--duration", "0s", "-o", "run"]])
 @pytest.mark.parametrize(
     ("output", "status", "said"),

@@ -39,21 +39,27 @@ def code_lines(text: str) -> int:
 
 
 @pytest.fixture(scope="module")
-def logwitness(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """Runs a command of the page in a directory, where the page's protocol is installed."""
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the page's protocol is installed."""
     place = tmp_path_factory.mktemp("installed")
     (command,) = re.findall(r"^ {4}(pip install .*)$", PAGE, re.M)
     words = [*shlex.split(command)[1:], "--target", str(place)]
     # Nothing is fetched: what it depends on is here.
     options = ["--quiet", "--disable-pip-version-check", "--no-deps", "--no-build-isolation", "--no-index"]
     subprocess.run([sys.executable, "-m", "pip", *words, *options], cwd=DOCS.parent, check=True, timeout=120)
+    return place
+
+
+@pytest.fixture(scope="module")
+def logwitness(installed: Path) -> Run:
+    """Runs a command of the page in a directory, where the page's protocol is installed."""
 
     def run(command: str, cwd: Path, status: int = 0) -> subprocess.CompletedProcess[str]:
         name, *words = shlex.split(command)
         done = subprocess.run(
             [Path(sys.executable).with_name(name), *words],
             cwd=cwd,
-            env={**os.environ, "PYTHONPATH": str(place)},
+            env={**os.environ, "PYTHONPATH": str(installed)},
             capture_output=True,
             text=True,
             timeout=300,
@@ -132,30 +138,49 @@ def test_rules_tell_the_protocol(logwitness: Run, tmp_path: Path) -> None:
     assert json.loads((tmp_path / "run" / "manifest.json").read_text())["made_by"]["protocol"] == "raft"
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        ("simulate --configuration bad.json", "bad.json: the configuration of the run: "),
-        ("simulate --mutant vote-twice --setting trouble", "setting 'trouble' is unknown; the settings are default, "),
-        ("hunt --rules mine.py", "acknowledge is not a rule"),
-        (
-            "simulate --protocol paxos",
-            "protocol 'paxos' is unknown; the installed ones are primary-backup, pull-queries, raft",
-        ),
-        ("hunt --protocol primary-backup --mutant vote-twice", "mutant 'vote-twice' is unknown"),
-        ("simulate --protocol raft --setting trouble", "setting 'trouble' is unknown; the settings are default, "),
-        ("simulate --setting trouble --write-caching", "primary-backup has no option write caching; leave out"),
-        ("validate --protocol paxos", "protocol 'paxos' is unknown"),
-    ],
-)
-def test_what_does_not_tell_it_is_refused_in_one_line(
-    logwitness: Run, arguments: str, said: str, tmp_path: Path
-) -> None:
+REFUSED = [
+    ("simulate --configuration bad.json", "bad.json: the configuration of the run: "),
+    ("simulate --mutant vote-twice --setting trouble", "setting 'trouble' is unknown; the settings are default, "),
+    ("hunt --rules mine.py", "acknowledge is not a rule"),
+    (
+        "simulate --protocol paxos",
+        "protocol 'paxos' is unknown; the installed ones are primary-backup, pull-queries, raft",
+    ),
+    ("hunt --protocol primary-backup --mutant vote-twice", "mutant 'vote-twice' is unknown"),
+    ("simulate --protocol raft --setting trouble", "setting 'trouble' is unknown; the settings are default, "),
+    ("simulate --setting trouble --write-caching", "primary-backup has no option write caching; leave out"),
+    ("validate --protocol paxos", "protocol 'paxos' is unknown"),
+]
+"""What says nothing that is known of a protocol, and the answer."""
+
+REFUSALS = """
+import json, shlex, sys
+from click.testing import CliRunner
+from logwitness.cli import main
+done = [CliRunner().invoke(main, shlex.split(line), prog_name="logwitness") for line in sys.stdin]
+print(json.dumps([(each.exit_code, each.stderr) for each in done]))
+"""
+
+
+def test_what_does_not_tell_it_is_refused_in_one_line(installed: Path, tmp_path: Path) -> None:
     (tmp_path / "bad.json").write_text('{"nodes": "many"}')
     (tmp_path / "mine.py").write_text("def acknowledge(dirty, flushed, backups):\n    return dirty\n")
-    done = logwitness(f"logwitness {arguments}", tmp_path, status=2)
-    assert said in done.stderr
-    assert len(done.stderr.splitlines()) == 1
+    done = subprocess.run(
+        [sys.executable, "-c", REFUSALS],
+        input="".join(f"{arguments}\n" for arguments, _ in REFUSED),
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(installed)},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=True,
+    )
+    answers = json.loads(done.stdout)
+    assert len(answers) == len(REFUSED)
+    for (status, errors), (arguments, said) in zip(answers, REFUSED, strict=True):
+        assert status == 2, arguments
+        assert said in errors
+        assert len(errors.splitlines()) == 1, errors
 
 
 def test_one_of_the_project_is_found_by_its_package(tmp_path: Path) -> None:

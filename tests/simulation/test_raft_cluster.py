@@ -47,6 +47,7 @@ def rows(configuration: RaftConfiguration, seed: int = 1) -> list[dict[str, Any]
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("setting", ["default", "stale-votes"])
 def test_the_same_seed_and_configuration_give_the_same_bytes_in_every_process(setting: str, tmp_path: Path) -> None:
     digests = set()

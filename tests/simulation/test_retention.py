@@ -33,6 +33,7 @@ class Trimming(RaftCluster):
         self._soon()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("setting", SETTINGS)
 def test_trimmed_logs_under_faults_keep_all_promises(setting: str) -> None:
     configuration = SETTINGS[setting]

@@ -60,8 +60,12 @@ def test_random_behaviours_hold(name: str, tools: Toolchain) -> None:
 def the_checker_sees(mutant: Model, directory: Path) -> None:
     """What TLC found, written as a history, violates a check of the rows of the catalogue that name the mutant.
 
-    Where no row has a check, as for logs that are compacted, there is nothing to see.
+    Where no row has a check there is nothing to see. Nor is there in the models of other modules: of progress, as TLC
+    does not say how long the nodes were given; of membership and of compacted logs, as their states are not those of a
+    run.
     """
+    if mutant.module.stem not in ("MCFlushedRaft", "MCReads", "AsyncFlush"):
+        return
     rows = [row for row in read_catalogue().rows if mutant.name in row.cells["mutants"].entries]
     if not any(row.cells["checks"].entries for row in rows):
         return

@@ -122,9 +122,12 @@ FAULT_WIPE = _WORDS[FaultWord.WIPE]
 """Column ``f`` of a fault: the node's disk was emptied."""
 FAULT_POWER = _WORDS[FaultWord.POWER_LOSS]
 """Column ``f`` of a fault: the surroundings cut the power of something. A black-box run has no power_loss events."""
+FAULT_POWER_MIDWAY = _WORDS[FaultWord.POWER_LOSS_MIDWAY]
+FAULT_TRIM = _WORDS[FaultWord.TRIM]
 FAULT_CRASH = _WORDS[FaultWord.CRASH]
 FAULT_STORAGE = _WORDS[FaultWord.STORAGE_ERROR]
 FAULT_FSYNC = _WORDS[FaultWord.FSYNC_ERROR]
+FAULT_OPEN = _WORDS[FaultWord.OPEN_ERROR]
 
 _FIRST_FREE = len(_WORDS) + 1
 _MOST_WORDS = 1 << 14

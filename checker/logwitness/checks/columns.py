@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -72,7 +72,7 @@ class Columns(NamedTuple):
 
     def where(self, mask: Array) -> Columns:
         """The events that ``mask`` selects, by truth or by position."""
-        return Columns(*(_read_only(column[mask]) for column in self))
+        return Columns(*(read_only(column[mask]) for column in self))
 
     def between(self, start: int, end: int) -> Columns:
         """The events from one position up to another, which is left out; nothing is copied."""
@@ -98,7 +98,7 @@ def joined(pieces: Sequence[Columns]) -> Columns:
     """The events of several pieces, at least one, behind one another."""
     if len(pieces) == 1:
         return pieces[0]
-    return Columns(*(_read_only(np.concatenate(columns)) for columns in zip(*pieces, strict=True)))
+    return Columns(*(read_only(np.concatenate(columns)) for columns in zip(*pieces, strict=True)))
 
 
 _DECLARED = {name: COLUMNS[SCHEMA.get_field_index(_SOURCE.get(name, name))] for name in Columns._fields}
@@ -128,6 +128,24 @@ def _null(name: str) -> int:
 
 _DTYPES = {name: _dtype(name) for name in Columns._fields}
 _NULLS = {name: _null(name) for name in Columns._fields}
+_KINDS = {name: (_NULLS[name], _DTYPES[name]) for name in Columns._fields}
+
+
+def held_for(wanted: Iterable[str]) -> frozenset[str]:
+    """The columns that hold something for whoever reads these columns of the schema; others are all null."""
+    names = {*wanted, "seq", "kind"}
+    if "count" in names:
+        names |= {"records", "told"}
+    if "last_offset" in names:
+        names |= {"offset"}
+    return frozenset(names)
+
+
+def with_blanks(held: Mapping[str, Array]) -> Columns:
+    """Columns of which these are held, and the others are all null, one array for all of a kind."""
+    rows = len(held["seq"])
+    blank = {kind: read_only(np.full(rows, kind[0], dtype=kind[1])) for kind in {*_KINDS.values()}}
+    return Columns(*(held[name] if name in held else blank[_KINDS[name]] for name in Columns._fields))
 
 
 class Reader:
@@ -135,11 +153,7 @@ class Reader:
 
     def __init__(self, name: str, wanted: Collection[str], words: codes.Words) -> None:
         self._name = name
-        self._wanted = frozenset(wanted) | {"seq", "kind"}
-        if "count" in self._wanted:
-            self._wanted |= {"records", "told"}
-        if "last_offset" in self._wanted:
-            self._wanted |= {"offset"}
+        self._wanted = held_for(wanted)
         self._words = words
         self._blank: dict[str, Array] = {}
 
@@ -168,8 +182,7 @@ class Reader:
                 place = int(found[name].argmax())
                 problem = f"{int(found[name][place])} is too large"
                 raise self._beyond(found, place, name, problem, f"offsets are below {codes.MAX_OFFSET}")
-        # One flavour of array: numba compiles a loop anew for every mixture of writable and read-only ones.
-        return Columns(**{field: _read_only(values) for field, values in found.items()})
+        return Columns(**{field: read_only(values) for field, values in found.items()})
 
     def _beyond(self, found: dict[str, Array], place: int, name: str, problem: str, remedy: str) -> HistoryError:
         """A number that no check can reckon with."""
@@ -208,7 +221,8 @@ class Reader:
         return value
 
 
-def _read_only(values: Array) -> Array:
+def read_only(values: Array) -> Array:
+    """The same, not to be written to: numba compiles a loop anew for every mixture of both flavours."""
     view = values.view()
     view.flags.writeable = False
     return view

@@ -204,6 +204,8 @@ class Setting:
     """How many nodes there are, voters or not; 0: nobody says."""
     protocols: frozenset[str] = frozenset()
     """Names of the protocols that the run is of; none: only what clients saw can be judged."""
+    recorded: bool = False
+    """Nodes recorded what they did, in this log or in another one."""
     foreign: bool = False
     """Another tool wrote the history: its importer has asked for what our own format promises."""
 

@@ -17,7 +17,9 @@ from .codes import (
     CRASH,
     FAULT_CRASH,
     FAULT_FSYNC,
+    FAULT_OPEN,
     FAULT_POWER,
+    FAULT_POWER_MIDWAY,
     FAULT_STORAGE,
     FAULT_WIPE,
     POWER_LOSS,
@@ -107,9 +109,15 @@ def cause_of(code: int) -> int:
     """What a fault, by its code in column ``f``, can be the cause of; -1: it takes nothing from a disk."""
     if code == FAULT_WIPE:
         return WIPE
-    if code == FAULT_POWER:
+    if code in (FAULT_POWER, FAULT_POWER_MIDWAY):
         return POWER
-    return STORAGE if code in (FAULT_STORAGE, FAULT_FSYNC) else -1
+    return STORAGE if code in (FAULT_STORAGE, FAULT_FSYNC, FAULT_OPEN) else -1
+
+
+@part
+def lasts(code: int) -> bool:
+    """Whether a fault, by its code in column ``f``, takes what is not flushed at some moment before it ends."""
+    return code in (FAULT_FSYNC, FAULT_OPEN, FAULT_POWER_MIDWAY)
 
 
 @part
@@ -137,9 +145,9 @@ def excusing(faults: Faults, since: int, weak: bool) -> int:
         cause = cause_of(faults.code[place])
         if cause == WIPE or (weak and cause >= 0):
             return place
-    # Or a disk whose flushes had begun to fail.
+    # Or one that had begun by then, and lasts.
     for place in range(after - 1, -1, -1):
-        if weak and cause_of(faults.code[place]) == STORAGE:
+        if weak and lasts(faults.code[place]):
             return place
     return -1
 

@@ -320,7 +320,8 @@ class KernelFold:
         for number, fields, seqs in self._kept:
             if number == place:
                 said = {name: word(field) for (name, word), field in zip(worded.items(), fields, strict=False)}
-                found.append(check.violation(seqs, self.way(fields), **said))
+                way = self.way(fields) if len(check.sentences) > 1 else ""
+                found.append(check.violation(seqs, way, **said))
         return tuple(found)
 
 

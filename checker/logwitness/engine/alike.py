@@ -9,18 +9,19 @@ reads what texts say, or the run states how long something may take.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from functools import cache
 
 import numpy as np
 
 from ..checks import house_families
 from ..checks.codes import NULL
 from ..checks.columns import Array, Columns, Ints
-from ..checks.contract import Family, Verdicts
+from ..checks.contract import Family, Verdict, Verdicts
 
 _NAMES = ("process", "op", "value")
 """Columns of names: that two are the same is all that they say."""
-_ROWS = 1 << 17
+_ROWS = 1 << 15
 """Events whose shapes are found at once, about."""
 
 
@@ -31,18 +32,21 @@ def judge_alike(
     families: Sequence[Family],
     judge: Callable[[Columns], Verdicts],
     *,
+    held: Collection[str],
     timed: bool,
 ) -> tuple[list[int], list[Verdicts]]:
     """The numbers of the logs, and what is said of each; equal answers are one object.
 
-    ``columns`` are the events by log and ``seq``, ``numbers`` says whose each is; ``shared`` are those that concern all
-    logs, ``judge`` answers for the events of one, ``timed`` says that it depends on how long something takes.
+    ``columns`` are the events by log and ``seq``, of which those in ``held`` are not all null; ``numbers`` says whose
+    each is; ``shared`` are those that concern all logs, ``judge`` answers for the events of one, ``timed`` says that it
+    depends on how long something takes.
     """
     starts = np.flatnonzero(np.diff(numbers, prepend=-1))
     ends = np.append(starts[1:], len(numbers))
     of_house = not timed and all(
         any(family is each for each in house_families()) and not family.reads_texts for family in families
     )
+    of_all = frozenset(shared.seq.tolist()) if shared is not None else frozenset()
     by_shape: dict[bytes, Verdicts] = {}
     by_answer: dict[Verdicts, Verdicts] = {}
     answers = []
@@ -51,25 +55,44 @@ def judge_alike(
         last = int(np.searchsorted(ends, starts[first] + _ROWS, side="right"))
         some = slice(first, max(last, first + 1))
         begin, end = int(starts[some][0]), int(ends[some][-1])
-        shapes = _shapes(columns.between(begin, end), starts[some] - begin, ends[some] - begin, shared)
+        shapes = _shapes(columns.between(begin, end), starts[some] - begin, ends[some] - begin, shared, held)
         for shape, start, stop in zip(shapes, starts[some].tolist(), ends[some].tolist(), strict=True):
             known = by_shape.get(shape)
             if known is None:
                 own = columns.between(start, stop)
                 known = judge(own if shared is None else own.merged(shared))
                 known = by_answer.setdefault(known, known)
-                if of_house and not known.losses and not any(each.violated for each in known.outcomes):
+                if of_house and not _names_events(known, of_all):
                     by_shape[shape] = known
             answers.append(known)
         first = some.stop
     return numbers[starts].tolist(), answers
 
 
-def _shapes(columns: Columns, starts: Ints, ends: Ints, shared: Columns | None) -> list[bytes]:
+@cache
+def _doubtful() -> frozenset[str]:
+    return frozenset(check.id for family in house_families() for check in family.checks if check.doubtful)
+
+
+def _names_events(found: Verdicts, of_all: Collection[int]) -> bool:
+    """Whether an answer names events, other than those that concern all logs: of a violation, or what might be one, an
+    excuse, a loss, or the end of a record."""
+    told = (
+        each.violated
+        or (each.verdict is Verdict.UNDECIDED and each.id in _doubtful())
+        or any(excuse.first >= 0 and excuse.first not in of_all for excuse in each.excuses)
+        for each in found.outcomes
+    )
+    return bool(found.losses) or found.quiet_since is not None or any(told)
+
+
+def _shapes(columns: Columns, starts: Ints, ends: Ints, shared: Columns | None, held: Collection[str]) -> list[bytes]:
     """Digests of logs; those of two are the same if the logs are alike."""
     log = np.repeat(np.arange(len(starts)), ends - starts)
     told: list[Array] = []
     for name, column in columns._asdict().items():
+        if name not in held:
+            continue
         if name in _NAMES:
             told.append(np.where(column == NULL, -1, _by_appearance(log, column, starts)))
         elif name == "time":

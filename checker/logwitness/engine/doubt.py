@@ -1,8 +1,9 @@
-"""Why a history is not judged in full: lines that were set aside, and operations that no rule is for.
+"""Why a history is not judged in full: lines that were set aside, operations that no rule is for, or of two logs.
 
-Either may explain what a check found, and may be wrong itself. So a check that holds without them is undecided, and
-so is a violation, unless no event that is missing could explain it (`Check.conclusive`). A check of operations that
-found nothing to judge is undecided where there are some that nobody knows.
+The first two may explain what a check found, and may be wrong themselves. So a check that holds without them is
+undecided, and so is a violation, unless no event that is missing could explain it (`Check.conclusive`). A check of
+operations that found nothing to judge is undecided where there are some that nobody knows. And that the number of an
+operation is used once in its log is not enough: it is used once in the run (history-checks.md#operations-are-new).
 """
 
 from __future__ import annotations
@@ -20,11 +21,15 @@ from loghistory.arrays import Mask, coded, slots, valid
 from loghistory.errors import quote
 from loghistory.quarantine import set_aside_in_words
 
+from ..checks.columns import Array
 from ..checks.contract import Outcome, Verdict
+from ..checks.well_formed.operations import CHECKS as OPERATIONS
+from ..checks.well_formed.operations import NEW
 
 _NAMED = 5
 """Operations that a reason names."""
 _LONGEST = 40
+_NEW = OPERATIONS[NEW].id
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +55,13 @@ class Doubt:
     """Operations, or parts of some, that nothing is known of, by column ``f``."""
     operations: int = 0
     """Operations, and parts of them, in all, where some may be unknown."""
+    by_log: bool = False
+    """Each log is judged apart, and operations of several may have the same number."""
+    shared: str = ""
+    """What is said of operations of several logs that have the same number, if there are any."""
+    _logs: dict[str, int] = field(default_factory=dict)
+    _begun: list[tuple[Array, Array]] = field(default_factory=list)
+    """The numbers of operations that were begun, and of their logs."""
 
     def see(self, batch: pa.RecordBatch) -> None:
         """Take the next events, with columns kind and f; where operations have parts also txn, value and text."""
@@ -58,6 +70,8 @@ class Doubt:
             return
         f = batch.column("f")
         invoked = coded(batch.column("kind"), lambda word: int(word == Kind.INVOKE), 0, np.int8) == 1
+        if self.by_log:
+            self._number(batch, invoked)
         if not vocabulary.parts:
             self._count(f, invoked, vocabulary.operations)
             return
@@ -67,6 +81,29 @@ class Doubt:
         if vocabulary.parted:
             said = valid(batch.column("value")) | valid(batch.column("text"))
             self._name(f, invoked & ~part & said, lambda word: word in vocabulary.parted)
+
+    def _number(self, batch: pa.RecordBatch, invoked: Mask) -> None:
+        """Keep which numbers the operations of named logs have."""
+        log, op = batch.column("log"), batch.column("op")
+        numbered = np.flatnonzero(invoked & valid(log) & valid(op) & ~valid(batch.column("txn")))
+        if len(numbered):
+            names = [self._logs.setdefault(name, len(self._logs)) for name in log.dictionary.to_pylist()]
+            logs = np.array(names, dtype=np.int32)[slots(log.indices)[numbered]]
+            self._begun.append((slots(op)[numbered], logs))
+
+    def settle(self) -> None:
+        """Find the operations of several logs that have the same number; what was kept for that is let go."""
+        if len(self._logs) > 1:
+            ops, logs = (np.concatenate(column) for column in zip(*self._begun, strict=True))
+            order = np.lexsort((logs, ops))
+            ops, logs = ops[order], logs[order]
+            again = np.flatnonzero((np.diff(ops) == 0) & (np.diff(logs) != 0))
+            if len(again):
+                names, place = list(self._logs), int(again[0])
+                one, other = (quote(names[logs[each]][:_LONGEST]) for each in (place, place + 1))
+                more = f" (and {len(again) - 1:,} more)" if len(again) > 1 else ""
+                self.shared = f"operation {ops[place]} is begun in log {one} and in log {other}{more}"
+        self._logs, self._begun = {}, []
 
     def _count(self, f: pa.DictionaryArray, which: Mask, known: Collection[str]) -> None:
         self.operations += int(np.count_nonzero(which))
@@ -82,6 +119,7 @@ class Doubt:
     def read(self, source: RunSource) -> None:
         """Take note of what a reading of the source to its end set aside."""
         self.set_aside = Counter(source.set_aside)
+        self.settle()
 
     @property
     def notes(self) -> list[str]:
@@ -102,6 +140,7 @@ class Doubt:
         ``conclusive`` are the checks whose violations stand whatever is missing, ``by_operations`` those that judge
         operations of clients (None: all).
         """
+        self.settle()
         aside = set_aside_in_words(self.set_aside) if self.set_aside else ""
         result = []
         for each in outcomes:
@@ -109,6 +148,8 @@ class Doubt:
             why = "; ".join(filter(None, (aside, strange)))
             if strange and each.verdict is Verdict.UNEXERCISED:
                 each = msgspec.structs.replace(each, verdict=Verdict.UNDECIDED, reason=strange)
+            elif self.shared and each.id == _NEW and each.verdict is Verdict.HOLDS:
+                each = msgspec.structs.replace(each, verdict=Verdict.UNDECIDED, reason=self.shared)
             elif why:
                 each = _weighed(each, why, each.id in conclusive)
             result.append(each)

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from loghistory import RunSource
 from loghistory.errors import quote
 from loghistory.importers import ForeignFormat
+from loghistory.schema import STATE_KINDS
 
 from ..checks import families, families_of, left_out
 from ..checks.columns import Columns, Reader
@@ -51,7 +52,7 @@ def check(
     """
     setting = setting_of(source, configuration, compiled)
     chosen = families_for(only, setting)
-    doubt = Doubt(vocabulary_of(chosen))
+    doubt = Doubt(vocabulary_of(chosen), by_log=not setting.foreign)
     events, by_log = judge_logs(_name(source), partial(_batches, source), chosen, setting, progress, doubt)
     notes: Sequence[str] = ()
     if isinstance(source, RunSource):
@@ -102,7 +103,7 @@ def setting_of(
     if compiled is None:
         compiled = compiled_pays(_events(source))
     name = _name(source)
-    voters, protocols = _nodes(source, configuration)
+    voters, protocols, recorded = _nodes(source, configuration)
     return Setting(
         voters=voters,
         nodes=configured_number(configuration),
@@ -110,6 +111,7 @@ def setting_of(
         idempotent=configured_switch(name, configuration, "idempotent", True),
         compiled=compiled,
         protocols=protocols,
+        recorded=recorded,
         progress_bound=configured_bound(name, configuration, "progress_bound"),
         memory_bytes=configured_bound(name, configuration, "memory_bytes"),
         max_in_flight=configured_bound(name, configuration, "max_in_flight"),
@@ -168,14 +170,14 @@ def judge_logs(
     logs = Logs(families, setting)
     events = 0
 
-    def pieces() -> Iterator[tuple[Columns, pa.DictionaryArray]]:
+    def in_columns() -> Iterator[tuple[Columns, pa.DictionaryArray]]:
         for batch in batches(reader.reads):
             if batch.num_rows:
                 if doubt is not None:
                     doubt.see(batch)
                 yield reader.columns(batch), batch.column("log")
 
-    for columns, log in read_ahead(pieces()):
+    for columns, log in read_ahead(in_columns()):
         logs.feed(columns, log)
         events += len(log)
         if progress is not None:
@@ -228,8 +230,10 @@ def _configuration(source: RunSource | pa.Table) -> Mapping[str, Any]:
     return found if isinstance(found, Mapping) else {}
 
 
-def _nodes(source: RunSource | pa.Table, configuration: Mapping[str, Any]) -> tuple[tuple[int, ...], frozenset[str]]:
-    """The voters and the protocols of a run.
+def _nodes(
+    source: RunSource | pa.Table, configuration: Mapping[str, Any]
+) -> tuple[tuple[int, ...], frozenset[str], bool]:
+    """The voters and the protocols of a run, and whether nodes recorded what they did.
 
     The voters: as configured; where only the number of nodes is, so many of them; else none is known. The protocol: as
     the manifest has it, or the configuration of a table; else those of which there are events.
@@ -240,8 +244,6 @@ def _nodes(source: RunSource | pa.Table, configuration: Mapping[str, Any]) -> tu
     protocols = frozenset({named}) if isinstance(named, str) else None
     voters = configured_voters(_name(source), configuration)
     number = 0 if voters else configured_number(configuration)
-    if protocols is not None and not number:
-        return voters, protocols
     if manifest is not None and manifest.events:
         kinds = {kind for kind, count in manifest.counts.items() if count}
         nodes = tuple(manifest.nodes)
@@ -249,7 +251,7 @@ def _nodes(source: RunSource | pa.Table, configuration: Mapping[str, Any]) -> tu
         kinds, nodes = _recorded(source, known)
     if number:
         voters = numbered_voters(number, nodes)
-    return voters, _told_by(kinds, known) if protocols is None else protocols
+    return voters, _told_by(kinds, known) if protocols is None else protocols, not STATE_KINDS.isdisjoint(kinds)
 
 
 def _told_by(kinds: Collection[str], known: Iterable[Protocol]) -> frozenset[str]:

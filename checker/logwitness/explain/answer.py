@@ -14,7 +14,7 @@ from loghistory.manifest import read as read_manifest
 from ..engine.local import check, events_at
 from .pages import DOCUMENTS, Passage, passages
 from .topics import Topic, Topics, close, gather
-from .transcripts import all_cases
+from .transcripts import Case, all_cases
 
 _COLUMNS = (
     *("f", "op", "role", "peer", "term", "offset", "last_offset", "entry_term", "value", "acks", "reason"),
@@ -85,7 +85,7 @@ def answer(name: str) -> Answer:
     mutants = [topic for topic in found if topic.kind == "mutant"]
     noticing = [check_id for mutant in mutants for check_id in mutant.names.get("check", ())]
     checks = [*noticing, *(topic.name for topic in [*found, *around] if topic.kind == "check")]
-    broken = next((each for each in checks if _has_example(each)), None)
+    broken = next((each for each in checks if each in _first_broken()), None)
     return Answer(
         found[0].name if found else passage.citation,
         found,
@@ -98,19 +98,23 @@ def answer(name: str) -> Answer:
     )
 
 
+@cache
 def example(check_id: str) -> Example:
     """The first history of `transcripts` that breaks a check, judged now. Raises KeyError if none does."""
-    for case in all_cases():
-        if case.check == check_id and case.verdict in _BREAKS:
-            (outcome,) = check(case.table, [check_id], configuration=case.configuration).checks
-            said = outcome.violations[0].sentence if outcome.violations else outcome.reason or ""
-            return Example(check_id, tuple(case.lines), said)
-    raise KeyError(check_id)
+    case = _first_broken()[check_id]
+    (outcome,) = check(case.table, [check_id], configuration=case.configuration).checks
+    said = outcome.violations[0].sentence if outcome.violations else outcome.reason or ""
+    return Example(check_id, tuple(case.lines), said)
 
 
 @cache
-def _has_example(check_id: str) -> bool:
-    return any(case.check == check_id and case.verdict in _BREAKS for case in all_cases())
+def _first_broken() -> Mapping[str, Case]:
+    """By the id of each check, the first history that breaks it."""
+    found: dict[str, Case] = {}
+    for case in all_cases():
+        if case.verdict in _BREAKS:
+            found.setdefault(case.check, case)
+    return found
 
 
 def _cited(topics: Sequence[Topic]) -> list[str]:

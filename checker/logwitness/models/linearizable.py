@@ -480,13 +480,13 @@ def _explained(done: Sequence[_Done], specification: Specification, result: Resu
         reason = f"the longest one found places {len(order)}"
     events: list[int] = []
     if order:
-        reason += f", ends with {_told(done[order[-1]])}"
+        reason += f", ends with {_in_words(done[order[-1]])}"
         events += done[order[-1]].events
     holds = None if result.too_large else _held(specification, [done[place].operation for place in order])
     if holds is not None:
         reason += f" (then it holds {holds})"
     if stuck and not result.too_large:
-        reason += f" and has no place for {_told(done[stuck[0]])}"
+        reason += f" and has no place for {_in_words(done[stuck[0]])}"
         events += done[stuck[0]].events
     where = "" if key is None else f" on key {key}"
     found = LINEARIZABLE.violation(events, "operations", count=len(broken.operations), where=where, reason=reason)
@@ -496,13 +496,13 @@ def _explained(done: Sequence[_Done], specification: Specification, result: Resu
 def _contradicted(done: Sequence[_Done], answer: Contradiction, log: str | None) -> Violation:
     """The violation that was found without a search."""
     events = [seq for place in answer.places for seq in done[place].events]
-    told = "; ".join(_told(done[place]) for place in dict.fromkeys(answer.places))
+    told = "; ".join(_in_words(done[place]) for place in dict.fromkeys(answer.places))
     reason = f"{answer.words} ({told})"
     found = LINEARIZABLE.violation(events, "operations", count=len(done), where="", reason=reason)
     return msgspec.structs.replace(found, log=log)
 
 
-def _told(done: _Done) -> str:
+def _in_words(done: _Done) -> str:
     operation = done.operation
     name, *arguments = operation.input
     if name in ("get", "put", "append") and len(arguments) and name != "enqueue":

@@ -70,8 +70,10 @@ class _Element:
         return max((self.since, self.since_by), (self.absent, self.absent_by))
 
 
-def decide_set(operations: Sequence[Operation]) -> Answer:
-    """Whether the operations on a set, with times that all differ, are linearizable."""
+def _of_sets(
+    operations: Sequence[Operation],
+) -> tuple[dict[_Name, _Element], list[tuple[int, int]], list[tuple[int, _Element]]] | None:
+    """The elements of a set, its reads by their size, and who was told that an element is there; None if one may go."""
     elements: dict[_Name, _Element] = {}
     reads: list[tuple[int, int]] = []
     asked: list[tuple[int, _Element]] = []
@@ -93,6 +95,15 @@ def decide_set(operations: Sequence[Operation]) -> Answer:
         else:
             element.absent, element.absent_by = max((element.absent, element.absent_by), (each.call, place))
     reads.sort(key=lambda read: (read[0], operations[read[1]].call))
+    return elements, reads, asked
+
+
+def decide_set(operations: Sequence[Operation]) -> Answer:
+    """Whether the operations on a set, with times that all differ, are linearizable."""
+    known = _of_sets(operations)
+    if known is None:
+        return None
+    elements, reads, asked = known
     now: tuple[float, int] = (-1, -1)
     there: set[_Name] = set()
     moments: dict[int, tuple[float, int]] = {}

@@ -234,7 +234,7 @@ class TransactionHistory:
             outside = micro.values[: max(0, len(micro.values) - len(mine))]
             same = micro.values[len(outside) :] == tuple(mine) and before.setdefault(micro.log, outside) == outside
             if not same or any((micro.log, value) in appended for value in outside):
-                sentence = f"A transaction read {_told(micro.values)}, which is not what it had read before with "
+                sentence = f"A transaction read {_shortened(micro.values)}, which is not what it had read before with "
                 sentence += "what it had appended itself since."
                 self._report(LINEARIZABLE.id, micro.log, sentence, whole.invoked, micro.seq)
             self._list(micro.log).reads.append(_Read(whole, micro.seq, micro.values, len(micro.values) - len(outside)))
@@ -441,7 +441,7 @@ def _first_over(one: _Append, other: _Append) -> _Append:
     return other if other.by.certain and (not one.by.certain or other.by.done < one.by.done) else one
 
 
-def _told(values: Sequence[str]) -> str:
+def _shortened(values: Sequence[str]) -> str:
     text = f"[{', '.join(values)}]"
     return text if len(text) <= 80 else f"{text[:40]}…{text[-39:]}"
 

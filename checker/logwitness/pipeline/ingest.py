@@ -231,7 +231,7 @@ class _History:
         """Events by log."""
         self._offsets = (0, 0)
         """The lowest and the highest, and 0."""
-        self._doubt = Doubt(vocabulary_of(families()))
+        self._doubt = Doubt(vocabulary_of(families()), by_log=True)
         self._row: dict[str, Any] = {
             "run_id": self._source.id,
             "run": self._source.run,
@@ -292,7 +292,7 @@ class _History:
         self._defers = False
         if not history.swept:
             self._logs.clear()
-            self._doubt = Doubt(self._doubt.vocabulary)
+            self._doubt = Doubt(self._doubt.vocabulary, by_log=True)
             history.sweep()
         self._doubt.read(history)
         self._row |= {"events": history.events_read, "quarantined": history.quarantined}
@@ -355,12 +355,12 @@ class _History:
         with self._quarantine.open("rb") as lines:
             for line in lines:
                 bad = msgspec.json.decode(line)
-                self._rows.add("quarantine", self._named() | {"file": self._told(str(opened.events))} | bad)
+                self._rows.add("quarantine", self._named() | {"file": self._under_its_name(str(opened.events))} | bad)
 
     def _unreadable(self, problem: HistoryError) -> None:
-        text = self._told(str(problem))
+        text = self._under_its_name(str(problem))
         bad = {
-            "file": self._told(problem.file),
+            "file": self._under_its_name(problem.file),
             "line": problem.line,
             "reason": UNREADABLE,
             "field": problem.field,
@@ -379,7 +379,7 @@ class _History:
         self._rows.add(RUNS, self._row | status)
         self._done.judged += 1
 
-    def _told(self, text: str) -> str:
+    def _under_its_name(self, text: str) -> str:
         """A text about the file, under its own name."""
         return text.replace(str(self._path), self._source.run) if self._source.remote else text
 

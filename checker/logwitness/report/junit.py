@@ -46,8 +46,8 @@ def _suite(root: ElementTree.Element, history: History) -> None:
         _result(_case(suite, name, result.outcome.id), history, result)
     if history.idle:
         _wrong(_case(suite, name, "exercised"), "error", "unexercised", IDLE_PROBLEM)
-    if history.told:
-        ElementTree.SubElement(suite, "system-out").text = "\n".join(history.told)
+    if history.remarks:
+        ElementTree.SubElement(suite, "system-out").text = "\n".join(history.remarks)
 
 
 def _case(suite: ElementTree.Element, run: str, name: str) -> ElementTree.Element:

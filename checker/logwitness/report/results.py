@@ -82,7 +82,7 @@ class History:
         return self.error is None and all(result.state is State.IDLE for result in self.results)
 
     @property
-    def told(self) -> list[str]:
+    def remarks(self) -> list[str]:
         """The notes on it, and what could not be judged, each on one line."""
         counts = [(each.outcome.id, each.outcome.unjudged) for each in self.results if each.outcome.unjudged]
         facts = (f"{id_}: {counted(number, 'fact')} could not be judged." for id_, number in counts)

@@ -160,7 +160,7 @@ def _notifications(history: History, places: dict[str, int]) -> list[dict[str, A
             found.append({"level": "error", "message": told, "associatedRule": rule})
     if history.idle:
         found.append({"level": "error", "message": {"text": f"{printable(history.name)}: {IDLE_PROBLEM}"}})
-    for note in history.told:
+    for note in history.remarks:
         message = {"text": f"{printable(history.name)}: {note}"}
         found.append({"level": "note", "message": message, "locations": [_location(history, None)]})
     return found

@@ -22,11 +22,13 @@ from .operations import (
     KEYED,
     OK,
     OURS,
+    REPEATED,
     SILENT,
     TIMES,
     Opened,
     Operations,
     is_keyed,
+    is_other,
     is_pair,
     reason_of,
 )
@@ -114,6 +116,10 @@ class ColumnarOperations(Operations):
             _require(is_pair(value) and log_name(value[0]) == logs[log[place]])
             proper[place] = value[1]
 
+        repeated = np.array([word in REPEATED for word in known])
+        for place in np.flatnonzero((kind == _DONE) & repeated[f]).tolist():
+            asked = carried[place].value if place in carried else proper[joined.partner[place]]
+            _require(not is_other(known[f[place]], proper[place], asked))
         silent = np.array([word in SILENT for word in known])
         said = np.array([value is not None for value in proper])
         texts = _texts(proper, np.where(joined.invoked, said, (kind == _DONE) & ~silent[f]))

@@ -34,9 +34,12 @@ OURS = {name.replace("_", "-"): name for name in ("final_read", "read_committed"
 _POSITIONS = frozenset({"assign", "subscribe"})
 SILENT = frozenset({"write", "cas", "put", "append"})
 """What these answer says no more than that they were done."""
+REPEATED = frozenset({"write", "cas", "put"})
+"""What these answer, if anything, is what was asked for."""
 _PARTED = frozenset({"send", "poll", "txn"})
 _HEALING = ("stop", "heal", "resume", "recover", "end", "restart")
 _SEQUENCES = {list, tuple}
+_NESTED = {list, tuple, dict, set, frozenset}
 _LONGEST_WORD = 1 << 10
 _LARGEST = 1 << 63
 TIMES, (_LEAST_VALUE, _) = (limits(column) for column in COLUMNS if column.name in ("time", "value"))
@@ -271,6 +274,8 @@ class Operations:
             if not is_pair(value) or log_name(value[0]) != opened.log:
                 raise Malformed("value", f"{_named(value)} does not answer for key {opened.log}", "[key value]")
             value = value[1]
+        if is_other(f, value, opened.value):
+            raise Malformed("value", f"{_named(value)} answers {_named(opened.value)}", _TELL)
         if f == "append" and opened.pairs:
             offset = value[0] if is_pair(value) and not is_pair(opened.value) else None
             if type(value) is int and value != opened.value:
@@ -346,6 +351,14 @@ class Operations:
             value, text = _valued(pair[1])
             self.rows.add(OBSERVE, time, process, op, None, log, pair[0], value, text, txn=txn)
         return len(batches)
+
+
+def is_other(f: str, value: Value, asked: Value) -> bool:
+    """Whether what an operation answers contradicts what was asked for; a part that nobody asked for does not."""
+    if f not in REPEATED or value is None or asked is None or type(value) in _NESTED or type(asked) in _NESTED:
+        lists = type(value) is type(asked) is list and len(value) == len(asked)
+        return lists and any(is_other(f, *pair) for pair in zip(value, asked, strict=True))
+    return bool(value != asked)
 
 
 def _pairs_of_integers(batches: Sequence[Value]) -> tuple[Sequence[int], Sequence[int]] | None:

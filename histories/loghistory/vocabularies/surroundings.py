@@ -12,9 +12,12 @@ class FaultWord(StrEnum):
 
     WIPE = "wipe"
     POWER_LOSS = "power_loss"
+    POWER_LOSS_MIDWAY = "power_loss_midway"
     CRASH = "crash"
     STORAGE_ERROR = "storage_error"
     FSYNC_ERROR = "fsync_error"
+    OPEN_ERROR = "open_error"
+    TRIM = "trim"
 
 
 class Phase(StrEnum):
@@ -40,9 +43,12 @@ VOCABULARY = Vocabulary(
             {
                 FaultWord.WIPE: "the node's disk was emptied",
                 FaultWord.POWER_LOSS: "power was cut; a black-box run has no `power_loss` events",
+                FaultWord.POWER_LOSS_MIDWAY: "power is cut in the middle of a step, some time before the fault ends",
                 FaultWord.CRASH: "a process was killed",
                 FaultWord.STORAGE_ERROR: "a disk failed",
                 FaultWord.FSYNC_ERROR: "flushes fail from now on until the fault ends",
+                FaultWord.OPEN_ERROR: "the same of the flushes with which a log is opened",
+                FaultWord.TRIM: "nodes trim their logs",
             },
         ),
         Words(

@@ -11,6 +11,7 @@ is how far), ``routing`` and ``execution`` (where a query goes). The decisions a
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import ClassVar
 
 from quorumlog.durations import MILLISECOND
 from quorumlog.events import Effect, Event, SetTimer, Started, TimerFired
@@ -68,6 +69,9 @@ class ServerCore(Replicas):
     Requests of clients and of other servers have names of the driver's, each used once.
     """
 
+    membership_type: ClassVar[type[Membership]] = Membership
+    records_type: ClassVar[type[LagRecords]] = LagRecords
+
     def __init__(
         self,
         host: str,
@@ -79,8 +83,8 @@ class ServerCore(Replicas):
     ) -> None:
         super().__init__(host, configuration, saved or {}, rules)
         self.started, self.clocks, self.with_bound = started, started, with_bound
-        self.membership = Membership(host, started.wall, configuration, rules)
-        self.records = LagRecords(rules)
+        self.membership = self.membership_type(host, started.wall, configuration, rules)
+        self.records = self.records_type(rules)
         self._departures = Departures()
         self._queries: dict[int, tuple[Query, Execution]] = {}
 

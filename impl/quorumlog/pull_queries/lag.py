@@ -64,7 +64,7 @@ class LagRecords:
 
     def snapshot(self) -> LagRecords:
         """The records as they are now (pull-queries.md#read-once)."""
-        return LagRecords(self.rules, self._reports.values())
+        return type(self)(self.rules, self._reports.values())
 
     def of(self, host: str, store: Store, partition: int) -> Position | None:
         """What a host last reported of a partition; None if it did not report it."""

@@ -8,6 +8,7 @@ announces itself, waits until it has passed that, and then turns the source log 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import ClassVar
 
 from quorumlog.durations import MILLISECOND
 from quorumlog.events import Effect, SetTimer
@@ -32,6 +33,8 @@ RETRY = 100
 class Replicas:
     """The tables of one server; ``saved``: what it had saved of each partition (pull-queries.md#saved-together)."""
 
+    table_type: ClassVar[type[Table]] = Table
+
     def __init__(self, host: str, configuration: Configuration, saved: Mapping[int, SavedTable], rules: Rules) -> None:
         self.host, self.configuration, self.rules = host, configuration, rules
         self.assignment = Assignment()
@@ -54,7 +57,7 @@ class Replicas:
                 if partition in self.tables:  # it may come back, and a table is true at its position for ever
                     self._saved[partition] = self.tables.pop(partition).saved()
             elif partition not in self.tables:
-                self.tables[partition] = Table(self.rules, self._saved.pop(partition, None))
+                self.tables[partition] = self.table_type(self.rules, self._saved.pop(partition, None))
             if placement.active != self.host:
                 self._feeders.pop(partition, None)
             elif partition not in self._feeders:

@@ -18,7 +18,7 @@ from quorumlog.faults import FaultMix, Weight
 from quorumlog.pull_queries.configuration import Configuration
 from quorumlog.raft.settings import NodeTiming, RaftConfiguration
 from quorumlog.simulation.configuration import ClusterConfiguration, ConfigurationError, DiskTiming, Workload
-from quorumlog.simulation.network import Probability
+from quorumlog.simulation.network import Link, Probability
 from quorumlog.simulation.swarm import between, some
 
 
@@ -192,6 +192,12 @@ SETTINGS: Mapping[str, PullConfiguration] = {
             longest=2500 * MILLISECOND,
             arguments={"slow_disk": {"factor": 80.0}, "reorder": {"probability": 0.4}},
         ),
+    ),
+    # Messages overtake each other by more than reports are apart and than a forwarded query may take.
+    "overtaken": replace(
+        _DEFAULT,
+        link=Link(reorder=0.3, duplicate=0.2, straggle=600 * MILLISECOND),
+        server=Configuration(lag_report=150, discover=400, partitions=2, forward_timeout=150),
     ),
     # Hosts are away for so long that others take their place, and come back.
     "departures": replace(

@@ -8,7 +8,7 @@ connection at once. What a server learns, decides and says is recorded (`loghist
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import msgspec
 
@@ -147,7 +147,7 @@ class ServerNode(Node):
         if isinstance(event, Saved):
             return
         self._learns(event)
-        listed, known, epoch = set(self.core.membership.statuses), self._known(), self.core.assignment.epoch
+        listed, known, assignment = set(self.core.membership.statuses), self._known(), self.core.assignment
         generation = self.host.generation
         super().handle(event)
         if generation != self.host.generation:
@@ -157,7 +157,7 @@ class ServerNode(Node):
         for host in [host for host in self.core.membership.statuses if host not in listed and host != self.name]:
             self._about(host, "listed", stamp=self.core.membership.statuses[host].updated)
         self._kept(known)
-        if self.core.assignment.epoch != epoch:
+        if self.core.assignment is not assignment:
             folded = self.core.assignment
             self.note("assigned", epoch=folded.epoch, text=json_text(_plain_assignment(folded)))
 
@@ -375,6 +375,8 @@ def _plain_positions(report: LagReport) -> dict[int, list[int]]:
 class PullCluster(Cluster[PullConfiguration, ServerNode]):
     """Servers, and the Raft groups that hold the assignments, the source logs and the changelogs."""
 
+    node_type: ClassVar[type[ServerNode]] = ServerNode
+
     def __init__(
         self, seed: int, configuration: PullConfiguration, recorder: Recorder, make_core: CoreFactory = ServerCore
     ) -> None:
@@ -404,7 +406,7 @@ class PullCluster(Cluster[PullConfiguration, ServerNode]):
 
     def new_node(self, number: int) -> ServerNode:
         """A server that has not been started."""
-        return ServerNode(self, number, self._make_core)
+        return self.node_type(self, number, self._make_core)
 
     def new_client(self) -> QueryClient:
         """A client that has not begun to work."""

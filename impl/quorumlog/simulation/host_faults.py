@@ -75,7 +75,7 @@ class HostFaults:
         }.get(target, ())
 
     def begin(self, fault: Fault, nodes: Sequence[int], token: int) -> None:
-        """Make a fault happen to these nodes; see `quorumlog.faults.KINDS`."""
+        """Make a fault happen to these nodes; see `quorumlog.faults.KINDS`. A case for each kind, so it is long."""
         self._record("fault", fault, nodes)
         match fault.name:
             case "kill":

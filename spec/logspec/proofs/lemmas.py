@@ -1,5 +1,8 @@
 """What each rule promises by itself, in integers: the small facts that the large proofs and the core rely on.
 
+Both sides of each: what a rule may at most allow, for safety, and what it must at least do; a rule that never moves
+would keep every other promise.
+
 Rules about quorums are in ``quorums``. Sources: the rules of raft.md#commit-index,
 raft.md#visibility and the sections behind them.
 """
@@ -25,6 +28,7 @@ Run = Callable[..., Any]
 _RUN = Executor()
 _NOBODY = -1
 _ACKS_ALL = -1
+_SUCCESS, _TRUNCATED = 1, 2
 
 dirty, flushed, match, commit, verified, captured = z3.Ints("dirty flushed match commit verified captured")
 candidate, leader_commit, leader_visible, majority = z3.Ints("candidate leader_commit leader_visible majority")
@@ -39,6 +43,7 @@ recovering, saving, log_ok, heard_leader = z3.Bools("recovering saving candidate
 
 _TOLD = (commit, leader_commit, flushed, verified)
 _CACHED = (offset, term, term_at_offset, majority, commit, term_at_commit)
+_FREE = z3.Or(voted_for == _NOBODY, voted_for == candidate)
 _HELD = z3.And(term_at_offset == term, majority >= offset)
 _THEIRS, _OWN, _THIRD = (z3.Ints(f"{whose}last_term {whose}dirty") for whose in ("", "own_", "third_"))
 
@@ -49,6 +54,22 @@ def _ok(run: Run, log: Sequence[Formula], other: Sequence[Formula]) -> Formula:
 
 def _larger(one: Formula, other: Formula) -> Formula:
     return z3.If(one >= other, one, other)
+
+
+def _smaller(one: Formula, other: Formula) -> Formula:
+    return z3.If(one <= other, one, other)
+
+
+def _commits(run: Run) -> Formula:
+    return _formula(run("may_commit", candidate, commit, candidate_term, current_term))
+
+
+def _on_commit(run: Run) -> Formula:
+    return run("visibility_on_commit", upper_bound, majority, commit, last_quorum)
+
+
+def _grants(run: Run) -> Formula:
+    return _formula(run("grant_vote", voted_for, candidate, log_ok, heard_leader))
 
 
 def _formula(value: Any) -> Formula:  # noqa: ANN401
@@ -70,14 +91,20 @@ LEMMAS: dict[str, _Lemma] = {
         lambda run: {
             "at-most-flushed": run("replicated_flushed", dirty, flushed, match) <= flushed,
             "at-most-match": run("replicated_flushed", dirty, flushed, match) <= match,
+            "no-less-than-one-reply-shows": z3.Implies(
+                flushed <= dirty, run("replicated_flushed", dirty, flushed, match) >= _smaller(flushed, match)
+            ),
         }
     ),
     "may-commit": _Lemma(
-        lambda run: {"moves-forward": candidate > commit, "by-an-entry-of-its-term": candidate_term == current_term},
-        lambda run: [
-            _formula(run("may_commit", candidate, commit, candidate_term, current_term)),
-            candidate_term <= current_term,
-        ],
+        lambda run: {
+            "moves-forward": z3.Implies(_commits(run), candidate > commit),
+            "by-an-entry-of-its-term": z3.Implies(_commits(run), candidate_term == current_term),
+            "whenever-both-are-so": z3.Implies(
+                z3.And(candidate > commit, candidate_term == current_term), _commits(run)
+            ),
+        },
+        lambda run: [candidate_term <= current_term],
         "no entry is of a later term than the leader's",
     ),
     "follower-commit": _Lemma(
@@ -88,6 +115,8 @@ LEMMAS: dict[str, _Lemma] = {
                 run("follower_commit", *_TOLD) > commit,
                 z3.And(run("follower_commit", *_TOLD) <= leader_commit, run("follower_commit", *_TOLD) <= verified),
             ),
+            "as-far-as-that-goes": run("follower_commit", *_TOLD)
+            >= _smaller(_smaller(leader_commit, verified), flushed),
         },
         lambda run: [commit <= flushed],
         "the commit index is flushed already",
@@ -97,14 +126,15 @@ LEMMAS: dict[str, _Lemma] = {
         lambda run: {
             "at-most-dirty": run("replicated_dirty", dirty, flushed, match) <= dirty,
             "at-most-match": run("replicated_dirty", dirty, flushed, match) <= match,
+            "no-less-than-one-reply-shows": run("replicated_dirty", dirty, flushed, match) >= _smaller(dirty, match),
         }
     ),
     "may-count-replicated": _Lemma(
-        lambda run: {"an-entry-of-its-term": candidate_term == current_term},
-        lambda run: [
-            _formula(run("may_count_replicated", candidate_term, current_term)),
-            candidate_term <= current_term,
-        ],
+        lambda run: {
+            "an-entry-of-its-term": _formula(run("may_count_replicated", candidate_term, current_term))
+            == (candidate_term == current_term)
+        },
+        lambda run: [candidate_term <= current_term],
         "no entry is of a later term than the leader's",
     ),
     "visibility-on-append": _Lemma(
@@ -114,24 +144,34 @@ LEMMAS: dict[str, _Lemma] = {
                 commit < last_quorum,
                 run("visibility_on_append", upper_bound, commit, last_quorum, appended) == upper_bound,
             ),
+            "reaches-the-append-when-none-waits": z3.Implies(
+                commit >= last_quorum,
+                run("visibility_on_append", upper_bound, commit, last_quorum, appended) >= appended,
+            ),
         }
     ),
     "visibility-on-commit": _Lemma(
         lambda run: {
-            "never-moves-back": run("visibility_on_commit", upper_bound, majority, commit, last_quorum) >= upper_bound,
-            "at-most-commit-while-an-append-waits": run(
-                "visibility_on_commit", upper_bound, majority, commit, last_quorum
-            )
-            <= _larger(upper_bound, commit),
+            "never-moves-back": _on_commit(run) >= upper_bound,
+            "at-most-commit-while-an-append-waits": z3.Implies(
+                commit < last_quorum, _on_commit(run) <= _larger(upper_bound, commit)
+            ),
+            "at-most-what-is-replicated": z3.Implies(
+                commit >= last_quorum, _on_commit(run) <= _larger(upper_bound, majority)
+            ),
+            "reaches-what-is-committed": z3.Implies(commit < last_quorum, _on_commit(run) >= commit),
+            "reaches-what-is-replicated-when-none-waits": z3.Implies(
+                commit >= last_quorum, _on_commit(run) >= majority
+            ),
         },
-        lambda run: [commit < last_quorum],
-        "an append waits",
     ),
     "follower-visible": _Lemma(
         lambda run: {
             "at-most-dirty": run("follower_visible", leader_visible, dirty, verified) <= dirty,
             "at-most-verified": run("follower_visible", leader_visible, dirty, verified) <= verified,
             "at-most-the-leaders": run("follower_visible", leader_visible, dirty, verified) <= leader_visible,
+            "as-far-as-that-goes": run("follower_visible", leader_visible, dirty, verified)
+            >= _smaller(_smaller(leader_visible, dirty), verified),
         }
     ),
     # rules: Acks, Flush
@@ -141,11 +181,27 @@ LEMMAS: dict[str, _Lemma] = {
                 z3.Not(write_caching), _formula(run("flush_required", _ACKS_ALL, write_caching, force_flush))
             ),
             "whatever-is-forced": _formula(run("flush_required", acks, write_caching, True)),
+            "nothing-else": z3.Implies(
+                z3.Or(acks != _ACKS_ALL, write_caching),
+                z3.Not(_formula(run("flush_required", acks, write_caching, False))),
+            ),
+        }
+    ),
+    "resolve-quorum-ack": _Lemma(
+        lambda run: {
+            "success-once-committed": z3.Implies(
+                z3.And(term_at_offset == term, commit >= offset),
+                run("resolve_quorum_ack", offset, term, term_at_offset, commit, term_at_commit) == _SUCCESS,
+            ),
+            "truncated-once-a-later-term-commits": z3.Implies(
+                z3.And(term_at_offset != term, term_at_commit > term),
+                run("resolve_quorum_ack", offset, term, term_at_offset, commit, term_at_commit) == _TRUNCATED,
+            ),
         }
     ),
     "resolve-write-cached": _Lemma(
         lambda run: {
-            "a-majority-is-enough": z3.Implies(_HELD, run("resolve_write_cached", *_CACHED) == 1),
+            "a-majority-is-enough": z3.Implies(_HELD, run("resolve_write_cached", *_CACHED) == _SUCCESS),
             "else-as-without-caching": z3.Implies(
                 z3.Not(_HELD),
                 run("resolve_write_cached", *_CACHED)
@@ -154,8 +210,8 @@ LEMMAS: dict[str, _Lemma] = {
         }
     ),
     "accept-flush": _Lemma(
-        lambda run: {"no-truncation-came-between": at_start == now},
-        lambda run: [_formula(run("accept_flush", at_start, now)), at_start <= now],
+        lambda run: {"no-truncation-came-between": _formula(run("accept_flush", at_start, now)) == (at_start == now)},
+        lambda run: [at_start <= now],
         "truncations are counted upwards",
     ),
     "flushed-after": _Lemma(
@@ -188,6 +244,10 @@ LEMMAS: dict[str, _Lemma] = {
             "every-so-many-bytes": z3.Implies(
                 unflushed >= every, _formula(run("recovery_flush", last_chunk, required, unflushed, every))
             ),
+            "not-on-every-request": z3.Implies(
+                z3.And(unflushed < every, z3.Not(z3.And(last_chunk, required))),
+                z3.Not(_formula(run("recovery_flush", last_chunk, required, unflushed, every))),
+            ),
         }
     ),
     "recovery-commit": _Lemma(
@@ -195,6 +255,8 @@ LEMMAS: dict[str, _Lemma] = {
             "at-most-chunk-end": run("recovery_commit", chunk_end, before_read, commit) <= chunk_end,
             "at-most-what-was-committed-before-the-read": run("recovery_commit", chunk_end, before_read, commit)
             <= before_read,
+            "as-far-as-that-goes": run("recovery_commit", chunk_end, before_read, commit)
+            >= _smaller(chunk_end, before_read),
         }
     ),
     "recovery-waits": _Lemma(
@@ -206,6 +268,7 @@ LEMMAS: dict[str, _Lemma] = {
                 z3.And(recovering, _formula(run("may_dispatch", recovering, last_sent, previous))),
                 last_sent == previous,
             ),
+            "what-comes-next-while-it-recovers": _formula(run("may_dispatch", True, previous, previous)),
             "always-otherwise": z3.Implies(
                 z3.Not(recovering), _formula(run("may_dispatch", recovering, last_sent, previous))
             ),
@@ -227,12 +290,13 @@ LEMMAS: dict[str, _Lemma] = {
     ),
     "grant-vote": _Lemma(
         lambda run: {
-            "only-for-an-up-to-date-log": log_ok,
-            "not-while-a-leader-is-heard": z3.Not(heard_leader),
-            "one-candidate-per-term": z3.Or(voted_for == _NOBODY, voted_for == candidate),
+            "only-for-an-up-to-date-log": z3.Implies(_grants(run), log_ok),
+            "not-while-a-leader-is-heard": z3.Implies(_grants(run), z3.Not(heard_leader)),
+            "one-candidate-per-term": z3.Implies(_grants(run), _FREE),
+            "whenever-all-are-so": z3.Implies(z3.And(log_ok, z3.Not(heard_leader), _FREE), _grants(run)),
         },
-        lambda run: [candidate != _NOBODY, _formula(run("grant_vote", voted_for, candidate, log_ok, heard_leader))],
-        "the candidate is a node, and the vote is granted",
+        lambda run: [candidate != _NOBODY],
+        "the candidate is a node",
     ),
     "vote-after-step-down": _Lemma(
         lambda run: {
@@ -484,6 +548,59 @@ PROOF = Proof(
             "recovery-waits",
             "once-all-is-sent",
             {"recovery_waits": lambda last_sent, leader_dirty: False},
+        ),
+        Twin(
+            "never-commits",
+            "a leader never moves its commit index",
+            "may-commit",
+            "whenever-both-are-so",
+            {"may_commit": lambda candidate, commit, candidate_term, current_term: False},
+        ),
+        Twin(
+            "follower-stays",
+            "a follower never moves its commit index",
+            "follower-commit",
+            "as-far-as-that-goes",
+            {"follower_commit": lambda commit, leader_commit, flushed, verified: commit},
+        ),
+        Twin(
+            "nothing-before-commit",
+            "an append becomes visible only when it is committed",
+            "visibility-on-append",
+            "reaches-the-append-when-none-waits",
+            {"visibility_on_append": lambda upper_bound, commit, last_quorum, appended: upper_bound},
+        ),
+        Twin(
+            "never-truncated",
+            "the caller of an entry that is gone waits for ever",
+            "resolve-quorum-ack",
+            "truncated-once-a-later-term-commits",
+            {
+                "resolve_quorum_ack": lambda offset, term, term_at_offset, commit, term_at_commit: (
+                    1 if term_at_offset == term and commit >= offset else 0
+                )
+            },
+        ),
+        Twin(
+            "flushes-always",
+            "every append requires a flush",
+            "flush-required",
+            "nothing-else",
+            {"flush_required": lambda acks, write_caching, force_flush: True},
+        ),
+        Twin(
+            "recovery-flushes-always",
+            "every request of a recovery asks for a flush",
+            "recovery-flush",
+            "not-on-every-request",
+            {"recovery_flush": lambda last_chunk, last_write_required, unflushed_bytes, every_bytes: True},
+        ),
+        Twin(
+            "never-dispatches",
+            "a follower that recovers is sent no round",
+            "may-dispatch",
+            "what-comes-next-while-it-recovers",
+            {"may_dispatch": lambda recovering, last_sent, previous: not recovering},
         ),
         Twin(
             "vote-for-all",

@@ -33,7 +33,10 @@ _TWO_BEFORE, _LONG_WINDOW = "two-before-the-end", "long-window"
 
 
 def claims(rules: Rules, without: frozenset[str]) -> Mapping[str, Callable[[], Claim]]:
-    """Begin, step and end of each loop, what a further stamp changes, and how far clocks may differ."""
+    """Begin, step and end of each loop, what a further stamp changes, and how far clocks may differ.
+
+    One function around all claims, and long: they speak of the same rules and of the same window.
+    """
 
     def run(rule: str, *arguments: Any) -> Any:  # noqa: ANN401
         return _RUN.call(getattr(rules, rule), *arguments)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..codes import ACKS_ALL, MAX_OFFSET, NULL, Words
+from ..codes import ACKS_ALL, NULL, Words
 from ..columns import Array, Columns, Ints
 from ..contract import Loss
 from ..faults import (
@@ -83,7 +83,8 @@ class AtEnd:
         if known.observed[0]:
             _aborted(ended, found)
         gaps = np.array(list(self._gaps.values()), dtype=np.int64).reshape(-1, _GAP_FIELDS)
-        if known.unseen_trims[0] or (known.cut_off[0] and known.trimmed[0] > 0):
+        unseen = known.may_trim[0] and known.unseen_trims[0]
+        if unseen or (known.cut_off[0] and known.trimmed[0] > 0):
             begin = gaps[gaps[:, BEFORE] <= gaps[:, INVOKED]]
             ended.hidden_until = int(begin[:, HIGH].max(initial=-1))
         if self._has_final:
@@ -97,8 +98,10 @@ class AtEnd:
             seen = ended.acked & (ended.read | passed)
             self._missing(ended, passed, passed, np.zeros_like(passed), seen, faults, found, compiled)
         _skips(ended, gaps, self._has_final, found)
-        _overlaps(ended, self._has_final, found)
-        _terms(ended, int(known.wipe_seq[0]) >= 0, faults, found)
+        if not known.compacted[0]:
+            _ends(ended, bool(known.ok_lasts[0]), bool(known.read_lasts[0]), found)
+        _overlaps(ended, self._has_final, faults, found)
+        _terms(ended, int(known.seen_wipe[0]) >= 0, faults, found)
 
     def _excused_ranges(self, trimmed: int) -> Ints:
         ranges = [np.array([[0, trimmed - 1]], dtype=np.int64)] if trimmed > 0 else []
@@ -149,23 +152,21 @@ class _Ended:
         self.acks = values.acks[:used]
         self.invokes, self.fails = values.invokes[:used], values.fails[:used]
         self.invoke_seq, self.fail_seq = values.invoke_seq[:used], values.fail_seq[:used]
-        self.ok_term = values.ok_term[:used]
+        self.ok_term, self.ok_loss = values.ok_term[:used], values.ok_loss[:used]
         self.ok_seq, self.ok_time = values.ok_seq[:used], values.ok_time[:used]
         self.offset, self.last = values.offset[:used], values.last[:used]
         self.read_offset, self.read_last = values.read_offset[:used], values.read_last[:used]
         self.read_seq, self.final = values.read_seq[:used], values.final[:used]
-        self.size = values.size[:used]
+        self.width, self.size = values.width[:used], values.size[:used]
         self.acked = self.ok_seq >= 0
         self.read = self.read_seq >= 0
         self.write_caching = bool(known.write_caching[0])
-        weak = (self.acks != ACKS_ALL) | self.write_caching
-        # What is lost may have been lost before its client heard of the acknowledgement.
-        strong_loss = np.full(used, int(known.wipe_seq[0])) > self.invoke_seq
-        # A disk that fails to the end may lose what is written to the end.
-        self.power_seq = int(known.power_seq[0]) if not known.failing[0] else MAX_OFFSET
-        power = self.power_seq > self.invoke_seq
+        self.weak = (self.acks != ACKS_ALL) | self.write_caching
+        # What is lost was so when it was last read, and may have been before its client heard of the acknowledgement.
+        self.power_seq = int(known.seen_power[0])
+        self.taken = (int(known.seen_wipe[0]) > self.invoke_seq) | (self.weak & (self.power_seq > self.invoke_seq))
         # acks 0 and 1 promise nothing; acks=all with write caching promises what no power loss takes.
-        self.may_be_gone = (self.acks != ACKS_ALL) | (weak & power) | strong_loss
+        self.may_be_gone = (self.acks != ACKS_ALL) | self.taken
         self.excused = _inside(self.offset, self.last, excused) if len(excused) else np.zeros(used, dtype=bool)
         self.excused_ranges = excused
         self.hidden_until = -1
@@ -286,8 +287,27 @@ def _skips(ended: _Ended, gaps: Ints, has_final: bool, found: Findings) -> None:
         report(found, SKIP, passed_over, gap[BEFORE], gap[SEQ], shown)
 
 
-def _overlaps(ended: _Ended, has_final: bool, found: Findings) -> None:
-    """Batches of several offsets that reach into one another: an offset with two values, though no base is the same."""
+def _ends(ended: _Ended, ok_lasts: bool, read_lasts: bool, found: Findings) -> None:
+    """Values that were appended once and read with another end than they were asked for or acknowledged with.
+
+    The last offset may have been left out, of acknowledgements and of reads, if none of them states one.
+    """
+    promised = np.where(ended.acked, ended.last - ended.offset + 1, ended.width)
+    given = ended.read_last - ended.read_offset + 1
+    stated = ((promised > 1) | (ended.width > 0) | (ended.acked & ok_lasts)) & ((given > 1) | read_lasts)
+    there = ended.read & (ended.invokes == 1) & (~ended.acked | (ended.offset == ended.read_offset))
+    for row in np.flatnonzero(there & stated & (promised != given)).tolist():
+        farther, value = int(ended.read_offset[row] + max(promised[row], given[row]) - 1), int(ended.value[row])
+        told = ended.ok_seq[row] if ended.acked[row] else ended.invoke_seq[row]
+        two = TwoValues(farther, first=value, second=value)
+        report(found, INCONSISTENT_OFFSET, two, int(told), int(ended.read_seq[row]))
+
+
+def _overlaps(ended: _Ended, has_final: bool, faults: Faults, found: Findings) -> None:
+    """Batches of several offsets that reach into one another: an offset with two values, though no base is the same.
+
+    Nodes may show two logs if what one of them has was lost.
+    """
     there = ended.read & (ended.final > 0 if has_final else ended.acks == ACKS_ALL)
     rows = np.flatnonzero(there)
     rows = rows[np.argsort(ended.read_offset[rows], kind="stable")]
@@ -295,6 +315,10 @@ def _overlaps(ended: _Ended, has_final: bool, found: Findings) -> None:
     for place in np.flatnonzero(reach[:-1] >= ended.read_offset[rows][1:]).tolist():
         a, b = int(rows[place]), int(rows[place + 1])
         if ended.read_offset[a] == ended.read_offset[b]:
+            continue
+        if ended.taken[a] or ended.taken[b]:
+            gone = a if ended.taken[a] else b
+            _excuse_losses(found, faults, ended.invoke_seq[[gone]], bool(ended.weak[gone]), INCONSISTENT_OFFSET)
             continue
         two = TwoValues(int(ended.read_offset[b]), first=int(ended.value[a]), second=int(ended.value[b]))
         report(found, INCONSISTENT_OFFSET, two, int(ended.read_seq[a]), int(ended.read_seq[b]))
@@ -310,7 +334,7 @@ def _terms(ended: _Ended, wiped: bool, faults: Faults, found: Findings) -> None:
     strong, final = ended.acks == ACKS_ALL, ended.final > 0
     found.judged[TERMS_IN_ORDER] += int(np.count_nonzero(strong[told] | final[told]))
     behind = {row: first for row, first in _behind_later_terms(ended, told).items() if strong[row]}
-    wrong = {row: first for row, first in behind.items() if not ended.may_be_gone[row]}
+    wrong = {row: first for row, first in behind.items() if not _lost_by_then(ended, first, row)}
     if not wiped:  # nodes may show two logs in the end, if disks were emptied
         wrong |= _behind_later_terms(ended, told[final[told]])
     excused = [row for row in behind if row not in wrong]
@@ -318,6 +342,12 @@ def _terms(ended: _Ended, wiped: bool, faults: Faults, found: Findings) -> None:
     for row, first in sorted(wrong.items()):
         pair = [int(column[each]) for each in (first, row) for column in (ended.value, ended.offset, ended.ok_term)]
         report(found, TERMS_IN_ORDER, TermsOutOfOrder(*pair), int(ended.ok_seq[first]), int(ended.ok_seq[row]))
+
+
+def _lost_by_then(ended: _Ended, first: int, row: int) -> bool:
+    """Whether what ``row`` appended with acks=all may have been lost when both were acknowledged."""
+    later = max(first, row, key=ended.ok_seq.__getitem__)
+    return bool(ended.ok_loss[later] > ended.invoke_seq[row])
 
 
 def _behind_later_terms(ended: _Ended, rows: Ints) -> dict[int, int]:

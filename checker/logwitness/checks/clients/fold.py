@@ -25,7 +25,7 @@ from ..codes import (
     F_TAIL,
     FAIL,
     FAULT,
-    FAULT_FSYNC,
+    FAULT_TRIM,
     FAULT_WIPE,
     HEAL,
     INVOKE,
@@ -43,12 +43,13 @@ from ..codes import (
 )
 from ..columns import Columns
 from ..contract import Family, Loss, Setting
-from ..faults import Faults, cause_of, empty_faults, excusing, fault_code, note_fault, with_fault_room
-from ..findings import Findings, KernelFold, excuse, report
+from ..faults import Faults, cause_of, empty_faults, fault_code, lasts, note_fault, with_fault_room
+from ..findings import Findings, KernelFold, report
 from ..hashing import all_grown, empty_table, roomy, row_of
 from ..kernel import kernel
 from .at_end import AtEnd
 from .linearizable_reads import read_answered
+from .losses import excuse_fault, lost_since, power_by_now
 from .per_event import acknowledge, gap, invoke, observe
 from .rules import CHECKS, LOST_WRITE, SKIP, STALE_READ, STALE_TAIL, UNSEEN, ShortTail
 from .state import KNOWN_GAPS, NONE, Bound, Clients, Gaps, Known, Tables, Values, blank, fill, gap_room
@@ -80,14 +81,16 @@ def _scan(
             if f == FAULT_WIPE and columns.node[i] >= known.voters[0] > 0:
                 continue  # nothing was promised by the disk of a node that does not vote
             note_fault(faults, seq, f, columns.node[i])
+            if f == FAULT_TRIM:
+                known.may_trim[0] = 1
             if f == FAULT_WIPE:
                 known.wipe_seq[0] = seq
                 known.cut_off[0] = 1
             elif cause_of(f) >= 0:
                 known.power_seq[0] = seq
-                known.failing[0] += f == FAULT_FSYNC
+                known.failing[0] += lasts(f)
         elif kind == HEAL:
-            if columns.f[i] == FAULT_FSYNC and known.failing[0] > 0:
+            if lasts(columns.f[i]) and known.failing[0] > 0:
                 # What failed meanwhile is lost by now.
                 known.failing[0] -= 1
                 known.power_seq[0] = seq
@@ -111,6 +114,9 @@ def _scan(
             continue
         f = clients.f[client]
         reading = f in READS
+        if reading and kind != FAIL and (f == F_FINAL_READ or not known.final_reads[0]):
+            known.seen_wipe[0] = known.wipe_seq[0]
+            known.seen_power[0] = power_by_now(known)
         if kind == OBSERVE:
             if reading:
                 last, value = columns.last_offset[i], columns.value[i]
@@ -118,14 +124,16 @@ def _scan(
         elif kind == OK:
             if f == F_APPEND:
                 acknowledge(tables, values, clients, bound, known, faults, found, columns, client, i)
-            elif f == F_TAIL and offset != NULL:
+            elif f == F_TAIL and offset == NULL:
+                found.unjudged[STALE_TAIL] += 1
+            elif f == F_TAIL:
                 found.judged[STALE_TAIL] += 1
                 # Under write caching a power loss takes acknowledged entries, and with them the end of the log.
                 since, weak = clients.tail_since[client], known.write_caching[0] != 0
-                place = excusing(faults, since, weak) if offset < clients.tail[client] else NONE
-                if place != NONE:
-                    excuse(found, STALE_TAIL, cause_of(faults.code[place]), faults.node[place], faults.seq[place], 1)
-                elif offset < clients.tail[client]:
+                short_of = offset < clients.tail[client]
+                if short_of and lost_since(known, since, weak):
+                    excuse_fault(faults, found, STALE_TAIL, since, weak)
+                elif short_of:
                     short = ShortTail(tail=offset, known=clients.tail[client])
                     report(found, STALE_TAIL, short, clients.tail_seq[client], clients.seq[client], seq)
                 if offset > known.tail[0]:
@@ -170,12 +178,14 @@ class ClientsFold(KernelFold):
         self._recorded: set[int] = set()  # nodes, by index
         start = dict.fromkeys(Known._fields, 0)
         start |= dict.fromkeys(("far_row", "term_row", "tail_seq", "tail_since", "read_seq", "read_since"), NONE)
-        start |= dict.fromkeys(("final_high", "final_begun", "power_seq", "wipe_seq"), NONE)
+        start |= dict.fromkeys(("final_high", "final_begun", "power_seq", "wipe_seq", "seen_power", "seen_wipe"), NONE)
         start |= {"term": NULL, "far": NONE}
         start |= {"write_caching": int(setting.write_caching), "idempotent": int(setting.idempotent)}
         start |= {"foreign": int(setting.foreign), "voters": len(setting.voters)}
-        # Other tools write down logs that are not trimmed, and so does who names no protocol (counting.md#trims).
-        start["unseen_trims"] = int(bool(setting.protocols) and not setting.foreign)
+        # Other tools write down logs that are not trimmed, and so does who names no protocol, unless a fault says that
+        # nodes trim (counting.md#trims).
+        start["unseen_trims"] = start["may_trim"] = int(not setting.foreign)
+        start["may_trim"] &= bool(setting.protocols)
         self._known = Known(**{name: np.array([number], dtype=np.int64) for name, number in start.items()})
         seen = [np.full(KNOWN_GAPS, NULL, dtype=np.int64) for _ in range(2)]
         self._gaps = gap_room(0, *seen)
@@ -225,9 +235,15 @@ class ClientsFold(KernelFold):
         """Judge what the whole history shows: losses, gaps, failed appends that were read."""
         self._at_end.judge(self._values, self._known, self._faults, self.found, self.setting.compiled)
 
+    def way(self, fields: list[int]) -> str:
+        """Whether an offset has two values, or one value two ends."""
+        _, first, second, *_ = fields
+        return "values" if first != second else "ends"
+
     def lacking(self) -> dict[int, str]:
-        """Trims that nobody would have recorded."""
-        return {place: _UNSEEN_TRIMS for place in _BY_TRIMS if self.found.unjudged[place]}
+        """Trims that nobody would have recorded, and what a tail was answered."""
+        found = {place: _UNSEEN_TRIMS for place in _BY_TRIMS if self.found.unjudged[place]}
+        return found | ({STALE_TAIL: "a tail was answered without a number"} if self.found.unjudged[STALE_TAIL] else {})
 
     def losses(self) -> tuple[Loss, ...] | None:
         """Acknowledged appends that the final read did not return; None without one."""

@@ -6,11 +6,12 @@ history-checks.md#stale-read, raft.md#read-index.
 
 from __future__ import annotations
 
-from ..faults import Faults, cause_of, excusing
-from ..findings import Findings, excuse, report
+from ..faults import Faults
+from ..findings import Findings, report
 from ..kernel import part
+from .losses import excuse_fault, lost_since
 from .rules import STALE_READ, ShortRead
-from .state import NONE, Clients, Known
+from .state import Clients, Known
 
 
 @part
@@ -31,11 +32,11 @@ def read_answered(
     # A log that was trimmed up to what had to be read has nothing left of it to return.
     if end < clients.tail[client] and known.trimmed[0] < clients.tail[client]:
         # Under write caching a power loss takes acknowledged entries, and with them the end of the log.
-        place = excusing(faults, clients.tail_since[client], known.write_caching[0] != 0)
-        if known.unseen_trims[0] and clients.position_seq[client] <= clients.seq[client]:
+        since, weak = clients.tail_since[client], known.write_caching[0] != 0
+        if known.may_trim[0] and known.unseen_trims[0] and clients.position_seq[client] <= clients.seq[client]:
             found.unjudged[STALE_READ] += 1  # it returned nothing: what was asked for may be trimmed
-        elif place != NONE:
-            excuse(found, STALE_READ, cause_of(faults.code[place]), faults.node[place], faults.seq[place], 1)
+        elif lost_since(known, since, weak):
+            excuse_fault(faults, found, STALE_READ, since, weak)
         else:
             short = ShortRead(end, known=clients.tail[client])
             report(found, STALE_READ, short, clients.tail_seq[client], clients.seq[client], seq)

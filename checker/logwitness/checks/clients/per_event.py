@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
-from ..codes import ACKS_ALL, ACKS_NONE, F_APPEND, F_FINAL_READ, F_READ_LINEARIZABLE, F_TAIL, NO_ACKS, NULL, READS
+from ..codes import (
+    ACKS_ALL,
+    ACKS_NONE,
+    F_APPEND,
+    F_FINAL_READ,
+    F_READ_LINEARIZABLE,
+    F_TAIL,
+    NO_ACKS,
+    NULL,
+    READS,
+)
 from ..columns import Columns
-from ..faults import ACKS, AGAIN, Faults, cause_of, excusing
+from ..faults import ACKS, AGAIN, Faults
 from ..findings import Findings, excuse, report
 from ..hashing import named_row, row_of
 from ..kernel import part, step
 from .linearizable_reads import read_asked
+from .losses import excuse_fault, lost_since, power_by_now
 from .rules import (
     DUPLICATE,
     INCONSISTENT_OFFSET,
@@ -32,11 +43,7 @@ from .state import KNOWN_GAPS, NONE, Bound, Clients, Gaps, Known, Tables, Values
 @part
 def may_be_gone(values: Values, known: Known, row: int, since: int) -> bool:
     """Whether what was there at event ``since`` may be lost by now without breaking a promise."""
-    if known.wipe_seq[0] > since:
-        return True
-    weak: bool = values.acks[row] != ACKS_ALL or known.write_caching[0] != 0
-    late: bool = known.power_seq[0] > since or known.failing[0] > 0
-    return weak and late
+    return lost_since(known, since, values.acks[row] != ACKS_ALL or known.write_caching[0] != 0)
 
 
 @part
@@ -44,8 +51,7 @@ def excuse_loss(
     values: Values, known: Known, faults: Faults, found: Findings, check: int, row: int, since: int
 ) -> None:
     """Count a fact that is excused because what was there at event ``since`` `may_be_gone`."""
-    place = excusing(faults, since, values.acks[row] != ACKS_ALL or known.write_caching[0] != 0)
-    excuse(found, check, cause_of(faults.code[place]), faults.node[place], faults.seq[place], 1)
+    excuse_fault(faults, found, check, since, values.acks[row] != ACKS_ALL or known.write_caching[0] != 0)
 
 
 @part
@@ -101,7 +107,9 @@ def inversion(
     """``first`` was acknowledged before ``row`` was invoked: is it before it in the log?"""
     found.judged[REAL_TIME_INVERSION] += 1
     if not_behind(values, first, row, offset):
-        if values.acks[first] == ACKS_ALL and may_be_gone(values, known, first, values.invoke_seq[first]):
+        asked = values.invoke_seq[first]
+        # A term has two leaders if a disk was emptied.
+        if known.wipe_seq[0] > asked or (values.acks[first] == ACKS_ALL and may_be_gone(values, known, first, asked)):
             excuse_loss(values, known, faults, found, REAL_TIME_INVERSION, first, values.invoke_seq[first])
             return
         a, b = values.value[first], values.value[row]
@@ -214,6 +222,11 @@ def observe(
             inversion(values, known, faults, found, values.after[row], row, offset, seq)
     elif values.read_offset[row] != offset:
         two_offsets(values, known, found, row, values.read_seq[row], seq, values.read_offset[row], offset)
+    elif values.read_last[row] != last and values.invokes[row] <= 1 and not known.compacted[0]:
+        farther = max(last, values.read_last[row])
+        report(found, INCONSISTENT_OFFSET, TwoValues(farther, first=value, second=value), values.read_seq[row], seq)
+    if last > offset:
+        known.read_lasts[0] = 1
     if clients.f[client] == F_FINAL_READ:
         values.final[row] = 1
 
@@ -268,10 +281,15 @@ def acknowledge(
     if row == NONE or offset < 0:
         return  # it was not told where
     acks = values.acks[row]
+    if columns.last_offset[i] > offset:
+        known.ok_lasts[0] = 1
     if values.ok_seq[row] < 0:
         values.ok_seq[row] = seq
         values.ok_time[row] = columns.time[i]
         values.ok_term[row] = term
+        values.ok_loss[row] = known.wipe_seq[0]
+        if known.write_caching[0]:
+            values.ok_loss[row] = max(known.wipe_seq[0], power_by_now(known))
         values.offset[row] = offset
         values.last[row] = max(columns.last_offset[i], offset + values.width[row] - 1)
         if values.read_seq[row] >= 0 and values.read_offset[row] != offset:
@@ -288,8 +306,9 @@ def acknowledge(
         if both_all or same_term:
             found.judged[NON_MONOTONIC_APPEND] += 1
             if not_behind(values, former, row, offset):
-                gone = not same_term and may_be_gone(values, known, former, values.invoke_seq[former])
-                if gone:
+                asked = values.invoke_seq[former]
+                gone = not same_term and may_be_gone(values, known, former, asked)
+                if gone or known.wipe_seq[0] > asked:
                     excuse_loss(values, known, faults, found, NON_MONOTONIC_APPEND, former, values.invoke_seq[former])
                 elif acks == ACKS_NONE or values.acks[former] == ACKS_NONE:
                     excuse(found, NON_MONOTONIC_APPEND, ACKS, -1, -1, 1)

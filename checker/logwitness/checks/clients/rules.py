@@ -16,7 +16,8 @@ CHECKS: list[Check] = []
 
 
 class TwoValues(NamedTuple):
-    """Two different values that clients were told of at one offset."""
+    """Two different values that clients were told of at one offset; or one of which they were told that it reaches
+    there, and elsewhere that it ends before."""
 
     offset: int
     first: int
@@ -27,11 +28,16 @@ INCONSISTENT_OFFSET = number(
     CHECKS,
     Check(
         id="inconsistent-offset",
-        rule="An offset binds one value: no two reads, and no read and acknowledgement, disagree about what is there.",
+        rule="An offset binds one value: no two reads, and no read and acknowledgement, disagree about what is there, "
+        "or about where a value ends.",
         source=("history-checks.md#inconsistent-offset", "history-checks.md#bind-offsets"),
         fact="a batch that a read returned, or an acknowledged acks=all append",
-        sentence="A client was told that offset {offset} holds value {first}, and later a client was told that it "
-        "holds value {second}.",
+        sentence={
+            "values": "A client was told that offset {offset} holds value {first}, and later a client was told that it "
+            "holds value {second}.",
+            "ends": "A client was told that value {first} reaches to offset {offset}, and another time that it ends "
+            "before.",
+        },
         fields=TwoValues,
         columns=_READ,
     ),

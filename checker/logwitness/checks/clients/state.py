@@ -42,6 +42,7 @@ class Values(NamedTuple):
     ok_seq: Ints
     ok_time: Ints
     ok_term: Ints
+    ok_loss: Ints  # the last event by then that may have cost what acks=all promises
     offset: Ints  # where its acknowledgement said it is
     last: Ints
     read_offset: Ints  # where it was first read
@@ -103,16 +104,21 @@ class Known(NamedTuple):
     final_begun: Ints  # the event by which the last of the final reads began
     power_seq: Ints  # the last event that may have cost unflushed data
     wipe_seq: Ints
-    failing: Ints  # disks whose flushes fail
+    failing: Ints  # faults that may take what is not flushed until they end, and have not ended
+    seen_power: Ints  # the last of each by the time of the last final read, or, as long as there is none, of any read
+    seen_wipe: Ints
     write_caching: Ints
     idempotent: Ints
     foreign: Ints
     voters: Ints  # how many; 0: not known
     cut_off: Ints  # 1: the record of a node may lack its end, and with it a trim
     trimmed: Ints
-    unseen_trims: Ints  # whether the log may have been trimmed unseen: a node, or all, recorded nothing
+    may_trim: Ints  # whether nodes may trim the log; and whether nobody would have recorded it: a node, or all of them,
+    unseen_trims: Ints  # recorded nothing
     gaps: Ints
     compacted: Ints
+    ok_lasts: Ints  # 1: an acknowledgement stated a last offset behind the first
+    read_lasts: Ints  # the same of a batch that a read returned
 
 
 class Gaps(NamedTuple):

@@ -6,7 +6,7 @@ import numpy as np
 
 from loghistory.schema import CLIENT_KINDS, Kind
 
-from ..codes import NULL, OBSERVE, OF_CLIENTS, OF_LOGS, among
+from ..codes import MAX_OFFSET, NULL, OBSERVE, OF_CLIENTS, OF_LOGS, among
 from ..columns import Array, Columns, Ints
 from ..contract import Excuse, Family, Setting, Verdicts, outcome
 from ..faults import CAUSES, GAP
@@ -42,7 +42,8 @@ class LinearizableLogFold:
             ("open_free", "given_free", "lost", "lost_node", "lost_cause"), NONE
         )
         start["write_caching"] = int(setting.write_caching)
-        self._known = Known(**{name: np.array([number], dtype=np.int64) for name, number in start.items()})
+        numbers = {name: np.array([number], dtype=np.int64) for name, number in start.items()}
+        self._known = Known(**numbers | {"voters": np.array(setting.voters, dtype=np.int64)})
 
     def feed(self, columns: Columns) -> None:
         """Take the next events of the log."""
@@ -95,7 +96,7 @@ class LinearizableLogFold:
         """Judge all operations together, and answer."""
         known = self._known
         loose = int(known.loose[0])
-        since = int(known.lost[0])
+        since = MAX_OFFSET if known.failing[0] else int(known.lost[0])
         named = Named(*(column[: int(known.named[0])] for column in self._named))
         twice = self._conflicts()
         entries, ends = self._entries(named, twice), self._ends()
@@ -117,7 +118,7 @@ class LinearizableLogFold:
         node = int(known.lost_node[0])
         causes = (
             Excuse(CAUSES[GAP], (), found.excused if since < 0 else 0, -1),
-            Excuse(CAUSES[known.lost_cause[0]], (node,) if node >= 0 else (), lost, since),
+            Excuse(CAUSES[known.lost_cause[0]], (node,) if node >= 0 else (), lost, int(known.lost[0])),
         )
         excuses = tuple(each for each in causes if each.facts)
         answer = outcome(CHECK, found.judged, found.violated, found.violations, excuses=excuses, unjudged=loose)
@@ -190,7 +191,7 @@ class LinearizableLogFold:
 FAMILY = Family(
     "linearizable_log",
     (CHECK,),
-    CLIENT_KINDS | {Kind.APPEND, Kind.COMPACT, Kind.TRIM, Kind.FAULT, Kind.POWER_LOSS, Kind.STORAGE_ERROR},
+    CLIENT_KINDS | {Kind.APPEND, Kind.COMPACT, Kind.TRIM, Kind.FAULT, Kind.HEAL, Kind.POWER_LOSS, Kind.STORAGE_ERROR},
     ("time", "node", "op", "f", "acks", "offset", "last_offset", "value"),
     LinearizableLogFold,
     operations=OF_LOGS,

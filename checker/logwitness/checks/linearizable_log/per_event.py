@@ -9,6 +9,7 @@ from ..codes import (
     F_TAIL,
     FAIL,
     FAULT,
+    HEAL,
     INVOKE,
     IS_OF_CLIENT,
     MADE_BY_NODES,
@@ -22,7 +23,7 @@ from ..codes import (
     STORAGE_ERROR,
 )
 from ..columns import Columns
-from ..faults import WIPE, cause_of, fault_code
+from ..faults import WIPE, cause_of, fault_code, lasts
 from ..hashing import named_row, place_of
 from ..kernel import kernel, part
 from .state import (
@@ -64,12 +65,17 @@ def listen(
         if not IS_OF_CLIENT[kind]:
             if kind in MADE_BY_NODES:
                 known.sparse[0] = 1
+            elif kind == HEAL:
+                if lasts(columns.f[i]) and known.failing[0] > 0:
+                    known.failing[0] -= 1
+                    known.lost[0] = columns.seq[i]
             elif kind in (FAULT, POWER_LOSS, STORAGE_ERROR):
                 cause = cause_of(columns.f[i] if kind == FAULT else fault_code(kind))
-                if cause == WIPE or (cause >= 0 and known.write_caching[0] != 0):
+                if takes(known, cause, columns.node[i]):
                     known.lost[0] = columns.seq[i]
                     known.lost_node[0] = columns.node[i]
                     known.lost_cause[0] = cause
+                    known.failing[0] += kind == FAULT and lasts(columns.f[i])
             continue
         op = columns.op[i]
         if op == NULL:
@@ -107,6 +113,18 @@ def listen(
             elif kind == FAIL and open_.row[row] != NONE:
                 named.failed[open_.row[row]] += 1
             close_row(tables, open_, given, known, op, row)
+
+
+@part
+def takes(known: Known, cause: int, node: int) -> bool:
+    """Whether a fault may take what was promised to last: an emptied disk, if it may be a voter's; under write caching
+    any."""
+    if cause != WIPE:
+        return bool(cause >= 0 and known.write_caching[0] != 0)
+    for voter in known.voters:
+        if voter == node:
+            return True
+    return node == NO_NODE or not len(known.voters)
 
 
 @part

@@ -110,7 +110,7 @@ class Tables(NamedTuple):
 
 
 class Known(NamedTuple):
-    """What concerns the whole log, each an array of one number so that kernels can change it."""
+    """What concerns the whole log, each but the last an array of one number so that kernels can change it."""
 
     now: Ints
     begun: Ints
@@ -131,8 +131,10 @@ class Known(NamedTuple):
     lost: Ints  # the last event that may have taken what was promised; its node, and its cause in `faults`; -1
     lost_node: Ints
     lost_cause: Ints
+    failing: Ints  # faults that may do so until they end, and have not ended
     sparse: Ints  # the log holds what no client is seen to append
     write_caching: Ints
+    voters: Ints  # all of them; none: they are not known
 
 
 _NARROW = ("f", "row", "head", "tail", "jumped", "lags", "next", "asked", "failed", "placed", "marks", "acked")

@@ -65,7 +65,7 @@ FOLLOW = Check(
     sentence={
         "excluded": "Operation {op} asked {host} for partition {partition}, which is no candidate by the view of node "
         "{node}.",
-        "hop": "Node {node} forwarded operation {op}, which no client had asked it.",
+        "hop": "Node {node} routed or forwarded operation {op}, which no client had asked it.",
         "bound": "Operation {op} was forwarded to node {peer} with the bound {said}; its own is {bound}.",
         "attempts": "Operation {op} attempted {attempts:host|hosts} one after the other otherwise than the rounds say, "
         "by the view of node {node}.",
@@ -212,7 +212,7 @@ class RoutingFold:
         self._hosts = Hosts(setting.words)
         self._tallies = {check.id: Tally(check, setting.keep) for check in CHECKS}
         self._queries: dict[int, tuple[int, int]] = {}  # by operation: the text and the event
-        self._routes: dict[int, _Route] = {}
+        self._routes: dict[int, _Route | None] = {}  # None: what the first view says cannot be told
         self._answered: set[tuple[int, int, int]] = set()  # operation, node, partition
         self._got: dict[int, dict[int, list[int]]] = {}  # by operation and partition: the events
 
@@ -242,14 +242,24 @@ class RoutingFold:
 
     def _routed(self, rows: Columns, at: int) -> None:
         op, node = rows.op[at], rows.node[at]
+        if op in self._routes:
+            self._routed_again(op, node, rows.seq[at])
+            return
         query, server = self._query(op), self._hosts.servers.get(node)
         view = said(self._words, rows.value[at], View)
-        self._routes.pop(op, None)
+        self._routes[op] = None
         if query is None or server is None or view is None:
             return
         bound = server.maximum_lag if query.bound is None else query.bound
         scanned = {each: scan(server, view, bound, each) for each in partitions_asked(server, query)}
         self._routes[op] = _Route(node, server, bound, query.bound, scanned, rows.seq[at])
+
+    def _routed_again(self, op: int, node: int, seq: int) -> None:
+        """A query is routed by the server that the client asked, and by nobody else (pull-queries.md#no-second-hop)."""
+        route = self._routes[op]
+        if route is not None and route.node != node:
+            self._tallies[FOLLOW.id].judged += 1
+            self._tallies[FOLLOW.id].violation(route.event, seq, way="hop", node=node, op=op)
 
     def _on_its_way(self, rows: Columns, at: int, kind: int) -> None:
         op, route = rows.op[at], self._routes.get(rows.op[at])

@@ -134,6 +134,7 @@ def _look(columns: _Events, told: _Told, why: Ints | list[int]) -> None:
         if node < 0 or not CARRIES_STATE[kind]:
             if node >= 0 and kind in ENDS:
                 why[i] = _WRITES_MORE + max(told.seen[node], 0)
+                told.fresh[node] = 1
             continue
         told.seen[node] = columns.seq[i]
         term = columns.term[i]
@@ -267,7 +268,7 @@ class ElectionsFold:
         self._wiped: dict[int, int] = {}  # by node, the last event that emptied its disk
         self._seen: set[int] = set()  # kinds
         self._stranger: int | None = None
-        self._named: dict[int, None] = {}  # nodes of which anything is told, in order
+        self._named: set[int] = set()  # nodes of which anything is told
         self._down: set[int] = set()
         self._blind: dict[int, list[tuple[int, int, int | None]]] = {}  # by node, after which event, in which terms
         self._suspects: list[_Suspect] = []
@@ -291,7 +292,7 @@ class ElectionsFold:
         for row, reason in zip(told, reasons[places].tolist(), strict=True):
             seq, kind, node, term, peer, f, role, entry_term = row
             if node >= 0:
-                self._named[node] = None
+                self._named.add(node)
             if kind == FAULT:
                 if f == FAULT_WIPE:
                     self._wiped[node] = seq
@@ -322,7 +323,8 @@ class ElectionsFold:
             known.stays = seq if known.stays is None else known.stays
         before.term, before.seq = term, seq
         vote = known.votes.get(node)
-        self._roles.take(seq, kind, node, term, role, vote if vote and vote[1] > self._emptied(node) else None)
+        vote = vote if vote and vote[1] > self._emptied(node) else None
+        self._roles.take(seq, kind, node, term, role, vote, stands=candidate)
         acts = candidate or leads or kind == VOTE
         if acts if node not in self._setting.voters else role == ROLE_LEARNER:
             self._stranger = node
@@ -572,9 +574,9 @@ class ElectionsFold:
         tally = self._majorities
         if why is None and self._setting.voters and self._stranger is not None:
             why = acts_as_voter(self._stranger, self._setting.voters)
-        nodes, others = self._setting.nodes, [node for node in self._named if node not in self._setting.voters]
-        if why is None and others and 0 < nodes < len(self._setting.voters) + len(others):
-            why = too_many_nodes(others[0], nodes)
+        nodes, told = self._setting.nodes, len(self._named | {*self._setting.voters})
+        if why is None and 0 < nodes < told:
+            why = too_many_nodes(told, nodes)
         if why is None and not self._setting.voters and self._leaders.judged:
             why = UNKNOWN_VOTERS
         void = why is not None or VOTE not in self._seen

@@ -212,8 +212,12 @@ def _scan(columns: Columns, offices: _Offices, batches: _Batches, limits: Ints, 
             batches.last[place] = columns.last_offset[i]
             batches.size[place] = min(columns.bytes[i], limit)
             batches.seq[place] = columns.seq[i]
-        elif kind == ENQUEUE or (kind == HAND_OVER and offices.enqueued[node]):
-            # What is handed over and was never enqueued is not in the history.
+        elif kind == HAND_OVER and not offices.enqueued[node]:
+            # What clients append and is handed over was enqueued, but that is not in the history.
+            first, last = columns.offset[i], columns.last_offset[i]
+            found.unjudged[BOUNDED] += _handed_over(offices, batches, node, first, last) > 0
+            _hands_over(offices, batches, node, first, last, False, found)
+        elif kind in (ENQUEUE, HAND_OVER):
             offices.enqueued[node] = 1
             found.judged[BOUNDED] += 1
             _counts(offices, batches, limits, columns, node, i, found)
@@ -239,6 +243,11 @@ class MemoryFold(KernelFold):
             return
         self._make_room(int(np.count_nonzero(np.asarray(columns.kind, dtype=np.int8) == APPEND)))
         _scan.form(self.setting.compiled)(columns, self._offices, self._batches, self._limits, self.found)
+
+    def lacking(self) -> dict[int, str]:
+        """What was handed over, and is not recorded to have been enqueued."""
+        reason = "leaders hand over what clients appended, but do not record that they enqueued it"
+        return {BOUNDED: reason} if self.found.unjudged[BOUNDED] else {}
 
     def _make_room(self, more: int) -> None:
         """For so many batches behind those that are held; what was handed over before them is dropped."""

@@ -17,6 +17,7 @@ from loghistory.schema import STATE_KINDS, Kind
 
 from .. import codes
 from ..codes import (
+    APPEND,
     CARRIES_STATE,
     COMMIT,
     COMPACT,
@@ -26,6 +27,7 @@ from ..codes import (
     FAULT,
     FAULT_WIPE,
     HEAL,
+    LEADER,
     NULL,
     PHASE,
     POWER_LOSS,
@@ -288,6 +290,7 @@ class _State(NamedTuple):
     vote_seq: Ints
     begins: Ints  # where its last trim of this incarnation let its log begin
     begins_seq: Ints
+    rose: Ints  # when its commit index rose last
     down: Ints  # 0 running, 1 the process died, 2 the page cache may be gone, 3 the disk was emptied
     down_seq: Ints
     fell: Ints  # whether it was stopped against its will
@@ -295,13 +298,26 @@ class _State(NamedTuple):
     run: Ints  # by the numbers below
 
 
-_PHASE, _VOTERS, _OPEN_FAULTS, _HEAL_SEQ, _FINAL_SEQ, _STARTS, _GOES_ON, _COMMITS, _EMPTY_SEQ = range(9)
+_PHASE, _VOTERS, _OPEN_FAULTS, _HEAL_SEQ, _FINAL_SEQ, _STARTS, _GOES_ON, _COMMITS = range(8)
+_EMPTY_SEQ, _WIPE_SEQ, _TOP, _HEAL_TIME, _FINAL_TIME = range(8, 13)
 """What is known of the run: how far it is, voters, faults that have not ended, the events of two phases (-1: none);
-whether there are starts, nodes that go on without one after they were down, commit events; by which event a majority of
-the disks was empty (-1: none)."""
+whether there are starts, nodes that go on without one after they were down, commit events; the emptied disk by which
+what was committed may be lost, and the last one (-1: none); what was committed; when the phases began."""
+
+CATCHES_UP = 8
+"""The last part of the time between two phases in which who still commits more is only slow."""
 
 FINAL_READ, ENDED = 1, 2
 """How far a run is: it has come to its final read, and after that a node was stopped gracefully."""
+
+
+@part
+def _catches_up(state: _State, node: int) -> bool:
+    """Whether a voter that is behind still committed more shortly before the final read."""
+    if state.run[_HEAL_SEQ] < 0 or state.rose[node] == NULL:
+        return False
+    settle, since = state.run[_FINAL_TIME] - state.run[_HEAL_TIME], state.run[_FINAL_TIME] - state.rose[node]
+    return bool(CATCHES_UP * since < settle)
 
 
 @part
@@ -324,9 +340,13 @@ def _converged(state: _State, found: Findings) -> None:
     for node in range(state.run[_VOTERS]):
         if first < 0 or state.down[node] != 0 or state.dirty[node] == NULL:
             continue
-        found.judged[CONVERGES] += 1
         end, dirty, commit = state.dirty[first], state.dirty[node], state.commit[node]
-        if commit < end or dirty < end:
+        behind = commit < end or dirty < end
+        if behind and state.run[_EMPTY_SEQ] < 0 and _catches_up(state, node):
+            found.unjudged[CONVERGES] += 1
+            continue
+        found.judged[CONVERGES] += 1
+        if behind:
             fields = _Lagging(node, commit=commit, dirty=dirty, end=end)
             if state.run[_EMPTY_SEQ] >= 0:
                 excuse(found, CONVERGES, WIPE, -1, state.run[_EMPTY_SEQ], 1)
@@ -362,14 +382,16 @@ def _emptied(state: _State, seq: int) -> None:
 
 
 @step
-def _surroundings(state: _State, found: Findings, kind: int, node: int, f: int, seq: int) -> None:
+def _surroundings(state: _State, found: Findings, kind: int, node: int, f: int, time: int, seq: int) -> None:
     """Take an event that carries no state: the end of a process, a fault, a phase."""
     if kind == PHASE:
         if f == F_FINAL_READ and state.run[_PHASE] < FINAL_READ:
             state.run[_PHASE] = FINAL_READ
             state.run[_FINAL_SEQ] = seq
+            state.run[_FINAL_TIME] = time
         elif f == F_HEAL:
             state.run[_HEAL_SEQ] = seq
+            state.run[_HEAL_TIME] = time
     elif kind == FAULT and f == FAULT_WIPE:
         if node >= 0:
             state.goal[node] = -1
@@ -378,6 +400,8 @@ def _surroundings(state: _State, found: Findings, kind: int, node: int, f: int, 
             state.down[node] = 3
             state.down_seq[node] = seq
             _emptied(state, seq)
+            if node < state.run[_VOTERS]:
+                state.run[_WIPE_SEQ] = seq
             state.vote_term[node] = NULL
     elif kind in (FAULT, HEAL):
         state.run[_OPEN_FAULTS] += 1 if kind == FAULT else -1
@@ -437,7 +461,7 @@ def _scan(columns: Columns, state: _State, found: Findings) -> None:
         node = columns.node[i]
         seq = columns.seq[i]
         if not CARRIES_STATE[kind]:
-            _surroundings(state, found, kind, node, columns.f[i], seq)
+            _surroundings(state, found, kind, node, columns.f[i], columns.time[i], seq)
             continue
         if node < 0:
             continue
@@ -484,6 +508,9 @@ def _scan(columns: Columns, state: _State, found: Findings) -> None:
             state.visible[node] = NULL
         if kind == COMMIT:
             state.run[_COMMITS] = 1
+        if kind == LEADER and dirty < state.run[_TOP] and node < state.run[_VOTERS] and state.run[_EMPTY_SEQ] < 0:
+            # Who was elected without what is committed may be so for a disk that was emptied.
+            state.run[_EMPTY_SEQ] = state.run[_WIPE_SEQ]
 
         if term != NULL:
             if state.term[node] != NULL:
@@ -502,8 +529,10 @@ def _scan(columns: Columns, state: _State, found: Findings) -> None:
             upto = columns.offset[i] - 1 if kind == TRIM else columns.last_offset[i]
             _give_up(state, found, node, upto, commit, flushed, visible, dirty, kind == TRIM, seq)
 
-        # How far flushed and visible may fall: by a truncation, or when the whole log is given up to begin anew.
-        cuts = kind == TRUNCATE or (kind == TRIM and dirty != NULL and dirty < columns.offset[i])
+        # How far flushed and visible may fall: by a truncation, also one that is not recorded, or when the whole log is
+        # given up to begin anew.
+        cuts = kind == TRUNCATE or (kind == APPEND and columns.offset[i] <= state.dirty[node])
+        cuts = cuts or (kind == TRIM and dirty != NULL and dirty < columns.offset[i])
         floor = columns.offset[i] - 1 if cuts else codes.MAX_OFFSET
 
         flushed_before = state.flushed[node]
@@ -534,6 +563,10 @@ def _scan(columns: Columns, state: _State, found: Findings) -> None:
                 if commit > flushed and (commit != before or flushed != flushed_before):
                     report(found, COMMIT_WITHIN_FLUSHED, _Beyond(node, offset=commit, end=flushed), seq)
             if commit != before:
+                if before != NULL and commit > before:
+                    state.rose[node] = columns.time[i]
+                if node < state.run[_VOTERS]:
+                    state.run[_TOP] = max(state.run[_TOP], commit)
                 state.commit[node] = commit
                 state.commit_seq[node] = seq
 
@@ -569,7 +602,8 @@ class OffsetsFold(KernelFold):
             if name.endswith("_seq"):
                 fields[name][:] = -1
         fields["down"][:] = fields["fell"][:] = 0
-        fields["run"] = np.array([0, min(len(setting.voters), MAX_NODES), 0, -1, -1, 0, 0, 0, -1], dtype=np.int64)
+        voters = min(len(setting.voters), MAX_NODES)
+        fields["run"] = np.array([0, voters, 0, -1, -1, 0, 0, 0, -1, -1, -1, 0, 0], dtype=np.int64)
         self.state = _State(**fields)
 
     def run(self, columns: Columns) -> None:
@@ -601,7 +635,7 @@ FAMILY = Family(
     "offsets",
     tuple(CHECKS),
     STATE_KINDS | {Kind.STOP, Kind.CRASH, Kind.POWER_LOSS, Kind.STORAGE_ERROR, Kind.FAULT, Kind.HEAL, Kind.PHASE},
-    ("node", "f", "term", "offset", "last_offset", "dirty", "flushed", "commit", "visible"),
+    ("time", "node", "f", "term", "offset", "last_offset", "dirty", "flushed", "commit", "visible"),
     OffsetsFold,
     RAFT,
 )

@@ -14,13 +14,15 @@ from ..contract import Check, Tally
 ROLES_IN_ORDER = Check(
     id="roles-in-order",
     rule="A node starts as a follower or a learner. In one term it stands for election, leads and follows again in "
-    "that order, each once, and it does not stand in a term in which it voted for another.",
+    "that order, each once; it does not stand in a term in which it voted for another, nor lead one in which it "
+    "started and did not stand.",
     source=("raft.md#roles",),
     fact="a start that states a role, or an event that states another role than the node had in that term",
     sentence={
         "start": "Node {node} started as a {role} in term {term}.",
         "again": "Node {node} was a {role} in term {term}, which it had led, or in which it had given up to stand for "
         "election, before.",
+        "started": "Node {node} led term {term}, in which it had started and not stood for election since.",
         "voted": "Node {node} stood for election in term {term}, in which it had voted for node {peer}.",
     },
     columns=("node", "term", "role"),
@@ -35,6 +37,7 @@ class _Turn:
 
     term: int
     role: int = ROLE_FOLLOWER
+    began: int = -1  # its life began in this term
     stood: int = -1
     led: int = -1
     gave_up: int = -1
@@ -65,12 +68,15 @@ class Roles:
         self.tally = Tally(ROLES_IN_ORDER, keep)
         self._turns: dict[int, _Turn] = {}
 
-    def take(self, seq: int, kind: int, node: int, term: int, role: int, vote: tuple[int, int] | None) -> None:
-        """An event of a node; ``vote`` is whom it voted for in this term, by which event, as far as its disk knows."""
+    def take(
+        self, seq: int, kind: int, node: int, term: int, role: int, vote: tuple[int, int] | None, *, stands: bool
+    ) -> None:
+        """An event of a node; ``vote`` is whom it voted for in this term, by which event, as far as its disk knows;
+        ``stands``: by this event it is a candidate, or votes for itself."""
         role = ROLE_LEADER if kind == LEADER else OTHER if kind == TERM else role
         turn = self._turns.get(node)
         if kind == START:
-            self._turns[node] = _Turn(term)
+            self._turns[node] = _Turn(term, began=seq)
             if role != OTHER:
                 self.tally.judged += 1
                 if role in _NAMES:
@@ -79,6 +85,8 @@ class Roles:
         known = turn is not None
         if turn is None or turn.term != term:
             turn = self._turns[node] = _Turn(term)
+        if stands and turn.stood < 0 and role != ROLE_CANDIDATE:
+            turn.stood = seq
         if role in (OTHER, turn.role):
             return
         if known:
@@ -90,5 +98,7 @@ class Roles:
         shown = turn.may_not(role)
         if shown:
             self.tally.violation(*shown, seq, way="again", node=node, role=_NAMES[role], term=turn.term)
+        elif role == ROLE_LEADER and turn.began >= 0 and max(turn.stood, turn.led) < 0:
+            self.tally.violation(turn.began, seq, way="started", node=node, term=turn.term)
         elif role == ROLE_CANDIDATE and vote is not None and vote[0] != node:
             self.tally.violation(vote[1], seq, way="voted", node=node, term=turn.term, peer=vote[0])

@@ -25,9 +25,9 @@ def acts_as_voter(node: int, voters: Sequence[int]) -> str:
     return f"node {node} {acts}, but the configuration has the voters {listed([*voters])}"
 
 
-def too_many_nodes(node: int, nodes: int) -> str:
-    """The reason why nothing is said about majorities: there is a node more than there are."""
-    return f"node {node} is none of the {nodes} nodes that the configuration tells of"
+def too_many_nodes(found: int, nodes: int) -> str:
+    """The reason why nothing is said about majorities: there are more nodes than there are."""
+    return f"voters and other nodes that are told of are {found}, but the configuration has {nodes} nodes"
 
 
 def recorded_nothing(voters: Sequence[int]) -> str:

@@ -572,6 +572,10 @@ def _scan(columns: Columns, nodes: _Nodes, runs: _Runs, leaders: _Leaders, log: 
         elif kind == ROLE:
             log.moves[0] |= 8
         role = columns.role[i]
+        if kind == LEADER and role != OTHER:
+            if role != ROLE_LEADER and nodes.term[node] != NULL:
+                _unsaid(nodes, log, 3, columns, node, i)
+            role = ROLE_LEADER
         if role not in (nodes.role[node], OTHER):
             if kind not in (ROLE, LEADER) and nodes.role[node] != OTHER:
                 _unsaid(nodes, log, 3, columns, node, i)

@@ -137,9 +137,10 @@ ASKED = number(
         id="appends-as-asked",
         rule="An append is answered with as many offsets as it asked for, in the term that it expected.",
         source=("history-checks.md#appends-as-asked",),
-        fact="an append that states its count or the term that it expects, and ended with ok",
-        sentence="Operation {op} of client {process} was answered with more or fewer offsets than it asked for, or in "
-        "another term than it expected.",
+        fact="an append that states its count or the term that it expects, or whose answer has a count, and ended with "
+        "ok",
+        sentence="Operation {op} of client {process} was answered with more or fewer offsets than it asked for or than "
+        "the answer counts, or in another term than it expected.",
         fields=_Strange,
         kinds=(Kind.INVOKE, Kind.OK),
         columns=("process", "op", "f"),
@@ -265,14 +266,17 @@ def _as_asked(clients: _Clients, counts: _Counts, client: int, columns: Columns,
     told = columns.last_offset[i] - columns.offset[i] + 1 if columns.offset[i] >= 0 else NULL
     if told > 1 and counts.says_last[0] < 0:
         counts.says_last[0] = columns.seq[i]
-    sized = count != NULL and told != NULL and counts.says_last[0] >= 0
+    size, says = (told if counts.says_last[0] >= 0 else NULL), columns.told[i]
+    sized = count != NULL and size != NULL
+    counted = says not in (NULL, 1) and (size != NULL or count != NULL)  # it may be one batch
     termed = expected != NULL and term != NULL
-    if not (sized or termed):
+    if not (sized or counted or termed):
         return
     found.judged[ASKED] += 1
-    if (sized and told != count) or (termed and term != expected):
+    wrong = (sized and size != count) or (counted and says != (size if size != NULL else count))
+    if wrong or (termed and term != expected):
         asked = _Strange(columns.process[i], op=columns.op[i])
-        says_last = counts.says_last[0] if sized and told == 1 else -1
+        says_last = counts.says_last[0] if size == 1 and wrong else -1
         report(found, ASKED, asked, clients.seq[client], columns.seq[i], says_last)
 
 

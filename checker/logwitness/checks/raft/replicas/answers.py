@@ -20,7 +20,7 @@ from ...faults import Account
 from ...findings import Findings, report, show
 from ...hashing import place_of
 from ...kernel import part, step
-from .commitment import lose, other_leader
+from .commitment import lose, other_leader, taken_for
 from .rules import (
     ACK_RULE,
     ANSWERED_AS_WRITTEN,
@@ -112,13 +112,16 @@ def let_see(
 
 @part
 def hidden_holders(tree: Tree, replicas: Replicas, cluster: Cluster, vertex: int) -> int:
-    """How many voters may hold ``vertex``, or have held it, though the history does not show it."""
+    """How many voters may hold ``vertex``, or have held it, though the history does not show it; or say so
+    (`taken_for`)."""
     count = 0
     for voter in range(len(replicas.tip)):
         if not cluster.voters[0] >> voter:
             break
         theirs = at(tree, replicas.tip[voter], tree.last[vertex])
-        unseen = replicas.begun[voter] == NULL or (theirs != NONE and tree.flags[theirs] & UNKNOWN)
+        unseen = replicas.begun[voter] == NULL
+        if theirs != NONE:
+            unseen = unseen or tree.flags[theirs] & UNKNOWN != 0 or taken_for(tree, cluster, theirs, vertex)
         if unseen and not tree.held[vertex] >> voter & 1:
             count += 1
     return count

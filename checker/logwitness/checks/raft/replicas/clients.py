@@ -55,6 +55,7 @@ from .client_rules import (
     Tail,
     Told,
 )
+from .commitment import taken_for
 from .state import Attempts, Clients, Cluster, Doubts, Former, Lives, Replicas, suspect
 from .tree import (
     ACKED_ALL,
@@ -81,6 +82,9 @@ HAS_NOT, HAS, MAY_HAVE = range(3)
 _SHORT = -2
 """In `Doubts.shown`: an answer that left the last offset out, if answers in this history ever state one."""
 
+_SEVERAL = -2
+"""In `Clients.giver`: several nodes."""
+
 _MOST = 1000
 """Former states of a node, and entries without a value, that are looked at for one read."""
 
@@ -97,6 +101,16 @@ def retreat(replicas: Replicas, former: Former, node: int, seq: int) -> None:
     former.before[place] = replicas.former[node]
     replicas.former[node] = place
     replicas.retreat_seq[node] = seq
+
+
+@part
+def was_shown(replicas: Replicas, former: Former, node: int, tip: int, seq: int) -> None:
+    """Of the log of ``node`` less is known than before event ``seq``, when it was ``tip``; it lost nothing."""
+    now, retreated = replicas.tip[node], replicas.retreat_seq[node]
+    replicas.tip[node] = tip
+    retreat(replicas, former, node, seq)
+    replicas.tip[node] = now
+    replicas.retreat_seq[node] = retreated
 
 
 @part
@@ -213,12 +227,16 @@ def hear(
         clients.start[row] = columns.offset[i]
         clients.reach[row] = columns.offset[i]
         clients.given[row] = 0
+        clients.giver[row] = NONE
         if f == F_TAIL:
             clients.bound[row] = cluster.top_commit[0]
             clients.bound_seq[row] = cluster.top_commit_seq[0]
         elif f in READS:
             clients.bound[row] = bound_of(replicas, node, f) if node >= 0 else NULL
             clients.bound_seq[row] = replicas.stated_seq[node] if node >= 0 else -1
+            runs = node >= 0 and replicas.down[node] <= 0
+            clients.begins[row] = replicas.trimmed[node] if runs else NULL
+            clients.begins_seq[row] = replicas.trimmed_seq[node] if runs else -1
         return
     row = clients.table.rows[place_of(clients.table, columns.process[i])]
     if row == NONE:
@@ -233,7 +251,7 @@ def hear(
     clients.f[row] = NONE
     if node >= 0 and (f in READS or f in (F_APPEND, F_TAIL)) and (kind == OK or columns.reason[i] in REFUSALS):
         by_leader = kind == OK and f not in (F_READ, F_READ_COMMITTED, F_FINAL_READ)
-        answered(replicas, clients, doubts, found, node, by_leader, columns.process[i], row, seq)
+        answered(replicas, cluster, clients, doubts, found, node, by_leader, columns.process[i], row, seq)
     if f == F_APPEND:
         if clients.value[row] == NULL:
             return
@@ -273,6 +291,7 @@ def asked_for(attempts: Attempts, attempt: int, seq: int) -> None:
 @part
 def answered(
     replicas: Replicas,
+    cluster: Cluster,
     clients: Clients,
     doubts: Doubts,
     found: Findings,
@@ -285,6 +304,12 @@ def answered(
     """``node`` answered an operation: did it run meanwhile, and lead where it takes a leader?"""
     if replicas.stated_seq[node] < 0:
         found.unjudged[ANSWERED_BY_WHO_ACTED] += 1
+        if cluster.voters[0] and not cluster.voters[0] >> node & 1:
+            cluster.outsider[0] = node
+        return
+    if clients.giver[row] != NONE and clients.giver[row] != node:
+        found.unjudged[ANSWERED_BY_WHO_ACTED] += 1
+        cluster.divided[0] = node
         return
     check, invoked, end = ANSWERED_BY_WHO_ACTED, clients.seq[row], replicas.down[node] - 1
     down = 0 <= end < invoked
@@ -363,7 +388,7 @@ def succeeded(
     if acks in (ACKS_ALL, NO_ACKS):
         if promised(tree, replicas, cluster, vertex, by):
             found.judged[OK_AFTER_COMMIT] += 1
-        elif cluster.write_caching[0] and not cluster.majority[0]:
+        elif cluster.write_caching[0] and may_be_promised(tree, replicas, cluster, vertex):
             found.unjudged[OK_AFTER_COMMIT] += 1
         else:
             said = replicas.stated_seq[by] if by != NONE else -1
@@ -400,6 +425,17 @@ def promised(tree: Tree, replicas: Replicas, cluster: Cluster, vertex: int, lead
 
 
 @part
+def may_be_promised(tree: Tree, replicas: Replicas, cluster: Cluster, vertex: int) -> bool:
+    """Whether its leader may have counted a majority for the entry under write caching, for all that it was told."""
+    count = members(tree.held[vertex] & cluster.voters[0])
+    for voter in range(len(replicas.tip)):
+        theirs = at(tree, replicas.tip[voter], tree.last[vertex])
+        if cluster.voters[0] >> voter & 1 and theirs != NONE and not tree.held[vertex] >> voter & 1:
+            count += taken_for(tree, cluster, theirs, vertex)
+    return bool(count >= cluster.majority[0])
+
+
+@part
 def shows(tree: Tree, tip: int, bound: int, base: int, last: int, value: int) -> int:
     """Whether a node with this log, shown up to ``bound``, shows the value at ``base``."""
     vertex = at(tree, tip, base)
@@ -432,15 +468,21 @@ def given(
         columns.last_offset[i],
         columns.value[i],
     )
-    reach = clients.reach[row]
+    reach, begins = clients.reach[row], not clients.given[row]
     clients.reach[row] = last + 1
     clients.given[row] = 1
     if node < 0:
         return
+    alone = clients.giver[row] == NONE or clients.giver[row] == node
+    clients.giver[row] = node if alone else _SEVERAL
     if replicas.stated_seq[node] < 0:
         found.unjudged[READ_SHOWS_THE_NODE] += 1
         return
     f, invoked = clients.f[row], clients.seq[row]
+    if node == clients.node[row] and base < clients.begins[row]:
+        begins = clients.begins_seq[row]
+        doubt(doubts, READ_SHOWS_THE_NODE, value, base, last, NULL, NO_ACKS, node, invoked, seq, begins, NONE)
+        return
     had, down = HAS_NOT, replicas.down[node] > 0
     if not down or replicas.down[node] - 1 > invoked:
         had = shows(tree, replicas.tip[node], bound_of(replicas, node, f), base, last, value)
@@ -450,7 +492,7 @@ def given(
             return
         if reach != NULL and base > reach:
             vertex = tree.parent[at(tree, replicas.tip[node], base)]
-            if left_out(tree, replicas, cluster, doubts, node, vertex, reach, -1, invoked, seq):
+            if left_out(tree, replicas, cluster, doubts, node, vertex, reach, begins, -1, invoked, seq):
                 return
         found.judged[READ_LEAVES_NOTHING_OUT] += 1
         return
@@ -485,15 +527,19 @@ def left_out(
     node: int,
     vertex: int,
     reach: int,
+    begins: bool,
     bound_seq: int,
     invoked: int,
     seq: int,
 ) -> bool:
     """A reader went from ``reach`` to what follows ``vertex`` in the log of ``node``: was there a value? If so it is
-    doubted. ``bound_seq``: the event that says how far the node showed its log, if that matters."""
-    first = max(reach, replicas.start[node])
+    doubted. ``begins``: it had been given nothing, and would have been given a batch that ``reach`` is inside of.
+    ``bound_seq``: the event that says how far the node showed its log, if that matters."""
+    start = replicas.start[node]
     steps = 0
-    while vertex != ROOT and tree.base[vertex] >= first and steps < _MOST and not cluster.compacted[0]:
+    while vertex != ROOT and tree.last[vertex] >= reach and steps < _MOST and not cluster.compacted[0]:
+        if tree.base[vertex] < (start if begins else max(reach, start)):
+            return False
         steps += 1
         if tree.value[vertex] != NULL and not tree.flags[vertex] & UNKNOWN:
             value, base, held = tree.value[vertex], tree.base[vertex], appended_by(tree, vertex, node)
@@ -520,23 +566,27 @@ def read_told(
 ) -> None:
     """A read of a node was answered, and goes on at ``offset``."""
     invoked, reach, tip = clients.seq[row], clients.reach[row], replicas.tip[node]
+    begins = not clients.given[row]
     steady = replicas.retreat_seq[node] < invoked
-    if offset == NULL or reach == NULL or not steady or replicas.stated_seq[node] < 0:
+    if reach == NULL or not steady or replicas.stated_seq[node] < 0:
         return
+    if offset == NULL:
+        offset = reach  # it does not say where it goes on
     if offset > reach:
         vertex = at(tree, tip, min(offset - 1, tree.last[tip]))
         if tree.last[vertex] >= offset:
             vertex = tree.parent[vertex]
-        if left_out(tree, replicas, cluster, doubts, node, vertex, reach, -1, invoked, seq):
+        if left_out(tree, replicas, cluster, doubts, node, vertex, reach, begins, -1, invoked, seq):
             return
-    if (not clients.given[row] or f == F_FINAL_READ) and clients.node[row] == node:
+    if (begins or f == F_FINAL_READ) and clients.node[row] == node:
         # What it showed when it was asked it still shows; entries without a value are no batches.
         first, bound = max(offset, replicas.start[node]), clients.bound[row]
-        vertex = at(tree, tip, min(bound, first + _MOST)) if bound != NULL and bound >= first else NONE
+        highest = min(bound, first + _MOST, tree.last[tip])
+        vertex = at(tree, tip, highest) if bound != NULL and bound >= first else NONE
         if vertex != NONE and tree.last[vertex] > bound:
             vertex = tree.parent[vertex]
-        said = clients.bound_seq[row]
-        if vertex != NONE and left_out(tree, replicas, cluster, doubts, node, vertex, first, said, invoked, seq):
+        said, at_it = clients.bound_seq[row], begins and offset == reach
+        if vertex != NONE and left_out(tree, replicas, cluster, doubts, node, vertex, first, at_it, said, invoked, seq):
             return
     found.judged[READ_LEAVES_NOTHING_OUT] += 1
 

@@ -80,14 +80,15 @@ def lose(
 def bury(
     tree: Tree, replicas: Replicas, cluster: Cluster, account: Account, found: Findings, top: int, seq: int
 ) -> None:
-    """Mark the branch from ``top`` on as lost."""
+    """Mark the branch from ``top`` on as lost, as far as it is shown."""
     vertex = top
     while True:
-        if not tree.flags[vertex] & DEAD:
+        shown = not tree.flags[vertex] & UNKNOWN
+        if shown and not tree.flags[vertex] & DEAD:
             tree.flags[vertex] |= DEAD
             if tree.flags[vertex] & ANY_ACKED:
                 lose(tree, replicas, cluster, account, found, vertex, seq)
-        if tree.child[vertex] != NONE:
+        if shown and tree.child[vertex] != NONE:
             vertex = tree.child[vertex]
             continue
         while vertex != top and tree.sibling[vertex] == NONE:
@@ -252,6 +253,14 @@ def other_leader(replicas: Replicas, node: int) -> int:
 
 
 @part
+def taken_for(tree: Tree, cluster: Cluster, theirs: int, vertex: int) -> bool:
+    """Whether a node that has ``theirs`` says that it has ``vertex`` since a disk was emptied: it holds what was
+    committed and is lost, or an entry of the other leader of the same term."""
+    twice = tree.term[theirs] == tree.term[vertex] and tree.term[vertex] == cluster.elected_twice[0]
+    return bool(theirs != vertex and (twice or tree.flags[theirs] & GIVEN_UP))
+
+
+@part
 def on_majority(
     tree: Tree,
     replicas: Replicas,
@@ -274,7 +283,9 @@ def on_majority(
         theirs = at(tree, replicas.tip[other], commit) if replicas.flushed[other] >= commit else NONE
         if theirs == vertex:
             sure += 1
-        elif (theirs != NONE and tree.flags[theirs] & UNKNOWN) or tree.wiped[vertex] >> other & 1:
+        elif theirs != NONE and (tree.flags[theirs] & UNKNOWN or taken_for(tree, cluster, theirs, vertex)):
+            perhaps += 1
+        elif tree.wiped[vertex] >> other & 1:
             # Its disk was emptied after it had told the leader of its copy, perhaps.
             perhaps += 1
     enough = cluster.majority[0]

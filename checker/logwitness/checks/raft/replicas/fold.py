@@ -71,17 +71,19 @@ from .client_rules import (
     ANSWERED_BY_WHO_ACTED,
     OK_AFTER_ACKED,
     OK_AFTER_COMMIT,
+    OK_NAMES_THE_ENTRY,
     READ_ENDS_IN_THE_LOG,
     READ_LEAVES_NOTHING_OUT,
     READ_SHOWS_THE_NODE,
 )
-from .clients import end_of_life, hear, may_have_run, retreat, settle
+from .clients import end_of_life, hear, may_have_run, retreat, settle, was_shown
 from .commitment import commit_to, follower_commits, leader_commits, lose, take_office, writes_first
 from .destroyed import destroy
 from .log import append, truncate
 from .rules import (
     ACK_RULE,
     ACKED_SURVIVES,
+    APPEND_AT_END,
     CHECKS,
     COMMIT_CURRENT_TERM,
     COMMITTED_AGREE,
@@ -121,6 +123,7 @@ def restart(tree: Tree, replicas: Replicas, cluster: Cluster, node: int, dirty: 
     replicas.cut[node] = NONE
     replicas.commit[node] = NULL
     replicas.visible[node] = NULL
+    replicas.trimmed[node] = NULL
     if cluster.shows[TRIM] and dirty != NULL:
         # The end of its last record may lack how far it had trimmed what it found.
         replicas.start[node] = max(replicas.start[node], dirty + 1)
@@ -172,6 +175,7 @@ def _scan(
                     end_of_life(replicas, lives, each, seq)
                     replicas.running[each] = 0
                     replicas.start[each] = 0
+                    replicas.trimmed[each] = NULL
                     destroy(tree, replicas, cluster, each, ROOT, WIPE, seq)
                     cluster.wiped[0] |= 1 << each
                     replicas.tip[each] = ROOT
@@ -229,15 +233,22 @@ def _scan(
             restart(tree, replicas, cluster, node, dirty, seq)
             replicas.began[node] = term if kind == START else NULL
             replicas.began_seq[node] = seq
-        if kind == APPEND:
-            if columns.offset[i] <= tree.last[replicas.tip[node]]:
-                retreat(replicas, former, node, seq)
-            append(tree, replicas, cluster, found, columns, i)
-        elif kind == TRUNCATE:
+        tip = replicas.tip[node]
+        over = kind == APPEND and columns.offset[i] <= tree.last[tip]
+        falls = NULL < columns.commit[i] < replicas.commit[node] or NULL < columns.visible[i] < replicas.visible[node]
+        if over or falls or kind == TRUNCATE:
             retreat(replicas, former, node, seq)
+        if kind == APPEND:
+            append(tree, replicas, cluster, found, columns, i)
+            if not over and tree.parent[replicas.tip[node]] != tip:
+                # It may be the log of another node by now, of which less is shown.
+                was_shown(replicas, former, node, tip, seq)
+        elif kind == TRUNCATE:
             truncate(tree, replicas, cluster, found, columns, i)
         elif kind == TRIM:
             replicas.start[node] = max(replicas.start[node], columns.offset[i])
+            replicas.trimmed[node] = max(replicas.trimmed[node], columns.offset[i])
+            replicas.trimmed_seq[node] = seq
             if columns.dirty[i] != NULL and columns.dirty[i] < columns.offset[i]:
                 # Nothing is kept: the log was given up whole, to begin where its leader's begins. What the node had
                 # before need not be what was committed there.
@@ -264,8 +275,6 @@ def _scan(
             replicas.flushed[node] = flushed
             replicas.flushed_seq[node] = seq
 
-        if NULL < columns.commit[i] < replicas.commit[node] or NULL < columns.visible[i] < replicas.visible[node]:
-            retreat(replicas, former, node, seq)
         leads = replicas.leader_term[node] != NULL
         leader_seq = -1 if role == ROLE_LEADER else replicas.leader_seq[node]
         commit = columns.commit[i]
@@ -389,7 +398,11 @@ class ReplicasFold(KernelFold):
         start |= {"write_caching": int(setting.write_caching), "committed": ROOT, "elected_term": NULL}
         start |= {"elected_twice": NULL, "idempotent": int(setting.idempotent), "says_last": -1}
         start |= dict.fromkeys(
-            ("given_up_seq", "top_commit", "top_commit_seq", "stranger", "passed_on", "says_last"), -1
+            (
+                *("given_up_seq", "top_commit", "top_commit_seq", "stranger", "says_last"),
+                *("passed_on", "divided", "outsider"),
+            ),
+            -1,
         )
         start |= dict.fromkeys(("most_commit", "most_commit_seq", "most_visible", "most_visible_seq"), -1)
         numbers_of = {name: np.array([number], dtype=np.int64) for name, number in start.items()}
@@ -465,6 +478,8 @@ class ReplicasFold(KernelFold):
             if check in (FOLLOWER_COMMIT, FOLLOWER_VISIBLE) and self._misses(happened, needed)
         }
         shows, judged = self._cluster.shows, self.found.judged
+        if not shows[TRUNCATE] and self.found.violated[APPEND_AT_END] == self._cluster.cuts[0] > 0:
+            found[APPEND_AT_END] = "entries are replaced, but no truncation is recorded"
         if judged[READ_SHOWS_THE_NODE] and not (shows[APPEND] and shows[SHOWN]):
             found[READ_SHOWS_THE_NODE] = "reads are answered, but nodes do not record what they append and show"
         elif self.found.violated[READ_SHOWS_THE_NODE] and self._misses(COMMIT, COMMIT):
@@ -493,9 +508,15 @@ class ReplicasFold(KernelFold):
         told = self.found.unjudged[OK_AFTER_ACKED]
         if told and not self._cluster.shows[ACKED]:
             found[OK_AFTER_ACKED] = f"{told} appends were answered ok, but no answer of a node to them is recorded"
-        node = int(self._cluster.passed_on[0])
-        if node >= 0:
-            found[ANSWERED_BY_WHO_ACTED] = _PASSED_ON.format(node=self.nodes.names[node])
+        for reason, nodes in (
+            (_PASSED_ON, self._cluster.passed_on),
+            (_DIVIDED, self._cluster.divided),
+            (_OUTSIDE, self._cluster.outsider),
+        ):
+            if nodes[0] >= 0:
+                found[ANSWERED_BY_WHO_ACTED] = reason.format(node=self.nodes.names[nodes[0]])
+        if self.setting.recorded and self._clients.used[0] and (self._replicas.begun == NULL).all():
+            found |= dict.fromkeys(range(OK_NAMES_THE_ENTRY, len(CHECKS)), _ELSEWHERE)
         voters, term = self.setting.voters, self._replicas.term
         silent = [voter for voter, its in zip(voters, term, strict=False) if its == NULL]
         if silent or not voters:
@@ -570,6 +591,9 @@ Source: raft.md#not-recorded.
 
 _FOR_EVER = 1 << 62
 _PASSED_ON = "node {node} answered what only a leader answers, and is not seen to have led meanwhile"
+_DIVIDED = "node {node} answered a read of which another node gave something"
+_OUTSIDE = "node {node} answered, which is no voter and recorded nothing"
+_ELSEWHERE = "clients use this log, and nodes recorded what they did of others alone"
 _ASKS, _TELLS = (INVOKE,), (OK, FAIL, INFO, OBSERVE)
 _CUTS = (START, CRASH, POWER_LOSS, STORAGE_ERROR)
 _LIFE = frozenset({Kind.STOP, Kind.CRASH, Kind.POWER_LOSS, Kind.STORAGE_ERROR, Kind.FAULT})

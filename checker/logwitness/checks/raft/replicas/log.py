@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...codes import ACKS_ALL, NULL, ROLE_LEADER
+from ...codes import NULL, ROLE_LEADER
 from ...columns import Columns
 from ...faults import WIPE
 from ...findings import Findings, excuse, report, show
@@ -61,6 +61,11 @@ def append(
     found.judged[APPEND_AT_END] += 1
     if base <= tree.last[tip]:
         report(found, APPEND_AT_END, Overlap(node, offset=base, end=tree.last[tip]), replicas.tip_seq[node], seq)
+        # A follower that holds an entry of another term there, not committed as far as it knows, may have cut it off.
+        there = at(tree, tip, base)
+        follows = replicas.leader_term[node] == NULL and replicas.commit[node] < base
+        if follows and (tree.flags[there] & UNKNOWN or tree.term[there] < entry_term):
+            cluster.cuts[0] += 1
         tip = before(tree, tip, base)
     if base > tree.last[tip] + 1:
         # The log goes on behind a part that is not shown: trimmed, or recorded from the middle.
@@ -94,7 +99,8 @@ def append(
             other = vertex
             vertex = NONE
             while other != NONE:
-                if tree.parent[other] == tip and tree.term[other] == entry_term and tree.value[other] == value:
+                alike = tree.value[other] == value and tree.last[other] == last
+                if tree.parent[other] == tip and tree.term[other] == entry_term and alike:
                     vertex = other
                 other = tree.same[other]
         elif entry_term == cluster.elected_twice[0]:
@@ -116,8 +122,6 @@ def append(
             vertex = NONE
     if vertex == NONE:
         vertex = grow(tree, tip, base, last, entry_term, value, columns.bytes[i], acks, seq, flags | written)
-    elif acks == ACKS_ALL and tree.pending[vertex] != vertex and not tree.flags[vertex] & COMMITTED:
-        tree.pending[vertex] = vertex
     if replicas.cut[node] != NONE:
         found.judged[TRUNCATION_NEEDS_DIVERGENCE] += 1
         if replicas.cut[node] == vertex:

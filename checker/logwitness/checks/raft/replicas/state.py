@@ -39,6 +39,8 @@ class Replicas(NamedTuple):
     running: Ints
     stated_seq: Ints  # the last event of its record; -1
     start: Ints  # the first offset that it has not trimmed
+    trimmed: Ints  # the same where it has trimmed since it started, else NULL; and the event by which it last did
+    trimmed_seq: Ints
     former: Ints  # what it held before it last held less, in `Former`
     retreat_seq: Ints  # when that was
     shared: Ints  # room for `destroyed`
@@ -74,6 +76,9 @@ class Cluster(NamedTuple):
     stranger: Ints  # a node that is no voter and acts as one
     says_last: Ints  # the first answer to an append that states a last offset; -1
     passed_on: Ints  # a node that answered what a leader answers, and was not seen to lead; -1
+    divided: Ints  # one that answered a read of which another one gave something; -1
+    outsider: Ints  # one that answered, is no voter and had recorded nothing; -1
+    cuts: Ints  # appends over the log that a truncation would explain
     shows: Ints  # by kind: whether such an event occurs
     happens: Ints  # by kind: whether what such an event says has happened, as other events show
 
@@ -93,6 +98,9 @@ class Clients(NamedTuple):
     given: Ints  # 1: it was given one
     bound: Ints  # when it was invoked: how far the node showed its log; of a tail, what was committed
     bound_seq: Ints
+    begins: Ints  # of a read: where the node had trimmed its log to by then, in that life; NULL: it had not
+    begins_seq: Ints
+    giver: Ints  # the node that gave what a read returned; -1: none is known, -2: several
     expected: Ints  # of an append: the only term in which it may be written; NULL: any
     led: Ints  # 1: the node that was asked led then
 

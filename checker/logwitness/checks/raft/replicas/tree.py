@@ -199,7 +199,9 @@ def grow(
     tree.value[vertex] = value
     tree.size[vertex] = size
     tree.seq[vertex] = seq
-    tree.flags[vertex] = flags | (tree.flags[parent] & (DEAD | DIVERGED))
+    tree.flags[vertex] = flags | (tree.flags[parent] & DIVERGED)
+    if not (flags | tree.flags[parent]) & UNKNOWN:
+        tree.flags[vertex] |= tree.flags[parent] & DEAD
     tree.parent[vertex] = parent
     tree.depth[vertex] = tree.depth[parent] + 1
     far = tree.jump[parent]

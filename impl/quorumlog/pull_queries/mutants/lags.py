@@ -1,0 +1,186 @@
+"""Mutants of what hosts have and how far they are: tables, assignments, reports, and what follows for who is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from msgspec import structs
+
+from quorumlog.protocol import Mutant
+from quorumlog.pull_queries.core import ServerCore
+from quorumlog.pull_queries.lag import LagRecords, Position, Store
+from quorumlog.pull_queries.mutants.parts import with_rules
+from quorumlog.pull_queries.routing import View
+from quorumlog.pull_queries.rules import Known, Terms, lag_counts, not_alive, not_the_active, obstacles, too_far
+from quorumlog.pull_queries.simulated import PullCluster, ServerNode
+from quorumlog.pull_queries.table import Change, Record, Table
+
+
+def _dead_standbys_too(known: Known, terms: Terms) -> tuple[bool, bool, bool, bool]:
+    inactive, dead, unknown, far = obstacles(known, terms)
+    return inactive, dead and known.active, unknown, far
+
+
+def _unknown_lag_too(known: Known, terms: Terms) -> tuple[bool, bool, bool, bool]:
+    inactive, dead, _, far = obstacles(known, terms)
+    return inactive, dead, False, far
+
+
+def _active_alone_filtered(known: Known, terms: Terms) -> tuple[bool, bool, bool, bool]:
+    inactive, dead, unknown, _ = obstacles(known, terms)
+    return inactive, dead, unknown, known.active and lag_counts(known, terms) and too_far(known, terms)
+
+
+def _first_alone(known: Known, terms: Terms) -> tuple[bool, bool, bool, bool]:
+    inactive, dead, unknown, far = obstacles(known, terms)
+    said = not_the_active(known, terms) or not_alive(known, terms)
+    return inactive, dead and not inactive, unknown and not said, far and not said
+
+
+class OwnReportAsEnd(LagRecords):
+    """What one host reported is taken for the largest end."""
+
+    own = ""
+
+    def max_end(self, store: Store, partition: int, hosts: Iterable[str] | None = None) -> int:
+        """The end that the host itself reported, if it did."""
+        position = self.of(self.own, store, partition)
+        return super().max_end(store, partition, hosts) if position is None else position.end
+
+
+class OwnReportAsEndCore(ServerCore):
+    """A router takes the end that it reported itself for the largest one."""
+
+    records_type = OwnReportAsEnd
+
+    def _view(self) -> View:
+        view = super()._view()
+        assert isinstance(view.records, OwnReportAsEnd)
+        view.records.own = self.host
+        return view
+
+
+class OwnRecordsNotPassed(Table):
+    """Records of Raft's own are folded, and not counted as passed in reports."""
+
+    _own = 0
+
+    def fold(self, offset: int, record: Record | None) -> bool:
+        """As the reference, and count Raft's own."""
+        self._own += record is None
+        return super().fold(offset, record)
+
+    @property
+    def position(self) -> Position:
+        """Without Raft's own."""
+        return Position(self.current - self._own, self.end)
+
+
+class OwnRecordsNotPassedCore(ServerCore):
+    """See its table."""
+
+    table_type = OwnRecordsNotPassed
+
+
+class TombstonesKept(Table):
+    """A tombstone is passed, and its row stays."""
+
+    def _apply(self, change: Change) -> None:
+        super()._apply(change if change.value is not None else structs.replace(change, key=None))
+
+
+class TombstonesKeptCore(ServerCore):
+    """See its table."""
+
+    table_type = TombstonesKept
+
+
+class DirtyEndNode(ServerNode):
+    """A server takes the dirty tail of the node that it reads from for what that shows."""
+
+    def shown_by(self, node: Any) -> int:  # noqa: ANN401
+        """Where the node's log ends."""
+        dirty: int = node.core.dirty
+        return dirty
+
+
+class DirtyEndCluster(PullCluster):
+    """See its nodes."""
+
+    node_type = DirtyEndNode
+
+
+MUTANTS = (
+    Mutant(
+        "older-report-wins",
+        "an older lag report replaces a newer one",
+        ("report-times-rise",),
+        with_rules(report_replaces=lambda stored, received: True),
+        "overtaken",
+    ),
+    Mutant(
+        "unknown-lag-admitted",
+        "a host of unknown lag is asked",
+        ("no-record-not-selected",),
+        with_rules(obstacles=_unknown_lag_too),
+        "lagging",
+    ),
+    Mutant(
+        "dead-standby-admitted",
+        "standbys are asked whether they are alive or not",
+        ("candidates-follow-view",),
+        with_rules(obstacles=_dead_standbys_too),
+        "default",
+    ),
+    Mutant(
+        "lag-beyond-bound",
+        "the bound is asked of the active alone",
+        ("selected-within-bound",),
+        with_rules(obstacles=_active_alone_filtered),
+        "lagging",
+    ),
+    Mutant(
+        "first-reason-only",
+        "of several reasons against a host the first is said",
+        ("no-valid-host-says-why",),
+        with_rules(obstacles=_first_alone),
+        "lagging",
+    ),
+    Mutant(
+        "own-report-as-end",
+        "a router takes the end that it reported itself for the largest one",
+        ("selected-within-bound", "no-valid-host-says-why", "candidates-follow-view"),
+        OwnReportAsEndCore,
+        "lagging",
+    ),
+    Mutant(
+        "dirty-end",
+        "a server reports the dirty end of a changelog",
+        ("reports-are-true",),
+        None,
+        "lagging",
+        stage=DirtyEndCluster,
+    ),
+    Mutant(
+        "raft-records-not-passed",
+        "records of Raft's own do not count as passed",
+        ("reports-are-true",),
+        OwnRecordsNotPassedCore,
+        "default",
+    ),
+    Mutant(
+        "tombstones-kept",
+        "a tombstone takes no row away",
+        ("rows-are-the-table",),
+        TombstonesKeptCore,
+        "default",
+    ),
+    Mutant(
+        "later-proposal-wins",
+        "of several assignments for one epoch the last one counts",
+        ("assignments-are-prefixes",),
+        with_rules(assignment_valid=lambda epoch, last: epoch in (last, last + 1)),
+        "default",
+    ),
+)
