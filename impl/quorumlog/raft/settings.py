@@ -134,6 +134,22 @@ _LOST_POWER = replace(
     ),
 )
 
+_STALE_VOTES = replace(
+    _DEFAULT,
+    nodes=5,
+    link=Link(reorder=0.3, duplicate=0.3, straggle=150 * MILLISECOND),
+    timing=NodeTiming(heartbeat=20 * MILLISECOND, election=40 * MILLISECOND),
+    disk=DiskTiming(most=20 * MILLISECOND),
+    workload=LogWorkload(clients=2, think=40 * MILLISECOND),
+    faults=FaultMix(
+        weights={"kill": 4.0, "partition": 3.0, "power_loss": 3.0, "loss": 1.0},
+        targets={"leader": 5.0, "any": 1.0, "minority": 2.0},
+        per_second=15.0,
+        longest=150 * MILLISECOND,
+        arguments={"loss": {"probability": 0.3}},
+    ),
+)
+
 SETTINGS: Mapping[str, RaftConfiguration] = {
     # A bit of everything on three nodes.
     "default": _DEFAULT,
@@ -230,21 +246,7 @@ SETTINGS: Mapping[str, RaftConfiguration] = {
         ),
     ),
     # Elections that collide, all messages delayed and duplicated, under little load.
-    "stale-votes": replace(
-        _DEFAULT,
-        nodes=5,
-        link=Link(reorder=0.3, duplicate=0.3, straggle=150 * MILLISECOND),
-        timing=NodeTiming(heartbeat=20 * MILLISECOND, election=40 * MILLISECOND),
-        disk=DiskTiming(most=20 * MILLISECOND),
-        workload=LogWorkload(clients=2, think=40 * MILLISECOND),
-        faults=FaultMix(
-            weights={"kill": 4.0, "partition": 3.0, "power_loss": 3.0, "loss": 1.0},
-            targets={"leader": 5.0, "any": 1.0, "minority": 2.0},
-            per_second=15.0,
-            longest=150 * MILLISECOND,
-            arguments={"loss": {"probability": 0.3}},
-        ),
-    ),
+    "stale-votes": _STALE_VOTES,
     # Isolated leaders grow and flush long tails with acks=1; what they send afterwards is delayed and duplicated.
     "long-tails": replace(
         _DEFAULT,
@@ -339,6 +341,16 @@ SETTINGS: Mapping[str, RaftConfiguration] = {
             per_second=15.0,
             longest=200 * MILLISECOND,
             arguments={"open_error": {"sync": 2.0}},
+        ),
+    ),
+    # Elections that collide, on disks that lose files and flip bits, those of the vote among them.
+    "lost-votes": replace(
+        _STALE_VOTES,
+        faults=FaultMix(
+            weights={"lost_name": 6.0, "flipped_bit": 1.0, "partition": 3.0, "kill": 2.0},
+            targets={"leader": 2.0, "any": 3.0, "minority": 2.0},
+            per_second=15.0,
+            longest=150 * MILLISECOND,
         ),
     ),
     # Followers trim that nobody hears; what they were sent last arrives once more when they are heard again.

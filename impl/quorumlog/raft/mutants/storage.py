@@ -406,6 +406,7 @@ MUTANTS = (
         "a node whose vote file is missing starts as if it had never voted",
         ("term-monotonic", "one-vote-per-term"),
         stage=on_nodes(votes=MissingVoteForgotten),
+        setting="lost-votes",
     ),
     Mutant(
         "rename-not-synced",
