@@ -157,7 +157,7 @@ def test_long(logwitness_history):
 """
 STATED = "node=0, incarnation=0, term=1, dirty=5, flushed=5"
 SAID = {
-    "kind": "event('comit', commit=1): there is no kind 'comit': did you mean commit? the kinds are acked, append, ",
+    "kind": "event('comit', commit=1): there is no kind 'comit': did you mean commit? the kinds are acked, ",
     "column": f"event('commit', commmit=1, {STATED}): there is no column 'commmit': did you mean commit? the columns",
     "value": f"event('commit', commit=1.5, {STATED}): field commit: 1.5 is not an integer from ",
     "missing": "event('commit', commit=1): field node: a commit event must carry it",

@@ -63,6 +63,10 @@ def test_an_audit_says_what_check_says(source: Path, tmp_path: Path, audited: Au
     seen = {}
     for run in rows(tmp_path / "out", "runs"):
         path = Path(run["run"])
+        if not path.stat().st_size:  # nothing was recorded in it
+            assert run["verdict"] == "unreadable"
+            seen[path.name] = run["model"], run["verdict"], []
+            continue
         history = open_run(path, lenient=True, quarantine=tmp_path / "quarantine.jsonl")
         expected = check_model(history, model_of(history))
         names = [NAMES[check] for check in violated[run["run"]]]
