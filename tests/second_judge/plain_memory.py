@@ -24,6 +24,8 @@ def bounded_memory(history: History) -> Count:
         if e.kind == "hand_over" and not shown:
             held = sum(min(batch.bytes or 0, history.memory_bytes) for batch in _all_handed_over(office)[-1])
             count += UNJUDGED if held else Count()
+        elif e.kind == "hand_over" and e.last > max((b.last for b in office if b.kind == "append"), default=-1):
+            count += UNJUDGED
         elif e.kind in OF_MEMORY:
             held = held_by(office, history.memory_bytes)
             most = history.max_in_flight

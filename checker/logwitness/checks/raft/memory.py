@@ -84,6 +84,7 @@ class _Offices(NamedTuple):
     held: Ints  # bytes, as it counted last; of an append the limit at most
     counted: Ints  # by which event; -1: none, or it counted none
     highest: Ints  # the largest first offset of its batches
+    end: Ints  # the last offset that it is recorded to have appended
 
 
 class _Batches(NamedTuple):
@@ -109,6 +110,7 @@ def _leaves(offices: _Offices, batches: _Batches, node: int) -> None:
     offices.counted[node] = -1
     offices.enqueued[node] = 0
     offices.highest[node] = -1
+    offices.end[node] = -1
 
 
 @part
@@ -150,6 +152,13 @@ def _hands_over(
             batches.used[_HEAD] += 1
 
 
+@part
+def _believes(offices: _Offices, node: int, reserved: int, seq: int) -> None:
+    """What a node holds is counted on from what it says."""
+    offices.held[node] = reserved
+    offices.counted[node] = seq if reserved else -1
+
+
 @step
 def _counts(
     offices: _Offices, batches: _Batches, limits: Ints, columns: Columns, node: int, i: int, found: Findings
@@ -173,8 +182,7 @@ def _counts(
         report(found, BOUNDED, told, elected, columns.seq[i])
     if kind == HAND_OVER:
         _hands_over(offices, batches, node, first, last, not right, found)
-    offices.held[node] = reserved
-    offices.counted[node] = columns.seq[i] if reserved else -1
+    _believes(offices, node, reserved, columns.seq[i])
 
 
 @kernel
@@ -198,6 +206,7 @@ def _scan(columns: Columns, offices: _Offices, batches: _Batches, limits: Ints, 
             continue
         elif kind == APPEND:
             first = columns.offset[i]
+            offices.end[node] = max(columns.last_offset[i], offices.end[node])
             if columns.value[i] == NULL:
                 continue
             place = _NONE
@@ -217,6 +226,11 @@ def _scan(columns: Columns, offices: _Offices, batches: _Batches, limits: Ints, 
             first, last = columns.offset[i], columns.last_offset[i]
             found.unjudged[BOUNDED] += _handed_over(offices, batches, node, first, last) > 0
             _hands_over(offices, batches, node, first, last, False, found)
+        elif kind == HAND_OVER and columns.last_offset[i] > offices.end[node]:
+            # Part of it was appended where the record is silent.
+            found.unjudged[BOUNDED] += 1
+            _hands_over(offices, batches, node, columns.offset[i], columns.last_offset[i], False, found)
+            _believes(offices, node, columns.reserved[i], columns.seq[i])
         elif kind in (ENQUEUE, HAND_OVER):
             offices.enqueued[node] = 1
             found.judged[BOUNDED] += 1
@@ -245,8 +259,8 @@ class MemoryFold(KernelFold):
         _scan.form(self.setting.compiled)(columns, self._offices, self._batches, self._limits, self.found)
 
     def lacking(self) -> dict[int, str]:
-        """What was handed over, and is not recorded to have been enqueued."""
-        reason = "leaders hand over what clients appended, but do not record that they enqueued it"
+        """What was handed over, and is not recorded to have been enqueued or appended."""
+        reason = "leaders hand over what clients appended, but do not record that they enqueued and appended it"
         return {BOUNDED: reason} if self.found.unjudged[BOUNDED] else {}
 
     def _make_room(self, more: int) -> None:
