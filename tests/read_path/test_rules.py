@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from logspec.symbolic import Executor
 from quorumlog.read_path import rules as r
-from quorumlog.read_path.nodeset import SCOPES, Location, replication_factor, scopes_of
+from quorumlog.read_path.nodeset import SCOPES, Location, Nodeset, scopes_of
 from quorumlog.read_path.rules import Scope
 
 FULL, LOST, EMPTY, DOWN = r.FULLY_AUTHORITATIVE, r.UNDERREPLICATION, r.AUTHORITATIVE_EMPTY, r.UNAVAILABLE
@@ -113,7 +113,7 @@ def test_the_property_keeps_scopes_whose_factor_exceeds_those_of_larger_ones() -
     assert factors == [2, 3, 3]
     # A cluster of one region is another one than that of the same name elsewhere.
     assert scopes_of({"CLUSTER": 3}, locations)[0].domains == ((0,), (1,), (2,), (3,))
-    assert replication_factor(scopes_of({"RACK": 2}, locations)) == 2
+    assert Nodeset({"RACK": 2}, locations).factor == 2
     with pytest.raises(ValueError, match="scope 'SHELF' is unknown"):
         scopes_of({"SHELF": 2}, locations)
 

@@ -138,7 +138,10 @@ VOCABULARY = Vocabulary(
             may_carry=("text",),
         ),
         EventKind(
-            "stream_reject", "The application did not take the record or gap at `offset` yet.", (*_STREAM, "offset")
+            "stream_reject",
+            "The application did not take what is at `offset` yet: a record if there is a `value`, else a gap.",
+            (*_STREAM, "offset"),
+            may_carry=("value",),
         ),
         EventKind(
             "stream_grace",

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from itertools import groupby
+
+import msgspec
 
 from quorumlog.read_path.rules import Scope
 
@@ -40,6 +43,27 @@ def _domains(locations: Mapping[int, Location], depth: int) -> Sequence[Sequence
     return tuple(tuple(group) for _, group in groupby(ordered, key=lambda shard: locations[shard][:depth]))
 
 
-def replication_factor(scopes: Sequence[Scope]) -> int:
-    """R, the largest factor."""
-    return scopes[-1].factor
+class Nodeset(msgspec.Struct, frozen=True, dict=True):
+    """Where the records of some epochs may lie: a replication property over the shards with these locations."""
+
+    replication: dict[str, int]
+    locations: dict[int, Location]
+
+    @cached_property
+    def shards(self) -> tuple[int, ...]:
+        """The shards, ascending."""
+        return tuple(sorted(self.locations))
+
+    @cached_property
+    def scopes(self) -> tuple[Scope, ...]:
+        """See `scopes_of`."""
+        return scopes_of(self.replication, self.locations)
+
+    @property
+    def factor(self) -> int:
+        """R, the largest factor."""
+        return self.scopes[-1].factor
+
+    def region(self, shard: int) -> str:
+        """The region of a shard."""
+        return self.locations[shard][0]

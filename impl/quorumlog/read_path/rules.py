@@ -205,11 +205,11 @@ def status_in_rebuilding(rebuilding: Rebuilding) -> int:
 
 
 def reader_status(logged: int, answering: bool) -> int:
-    """Return the status that a reader counts a shard with; ``answering``: it has said that it has data since START.
+    """Return the status that a reader counts a shard with; ``answering``: it has sent data, or said so, since START.
 
     Source: read-path.md#reader-statuses.
     """
-    return FULLY_AUTHORITATIVE if answering and not full(logged) else logged
+    return FULLY_AUTHORITATIVE if answering else logged
 
 
 def status_rewinds(before: int, after: int) -> bool:
