@@ -374,12 +374,14 @@ def beats(run: int, wave: int, other_run: int, other_wave: int) -> bool:
     return run > other_run or (run == other_run and wave > other_wave)
 
 
-def takes_store(epoch: int, run: int, sealed: int, sealed_by: int) -> bool:
-    """Tell whether a shard stores a copy: up to epoch ``sealed`` only from the recovery that sealed, or a later one.
+def takes_store(epoch: int, run: int, sealed: int) -> bool:
+    """Tell whether a shard stores a copy; ``sealed``: no sequencer of an epoch up to this one may write any more.
+
+    ``run`` is 0 for the sequencer of ``epoch``; a recovery is named by the epoch up to which it seals.
 
     Source: read-path.md#shard-refuses.
     """
-    return run >= sealed_by if run > 0 else epoch > sealed
+    return run >= sealed if run > 0 else epoch > sealed
 
 
 def takes_release(epoch: int, last_clean: int) -> bool:
@@ -414,7 +416,7 @@ class Rules:
     recovery_may_go_on: Callable[[int, bool], bool] = recovery_may_go_on
     plugs: Callable[[int], bool] = plugs
     beats: Callable[[int, int, int, int], bool] = beats
-    takes_store: Callable[[int, int, int, int], bool] = takes_store
+    takes_store: Callable[[int, int, int], bool] = takes_store
     takes_release: Callable[[int, int], bool] = takes_release
 
     def changed(self) -> tuple[str, ...]:
