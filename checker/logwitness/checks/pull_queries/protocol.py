@@ -5,7 +5,7 @@ Texts are not trusted: one of another form is None, and what would need it is no
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypeVar
+from typing import Any, ClassVar, Literal, TypeVar
 
 import msgspec
 
@@ -13,7 +13,8 @@ from loghistory.schema import Kind
 from loghistory.vocabularies.pull_queries import VOCABULARY
 
 from ..codes import Words
-from ..contract import Protocol
+from ..columns import Columns
+from ..contract import Check, Protocol, Setting, Tally, Verdicts, violated
 
 PULL_QUERIES = Protocol("pull-queries", frozenset(Kind(kind.word) for kind in VOCABULARY.kinds))
 
@@ -140,6 +141,7 @@ class Hosts:
         self._words = words
         self.servers: dict[int, Server] = {}
         self.nodes: dict[str, int] = {}
+        self._names: dict[int, str] = {}
 
     def serve(self, node: int, code: int) -> None:
         """A server runs; a configuration that cannot be read is none."""
@@ -149,3 +151,31 @@ class Hosts:
             return
         self.servers[node] = server
         self.nodes[server.host] = node
+        self._names = {number: host for host, number in reversed(self.nodes.items())}
+
+    def name(self, node: int) -> str:
+        """The host that a node is; of several names the one that it took first."""
+        return self._names.get(node, UNAVAILABLE)
+
+
+class ServerFold:
+    """What the folds of this protocol share: the texts, the hosts, and a tally for each check of the family."""
+
+    checks: ClassVar[tuple[Check, ...]]
+
+    def __init__(self, setting: Setting) -> None:
+        self._words = setting.words
+        self._hosts = Hosts(setting.words)
+        self._tallies = {check.id: Tally(check, setting.keep) for check in self.checks}
+
+    def feed(self, columns: Columns) -> None:
+        """Take the next events of the run."""
+        raise NotImplementedError
+
+    def violated(self) -> frozenset[str]:
+        """The checks that are violated so far (`Watchful`)."""
+        return violated(self._tallies.values())
+
+    def finish(self) -> Verdicts:
+        """Answer."""
+        return Verdicts(tuple(tally.outcome() for tally in self._tallies.values()))

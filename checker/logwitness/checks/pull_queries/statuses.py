@@ -14,8 +14,8 @@ from loghistory.schema import Kind
 
 from ..codes import code, codes, lookup
 from ..columns import Columns
-from ..contract import Check, Family, Setting, Tally, Verdicts, violated
-from .protocol import PULL_QUERIES, Hosts, Server, View, said
+from ..contract import Check, Family, Setting
+from .protocol import PULL_QUERIES, Server, ServerFold, View, said
 
 REPLAYS = Check(
     id="status-replays",
@@ -148,13 +148,13 @@ class _Life:
     reported: int = -1
 
 
-class StatusFold:
+class StatusFold(ServerFold):
     """Judges the statuses of one run; see the module."""
 
+    checks = CHECKS
+
     def __init__(self, setting: Setting) -> None:
-        self._words = setting.words
-        self._hosts = Hosts(setting.words)
-        self._tallies = {check.id: Tally(check, setting.keep) for check in CHECKS}
+        super().__init__(setting)
         self._lives: dict[int, _Life] = {}
 
     def feed(self, columns: Columns) -> None:
@@ -222,38 +222,30 @@ class StatusFold:
         if server is None:
             replays.unjudged += 1
             return
-        up = rows.kind[at] == _UP
         replays.judged += 1
+        place = {"node": node, "stamp": end, "peer": peer}
         if peer not in life.statuses:
-            replays.violation(seq, way="unlisted", node=node, stamp=end, peer=peer)
+            replays.violation(seq, way="unlisted", **place)
         before, updated = life.statuses.get(peer, (True, end))
-        stamps, start = life.stamps.get(peer, {}), end - server.heartbeat_window
+        stamps, start, up = life.stamps.get(peer, {}), end - server.heartbeat_window, rows.kind[at] == _UP
         life.statuses[peer] = up, end if stamps else updated
         for stamp in [stamp for stamp in stamps if stamp < start]:
             del stamps[stamp]
         counted = sorted(stamp for stamp in stamps if stamp <= end)
         shown = (*(stamps[stamp] for stamp in counted), seq)
         if up != (bool(counted) and alive(server, start, end, counted, before)):
-            word = "alive" if up else "down"
-            replays.violation(*shown, way="decided", node=node, stamp=end, peer=peer, said=word)
-        self._promised(server, rows, at, counted, before, shown)
-
-    def _promised(
-        self, server: Server, rows: Columns, at: int, counted: list[int], before: bool, shown: tuple[int, ...]
-    ) -> None:
-        """What holds of every decision, whichever way it is made."""
-        node, peer, end = rows.node[at], rows.peer[at], rows.stamp[at]
-        up = rows.kind[at] == _UP
-        if in_time(server, end - server.heartbeat_window, end, counted, before):
+            replays.violation(*shown, way="decided", said="alive" if up else "down", **place)
+        # What holds of every decision, whichever way it is made.
+        if in_time(server, start, end, counted, before):
             tally = self._tallies[NO_FALSE_DOWN.id]
             tally.judged += 1
             if not up:
-                tally.violation(*shown, node=node, stamp=end, peer=peer)
+                tally.violation(*shown, **place)
         if not any(end - server.silence <= stamp < end for stamp in counted):
             tally = self._tallies[SILENCE.id]
             tally.judged += 1
             if up:
-                tally.violation(*shown, node=node, stamp=end, peer=peer, silence=server.silence)
+                tally.violation(*shown, silence=server.silence, **place)
 
     def _routed(self, rows: Columns, at: int, life: _Life) -> None:
         """A view has the statuses that the last check gave; without heartbeats none (pull-queries.md#switches)."""
@@ -272,14 +264,6 @@ class StatusFold:
                 tally.violation(seq, way="view", node=node, op=rows.op[at], host=host)
         for host in sorted(host for host, peer in numbers.items() if peer in known and host not in shown):
             tally.violation(seq, way="view", node=node, op=rows.op[at], host=host)
-
-    def violated(self) -> frozenset[str]:
-        """The checks that are violated so far (`Watchful`)."""
-        return violated(self._tallies.values())
-
-    def finish(self) -> Verdicts:
-        """Answer."""
-        return Verdicts(tuple(tally.outcome() for tally in self._tallies.values()))
 
 
 FAMILY = Family(
