@@ -303,7 +303,9 @@ def _show_result(result: Result, setting: Setting, directory: Path, took: float)
 def _row(table: Table, title: str, counts: Counter[tuple[str, int | None, str]], f: str, acks: int | None) -> None:
     """One kind of operation, by how it ended."""
     completed = {how: n for (name, level, how), n in sorted(counts.items(), key=str) if (name, level) == (f, acks)}
-    words = {how: how.replace("fail", "failed:").replace("info", "unknown:").replace("_", " ") for how in completed}
+    words = {
+        how: how.replace("fail", "failed:", 1).replace("info", "unknown:", 1).replace("_", " ") for how in completed
+    }
     if completed:
         first = [f"{completed['ok']} ok"] if "ok" in completed else []
         table.add_row(title, ", ".join(first + [f"{n} {words[how]}" for how, n in completed.items() if how != "ok"]))
