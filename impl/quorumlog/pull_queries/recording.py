@@ -46,14 +46,16 @@ class Before(NamedTuple):
 class Witness:
     """Records what one core learns, decides and says: ``note(kind, **columns)`` takes it.
 
-    ``number_of`` is the number of a host in the history, -1 for one that it does not know.
+    ``number_of`` is the number of a host in the history; -1 for one that it does not know: nothing is recorded of it.
     """
 
     def __init__(self, core: ServerCore, note: Callable[..., None], number_of: Callable[[str], int]) -> None:
         self._core, self._note, self._number_of = core, note, number_of
 
     def _about(self, host: str, kind: str, **columns: Any) -> None:  # noqa: ANN401
-        self._note(kind, peer=self._number_of(host), **columns)
+        number = self._number_of(host)
+        if number >= 0:
+            self._note(kind, peer=number, **columns)
 
     # -- around each event ---------------------------------------------------------------------------------------------
 

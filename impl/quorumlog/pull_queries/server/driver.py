@@ -239,7 +239,7 @@ class ServerDriver:
 
     def _forward(self, effect: e.Forward) -> None:
         op = self._clients[effect.request].op
-        if op is not None and effect.host in self._numbers:
+        if op is not None:
             self._witness.forward(op, effect)
         self._begin(self._forwarded(effect, op))
 
