@@ -77,7 +77,7 @@ def test_what_led_to_a_trim_is_written_before_a_segment_goes(tmp_path: Path) -> 
         driver.received(1, [Heartbeat(1, 2, 9, 1, 9, 9)])
         driver.retain(1)
         assert driver.log.start_offset == 8
-        driver.received(1, [StartAt(1, 3, 100, 1)])
+        driver.received(1, [StartAt(1, 3, 100, 1, b"0,1,2")])
         assert (driver.log.start_offset, driver.log.dirty) == (100, 99)
         await driver.stop()
 

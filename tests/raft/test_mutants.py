@@ -172,7 +172,7 @@ def discards_a_flush_of_the_log_before(make_core: CoreFactory) -> bool:
         for each in core.handle(1, Received(1, AppendEntries(2, 1, 4, 1, -1, -1, True, more)))
         if isinstance(each, StartFlush)
     )
-    give(core, Received(2, StartAt(3, 1, 3, 2)), Flushed(flush.ticket))
+    give(core, Received(2, StartAt(3, 1, 3, 2, b"0,1,2")), Flushed(flush.ticket))
     return core.flushed == core.dirty == 2
 
 
@@ -267,7 +267,7 @@ def shows_what_is_verified(make_core: CoreFactory) -> bool:
 def begins_anew_for_its_leader(make_core: CoreFactory) -> bool:
     """raft.md#log-begun-anew."""
     core = follower(make_core, (1, 1))
-    return not [each for each in give(core, Received(1, StartAt(1, 1, 50, 1))) if isinstance(each, Reset)]
+    return not [each for each in give(core, Received(1, StartAt(1, 1, 50, 1, b"0,1,2"))) if isinstance(each, Reset)]
 
 
 def holds_what_it_trimmed(make_core: CoreFactory) -> bool:

@@ -6,7 +6,7 @@
 
 The layers, each a file and a class on top of the one before: ``state`` (offsets, flush, durable vote), ``elections``,
 ``follower``, ``rounds`` (what is appended, its memory, its requests), ``leader`` (commit, visibility, acks, recovery),
-``transfer``, and this dispatcher. The decisions are in
+``transfer``, ``membership``, and this dispatcher. The decisions are in
 ``rules``; replace one with ``RaftCore(..., rules=dataclasses.replace(REFERENCE, may_commit=mine))``. Sources:
 documents.md#raft-recovery, documents.md#raft-simplification; the layers name the rules.
 """
@@ -16,6 +16,7 @@ from __future__ import annotations
 from quorumlog.raft.events import (
     AppendRequested,
     BarrierRequested,
+    ChangeRequested,
     Effect,
     Event,
     Flushed,
@@ -30,6 +31,8 @@ from quorumlog.raft.events import (
     TrimRequested,
     VoteSaved,
 )
+from quorumlog.raft.members import Members
+from quorumlog.raft.membership import Memberships
 from quorumlog.raft.messages import (
     AppendEntries,
     AppendReply,
@@ -42,15 +45,14 @@ from quorumlog.raft.messages import (
 )
 from quorumlog.raft.rules import REFERENCE, Rules
 from quorumlog.raft.state import Configuration, Restored
-from quorumlog.raft.transfer import Transfers
 
 
-class RaftCore(Transfers):
+class RaftCore(Memberships):
     """One replica of one group. Readable at any time: term, role, leader, dirty, flushed, commit, visible, serving."""
 
     def __init__(self, configuration: Configuration, restored: Restored, rules: Rules = REFERENCE) -> None:
-        """Take over what the disk held. Raises ValueError if the node is not a member of its group."""
-        if configuration.node not in configuration.voters.members:
+        """Take over what the disk held. Raises ValueError if the node is not in the group that it begins with."""
+        if configuration.voters.current and configuration.node not in configuration.voters.members:
             raise ValueError(f"node {configuration.node} is not in its group: voters {configuration.voters}")
         super().__init__(configuration, restored, rules)
 
@@ -82,9 +84,13 @@ class RaftCore(Transfers):
             self._read_index_requested(event)
         elif isinstance(event, TransferRequested):
             self._transfer_requested(event)
+        elif isinstance(event, ChangeRequested):
+            self._change_requested(event)
         elif isinstance(event, TrimRequested):
             self._trim(event.offset)
         elif isinstance(event, Started):
+            if self.members != Members(self.configuration.voters):
+                self._note_members()
             self._arm_election(self.configuration.election_timeout)
         return effects
 

@@ -27,6 +27,7 @@ from quorumlog.raft.events import (
     Received,
     Reset,
     Resolved,
+    SaveMembers,
     SaveVote,
     Send,
     SetTimer,
@@ -40,6 +41,7 @@ from quorumlog.raft.events import (
     VoteSaved,
 )
 from quorumlog.raft.messages import AnyMessage, AppendEntries
+from quorumlog.raft.restored import save_members
 from quorumlog.raft.rules import NOBODY
 from quorumlog.storage.batch import RecordBatch
 from quorumlog.storage.vote import VoteStore
@@ -64,6 +66,7 @@ class RaftDriver(Driver):
             Reset: lambda effect: self._reset(effect.start, effect.start_term),
             StartFlush: lambda effect: self._start_flush(effect.ticket),
             SaveVote: self._save_vote,
+            SaveMembers: self._save_members,
             ReadLog: self._read_for_peer,
             Send: lambda effect: self._queue_message(effect.to, effect.message),
             Disconnect: lambda effect: self._place.disconnect(effect.to),
@@ -132,6 +135,9 @@ class RaftDriver(Driver):
 
     def _read_for_peer(self, effect: ReadLog) -> None:
         self._inbox.append(LogRead(effect.ticket, self._read_log(effect.start, effect.max_bytes)))
+
+    def _save_members(self, effect: SaveMembers) -> None:
+        save_members(self._place.disk, effect.start, effect.offset, effect.members)
 
     def _save_vote(self, effect: SaveVote) -> None:
         self._vote_due = effect  # an older one that still waits is no longer needed

@@ -143,6 +143,8 @@ class Elections(Replica):
         self._send(sender, VoteReply(self.term, request.term, request.pre_vote, granted))
 
     def _vote_replied(self, sender: int, reply: VoteReply) -> None:
+        if sender not in self.voters.voting:
+            return  # not even its term counts (raft.md#session)
         if reply.term > self.term:
             self._follow(reply.term)
             return

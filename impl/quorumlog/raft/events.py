@@ -33,6 +33,7 @@ from quorumlog.events import (
     TrimRequested,
     Truncate,
 )
+from quorumlog.raft.members import Change
 from quorumlog.raft.messages import AppendEntries
 
 
@@ -60,6 +61,13 @@ class TransferRequested(events.Event, frozen=True):
     target: int
 
 
+class ChangeRequested(events.Event, frozen=True):
+    """Whoever runs the group asks the leader to change its members."""
+
+    request: int
+    change: Change
+
+
 class HandedOver(events.Event, frozen=True):
     """The network has taken a request with batches for node ``to``, or refused it: it needs no memory any more."""
 
@@ -71,6 +79,17 @@ class Disconnect(events.Effect, frozen=True):
     """Drop what the network has not taken yet of the messages to this node; ``HandedOver`` follows for each request."""
 
     to: int
+
+
+class SaveMembers(events.Effect, frozen=True):
+    """Keep, durably when this effect is done, the configuration of a log that will begin at ``start``.
+
+    It was the entry at ``offset``; ``members`` is it as an entry holds it.
+    """
+
+    start: int
+    offset: int
+    members: bytes
 
 
 class SaveVote(events.Effect, frozen=True):
@@ -93,6 +112,7 @@ Event = (
     | VoteSaved
     | HandedOver
     | TransferRequested
+    | ChangeRequested
     | LogRead
 )
 Effect = (
@@ -102,6 +122,7 @@ Effect = (
     | Reset
     | StartFlush
     | SaveVote
+    | SaveMembers
     | ReadLog
     | Send
     | Disconnect
@@ -118,6 +139,7 @@ __all__ = [
     "AppendRequested",
     "BarrierRequested",
     "CancelTimer",
+    "ChangeRequested",
     "Disconnect",
     "Effect",
     "Event",
@@ -131,6 +153,7 @@ __all__ = [
     "Received",
     "Reset",
     "Resolved",
+    "SaveMembers",
     "SaveVote",
     "Send",
     "SetTimer",

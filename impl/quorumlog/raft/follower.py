@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from quorumlog.raft.elections import Elections
+from quorumlog.raft.members import Members
 from quorumlog.raft.messages import AppendEntries, AppendReply, Heartbeat, HeartbeatReply, StartAt
 from quorumlog.raft.rules import Rules
 from quorumlog.raft.state import Configuration, Restored
@@ -116,7 +117,7 @@ class Follower(Elections):
         success = self._accept_leader(sender, request.term)
         if success and not self._holds(request.start - 1, request.start_term):
             self._waiting.clear()
-            self._reset(request.start, request.start_term)
+            self._reset(request.start, request.start_term, Members.decode(request.members))
         self._reply_append(sender, request.sequence, success=success, match=request.start - 1 if success else -1)
 
     def _heartbeat(self, sender: int, request: Heartbeat) -> None:

@@ -2,7 +2,7 @@
 
 A follower that is behind is sent chunks, one at a time, without a flush on each (raft.md#recovery-chunks,
 documents.md#raft-recovery-flushing). What a request resolves to is decided by ``resolve_quorum_ack`` from the log and
-the commit index, also after this node has stepped down (raft.md#acks). Membership will join at ``Progress``.
+the commit index, also after this node has stepped down (raft.md#acks).
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from quorumlog.quorum import NOTHING
 from quorumlog.raft.events import (
     BarrierRequested,
     CancelTimer,
+    Disconnect,
     LogRead,
     Outcome,
     ReadIndexRequested,
@@ -21,6 +22,7 @@ from quorumlog.raft.events import (
     SetTimer,
     Timer,
 )
+from quorumlog.raft.members import Members
 from quorumlog.raft.messages import AppendReply, Heartbeat, HeartbeatReply, StartAt
 from quorumlog.raft.progress import Progress, Round
 from quorumlog.raft.rounds import Rounds
@@ -70,16 +72,45 @@ class Leader(Rounds):
         self.replicated_on = dict.fromkeys(self.progress, NOTHING)
         self.last_quorum_write = self.flushed
         self._effects.append(CancelTimer(Timer.ELECTION))
-        configuration = RecordBatch(
+        self._propose(self.members)
+        self._heartbeat_timer_fired()
+
+    def _propose(self, members: Members) -> None:
+        """Append a configuration, which is in force from then on."""
+        entry = RecordBatch(
             base_offset=self.index.dirty + 1,
             term=self.term,
             kind=BatchKind.CONFIGURATION,
             record_count=1,
             acks=ACKS_ALL,
-            payload=str(self.voters).encode(),
+            payload=members.encode(),
         )
-        self._round((configuration,), required=True)
-        self._heartbeat_timer_fired()
+        self._round((entry,), required=True)
+
+    def _members_changed(self) -> None:
+        """Begin to send to new members, and send nothing more to those that left."""
+        if self.role != "leader":
+            return
+        before = self._configurations[-1][0] - 1
+        members = [peer for peer in self.voters.members if peer != self.node]
+        for peer in self.progress.keys() - members:
+            self._dismiss(peer)
+        for peer in members:
+            if peer not in self.progress:
+                self.progress[peer] = Progress(before, self.now)
+                self.durable_on[peer] = self.replicated_on[peer] = NOTHING
+
+    def _dismiss(self, peer: int) -> None:
+        """Forget a follower; what it was sent and the network has not taken needs no memory any more."""
+        self._forget_waiting(self.progress.pop(peer))
+        del self.durable_on[peer], self.replicated_on[peer]
+        for barrier in self._barriers:
+            barrier.asked.pop(peer, None)
+        left = [key for key in self._handing if key[0] == peer]
+        for key in left:
+            self._let_go(self._handing.pop(key))
+        if left:
+            self._effects.append(Disconnect(peer))
 
     def _stop_leading(self) -> None:
         self._effects.append(CancelTimer(Timer.HEARTBEAT))
@@ -142,10 +173,11 @@ class Leader(Rounds):
 
     def _current(self, sender: int, reply: AppendReply | HeartbeatReply) -> Progress | None:
         """Take the offsets out of a reply of this term that was not overtaken; None for all others."""
-        if reply.term > self.term:
-            self._follow(reply.term)
-            return None
         follower = self.progress.get(sender)
+        if reply.term > self.term:
+            if sender in self.voters.members:
+                self._follow(reply.term)
+            return None
         if follower is None or reply.term != self.term or self.role != "leader":
             return None
         follower.heard = self.now
@@ -263,7 +295,8 @@ class Leader(Rounds):
         follower.requested = True
         follower.last_append = follower.next_sequence()
         follower.previous = follower.last_sent = self.index.start - 1
-        start = StartAt(self.term, follower.last_append, self.index.start, self.index.start_term)
+        members = self._configurations[0][1].encode()
+        start = StartAt(self.term, follower.last_append, self.index.start, self.index.start_term, members)
         self._send(peer, start)
 
     def _log_read(self, event: LogRead) -> None:
@@ -344,7 +377,8 @@ class Leader(Rounds):
             return
         still = []
         for barrier in self._barriers:
-            confirmed = [peer for peer, asked in barrier.asked.items() if self.progress[peer].last_reply > asked]
+            # Who became a member after the barrier came has been asked after it.
+            confirmed = [peer for peer, each in self.progress.items() if each.last_reply > barrier.asked.get(peer, 0)]
             if self.commit >= barrier.target and self.rules.leadership_confirmed(self.voters, (self.node, *confirmed)):
                 self._effects.append(
                     Resolved(barrier.request, Outcome.SUCCESS, barrier.target, barrier.target, self.term)

@@ -67,12 +67,13 @@ class AppendReply(Message, frozen=True):
 class StartAt(Message, frozen=True):
     """The leader's log begins at ``start``, because it trimmed committed entries; begin yours there too.
 
-    ``start_term`` is the term of the entry before ``start``.
+    ``start_term`` is the term of the entry before ``start``, ``members`` the configuration in force there.
     """
 
     sequence: int
     start: int
     start_term: int
+    members: bytes
 
 
 class Heartbeat(Message, frozen=True):

@@ -10,9 +10,9 @@ from quorumlog.node.real_protocol import RealProtocol
 from quorumlog.quorum import Voters
 from quorumlog.raft.core import RaftCore
 from quorumlog.raft.driver import RaftDriver
-from quorumlog.raft.index import LogIndex
-from quorumlog.raft.rules import NOBODY, REFERENCE, Rules
-from quorumlog.raft.state import MILLISECOND, Configuration, Restored
+from quorumlog.raft.restored import restore
+from quorumlog.raft.rules import REFERENCE, Rules
+from quorumlog.raft.state import MILLISECOND, Configuration
 from quorumlog.raft.wire import MESSAGES
 from quorumlog.storage.vote import VoteStore
 
@@ -42,6 +42,7 @@ def real(rules: Rules = REFERENCE) -> RealProtocol:
     configuration = Configuration(0, Voters((0,)))
     return RealProtocol(
         name="raft",
+        by_default=True,
         limits={name: getattr(configuration, name) for name in ("memory_bytes", "max_in_flight")},
         messages=MESSAGES,
         timing=Timing,
@@ -63,15 +64,9 @@ def real(rules: Rules = REFERENCE) -> RealProtocol:
 
 def _drive(place: Place, rules: Rules) -> RaftDriver:
     """The driver of one incarnation. Raises `FileDamaged` if the vote is damaged."""
-    log, timing = place.log, place.timing
+    timing = place.timing
     assert isinstance(timing, Timing)
     votes = VoteStore(place.disk)
-    term, voted_for = votes.load()
-    index = LogIndex.of(
-        ((batch.base_offset, batch.last_offset, batch.term) for batch in log.headers()),
-        log.start_offset,
-        log.term(log.start_offset - 1),
-    )
     configuration = Configuration(
         place.node,
         Voters(place.nodes),
@@ -81,8 +76,7 @@ def _drive(place: Place, rules: Rules) -> RaftDriver:
         flush_delay=timing.flush_delay * MILLISECOND,
         write_caching=place.write_caching,
     )
-    core = RaftCore(configuration, Restored(term, NOBODY if voted_for is None else voted_for, index), rules)
-    return RaftDriver(core, votes, place)
+    return RaftDriver(RaftCore(configuration, restore(place.disk, place.log, votes), rules), votes, place)
 
 
 REAL = real()

@@ -13,12 +13,12 @@ from quorumlog.durations import MICROSECOND, MILLISECOND
 from quorumlog.events import CoreFactory
 from quorumlog.quorum import Voters
 from quorumlog.raft.core import RaftCore
-from quorumlog.raft.events import Disconnect, HandedOver, SaveVote, Send, TransferRequested, VoteSaved
-from quorumlog.raft.index import LogIndex
+from quorumlog.raft.events import Disconnect, HandedOver, SaveMembers, SaveVote, Send, TransferRequested, VoteSaved
 from quorumlog.raft.messages import AppendEntries
+from quorumlog.raft.restored import restore, save_members
 from quorumlog.raft.rules import NOBODY
 from quorumlog.raft.settings import RaftConfiguration
-from quorumlog.raft.state import Configuration, Restored
+from quorumlog.raft.state import Configuration
 from quorumlog.simulation.log_cluster import LogCluster
 from quorumlog.simulation.log_node import LogNode
 from quorumlog.simulation.node import Surroundings
@@ -53,7 +53,7 @@ class RaftNode(LogNode):
             write_caching=configuration.write_caching,
             **structs.asdict(configuration.limits),
         )
-        self._perform |= {SaveVote: self._save_vote, Disconnect: self._disconnect}
+        self._perform |= {SaveVote: self._save_vote, SaveMembers: self._save_members, Disconnect: self._disconnect}
         self._untaken: dict[int, list[AppendEntries]] = {}
 
     def new_disk(self) -> None:
@@ -65,15 +65,7 @@ class RaftNode(LogNode):
         """A core that knows the log, the term and the vote on the disk. Raises `StorageError`."""
         self._votes.begin()
         log = self.open_log()
-        term, voted_for = self._votes.load()
-        index = LogIndex.of(
-            ((place.base_offset, place.last_offset, place.term) for place in log.headers()),
-            log.start_offset,
-            log.term(log.start_offset - 1),
-        )
-        core: RaftCore = self._make_core(
-            self._configuration, Restored(term, NOBODY if voted_for is None else voted_for, index)
-        )
+        core: RaftCore = self._make_core(self._configuration, restore(self.disk, log, self._votes))
         return core
 
     def kill(self) -> None:
@@ -112,6 +104,9 @@ class RaftNode(LogNode):
     def _disconnect(self, effect: Disconnect) -> None:
         for message in self._untaken.pop(effect.to, []):
             self.host.after(0, self.handle, HandedOver(effect.to, message))
+
+    def _save_members(self, effect: SaveMembers) -> None:
+        save_members(self.disk, effect.start, effect.offset, effect.members)
 
     def _save_vote(self, effect: SaveVote) -> None:
         voted_for = None if effect.voted_for == NOBODY else effect.voted_for

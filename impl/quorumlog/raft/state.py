@@ -19,6 +19,7 @@ from quorumlog.raft.events import (
     Effect,
     Note,
     Reset,
+    SaveMembers,
     SaveVote,
     Send,
     SetTimer,
@@ -28,6 +29,7 @@ from quorumlog.raft.events import (
     Truncate,
 )
 from quorumlog.raft.index import LogIndex
+from quorumlog.raft.members import Members
 from quorumlog.raft.messages import AnyMessage
 from quorumlog.raft.rules import NOBODY, Rules
 from quorumlog.storage.batch import BatchKind, RecordBatch
@@ -40,7 +42,7 @@ class Configuration(msgspec.Struct, frozen=True):
 
     Times in nanoseconds, sizes in bytes.
 
-    ``voters``: the group that the replica begins with.
+    ``voters``: the group that the replica begins with; none of a node that is to be added to one.
     """
 
     node: int
@@ -67,6 +69,7 @@ class Restored:
     term: int = 0
     voted_for: int = NOBODY
     index: LogIndex = field(default_factory=LogIndex)
+    members: tuple[tuple[int, Members], ...] = ()  # offset and configuration: before the log's start, then in the log
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +91,9 @@ class Replica:
         self.configuration = configuration
         self.rules = rules
         self.node = configuration.node
-        self.voters = configuration.voters  # in force here
+        self._configurations = [(NOTHING, Members(configuration.voters)), *restored.members]  # the last is in force
+        self.members = self._configurations[-1][1]
+        self.voters = self.members.voters
         self.now = 0
         self.index = restored.index
         self.term = max(restored.term, self.index.last_term)
@@ -180,6 +185,9 @@ class Replica:
                 bytes=batch.size_bytes,
                 **named,
             )
+            if batch.kind is BatchKind.CONFIGURATION:
+                self._configurations.append((batch.base_offset, Members.decode(batch.payload)))
+                self._in_force()
 
     def _truncate(self, offset: int) -> None:
         """Cut the log before ``offset``. Flushed, MRI and UB come down with it, or re-appended entries would count."""
@@ -193,22 +201,30 @@ class Replica:
         self.visibility_upper_bound = min(self.visibility_upper_bound, last)
         self.visible = min(self.visible, last)
         self.note("truncate", offset=last + 1)
+        while self._configurations[-1][0] > last and len(self._configurations) > 1:
+            self._configurations.pop()
+        self._in_force()
 
     def _trim(self, offset: int) -> None:
         """Remove entries before ``offset``: whole batches, and committed ones only."""
         start = self.index.start
         self.index.trim(min(offset, self.commit + 1))
         if self.index.start != start:
+            while len(self._configurations) > 1 and self._configurations[1][0] < self.index.start:
+                self._configurations.pop(0)
+            self._save_members(self.index.start)
             self._effects.append(Trim(self.index.start))
             self.note("trim", offset=self.index.start)
 
-    def _reset(self, start: int, start_term: int) -> None:
-        """Begin an empty log at ``start``; everything before it is committed elsewhere.
+    def _reset(self, start: int, start_term: int, members: Members) -> None:
+        """Begin an empty log at ``start``; everything before it is committed elsewhere, ``members`` with it.
 
         What this log held before may differ from what was committed there, so none of it is kept.
         """
         if self.index.dirty >= start:
             self._truncate(start)
+        self._configurations = [(start - 1, members)]
+        self._save_members(start)
         self._effects.append(Reset(start, start_term))
         self.index = LogIndex(start, start_term)
         self.truncations += 1
@@ -217,6 +233,35 @@ class Replica:
         self.commit = max(self.commit, start - 1)
         self.visible = start - 1
         self.note("trim", offset=start)
+        self._in_force()
+
+    # -- configurations ------------------------------------------------------------------------------------------
+
+    def _in_force(self) -> None:
+        """Take the last configuration of the log for the one in force, committed or not.
+
+        Source: raft.md#configuration-in-force.
+        """
+        members = self._configurations[-1][1]
+        if members != self.members:
+            self.members, self.voters = members, members.voters
+            self._note_members()
+            self._members_changed()
+
+    def _note_members(self) -> None:
+        self.note("configuration", offset=self._configurations[-1][0], text=str(self.members))
+
+    def _members_changed(self) -> None:
+        """Act on another configuration in force."""
+
+    def _save_members(self, start: int) -> None:
+        """Keep the configuration before ``start``, where the log will begin; the one of the beginning is known anyway.
+
+        Source: raft.md#snapshot-configuration.
+        """
+        offset, members = self._configurations[0]
+        if members != Members(self.configuration.voters):
+            self._effects.append(SaveMembers(start, offset, members.encode()))
 
     # -- flush ---------------------------------------------------------------------------------------------------
 

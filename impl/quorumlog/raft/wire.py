@@ -10,6 +10,7 @@ import msgspec
 
 from quorumlog.node.framing import FrameError
 from quorumlog.node.wire import Channel, pack_batches, unpack_batches
+from quorumlog.raft.members import Members
 from quorumlog.raft.messages import (
     AnyMessage,
     AppendEntries,
@@ -22,6 +23,7 @@ from quorumlog.raft.messages import (
     VoteReply,
     VoteRequest,
 )
+from quorumlog.storage.batch import BatchKind
 
 _LARGEST = 1 << 60
 """No offset, term or sequence of a sane node comes near it; above it is garbage that happens to parse."""
@@ -60,9 +62,14 @@ def _pack(message: AnyMessage) -> Message:
 def _unpack(message: _OnWire) -> AnyMessage:
     if any(type(value) is int and not -1 <= value < _LARGEST for value in msgspec.structs.astuple(message)):
         raise FrameError(f"a {type(message).__name__} with a number out of range")
+    if isinstance(message, StartAt):
+        _check_members(message.members)
     if not isinstance(message, _Packed):
         return message
     batches = unpack_batches(message.batches)
+    for batch in batches:
+        if batch.kind is BatchKind.CONFIGURATION:
+            _check_members(batch.payload)
     following, term = message.previous + 1, message.previous_term
     for batch in batches:
         if batch.base_offset != following or not term <= batch.term <= message.term:
@@ -78,6 +85,13 @@ def _unpack(message: _OnWire) -> AnyMessage:
         message.flush,
         batches,
     )
+
+
+def _check_members(payload: bytes) -> None:
+    try:
+        Members.decode(payload)
+    except ValueError as error:
+        raise FrameError(str(error)) from None
 
 
 def _payload_bytes(message: AnyMessage) -> int:

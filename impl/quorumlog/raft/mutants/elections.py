@@ -87,7 +87,7 @@ class RestartForgetsTerm(RaftCore):
 
     def __init__(self, configuration: Configuration, restored: Restored, rules: Rules = REFERENCE) -> None:
         term = max(restored.index.last_term, 0)
-        super().__init__(configuration, Restored(term, NOBODY, restored.index), rules)
+        super().__init__(configuration, replace(restored, term=term, voted_for=NOBODY), rules)
 
 
 class ElectionTimerForgotten(RaftCore):

@@ -10,6 +10,7 @@ from quorumlog.protocol import Mutant
 from quorumlog.raft.core import RaftCore
 from quorumlog.raft.events import Trim
 from quorumlog.raft.index import NO_TERM
+from quorumlog.raft.members import Members
 from quorumlog.raft.messages import AnyMessage, StartAt
 from quorumlog.raft.mutants.parts import on_nodes
 from quorumlog.raft.progress import Progress
@@ -51,7 +52,7 @@ class StartAtAlwaysResets(RaftCore):
         success = self._accept_leader(sender, request.term)
         if success:
             self._waiting.clear()
-            self._reset(request.start, request.start_term)
+            self._reset(request.start, request.start_term, Members.decode(request.members))
         self._reply_append(sender, request.sequence, success=success, match=request.start - 1 if success else -1)
 
 
@@ -60,39 +61,39 @@ class StartAtFromAnyTerm(RaftCore):
 
     def _start_at(self, sender: int, request: StartAt) -> None:
         if request.term < self.term and not self._holds(request.start - 1, request.start_term):
-            self._reset(request.start, request.start_term)
+            self._reset(request.start, request.start_term, Members.decode(request.members))
         super()._start_at(sender, request)
 
 
 class ResetWithoutTerm(RaftCore):
     """A log that begins anew does not know the term of the entry before it."""
 
-    def _reset(self, start: int, start_term: int) -> None:
-        super()._reset(start, NO_TERM)
+    def _reset(self, start: int, start_term: int, members: Members) -> None:
+        super()._reset(start, NO_TERM, members)
 
 
 class ResetKeepsVisible(RaftCore):
     """A log that begins anew shows as much as before."""
 
-    def _reset(self, start: int, start_term: int) -> None:
+    def _reset(self, start: int, start_term: int, members: Members) -> None:
         shown = max(self.visible, start)
-        super()._reset(start, start_term)
+        super()._reset(start, start_term, members)
         self.majority_replicated = self.visibility_upper_bound = self.visible = shown
 
 
 class ResetOneTooEarly(RaftCore):
     """A log begins anew one offset before the leader's."""
 
-    def _reset(self, start: int, start_term: int) -> None:
-        super()._reset(max(start - 1, 0), start_term)
+    def _reset(self, start: int, start_term: int, members: Members) -> None:
+        super()._reset(max(start - 1, 0), start_term, members)
 
 
 class ResetForgetsFlushes(RaftCore):
     """A flush that runs while a log begins anew counts."""
 
-    def _reset(self, start: int, start_term: int) -> None:
+    def _reset(self, start: int, start_term: int, members: Members) -> None:
         truncations = self.truncations
-        super()._reset(start, start_term)
+        super()._reset(start, start_term, members)
         self.truncations = truncations
 
 

@@ -1,0 +1,313 @@
+"""Configurations as entries of the log, and the leader that changes them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from quorumlog.quorum import Voters
+from quorumlog.raft.core import Configuration, RaftCore, Restored
+from quorumlog.raft.events import (
+    Append,
+    BarrierRequested,
+    ChangeRequested,
+    Effect,
+    Event,
+    Flushed,
+    Note,
+    Outcome,
+    Received,
+    Resolved,
+    Send,
+    Started,
+    StartFlush,
+    Timer,
+    TimerFired,
+    VoteSaved,
+)
+from quorumlog.raft.members import Change, Members, first_step, next_step
+from quorumlog.raft.messages import AppendEntries, AppendReply, Heartbeat, HeartbeatReply, TimeoutNow, VoteReply
+from quorumlog.storage.batch import BatchKind, RecordBatch
+
+SECOND = 1_000_000_000
+START = Members(Voters((0, 1, 2)))
+
+
+def steps(members: Members, change: Change) -> list[str]:
+    """All configurations of a change, learners being quick."""
+    found, following = [], first_step(members, change)
+    while following is not None:
+        found.append(str(following))
+        following = next_step(following, following.voters.learners)
+    return found
+
+
+def test_steps_of_changes_read_as_they_are_written_down() -> None:
+    assert steps(START, Change(1, add=(3, 4))) == [
+        "0,1,2 learners 3,4 adding 3,4 revision 1 sessions 3:1,4:1",
+        "0,1,2,3 learners 4 adding 4 revision 1 sessions 3:1,4:1",
+        "0,1,2,3,4 revision 1 sessions 3:1,4:1",
+    ]
+    assert steps(START, Change(1, remove=(0,))) == ["1,2 old 0,1,2 removing 0 revision 1", "1,2 revision 1"]
+    assert steps(START, Change(2, demote=(1,))) == [
+        "0,2 old 0,1,2 learners 1 demoting 1 revision 2",
+        "0,2 learners 1 revision 2",
+    ]
+    replaced = steps(START, Change(1, add=(3,), remove=(0,)))
+    assert replaced == [
+        "0,1,2 learners 3 adding 3 removing 0 revision 1 sessions 3:1",
+        "0,1,2,3 removing 0 revision 1 sessions 3:1",
+        "1,2,3 old 0,1,2,3 removing 0 revision 1 sessions 3:1",
+        "1,2,3 revision 1 sessions 3:1",
+    ]
+    assert steps(Members.decode(b"0,2 learners 1 revision 2"), Change(3, add=(1,))) == [
+        "0,2 learners 1 adding 1 revision 3",
+        "0,2,1 revision 3",
+    ]
+    assert steps(Members.decode(b"0,2 learners 1 revision 2"), Change(3, remove=(1,))) == ["0,2 revision 3"]
+
+
+def test_a_node_that_is_added_again_has_another_session() -> None:
+    without = Members.decode(steps(START, Change(1, remove=(2,)))[-1].encode())
+    assert without.session(2) == -1
+    again = Members.decode(steps(without, Change(5, add=(2,)))[-1].encode())
+    assert (again.session(2), again.session(0)) == (5, 0)
+
+
+@pytest.mark.parametrize(
+    ("under_way", "left"),
+    [
+        ("0,1,2 learners 3 adding 3 revision 4 sessions 3:4", "0,1,2 revision 5"),
+        ("0,1,2,3 learners 4 adding 4 revision 4 sessions 3:4,4:4", "0,1,2 revision 5"),
+        ("0,1 old 0,1,2 removing 2 revision 4", "0,1,2 revision 5"),
+        ("0,2 old 0,1,2 learners 1 demoting 1 revision 4", "0,1,2 revision 5"),
+        ("0,1,2 learners 7,3 adding 3 revision 4 sessions 7:2,3:4", "0,1,2 learners 7 revision 5 sessions 7:2"),
+    ],
+)
+def test_a_change_is_taken_back(under_way: str, left: str) -> None:
+    assert steps(Members.decode(under_way.encode()), Change(5, cancel=True))[-1] == left
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        Change(0, add=(3,)),
+        Change(1),
+        Change(1, add=(1,)),
+        Change(1, remove=(3,)),
+        Change(1, demote=(3,)),
+        Change(1, remove=(0, 1, 2)),
+        Change(1, add=(3,), remove=(3,)),
+        Change(1, add=(-1,)),
+        Change(1, add=tuple(range(3, 70))),
+        Change(1, cancel=True),
+    ],
+)
+def test_changes_that_cannot_be_made(change: Change) -> None:
+    assert first_step(START, change) is None
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        b"",
+        b"0,1,2 ",
+        b"0,1,2 old",
+        b"0,,2",
+        b"0,1,1",
+        b"0,1 learners 1",
+        b"0,1 younger 1",
+        b"0,1 old 1 old 2",
+        b"0,-1",
+        b"0 revision 99999999999999999999",
+        b"0 sessions 0",
+        b"0 sessions 0:1:2",
+        b"\xff",
+        b"0 learners " + b",".join(str(node).encode() for node in range(1, 63)),
+        b"0" * 5000,
+    ],
+)
+def test_what_is_no_configuration_is_refused(payload: bytes) -> None:
+    with pytest.raises(ValueError, match=r"\w"):
+        Members.decode(payload)
+
+
+def entry(offset: int, term: int, text: str) -> RecordBatch:
+    return RecordBatch(offset, term, BatchKind.CONFIGURATION, 1, -1, text.encode())
+
+
+class Bench:
+    """Drives one core. Its disk is quick; its peers answer when the test says so."""
+
+    def __init__(self, node: int = 0, voters: Voters = START.voters, restored: Restored | None = None) -> None:
+        self.now = 0
+        self.core = RaftCore(Configuration(node, voters), restored or Restored())
+        self.effects: list[Effect] = []
+        self.give(Started())
+
+    def give(self, event: Event, after: int = 0) -> None:
+        self.now += after
+        self.effects = effects = self.core.handle(self.now, event)
+        for effect in list(effects):
+            if isinstance(effect, StartFlush):
+                effects += self.core.handle(self.now, Flushed(effect.ticket))
+            elif isinstance(effect, Append):
+                assert all(batch.size_bytes for batch in effect.batches)
+            elif type(effect).__name__ == "SaveVote":
+                effects += self.core.handle(self.now, VoteSaved(effect.ticket))  # type: ignore[union-attr]
+        self.effects = effects
+
+    def of(self, kind: type[Any]) -> list[Any]:
+        return [effect for effect in self.effects if isinstance(effect, kind)]
+
+    def lead(self) -> Bench:
+        core = self.core
+        self.give(TimerFired(Timer.ELECTION), after=10 * SECOND)
+        for pre_vote in (True, False):
+            for peer in core.voters.voting:
+                if peer != core.node and core.role != "leader":
+                    self.give(Received(peer, VoteReply(core.term, core.term, pre_vote, granted=True)))
+        assert core.role == "leader"
+        self.answer(*core.progress)
+        assert core.serving
+        return self
+
+    def answer(self, *peers: int) -> None:
+        """These have all that the leader has, on disk."""
+        found = []
+        for peer in peers:
+            end, sequence = self.core.dirty, self.core.progress[peer].sequence
+            self.give(Received(peer, AppendReply(self.core.term, sequence, True, end, end, end)))
+            found += self.effects
+        self.effects = found
+
+    def change(self, revision: int = 1, **what: Any) -> None:  # noqa: ANN401
+        self.give(ChangeRequested(77, Change(revision, **what)))
+
+    @property
+    def outcomes(self) -> list[Outcome]:
+        return [resolved.outcome for resolved in self.of(Resolved)]
+
+    @property
+    def members(self) -> str:
+        return str(self.core.members)
+
+
+def test_a_learner_is_promoted_when_it_has_everything() -> None:
+    bench = Bench().lead()
+    bench.change(add=(3,))
+    assert bench.members == "0,1,2 learners 3 adding 3 revision 1 sessions 3:1"
+    assert {effect.to for effect in bench.of(Send)} == {1, 2, 3}
+    bench.answer(3)
+    assert bench.core.commit < bench.core.dirty, "a learner does not count"
+    bench.answer(1)
+    assert bench.members == "0,1,2,3 revision 1 sessions 3:1"
+    bench.answer(1)
+    assert bench.core.commit < bench.core.dirty, "two of four"
+    bench.answer(3)
+    assert bench.outcomes == [Outcome.SUCCESS]
+
+
+def test_one_change_at_a_time_and_none_before_the_newest_configuration_is_committed() -> None:
+    bench = Bench().lead()
+    bench.change(1, remove=(2,))
+    bench.change(2, add=(3,))
+    assert bench.outcomes == [Outcome.REFUSED]
+    bench.change(2, cancel=True)
+    assert bench.outcomes == [Outcome.REFUSED], "not committed yet"
+    bench.answer(1)
+    assert bench.members == "0,1 revision 1"
+
+
+def test_a_joint_configuration_needs_both_halves_for_commits_barriers_and_check_quorum() -> None:
+    bench = Bench(voters=Voters((0, 1, 2, 3, 4))).lead()
+    bench.change(remove=(2, 3, 4))
+    assert bench.members == "0,1 old 0,1,2,3,4 removing 2,3,4 revision 1"
+    bench.answer(2, 3, 4)
+    assert bench.core.commit < bench.core.dirty, "not two of the new half"
+    bench.give(BarrierRequested(7))
+    bench.answer(2, 3)
+    assert bench.outcomes == []
+    bench.answer(1)
+    assert bench.outcomes == [Outcome.SUCCESS]
+    assert bench.members == "0,1 revision 1"
+    assert set(bench.core.progress) == {1}
+
+
+def test_a_leader_that_is_removed_leads_until_that_is_committed_and_hands_on() -> None:
+    bench = Bench().lead()
+    bench.change(remove=(0,))
+    bench.answer(1)
+    assert bench.members == "1,2 old 0,1,2 removing 0 revision 1"
+    bench.answer(2)
+    assert bench.members == "1,2 revision 1"
+    bench.answer(1)
+    assert bench.core.role == "leader"
+    assert bench.core.commit < bench.core.dirty, "one of two voters, and the leader counts no more"
+    bench.answer(2)
+    assert Outcome.SUCCESS in bench.outcomes
+    assert [(effect.to, type(effect.message)) for effect in bench.of(Send)][-1] == (1, TimeoutNow)
+    bench.give(TimerFired(Timer.TRANSFER), after=2 * SECOND)
+    assert bench.core.role == "follower"
+    bench.give(TimerFired(Timer.ELECTION), after=10 * SECOND)
+    assert bench.of(Send) == [], "it does not stand any more"
+
+
+def append_entries(term: int, previous: int, previous_term: int, *batches: RecordBatch) -> AppendEntries:
+    return AppendEntries(term, 1, previous, previous_term, -1, -1, True, batches)
+
+
+def test_a_configuration_is_in_force_from_its_append_and_goes_with_its_entry() -> None:
+    bench = Bench(node=2)
+    first = entry(0, 1, "0,1,2")
+    bench.give(Received(0, append_entries(1, -1, -1, first, entry(1, 1, "0,1 old 0,1,2 removing 2 revision 1"))))
+    assert bench.core.voters.old == (0, 1, 2)
+    said = [each.columns["text"] for each in bench.of(Note) if each.kind == "configuration"]
+    assert said == ["0,1 old 0,1,2 removing 2 revision 1"]
+    bench.give(Received(1, append_entries(2, 0, 1, entry(1, 2, "0,1,2"))))
+    assert bench.members == "0,1,2"
+    said = [(each.columns["offset"], each.columns["text"]) for each in bench.of(Note) if each.kind == "configuration"]
+    assert said == [(0, "0,1,2")], "it is that of the entry before, and the same as that of the new one"
+
+
+def test_votes_and_terms_of_nodes_that_are_no_members_do_not_count() -> None:
+    bench = Bench().lead()
+    bench.change(remove=(2,))
+    bench.answer(1)
+    term = bench.core.term
+    bench.give(Received(2, AppendReply(term + 5, 9, False, -1, -1, -1)))
+    bench.give(Received(2, HeartbeatReply(term + 5, 9, False, -1, -1, -1)))
+    bench.give(Received(2, VoteReply(term + 5, term, False, granted=False)))
+    assert (bench.core.term, bench.core.role) == (term, "leader")
+
+
+def test_a_new_leader_goes_on_with_the_change_that_it_finds() -> None:
+    bench = Bench(node=1)
+    under_way = entry(1, 1, "0,1,2 learners 3 adding 3 revision 1 sessions 3:1")
+    bench.give(Received(0, append_entries(1, -1, -1, entry(0, 1, "0,1,2"), under_way)))
+    core = bench.core
+    bench.give(TimerFired(Timer.ELECTION), after=10 * SECOND)
+    for pre_vote in (True, False):
+        bench.give(Received(2, VoteReply(core.term, core.term, pre_vote, granted=True)))
+    bench.answer(3)
+    assert core.voters.learners == (3,), "its first configuration is not committed"
+    bench.answer(2)
+    assert core.voters.current == (0, 1, 2, 3)
+
+
+def test_a_node_that_is_added_takes_the_group_from_its_leader() -> None:
+    bench = Bench(node=3, voters=Voters(()))
+    bench.give(TimerFired(Timer.ELECTION), after=10 * SECOND)
+    assert bench.of(Send) == []
+    bench.give(Received(0, Heartbeat(4, 1, 9, 4, 9, 9)))
+    bench.give(Received(0, append_entries(4, -1, -1, entry(0, 4, "0,1,2 learners 3 adding 3 revision 1"))))
+    assert bench.core.voters == Voters((0, 1, 2), learners=(3,))
+
+
+def test_a_removed_follower_that_is_asked_to_be_sent_nothing_is_sent_nothing() -> None:
+    bench = Bench().lead()
+    bench.change(remove=(2,))
+    bench.answer(1)
+    bench.give(TimerFired(Timer.HEARTBEAT), after=SECOND)
+    assert {effect.to for effect in bench.of(Send)} == {1}
