@@ -115,6 +115,7 @@ async def killed_under_load(made: Arena, node: int, answer: set[str]) -> None:
 def test_a_run_with_its_actives_killed_is_recorded_and_holds(tmp_path: Path) -> None:
     directory = tmp_path / "run"
     arguments = ["--protocol", "pull-queries", "--faults", "kill-leader", "--duration", "4", "--seed", "3"]
+    arguments += ["--set", "with_bound=5"]
     done = subprocess.run(
         [*COMMAND, "-o", str(directory), *arguments], capture_output=True, text=True, timeout=120, check=False
     )

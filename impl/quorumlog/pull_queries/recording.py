@@ -24,9 +24,11 @@ def json_text(value: object) -> str:
     return msgspec.json.encode(value).decode()
 
 
-def serving(host: str, configuration: Configuration, wall: int) -> dict[str, Any]:
-    """The columns that say as what a server begins: its wall clock, and what it was told."""
-    return {"stamp": wall, "text": json_text({"host": host, **msgspec.to_builtins(configuration)})}
+def serving(host: str, configuration: Configuration, wall: int, with_bound: int | None = None) -> dict[str, Any]:
+    """The columns that say as what a server begins: its wall clock, and what it was told; ``with_bound``: the
+    acceptable lag of the table's WITH clause."""
+    told = {} if with_bound is None else {"with_bound": with_bound}
+    return {"stamp": wall, "text": json_text({"host": host, **msgspec.to_builtins(configuration), **told})}
 
 
 def rows_columns(answer: e.Answer, peer: int) -> dict[str, Any]:

@@ -85,7 +85,8 @@ class ServerDriver:
 
     def start(self) -> None:
         """Begin."""
-        self.history.event("serve", serving(self.core.host, self.core.configuration, clocks().wall))
+        core = self.core
+        self.history.event("serve", serving(core.host, core.configuration, clocks().wall, core.with_bound))
         self.handle(Started())
 
     def handle(self, event: Event) -> None:
