@@ -38,7 +38,7 @@ from logwitness.cli import main
 main(prog_name="logwitness")
 """
 
-SERVERS = ("httpx", "starlette", "uvicorn")
+SERVERS = ("httpx2", "starlette", "uvicorn")
 """What the implementation imports of the extra `servers`."""
 
 NEEDED = [

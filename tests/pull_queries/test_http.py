@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -76,16 +76,16 @@ class Served:
         while time.monotonic() < deadline:
             try:
                 self.ask("public", "GET", "/")
-            except httpx.ConnectError:
+            except httpx2.ConnectError:
                 time.sleep(0.05)
             else:
                 return
         raise AssertionError("it does not answer")
 
-    def ask(self, port: str, method: str, path: str, body: Any = b"", **headers: str) -> httpx.Response:  # noqa: ANN401
+    def ask(self, port: str, method: str, path: str, body: Any = b"", **headers: str) -> httpx2.Response:  # noqa: ANN401
         content = body if isinstance(body, bytes) else json.dumps(body).encode()
         url = f"http://{self.configuration[port]}{path}"
-        return httpx.request(method, url, content=content, headers=headers, timeout=15, trust_env=False)
+        return httpx2.request(method, url, content=content, headers=headers, timeout=15, trust_env=False)
 
     def place(self, port: str) -> tuple[str, int]:
         host, _, number = self.configuration[port].rpartition(":")
@@ -117,7 +117,7 @@ def proposal(served: Served) -> Served:
     return served
 
 
-def refused(answer: httpx.Response, status: int, said: str) -> None:
+def refused(answer: httpx2.Response, status: int, said: str) -> None:
     """It is refused with this status, and one line that says this."""
     assert answer.status_code == status, answer.text
     body = answer.json()
@@ -219,7 +219,7 @@ def test_large_bodies_are_not_read(proposal: Served, port: str) -> None:
     refused(proposal.ask(port, "POST", "/query", b"x" * size), 413, "larger than 1048576 bytes")
     url = f"http://{proposal.configuration[port]}/query"
     parts = (b"x" * 65536 for _ in range(40))
-    refused(httpx.post(url, content=parts, timeout=15, trust_env=False), 413, "larger than 1048576 bytes")
+    refused(httpx2.post(url, content=parts, timeout=15, trust_env=False), 413, "larger than 1048576 bytes")
     refused(proposal.ask("internal", "POST", "/heartbeat", b" " * 5000), 413, "larger than 4096 bytes")
 
 
@@ -283,7 +283,7 @@ def test_hosts_are_not_made_up_without_end(tmp_path: Path) -> None:
     try:
         made.until_it_answers()
         url = f"http://{made.configuration['internal']}/heartbeat"
-        with httpx.Client(timeout=10, trust_env=False) as client:
+        with httpx2.Client(timeout=10, trust_env=False) as client:
             for number in range(http.MAX_HOSTS):
                 assert client.post(url, json={"hostInfo": f"h:{number}", "timestamp": 1}).status_code == 200
             refused(client.post(url, json={"hostInfo": "h:5000", "timestamp": 1}), 429, "more than 512 hosts")
