@@ -144,7 +144,8 @@ def cluster(*arguments: str) -> Callable[[str], None]:
         program = Path(sys.executable).with_name("logwitness")
         subprocess.run([program, *command, "-o", scratch / name], check=True, stdout=subprocess.DEVNULL)
         source = open_run(scratch / name)
-        made = dict(source.manifest.made_by) if source.manifest else {"command": ["logwitness", *command]}
+        assert source.manifest is not None
+        made = {**source.manifest.made_by, "command": ["logwitness", *command]}  # wherever it was written to
         keep(name, source.table(), made, ["Real processes on one machine."])
         shutil.rmtree(scratch)
 
