@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -150,6 +151,9 @@ def cluster(*arguments: str) -> Callable[[str], None]:
     return make
 
 
+servers = partial(cluster, "--protocol", "pull-queries")
+"""A run of real servers."""
+
 RECORDINGS: dict[str, Callable[[str], None]] = {
     "raft/reference-default": reference(1, "default"),
     "raft/reference-leaders-fall": reference(2, "leaders-fall"),
@@ -171,6 +175,8 @@ RECORDINGS: dict[str, Callable[[str], None]] = {
         for seed, setting in enumerate(PULL_QUERIES.settings)
         if setting != "departures"
     },
+    "pull_queries/cluster-kill-active": servers("--duration", "3", "--seed", "11", "--faults", "kill-leader"),
+    "pull_queries/cluster-shipped": servers("--duration", "4", "--seed", "12", "--set", "mode=shipped"),
     **{f"pull_queries/mutant-{mutant.id}": server_run(mutant) for mutant in PULL_QUERIES.mutants.values()},
 }
 

@@ -28,7 +28,7 @@ MAX_HEARTBEAT_BYTES = 4 << 10
 BODY_SECONDS = 5.0
 MAX_QUERIES = 256
 """Queries of clients at once."""
-MAX_HOSTS = 1000
+MAX_HOSTS = 512
 """Hosts of which heartbeats and lag reports are kept."""
 
 _JSON = "application/json"
