@@ -54,6 +54,7 @@ class Kind(StrEnum):
     ANSWER = "answer"
     GIVE_UP = "give_up"
     FINISH = "finish"
+    SHOWN = "shown"
     ROWS = "rows"
     NODESET = "nodeset"
     COPY = "copy"
