@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from quorumlog.durations import MICROSECOND, MILLISECOND, SECOND, Interval
 from quorumlog.faults import Fault, FaultMix
-from quorumlog.simulation.configuration import DiskTiming, LogConfiguration, LogWorkload
+from quorumlog.simulation.configuration import ConfigurationError, DiskTiming, LogConfiguration, LogWorkload
 from quorumlog.simulation.network import Link
 from quorumlog.simulation.swarm import between
 
@@ -51,6 +51,7 @@ class NodeLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 class RaftConfiguration(LogConfiguration, frozen=True, kw_only=True):
     """One simulated run of a Raft cluster, except for its seed."""
 
+    voters: tuple[int, ...] | None = None  # of the configuration that the group begins with; None: all nodes
     write_caching: bool = False
     timing: NodeTiming = NodeTiming()
     limits: NodeLimits = NodeLimits()
@@ -90,7 +91,19 @@ class RaftConfiguration(LogConfiguration, frozen=True, kw_only=True):
     def known_to_the_judge(self) -> dict[str, Any]:
         """Voters, whether acks=all waits for a flush, and the limits of what a leader may hold."""
         limits = {"memory_bytes": self.limits.memory_bytes, "max_in_flight": self.limits.max_in_flight}
-        return {**super().known_to_the_judge(), "write_caching": self.write_caching, **limits}
+        voters = {"voters": list(self.first_voters)}
+        return {**super().known_to_the_judge(), **voters, "write_caching": self.write_caching, **limits}
+
+    @property
+    def first_voters(self) -> tuple[int, ...]:
+        """The voters that the group begins with; the other nodes may be added."""
+        return tuple(range(self.nodes)) if self.voters is None else self.voters
+
+    def __post_init__(self) -> None:
+        """Refuse a configuration that no run can have."""
+        super().__post_init__()
+        if not self.first_voters or not {*self.first_voters} <= {*range(self.nodes)}:
+            raise ConfigurationError(f"voters {self.voters} are out of range; give some of 0 to {self.nodes - 1}")
 
 
 def _with_more(mix: FaultMix, draw: Random) -> FaultMix:
