@@ -95,6 +95,12 @@ class Recorder:
         partition: int | None = None,
         stamp: int | None = None,
         epoch: int | None = None,
+        version: int | None = None,
+        filter: int | None = None,  # noqa: A002
+        shards: int | None = None,
+        record: str | None = None,
+        wave: int | None = None,
+        run: int | None = None,
     ) -> int:
         """Record one event and return its ``seq``: 0, 1, 2, ... in the order of the calls.
 
@@ -142,6 +148,12 @@ class Recorder:
                 partition,
                 stamp,
                 epoch,
+                version,
+                filter,
+                shards,
+                record,
+                wave,
+                run,
             )
         )
         if len(self._rows) >= BUFFER_EVENTS:

@@ -24,6 +24,7 @@ from loghistory.schema import STATE_KINDS, words_of
 from loghistory.vocabularies.clients import Operation, Refusal
 from loghistory.vocabularies.elections import Role
 from loghistory.vocabularies.log import STATE, Resolution
+from loghistory.vocabularies.read_path import GapWord, HeardWord, RecordWord
 from loghistory.vocabularies.surroundings import FaultWord, Phase
 from loghistory.vocabulary import Column, EventKind, Vocabulary, Words, assembled_columns, assembled_kinds
 
@@ -53,7 +54,8 @@ def test_every_event_that_changes_a_log_carries_the_whole_state() -> None:
 
 
 def test_every_word_that_has_a_name_has_a_meaning() -> None:
-    assert set(words_of("f")) == {*Operation, *FaultWord, *Phase}
+    assert set(words_of("f")) == {*Operation, *FaultWord, *Phase, *GapWord, *HeardWord}
+    assert set(words_of("record")) == set(RecordWord)
     assert set(words_of("role")) == set(Role)
     assert set(words_of("reason")) == {*Resolution, *Refusal}
     for vocabulary in VOCABULARIES:

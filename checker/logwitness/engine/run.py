@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -16,6 +17,7 @@ from .doubt import explained
 
 HOLDS, VIOLATED, UNUSABLE, UNDECIDED = 0, 1, 2, 3
 """Exit statuses (architecture, "Verdicts")."""
+_COMPLETES = OPERATIONS[COMPLETES].id
 
 
 class RunVerdict(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -147,12 +149,16 @@ def _begun_late(found: Verdicts) -> Verdicts:
 
     Source: history-checks.md#begins-late.
     """
-    told = OPERATIONS[COMPLETES].id
-    if not any(each.unjudged and each.id == told for each in found.outcomes):
+    if not any(each.unjudged and each.id == _COMPLETES for each in found.outcomes):
         return found
-    back = {check.id for check in all_checks() if check.looks_back}
+    back = _looking_back()
     outcomes = (explained(each, BEGINS_LATE) if each.violated and each.id in back else each for each in found.outcomes)
     return replace(found, outcomes=tuple(outcomes))
+
+
+@cache
+def _looking_back() -> frozenset[str]:
+    return frozenset(check.id for check in all_checks() if check.looks_back)
 
 
 def settled(found: Verdicts) -> Verdicts:

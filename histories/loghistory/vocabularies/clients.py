@@ -33,6 +33,9 @@ class Operation(StrEnum):
     ASSIGN = "assign"
     SUBSCRIBE = "subscribe"
     QUERY = "query"
+    APPEND_RECORD = "append_record"
+    READ_STREAM = "read_stream"
+    TRIM_LOG = "trim_log"
 
 
 class Refusal(StrEnum):

@@ -85,7 +85,7 @@ VOCABULARY = Vocabulary(
     columns=(
         Column(30, "partition", pa.int32(), "the partition of the table"),
         Column(31, "stamp", pa.int64(), "a time of a server's wall clock", "milliseconds"),
-        Column(32, "epoch", pa.int64(), "the epoch of an assignment, or of a record of a changelog"),
+        Column(32, "epoch", pa.int64(), "the epoch of an assignment, of a record of a changelog, or of LSNs"),
     ),
     words=(Words("f", ("invoke", "ok", "fail", "info"), {Operation.QUERY: "look keys up in a table, or scan it"}),),
 )

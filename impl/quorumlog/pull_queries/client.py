@@ -9,24 +9,23 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from quorumlog.events import Outcome, Resolved
 from quorumlog.pull_queries.events import Answer, Query
+from quorumlog.pull_queries.recording import json_text, rows_columns
 from quorumlog.pull_queries.settings import PullConfiguration, QueryWorkload
 from quorumlog.pull_queries.table import Filter, partition_of
-from quorumlog.simulation.client import Client, Service
+from quorumlog.simulation.client import Client
 
 if TYPE_CHECKING:
-    from quorumlog.pull_queries.simulated import ServerNode
+    from quorumlog.pull_queries.simulated import PullCluster, ServerNode
 
 
 class QueryClient(Client["ServerNode"]):
     """One client; see `Client`."""
 
-    def __init__(self, service: Service[ServerNode], mix: QueryWorkload, configuration: PullConfiguration) -> None:
-        self._mix, self._partitions = mix, configuration.server.partitions
-        super().__init__(service, mix, configuration.client_delay)
+    def __init__(self, cluster: PullCluster, mix: QueryWorkload, configuration: PullConfiguration) -> None:
+        self._mix, self._partitions, self._number_of = mix, configuration.server.partitions, cluster.number_of
+        super().__init__(cluster, mix, configuration.client_delay)
 
     def operations(self) -> Sequence[tuple[Callable[[], object], float]]:
         """Puts, look-ups of one key or several, and scans, as the mix says."""
@@ -63,7 +62,7 @@ class QueryClient(Client["ServerNode"]):
         def serve(operation: int, server: ServerNode) -> None:
             server.put(partition, key, value, lambda resolved: self.answer(self._was_put, operation, resolved))
 
-        text = msgspec.json.encode({"key": key, "value": value}).decode()
+        text = json_text({"key": key, "value": value})
         return self.ask("put", node, {"text": text}, serve)
 
     def _was_put(self, resolved: Resolved | None) -> None:
@@ -94,7 +93,7 @@ class QueryClient(Client["ServerNode"]):
 
             server.query(operation, query, reply)
 
-        return self.ask("query", node, {"text": msgspec.json.encode(query).decode()}, serve)
+        return self.ask("query", node, {"text": json_text(query)}, serve)
 
     def _was_answered(self, answers: list[Answer], message: str | None) -> None:
         """``message`` is empty if the query is complete, and None if the server died with it."""
@@ -109,7 +108,4 @@ class QueryClient(Client["ServerNode"]):
 
     def _observe_rows(self, answer: Answer) -> None:
         columns: dict[str, Any] = {"process": self._process, "op": self._open, "node": self._node}
-        peer = next(node.number for node in self._service.nodes if node.name == answer.host)
-        rows = msgspec.json.encode(answer.rows).decode()
-        place = {"partition": answer.partition, "peer": peer, "offset": answer.position}
-        self._service.record("rows", {**columns, **place, "text": rows})
+        self._service.record("rows", {**columns, **rows_columns(answer, self._number_of(answer.host))})

@@ -1,7 +1,6 @@
 """The logs of servers of pull queries, as simulated Raft groups: assignments, source logs and changelogs.
 
-A record fills one offset; several that are appended at once are one batch. What a group shows is its truth: an offset
-that a node of it made visible is committed (pull-queries.md#partitions).
+What a group shows is its truth: an offset that a node of it made visible is committed (pull-queries.md#partitions).
 """
 
 from __future__ import annotations
@@ -9,11 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import msgspec
-
 from loghistory import MemorySink, Recorder
 from quorumlog.events import Outcome, Resolved
 from quorumlog.faults import FaultMix, generate
+from quorumlog.pull_queries.records import payload_of, records_of
 from quorumlog.raft.core import RaftCore
 from quorumlog.raft.settings import RaftConfiguration
 from quorumlog.raft.simulated import RaftCluster, RaftNode
@@ -22,9 +20,6 @@ from quorumlog.simulation.log_node import EVERYTHING
 from quorumlog.simulation.loop import Simulation
 from quorumlog.simulation.node import Reply
 from quorumlog.storage.batch import BatchKind, RecordBatch
-
-_NAME = bytes(8)
-"""What a batch's payload begins with; nobody tells batches of these logs apart by it."""
 
 Shown = Callable[[int, Any], None]
 """Called with each offset, in order, and what it holds; None: a record of Raft's own."""
@@ -64,8 +59,8 @@ class Group(RaftCluster):
         if leader is None:
             reply(Resolved(0, Outcome.NOT_LEADER, -1, -1, -1))
             return
-        payload = _NAME + msgspec.json.encode(records)
-        leader.host.deliver(leader.append, RecordBatch(0, 0, BatchKind.DATA, len(records), -1, payload), -1, reply)
+        batch = RecordBatch(0, 0, BatchKind.DATA, len(records), -1, payload_of(records))
+        leader.host.deliver(leader.append, batch, -1, reply)
 
     def reader(self, choice: float) -> RaftNode | None:
         """A node that runs, by a number from 0 to below 1; mostly the one that leads."""
@@ -77,9 +72,4 @@ class Group(RaftCluster):
 
     def read(self, node: RaftNode, start: int) -> list[tuple[int, Any]]:
         """What a node shows from an offset on: offsets with their records, None for Raft's own."""
-        found: list[tuple[int, Any]] = []
-        for batch in node.read(start, committed=False, max_bytes=EVERYTHING):
-            own = batch.kind is not BatchKind.DATA
-            records = [None] * batch.record_count if own else msgspec.json.decode(batch.payload[8:], type=self._form)
-            found += zip(range(batch.base_offset, batch.last_offset + 1), records, strict=True)
-        return [(offset, record) for offset, record in found if offset >= start]
+        return records_of(node.read(start, committed=False, max_bytes=EVERYTHING), self._form, start)

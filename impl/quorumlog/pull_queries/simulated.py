@@ -14,16 +14,18 @@ import msgspec
 
 from loghistory import Recorder
 from quorumlog.durations import MILLISECOND
-from quorumlog.events import CoreFactory, Event, Note, Outcome, Resolved, TimerFired
+from quorumlog.events import CoreFactory, Event, Note, Outcome, Resolved
 from quorumlog.pull_queries import events as e
 from quorumlog.pull_queries.assignment import Assignment
 from quorumlog.pull_queries.client import QueryClient
 from quorumlog.pull_queries.core import ServerCore
-from quorumlog.pull_queries.groups import Group
-from quorumlog.pull_queries.lag import LagReport
+from quorumlog.pull_queries.groups import Group, Shown
+from quorumlog.pull_queries.recording import Witness, json_text, serving
+from quorumlog.pull_queries.records import ASSIGNMENTS, changelog_of, form_of, log_names, source_of
 from quorumlog.pull_queries.rules import Failure
 from quorumlog.pull_queries.settings import PullConfiguration
 from quorumlog.pull_queries.table import Record, SavedTable, Value
+from quorumlog.raft.simulated import RaftNode
 from quorumlog.simulation.cluster import Cluster
 from quorumlog.simulation.node import Node
 
@@ -34,11 +36,6 @@ _SAVED = "tables"
 
 QueryReply = Callable[[list[e.Answer], str | None], None]
 """How a client's query ends: what was emitted, and the message if it failed."""
-
-
-def json_text(value: object) -> str:
-    """Compact JSON, as the history has it."""
-    return msgspec.json.encode(value).decode()
 
 
 class Asked(NamedTuple):
@@ -63,6 +60,7 @@ class ServerNode(Node):
 
     core: ServerCore
     _cluster: PullCluster
+    _witness: Witness
 
     def __init__(self, cluster: PullCluster, number: int, make_core: CoreFactory) -> None:
         configuration = cluster.configuration
@@ -80,7 +78,7 @@ class ServerNode(Node):
         self._perform |= {
             e.SendHeartbeat: self._send_heartbeat,
             e.SendReport: self._send_report,
-            e.Propose: lambda effect: cluster.groups["assignments"].append([effect.assignment], lambda _: None),
+            e.Propose: lambda effect: cluster.groups[ASSIGNMENTS].append([effect.assignment], lambda _: None),
             e.AppendRecords: self._append,
             e.ReadSource: self._read_source,
             e.Forward: self._forward,
@@ -106,8 +104,7 @@ class ServerNode(Node):
 
     def state(self) -> dict[str, Any]:
         """The wall clock, and what the server was told."""
-        text = {"host": self.name, **msgspec.to_builtins(self._configuration.server)}
-        return {"stamp": self.clock().wall, "text": json_text(text)}
+        return serving(self.name, self._configuration.server, self.clock().wall)
 
     def begun(self) -> Note:
         """A server serves."""
@@ -125,6 +122,7 @@ class ServerNode(Node):
         self.host.after(0, self._poll, generation)
         self.host.after(self._configuration.save, self._save, generation)
         core: ServerCore = self._make_core(self.name, self._configuration.server, self.clock(), saved)
+        self._witness = Witness(core, self.note, self._cluster.number_of)
         return core
 
     def kill(self) -> None:
@@ -147,53 +145,14 @@ class ServerNode(Node):
         """Give the core an event, and record what it learned and decided by it."""
         if isinstance(event, Saved):
             return
-        self._learns(event)
-        listed, known, assignment = set(self.core.membership.statuses), self._known(), self.core.assignment
-        generation = self.host.generation
+        before, generation = self._witness.before(event), self.host.generation
         super().handle(event)
-        if generation != self.host.generation:
-            return
-        if isinstance(event, TimerFired) and event.name == "check":
-            self._decided()
-        for host in [host for host in self.core.membership.statuses if host not in listed and host != self.name]:
-            self._about(host, "listed", stamp=self.core.membership.statuses[host].updated)
-        if isinstance(event, TimerFired) and event.name == "report" and self.core.membership.report_targets:
-            positions = {partition: [*table.position] for partition, table in self.core.tables.items()}
-            self.note("report", stamp=self.core.clocks.wall, text=json_text(positions))
-        self._kept(known)
-        if self.core.assignment is not assignment:
-            folded = self.core.assignment
-            self.note("assigned", epoch=folded.epoch, text=json_text(_plain_assignment(folded)))
+        if generation == self.host.generation:
+            self._witness.after(event, before)
 
     def note(self, kind: str, **columns: Any) -> None:  # noqa: ANN401
         """Record what happened here."""
         self._cluster.record(kind, {"node": self.number, **columns})
-
-    def _about(self, host: str, kind: str, **columns: Any) -> None:  # noqa: ANN401
-        self.note(kind, peer=self._cluster.number_of(host), **columns)
-
-    def _learns(self, event: Event) -> None:
-        match event:
-            case e.HeartbeatReceived(host, stamp):
-                self._about(host, "heard", stamp=stamp)
-            case e.ReportReceived(report):
-                text = json_text(_plain_positions(report))
-                self._about(report.host, "report_heard", stamp=report.time, text=text)
-
-    def _known(self) -> Mapping[str, LagReport]:
-        return dict(self.core.records.reports)
-
-    def _kept(self, before: Mapping[str, LagReport]) -> None:
-        """Record which lag reports took the place of others."""
-        for host, report in self.core.records.reports.items():
-            if before.get(host) is not report:
-                self._about(host, "report_kept", stamp=report.time)
-
-    def _decided(self) -> None:
-        """Record what a check decided."""
-        for host, status in self.core.membership.statuses.items():
-            if host != self.name:
-                self._about(host, "up" if status.alive else "down", stamp=self.core.clocks.wall)
 
     # -- its logs ------------------------------------------------------------------------------------------------------
 
@@ -207,14 +166,13 @@ class ServerNode(Node):
                 self.host.after(2 * self._configuration.client_delay, self._have_read, name, self.shown_by(node), found)
         self.host.after(int(self._configuration.poll * self.slowness), self._poll, generation)
 
-    def shown_by(self, node: Any) -> int:  # noqa: ANN401
+    def shown_by(self, node: RaftNode) -> int:
         """Up to where a node of a group shows its log."""
-        visible: int = node.core.visible
-        return visible
+        return node.core.visible
 
     def _next_of(self, name: str) -> int | None:
         """From which offset on a log is to be read; None: it is not."""
-        if name == "assignments":
+        if name == ASSIGNMENTS:
             return self._read.get(name, 0)
         what, partition = name[0], int(name[1:])
         if what == "s":
@@ -224,7 +182,7 @@ class ServerNode(Node):
 
     def _have_read(self, name: str, visible: int, found: list[tuple[int, Any]]) -> None:
         generation = self.host.generation
-        if name == "assignments":
+        if name == ASSIGNMENTS:
             for offset, record in found:
                 if offset >= self._read.get(name, 0) and generation == self.host.generation:
                     self._read[name] = offset + 1
@@ -237,15 +195,15 @@ class ServerNode(Node):
             return
         self.handle(e.ChangelogVisible(partition, visible))
         table = self.core.tables.get(partition)
-        before = None if table is None else table.current
+        first = None if table is None else table.current
         for offset, record in found:
             if generation == self.host.generation:
                 self.handle(e.ChangelogRead(partition, offset, record))
-        if table is not None and before is not None and table.current > before and generation == self.host.generation:
-            self.note("fold", partition=partition, offset=before, last_offset=table.current - 1)
+        if first is not None and generation == self.host.generation:
+            self._witness.folded(partition, first)
 
     def _append(self, effect: e.AppendRecords) -> None:
-        group = self._cluster.groups[f"c{effect.partition}"]
+        group = self._cluster.groups[changelog_of(effect.partition)]
         failed = self.host.after(_APPEND_TIMEOUT, self.handle, e.AppendFailed(effect.partition))
 
         def reply(resolved: Resolved | None) -> None:
@@ -262,7 +220,7 @@ class ServerNode(Node):
 
     def _have_source(self, effect: e.ReadSource) -> None:
         """Read again until a node shows all that is asked for; a shorter answer would leave offsets out."""
-        group = self._cluster.groups[f"s{effect.partition}"]
+        group = self._cluster.groups[source_of(effect.partition)]
         node = group.reader(self._random.random())
         found = [] if node is None else [each for each in group.read(node, effect.first) if each[0] < effect.end]
         if len(found) < effect.end - effect.first:
@@ -276,12 +234,12 @@ class ServerNode(Node):
 
     def put(self, partition: int, key: str, value: Value | None, reply: Callable[[Resolved | None], None]) -> None:
         """Append a client's change to a source log."""
-        self._cluster.groups[f"s{partition}"].append([(key, value)], reply)
+        self._cluster.groups[source_of(partition)].append([(key, value)], reply)
 
     # -- other servers -------------------------------------------------------------------------------------------------
 
     def _send_heartbeat(self, effect: e.SendHeartbeat) -> None:
-        self._about(effect.to, "heartbeat", stamp=effect.stamp)
+        self._witness.heartbeat(effect)
         self._tell(effect.to, e.HeartbeatReceived(self.name, effect.stamp))
 
     def _send_report(self, effect: e.SendReport) -> None:
@@ -302,9 +260,8 @@ class ServerNode(Node):
 
     def _forward(self, effect: e.Forward) -> None:
         op, target = self._clients[effect.request][0], self._cluster.number_of(effect.host)
-        text = json_text({"partitions": effect.partitions, "bound": effect.query.bound})
         if target >= 0:  # else the active is not known, and there is nobody to ask
-            self._about(effect.host, "forward", op=op, text=text)
+            self._witness.forward(op, effect)
         ended = e.ForwardEnded(effect.request, effect.host, ())
         if target < 0 or not self._cluster.nodes[target].host.running:
             refused = msgspec.structs.replace(ended, failure=Failure.NO_CONNECTION)
@@ -322,8 +279,7 @@ class ServerNode(Node):
         if (source, asked.request) in self._heard:
             return
         self._heard.add((source, asked.request))
-        text = json_text({"partitions": asked.partitions, "bound": asked.query.bound})
-        self.note("forwarded", peer=source, op=asked.op, text=text)
+        self._witness.forwarded(asked.op, source, asked.query, asked.partitions)
         if self._random.random() < self._configuration.workload.busy:
             self._cluster.transmit(self.number, source, Told(asked.request, (), Failure.CLIENT_ERROR))
             return
@@ -333,54 +289,32 @@ class ServerNode(Node):
 
     def _reply(self, effect: e.Reply) -> None:
         source, asked = self._asked.pop(effect.request)
-        for answer in effect.answers:
-            self._note_answer(asked.op, answer)
-        for partition, reason in effect.refused.items():
-            self.note("give_up", op=asked.op, partition=partition, text=reason)
+        self._witness.replies(asked.op, effect)
         failure = Failure.GAVE_UP if effect.refused else None
         self._cluster.transmit(self.number, source, Told(asked.request, effect.answers, failure))
-
-    def _note_answer(self, op: int, answer: e.Answer) -> None:
-        self.note("answer", op=op, partition=answer.partition, offset=answer.position, text=json_text(answer.rows))
 
     # -- clients -------------------------------------------------------------------------------------------------------
 
     def query(self, op: int, query: e.Query, reply: QueryReply) -> None:
         """A client's query; ``reply`` is called when it is over."""
-        view = {
-            "assignment": _plain_assignment(self.core.assignment),
-            "statuses": {host: [each.alive, each.updated] for host, each in self.core.membership.statuses.items()},
-            "records": {h: [each.time, _plain_positions(each)] for h, each in self.core.records.reports.items()},
-        }
-        self.note("route", op=op, text=json_text(view))
+        self._witness.routes(op)
         self._requests += 1
         self._clients[self._requests] = op, reply, []
         self.handle(e.QueryAsked(self._requests, query))
 
     def _emit(self, effect: e.Emit) -> None:
         op, _, emitted = self._clients[effect.request]
-        if effect.answer.host == self.name:
-            self._note_answer(op, effect.answer)
+        self._witness.emits(op, effect.answer)
         emitted.append(effect.answer)
 
     def _finish(self, effect: e.Finish) -> None:
         op, reply, emitted = self._clients.pop(effect.request)
-        attempts = [[each.partition, each.host, each.failure and each.failure.value] for each in effect.attempts]
-        self.note("finish", op=op, text=json_text({"message": effect.message, "attempts": attempts}))
+        self._witness.finishes(op, effect)
         reply(emitted, effect.message or "")
 
 
 class Saved(Event, frozen=True):
     """The tables are on the disk; no core needs to know."""
-
-
-def _plain_assignment(assignment: Assignment) -> dict[str, Any]:
-    placements = [[each.active, each.standbys] for each in assignment.placements]
-    return {"epoch": assignment.epoch, "members": assignment.members, "placements": placements}
-
-
-def _plain_positions(report: LagReport) -> dict[int, list[int]]:
-    return {partition: [*position] for (_, partition), position in report.positions.items()}
 
 
 class PullCluster(Cluster[PullConfiguration, ServerNode]):
@@ -394,13 +328,14 @@ class PullCluster(Cluster[PullConfiguration, ServerNode]):
         super().__init__(seed, configuration, recorder, make_core)
         self.newest = Assignment()
         """The last valid assignment that the group showed."""
-        self.groups: dict[str, Group] = {"assignments": self._group(list[Assignment], self._assigned)}
-        for partition in range(configuration.server.partitions):
-            self.groups[f"s{partition}"] = self._group(list[tuple[str, Value | None]], lambda _, __: None)
-            self.groups[f"c{partition}"] = self._group(list[Record], self._changed(partition))
-
-    def _group(self, form: Any, shown: Callable[[int, Any], None]) -> Group:  # noqa: ANN401
-        return Group(self.simulation, self.configuration.of_a_group(), form, shown)
+        partitions = configuration.server.partitions
+        shown: dict[str, Shown] = {changelog_of(each): self._changed(each) for each in range(partitions)}
+        shown[ASSIGNMENTS] = self._assigned
+        self.groups = {
+            name: Group(self.simulation, configuration.of_a_group(), form_of(name), shown.get(name, lambda _, __: None))
+            for name in log_names(partitions)
+        }
+        self._numbers = {node.name: node.number for node in self.nodes}
 
     def _assigned(self, _: int, record: Assignment | None) -> None:
         if record is not None and record.epoch == self.newest.epoch + 1:
@@ -425,7 +360,7 @@ class PullCluster(Cluster[PullConfiguration, ServerNode]):
 
     def number_of(self, host: str) -> int:
         """The number of a server by its name; -1 if there is none."""
-        return next((node.number for node in self.nodes if node.name == host), -1)
+        return self._numbers.get(host, -1)
 
     def start(self) -> None:
         """Start the groups, with the faults that happen to them, and every server that is down."""
@@ -464,7 +399,10 @@ class PullCluster(Cluster[PullConfiguration, ServerNode]):
             if node.name not in placement.hosts:
                 continue
             table = core.tables[partition]
-            if table.current != self.groups[f"c{partition}"].end or table.source != self.groups[f"s{partition}"].end:
+            if (
+                table.current != self.groups[changelog_of(partition)].end
+                or table.source != self.groups[source_of(partition)].end
+            ):
                 return False
             if placement.active == node.name and not core.fenced(partition):
                 return False

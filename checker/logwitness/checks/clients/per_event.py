@@ -2,17 +2,7 @@
 
 from __future__ import annotations
 
-from ..codes import (
-    ACKS_ALL,
-    ACKS_NONE,
-    F_APPEND,
-    F_FINAL_READ,
-    F_READ_LINEARIZABLE,
-    F_TAIL,
-    NO_ACKS,
-    NULL,
-    READS,
-)
+from ..codes import ACKS_ALL, ACKS_NONE, F_APPEND, F_FINAL_READ, F_READ_LINEARIZABLE, F_TAIL, NO_ACKS, NULL, READS
 from ..columns import Columns
 from ..faults import ACKS, AGAIN, Faults
 from ..findings import Findings, excuse, report
@@ -110,7 +100,7 @@ def inversion(
         asked = values.invoke_seq[first]
         # A term has two leaders if a disk was emptied.
         if known.wipe_seq[0] > asked or (values.acks[first] == ACKS_ALL and may_be_gone(values, known, first, asked)):
-            excuse_loss(values, known, faults, found, REAL_TIME_INVERSION, first, values.invoke_seq[first])
+            excuse_loss(values, known, faults, found, REAL_TIME_INVERSION, first, asked)
             return
         a, b = values.value[first], values.value[row]
         inverted = Inverted(first=a, first_offset=values.offset[first], second=b, second_offset=offset)
@@ -309,7 +299,7 @@ def acknowledge(
                 asked = values.invoke_seq[former]
                 gone = not same_term and may_be_gone(values, known, former, asked)
                 if gone or known.wipe_seq[0] > asked:
-                    excuse_loss(values, known, faults, found, NON_MONOTONIC_APPEND, former, values.invoke_seq[former])
+                    excuse_loss(values, known, faults, found, NON_MONOTONIC_APPEND, former, asked)
                 elif acks == ACKS_NONE or values.acks[former] == ACKS_NONE:
                     excuse(found, NON_MONOTONIC_APPEND, ACKS, -1, -1, 1)
                 else:

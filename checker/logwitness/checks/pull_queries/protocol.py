@@ -5,7 +5,7 @@ Texts are not trusted: one of another form is None, and what would need it is no
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypeVar
+from typing import Any, ClassVar, Literal, TypeVar
 
 import msgspec
 
@@ -13,7 +13,8 @@ from loghistory.schema import Kind
 from loghistory.vocabularies.pull_queries import VOCABULARY
 
 from ..codes import Words
-from ..contract import Protocol
+from ..columns import Columns
+from ..contract import Check, Protocol, Setting, Tally, Verdicts, violated
 
 PULL_QUERIES = Protocol("pull-queries", frozenset(Kind(kind.word) for kind in VOCABULARY.kinds))
 
@@ -38,11 +39,13 @@ class Server(msgspec.Struct, frozen=True):
     host: str
     mode: str = "proposal"
     heartbeat_send: int = 100
+    heartbeat_check: int = 200
     heartbeat_window: int = 2000
     missed_threshold: int = 3
     received_threshold: int = 2
     lag_report: int = 5000
     maximum_lag: int = 2**63 - 1
+    forward_timeout: int | None = None
     partitions: int = 1
     standby_reads: bool = True
     heartbeats: bool = True
@@ -56,7 +59,8 @@ class Server(msgspec.Struct, frozen=True):
     @property
     def sensible(self) -> bool:
         """Whether these numbers can be reckoned with."""
-        thresholds = min(self.missed_threshold, self.received_threshold, self.lag_report) >= 1
+        intervals = self.heartbeat_check, self.lag_report, self.time_out
+        thresholds = min(self.missed_threshold, self.received_threshold, *intervals) >= 1
         slots = self.heartbeat_send >= 1 and 0 <= self.heartbeat_window // self.heartbeat_send <= 1 << 16
         return thresholds and slots and self.maximum_lag >= 0 and 1 <= self.partitions <= 1 << 16
 
@@ -64,6 +68,17 @@ class Server(msgspec.Struct, frozen=True):
     def silence(self) -> int:
         """Milliseconds of silence after which a host is down: M * send (pull-queries.md#thresholds)."""
         return (self.missed_threshold + (not self.shipped)) * self.heartbeat_send
+
+    @property
+    def time_out(self) -> int:
+        """Milliseconds after which a forwarded query is given up."""
+        return (20_000 if self.shipped else 500) if self.forward_timeout is None else self.forward_timeout
+
+    @property
+    def settling(self) -> int:
+        """Milliseconds after which a host that nothing disturbs is known to be alive (pull-queries.md#settled)."""
+        slots = self.received_threshold + 2
+        return 1000 + self.silence + slots * self.heartbeat_send + 2 * self.heartbeat_check
 
 
 class Assigned(msgspec.Struct, frozen=True):
@@ -140,6 +155,7 @@ class Hosts:
         self._words = words
         self.servers: dict[int, Server] = {}
         self.nodes: dict[str, int] = {}
+        self._names: dict[int, str] = {}
 
     def serve(self, node: int, code: int) -> None:
         """A server runs; a configuration that cannot be read is none."""
@@ -149,3 +165,31 @@ class Hosts:
             return
         self.servers[node] = server
         self.nodes[server.host] = node
+        self._names = {number: host for host, number in reversed(self.nodes.items())}
+
+    def name(self, node: int) -> str:
+        """The host that a node is; of several names the one that it took first."""
+        return self._names.get(node, UNAVAILABLE)
+
+
+class ServerFold:
+    """What the folds of this protocol share: the texts, the hosts, and a tally for each check of the family."""
+
+    checks: ClassVar[tuple[Check, ...]]
+
+    def __init__(self, setting: Setting) -> None:
+        self._words = setting.words
+        self._hosts = Hosts(setting.words)
+        self._tallies = {check.id: Tally(check, setting.keep) for check in self.checks}
+
+    def feed(self, columns: Columns) -> None:
+        """Take the next events of the run."""
+        raise NotImplementedError
+
+    def violated(self) -> frozenset[str]:
+        """The checks that are violated so far (`Watchful`)."""
+        return violated(self._tallies.values())
+
+    def finish(self) -> Verdicts:
+        """Answer."""
+        return Verdicts(tuple(tally.outcome() for tally in self._tallies.values()))

@@ -17,8 +17,8 @@ from loghistory.schema import Kind
 
 from ..codes import FAIL, INFO, INVOKE, OK, code, lookup
 from ..columns import Columns
-from ..contract import Check, Family, Setting, Tally, Verdicts, violated
-from .protocol import PULL_QUERIES, UNAVAILABLE, Asked, Finished, Hosts, Query, Server, View, said
+from ..contract import Check, Family, Setting
+from .protocol import PULL_QUERIES, UNAVAILABLE, Asked, Finished, Query, Server, ServerFold, View, said
 
 WITHIN = Check(
     id="selected-within-bound",
@@ -104,6 +104,7 @@ SAYS_WHY = Check(
 CHECKS = (WITHIN, NO_RECORD, STALENESS, FOLLOW, ONCE, SAYS_WHY)
 
 NOT_READY = "Unable to execute pull query. The server is not ready."
+NO_VALID_HOST = "Unable to execute pull query. ["
 EXHAUSTED = "Unable to execute pull query: Exhausted standby hosts to try."
 
 _OF_SERVERS = frozenset({Kind.SERVE, Kind.ROUTE, Kind.FORWARD, Kind.FORWARDED, Kind.ANSWER, Kind.FINISH, Kind.ROWS})
@@ -203,14 +204,18 @@ class _Route:
     event: int
     asked: dict[tuple[str, int], int] = field(default_factory=dict)  # by host and partition: the event
 
+    def seen(self, partition: int, host: str) -> Scanned | None:
+        """What the router saw of a host; None: it did not scan it."""
+        return next((each for each in self.scanned.get(partition, ()) if each.host == host), None)
 
-class RoutingFold:
+
+class RoutingFold(ServerFold):
     """Judges the queries of one run; see the module."""
 
+    checks = CHECKS
+
     def __init__(self, setting: Setting) -> None:
-        self._words = setting.words
-        self._hosts = Hosts(setting.words)
-        self._tallies = {check.id: Tally(check, setting.keep) for check in CHECKS}
+        super().__init__(setting)
         self._queries: dict[int, tuple[int, int]] = {}  # by operation: the text and the event
         self._routes: dict[int, _Route | None] = {}  # None: what the first view says cannot be told
         self._answered: set[tuple[int, int, int]] = set()  # operation, node, partition
@@ -287,14 +292,14 @@ class RoutingFold:
         if node != route.node:
             tally.violation(route.event, seq, way="hop", node=node, op=op)
             return
+        host = self._hosts.name(peer)
         for partition in asked.partitions:
-            host = next((host for host, number in self._hosts.nodes.items() if number == peer), UNAVAILABLE)
             route.asked[host, partition] = seq
             self._contact(route, op, partition, host, seq)
 
     def _contact(self, route: _Route, op: int, partition: int, host: str, seq: int) -> None:
         """A host is asked for a partition: it must be a candidate, and within the bound."""
-        seen = next((each for each in route.scanned.get(partition, ()) if each.host == host), None)
+        seen = route.seen(partition, host)
         place: dict[str, Any] = {"op": op, "host": host, "partition": partition, "node": route.node}
         if seen is None or seen.reasons:
             self._tallies[FOLLOW.id].violation(route.event, seq, way="excluded", **place)
@@ -318,7 +323,7 @@ class RoutingFold:
         if finished.message == NOT_READY and not finished.attempts:
             return
         follow.judged += 1
-        if expected is not None or (finished.message or "").startswith("Unable to execute pull query. ["):
+        if expected is not None or (finished.message or "").startswith(NO_VALID_HOST):
             self._tallies[SAYS_WHY.id].judged += 1
             if finished.message != expected:
                 self._tallies[SAYS_WHY.id].violation(route.event, seq, op=op, node=route.node)
@@ -366,8 +371,8 @@ class RoutingFold:
         if route is None:
             tally.unjudged += 1
             return
-        host = next((host for host, number in self._hosts.nodes.items() if number == rows.peer[at]), UNAVAILABLE)
-        seen = next((each for each in route.scanned.get(partition, ()) if each.host == host), None)
+        host = self._hosts.name(rows.peer[at])
+        seen = route.seen(partition, host)
         if seen is None or not seen.filtered or seen.current is None:
             return
         tally.judged += 1
@@ -391,14 +396,6 @@ class RoutingFold:
                 tally.violation(*events, way="other", op=op, partition=partition)
         for partition in [each for each in route.scanned if kind == OK and each not in got]:
             tally.violation(route.event, seq, way="lacking", op=op, partition=partition)
-
-    def violated(self) -> frozenset[str]:
-        """The checks that are violated so far (`Watchful`)."""
-        return violated(self._tallies.values())
-
-    def finish(self) -> Verdicts:
-        """Answer."""
-        return Verdicts(tuple(tally.outcome() for tally in self._tallies.values()))
 
 
 FAMILY = Family(

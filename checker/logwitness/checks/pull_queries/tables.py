@@ -14,8 +14,8 @@ from loghistory.schema import Kind
 
 from ..codes import INVOKE, code, lookup
 from ..columns import Columns
-from ..contract import Check, Family, Setting, Tally, Verdicts, violated
-from .protocol import PULL_QUERIES, Assigned, Filter, Hosts, Positions, Query, Record, Rows, View, said
+from ..contract import Check, Family, Setting
+from .protocol import PULL_QUERIES, Assigned, Filter, Positions, Query, Record, Rows, ServerFold, View, said
 
 ROWS = Check(
     id="rows-are-the-table",
@@ -168,13 +168,13 @@ class _Life:
     assigned: int = -1
 
 
-class TableFold:
+class TableFold(ServerFold):
     """Judges what servers of one run have, say and answer; see the module."""
 
+    checks = CHECKS
+
     def __init__(self, setting: Setting) -> None:
-        self._words = setting.words
-        self._hosts = Hosts(setting.words)
-        self._tallies = {check.id: Tally(check, setting.keep) for check in CHECKS}
+        super().__init__(setting)
         self._logs: dict[int, Changelog] = {}
         self._queries: dict[int, tuple[int, int]] = {}  # by operation: the text and the event
         self._lives: dict[int, _Life] = {}
@@ -284,14 +284,6 @@ class TableFold:
     def _plain(self, text: int) -> Assigned | str | None:
         """What an assignment says, however it is written; as it stands if that cannot be told."""
         return said(self._words, text, Assigned) or self._words.text(text)
-
-    def violated(self) -> frozenset[str]:
-        """The checks that are violated so far (`Watchful`)."""
-        return violated(self._tallies.values())
-
-    def finish(self) -> Verdicts:
-        """Answer."""
-        return Verdicts(tuple(tally.outcome() for tally in self._tallies.values()))
 
 
 _OF_LIVES = {

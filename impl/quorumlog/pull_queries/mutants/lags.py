@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from msgspec import structs
 
@@ -17,6 +16,7 @@ from quorumlog.pull_queries.routing import View
 from quorumlog.pull_queries.rules import Known, Terms, lag_counts, not_alive, not_the_active, obstacles, too_far
 from quorumlog.pull_queries.simulated import PullCluster, ServerNode
 from quorumlog.pull_queries.table import Change, Record, Table
+from quorumlog.raft.simulated import RaftNode
 
 
 def _dead_standbys_too(known: Known, terms: Terms) -> tuple[bool, bool, bool, bool]:
@@ -118,10 +118,9 @@ class StoppingReporters(PullCluster):
 class DirtyEndNode(ServerNode):
     """A server takes the dirty tail of the node that it reads from for what that shows."""
 
-    def shown_by(self, node: Any) -> int:  # noqa: ANN401
+    def shown_by(self, node: RaftNode) -> int:
         """Where the node's log ends."""
-        dirty: int = node.core.dirty
-        return dirty
+        return node.core.dirty
 
 
 class DirtyEndCluster(PullCluster):
