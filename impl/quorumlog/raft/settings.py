@@ -147,6 +147,20 @@ _LOST_POWER = replace(
     ),
 )
 
+_MEMBERS = replace(
+    _DEFAULT,
+    nodes=5,
+    voters=(0, 1, 2),
+    segment_bytes=400,
+    faults=FaultMix(
+        weights={"join": 6.0, "leave": 5.0, "demote": 2.0, "cancel_change": 1.0, "transfer": 1.0}
+        | {"partition": 4.0, "kill": 2.0, "power_loss": 1.0, "slow_disk": 1.0, "trim": 1.0},
+        targets={"leader": 4.0, "follower": 2.0, "any": 4.0, "majority": 1.0, "all": 1.0},
+        per_second=15.0,
+        longest=400 * MILLISECOND,
+    ),
+)
+
 _STALE_VOTES = replace(
     _DEFAULT,
     nodes=5,
@@ -340,6 +354,20 @@ SETTINGS: Mapping[str, RaftConfiguration] = {
             per_second=12.0,
             longest=200 * MILLISECOND,
             arguments={"loss": {"probability": 0.5}},
+        ),
+    ),
+    # Nodes join and leave a group of three, while leaders fall and logs are trimmed.
+    "members": _MEMBERS,
+    # Many leave at once and come back, also the leader, and what was begun is taken back.
+    "members-leave": replace(
+        _MEMBERS,
+        voters=None,
+        faults=FaultMix(
+            weights={"leave": 8.0, "join": 6.0, "demote": 1.0, "cancel_change": 1.0, "partition": 5.0, "kill": 2.0},
+            targets={"leader": 4.0, "minority": 3.0, "majority": 3.0, "follower": 2.0, "all": 2.0},
+            per_second=20.0,
+            shortest=30 * MILLISECOND,
+            longest=250 * MILLISECOND,
         ),
     ),
     # Syncs that fail, also while a log is opened, full disks, damage, and power lost before anybody looks again.

@@ -5,7 +5,7 @@ Source: raft.md#configuration-in-force.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import combinations
 from typing import NamedTuple
 
@@ -44,6 +44,10 @@ class Configuration(NamedTuple):
     def members(self) -> frozenset[int]:
         """All nodes of the group."""
         return frozenset((*self.voters, *self.old, *self.learners))
+
+    def __str__(self) -> str:
+        named = (("", self.voters), (" old ", self.old), (" learners ", self.learners))
+        return "".join(name + ",".join(map(str, nodes)) for name, nodes in named if nodes)
 
     def is_quorum(self, nodes: Iterable[int]) -> bool:
         """Whether these nodes are a majority of each half."""
@@ -126,9 +130,3 @@ def majority_in(half: int) -> int:
         half &= half - 1
         count += 1
     return count // 2 + 1 if count else 0
-
-
-def every(halves: Iterable[Sequence[int]]) -> Iterator[int]:
-    """The nodes of all halves."""
-    for half in halves:
-        yield from half
