@@ -27,6 +27,7 @@ class Kind(StrEnum):
     ACKED = "acked"
     COMPACT = "compact"
     TRIM = "trim"
+    CONFIGURATION = "configuration"
     ENQUEUE = "enqueue"
     HAND_OVER = "hand_over"
     SEND = "send"

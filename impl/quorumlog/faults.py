@@ -61,6 +61,10 @@ KINDS: Mapping[str, FaultKind] = {
     "transfer": FaultKind(
         "these nodes hand their leadership on to the node so many places after them", {"places": (1.0, 1.0, 30.0)}
     ),
+    "join": FaultKind("these nodes are added to the group, if they do not vote in it"),
+    "leave": FaultKind("these nodes are removed from the group"),
+    "demote": FaultKind("these voters become learners"),
+    "cancel_change": FaultKind("the change of the members that is under way is taken back"),
     "partition": FaultKind("these nodes and the others do not hear each other"),
     "mute": FaultKind("nobody hears these nodes, but they hear the others"),
     "deafen": FaultKind("these nodes hear nobody, but the others hear them"),
@@ -71,6 +75,9 @@ KINDS: Mapping[str, FaultKind] = {
     "delay": FaultKind("messages of these nodes take this much longer (ms)", {"ms": (50.0, 0.0, 10_000.0)}),
 }
 """Every fault the simulator knows. Arguments: (default, least, greatest)."""
+
+CHANGES = frozenset({"join", "leave", "demote", "cancel_change"})
+"""Those that ask the leader of a group for a change of its members."""
 
 
 class FaultPlanError(ValueError):
