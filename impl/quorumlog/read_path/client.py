@@ -51,7 +51,7 @@ class AppendClient(Client["ReadPathNode"]):
 
     def _trim_some(self) -> None:
         if self._newest:
-            lsn = self._newest - self._random.randint(0, 20)
+            lsn = self._newest - self._random.randint(0, self._mix.trim_behind)
             self._ask("trim_log", self._sequencer(), {"offset": lsn}, lambda request: TrimAsked(request, lsn))
         else:
             self._append_some()

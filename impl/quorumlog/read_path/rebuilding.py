@@ -84,7 +84,7 @@ class Donor(Shipping):
     def _is_donor(self, copy: Copy) -> bool:
         staying = [shard for shard in copy.copyset if shard not in self.leaving]
         donors = staying or [shard for shard in copy.copyset if self._drains(shard)]
-        return bool(donors) and donors[0] == self.number
+        return bool(donors) and donors[0] == self.number and copy.intact
 
     def _drains(self, shard: int) -> bool:
         return shard in self._rebuilt and self._statuses.get(shard) == r.FULLY_AUTHORITATIVE

@@ -241,9 +241,7 @@ class Recovery:
         for copies in self._epoch.digests.values():
             for copy in copies:
                 held = found.get(copy.lsn)
-                if copy.lsn > self._epoch.lng and (
-                    held is None or self.rules.beats(copy.run, copy.wave, held.run, held.wave)
-                ):
+                if copy.intact and (held is None or self.rules.beats(copy.run, copy.wave, held.run, held.wave)):
                     found[copy.lsn] = copy
         return found
 

@@ -31,6 +31,7 @@ class ReadPathWorkload(Workload, frozen=True, kw_only=True):
     timeout: Interval = 1500 * MILLISECOND
     append: Weight = 50.0
     trim: Weight = 0.3
+    trim_behind: Annotated[int, msgspec.Meta(ge=0, le=1 << 30)] = 600  # by how many LSNs at most, from the newest
     value_bytes: Annotated[int, msgspec.Meta(ge=0, le=1 << 16)] = 60  # of a payload, at most
 
     def drawn(self, draw: Random) -> Self:
@@ -41,6 +42,7 @@ class ReadPathWorkload(Workload, frozen=True, kw_only=True):
             pipeline=draw.choice((1, 1, 2, 4)),
             timeout=between(draw, 300 * MILLISECOND, 2 * SECOND),
             trim=draw.choice((0.0, 0.3, 2.0)),
+            trim_behind=draw.choice((5, 200, 1000)),
             value_bytes=between(draw, 1, 400),
         )
 
@@ -60,7 +62,7 @@ _READER = ReaderSettings(
 
 _FAULTS = FaultMix(
     weights={"kill": 3.0, "power_loss": 1.0, "pause": 2.0, "partition": 2.0, "one_way": 1.0, "slow_disk": 2.0}
-    | {"wipe": 2.0, "drain": 1.0, "rot": 1.0, "loss": 1.0, "delay": 1.0},
+    | {"wipe": 2.0, "drain": 1.0, "loss": 1.0, "delay": 1.0},
     targets={"leader": 2.0, "follower": 5.0, "any": 3.0, "minority": 1.0},
     per_second=2.0,
     shortest=50 * MILLISECOND,
@@ -70,7 +72,7 @@ _FAULTS = FaultMix(
 
 
 class ReadPathConfiguration(ClusterConfiguration, frozen=True, kw_only=True):
-    """One simulated run, except for its seed; ``nodes`` are the shards, the sequencers and the readers together.
+    """One simulated run, except for its seed; ``nodes`` follows: the shards, the sequencers and the readers.
 
     ``replication``: the factor of each scope; ``domains``: into how many each scope is divided, from large to small,
     but for nodes; ``nodeset_changes``: how often an epoch has another nodeset, which leaves out up to ``spare`` shards;
@@ -108,9 +110,8 @@ class ReadPathConfiguration(ClusterConfiguration, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         """Refuse a configuration that no run can have."""
+        msgspec.structs.force_setattr(self, "nodes", self.shards + self.sequencers + self.readers)
         super().__post_init__()
-        if self.nodes != self.shards + self.sequencers + self.readers:
-            raise ConfigurationError(f"nodes is {self.nodes}; it must be shards, sequencers and readers together")
         unknown = [scope for scope in self.replication if scope not in SCOPES]
         if unknown or not self.replication:
             raise ConfigurationError(f"replication {self.replication}: give factors of {', '.join(SCOPES)}")
@@ -158,7 +159,6 @@ class ReadPathConfiguration(ClusterConfiguration, frozen=True, kw_only=True):
         faults = replace(_FAULTS, weights=weights, per_second=draw.uniform(0.5, 4.0))
         return replace(
             drawn,
-            nodes=shards + sequencers + readers,
             shards=shards,
             sequencers=sequencers,
             readers=readers,
@@ -193,8 +193,16 @@ SETTINGS: Mapping[str, ReadPathConfiguration] = {
     "losses": replace(
         _DEFAULT,
         loses=True,
+        replication={"NODE": 2},
         reader=replace(_READER, single_copy=False),
         faults=replace(_FAULTS, weights={"wipe": 4.0, "kill": 2.0, "power_loss": 1.0}, per_second=2.5),
+    ),
+    # Copies rot where they lie.
+    "rot": replace(
+        _DEFAULT,
+        faults=replace(
+            _FAULTS, weights={"rot": 6.0, "pause": 1.0, "partition": 1.0}, targets={"follower": 1.0}, per_second=8.0
+        ),
     ),
     # Sequencers come and go in mid-write.
     "failover": replace(

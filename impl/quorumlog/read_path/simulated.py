@@ -454,12 +454,14 @@ class ReadPathCluster(Cluster[ReadPathConfiguration, ReadPathNode]):
     # -- faults of shards ----------------------------------------------------------------------------------------------
 
     def may_lose(self, number: int) -> bool:
-        """Whether a shard may be wiped now: with it fewer than R are gone, unless the run is to lose records."""
+        """Whether a shard may be wiped now: fewer than R are gone then; in a run that is to lose records, enough stay."""
         configuration = self.configuration
         if number >= configuration.shards:
             return False
-        gone = [n for n in range(configuration.shards) if n in self.coordination.event_log.leaving or self._is_lost(n)]
-        return configuration.loses or not gone
+        factor = max(configuration.replication.values())
+        most = configuration.shards - configuration.spare - factor if configuration.loses else min(factor - 1, 1)
+        gone = {n for n in range(configuration.shards) if n in self.coordination.event_log.leaving or self._is_lost(n)}
+        return len(gone | {number}) <= most
 
     def _is_lost(self, number: int) -> bool:
         node = self.nodes[number]
