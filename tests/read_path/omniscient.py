@@ -49,10 +49,9 @@ def problems(events: Sequence[dict[str, Any]]) -> Iterator[str]:
                 for lsn in sorted(acknowledged):
                     if first <= lsn <= last and lsn > trimmed:
                         yield f"stream {op} has a {what} over {show(lsn)}, which was acknowledged"
-    for lsn, (_, _) in acknowledged.items():
-        holes = [op for op, items in given.items() if any(i[2] == "hole" and i[0] == lsn for i in items)]
-        if holes and lsn in values:
-            yield f"streams {holes} have a hole at {show(lsn)}, others a record"
+    holes = {first for items in given.values() for first, _, what, _ in items if what == "hole"}
+    for lsn in sorted(holes.intersection(values)):
+        yield f"one stream has a hole at {show(lsn)}, another a record"
 
 
 def show(lsn: int) -> str:

@@ -1,7 +1,7 @@
 """Connections between simulated readers and shards: nothing is lost, doubled or overtaken while one lasts.
 
-Segments are numbered and put in order; what does not come in time breaks the connection, on both sides. A real driver
-has TCP for that.
+Segments are numbered, put in order and sent again; what does not come in time breaks the connection, on both sides. A
+real driver has TCP for that.
 """
 
 from __future__ import annotations
@@ -18,11 +18,12 @@ _SILENCE = 450 * MILLISECOND
 
 
 class Segment(NamedTuple):
-    """A message, numbered; without one it says how many there were so far."""
+    """A message, numbered; without one it says how many there were so far, and how many came from the other side."""
 
     connection: int
     number: int
     message: Message | None
+    received: int
 
 
 class Opening(NamedTuple):
@@ -44,6 +45,7 @@ class _Connection:
         self.open = False
         self.sent = self.received = 0
         self.early: dict[int, Message] = {}
+        self.unacknowledged: dict[int, Message] = {}
         self.behind_since: int | None = None
 
 
@@ -79,7 +81,8 @@ class Connections:
         """Send over the open connection; without one it is lost."""
         held = self._by_peer.get(peer)
         if held is not None and held.open:
-            self._transmit(peer, Segment(held.number, held.sent, message))
+            self._transmit(peer, Segment(held.number, held.sent, message, held.received))
+            held.unacknowledged[held.sent] = message
             held.sent += 1
 
     def receive(self, peer: int, item: Segment | Opening | Reset) -> None:
@@ -106,6 +109,11 @@ class Connections:
 
     def _take(self, peer: int, held: _Connection, segment: Segment) -> None:
         held.heard = self._host.simulation.now
+        for number in [number for number in held.unacknowledged if number < segment.received]:
+            del held.unacknowledged[number]
+        if segment.message is None and held.unacknowledged:
+            for number, message in held.unacknowledged.items():
+                self._transmit(peer, Segment(held.number, number, message, held.received))
         if segment.message is not None and segment.number >= held.received:
             held.early[segment.number] = segment.message
         while held.received in held.early and self._by_peer.get(peer) is held:
@@ -117,6 +125,11 @@ class Connections:
             held.behind_since = None
         elif held.behind_since is None:
             held.behind_since = held.heard
+            self._transmit(peer, self._count(held))
+
+    @staticmethod
+    def _count(held: _Connection) -> Segment:
+        return Segment(held.number, held.sent, None, held.received)
 
     def _watch(self) -> None:
         now = self._host.simulation.now
@@ -128,7 +141,7 @@ class Connections:
                 self._transmit(peer, Reset(held.number))
                 self._end(peer)
             else:
-                self._transmit(peer, Segment(held.number, held.sent, None))
+                self._transmit(peer, self._count(held))
         self._host.after(_PING, self._watch)
 
     def _end(self, peer: int) -> None:

@@ -406,6 +406,7 @@ class ReadPathCluster(Cluster[ReadPathConfiguration, ReadPathNode]):
         self._connections = 0
         self._draw = self.simulation.random("nodesets")
         self._down_since: dict[int, int] = {}
+        self._coming_back: set[int] = set()
         self.coordination = Coordination(
             self.simulation,
             self.record,
@@ -454,7 +455,7 @@ class ReadPathCluster(Cluster[ReadPathConfiguration, ReadPathNode]):
     # -- faults of shards ----------------------------------------------------------------------------------------------
 
     def may_lose(self, number: int) -> bool:
-        """Whether a shard may be wiped now: fewer than R are gone then; in a run that is to lose records, enough stay."""
+        """Whether a shard may be wiped: fewer than R are gone then; in a run that is to lose records, enough stay."""
         configuration = self.configuration
         if number >= configuration.shards:
             return False
@@ -481,13 +482,10 @@ class ReadPathCluster(Cluster[ReadPathConfiguration, ReadPathNode]):
 
     def come_back(self, number: int) -> None:
         """A drained shard may have copies again: at once, or when it is empty."""
-        log = self.coordination.event_log
-        self.coordination.append(LogRecord(Word.ABORT, number))
-        if number in log.leaving and number not in log.rebuilt:
-            self.coordination.append(LogRecord(Word.ACKNOWLEDGE, number))
+        self._coming_back.add(number)
 
     def _supervise(self) -> None:
-        """Have shards rebuilt that have been down for long."""
+        """Have shards rebuilt that have been down for long, and end drains that are over."""
         now = self.simulation.now
         for number in range(self.configuration.shards):
             if self.nodes[number].host.running:
@@ -495,6 +493,11 @@ class ReadPathCluster(Cluster[ReadPathConfiguration, ReadPathNode]):
             elif now - self._down_since.setdefault(number, now) >= self.configuration.rebuild_after:
                 self._down_since[number] = now + self.configuration.rebuild_after
                 self.coordination.append(LogRecord(Word.REBUILD, number))
+        log = self.coordination.event_log
+        self._coming_back &= log.leaving
+        for number in sorted(self._coming_back):
+            word = Word.ABORT if number in log.rebuilt else Word.ACKNOWLEDGE
+            self.coordination.append(LogRecord(word, number))
         self.simulation.after(_SUPERVISION, self._supervise)
 
     # -- the run -------------------------------------------------------------------------------------------------------
