@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from quorumlog.protocol import Protocol
 from quorumlog.read_path.core import make_core
+from quorumlog.read_path.mutants import MUTANTS
 from quorumlog.read_path.rules import REFERENCE
 from quorumlog.read_path.settings import SETTINGS, ReadPathConfiguration
 from quorumlog.read_path.simulated import ReadPathCluster
@@ -16,5 +17,5 @@ PROTOCOL = Protocol(
     configuration=ReadPathConfiguration,
     settings=SETTINGS,
     stage=ReadPathCluster,
-    mutants={},
+    mutants=MUTANTS,
 )

@@ -62,7 +62,8 @@ class SequencerCore:
         self._nodesets: Mapping[int, Nodeset] = {}
         self._statuses: Mapping[int, int] = {}
         self._leaving: frozenset[int] = frozenset()
-        self._activating = self._metadata_shown = False
+        self._activating = False
+        self._shown = 0  # the epoch up to which the metadata log shows nodesets
         self._next = 1
         self._open: dict[int, _Append] = {}  # by LSN
         self._queue: list[AppendAsked] = []
@@ -82,8 +83,8 @@ class SequencerCore:
                 self._trim(request, lsn)
             case Activated() if self._activating:
                 self._activated(event)
-            case MetadataWritten(epoch) if epoch == self.epoch:
-                self._metadata_shown = True
+            case MetadataWritten(epoch):
+                self._shown = max(self._shown, epoch)
                 self._release()
             case CleanSet(epoch) if self.recovery is not None:
                 self._effects += self.recovery.clean_set(epoch)
@@ -129,7 +130,6 @@ class SequencerCore:
         self._activating = False
         self.epoch, self.nodeset = event.epoch, event.nodeset
         self.lng, self.released, self._next = lsn_of(self.epoch, 0), 0, 1
-        self._metadata_shown = False
         self._sticky = (), 0
         self._effects.append(SetTimer("release", self.settings.release))
         self.recovery = self.recovery_type(event.epoch - 1, event.unclean, self.settings, self.rules)
@@ -238,11 +238,11 @@ class SequencerCore:
 
     def _may_release(self) -> bool:
         """Whether all epochs before this one are clean and the metadata log shows this one."""
-        return self.recovery is not None and self.recovery.done and self._metadata_shown
+        return self.recovery is not None and self.recovery.done and self._shown >= self.epoch
 
     def _release(self) -> None:
         """Tell every shard of every nodeset (read-path.md#release-everywhere)."""
-        if not self._may_release():
+        if not self.epoch or not self._may_release():
             return
         if self.lng > self.released:
             self.released = self.lng

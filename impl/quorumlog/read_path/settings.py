@@ -228,5 +228,46 @@ SETTINGS: Mapping[str, ReadPathConfiguration] = {
             per_second=2.5,
         ),
     ),
+    # Readers hear shards, then others are rebuilt, and they learn of it late.
+    "stale-answers": replace(
+        _DEFAULT,
+        shards=4,
+        spare=0,
+        replication={"NODE": 2},
+        rebuild_after=60 * MILLISECOND,
+        event_log_lag=600 * MILLISECOND,
+        reader=replace(_READER, single_copy=False),
+        faults=replace(
+            _FAULTS,
+            weights={"wipe": 4.0, "pause": 2.0, "one_way": 2.0, "partition": 2.0},
+            targets={"follower": 4.0, "any": 1.0},
+            per_second=4.0,
+            longest=600 * MILLISECOND,
+        ),
+    ),
+    # Shards are down, and sequencers fail meanwhile.
+    "unavailable": replace(
+        _DEFAULT,
+        shards=4,
+        spare=0,
+        replication={"NODE": 2},
+        rebuild_after=60 * MILLISECOND,
+        reader=replace(_READER, single_copy=False),
+        faults=replace(
+            _FAULTS, weights={"kill": 4.0}, targets={"leader": 2.0, "minority": 1.0, "follower": 3.0}, per_second=5.0
+        ),
+    ),
+    # One shard is far slower than the others.
+    "slow": replace(
+        _DEFAULT,
+        faults=replace(
+            _FAULTS,
+            weights={"slow_disk": 1.0},
+            targets={"follower": 1.0},
+            per_second=2.0,
+            arguments={"slow_disk": {"factor": 200.0}},
+        ),
+        reader=replace(_READER, window=16, slow_margin=3.0),
+    ),
 }
 """Every setting by name."""
