@@ -57,6 +57,7 @@ class Kind(StrEnum):
     FINISH = "finish"
     SHOWN = "shown"
     ROWS = "rows"
+    TAKES_PART = "takes_part"
     NODESET = "nodeset"
     COPY = "copy"
     PURGE = "purge"
