@@ -120,9 +120,10 @@ def server_run(mutant: Mutant) -> Callable[[str], None]:
 
     def make(name: str) -> None:
         candidate = Candidate("pull-queries", mutant.id)
-        for duration, seed in product((1500, 2000, 3000, 4500, 6000), range(8)):
-            configuration = candidate.configuration(seed)
-            configuration = replace(configuration, duration=duration * MILLISECOND, settle=SECOND)
+        for duration, seed in product((1500, 2000, 3000, 4500, 6000, None), range(8)):
+            configuration = replace(candidate.configuration(seed), settle=SECOND)
+            if duration is not None:
+                configuration = replace(configuration, duration=duration * MILLISECOND)
             rejections = judge_run(candidate, seed, mutant.setting, configuration).rejections
             if rejections:
                 configuration = replace(configuration, plan=rejections[0].configuration.plan)
@@ -174,11 +175,11 @@ RECORDINGS: dict[str, Callable[[str], None]] = {
             seed, setting, protocol=PULL_QUERIES, duration=2500 * MILLISECOND
         )
         for seed, setting in enumerate(PULL_QUERIES.settings)
-        if setting != "departures"
+        if setting not in ("departures", "handed-over")
     },
     "pull_queries/cluster-kill-active": servers("--duration", "3", "--seed", "11", "--faults", "kill-leader"),
     "pull_queries/cluster-shipped": servers("--duration", "4", "--seed", "12", "--set", "mode=shipped"),
-    **{f"pull_queries/mutant-{mutant.id}": server_run(mutant) for mutant in PULL_QUERIES.mutants.values()},
+    **{f"pull_queries/mutant-{mutant.id}": server_run(mutant) for mutant in PULL_QUERIES.hunted.values()},
 }
 
 

@@ -94,6 +94,11 @@ def is_view(s: Plainly) -> bool:
     return is_assignment(s["assignment"]) and statuses and records
 
 
+def is_status(s: Plainly) -> bool:
+    """By host: alive, the time of that, and of a lag report or none."""
+    return all(type(alive) is bool and whole(updated, 0 if t is None else t) for alive, updated, t in s.values())
+
+
 def is_value(value: Any) -> bool:  # noqa: ANN401
     """A word or a number."""
     return type(value) in (*NUMBERS, str)
@@ -263,7 +268,7 @@ def status_replays(history: History) -> Count:
         if (e.kind == "up") != decided(server, counted(server, lived, e), e.stamp, before is None or before[0]):
             count += VIOLATED
     for at, e in enumerate(history.events):
-        lived = life(history.events[:at], e.node) if e.kind == "route" else None
+        lived = life(history.events[:at], e.node) if e.kind in ("route", "shown") else None
         if lived is not None:
             count += by_statuses(history.events[:at], lived, e)
     return count
@@ -271,15 +276,18 @@ def status_replays(history: History) -> Count:
 
 def by_statuses(events: list[Event], lived: list[Event], e: Event) -> Count:
     """Whether a view has the statuses that the last check gave."""
-    server, view = server_of(events, e.node), said(e, is_view)
-    if server is None or view is None:
+    server, view, status = server_of(events, e.node), said(e, is_view), said(e, is_status)
+    told = view["statuses"] if e.kind == "route" and view is not None else None
+    if e.kind == "shown" and status is not None:
+        told = {host: [alive, updated] for host, (alive, updated, _) in status.items()}
+    if server is None or told is None:
         return UNJUDGED
     known = {}
     for host, node in numbers(events).items():
         status = stored(lived, node) if server["heartbeats"] and host != server["host"] else None
         if status is not None:
             known[host] = list(status)
-    shown = {host: status for host, status in view["statuses"].items() if host != server["host"]}
+    shown = {host: status for host, status in told.items() if host != server["host"]}
     wrong = [host for host in {*known, *shown} if known.get(host) != shown.get(host)]
     return JUDGED + Count(violated=len(wrong))
 
@@ -314,7 +322,7 @@ def silence_is_down(history: History) -> Count:
     return count
 
 
-OF_STATUSES = ("serve", "listed", "heartbeat", "heard", "up", "down", "route", "report", *GONE)
+OF_STATUSES = ("serve", "listed", "heartbeat", "heard", "up", "down", "route", "report", "shown", *GONE)
 
 
 def heartbeats_to_all(history: History) -> Count:
@@ -517,6 +525,22 @@ def assignments_are_prefixes(history: History) -> Count:
         count += JUDGED if e.epoch == (folded[-1] if folded else 0) + 1 else JUDGED + VIOLATED
         if first.setdefault(e.epoch, text) != text:
             count += VIOLATED
+    return count
+
+
+def shown_is_kept(history: History) -> Count:
+    """pull-queries.md#shown-is-kept."""
+    count = Count()
+    for at, e in enumerate(history.events):
+        told = said(e, is_status) if e.kind == "shown" else None
+        if e.kind == "shown" and told is None:
+            count += UNJUDGED
+        for host, (alive, _, stamp) in (told or {}).items():
+            node = numbers(history.events[:at]).get(host, -1)
+            mine = since(history.events[:at], e.node)
+            kept = [b.stamp for b in mine if b.kind == "report_kept" and b.peer == node]
+            expected = kept[-1] if alive and kept else None
+            count += JUDGED if stamp == expected else JUDGED + VIOLATED
     return count
 
 
@@ -809,6 +833,7 @@ TWINS: dict[str, Plain] = {
     "reports-are-true": reports_are_true,
     "report-times-rise": report_times_rise,
     "assignments-are-prefixes": assignments_are_prefixes,
+    "shown-is-kept": shown_is_kept,
     "selected-within-bound": selected_within_bound,
     "no-record-not-selected": no_record_not_selected,
     "staleness-bounded": staleness_bounded,

@@ -99,6 +99,16 @@ class Witness:
         if table is not None and table.current > first:
             self._note("fold", partition=partition, offset=first, last_offset=table.current - 1)
 
+    def shows(self) -> None:
+        """The status of the cluster is told to somebody who asks (pull-queries.md#shown-is-kept)."""
+        statuses = self._core.membership.statuses
+        lags = self._core.records.shown(statuses)
+        told = {
+            host: [status.alive, status.updated, lags[host].time if host in lags else None]
+            for host, status in statuses.items()
+        }
+        self._note("shown", text=json_text(told))
+
     # -- other servers -------------------------------------------------------------------------------------------------
 
     def heartbeat(self, effect: e.SendHeartbeat) -> None:

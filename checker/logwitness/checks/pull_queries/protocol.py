@@ -26,6 +26,10 @@ Positions = dict[int, tuple[int, int]]
 Rows = list[tuple[str, int | float | str]]
 """Keys with their values."""
 
+Status = dict[str, tuple[bool, int, int | None]]
+"""What a server shows of each host: whether it is alive, the time of its status, that of its lag report if it is shown.
+"""
+
 UNAVAILABLE = "unavailable:-1"
 """The host that stands for an active that is not known (pull-queries.md#read-once)."""
 
