@@ -261,6 +261,11 @@ class ServerDriver:
             self._flush()
         return reply
 
+    def shows(self) -> None:
+        """Record what is told of the cluster, now."""
+        self._witness.shows()
+        self._flush()
+
     # -- clients -------------------------------------------------------------------------------------------------------
 
     def query(self, op: int | None, query: e.Query) -> tuple[int, Asked]:

@@ -132,6 +132,7 @@ class Endpoints:
         core = self._core
         if not core.configuration.heartbeats:
             raise HTTPException(404, "heartbeats are switched off, so that there is no status to tell")
+        self._driver.shows()
         statuses = core.membership.statuses
         return self._response(wire.cluster_status(statuses, core.records.shown(statuses), core.assignment, STORE))
 
