@@ -417,7 +417,8 @@ class PullCluster(Cluster[PullConfiguration, ServerNode]):
         core = node.core
         if core.assignment != self.newest or not core.ready():
             return False
-        if not all(status.alive for status in core.membership.statuses.values()):
+        alive = all(status.alive for status in core.membership.statuses.values())
+        if not alive and core.configuration.silence > 1:  # else any delay makes hosts flap (pull-queries.md#clock-line)
             return False
         for partition, placement in enumerate(self.newest.placements):
             if node.name not in placement.hosts:
