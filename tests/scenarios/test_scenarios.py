@@ -1,4 +1,4 @@
-"""The scenarios of a protocol (scenarios.toml beside it), played on a simulated cluster and judged by every check.
+"""The scenarios of Raft (scenarios.toml beside it), played on a simulated cluster and judged by every check.
 
 Steps, one a line. NODE is a number, ``leader``, ``old_leader`` (the last one isolated), ``follower`` (the node after
 the leader), ``last`` (the other end of that ring), ``all``, or a name given by ``let``; VALUE is a number, a name given
@@ -54,11 +54,8 @@ from quorumlog.storage.log import Log
 from quorumlog.trials.judge import judge_table
 
 Scenario = dict[str, Any]
-SCENARIOS: list[Scenario] = [
-    scenario
-    for path in sorted(Path(quorumlog.__file__).parent.glob("*/scenarios.toml"))
-    for scenario in tomllib.loads(path.read_text(encoding="utf-8"))["scenario"]
-]
+_FILE = Path(quorumlog.__file__).parent / "raft" / "scenarios.toml"
+SCENARIOS: list[Scenario] = tomllib.loads(_FILE.read_text(encoding="utf-8"))["scenario"]
 OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
     "==": operator.eq,
     "!=": operator.ne,
