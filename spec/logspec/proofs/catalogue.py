@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from logspec.proofs import (
     acks,
     commit_rule,
+    f_majority,
     lemmas,
     raft_safety,
     routing_filter,
@@ -28,6 +29,7 @@ PROOFS: dict[str, Proof] = {
         acks.PROOF,
         status_decision.PROOF,
         routing_filter.PROOF,
+        f_majority.PROOF,
     )
 }
 
