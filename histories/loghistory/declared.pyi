@@ -55,6 +55,7 @@ class Kind(StrEnum):
     GIVE_UP = "give_up"
     FINISH = "finish"
     ROWS = "rows"
+    TAKES_PART = "takes_part"
     NODESET = "nodeset"
     COPY = "copy"
     PURGE = "purge"

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-import quorumlog.cluster.run
+import quorumlog.cluster.log_stage
 from loghistory import open_run
-from quorumlog.cluster.run import Result, Setting, play
+from quorumlog.cluster.run import Result, play
+from quorumlog.cluster.stage import Setting
 from quorumlog.cluster.supervisor import Cluster
-from quorumlog.cluster.workload import Load
 
 NODE = (
     "import quorumlog.node.process as process; from quorumlog.node.__main__ import main;"
@@ -29,7 +29,7 @@ def played(directory: Path, **setting: Any) -> tuple[Result, dict[str, Any], lis
     (judge,) = entry_points(group="logwitness.judges", name="history")
     (directory / "work").mkdir()
     made = play(
-        Setting(protocol="raft", load=Load(clients=3), **setting),
+        Setting(protocol="raft", clients=3, **setting),
         directory / "work",
         directory / "run",
         "run",
@@ -89,7 +89,7 @@ def test_nodes_that_stop_under_load_have_flushed_all_they_had(tmp_path: Path) ->
 
 def test_a_node_that_gives_up_what_was_damaged_is_found_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     mutant = partial(Cluster, command=(sys.executable, "-c", NODE.format(log="PromiseIgnored")))
-    monkeypatch.setattr(quorumlog.cluster.run, "Cluster", mutant)
+    monkeypatch.setattr(quorumlog.cluster.log_stage, "Cluster", mutant)
     _, verdict, events = played(tmp_path, seed=1, duration=7.0, faults=("damage",))
     assert [] in during(events, "flipped_bit", "storage_error"), "it starts nevertheless"
     assert verdict["verdict"] == "violated"

@@ -8,14 +8,18 @@ from typing import Any
 
 from loghistory import HybridClock
 from quorumlog.cluster.faults import Injector
-from quorumlog.cluster.workload import Register
+from quorumlog.cluster.register import Register
 from quorumlog.node.recording import HistoryFile
 
 
 def test_pauses_that_overlap_end_with_the_last_one(tmp_path: Path, arena: Callable[..., Any]) -> None:
     async def body(bench: Any) -> None:  # noqa: ANN401
         register = Register(HistoryFile(tmp_path / "clients.jsonl", HybridClock(), {}))
-        injector = Injector(bench.cluster, register, (), 1)
+
+        async def nobody() -> int:
+            return 0
+
+        injector = Injector(bench.cluster, register, (), 1, nobody)
         answers = []
         for change in (injector._begin, injector._begin, injector._end, injector._end):
             await change("pause", 0)

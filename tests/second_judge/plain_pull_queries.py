@@ -36,10 +36,12 @@ def whole(*numbers: Any) -> bool:  # noqa: ANN401
 DEFAULTS = {
     "mode": "proposal",
     "heartbeat_send": 100,
+    "heartbeat_check": 200,
     "heartbeat_window": 2000,
     "missed_threshold": 3,
     "received_threshold": 2,
     "lag_report": 5000,
+    "forward_timeout": None,
     "maximum_lag": 2**63 - 1,
     "partitions": 1,
     "standby_reads": True,
@@ -53,14 +55,15 @@ def is_server(s: Plainly) -> bool:
     """A configuration that can be reckoned with; what it leaves out is as the proposal has it."""
     s |= DEFAULTS | s
     send, window = s["heartbeat_send"], s["heartbeat_window"]
-    names = ("missed_threshold", "received_threshold", "lag_report", "maximum_lag", "partitions")
+    names = ("missed_threshold", "received_threshold", "heartbeat_check", "lag_report", "maximum_lag", "partitions")
+    time_out = 1 if s["forward_timeout"] is None else s["forward_timeout"]
     switches = (s["standby_reads"], s["heartbeats"], s["lag_reports"])
     words = isinstance(s["host"], str) and isinstance(s["mode"], str)
     return (
         words
         and all(type(switch) is bool for switch in switches)
-        and whole(send, window, *(s[name] for name in names))
-        and send >= 1
+        and whole(send, window, time_out, *(s[name] for name in names))
+        and min(send, time_out, s["heartbeat_check"]) >= 1
         and 0 <= window // send <= 1 << 16
         and s["missed_threshold"] >= 1
         and s["received_threshold"] >= 1
@@ -336,30 +339,32 @@ def heartbeats_to_all(history: History) -> Count:
 def reports_go_on(history: History) -> Count:
     """pull-queries.md#reports-go-on."""
     count = Count()
-    for node in {e.node for e in history.events if e.kind in ("heartbeat", "report")}:
+    for node in {e.node for e in history.events if e.kind in ("heartbeat", "report", "up", "down")}:
         own = [e for e in history.events if e.node == node and e.process is None and e.kind in OF_STATUSES]
-        rounds = 0
-        for at, e in enumerate(own):
-            lived = life(own[:at], node)
-            server = said(lived[0], is_server) if lived else None
-            reports = server is not None and server["lag_reports"]
-            before = own[at - 1] if at else e
-            sent = before.kind == "heartbeat" and (e.kind != "heartbeat" or e.stamp != before.stamp)
-            if lived is None or e.kind in GONE:
-                rounds = 0
-                continue
-            rounds = 0 if e.kind == "serve" else rounds + sent
-            if (
-                reports
-                and sent
-                and e.kind != "serve"
-                and rounds * server["heartbeat_send"] > 1000 + 10 * server["lag_report"]
-            ):
+        for kinds, interval in ((("report",), "lag_report"), (("up", "down"), "heartbeat_check")):
+            count += goes_on(own, node, kinds, interval)
+    return count
+
+
+def goes_on(own: list[Event], node: int, kinds: tuple[str, ...], interval: str) -> Count:
+    """Whether a node does something of these kinds again and again while it sends heartbeats."""
+    count, rounds = Count(), 0
+    for at, e in enumerate(own):
+        lived = life(own[:at], node)
+        server = said(lived[0], is_server) if lived else None
+        if lived is None or e.kind in GONE or e.kind == "serve":
+            rounds = 0
+            continue
+        before = own[at - 1]
+        counts = server is not None and (interval != "lag_report" or server["lag_reports"])
+        if counts and before.kind == "heartbeat" and (e.kind != "heartbeat" or e.stamp != before.stamp):
+            rounds += 1
+            if rounds * server["heartbeat_send"] > 1000 + 10 * server[interval]:
                 count += VIOLATED
                 rounds = 0
-            if e.kind == "report":
-                count += JUDGED if reports else Count()
-                rounds = 0
+        if e.kind in kinds:
+            count += JUDGED if counts else Count()
+            rounds = 0
     return count
 
 

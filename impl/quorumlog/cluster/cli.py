@@ -21,20 +21,20 @@ from pathlib import Path
 from typing import Any, Self
 
 import click
+import msgspec
 from rich.console import Console
 from rich.table import Table
 
 from loghistory import HistoryError, Kind, open_run
 from quorumlog.cluster.faults import CHOICES
-from quorumlog.cluster.run import Result, Setting, play
-from quorumlog.cluster.supervisor import ClusterError
-from quorumlog.cluster.workload import Load
+from quorumlog.cluster.processes import ClusterError
+from quorumlog.cluster.run import Result, play
+from quorumlog.cluster.stage import Setting, by_default, staged_protocols, staging
 from quorumlog.durations import parse_duration
 from quorumlog.node.configuration import LEAST_RETENTION
-from quorumlog.node.real_protocol import RealProtocol, real_protocol, real_protocols
 from quorumlog.run_directory import NoRoomError, check_command, check_room
 
-PROTOCOLS = real_protocols()
+PROTOCOLS = staged_protocols()
 _ACKS = {-1: "all", 1: "leader", 0: "none"}
 _OPERATIONS = {
     "read": "reads",
@@ -43,6 +43,8 @@ _OPERATIONS = {
     "tail": "tail reads",
     "final_read": "final reads",
 }
+_OF_CLIENTS = (Kind.INVOKE, Kind.OBSERVE, Kind.OK, Kind.FAIL, Kind.INFO)
+_MOST_KINDS = 8
 
 
 class _Seconds(click.ParamType):  # type: ignore[type-arg,unused-ignore]
@@ -66,7 +68,7 @@ class _Faults(click.ParamType):  # type: ignore[type-arg,unused-ignore]
         words = tuple(word.strip() for word in str(value).split(",") if word.strip())
         if words == ("none",):
             return ()
-        known = _protocol(ctx).faults
+        known = self._known(param, ctx)
         for word in words:
             if word not in known:
                 self.fail(f"{word!r} is unknown; give none, or some of {', '.join(known)}", param, ctx)
@@ -74,21 +76,39 @@ class _Faults(click.ParamType):  # type: ignore[type-arg,unused-ignore]
             self.fail(f"give none, or some of {', '.join(known)}", param, ctx)
         return words
 
+    def _known(self, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, ...]:
+        """Those of the protocol that was asked for; its option is read before the others."""
+        name = ctx.params.get("protocol") if ctx is not None else None
+        if name is None:
+            return self.fail("which protocol is meant? Name it with --protocol", param, ctx)
+        try:
+            return staging(name).faults
+        except ClusterError as error:
+            return self.fail(str(error), param, ctx)
 
-def _protocol(ctx: click.Context | None) -> RealProtocol:
-    """The protocol that was asked for; its option is read before the others."""
-    return real_protocol(ctx.params["protocol"] if ctx is not None else PROTOCOLS[0])
+
+class _Option(click.ParamType):  # type: ignore[type-arg,unused-ignore]
+    name = "name=value"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, Any]:
+        if isinstance(value, tuple):
+            return value
+        name, equals, said = str(value).partition("=")
+        if not equals or not name:
+            self.fail(f"{value!r} is not NAME=VALUE", param, ctx)
+        try:
+            return name, msgspec.json.decode(said)
+        except msgspec.MsgspecError:
+            return name, said
 
 
 @click.command()
 @click.option(
     "--protocol",
     type=click.Choice(PROTOCOLS),
-    default=PROTOCOLS[0] if len(PROTOCOLS) == 1 else None,
-    required=len(PROTOCOLS) > 1,
-    show_default=True,
+    default=by_default,
     is_eager=True,
-    help="The protocol that the nodes run.",
+    help="The protocol that is run; where nothing says which one, that of a replicated log.",
 )
 @click.option("--nodes", type=click.IntRange(1, 15), default=3, show_default=True, help="How many nodes.")
 @click.option("--duration", type=_Seconds(), default="10", show_default=True, help="Seconds of load and faults.")
@@ -108,9 +128,18 @@ def _protocol(ctx: click.Context | None) -> RealProtocol:
     type=click.IntRange(min=LEAST_RETENTION),
     help="How much of its log each node keeps; older segments are removed once committed.  [default: everything]",
 )
+@click.option(
+    "--set", "options", type=_Option(), multiple=True, help="Replace a value of the protocol's configuration."
+)
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="The run directory.  [default: out/cluster-SEED]")
 @click.option("--force", is_flag=True, help="Replace an existing run.")
-def cluster(seed: int | None, clients: int, output: Path | None, force: bool, **setting: Any) -> None:  # noqa: ANN401
+def cluster(
+    seed: int | None,
+    output: Path | None,
+    force: bool,
+    options: tuple[tuple[str, Any], ...],
+    **setting: Any,  # noqa: ANN401
+) -> None:
     """Run real nodes on this machine under load and faults, and record what happened.
 
     Each node is a process that replicates over TCP on the loopback and writes to real files. The seed decides which
@@ -120,9 +149,10 @@ def cluster(seed: int | None, clients: int, output: Path | None, force: bool, **
     logwitness cluster --faults kill
     logwitness cluster --nodes 5 --duration 20 --output runs/five
     logwitness cluster --retention 65536 --faults kill,stop
+    logwitness cluster --set election_timeout=1000
     """
     seed = secrets.randbelow(2**32) if seed is None else seed
-    run = Setting(seed=seed, load=Load(clients=clients), **setting)
+    run = Setting(seed=seed, options=dict(options), **setting)
     directory = output if output is not None else Path("out") / f"cluster-{seed}"
     click.echo(f"seed {seed}")
     began = time.monotonic()
@@ -257,13 +287,15 @@ def _show_result(result: Result, setting: Setting, directory: Path, took: float)
         table.add_row("retention", f"{setting.retention} bytes of log on each node")
     table.add_row("time", f"{setting.duration:g} s of load, {took:.1f} s in all")
     table.add_row("faults", ", ".join(f"{n} {name.replace('_', ' ')}" for name, n in sorted(faults.items())) or "none")
-    table.add_row("elections", f"{len(leaders)} won: {', '.join(leaders)}")
+    if leaders:
+        table.add_row("elections", f"{len(leaders)} won: {', '.join(leaders)}")
     for acks, word in _ACKS.items():
         _row(table, f"appends, acks {word}", result.counts, "append", acks)
-    for f, word in _OPERATIONS.items():
+    others = sorted({f for f, acks, _ in result.counts if acks is None} - _OPERATIONS.keys())
+    for f, word in {**_OPERATIONS, **{f: f.replace("_", " ") for f in others}}.items():
         _row(table, word, result.counts, f, None)
-    names = ("append", "flush", "truncate", "trim", "commit", "visible", "crash", "start")
-    table.add_row("events", f"{result.events}: " + ", ".join(f"{kinds[name]} {name}" for name in names if kinds[name]))
+    frequent = [(n, kind) for kind, n in kinds.most_common() if kind not in _OF_CLIENTS]
+    table.add_row("events", f"{result.events}: " + ", ".join(f"{n} {kind}" for n, kind in frequent[:_MOST_KINDS]))
     table.add_row("after healing", "all nodes agree" if result.agreed else "the nodes did NOT agree")
     Console().print(table)
 
@@ -271,7 +303,9 @@ def _show_result(result: Result, setting: Setting, directory: Path, took: float)
 def _row(table: Table, title: str, counts: Counter[tuple[str, int | None, str]], f: str, acks: int | None) -> None:
     """One kind of operation, by how it ended."""
     completed = {how: n for (name, level, how), n in sorted(counts.items(), key=str) if (name, level) == (f, acks)}
-    words = {how: how.replace("fail", "failed:").replace("info", "unknown:").replace("_", " ") for how in completed}
+    words = {
+        how: how.replace("fail", "failed:", 1).replace("info", "unknown:", 1).replace("_", " ") for how in completed
+    }
     if completed:
         first = [f"{completed['ok']} ok"] if "ok" in completed else []
         table.add_row(title, ", ".join(first + [f"{n} {words[how]}" for how, n in completed.items() if how != "ok"]))

@@ -14,12 +14,11 @@ import asyncio
 import contextlib
 import json
 import random
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Awaitable, Callable, Sequence
 
 from loghistory.schema import Kind
-from quorumlog.cluster.supervisor import Cluster, ClusterError, Pair
-from quorumlog.cluster.workload import Register
+from quorumlog.cluster.processes import ClusterError, Pair, Processes
+from quorumlog.cluster.register import Register
 from quorumlog.durations import MILLISECOND, SECOND
 from quorumlog.faults import Fault, Plan, Target
 
@@ -40,7 +39,6 @@ JOURNALLED = frozenset({"power", "disk", "damage"})
 
 _FIRST = 1.0
 _EVERY = 2.5
-_ANSWER_SECONDS = 0.3
 _SYNCS = 2
 """An opening does at least so many."""
 _HOLDS_DOWN = frozenset(
@@ -78,16 +76,21 @@ def _milliseconds(seconds: float) -> int:
 
 
 class Injector:
-    """Carries a plan out on a cluster and records it. Faults that overlap on a node end one by one."""
+    """Carries a plan out on processes and records it. Faults that overlap on a node end one by one.
 
-    def __init__(self, cluster: Cluster, register: Register, plan: Plan, seed: int) -> None:
+    ``leader`` tells which node leads now.
+    """
+
+    def __init__(
+        self, cluster: Processes, register: Register, plan: Plan, seed: int, leader: Callable[[], Awaitable[int]]
+    ) -> None:
         self._cluster = cluster
+        self._leader = leader
         self._draw = random.Random(f"{seed} power")
         self._register = register
         self._plan = plan
         self._down: dict[int, int] = dict.fromkeys(cluster.nodes, 0)
         self._paused: dict[int, int] = dict.fromkeys(cluster.nodes, 0)
-        self._last_leader = 0
         self.problems: list[str] = []
 
     async def run(self, healed: asyncio.Event) -> None:
@@ -95,41 +98,12 @@ class Injector:
         begun = asyncio.get_running_loop().time()
         await asyncio.gather(*(self._one(fault, begun, healed) for fault in self._plan))
 
-    async def leader(self) -> int:
-        """The node that leads in the highest term; while there is none, the last one."""
-        found = (-1, self._last_leader)
-        for node, answer in enumerate(await self.states()):
-            if answer is not None and answer.role == "leader":
-                found = max(found, (answer.term, node))
-        self._last_leader = found[1]
-        return self._last_leader
-
-    async def states(self) -> list[Any]:
-        """The state of each node, None where it does not answer."""
-        return await asyncio.gather(*map(self._state, self._cluster.nodes))
-
-    async def _state(self, node: int) -> Any:  # noqa: ANN401
-        async def ask() -> Any:  # noqa: ANN401
-            client = await self._cluster.client(node)
-            try:
-                return await client.status()
-            finally:
-                client.close()
-
-        if not self._cluster.running(node):
-            return None
-        try:
-            async with asyncio.timeout(_ANSWER_SECONDS):
-                return await ask()
-        except (OSError, TimeoutError):
-            return None
-
     async def _one(self, fault: Fault, begun: float, healed: asyncio.Event) -> None:
         await _sleep(fault.at / SECOND - (asyncio.get_running_loop().time() - begun), healed)
         if healed.is_set():
             return
         target = fault.nodes[0]
-        node = await self.leader() if isinstance(target, str) else target
+        node = await self._leader() if isinstance(target, str) else target
         described = {"f": fault.name, "node": node, "text": _described(fault, node)}
         self._register.record(Kind.FAULT, described)
         await self._begin(fault.name, node)

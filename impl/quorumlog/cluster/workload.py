@@ -8,18 +8,16 @@ certainly wrote nothing is a ``fail``. Every value is appended once.
 from __future__ import annotations
 
 import asyncio
-import itertools
 import random
-from collections import Counter
-from collections.abc import Awaitable, Collection, Iterable
+from collections.abc import Awaitable, Collection
 from typing import Any, TypeVar
 
 import msgspec
 
 from loghistory.schema import Kind, Operation
 from quorumlog.cluster.client import NodeClient
+from quorumlog.cluster.register import Register
 from quorumlog.cluster.supervisor import Cluster
-from quorumlog.node.recording import HistoryFile
 from quorumlog.node.wire import SUCCESS, UNKNOWN, AppendResult, ReadResult, Refusal, TailResult, unpack_batches
 from quorumlog.quorum import NOTHING
 from quorumlog.storage.batch import BatchKind, RecordBatch
@@ -53,22 +51,6 @@ class Load(msgspec.Struct, frozen=True, kw_only=True):
         reads = (Operation.READ, Operation.READ_COMMITTED, Operation.READ_LINEARIZABLE)
         every = (Operation.APPEND, *reads, Operation.TAIL)
         return msgspec.structs.replace(self, **{name.value: 0.0 for name in every if name not in operations})
-
-
-class Register:
-    """What all clients of a run share: the history, the numbers that are unique in it, and the counts by outcome."""
-
-    def __init__(self, recorder: HistoryFile) -> None:
-        self.recorder = recorder
-        self.counts: Counter[tuple[str, int | None, str]] = Counter()  # (operation, acks, how it ended)
-        self.operations = itertools.count(1)
-        self.values = itertools.count(1)
-        self.processes = itertools.count()
-
-    def record(self, kind: str, columns: dict[str, Any]) -> None:
-        """Record an event, stamped now, and write it to the file."""
-        self.recorder.event(kind, columns)
-        self.recorder.flush()
 
 
 class Client:
@@ -268,9 +250,3 @@ class Client:
     def _record(self, kind: Kind, columns: dict[str, Any]) -> None:
         common = {"process": self._process, "op": self._operation, "f": str(self._f), "node": self._node}
         self._register.record(kind, {**common, **columns})
-
-
-def total(counts: Counter[tuple[str, int | None, str]], f: str, acks: Iterable[int | None], ended: str) -> int:
-    """How many operations ``f`` with one of these acks levels ended in a way that begins like ``ended``."""
-    wanted = set(acks)
-    return sum(n for (name, level, how), n in counts.items() if name == f and level in wanted and how.startswith(ended))

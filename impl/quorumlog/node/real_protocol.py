@@ -41,8 +41,8 @@ class RealProtocol:
     machine. ``drive`` makes the driver of one incarnation from what is on the disk, and raises `StorageError` if that
     cannot be used. ``operations`` (`loghistory.schema.Operation`) is what clients may ask in addition to a final read,
     ``faults`` (`quorumlog.cluster.faults.CHOICES`) what a run may do to its nodes. ``limits`` are those that a judge
-    has to know, by name. ``begin`` is called at each start before the log is opened, and raises
-    `StorageError` if what the protocol keeps beside it was lost.
+    has to know, by name. ``begin`` is called at each start before the log is opened, and raises `StorageError` if what
+    the protocol keeps beside it was lost. ``by_default``: it is meant where nothing says which one.
     """
 
     name: str
@@ -54,6 +54,7 @@ class RealProtocol:
     faults: tuple[str, ...]
     limits: Mapping[str, int] = field(default_factory=dict)
     begin: Callable[[Disk], None] = _nothing_to_begin
+    by_default: bool = False
 
 
 def real_protocols() -> tuple[str, ...]:

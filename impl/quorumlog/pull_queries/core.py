@@ -23,6 +23,7 @@ from quorumlog.pull_queries.events import (
     AssignmentRead,
     ChangelogRead,
     ChangelogVisible,
+    ClientGone,
     Clocks,
     Emit,
     Finish,
@@ -116,6 +117,8 @@ class ServerCore(Replicas):
                 self._append_failed(event)
             case QueryAsked():
                 self._query_asked(event)
+            case ClientGone(request):
+                self._queries.pop(request, None)
             case QueryForwarded():
                 self._query_forwarded(event)
             case ForwardEnded():

@@ -117,6 +117,12 @@ class QueryAsked(Event, frozen=True):
     query: Query
 
 
+class ClientGone(Event, frozen=True):
+    """Nobody waits for the answer to a client's query any more (pull-queries.md#no-second-hop)."""
+
+    request: int
+
+
 class QueryForwarded(Event, frozen=True):
     """Another server asks this one for partitions."""
 

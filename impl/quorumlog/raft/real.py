@@ -42,6 +42,7 @@ def real(rules: Rules = REFERENCE) -> RealProtocol:
     configuration = Configuration(0, Voters((0,)))
     return RealProtocol(
         name="raft",
+        by_default=True,
         limits={name: getattr(configuration, name) for name in ("memory_bytes", "max_in_flight")},
         messages=MESSAGES,
         timing=Timing,

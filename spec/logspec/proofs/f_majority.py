@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import product
 from typing import Any
 
 import z3
@@ -87,7 +86,8 @@ class _Nodeset:
     def everywhere(self, condition: Callable[[Term], Formula]) -> Sequence[Formula]:
         """Assume that all shards meet a condition, and that copies are on shards that are not empty."""
         for group in self.shards.values():
-            self.census.every(group, lambda node: z3.And(condition(node), z3.Implies(holds(node), status(node) != EMPTY)))
+            self.census.every(group, condition)
+            self.census.every(group, lambda node: z3.Implies(holds(node), status(node) != EMPTY))
         return []
 
     def claim(self, goals: Mapping[str, Formula], assume: Sequence[Formula]) -> Claim:
@@ -236,8 +236,8 @@ PROOF = Proof(
         *("read-path.md#complete-domain", "read-path.md#f-majority-verdict", "read-path.md#gap-verdict"),
         *("documents.md#read-path-gap-detection", "documents.md#read-path-authoritative-status"),
     ),
-    "An f-majority of empty answers leaves no record with enough copies unseen, and whoever leaves none is one; COMPLETE"
-    " and NON_AUTH are said only when every full shard has answered.",
+    "An f-majority of empty answers leaves no record with enough copies unseen, and whoever leaves none is one;"
+    " COMPLETE and NON_AUTH are said only when every full shard has answered.",
     claims,
     (
         Twin(

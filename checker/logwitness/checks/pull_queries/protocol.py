@@ -39,11 +39,13 @@ class Server(msgspec.Struct, frozen=True):
     host: str
     mode: str = "proposal"
     heartbeat_send: int = 100
+    heartbeat_check: int = 200
     heartbeat_window: int = 2000
     missed_threshold: int = 3
     received_threshold: int = 2
     lag_report: int = 5000
     maximum_lag: int = 2**63 - 1
+    forward_timeout: int | None = None
     partitions: int = 1
     standby_reads: bool = True
     heartbeats: bool = True
@@ -57,7 +59,8 @@ class Server(msgspec.Struct, frozen=True):
     @property
     def sensible(self) -> bool:
         """Whether these numbers can be reckoned with."""
-        thresholds = min(self.missed_threshold, self.received_threshold, self.lag_report) >= 1
+        intervals = self.heartbeat_check, self.lag_report, self.time_out
+        thresholds = min(self.missed_threshold, self.received_threshold, *intervals) >= 1
         slots = self.heartbeat_send >= 1 and 0 <= self.heartbeat_window // self.heartbeat_send <= 1 << 16
         return thresholds and slots and self.maximum_lag >= 0 and 1 <= self.partitions <= 1 << 16
 
@@ -65,6 +68,17 @@ class Server(msgspec.Struct, frozen=True):
     def silence(self) -> int:
         """Milliseconds of silence after which a host is down: M * send (pull-queries.md#thresholds)."""
         return (self.missed_threshold + (not self.shipped)) * self.heartbeat_send
+
+    @property
+    def time_out(self) -> int:
+        """Milliseconds after which a forwarded query is given up."""
+        return (20_000 if self.shipped else 500) if self.forward_timeout is None else self.forward_timeout
+
+    @property
+    def settling(self) -> int:
+        """Milliseconds after which a host that nothing disturbs is known to be alive (pull-queries.md#settled)."""
+        slots = self.received_threshold + 2
+        return 1000 + self.silence + slots * self.heartbeat_send + 2 * self.heartbeat_check
 
 
 class Assigned(msgspec.Struct, frozen=True):

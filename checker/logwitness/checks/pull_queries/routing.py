@@ -104,6 +104,7 @@ SAYS_WHY = Check(
 CHECKS = (WITHIN, NO_RECORD, STALENESS, FOLLOW, ONCE, SAYS_WHY)
 
 NOT_READY = "Unable to execute pull query. The server is not ready."
+NO_VALID_HOST = "Unable to execute pull query. ["
 EXHAUSTED = "Unable to execute pull query: Exhausted standby hosts to try."
 
 _OF_SERVERS = frozenset({Kind.SERVE, Kind.ROUTE, Kind.FORWARD, Kind.FORWARDED, Kind.ANSWER, Kind.FINISH, Kind.ROWS})
@@ -322,7 +323,7 @@ class RoutingFold(ServerFold):
         if finished.message == NOT_READY and not finished.attempts:
             return
         follow.judged += 1
-        if expected is not None or (finished.message or "").startswith("Unable to execute pull query. ["):
+        if expected is not None or (finished.message or "").startswith(NO_VALID_HOST):
             self._tallies[SAYS_WHY.id].judged += 1
             if finished.message != expected:
                 self._tallies[SAYS_WHY.id].violation(route.event, seq, op=op, node=route.node)

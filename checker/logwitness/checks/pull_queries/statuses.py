@@ -62,22 +62,26 @@ TO_ALL = Check(
 )
 GO_ON = Check(
     id="reports-go-on",
-    rule="A server that sends heartbeats goes on reporting its lag.",
+    rule="A server that sends heartbeats goes on reporting its lag, and checking who is alive.",
     source=("pull-queries.md#reports-go-on", "pull-queries.md#lag-formula"),
-    fact="a lag report of a server that reports",
-    sentence="Node {node} sent {rounds:heartbeat|heartbeats} to each listed host, one every {send} ms, and made no lag "
-    "report since.",
-    kinds=(Kind.SERVE, Kind.REPORT),
+    fact="a lag report of a server that reports, or a decision of a check",
+    sentence={
+        "reports": "Node {node} sent {rounds:heartbeat|heartbeats} to each listed host, one every {send} ms, and made "
+        "no lag report since.",
+        "checks": "Node {node} sent {rounds:heartbeat|heartbeats} to each listed host, one every {send} ms, and "
+        "checked nobody since.",
+    },
+    kinds=(Kind.SERVE,),
     columns=("node", "stamp"),
 )
 CHECKS = (REPLAYS, NO_FALSE_DOWN, SILENCE, TO_ALL, GO_ON)
 
 _KINDS = frozenset({Kind.SERVE, Kind.LISTED, Kind.HEARTBEAT, Kind.HEARD, Kind.UP, Kind.DOWN, Kind.ROUTE, Kind.REPORT})
 _REPORT = code(Kind.REPORT)
-_FIRST_REPORT = 1000
-"""Milliseconds after which a server makes its first report, at the latest."""
-_MOST_REPORTS = 10
-"""So many intervals without a report are too many, though a clock may be set to another rate in between."""
+_FIRST = 1000
+"""Milliseconds after which a server has reported and checked for the first time, at the latest."""
+_MOST = 10
+"""So many intervals without a report or a check are too many, though a clock may be set to another rate in between."""
 _SERVE, _LISTED, _HEARTBEAT, _HEARD, _UP, _DOWN, _ROUTE = (
     code(kind) for kind in (Kind.SERVE, Kind.LISTED, Kind.HEARTBEAT, Kind.HEARD, Kind.UP, Kind.DOWN, Kind.ROUTE)
 )
@@ -144,8 +148,12 @@ class _Life:
     listed: dict[int, int] = field(default_factory=dict)  # by peer: the event
     round: dict[int, int] = field(default_factory=dict)  # heartbeats of one stamp: peer -> the event
     sent: int = 0  # their stamp
-    rounds: int = 0  # since the last lag report, which is the event `reported`
-    reported: int = -1
+    rounds: dict[str, int] = field(default_factory=lambda: {"reports": 0, "checks": 0})  # since the last one
+    last: dict[str, int] = field(default_factory=dict)  # which is this event
+
+    def went_on(self, way: str, seq: int) -> None:
+        """A lag report, or a check."""
+        self.rounds[way], self.last[way] = 0, seq
 
 
 class StatusFold(ServerFold):
@@ -191,7 +199,7 @@ class StatusFold(ServerFold):
         elif kind == _REPORT:
             server = self._hosts.servers.get(rows.node[at])
             self._tallies[GO_ON.id].judged += server is not None and server.lag_reports
-            life.rounds, life.reported = 0, seq
+            life.went_on("reports", seq)
         else:
             self._decided(rows, at, life)
 
@@ -205,16 +213,18 @@ class StatusFold(ServerFold):
         life.round = {}
 
     def _goes_on(self, node: int, life: _Life) -> None:
-        """Heartbeats are counted, for they go by the clock that reports go by."""
-        life.rounds += 1
+        """Heartbeats are counted, for they go by the clock that reports and checks go by."""
         server = self._hosts.servers.get(node)
-        if server is None or not server.lag_reports:
+        if server is None:
             return
         send = server.heartbeat_send
-        if life.rounds * send > _FIRST_REPORT + _MOST_REPORTS * server.lag_report:
-            shown = life.reported, *life.round.values()
-            self._tallies[GO_ON.id].violation(*shown, node=node, rounds=life.rounds, send=send)
-            life.rounds = 0
+        intervals = {"reports": server.lag_report} if server.lag_reports else {}
+        for way, interval in (intervals | {"checks": server.heartbeat_check}).items():
+            life.rounds[way] += 1
+            if life.rounds[way] * send > _FIRST + _MOST * interval:
+                shown = life.last.get(way, -1), *life.round.values()
+                self._tallies[GO_ON.id].violation(*shown, way=way, node=node, rounds=life.rounds[way], send=send)
+                life.rounds[way] = 0
 
     def _decided(self, rows: Columns, at: int, life: _Life) -> None:
         node, peer, end, seq = rows.node[at], rows.peer[at], rows.stamp[at], rows.seq[at]
@@ -223,6 +233,8 @@ class StatusFold(ServerFold):
             replays.unjudged += 1
             return
         replays.judged += 1
+        self._tallies[GO_ON.id].judged += 1
+        life.went_on("checks", seq)
         place = {"node": node, "stamp": end, "peer": peer}
         if peer not in life.statuses:
             replays.violation(seq, way="unlisted", **place)

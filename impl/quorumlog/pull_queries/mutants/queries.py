@@ -32,6 +32,14 @@ class NoRowsAnError(ServerCore):
         super()._forward_ended(structs.replace(event, answers=filled, failure=failure))
 
 
+class NoTimeOut(ServerCore):
+    """A forwarded query is waited for until its answer comes."""
+
+    def _forward_ended(self, event: ForwardEnded) -> None:
+        if event.failure is not Failure.TIME_OUT:
+            super()._forward_ended(event)
+
+
 class BoundNotForwarded(ServerCore):
     """A forwarded query does not say which lag it accepts."""
 
@@ -104,5 +112,12 @@ MUTANTS = (
         ("partitions-once",),
         EmittedEarly,
         "overtaken",
+    ),
+    Mutant(
+        "no-time-out",
+        "a forwarded query is waited for until its answer comes",
+        ("bad-time-bounded",),
+        NoTimeOut,
+        "default",
     ),
 )

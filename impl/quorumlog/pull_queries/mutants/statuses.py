@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from quorumlog.events import CancelTimer
 from quorumlog.protocol import Mutant
+from quorumlog.pull_queries.configuration import FIRST_CHECK
 from quorumlog.pull_queries.core import ServerCore
+from quorumlog.pull_queries.events import SendHeartbeat
 from quorumlog.pull_queries.mutants.parts import with_rules
+from quorumlog.pull_queries.simulated import PullCluster, ServerNode
 from quorumlog.pull_queries.status import Membership, Status
 
 
@@ -55,6 +59,29 @@ class _NoHeartbeatsToDeadCore(ServerCore):
     membership_type = NoHeartbeatsToDead
 
 
+class StoppingSender(ServerNode):
+    """A heartbeat that does not reach its host stops the timer of heartbeats."""
+
+    def _send_heartbeat(self, effect: SendHeartbeat) -> None:
+        super()._send_heartbeat(effect)
+        if not self._cluster.nodes[self._cluster.number_of(effect.to)].host.running:
+            self._cancel_timer(CancelTimer("heartbeat"))
+
+
+class StoppingSenders(PullCluster):
+    """See its nodes."""
+
+    node_type = StoppingSender
+
+
+class FirstCheckAlone(ServerCore):
+    """Who is alive is decided once, and the timer is not set again."""
+
+    def _timer(self, name: str, delay: int) -> None:
+        if name != "check" or delay == FIRST_CHECK:
+            super()._timer(name, delay)
+
+
 MUTANTS = (
     Mutant(
         "threshold-not-reached",
@@ -89,6 +116,21 @@ MUTANTS = (
         "heartbeats are not sent to hosts that are taken for dead",
         ("heartbeats-to-all",),
         _NoHeartbeatsToDeadCore,
+        "default",
+    ),
+    Mutant(
+        "send-failure-stops-heartbeats",
+        "a heartbeat that cannot be sent is the last one",
+        ("bad-time-bounded",),
+        None,
+        "departures",
+        stage=StoppingSenders,
+    ),
+    Mutant(
+        "first-check-alone",
+        "who is alive is decided once and never again",
+        ("reports-go-on",),
+        FirstCheckAlone,
         "default",
     ),
 )

@@ -1,0 +1,158 @@
+"""The stage of a replicated log: its nodes, clients that append and read, and when the logs of all nodes agree."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, Self
+
+import msgspec
+
+from loghistory.schema import Operation
+from quorumlog.cluster.faults import JOURNALLED
+from quorumlog.cluster.processes import ClusterError
+from quorumlog.cluster.register import Register
+from quorumlog.cluster.stage import Ended, Setting, Stage, Staging, Worker
+from quorumlog.cluster.supervisor import Cluster
+from quorumlog.cluster.workload import ACKS_ALL, Client, Load
+from quorumlog.node.real_protocol import RealProtocol
+
+POLL = 0.05
+"""Seconds between two looks at the nodes."""
+_LEADER_SECONDS = 15.0
+_ANSWER_SECONDS = 0.3
+
+
+class LogStage(Stage):
+    """See the module."""
+
+    processes: Cluster
+
+    def __init__(self, protocol: RealProtocol, setting: Setting, work: Path, register: Register, ended: Ended) -> None:
+        """Raises `ClusterError` for an option that is no time of the protocol's."""
+        self._setting, self._register, self._limits = setting, register, protocol.limits
+        self._load = Load(clients=setting.clients).limited_to(protocol.operations)
+        self._timing = {**protocol.brisk, **setting.options}
+        self._last_leader = 0
+        unknown = sorted(self._timing.keys() - set(protocol.timing.__struct_fields__))
+        try:
+            if unknown:
+                raise ValueError(f"there is no {unknown[0]}; there are {', '.join(protocol.timing.__struct_fields__)}")
+            msgspec.convert(self._timing, protocol.timing)
+        except ValueError as error:
+            raise ClusterError(f"{protocol.name}: {error}") from None
+        self._settings = {
+            "protocol": protocol.name,
+            "write_caching": setting.write_caching,
+            "retention": setting.retention,
+            "timing": self._timing,
+        }
+        self.processes = Cluster(
+            work,
+            nodes=setting.nodes,
+            seed=setting.seed,
+            settings=self._settings,
+            recorder=register.recorder,
+            ended=ended,
+            loses_power=not JOURNALLED.isdisjoint(setting.faults),
+        )
+
+    async def __aenter__(self) -> Self:
+        """Start the nodes; see `Stage`."""
+        await self.processes.__aenter__()
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, *error: object) -> None:
+        """Stop the nodes; see `Stage`."""
+        await self.processes.__aexit__(kind, *error)
+
+    async def begin(self) -> None:
+        """Wait for the first leader."""
+        deadline = asyncio.get_running_loop().time() + _LEADER_SECONDS
+        while asyncio.get_running_loop().time() < deadline:
+            if any(state is not None and state.role == "leader" for state in await self._states()):
+                return
+            await asyncio.sleep(POLL)
+        raise ClusterError(f"no leader within {_LEADER_SECONDS:g} s")
+
+    def clients(self) -> Sequence[Worker]:
+        """Clients that append and read; see `Stage`."""
+        draws = (self._setting.draw(f"client {number}") for number in range(self._load.clients))
+        return [Client(self.processes, self._register, self._load, draw) for draw in draws]
+
+    async def leader(self) -> int:
+        """The node that leads in the highest term; while there is none, the last one."""
+        found = (-1, self._last_leader)
+        for node, answer in enumerate(await self._states()):
+            if answer is not None and answer.role == "leader":
+                found = max(found, (answer.term, node))
+        self._last_leader = found[1]
+        return self._last_leader
+
+    async def converge(self, seconds: float) -> bool:
+        """Write once more with acks=all and wait until all logs are equal, durable and committed."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + seconds
+        writer = Client(self.processes, self._register, self._load, random.Random(0))
+        written = False
+        try:
+            while loop.time() < deadline:
+                if not written:
+                    written = await writer.append(await self.leader(), acks=ACKS_ALL)
+                elif await self._agreed():
+                    return True
+                await asyncio.sleep(POLL)
+        finally:
+            writer.close()
+        return False
+
+    async def final_read(self) -> bool:
+        """Read everything from every node; whether all of them answered."""
+        reader = Client(self.processes, self._register, self._load, random.Random(0))
+        try:
+            return all([await reader.read(node, Operation.FINAL_READ, 0) for node in self.processes.nodes])
+        finally:
+            reader.close()
+
+    async def histories(self, directory: Path) -> list[Path]:
+        """Those of the nodes."""
+        return self.processes.histories_of_all()
+
+    def described(self) -> dict[str, Any]:
+        """Load, times and limits."""
+        return {"load": msgspec.to_builtins(self._load), **self._settings, "limits": dict(self._limits)}
+
+    async def _agreed(self) -> bool:
+        states = await self._states()
+        if any(state is None for state in states) or sum(state.role == "leader" for state in states) != 1:
+            return False
+        offsets = {offset for state in states for offset in (state.dirty, state.flushed, state.commit, state.visible)}
+        return len(offsets) == 1 and len({state.term for state in states}) == 1
+
+    async def _states(self) -> list[Any]:
+        """The state of each node, None where it does not answer."""
+        return await asyncio.gather(*map(self._state, self.processes.nodes))
+
+    async def _state(self, node: int) -> Any:  # noqa: ANN401
+        async def ask() -> Any:  # noqa: ANN401
+            client = await self.processes.client(node)
+            try:
+                return await client.status()
+            finally:
+                client.close()
+
+        if not self.processes.running(node):
+            return None
+        try:
+            async with asyncio.timeout(_ANSWER_SECONDS):
+                return await ask()
+        except (OSError, TimeoutError):
+            return None
+
+
+def log_staging(protocol: RealProtocol) -> Staging:
+    """How a protocol of a replicated log is staged."""
+    return Staging(name=protocol.name, faults=protocol.faults, make=partial(LogStage, protocol))

@@ -1,0 +1,155 @@
+"""What a whole run needs of a protocol: its processes, its clients, when all is well. And how it is found by name.
+
+The stage of a replicated log (`quorumlog.cluster.log_stage`) suits every protocol that has a `RealProtocol`. One that
+runs otherwise binds ``STAGING`` in the module ``staged`` of its package, whose name is the protocol's with ``_`` for
+``-``; somebody else's is an entry point of the group `ENTRY_POINTS`. Nothing lists them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any, Protocol, Self
+
+import msgspec
+
+import quorumlog
+from quorumlog.cluster.faults import draw_plan
+from quorumlog.cluster.processes import ClusterError, Processes
+from quorumlog.cluster.register import Register
+from quorumlog.faults import Plan
+from quorumlog.node.real_protocol import UnknownProtocolError, real_protocol, real_protocols
+
+ENTRY_POINTS = "quorumlog.staged_protocols"
+
+Ended = Callable[[int, int], None]
+"""Called with a process that ended by itself, and its status."""
+
+
+class Setting(msgspec.Struct, frozen=True, kw_only=True):
+    """What decides a run, apart from the machine it runs on.
+
+    ``nodes``: the processes that faults hit. ``duration``: seconds of load. ``retention``: bytes of log that each node
+    keeps, None: all. ``options`` replace values of the protocol's own configuration, by name.
+    """
+
+    seed: int
+    protocol: str
+    nodes: int = 3
+    duration: float = 10.0
+    faults: tuple[str, ...] = ("kill", "stop", "cut")
+    clients: int = 6
+    write_caching: bool = False
+    retention: int | None = None
+    options: dict[str, Any] = msgspec.field(default_factory=dict)
+
+    @property
+    def plan(self) -> Plan:
+        """The faults, drawn from the seed."""
+        return draw_plan(self.seed, self.faults, self.nodes, self.duration)
+
+    def draw(self, what: object) -> random.Random:
+        """A stream of random numbers of its own for a part of the run."""
+        return random.Random(f"{self.seed} {what}")
+
+
+class Worker(Protocol):
+    """A client of a run."""
+
+    async def work(self, until: asyncio.Event) -> None:
+        """Go from one operation to the next until ``until`` is set."""
+
+
+class Stage(ABC):
+    """The processes of one run and what is asked of them; entered, all of them run.
+
+    ``processes`` are those that faults hit; others, which feed them, may run beside them.
+    """
+
+    processes: Processes
+
+    @abstractmethod
+    async def __aenter__(self) -> Self:
+        """Start all processes and wait until they answer. Raises `ClusterError`."""
+
+    @abstractmethod
+    async def __aexit__(self, kind: type[BaseException] | None, *error: object) -> None:
+        """Stop all processes: gracefully, or at once if the body was cancelled."""
+
+    @abstractmethod
+    async def begin(self) -> None:
+        """Wait until load makes sense. Raises `ClusterError`."""
+
+    @abstractmethod
+    def clients(self) -> Sequence[Worker]:
+        """Clients that have not begun to work."""
+
+    @abstractmethod
+    async def leader(self) -> int:
+        """The process that matters most now; while there is none, the last one."""
+
+    @abstractmethod
+    async def converge(self, seconds: float) -> bool:
+        """Once everything is healed: write once more, and wait at most so long until all agree; whether they do."""
+
+    @abstractmethod
+    async def final_read(self) -> bool:
+        """Read everything from every process; whether all of them answered."""
+
+    @abstractmethod
+    async def histories(self, directory: Path) -> list[Path]:
+        """The history files of the processes, which have ended; ``directory`` is for what is made of them."""
+
+    @abstractmethod
+    def described(self) -> dict[str, Any]:
+        """What the protocol itself ran with, for the manifest; plain values."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Staging:
+    """How a protocol is staged: ``faults`` (`quorumlog.cluster.faults.CHOICES`) are what a run may do to it, ``make``
+    raises `ClusterError` for a setting that it cannot run with."""
+
+    name: str
+    faults: tuple[str, ...]
+    make: Callable[[Setting, Path, Register, Ended], Stage]
+
+
+def staged_protocols() -> tuple[str, ...]:
+    """The names of the protocols that can be run, sorted."""
+    return tuple(sorted({*real_protocols(), *_own(), *entry_points(group=ENTRY_POINTS).names}))
+
+
+def staging(name: str) -> Staging:
+    """How a protocol is staged. Raises `UnknownProtocolError`, and `ClusterError` if a library is missing for it."""
+    try:
+        for entry in entry_points(group=ENTRY_POINTS, name=name):
+            added: Staging = entry.load()
+            return added
+        if name in _own():
+            found: Staging = import_module(f"quorumlog.{name.replace('-', '_')}.staged").STAGING
+            return found
+    except ModuleNotFoundError as problem:
+        raise ClusterError(f"{name}: {problem.name} is missing; pip install 'logwitness[servers]'") from None
+    from quorumlog.cluster.log_stage import log_staging  # which builds on this module
+
+    if name not in staged_protocols():
+        raise UnknownProtocolError(f"protocol {name!r} is unknown; known are {', '.join(staged_protocols())}")
+    return log_staging(real_protocol(name))
+
+
+def by_default() -> str | None:
+    """The protocol that is meant where nothing says which; None if there is none."""
+    known = real_protocols()
+    return next((name for name in known if len(known) == 1 or real_protocol(name).by_default), None)
+
+
+def _own() -> frozenset[str]:
+    roots = map(Path, quorumlog.__path__)
+    return frozenset(path.parent.name.replace("_", "-") for root in roots for path in root.glob("*/staged.py"))

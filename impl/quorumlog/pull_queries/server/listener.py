@@ -1,0 +1,98 @@
+"""A port that speaks HTTP, with limits: connections, the time for a request line with its headers, and their size.
+
+What the application reads of a body, and for how long it waits, are its own limits (`http`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import Iterator
+from typing import Any
+
+import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+MAX_CONNECTIONS = 512
+HEADER_SECONDS = 5.0
+HEADER_BYTES = 16 << 10
+IDLE_SECONDS = 15
+"""How long a connection is kept after an answer."""
+
+
+class _Connection(H11Protocol):
+    """A connection that is closed where a request does not come in time, or where there are too many."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._deadline: asyncio.TimerHandle | None = None
+        if len(self.connections) > MAX_CONNECTIONS:
+            transport.abort()
+        else:
+            self._await_request()
+
+    def handle_events(self) -> None:
+        asked = self.cycle
+        super().handle_events()
+        if self.cycle is not asked and self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+
+    def on_response_complete(self) -> None:
+        asked = self.cycle
+        super().on_response_complete()
+        if self.cycle is asked:
+            self._await_request()  # also one that does not read its answer is closed
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+        super().connection_lost(exc)
+
+    def _await_request(self) -> None:
+        """Bytes unset the time-out of an idle connection, so that a request which comes byte by byte needs its own."""
+        if self._deadline is not None:
+            self._deadline.cancel()
+        limit = HEADER_SECONDS if self.cycle is None else HEADER_SECONDS + IDLE_SECONDS
+        self._deadline = self.loop.call_later(limit, self.transport.abort)
+
+
+class Listener(uvicorn.Server):
+    """Serves an ASGI application on one port; signals are the process's business."""
+
+    def __init__(self, application: Any) -> None:  # noqa: ANN401
+        super().__init__(
+            uvicorn.Config(
+                application,
+                http=_Connection,
+                ws="none",
+                lifespan="off",
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                date_header=False,
+                timeout_keep_alive=IDLE_SECONDS,
+                timeout_graceful_shutdown=1,
+                h11_max_incomplete_event_size=HEADER_BYTES,
+            )
+        )
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Leave signals alone."""
+        yield
+
+
+def take_port(place: tuple[str, int], *, shared: bool) -> socket.socket:
+    """Take a port; nobody is accepted yet. ``shared``: the supervisor holds it for us. Raises OSError."""
+    taken = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    try:
+        taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if shared:
+            taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        taken.bind(place)
+    except OSError as error:
+        taken.close()
+        raise OSError(error.errno, error.strerror, f"{place[0]}:{place[1]}") from None
+    return taken

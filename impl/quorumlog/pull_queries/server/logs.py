@@ -1,0 +1,92 @@
+"""The logs of a server, which Raft groups keep: what they show is followed, what the core appends is appended.
+
+Each log is asked at the node that is believed to lead. It is read in order from where the core stands, ``poll``
+milliseconds after the last look; what a node shows is committed (pull-queries.md#partitions).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from loghistory import HybridClock
+from quorumlog.cluster.client import NodeClient
+from quorumlog.node.framing import FrameError
+from quorumlog.node.wire import SUCCESS, AppendResult, ReadResult, Refusal, StatusResult, unpack_batches
+from quorumlog.pull_queries.records import form_of, payload_of, records_of
+from quorumlog.pull_queries.server.configuration import LogPlace, address
+
+_Result = TypeVar("_Result", bound=AppendResult | ReadResult | StatusResult)
+_SECONDS = 0.5
+"""How long a node may take for an answer; then another one is asked."""
+
+
+class UnreachableError(Exception):
+    """No answer, or a refusal: whether an append was done is unknown."""
+
+
+class Log:
+    """One log; ``number`` tells the batches that one process appends from those of others."""
+
+    def __init__(self, name: str, place: LogPlace, clock: HybridClock, number: int = 0) -> None:
+        self.name = name
+        self._form, self._place, self._clock = form_of(name), place, clock
+        self._nodes = sorted(place.nodes)
+        self._node = self._nodes[0]
+        self._connection: NodeClient | None = None
+        self._names = itertools.count(number << 32)
+
+    async def read(self, start: int, most: int) -> tuple[int, list[tuple[int, Any]]]:
+        """Up to where the log is shown, and the next offsets from ``start`` on with their records: ``most`` bytes, or
+        one batch that is larger. Raises `UnreachableError`, and `records.UnreadableError`."""
+        answer = await self._ask(lambda node: node.read(start, max_bytes=most))
+        try:
+            batches = unpack_batches(answer.batches)
+        except FrameError as error:
+            self._look_elsewhere()
+            raise UnreachableError(str(error)) from None
+        return answer.end, records_of(batches, self._form, start)
+
+    async def visible(self) -> int:
+        """Up to where the log is shown. Raises `UnreachableError`."""
+        return (await self._ask(NodeClient.status)).visible
+
+    async def append(self, records: Sequence[Any]) -> int:
+        """Append records as one batch with acks=all; the first offset. Raises `UnreachableError`."""
+        payload = payload_of(records, next(self._names))
+        answer = await self._ask(lambda node: node.append(payload, records=len(records)))
+        if answer.outcome != SUCCESS:
+            self._look_elsewhere(answer.leader)
+            raise UnreachableError(answer.outcome)
+        return answer.offset
+
+    def close(self) -> None:
+        """Close the connection."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    async def _ask(self, call: Callable[[NodeClient], asyncio.Future[_Result | Refusal]]) -> _Result:
+        try:
+            async with asyncio.timeout(_SECONDS):
+                if self._connection is None or not self._connection.open:
+                    place = address(self._place.nodes[self._node])
+                    self._connection = await NodeClient.connect(place, self._place.cluster, self._clock)
+                answer = await call(self._connection)
+        except (OSError, TimeoutError) as error:
+            self._look_elsewhere()
+            raise UnreachableError(str(error)) from None
+        if isinstance(answer, Refusal):
+            self._look_elsewhere(answer.leader)
+            raise UnreachableError(answer.reason)
+        if answer.leader in self._place.nodes and answer.leader != self._node:
+            self._look_elsewhere(answer.leader)
+        return answer
+
+    def _look_elsewhere(self, leader: int = -1) -> None:
+        """Ask another node from now on: the one that leads, if that is known, or the next one."""
+        self.close()
+        behind = (self._nodes.index(self._node) + 1) % len(self._nodes)
+        self._node = leader if leader in self._place.nodes and leader != self._node else self._nodes[behind]

@@ -1,0 +1,217 @@
+"""Servers in processes of their own: the document's test plan, with kills by SIGKILL under load."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+import time
+from collections import defaultdict
+from importlib.metadata import entry_points
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from real_servers import Arena, arena, found, until
+
+from loghistory import open_run
+from quorumlog.pull_queries.events import Query
+from quorumlog.pull_queries.rules import UNBOUNDED
+
+COMMAND = [sys.executable, "-c", "from quorumlog.cluster.cli import cluster; cluster(prog_name='logwitness cluster')"]
+ACTIVE, ROUTER = 0, 3
+
+pytestmark = pytest.mark.slow
+
+
+def test_the_most_caught_up_standby_answers_while_the_active_is_down_and_nobody_who_lags_too_far(
+    tmp_path: Path,
+) -> None:
+    """Server 0 is the active, 1 and 2 are standbys, 3 holds nothing; the standby that comes first by name is slow."""
+
+    async def body() -> None:
+        async with arena(tmp_path, 4, standbys=2) as made:
+            hosts = made.servers.hosts
+            slow, quick = sorted((1, 2), key=lambda node: hosts[node])
+            made.of_each[slow] = {"poll": 400, "read_bytes": 1}
+            await made.start(0, 1, 2, 3)
+            rows = {"k1": 1, "k2": 2}
+            await made.put(rows)
+            for node in (ROUTER, slow):
+                await until(lambda node=node: made.answers(node, Query(), rows), "all servers answer for the active")
+            told = await made.ask(ROUTER, Query())
+            assert told is not None
+            assert {answer.host for answer in told.answers} == {hosts[ACTIVE]}
+
+            rows |= {f"n{number}": number for number in range(150)}
+            await made.put(rows)
+            await until(lambda: made.answers(ROUTER, Query(), rows), "the active has it all")
+            await until(lambda: reported(made, quick), "the quick standby has reported all of it")
+            await killed_under_load(made, ACTIVE, {hosts[quick]})
+
+            await made.servers.kill(quick)
+            await until(lambda: found_down(made, quick), "the router finds the quick standby down", 2)
+            refused = await made.ask(ROUTER, Query(bound=1))
+            assert refused is not None
+            assert refused.status == 503
+            assert refused.answers == ()
+            assert f"{hosts[slow]} was not selected because Host excluded because lag " in str(refused.message)
+            assert "exceeds maximum allowed lag 1." in str(refused.message)
+            stale = await made.ask(ROUTER, Query(bound=UNBOUNDED))
+            assert stale is not None
+            assert stale.message is None
+            assert {answer.host for answer in stale.answers} == {hosts[slow]}
+            assert found(stale).items() < rows.items()
+
+            for node in (quick, ACTIVE):
+                await made.servers.start(node)
+            await until(lambda: made.answers(ROUTER, Query(bound=1), rows), "who was killed comes back", 30)
+
+    asyncio.run(body())
+
+
+async def reported(made: Arena, node: int) -> bool:
+    """Whether the router knows of a server that it lags behind by nothing."""
+    status = await made.client.cluster_status(made.servers.public[ROUTER]) or {}
+    ends, mine = [], []
+    for host, said in status.items():
+        for lags in said["hostStoreLags"]["stateStoreLags"].values():
+            ends.append(lags["lagByPartition"]["0"]["endOffsetPosition"])
+            if host == made.servers.hosts[node]:
+                mine.append(lags["lagByPartition"]["0"]["currentOffsetPosition"])
+    return bool(mine) and mine[0] == max(ends)
+
+
+async def found_down(made: Arena, node: int) -> bool:
+    """Whether the router takes a server for dead."""
+    status = await made.client.cluster_status(made.servers.public[ROUTER]) or {}
+    return not status[made.servers.hosts[node]]["hostAlive"]
+
+
+async def killed_under_load(made: Arena, node: int, answer: set[str]) -> None:
+    """Kill a server while clients ask; the others answer in under 2 s, and in the end these hosts do."""
+    answered: list[tuple[float, set[str]]] = []
+    over = asyncio.Event()
+
+    async def client() -> None:
+        while not over.is_set():
+            told = await made.ask(ROUTER, Query(keys=("k1",)))
+            if told is not None and told.message is None:
+                answered.append((time.monotonic(), {each.host for each in told.answers}))
+            await asyncio.sleep(0.01)
+
+    async with asyncio.TaskGroup() as group:
+        for _ in range(4):
+            group.create_task(client())
+        await asyncio.sleep(0.5)
+        await made.servers.kill(node)
+        await asyncio.sleep(2.5)
+        over.set()
+    answered.sort(key=lambda each: each[0])
+    assert max(after - before for (before, _), (after, _) in pairwise(answered)) < 2
+    assert answered[-1][1] == answer
+
+
+def test_a_run_with_its_actives_killed_is_recorded_and_holds(tmp_path: Path) -> None:
+    directory = tmp_path / "run"
+    arguments = ["--protocol", "pull-queries", "--faults", "kill-leader", "--duration", "4", "--seed", "3"]
+    done = subprocess.run(
+        [*COMMAND, "-o", str(directory), *arguments], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done
+    assert "all nodes agree" in done.stdout
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
+    (judge,) = entry_points(group="logwitness.judges", name="history")
+    run = open_run(directory)
+    verdict = judge.load()(run)
+    assert verdict["verdict"] == "holds", verdict
+    judged = {check["id"]: check["judged"] for check in verdict["checks"]}
+    for check in ("rows-are-the-table", "status-replays", "candidates-follow-view", "reports-are-true"):
+        assert judged[check] > 20, check
+    kinds = [kind for batch in run.batches(columns=["kind"]) for kind in batch.column("kind").to_pylist()]
+    assert {"crash", "forward", "answer", "finish"} <= set(kinds)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--retention", "8192"], "leave out --write-caching and --retention"),
+        (["--set", "partition=2"], "there is no partition; there are brokers, poll,"),
+        (["--set", "partitions=0"], "partitions is 0; it must be at least 1"),
+        (["--set", "partitions"], "'partitions' is not NAME=VALUE"),
+        (["--faults", "power"], "'power' is unknown; give none, or some of kill, kill-leader, stop, terminate, cut"),
+    ],
+)
+def test_what_cannot_be_run_is_refused_with_one_line(arguments: list[str], said: str, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [*COMMAND, "--protocol", "pull-queries", "-o", str(tmp_path / "run"), *arguments],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert said in done.stderr.splitlines()[-1]
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.long
+@pytest.mark.timeout(900)
+def test_each_key_is_available_99_per_cent_of_five_minutes_with_a_kill_a_minute(tmp_path: Path) -> None:
+    """A probe each 100 ms for each key, at any server that is there and ready."""
+    keys = [f"k{number}" for number in range(6)]
+
+    async def body() -> dict[str, list[bool]]:
+        async with arena(tmp_path, 4, standbys=2, partitions=2) as made:
+            await made.start(0, 1, 2, 3)
+            rows = {key: number for number, key in enumerate(keys)}
+            await made.put(rows)
+            await until(lambda: made.answers(0, Query(), rows), "the rows are there")
+            probes: dict[str, list[bool]] = defaultdict(list)
+            over = asyncio.Event()
+            async with asyncio.TaskGroup() as group:
+                for key in keys:
+                    group.create_task(probe(made, key, over, probes[key]))
+                for _ in range(5):
+                    await asyncio.sleep(20)
+                    victim = await active(made)
+                    await made.servers.kill(victim)
+                    await asyncio.sleep(25)
+                    await made.servers.start(victim)
+                    await asyncio.sleep(15)
+                over.set()
+            return probes
+
+    for key, answered in asyncio.run(body()).items():
+        assert len(answered) > 2700, f"{key}: too few probes for five minutes"
+        assert sum(answered) >= 0.99 * len(answered), key
+
+
+async def probe(made: Arena, key: str, over: asyncio.Event, answered: list[bool]) -> None:
+    """Ask for a key every 100 ms: a server that refuses the connection, or is not ready, is passed over."""
+    loop, turn = asyncio.get_running_loop(), 0
+    due = loop.time()
+    while not over.is_set():
+        good = False
+        for _ in made.servers.nodes:
+            told = await made.ask(turn % len(made.servers.nodes), Query(keys=(key,)))
+            turn += 1
+            if told is not None and not (told.message or "").endswith("not ready."):
+                good = told.message is None
+                break
+        answered.append(good)
+        due += 0.1
+        await asyncio.sleep(max(0.0, due - loop.time()))
+
+
+async def active(made: Arena) -> int:
+    """The active of partition 0."""
+    for place in made.servers.public:
+        try:
+            status = await made.client.cluster_status(place) or {}
+        except Exception:
+            continue
+        for host, said in status.items():
+            if any(0 in each["activePartitions"] for each in said["activeStandbyPerQuery"].values()):
+                return made.servers.numbers[host]
+    raise AssertionError("nobody knows an active")
