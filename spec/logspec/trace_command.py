@@ -16,7 +16,10 @@ from logspec.console import HOLDS, UNEXERCISED, VIOLATED, Status, print_actions,
 from logspec.errors import SpecError
 from logspec.recording import read_traces
 from logspec.toolchain import find_toolchain
-from logspec.traces import Campaign, Followed, follow_traces
+from logspec.traces import Campaign, Followed, Nearest, action_names, follow_traces, nearest_action
+
+_EXPLAINED = 3
+"""Of so many runs that are not allowed the nearest action is looked for; that takes seconds each."""
 
 
 @click.command("trace")
@@ -76,7 +79,8 @@ def trace_command(
     if campaign:
         for followed in campaign.followed:
             rejected += not followed.accepted
-            _show_followed(followed, as_json)
+            near = nearest_action(followed, tools, seconds) if rejected <= _EXPLAINED else None
+            _show_followed(followed, near, as_json)
     for run in empty:
         click.echo(json.dumps({"run": str(run), "verdict": "unexercised"}) if as_json else f"{run}: no events of nodes")
     if campaign:
@@ -84,7 +88,7 @@ def trace_command(
     return VIOLATED if rejected else UNEXERCISED if empty else HOLDS
 
 
-def _show_followed(followed: Followed, as_json: bool) -> None:
+def _show_followed(followed: Followed, near: Nearest | None, as_json: bool) -> None:
     trace, stuck = followed.trace, followed.stuck
     name = trace.name if trace.log is None else f"{trace.name} log {trace.log}"
     if as_json:
@@ -93,11 +97,18 @@ def _show_followed(followed: Followed, as_json: bool) -> None:
         if stuck:
             result |= {"seq": stuck.place.seq, "line": stuck.place.row + 2, "sentence": stuck.sentence}
             result["followed"] = stuck.index
+            result["nearest"] = {"action": near.action, "conjunct": near.conjunct} if near else None
+        else:
+            result["pairs"] = sorted(followed.pairs)
         click.echo(json.dumps(result))
     elif stuck is None:
-        click.echo(f"{name}: allowed, {len(trace.events)} events")
+        took = f"{len(followed.actions)} of {len(action_names())} actions"
+        pairs = sum(before != "" for before, _ in followed.pairs)
+        click.echo(f"{name}: allowed, {len(trace.events)} events, {took}, {pairs} pairs of them")
     else:
         click.echo(f"{name}: event {stuck.place.seq} (line {stuck.place.row + 2}) is not allowed: {stuck.sentence}")
+        if near:
+            click.echo(f"  nearest action: {near.action}; what does not hold: {near.conjunct}")
 
 
 def _show_campaign(campaign: Campaign, as_json: bool, coverage: bool) -> None:
@@ -118,5 +129,17 @@ def _show_campaign(campaign: Campaign, as_json: bool, coverage: bool) -> None:
     click.echo(f"{campaign.events} events in {campaign.seconds:.1f} s, {rate:.0f} a second")
     if coverage:
         print_actions(Console(highlight=False), campaign.actions)
+        _show_pairs(campaign)
         for place in campaign.unvisited:
             click.echo(f"never evaluated: {place}")
+
+
+def _show_pairs(campaign: Campaign) -> None:
+    """A picture of what nodes did directly after what: a row is what came first."""
+    names = action_names()
+    columns = [chr(ord("a") + place) for place in range(len(names))]
+    width = max(map(len, names))
+    click.echo(f"\n{'what came next':{width}}   {' '.join(columns)}")
+    for column, before in zip(columns, names, strict=True):
+        marks = " ".join("x" if (before, after) in campaign.pairs else "." for after in names)
+        click.echo(f"{before:{width}} {column} {marks}")

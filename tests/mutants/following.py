@@ -15,6 +15,9 @@ from quorumlog.simulation.runs import made_by, save_run
 from quorumlog.trials.judge import Candidate
 from quorumlog.trials.survey import Hunted
 
+FOLLOWED = PROTOCOL.name
+"""The protocol whose specification follows runs."""
+
 OWN_RUNS = 4
 """Runs that are followed of a mutant that was not caught."""
 

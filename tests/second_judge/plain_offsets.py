@@ -192,8 +192,9 @@ def _told_until_final(history: History) -> list[Event] | None:
 def converges(history: History) -> Count:
     """In the end all running voters have all of the log, committed."""
     told = _told_until_final(history)
+    lacks = not history.voters or history.changes()
     if told is None:
-        return Count()
+        return Count().if_shown(lacks=history.changes())
     running: dict[int, Event] = {}
     for e in told:
         if e.kind in GONE or wipes(e):
@@ -203,11 +204,11 @@ def converges(history: History) -> Count:
     end = max((e.dirty for e in running.values()), default=-1)
     behind = {node for node, e in running.items() if min(e.dirty, e.commit) < end}
     if _all_was_lost(history, told) or _led_by_less(history, told):
-        return Count(len(running), excused=len(behind)).if_shown(lacks=not history.voters)
+        return Count(len(running), excused=len(behind)).if_shown(lacks=lacks)
     slow = {node for node in behind if _catches_up(history, told, node)}
     unknown = bool(behind) and not history.has("commit")  # nobody recorded when commit indexes moved
     count = Count(len(running) - len(slow), len(behind) - len(slow), unjudged=len(slow))
-    return count.if_shown(lacks=not history.voters, void=unknown and count.violated > 0)
+    return count.if_shown(lacks=lacks, void=history.changes() or (unknown and count.violated > 0))
 
 
 def _catches_up(history: History, told: list[Event], node: int) -> bool:
@@ -263,7 +264,7 @@ def voters_return(history: History) -> Count:
     """Who was stopped against its will, and not wiped, runs again by the final read; if all faults have ended."""
     told = _told_until_final(history)
     if told is None:
-        return Count()
+        return Count().if_shown(lacks=history.changes())
     heal = any(e.kind == "phase" and e.f == "heal" for e in told)
     faults = sum(e.kind == "fault" and not wipes(e) for e in told) - sum(e.kind == "heal" for e in told)
     final = next(e.seq for e in told if e.kind == "phase" and e.f == "final_read")
@@ -286,7 +287,7 @@ def voters_return(history: History) -> Count:
             count += UNJUDGED
         elif heal and faults <= 0 and fell and not wiped:
             count += JUDGED + VIOLATED if down is not None and down.seq < final else JUDGED
-    return count.if_shown(lacks=not history.voters)
+    return count.if_shown(lacks=not history.voters, void=history.changes())
 
 
 def trim_within_commit(history: History) -> Count:

@@ -257,7 +257,7 @@ class Replica:
     def _save_members(self, start: int) -> None:
         """Keep the configuration before ``start``, where the log will begin; the one of the beginning is known anyway.
 
-        Source: raft.md#snapshot-configuration.
+        Sources: raft.md#trim, raft.md#log-begun-anew.
         """
         offset, members = self._configurations[0]
         if members != Members(self.configuration.voters):

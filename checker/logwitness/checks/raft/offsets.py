@@ -9,6 +9,7 @@ raft.md#flush, raft.md#truncation-crash-restart, raft.md#trim.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -41,8 +42,9 @@ from ..codes import (
 from ..columns import Columns, Ints
 from ..contract import Check, Family, Setting
 from ..faults import WIPE
-from ..findings import MAX_NODES, Findings, KernelFold, Node, excuse, number, report
+from ..findings import MAX_NODES, Findings, Node, excuse, number, report
 from ..kernel import kernel, part, step
+from .configurations import CHANGES, ConfiguredFold
 from .protocol import RAFT
 from .voters import UNKNOWN_VOTERS
 
@@ -590,7 +592,7 @@ def _scan(columns: Columns, state: _State, found: Findings) -> None:
             state.dirty_seq[node] = seq
 
 
-class OffsetsFold(KernelFold):
+class OffsetsFold(ConfiguredFold):
     """Judges the offsets of every node of one log."""
 
     checks = CHECKS
@@ -605,6 +607,11 @@ class OffsetsFold(KernelFold):
         voters = min(len(setting.voters), MAX_NODES)
         fields["run"] = np.array([0, voters, 0, -1, -1, 0, 0, 0, -1, -1, -1, 0, 0], dtype=np.int64)
         self.state = _State(**fields)
+        self._changes = False
+
+    def configured(self, node: int, halves: Sequence[int] | None) -> None:
+        """See `ConfiguredFold`."""
+        self._changes = True
 
     def run(self, columns: Columns) -> None:
         """Judge the events, each against what its node stated before; nodes are indices."""
@@ -612,6 +619,8 @@ class OffsetsFold(KernelFold):
 
     def void(self) -> dict[int, str]:
         """Where nobody recorded when commit indexes moved, nobody knows where they ended."""
+        if self._changes:
+            return dict.fromkeys((CONVERGES, VOTERS_RETURN), CHANGES)
         if self.state.run[_COMMITS] or not self.found.violated[CONVERGES]:
             return {}
         return {CONVERGES: "where commit indexes end is not known: no commit event is recorded"}
@@ -635,7 +644,7 @@ FAMILY = Family(
     "offsets",
     tuple(CHECKS),
     STATE_KINDS | {Kind.STOP, Kind.CRASH, Kind.POWER_LOSS, Kind.STORAGE_ERROR, Kind.FAULT, Kind.HEAL, Kind.PHASE},
-    ("time", "node", "f", "term", "offset", "last_offset", "dirty", "flushed", "commit", "visible"),
+    ("time", "node", "f", "term", "offset", "last_offset", "dirty", "flushed", "commit", "visible", "value"),
     OffsetsFold,
     RAFT,
 )
