@@ -61,6 +61,10 @@ KINDS: Mapping[str, FaultKind] = {
     "transfer": FaultKind(
         "these nodes hand their leadership on to the node so many places after them", {"places": (1.0, 1.0, 30.0)}
     ),
+    "join": FaultKind("these nodes are added to the group, if they do not vote in it"),
+    "leave": FaultKind("these nodes are removed from the group"),
+    "demote": FaultKind("these voters become learners"),
+    "cancel_change": FaultKind("the change of the members that is under way is taken back"),
     "partition": FaultKind("these nodes and the others do not hear each other"),
     "mute": FaultKind("nobody hears these nodes, but they hear the others"),
     "deafen": FaultKind("these nodes hear nobody, but the others hear them"),
@@ -70,7 +74,20 @@ KINDS: Mapping[str, FaultKind] = {
     "reorder": FaultKind("messages of these nodes overtake each other", {"probability": _PROBABILITY}),
     "delay": FaultKind("messages of these nodes take this much longer (ms)", {"ms": (50.0, 0.0, 10_000.0)}),
 }
-"""Every fault the simulator knows. Arguments: (default, least, greatest)."""
+"""Every fault that any simulated cluster knows. Arguments: (default, least, greatest)."""
+
+OF_SHARDS: Mapping[str, FaultKind] = {
+    "wipe": FaultKind("SIGKILL; the disk is emptied; restarted at the end"),
+    "drain": FaultKind("the copies of these shards go elsewhere; they may have copies again from the end on"),
+    "rot": FaultKind("a copy on each of these shards does not read back as it was written"),
+}
+"""Those of storage shards besides (read-path.md#statuses)."""
+
+KNOWN = {**KINDS, **OF_SHARDS}
+"""What a plan may name."""
+
+CHANGES = frozenset({"join", "leave", "demote", "cancel_change"})
+"""Those that ask the leader of a group for a change of its members."""
 
 
 class FaultPlanError(ValueError):
@@ -89,7 +106,7 @@ class Fault:
 
     def argument(self, name: str) -> float:
         """The argument ``name``, or its default. Raises KeyError if this kind of fault has no such argument."""
-        return self.args.get(name, KINDS[self.name].arguments[name][0])
+        return self.args.get(name, KNOWN[self.name].arguments[name][0])
 
     def to_json(self) -> dict[str, Any]:
         """Plain data; `fault_from_json` reads it back exactly."""
@@ -131,8 +148,8 @@ def _fault_from_json(item: object, position: int) -> Fault:
         raise refuse('is not an object like {"at": "1s", "name": "kill", "nodes": ["leader"], "lasting": "300ms"}')
     rest = dict(item)
     name = rest.pop("name", None)
-    if not isinstance(name, str) or name not in KINDS:
-        raise refuse(f"name {name!r} is unknown; known are {', '.join(KINDS)}")
+    if not isinstance(name, str) or name not in KNOWN:
+        raise refuse(f"name {name!r} is unknown; known are {', '.join(KNOWN)}")
     try:
         at = parse_duration(rest.pop("at", None))
         lasting = parse_duration(rest.pop("lasting", "300ms"))
@@ -143,9 +160,9 @@ def _fault_from_json(item: object, position: int) -> Fault:
         raise refuse(f"nodes {nodes!r} is not a list of node numbers or of words like 'leader'")
     args: dict[str, float] = {}
     for key, value in rest.items():
-        known = KINDS[name].arguments.get(key)
+        known = KNOWN[name].arguments.get(key)
         if known is None:
-            allowed = ", ".join(["at", "name", "nodes", "lasting", *KINDS[name].arguments])
+            allowed = ", ".join(["at", "name", "nodes", "lasting", *KNOWN[name].arguments])
             raise refuse(f"{name} has no field {key!r}; it has {allowed}")
         _, least, greatest = known
         if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= greatest:

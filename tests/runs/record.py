@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -144,12 +145,16 @@ def cluster(*arguments: str) -> Callable[[str], None]:
         program = Path(sys.executable).with_name("logwitness")
         subprocess.run([program, *command, "-o", scratch / name], check=True, stdout=subprocess.DEVNULL)
         source = open_run(scratch / name)
-        made = dict(source.manifest.made_by) if source.manifest else {"command": ["logwitness", *command]}
+        assert source.manifest is not None
+        made = {**source.manifest.made_by, "command": ["logwitness", *command]}  # wherever it was written to
         keep(name, source.table(), made, ["Real processes on one machine."])
         shutil.rmtree(scratch)
 
     return make
 
+
+servers = partial(cluster, "--protocol", "pull-queries")
+"""A run of real servers."""
 
 RECORDINGS: dict[str, Callable[[str], None]] = {
     "raft/reference-default": reference(1, "default"),
@@ -172,6 +177,8 @@ RECORDINGS: dict[str, Callable[[str], None]] = {
         for seed, setting in enumerate(PULL_QUERIES.settings)
         if setting not in ("departures", "handed-over")
     },
+    "pull_queries/cluster-kill-active": servers("--duration", "3", "--seed", "11", "--faults", "kill-leader"),
+    "pull_queries/cluster-shipped": servers("--duration", "4", "--seed", "12", "--set", "mode=shipped"),
     **{f"pull_queries/mutant-{mutant.id}": server_run(mutant) for mutant in PULL_QUERIES.hunted.values()},
 }
 

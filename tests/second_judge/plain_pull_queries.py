@@ -47,6 +47,7 @@ DEFAULTS = {
     "standby_reads": True,
     "heartbeats": True,
     "lag_reports": True,
+    "with_bound": None,
 }
 """pull-queries.md#configuration, in the mode of the proposal."""
 
@@ -57,12 +58,13 @@ def is_server(s: Plainly) -> bool:
     send, window = s["heartbeat_send"], s["heartbeat_window"]
     names = ("missed_threshold", "received_threshold", "heartbeat_check", "lag_report", "maximum_lag", "partitions")
     time_out = 1 if s["forward_timeout"] is None else s["forward_timeout"]
+    of_table = 0 if s["with_bound"] is None else s["with_bound"]
     switches = (s["standby_reads"], s["heartbeats"], s["lag_reports"])
     words = isinstance(s["host"], str) and isinstance(s["mode"], str)
     return (
         words
         and all(type(switch) is bool for switch in switches)
-        and whole(send, window, time_out, *(s[name] for name in names))
+        and whole(send, window, time_out, of_table, *(s[name] for name in names))
         and min(send, time_out, s["heartbeat_check"]) >= 1
         and 0 <= window // send <= 1 << 16
         and s["missed_threshold"] >= 1
@@ -561,7 +563,8 @@ class Route:
         if self.known:
             assert self.server is not None
             own = self.query.get("bound")
-            self.bound = self.server["maximum_lag"] if own is None else own
+            of_table = self.server["with_bound"] if self.server["mode"] == "proposal" else None
+            self.bound = next(each for each in (own, of_table, self.server["maximum_lag"]) if each is not None)
             self.partitions = asked_for(self.server, self.query)
 
     def hosts(self, partition: int) -> list[str]:

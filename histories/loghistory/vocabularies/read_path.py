@@ -58,6 +58,12 @@ VOCABULARY = Vocabulary(
     "a log on many storage shards, and its readers",
     kinds=(
         EventKind(
+            "takes_part",
+            "The process runs, as a shard, a sequencer or a reader, says `f`; an intact shard has all it ever stored.",
+            ("node", "incarnation", "f"),
+            may_carry=("reason",),
+        ),
+        EventKind(
             "nodeset",
             "From `epoch` on records lie on `shards`. `text`: the factor of each scope as `replication`, and by shard "
             "the names of its domains, from large to small, as `locations`.",

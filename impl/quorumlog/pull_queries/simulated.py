@@ -275,8 +275,7 @@ class ServerNode(Node):
 
     def _forward(self, effect: e.Forward) -> None:
         op, target = self._clients[effect.request][0], self._cluster.number_of(effect.host)
-        if target >= 0:  # else the active is not known, and there is nobody to ask
-            self._witness.forward(op, effect)
+        self._witness.forward(op, effect)
         ended = e.ForwardEnded(effect.request, effect.host, ())
         if target < 0 or not self._cluster.nodes[target].host.running:
             refused = msgspec.structs.replace(ended, failure=Failure.NO_CONNECTION)

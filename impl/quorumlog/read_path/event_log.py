@@ -126,7 +126,7 @@ class EventLog:
         return frozenset(self._lost)
 
     @property
-    def to_rebuild(self) -> frozenset[int]:
+    def rebuilt(self) -> frozenset[int]:
         """Those of them whose copies are to be made anew."""
         return frozenset(shard for shard, each in self._lost.items() if not each.empty)
 

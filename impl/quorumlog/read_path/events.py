@@ -11,6 +11,7 @@ from collections.abc import Mapping
 import msgspec
 
 from quorumlog.events import Effect, Event
+from quorumlog.read_path.event_log import LogRecord
 from quorumlog.read_path.nodeset import Nodeset
 from quorumlog.read_path.records import Copy
 
@@ -20,13 +21,22 @@ from quorumlog.read_path.records import Copy
 class StatusesLearned(Event, frozen=True):
     """The event log up to ``version``: statuses by shard, and how many rebuildings were completed until then.
 
-    ``lost``: the shards that are being rebuilt, which no copyset may have.
+    ``leaving``: the shards that no copyset may have; ``rebuilt``: those of them whose copies are to be made anew, since
+    version ``plan``.
     """
 
     version: int
     statuses: Mapping[int, int]
     completed: int
-    lost: frozenset[int] = frozenset()
+    leaving: frozenset[int] = frozenset()
+    rebuilt: frozenset[int] = frozenset()
+    plan: int = 0
+
+
+class NodesetsLearned(Event, frozen=True):
+    """The nodesets by the first epoch that each goes for; one with fewer of them is older."""
+
+    since: Mapping[int, Nodeset]
 
 
 class MetadataRead(Event, frozen=True):
@@ -79,6 +89,18 @@ class MemoryPressed(Event, frozen=True):
 # -- a shard -------------------------------------------------------------------------------------------------------
 
 
+class Change(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One change of what a shard has on its disk; what is None stays."""
+
+    copy: Copy | None = None
+    delete: tuple[int, int] | None = None  # from, to
+    sealed: int | None = None
+    clean: tuple[int, int, int] | None = None  # epoch, lng, last
+    last_clean: int | None = None
+    trim_point: int | None = None
+    intact: bool | None = None  # it has all that was ever stored on it
+
+
 class Persist(Effect, frozen=True):
     """Write a change durably, behind those of earlier effects; answered by `Persisted`."""
 
@@ -90,18 +112,6 @@ class Persisted(Event, frozen=True):
     """The change with this ticket is durable."""
 
     ticket: int
-
-
-class Change(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One change of what a shard has on its disk; what is None stays."""
-
-    copy: Copy | None = None
-    delete: tuple[int, int] | None = None  # from, to
-    sealed: int | None = None
-    clean: tuple[int, int, int] | None = None  # epoch, lng, last
-    last_clean: int | None = None
-    trim_point: int | None = None
-    intact: bool | None = None  # it has all that was ever stored on it
 
 
 class ReadBatch(Effect, frozen=True):
@@ -122,12 +132,9 @@ class BatchRead(Event, frozen=True):
 
 
 class TellEventLog(Effect, frozen=True):
-    """Append to the event log, unless it says so already."""
+    """Append a record to the event log."""
 
-    record: str
-    shard: int
-    version: int = 0
-    authoritative: bool = True
+    record: LogRecord
 
 
 # -- a sequencer ---------------------------------------------------------------------------------------------------

@@ -163,7 +163,7 @@ class ReaderCore(Rewinding):
     # -- the loop ------------------------------------------------------------------------------------------------------
 
     def _deliver(self) -> None:
-        """Deliver what can be, until stuck (read-path.md, Loop)."""
+        """Deliver what can be, until stuck (read-path.md#loop-until-stuck)."""
         while not self.ended and not self._redelivering:
             if self.position <= self.high and self._step():
                 self._cancel_grace()
@@ -178,9 +178,8 @@ class ReaderCore(Rewinding):
         """Take the first step that applies; tell whether it brought anything on."""
         front = self.buffer.records.get(self.position)
         if self.trim_point >= self.position and self.settings.skip_trimmed and not self._comes_next(front):
-            if not self._knows(r.epoch_of(self.trim_point + 1)):
-                return False
-            return self._gap(self.position, self.trim_point, "trim")
+            end = self._as_far_as_known(self.trim_point + 1)
+            return end != NOWHERE and self._gap(self.position, end - 1, "trim")
         if front is not None:
             return self._deliver_record(front)
         if self.buffer.is_marker(self.position):
@@ -252,7 +251,7 @@ class ReaderCore(Rewinding):
         return self._gap(self.position, end - 1, _GAP_WORDS[kind], _VERDICT_WORDS[verdict])
 
     def _nobody_to_ask(self) -> bool:
-        """The nodeset of the known epochs is gone: nothing of them is left (read-path.md, Epoch metadata)."""
+        """The nodeset of the known epochs is gone: nothing of them is left (read-path.md#epoch-metadata)."""
         if self._last or not self._knows(r.epoch_of(self.position)):
             self._timer("metadata", self.settings.metadata)
             return False
@@ -268,10 +267,13 @@ class ReaderCore(Rewinding):
         if not self._knows(r.epoch_of(self.position)):
             return NOWHERE
         end = self.rules.gap_end(self.position, self.buffer.above(self.position), self.beyond, self.trim_point)
-        if end == NOWHERE or self._knows(r.epoch_of(end)):
+        return end if end == NOWHERE else self._as_far_as_known(end)
+
+    def _as_far_as_known(self, end: int) -> int:
+        """``end``, if the nodeset of its epoch is known; if another one goes there, the end of the known epochs."""
+        if self._knows(r.epoch_of(end)):
             return end
-        # Behind the known epochs another nodeset goes; up to there the one that was asked says all.
-        return NOWHERE if self._upcoming is None else min(end, r.lsn_of(self.known_epoch + 1, 0))
+        return NOWHERE if self._upcoming is None else r.lsn_of(self.known_epoch + 1, 0)
 
     def _gap_type(self, end: int) -> int:
         lost = all(self.status(shard) in (r.UNDERREPLICATION, r.AUTHORITATIVE_EMPTY) for shard in self.shards)
@@ -362,7 +364,7 @@ class ReaderCore(Rewinding):
     # -- the window ----------------------------------------------------------------------------------------------------
 
     def _slide(self) -> bool:
-        """Move the window on, if enough of it was delivered (read-path.md, Window)."""
+        """Move the window on, if enough of it was delivered (read-path.md#window)."""
         threshold = self.slid_at + int(self.settings.threshold * (self.size - 1))
         if self.until <= self.high or self.position <= threshold:
             return False

@@ -14,7 +14,7 @@ import msgspec
 from msgspec import structs
 
 from quorumlog.durations import MICROSECOND, MILLISECOND, SECOND, Interval, Pause, format_duration
-from quorumlog.faults import KINDS, FaultMix, FaultPlanError, Plan, Weight, plan_from_json, plan_to_json
+from quorumlog.faults import KNOWN, FaultMix, FaultPlanError, Plan, Weight, plan_from_json, plan_to_json
 from quorumlog.simulation.network import Link, Probability
 from quorumlog.simulation.swarm import between, drawn_link, drawn_mix, some
 from quorumlog.storage.log import REMEMBER_BYTES
@@ -177,8 +177,8 @@ class ClusterConfiguration(msgspec.Struct, frozen=True, kw_only=True, forbid_unk
 
     def _check_faults(self) -> None:
         for name in self.faults.weights:
-            if name not in KINDS:
-                raise ConfigurationError(f"faults: {name!r} is unknown; known are {', '.join(KINDS)}")
+            if name not in KNOWN:
+                raise ConfigurationError(f"faults: {name!r} is unknown; known are {', '.join(KNOWN)}")
         for name, arguments in self.faults.arguments.items():
             try:
                 plan_from_json([{"at": "0s", "name": name, **arguments}])

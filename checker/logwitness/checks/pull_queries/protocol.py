@@ -57,6 +57,12 @@ class Server(msgspec.Struct, frozen=True, dict=True):
     standby_reads: bool = True
     heartbeats: bool = True
     lag_reports: bool = True
+    with_bound: int | None = None
+
+    def bound(self, said: int | None) -> int:
+        """The lag that a query accepts, which says so itself or not (pull-queries.md#bound-from)."""
+        of_table = None if self.shipped else self.with_bound
+        return next(bound for bound in (said, of_table, self.maximum_lag) if bound is not None)
 
     @cached_property
     def shipped(self) -> bool:

@@ -1,0 +1,210 @@
+"""Mutants of readers: statuses, gap detection, rewinds, the window."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from quorumlog.events import SetTimer
+from quorumlog.read_path import rules as r
+from quorumlog.read_path.mutants.parts import mutant, with_cores, with_rules
+from quorumlog.read_path.reader import ReaderCore, Record, value_of
+from quorumlog.read_path.records import Copy
+from quorumlog.read_path.rules import NOWHERE, Scope
+from quorumlog.read_path.stream import ShardState
+
+
+class EmptyWithoutRewind(ReaderCore):
+    """What became empty makes nobody ask again."""
+
+    def _rewinds(self, changes: Iterable[tuple[int, int]], completed: int) -> bool:
+        return False
+
+
+class OldStatuses(ReaderCore):
+    """The rule as it was known: a change to EMPTY rewinds if it is seen, and versions are not compared."""
+
+    def _rewinds(self, changes: Iterable[tuple[int, int]], completed: int) -> bool:
+        return any(self.rules.status_rewinds(*change) for change in changes)
+
+
+def _verdict_of(statuses: Mapping[int, int], **_: Any) -> Mapping[int, int]:  # noqa: ANN401
+    return {s: r.AUTHORITATIVE_EMPTY if status == r.UNAVAILABLE else status for s, status in statuses.items()}
+
+
+def _without_unavailable(
+    scopes: Sequence[Scope], shards: Sequence[int], statuses: Mapping[int, int], states: Mapping[int, int]
+) -> int:
+    return r.gap_verdict(scopes, shards, _verdict_of(statuses), states)
+
+
+def _one_short(
+    scopes: Sequence[Scope], shards: Sequence[int], statuses: Mapping[int, int], states: Mapping[int, int]
+) -> int:
+    fewer = [Scope(scope.factor + 1, scope.domains) for scope in scopes]
+    return r.gap_verdict(fewer, shards, statuses, states)
+
+
+def _incomplete_as_complete(
+    scopes: Sequence[Scope], shards: Sequence[int], statuses: Mapping[int, int], states: Mapping[int, int]
+) -> int:
+    verdict = r.gap_verdict(scopes, shards, statuses, states)
+    return r.COMPLETE if verdict == r.INCOMPLETE else verdict
+
+
+def _in_every_scope(
+    scopes: Sequence[Scope], shards: Sequence[int], statuses: Mapping[int, int], states: Mapping[int, int]
+) -> int:
+    return min(r.gap_verdict([scope], shards, statuses, states) for scope in scopes)
+
+
+class StartKeepsNext(ReaderCore):
+    """A START leaves what the shard had said in force."""
+
+    def _reset(self, each: ShardState) -> None:
+        each.next = max(each.next, self.position)
+
+
+class StaleFilterVersion(ReaderCore):
+    """Data counts whichever START it answers."""
+
+    def _accepts(self, shard: int) -> bool:
+        return True
+
+
+class GapDuringRewind(ReaderCore):
+    """A rewind that is due keeps nobody from issuing a gap."""
+
+    def _waits(self) -> bool:
+        rewinding, self.rewinding = self.rewinding, False
+        waits = super()._waits()
+        self.rewinding = rewinding
+        return waits
+
+
+class TrimOverRejected(ReaderCore):
+    """A trim point passes over what the application has rejected."""
+
+    def _comes_next(self, front: Copy | None) -> bool:
+        return False
+
+
+class GraceRestarted(ReaderCore):
+    """Every wake-up sets the grace timer anew."""
+
+    def _detect_gap(self) -> bool:
+        found = super()._detect_gap()
+        if self._grace:
+            self._effects.append(SetTimer("grace", self.settings.grace))
+        return found
+
+
+class NoMarker(ReaderCore):
+    """No marker where what a shard may lack ends."""
+
+    def _passed(self, each: ShardState, last: int, under_replicated: bool) -> None:
+        super()._passed(each, last, under_replicated=False)
+        if under_replicated:
+            each.ur = max(each.ur, last + 1)
+
+    def _move_to(self, position: int) -> None:
+        self.position = position
+        self.buffer.drop_below(position)
+
+
+class DeduplicatedByArrival(ReaderCore):
+    """A copy is taken for another one's if it came lately, wherever it belongs."""
+
+    def __init__(self, *args: Any, **named: Any) -> None:  # noqa: ANN401
+        super().__init__(*args, **named)
+        self._lately: deque[int] = deque(maxlen=8)
+
+    def _record(self, shard: int, each: ShardState, lsn: int, copy: Copy | None) -> None:
+        super()._record(shard, each, lsn, copy)
+        if copy is None or copy.word != "data":
+            return
+        value = value_of(copy.payload)
+        if lsn < self.position and value not in self._lately and self._hand_over(Record(lsn, copy.payload)):
+            self._note("stream_record", offset=lsn, value=value)
+        self._lately.append(value)
+
+
+class SlideBeforeDelivery(ReaderCore):
+    """The window slides by what was heard, not by what was delivered."""
+
+    def _slide(self) -> bool:
+        if self.newest > self.high and self.position <= self.high:
+            behind = self.buffer.above(self.position)
+            if behind != NOWHERE:
+                self._move_to(behind)
+        return super()._slide()
+
+
+class AllSendAllWithList(ReaderCore):
+    """All send all comes with the known-down list, and is none."""
+
+    def _start(self, shard: int) -> None:
+        single, self.single = self.single, True
+        super()._start(shard)
+        self.single = single
+
+
+class LostOneShort(ReaderCore):
+    """A gap counts one lost record less than it has."""
+
+    def _lost(self, first: int, last: int) -> int:
+        return last - first
+
+
+class NoRepeatBeforeLoss(ReaderCore):
+    """A loss is issued when it is first seen."""
+
+    def _looks_again(self) -> bool:
+        return False
+
+
+def _bridge_hides_loss(position: int, end: int, trim_point: int, first: bool, in_flight: int, all_lost: bool) -> int:
+    found = r.gap_type(position, end, trim_point, first, in_flight, all_lost)
+    return r.BRIDGE if found == r.DATALOSS else found
+
+
+def _waits_for_ever(verdict: int, require_full_read_set: bool, grace: bool) -> int:
+    return r.gap_decision(verdict, require_full_read_set, grace) if verdict != r.NON_AUTH else r.WAIT
+
+
+MUTANTS = (
+    mutant("empty-without-rewind", "EMPTY without rewind", with_cores(reader=EmptyWithoutRewind), "stale-answers"),
+    mutant(
+        "old-statuses",
+        "statuses older than answers, as the rule was known: no versions",
+        with_cores(reader=OldStatuses, statuses_suffice=lambda answers, known: True),
+        "stale-answers",
+    ),
+    mutant(
+        "unavailable-dropped", "UNAVAILABLE dropped from the read set", with_rules(gap_verdict=_without_unavailable)
+    ),
+    mutant("f-majority-one-short", "f-majority as n - R", with_rules(gap_verdict=_one_short)),
+    mutant("incomplete-as-complete", "INCOMPLETE as COMPLETE", with_rules(gap_verdict=_incomplete_as_complete)),
+    mutant("start-keeps-next", "START keeps next or ur", with_cores(reader=StartKeepsNext)),
+    mutant("stale-filter-version", "stale filter_version accepted", with_cores(reader=StaleFilterVersion)),
+    mutant("gap-during-rewind", "gap during a rewind", with_cores(reader=GapDuringRewind)),
+    mutant("trim-over-rejected", "TRIM over a rejected record", with_cores(reader=TrimOverRejected)),
+    mutant("grace-restarted", "grace restarted at each wake-up", with_cores(reader=GraceRestarted)),
+    mutant("f-majority-in-every-scope", "f-majority in every scope", with_rules(gap_verdict=_in_every_scope)),
+    mutant("no-marker", "no marker at ur", with_cores(reader=NoMarker)),
+    mutant("too-many-slow", "R slow at once", with_rules(most_slow=lambda factor, down: factor), "slow"),
+    mutant("deduplicated-by-arrival", "de-duplication by arrival", with_cores(reader=DeduplicatedByArrival)),
+    mutant("slide-before-delivery", "slide before delivery", with_cores(reader=SlideBeforeDelivery)),
+    mutant("all-send-all-with-list", "all-send-all with a list", with_cores(reader=AllSendAllWithList)),
+    mutant("lost-one-short", "lost = hi - lo", with_cores(reader=LostOneShort)),
+    mutant("no-repeat-before-loss", "no repeat before DATALOSS", with_cores(reader=NoRepeatBeforeLoss)),
+    mutant("bridge-hides-loss", "BRIDGE hides a loss", with_rules(gap_type=_bridge_hides_loss), "losses"),
+    mutant(
+        "reader-stuck-no-dataloss",
+        "a reader waits for ever where a data loss gap was due",
+        with_rules(gap_decision=_waits_for_ever),
+        "losses",
+        "restatedev/restate#5107",
+    ),
+)

@@ -1,0 +1,59 @@
+"""Mutants of shards: what they answer, release, seal and delete."""
+
+from __future__ import annotations
+
+from quorumlog.events import Send
+from quorumlog.read_path import messages as m
+from quorumlog.read_path.mutants.parts import mutant, with_cores, with_rules
+from quorumlog.read_path.shard import ShardCore
+from quorumlog.read_path.shipping import Stream
+
+
+class WipedShardAnswers(ShardCore):
+    """A shard that lost its data serves as if it had none to lose."""
+
+    @property
+    def lost(self) -> bool:
+        """Never."""
+        return False
+
+
+class ReleaseIgnored(ShardCore):
+    """A shard sends what it has, released or not."""
+
+    def _readable(self, stream: Stream) -> int:
+        last = max(self.contents.copies, default=0)
+        return min(max(self.released, last), stream.start.until, stream.high)
+
+
+class Unfenced(ShardCore):
+    """A recovery reads, and nobody is kept from writing."""
+
+    def _seal(self, sender: int, message: m.Seal) -> None:
+        self._sealed_now(sender, message)
+
+    def _digest(self, sender: int, run: int, epoch: int, lng: int) -> None:
+        copies = tuple(copy for copy in self.contents.of_epochs(epoch, epoch) if copy.lsn > lng)
+        self._effects.append(Send(sender, m.DigestAnswer(run, epoch, copies)))
+
+    def _answer_to(self, message: m.Store) -> m.StoreAnswer:
+        return m.StoreAnswer.OK
+
+
+MUTANTS = (
+    mutant("wiped-shard-answers", "wiped shard answers", with_cores(shard=WipedShardAnswers), "rebuilding"),
+    mutant("release-ignored", "release ignored by a shard", with_cores(shard=ReleaseIgnored), "failover"),
+    mutant(
+        "release-without-purge",
+        "RELEASE without purge",
+        with_rules(takes_release=lambda epoch, last_clean: True),
+        "failover",
+    ),
+    mutant(
+        "recovery-unfenced",
+        "recovery reads unfenced",
+        with_cores(shard=Unfenced),
+        "failover",
+        "apache/bookkeeper#2614",
+    ),
+)

@@ -1,0 +1,96 @@
+"""Mutants of sequencers and recoveries: what is released, settled and acknowledged."""
+
+from __future__ import annotations
+
+from quorumlog.read_path import rules as r
+from quorumlog.read_path.events import AppendEnded
+from quorumlog.read_path.messages import Store, StoreAnswer
+from quorumlog.read_path.mutants.parts import mutant, with_cores, with_rules
+from quorumlog.read_path.rules import NOWHERE
+from quorumlog.read_path.sequencer import SequencerCore, _Append
+from quorumlog.read_path.shard import ShardCore
+
+
+class ReleaseBeforeRecovery(SequencerCore):
+    """Records are released while epochs before them are not settled."""
+
+    def _may_release(self) -> bool:
+        return self._shown >= self.epoch
+
+
+class LngOverAborted(SequencerCore):
+    """An append that failed twice is given up, and the last known good LSN moves over it."""
+
+    def _next_wave(self, lsn: int, append: _Append) -> None:
+        if append.wave < 2:
+            super()._next_wave(lsn, append)
+            return
+        del self._open[lsn]
+        self._effects.append(AppendEnded(append.request, NOWHERE))
+        self._advance()
+
+
+class RemovedShardInCopyset(SequencerCore):
+    """After a failed store the copyset has a shard that is not in the nodeset any more."""
+
+    def _copyset(self, lsn: int, fresh: bool) -> tuple[int, ...]:
+        found = super()._copyset(lsn, fresh)
+        assert self.nodeset is not None
+        former = {shard for nodeset in self._nodesets.values() for shard in nodeset.shards}
+        removed = sorted(former.difference(self.nodeset.shards))
+        return (*found[1:], removed[0]) if fresh and removed and found else found
+
+
+class StoresAnyCopyset(ShardCore):
+    """A shard stores copies whatever the copyset."""
+
+    def _answer_to(self, message: Store) -> StoreAnswer:
+        leaving, self.leaving = self.leaving, frozenset()
+        answer = super()._answer_to(message)
+        self.leaving = leaving
+        return answer
+
+
+def _wave_first(run: int, wave: int, other_run: int, other_wave: int) -> bool:
+    return r.beats(wave, run, other_wave, other_run)
+
+
+def _unavailable_is_lost(status: int) -> int:
+    return r.UNDERREPLICATION if status == r.UNAVAILABLE else status
+
+
+def _only_if_all_answered(verdict: int, can_store: bool) -> bool:
+    return verdict == r.COMPLETE and can_store
+
+
+MUTANTS = (
+    mutant(
+        "release-before-recovery",
+        "release before recovery",
+        with_cores(sequencer=ReleaseBeforeRecovery, takes_release=lambda epoch, last_clean: True),
+        "failover",
+    ),
+    mutant("wrong-precedence", "wrong precedence", with_rules(beats=_wave_first), "failover"),
+    mutant(
+        "recovery-skips-unavailable",
+        "recovery counts UNAVAILABLE as lost, as the rule was known",
+        with_rules(digest_status=_unavailable_is_lost),
+        "unavailable",
+    ),
+    mutant("hole-at-non-auth", "holes or bridge at NON_AUTH", with_rules(plugs=lambda verdict: True), "losses"),
+    mutant("lng-over-aborted", "lng over an aborted append", with_cores(sequencer=LngOverAborted), "default"),
+    mutant(
+        "removed-shard-in-copyset",
+        "removed shard in a copyset",
+        with_cores(sequencer=RemovedShardInCopyset, shard=StoresAnyCopyset),
+        "failover",
+        "apache/bookkeeper#2615",
+    ),
+    mutant(
+        "repair-for-ever",
+        "an epoch with a lost node is recovered without end",
+        with_rules(recovery_may_go_on=_only_if_all_answered),
+        "unavailable",
+        "restatedev/restate#4463",
+    ),
+)

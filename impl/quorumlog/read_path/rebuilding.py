@@ -1,0 +1,155 @@
+"""The donors' part of rebuilding: copies of shards that leave are made anew elsewhere (read-path.md#rebuilding-donors).
+
+Of each copyset the first member that stays is the donor. It waits until the record is released, stores copies on other
+shards so that the property holds, and then amends the copysets of all that have one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from msgspec.structs import replace
+
+from quorumlog.events import Note, Send, SetTimer
+from quorumlog.read_path import rules as r
+from quorumlog.read_path.event_log import LogRecord, Word
+from quorumlog.read_path.events import Change, StatusesLearned, TellEventLog
+from quorumlog.read_path.messages import Store, StoreAnswer, Stored
+from quorumlog.read_path.nodeset import Nodeset
+from quorumlog.read_path.placement import chosen
+from quorumlog.read_path.records import DRAINED, Copy
+from quorumlog.read_path.shipping import Shipping
+
+_AT_ONCE = 32
+
+
+@dataclass
+class _Task:
+    """One record: first the new copies, then the amended ones, each until it is stored."""
+
+    copy: Copy
+    copyset: tuple[int, ...]
+    drained: tuple[int, ...]
+    open: set[int] = field(default_factory=set)
+    amending: bool = False
+
+
+class Donor(Shipping):
+    """See the module."""
+
+    leaving: frozenset[int] = frozenset()
+    nodesets: Mapping[int, Nodeset]
+
+    def __init__(self, *args: Any, **named: Any) -> None:  # noqa: ANN401 - those of Shipping
+        super().__init__(*args, **named)
+        self.nodesets = {}
+        self._rebuilt: frozenset[int] = frozenset()
+        self._statuses: Mapping[int, int] = {}
+        self._plan = self._done_plan = 0
+        self._tasks: dict[int, _Task] = {}
+
+    def _nodeset_of(self, epoch: int) -> Nodeset | None:
+        since = max((first for first in self.nodesets if first <= epoch), default=None)
+        return None if since is None else self.nodesets[since]
+
+    def _persist(self, change: Change, then: Any) -> None:  # noqa: ANN401 - see ShardCore
+        raise NotImplementedError
+
+    def _learn_plan(self, learned: StatusesLearned) -> None:
+        self.leaving, self._rebuilt, self._statuses = learned.leaving, learned.rebuilt, learned.statuses
+        if learned.plan != self._plan:
+            self._plan = learned.plan
+            self._tasks.clear()
+        self._rebuild()
+
+    def _rebuild(self) -> None:
+        """Go on with the plan: take up what is released, or say that all is done."""
+        if not self._rebuilt or self._done_plan == self._plan or not self.contents.intact:
+            return
+        if self.number in self.leaving and self.number not in self._rebuilt:
+            return
+        mine = [copy for copy in self.contents.with_any_of(self._rebuilt) if self._is_donor(copy)]
+        for copy in mine[:_AT_ONCE]:
+            if copy.lsn <= self.released and copy.lsn not in self._tasks:
+                self._take_up(copy)
+        if mine:
+            self._effects.append(SetTimer("rebuild", self.settings.retry))
+        else:
+            self._done_plan = self._plan
+            word = LogRecord(Word.DONE, self.number, self.number, self._plan, self._authoritative())
+            self._effects.append(TellEventLog(word))
+
+    def _is_donor(self, copy: Copy) -> bool:
+        staying = [shard for shard in copy.copyset if shard not in self.leaving]
+        donors = staying or [shard for shard in copy.copyset if self._drains(shard)]
+        return bool(donors) and donors[0] == self.number and copy.intact
+
+    def _drains(self, shard: int) -> bool:
+        return shard in self._rebuilt and self._statuses.get(shard) == r.FULLY_AUTHORITATIVE
+
+    def _authoritative(self) -> bool:
+        """Whether no record can have all its copies on shards that are lost."""
+        lost = {s for s in self._rebuilt if not self._drains(s)}
+        return not any(
+            self.rules.replicated(nodeset.scopes, {shard: shard in lost for shard in nodeset.shards})
+            for nodeset in self.nodesets.values()
+        )
+
+    def _take_up(self, copy: Copy) -> None:
+        nodeset = self._nodeset_of(r.epoch_of(copy.lsn))
+        if nodeset is None:
+            return
+        kept = [shard for shard in copy.copyset if shard not in self.leaving]
+        allowed = [shard for shard in nodeset.shards if shard not in self.leaving]
+        copyset = chosen(nodeset, self.rules, allowed, copy.lsn, kept)
+        if copyset is None:
+            return  # there is nowhere to put it; a shard may come back
+        drained = tuple(shard for shard in copy.copyset if self._drains(shard))
+        task = self._tasks[copy.lsn] = _Task(copy, copyset, drained)
+        task.open = {shard for shard in copyset if shard not in copy.copyset}
+        self._go_on(copy.lsn, task)
+
+    def _go_on(self, lsn: int, task: _Task) -> None:
+        """Send what is open; when the new copies are stored, the amended ones; then the task is over."""
+        if not task.open and not task.amending:
+            task.amending = True
+            task.open = {shard for shard in (*task.copyset, *task.drained) if shard in task.copy.copyset}
+        if not task.open:
+            del self._tasks[lsn]
+            self._rebuild()
+            return
+        for shard in sorted(task.open):
+            amended = self._amended(task, shard)
+            if shard == self.number:
+                self._persist(Change(copy=amended), lambda: self._rebuilt_at(self.number, lsn))
+            else:
+                self._effects.append(Send(shard, Store(amended, r.epoch_of(lsn), rebuilding=True)))
+
+    @staticmethod
+    def _amended(task: _Task, shard: int) -> Copy:
+        flags = task.copy.flags | DRAINED if shard in task.drained else task.copy.flags & ~DRAINED
+        return replace(task.copy, copyset=task.copyset, flags=flags)
+
+    def _stored(self, shard: int, message: Stored) -> None:
+        if message.answer is StoreAnswer.OK:
+            self._rebuilt_at(shard, message.lsn)
+
+    def _rebuilt_at(self, shard: int, lsn: int) -> None:
+        task = self._tasks.get(lsn)
+        if task is not None and shard in task.open:
+            task.open.discard(shard)
+            if not task.open:
+                self._go_on(lsn, task)
+
+    def _rebuild_again(self) -> None:
+        for lsn, task in list(self._tasks.items()):
+            if lsn in self.contents.copies:
+                self._go_on(lsn, task)
+            else:
+                del self._tasks[lsn]
+        self._rebuild()
+
+    def _note(self, kind: str, **columns: Any) -> None:  # noqa: ANN401
+        self._effects.append(Note(kind, columns))

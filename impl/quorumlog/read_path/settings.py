@@ -1,0 +1,277 @@
+"""The configuration of a simulated run of the read path, and the named settings. Times are nanoseconds of virtual time.
+
+Time-outs of minutes are seconds here, so that short runs have many.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from random import Random
+from typing import Annotated, Any, Self
+
+import msgspec
+from msgspec.structs import replace
+
+from quorumlog.durations import MICROSECOND, MILLISECOND, SECOND, Interval, Pause
+from quorumlog.faults import Fault, FaultMix, Weight
+from quorumlog.read_path.configuration import ReaderSettings, SequencerSettings, ShardSettings
+from quorumlog.read_path.nodeset import SCOPES, Location
+from quorumlog.simulation.configuration import ClusterConfiguration, ConfigurationError, DiskTiming, Workload
+from quorumlog.simulation.network import Link, Probability
+from quorumlog.simulation.swarm import between
+
+Few = Annotated[int, msgspec.Meta(ge=1, le=16)]
+
+
+class ReadPathWorkload(Workload, frozen=True, kw_only=True):
+    """What clients do; the numbers named like operations are relative weights."""
+
+    clients: int = 4
+    think: Interval = 12 * MILLISECOND
+    timeout: Interval = 1500 * MILLISECOND
+    append: Weight = 50.0
+    trim: Weight = 0.3
+    trim_behind: Annotated[int, msgspec.Meta(ge=0, le=1 << 30)] = 600  # by how many LSNs at most, from the newest
+    value_bytes: Annotated[int, msgspec.Meta(ge=0, le=1 << 16)] = 60  # of a payload, at most
+
+    def drawn(self, draw: Random) -> Self:
+        """Another workload: more or less trimming, larger or smaller records."""
+        return replace(
+            super().drawn(draw),
+            clients=draw.randint(1, 5),
+            pipeline=draw.choice((1, 1, 2, 4)),
+            timeout=between(draw, 300 * MILLISECOND, 2 * SECOND),
+            trim=draw.choice((0.0, 0.3, 2.0)),
+            trim_behind=draw.choice((5, 200, 1000)),
+            value_bytes=between(draw, 1, 400),
+        )
+
+
+_READER = ReaderSettings(
+    window=64,
+    in_flight=32,
+    room=200,
+    redelivery=20 * MILLISECOND,
+    scd_timeout=1 * SECOND,
+    all_send_all_timeout=2 * SECOND,
+    rewind_most=400 * MILLISECOND,
+    started=200 * MILLISECOND,
+    probation=500 * MILLISECOND,
+    probation_most=4 * SECOND,
+)
+
+_FAULTS = FaultMix(
+    weights={"kill": 3.0, "power_loss": 1.0, "pause": 2.0, "partition": 2.0, "one_way": 1.0, "slow_disk": 2.0}
+    | {"wipe": 2.0, "drain": 1.0, "loss": 1.0, "delay": 1.0},
+    targets={"leader": 2.0, "follower": 5.0, "any": 3.0, "minority": 1.0},
+    per_second=2.0,
+    shortest=50 * MILLISECOND,
+    longest=1500 * MILLISECOND,
+    arguments={"slow_disk": {"factor": 30.0}, "delay": {"ms": 80.0}, "loss": {"probability": 0.1}},
+)
+
+
+class ReadPathConfiguration(ClusterConfiguration, frozen=True, kw_only=True):
+    """One simulated run, except for its seed; ``nodes`` follows: the shards, the sequencers and the readers.
+
+    ``replication``: the factor of each scope; ``domains``: into how many each scope is divided, from large to small,
+    but for nodes; ``nodeset_changes``: how often an epoch has another nodeset, which leaves out up to ``spare`` shards;
+    ``rebuild_after``: for so long a shard is down before it is rebuilt; ``loses``: more shards may be wiped than the
+    property allows for; ``event_log_lag``: how late a reader may learn of the event log; ``application``: how often a
+    reader's application takes what is ready.
+    """
+
+    nodes: int = 10
+    shards: Few = 6
+    sequencers: Few = 2
+    readers: Few = 2
+    replication: dict[str, Few] = msgspec.field(default_factory=lambda: {"NODE": 3})
+    domains: tuple[Few, ...] = (1, 1, 1, 1)
+    spare: Annotated[int, msgspec.Meta(ge=0, le=15)] = 1
+    nodeset_changes: Probability = 0.3
+    duration: int = 4 * SECOND
+    settle: int = 20 * SECOND
+    final_read: Interval = 20 * SECOND
+    first_fault: Pause = 400 * MILLISECOND
+    link: Link = Link(delay=300 * MICROSECOND, jitter=500 * MICROSECOND)
+    disk: DiskTiming = DiskTiming(least=200 * MICROSECOND, most=3 * MILLISECOND)
+    read_time: Interval = 500 * MICROSECOND
+    dirty: Interval = 200 * MILLISECOND
+    rebuild_after: Interval = 500 * MILLISECOND
+    event_log_lag: Pause = 30 * MILLISECOND
+    loses: bool = False
+    application: Interval = 5 * MILLISECOND
+    application_batch: Annotated[int, msgspec.Meta(ge=1, le=1 << 16)] = 50
+    application_busy: Probability = 0.02
+    reader: ReaderSettings = _READER
+    shard: ShardSettings = ShardSettings(batch_bytes=1024, batch_records=16)
+    sequencer: SequencerSettings = SequencerSettings(in_flight=32)
+    workload: ReadPathWorkload = ReadPathWorkload()
+    faults: FaultMix = _FAULTS
+
+    def __post_init__(self) -> None:
+        """Refuse a configuration that no run can have."""
+        msgspec.structs.force_setattr(self, "nodes", self.shards + self.sequencers + self.readers)
+        super().__post_init__()
+        unknown = [scope for scope in self.replication if scope not in SCOPES]
+        if unknown or not self.replication:
+            raise ConfigurationError(f"replication {self.replication}: give factors of {', '.join(SCOPES)}")
+        if max(self.replication.values()) > self.shards - self.spare:
+            raise ConfigurationError(f"replication {self.replication}: more than the shards of a nodeset")
+
+    def locations(self) -> dict[int, Location]:
+        """Where each shard is."""
+        names: dict[int, Location] = {}
+        for shard in range(self.shards):
+            rest, path = shard, []
+            for count in self.domains:
+                path.append(str(rest % count))
+                rest //= count
+            names[shard] = (*path, f"N{shard}")
+        return names
+
+    def drawn(self, draw: Random) -> Self:
+        """Another configuration: how many shards, replicated how, which modes of reading, which faults."""
+        shards = draw.choice((3, 4, 5, 6, 7, 8))
+        sequencers, readers = draw.randint(1, 2), draw.randint(1, 3)
+        factor = draw.randint(1, min(3, shards - 1))
+        replication = {"NODE": factor}
+        domains: tuple[int, ...] = (1, 1, 1, 1)
+        if shards >= 6 and draw.random() < 0.4:
+            scope = draw.choice((0, 3))
+            replication = {SCOPES[scope]: 2, "NODE": max(2, factor)}
+            domains = tuple(3 if place == scope else 1 for place in range(4))
+        changes: dict[str, Any] = {
+            "window": draw.choice((1, 5, 20, 64, 512)),
+            "threshold": draw.choice((0.0, 0.5, 0.7, 1.0)),
+            "grace": draw.choice((0, 20, 100)) * MILLISECOND,
+            "require_full_read_set": draw.random() < 0.05,
+            "skip_trimmed": draw.random() < 0.85,
+            "single_copy": draw.random() < 0.7,
+            "local": draw.random() < 0.3,
+            "shuffle": draw.choice(("client", "fixed", "off")),
+            "guaranteed_delivery_efficiency": draw.random() < 0.15,
+            "slow_shards": draw.random() < 0.7,
+            "room": draw.choice((1, 10, 200)),
+        }
+        spare = draw.randint(0, max(0, shards - max(replication.values()) - 2)) if domains == (1, 1, 1, 1) else 0
+        drawn = super().drawn(draw)
+        weights = {name: weight for name, weight in _FAULTS.weights.items() if draw.random() < 0.5} or {"kill": 1.0}
+        faults = replace(_FAULTS, weights=weights, per_second=draw.uniform(0.5, 4.0))
+        return replace(
+            drawn,
+            shards=shards,
+            sequencers=sequencers,
+            readers=readers,
+            replication=replication,
+            domains=domains,
+            spare=min(spare, 2),
+            nodeset_changes=draw.choice((0.0, 0.3, 1.0)),
+            duration=between(draw, 1500 * MILLISECOND, 4 * SECOND),
+            settle=self.settle,
+            first_fault=between(draw, 50 * MILLISECOND, 600 * MILLISECOND),
+            link=Link(delay=drawn.link.delay // 4, jitter=drawn.link.jitter // 4, loss=drawn.link.loss),
+            disk=DiskTiming(least=between(draw, 50 * MICROSECOND, MILLISECOND), most=between(draw, MILLISECOND, 10**7)),
+            rebuild_after=between(draw, 100 * MILLISECOND, 2 * SECOND),
+            event_log_lag=draw.choice((0, 30, 300)) * MILLISECOND,
+            application_busy=draw.choice((0.0, 0.02, 0.3)),
+            reader=replace(self.reader, **changes),
+            shard=ShardSettings(batch_bytes=between(draw, 50, 4096), batch_records=draw.randint(1, 64)),
+            sequencer=SequencerSettings(in_flight=draw.choice((4, 32)), sticky=draw.choice((1, 4, 16))),
+            faults=faults,
+            progress_bound=self.progress_bound,
+        )
+
+
+_DEFAULT = ReadPathConfiguration()
+
+SETTINGS: Mapping[str, ReadPathConfiguration] = {
+    # A bit of everything.
+    "default": _DEFAULT,
+    # Every shard sends every copy.
+    "all-send-all": replace(_DEFAULT, reader=replace(_READER, single_copy=False)),
+    # More is lost than the replication property allows for.
+    "losses": replace(
+        _DEFAULT,
+        loses=True,
+        replication={"NODE": 2},
+        reader=replace(_READER, single_copy=False),
+        faults=replace(_FAULTS, weights={"wipe": 4.0, "kill": 2.0, "power_loss": 1.0}, per_second=2.5),
+    ),
+    # Copies rot where they lie.
+    "rot": replace(
+        _DEFAULT,
+        faults=replace(
+            _FAULTS, weights={"rot": 6.0, "pause": 1.0, "partition": 1.0}, targets={"follower": 1.0}, per_second=8.0
+        ),
+    ),
+    # Sequencers come and go in mid-write.
+    "failover": replace(
+        _DEFAULT,
+        nodeset_changes=0.5,
+        faults=replace(
+            _FAULTS,
+            weights={"kill": 3.0, "pause": 2.0, "partition": 3.0, "one_way": 2.0},
+            targets={"leader": 5.0, "follower": 2.0},
+            per_second=4.0,
+            longest=600 * MILLISECOND,
+        ),
+    ),
+    # Shards are lost and rebuilt, and everybody learns of that late.
+    "rebuilding": replace(
+        _DEFAULT,
+        rebuild_after=150 * MILLISECOND,
+        event_log_lag=400 * MILLISECOND,
+        faults=replace(
+            _FAULTS,
+            weights={"wipe": 4.0, "kill": 3.0, "drain": 2.0, "partition": 1.0},
+            targets={"follower": 1.0},
+            per_second=2.5,
+        ),
+    ),
+    # A reader hears that a shard has no copy; one is made there when another shard is rebuilt, of which the reader
+    # learns late; the rebuilt shard then says that it has none either.
+    "stale-answers": replace(
+        _DEFAULT,
+        shards=4,
+        sequencers=1,
+        readers=1,
+        spare=0,
+        replication={"NODE": 2},
+        rebuild_after=50 * MILLISECOND,
+        event_log_lag=4 * SECOND,
+        reader=replace(_READER, single_copy=False),
+        plan=(
+            Fault(600 * MILLISECOND, "one_way", (0,), 1100 * MILLISECOND, {"places": 5.0}),
+            Fault(600 * MILLISECOND, "one_way", (1,), 2500 * MILLISECOND, {"places": 4.0}),
+            Fault(900 * MILLISECOND, "wipe", (0,), 100 * MILLISECOND),
+        ),
+    ),
+    # All shards of some copysets are down with their data, and declared to be rebuilt, while an epoch is recovered.
+    "unavailable": replace(
+        _DEFAULT,
+        shards=4,
+        readers=1,
+        spare=0,
+        replication={"NODE": 2},
+        rebuild_after=60 * MILLISECOND,
+        reader=replace(_READER, single_copy=False),
+        plan=tuple(
+            Fault((500 + 900 * turn) * MILLISECOND, "kill", (*away, 4 + turn % 2), 500 * MILLISECOND)
+            for turn, away in enumerate(((0, 1), (2, 3), (0, 2), (1, 3)))
+        ),
+    ),
+    # One shard is far slower than the others.
+    "slow": replace(
+        _DEFAULT,
+        faults=replace(
+            _FAULTS,
+            weights={"slow_disk": 1.0},
+            targets={"follower": 1.0},
+            per_second=2.0,
+            arguments={"slow_disk": {"factor": 200.0}},
+        ),
+        reader=replace(_READER, window=16, slow_margin=3.0),
+    ),
+}
+"""Every setting by name."""

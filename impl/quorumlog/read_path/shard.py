@@ -1,0 +1,301 @@
+"""A storage shard: one event in, effects out. No clock, no socket, no disk, no randomness.
+
+It keeps copies that a sequencer, a recovery or a donor stores, refuses those that come too late, serves readers
+(`shipping`), makes copies anew when another shard is lost (`rebuilding`), and takes part in the recovery of epochs.
+Nothing is answered before it is durable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from quorumlog.events import Effect, Event, Received, Send, SetTimer, Started, TimerFired
+from quorumlog.read_path import messages as m
+from quorumlog.read_path import rules as r
+from quorumlog.read_path.configuration import ShardSettings
+from quorumlog.read_path.contents import Contents
+from quorumlog.read_path.event_log import LogRecord, Word
+from quorumlog.read_path.events import (
+    BatchRead,
+    Change,
+    Disconnected,
+    NodesetsLearned,
+    Persist,
+    Persisted,
+    StatusesLearned,
+    TellEventLog,
+)
+from quorumlog.read_path.messages import StoreAnswer
+from quorumlog.read_path.nodeset import Location
+from quorumlog.read_path.rebuilding import Donor
+from quorumlog.read_path.rules import REFERENCE, Rules, lsn_of
+
+_DEFAULT = ShardSettings()
+
+
+def bits(shards: Sequence[int]) -> int:
+    """A set of shards as the history has it."""
+    return sum(1 << shard for shard in set(shards))
+
+
+class ShardCore(Donor):
+    """Shard ``number``. ``changes``: what is on its disk, in order; ``locations``: those of all shards."""
+
+    def __init__(
+        self,
+        number: int,
+        locations: dict[int, Location],
+        changes: Sequence[Change] = (),
+        settings: ShardSettings = _DEFAULT,
+        *,
+        rules: Rules = REFERENCE,
+    ) -> None:
+        contents = Contents(rules)
+        for change in changes:
+            contents.apply(change)
+        super().__init__(number, contents, settings, rules, locations)
+        self._sealed = contents.sealed  # what is being made durable included
+        self._waiting: dict[int, tuple[Change, Callable[[], None]]] = {}
+        self._release: tuple[int, int] = (0, 0)  # the newest, with its epoch, which waits for a purge
+        self._purging: dict[int, tuple[int, int]] | None = None  # what others said of the epochs that are purged
+        self._drained = False
+
+    def handle(self, now: int, event: Event) -> list[Effect]:
+        """Take one event; return the effects, to be carried out in order."""
+        self._effects = []
+        match event:
+            case Received(sender, message):
+                self._received(sender, message)
+            case Persisted(ticket):
+                change, then = self._waiting.pop(ticket)
+                self._apply(change)
+                then()
+            case BatchRead(reader, stream, ticket):
+                self._batch_read(reader, stream, ticket)
+            case StatusesLearned():
+                self._learn(event)
+            case NodesetsLearned(since) if len(since) > len(self.nodesets):
+                self.nodesets = since
+            case Disconnected(reader):
+                for key in [key for key in self.streams if key[0] == reader]:
+                    del self.streams[key]
+            case TimerFired("purge"):
+                self._purge()
+            case TimerFired("rebuild"):
+                self._rebuild_again()
+            case Started():
+                self._report_loss()
+        return self._effects
+
+    def _received(self, sender: int, message: m.Message) -> None:
+        match message:
+            case m.Start():
+                self._start(sender, message)
+            case m.Window(number, version, _, high) if (sender, number) in self.streams:
+                stream = self.streams[sender, number]
+                if stream.start.filter_version == version:
+                    stream.high = max(stream.high, high)
+                    self._ship(sender, stream)
+            case m.Stop(number):
+                self.streams.pop((sender, number), None)
+            case m.Store():
+                self._store(sender, message)
+            case m.Stored():
+                self._stored(sender, message)
+            case m.Release(epoch, lsn):
+                self._release_to(epoch, lsn)
+            case m.Trim(lsn):
+                self._trim(lsn)
+            case m.Seal():
+                self._seal(sender, message)
+            case m.Digest(run, epoch, lng):
+                self._digest(sender, run, epoch, lng)
+            case m.Clean():
+                self._clean(sender, message)
+            case m.AskRecovered(first, last):
+                known = {epoch: held for epoch, held in self.contents.clean.items() if first <= epoch <= last}
+                self._effects.append(Send(sender, m.Recovered(known)))
+            case m.Recovered(epochs) if self._purging is not None:
+                self._purging |= epochs
+                self._purge(ask=False)
+
+    # -- the disk ------------------------------------------------------------------------------------------------------
+
+    def _persist(self, change: Change, then: Callable[[], None]) -> None:
+        """Make a change durable, apply it, and go on."""
+        self._tickets += 1
+        self._waiting[self._tickets] = change, then
+        self._effects.append(Persist(self._tickets, change))
+
+    def _apply(self, change: Change) -> None:
+        copy = change.copy
+        before = None if copy is None else self.contents.copies.get(copy.lsn)
+        sealed = self.contents.sealed
+        self.contents.apply(change)
+        if copy is not None and self.contents.copies.get(copy.lsn) is copy and copy != before:
+            columns = {"offset": copy.lsn, "record": copy.word, "wave": copy.wave, "run": copy.run}
+            if copy.word == "data":
+                columns["value"] = int.from_bytes(copy.payload[:8], "big")
+            self._note("copy", shards=bits(copy.copyset), **columns)
+        if change.delete is not None:
+            self._note("purge", offset=change.delete[0], last_offset=change.delete[1])
+        if change.trim_point is not None:
+            self._note("trim_point", offset=self.contents.trim_point)
+        if self.contents.sealed > sealed:
+            self._note("seal", epoch=self.contents.sealed)
+
+    # -- loss of data --------------------------------------------------------------------------------------------------
+
+    @property
+    def lost(self) -> bool:
+        """Whether this shard lacks what was stored on it, and has not been rebuilt since."""
+        return not self.contents.intact
+
+    def _report_loss(self) -> None:
+        """Say that the data is not coming back (read-path.md#lost-data-refuses)."""
+        if self.lost:
+            self._effects.append(TellEventLog(LogRecord(Word.UNRECOVERABLE, self.number)))
+
+    def _learn(self, learned: StatusesLearned) -> None:
+        """Follow the event log: say that this shard is back, and do a donor's part."""
+        if learned.version < self.version:
+            return
+        self.version = learned.version
+        # A shard that is drained while it is up stays out of copysets until somebody else says that it is back.
+        self._drained |= self.number in learned.rebuilt and learned.statuses[self.number] == r.FULLY_AUTHORITATIVE
+        self._drained &= self.number in learned.leaving
+        status = learned.statuses.get(self.number)
+        if status == r.AUTHORITATIVE_EMPTY and self.number in learned.leaving:
+            acknowledge = TellEventLog(LogRecord(Word.ACKNOWLEDGE, self.number))
+            if self.lost:
+                self._persist(Change(intact=True), lambda: self._effects.append(acknowledge))
+            elif not self._drained:
+                self._effects.append(acknowledge)
+        elif status == r.UNAVAILABLE and not self.lost:
+            self._effects.append(TellEventLog(LogRecord(Word.ABORT, self.number)))
+        elif status != r.AUTHORITATIVE_EMPTY and self.lost and self.number not in learned.leaving:
+            self._report_loss()
+        self._learn_plan(learned)
+
+    # -- writes --------------------------------------------------------------------------------------------------------
+
+    def _store(self, sender: int, message: m.Store) -> None:
+        copy = message.copy
+        answer = self._answer_to(message)
+        if answer is not StoreAnswer.OK:
+            self._effects.append(Send(sender, m.Stored(copy.lsn, copy.wave, copy.run, answer, self._sealed)))
+            return
+        seal = message.epoch - 1 if copy.run == 0 and not message.rebuilding else 0
+        self._sealed = max(self._sealed, seal)
+        stored = m.Stored(copy.lsn, copy.wave, copy.run, answer, self._sealed)
+        change = Change(copy=copy, sealed=seal or None)
+        self._persist(change, lambda: self._effects.append(Send(sender, stored)))
+
+    def _answer_to(self, message: m.Store) -> StoreAnswer:
+        """Source: read-path.md#shard-refuses, read-path.md#lost-data-refuses."""
+        copy = message.copy
+        if self.lost or not self.leaving.isdisjoint(copy.copyset):
+            return StoreAnswer.REBUILDING
+        if not message.rebuilding and not self.rules.takes_store(message.epoch, copy.run, self._sealed):
+            return StoreAnswer.SEALED
+        return StoreAnswer.OK
+
+    def _trim(self, lsn: int) -> None:
+        """Trim points only rise, and never above what is released."""
+        to = min(lsn, self.released)
+        if to > self.contents.trim_point and not self.lost:
+            self._persist(Change(trim_point=to), self._ship_all)
+
+    # -- releases ------------------------------------------------------------------------------------------------------
+
+    def _release_to(self, epoch: int, lsn: int) -> None:
+        """Take a release; first purge what lost in recoveries without this shard.
+
+        Source: read-path.md#release-needs-recovery.
+        """
+        if self.lost or lsn <= self.released:
+            return
+        if self.rules.takes_release(epoch, self.contents.last_clean):
+            self.released = lsn
+            self._ship_all()
+            self._rebuild()
+        else:
+            self._release = max(self._release, (epoch, lsn))
+            if self._purging is None:
+                self._purging = {}
+                self._purge()
+
+    def _purge(self, ask: bool = True) -> None:
+        if self._purging is None:
+            return
+        epoch, lsn = self._release
+        unclean = range(self.contents.last_clean + 1, epoch)
+        known = self._purging | self.contents.clean
+        held = [each for each in unclean if each not in known and self.contents.of_epochs(each, each)]
+        if not held:
+            self._purge_done(unclean, epoch, lsn)
+        elif ask:
+            for shard in self.locations:
+                if shard != self.number:
+                    self._effects.append(Send(shard, m.AskRecovered(unclean.start, epoch - 1)))
+            self._effects.append(SetTimer("purge", self.settings.retry))
+
+    def _purge_done(self, unclean: range, epoch: int, lsn: int) -> None:
+        assert self._purging is not None
+        for each in unclean:
+            if each in self.contents.clean or each not in self._purging:
+                continue  # it took part, or has nothing of that epoch
+            lng, last = self._purging[each]
+            if last != 0 or self._known_good(each) == 0:
+                self._persist(Change(delete=(max(lng, lsn_of(each, 0)) + 1, lsn_of(each + 1, 0) - 1)), lambda: None)
+        self._purging = None
+        self._persist(Change(last_clean=epoch - 1), lambda: self._release_to(epoch, lsn))
+
+    def _known_good(self, epoch: int) -> int:
+        """The last known good LSN of an epoch by what is here; 0 if nothing is known."""
+        found = [copy.lng for copy in self.contents.of_epochs(epoch, epoch) if r.epoch_of(copy.lng) == epoch]
+        if r.epoch_of(self.released) == epoch:
+            found.append(self.released)
+        good = max(found, default=0)
+        return good if r.esn_of(good) else 0
+
+    # -- recovery ------------------------------------------------------------------------------------------------------
+
+    def _seal(self, sender: int, message: m.Seal) -> None:
+        if self.lost:
+            self._effects.append(Send(sender, m.Sealed(message.epoch, StoreAnswer.REBUILDING, 0)))
+        elif message.epoch < self._sealed:
+            self._effects.append(Send(sender, m.Sealed(message.epoch, StoreAnswer.SEALED, self._sealed)))
+        else:
+            self._sealed = message.epoch
+            self._persist(Change(sealed=message.epoch), lambda: self._sealed_now(sender, message))
+
+    def _sealed_now(self, sender: int, message: m.Seal) -> None:
+        good = {epoch: self._known_good(epoch) for epoch in range(message.first, message.epoch + 1)}
+        self._effects.append(Send(sender, m.Sealed(message.epoch, StoreAnswer.OK, self._sealed, good)))
+
+    def _digest(self, sender: int, run: int, epoch: int, lng: int) -> None:
+        if not self.lost and self.contents.sealed >= run:
+            copies = tuple(copy for copy in self.contents.of_epochs(epoch, epoch) if copy.lsn > lng)
+            self._effects.append(Send(sender, m.DigestAnswer(run, epoch, copies)))
+
+    def _clean(self, sender: int, message: m.Clean) -> None:
+        answer = StoreAnswer.OK
+        if self.lost:
+            answer = StoreAnswer.REBUILDING
+        elif message.run < self._sealed:
+            answer = StoreAnswer.SEALED
+        cleaned = m.Cleaned(message.run, message.epoch, answer)
+        if answer is not StoreAnswer.OK:
+            self._effects.append(Send(sender, cleaned))
+            return
+        change = Change(clean=(message.epoch, message.lng, message.last))
+        self._persist(change, lambda: self._effects.append(Send(sender, cleaned)))
+
+    def _start(self, reader: int, start: m.Start) -> None:
+        """Answer START; whoever does not know the event log yet cannot say what its answers are worth."""
+        answer = m.Answer.FAILED if self.version < 0 else m.Answer.REBUILDING if self.lost else m.Answer.OK
+        started = m.Started(start.stream, max(self.version, 0), start.filter_version, answer)
+        self._effects.append(Send(reader, started))
+        if answer is m.Answer.OK:
+            self._open(reader, start)

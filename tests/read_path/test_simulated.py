@@ -1,0 +1,77 @@
+"""Simulated runs of the read path: reproducible, they come to agree, and no reader misses what was acknowledged."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from msgspec.structs import replace
+from omniscient import problems
+
+from loghistory import open_run
+from loghistory.vocabularies.read_path import VOCABULARY
+from quorumlog.durations import SECOND
+from quorumlog.protocol import SWARM
+from quorumlog.read_path.protocol import PROTOCOL
+from quorumlog.read_path.settings import SETTINGS
+from quorumlog.trials.simulate_command import simulate
+
+_LOSING = ("losses",)
+
+
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_the_same_seed_gives_the_same_run_and_it_converges(setting: str) -> None:
+    configuration = replace(SETTINGS[setting], duration=2 * SECOND)
+    (one, outcome), (other, _) = (PROTOCOL.simulate(7, configuration) for _ in range(2))
+    assert outcome.converged
+    assert one.equals(other)
+
+
+@pytest.mark.parametrize("setting", [setting for setting in SETTINGS if setting not in _LOSING])
+@pytest.mark.parametrize("seed", range(2))
+def test_every_acknowledged_record_is_delivered_once_and_in_order(setting: str, seed: int) -> None:
+    table, outcome = PROTOCOL.simulate(seed, SETTINGS[setting])
+    assert outcome.converged
+    assert list(problems(table.to_pylist())) == []
+    assert outcome.counts["stream_record"] > 500
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_what_a_swarm_draws_converges_and_loses_nothing(seed: int) -> None:
+    table, outcome = PROTOCOL.simulate(seed, PROTOCOL.configured(SWARM, seed))
+    assert outcome.converged
+    assert list(problems(table.to_pylist())) == []
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(100, 400))
+def test_many_runs_of_the_swarm(seed: int) -> None:
+    test_what_a_swarm_draws_converges_and_loses_nothing(seed)
+
+
+def test_what_is_lost_beyond_the_property_is_reported_as_loss() -> None:
+    """More shards are wiped than a record has copies: the omniscient judge sees losses, and readers said so."""
+    table, _ = PROTOCOL.simulate(10, SETTINGS["losses"])
+    events = table.to_pylist()
+    assert {e["f"] for e in events if e["kind"] == "stream_gap"} >= {"dataloss"}
+    assert all("dataloss" in problem or "bridge" in problem for problem in problems(events))
+
+
+def test_a_run_shows_every_kind_of_event() -> None:
+    kinds: Counter[str] = Counter()
+    for setting, seed in (("default", 1), ("failover", 2), ("rebuilding", 1), ("losses", 6)):
+        kinds.update(PROTOCOL.simulate(seed, SETTINGS[setting])[0]["kind"].to_pylist())
+    for seed in range(8):
+        kinds.update(PROTOCOL.simulate(seed, PROTOCOL.configured(SWARM, seed))[0]["kind"].to_pylist())
+    rare = {"stream_slow", "stream_stall"}
+    assert {kind.word for kind in VOCABULARY.kinds} - rare <= set(kinds)
+
+
+def test_the_command_simulates_it(tmp_path: Path) -> None:
+    directory = str(tmp_path / "run")
+    arguments = ["--seed", "7", "--protocol", "read-path", "--duration", "1s", "-o", directory]
+    done = CliRunner().invoke(simulate, arguments)
+    assert done.exit_code == 0, done.output
+    assert open_run(directory).manifest.made_by["protocol"] == "read-path"
