@@ -238,7 +238,7 @@ SETTINGS: Mapping[str, ReadPathConfiguration] = {
         readers=1,
         spare=0,
         replication={"NODE": 2},
-        rebuild_after=50 * MILLISECOND,
+        rebuild_after=300 * MILLISECOND,
         event_log_lag=3 * SECOND,
         reader=replace(_READER, single_copy=False),
         plan=(
