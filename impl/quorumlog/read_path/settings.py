@@ -278,7 +278,7 @@ SETTINGS: Mapping[str, ReadPathConfiguration] = {
         replication={"NODE": 2},
         faults=replace(
             _FAULTS,
-            weights={"kill": 2.0, "pause": 2.0, "rot": 4.0, "wipe": 1.0, "one_way": 2.0},
+            weights={"pause": 2.0, "rot": 4.0, "one_way": 2.0},
             targets={"follower": 1.0},
             per_second=8.0,
             longest=600 * MILLISECOND,
