@@ -61,6 +61,10 @@ KINDS: Mapping[str, FaultKind] = {
     "transfer": FaultKind(
         "these nodes hand their leadership on to the node so many places after them", {"places": (1.0, 1.0, 30.0)}
     ),
+    "join": FaultKind("these nodes are added to the group, if they do not vote in it"),
+    "leave": FaultKind("these nodes are removed from the group"),
+    "demote": FaultKind("these voters become learners"),
+    "cancel_change": FaultKind("the change of the members that is under way is taken back"),
     "partition": FaultKind("these nodes and the others do not hear each other"),
     "mute": FaultKind("nobody hears these nodes, but they hear the others"),
     "deafen": FaultKind("these nodes hear nobody, but the others hear them"),
@@ -81,6 +85,9 @@ OF_SHARDS: Mapping[str, FaultKind] = {
 
 KNOWN = {**KINDS, **OF_SHARDS}
 """What a plan may name."""
+
+CHANGES = frozenset({"join", "leave", "demote", "cancel_change"})
+"""Those that ask the leader of a group for a change of its members."""
 
 
 class FaultPlanError(ValueError):

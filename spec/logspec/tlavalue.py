@@ -7,7 +7,7 @@ records and functions are a ``Record``.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from itertools import permutations
 from typing import Any
 
@@ -47,6 +47,26 @@ def parse_values(text: str) -> list[Any]:
             if depth == 0:
                 values.append(parse_value(text[open_at : match.end()]))
     return values
+
+
+def print_value(value: Any, model_values: Collection[str] = ()) -> str:  # noqa: ANN401
+    """Return the TLA+ expression of a value, the inverse of `parse_value`; some strings name model values."""
+    if isinstance(value, bool):
+        return str(value).upper()
+    if isinstance(value, str):
+        return value if value in model_values else f'"{value}"'
+    if isinstance(value, int):
+        return str(value)
+    if isinstance(value, Mapping):
+        if all(isinstance(key, str) for key in value):
+            fields = (f"{name} |-> {print_value(inner, model_values)}" for name, inner in value.items())
+            return f"[{', '.join(fields)}]" if value else "<<>>"
+        pairs = (
+            f"{print_value(key, model_values)} :> {print_value(inner, model_values)}" for key, inner in value.items()
+        )
+        return f"({' @@ '.join(pairs)})"
+    inside = ", ".join(print_value(inner, model_values) for inner in value)
+    return f"<<{inside}>>" if isinstance(value, tuple) else f"{{{inside}}}"
 
 
 def parse_state(text: str) -> dict[str, Any]:

@@ -16,6 +16,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 from pathlib import Path
 from typing import IO, Any
 
@@ -73,7 +74,11 @@ class Progress:
 
 @dataclass(slots=True)
 class Outcome:
-    """The result of a run of TLC. ``violated`` names the invariant or property; ``actions`` counts steps by action."""
+    """The result of a run of TLC. ``violated`` names the invariant or property; ``actions`` counts steps by action.
+
+    ``unvisited``: places that were never looked at. ``conjuncts``: by action those that were, in their order. Both with
+    coverage alone.
+    """
 
     status: int = -1
     seconds: float = 0.0
@@ -85,6 +90,7 @@ class Outcome:
     behaviour: list[Step] = field(default_factory=list)
     actions: dict[str, int] = field(default_factory=dict)
     unvisited: list[str] = field(default_factory=list)
+    conjuncts: dict[str, list[str]] = field(default_factory=dict)
     printed: list[str] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
     timed_out: bool = False
@@ -211,6 +217,7 @@ class _Reader:
         self.outcome = Outcome()
         self.names = ActionNames(work)
         self.started = False
+        self.action = ""  # that coverage is about
         self.visits: dict[str, int] = {}
         self.on_progress = on_progress
         self.on_print = on_print or self.outcome.printed.append
@@ -248,13 +255,17 @@ class _Reader:
             outcome.behaviour.append(Step(self.names.of(head), parse_state(body)))
         elif code in (2772, 2774, 2773):
             match = _ACTION.search(text)
+            self.action = ""
             if match and code == 2772:
-                name = self.names.of(text)
-                outcome.actions[name] = outcome.actions.get(name, 0) + _integer(match[8])
+                self.action = self.names.of(text)
+                outcome.actions[self.action] = outcome.actions.get(self.action, 0) + _integer(match[8])
         elif code == 2221:
             match = re.search(r"(line .*): ([\d,]+)", text)
             if match:  # the same place may be counted several times, once for each action that it is part of
                 self.visits[match[1]] = self.visits.get(match[1], 0) + _integer(match[2])
+                conjunct = self.names.conjunct(match[1]) if self.action and "|" not in text else None
+                if conjunct and match[2] != "0":
+                    outcome.conjuncts.setdefault(self.action, []).append(conjunct)
         elif code == 2116:
             outcome.violated = _UNNAMED
         elif (match := _VIOLATED.search(text)) is not None and severity == 1:
@@ -304,6 +315,22 @@ class ActionNames:
         lines[0] = lines[0][left - 1 :]
         return f"line {first} of {found[5]}: {' '.join(' '.join(lines).split())}"
 
+    def conjunct(self, place: str) -> str | None:
+        """Return where the conjunct, or the whole definition, stands that begins at a place, and its text; None if none
+        begins there."""
+        found = _LOCATION.search(place)
+        if found is None:
+            return None
+        first, left = int(found[1]), int(found[2]) - 1
+        head, *rest = self._texts.get(found[5], [""] * first)[first - 1 :]
+        before = head[:left].rstrip()
+        if not before.endswith(("/\\", "==")):
+            return None
+        indented = len(before) - len("/\\")
+        more = takewhile(lambda line: len(line) - len(line.lstrip()) > indented, rest)
+        text = _one_conjunct(" ".join([head[left:], *more]))
+        return f"line {first} of {found[5]}: {text}"
+
     def of(self, text: str) -> str:
         """Return the name of the action in a line such as ``<Next line 80, col 8 to ... of module M>``."""
         if "<Initial predicate>" in text:
@@ -325,6 +352,17 @@ class ActionNames:
             if word in self._actions:
                 return str(word)
         return named[1]
+
+
+def _one_conjunct(text: str) -> str:
+    """Return the text up to the next conjunct beside it, and without a comment."""
+    depth = 0
+    for match in re.finditer(r"/\\|\\\*|[\[({]|[\])}]", text):
+        if depth == 0 and match[0] in ("/\\", "\\*"):
+            text = text[: match.start()]
+            break
+        depth += (match[0] in "[({") - (match[0] in "])}")
+    return " ".join(text.split())
 
 
 def _actions(modules: Iterable[Sequence[str]]) -> set[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,13 @@ from rich.console import Console
 from loghistory import HistoryError, open_run
 from logspec.console import HOLDS, UNEXERCISED, VIOLATED, Status, print_actions, tool_options
 from logspec.errors import SpecError
+from logspec.heartbeat_traces import HeartbeatTrace, follow_heartbeats, read_heartbeat_traces
 from logspec.recording import read_traces
 from logspec.toolchain import find_toolchain
-from logspec.traces import Campaign, Followed, follow_traces
+from logspec.traces import Campaign, Followed, Nearest, action_names, follow_traces, nearest_action
+
+_EXPLAINED = 3
+"""Of so many runs that are not allowed the nearest action is looked for; that takes seconds each."""
 
 
 @click.command("trace")
@@ -47,10 +52,16 @@ def trace_command(
 
     \b
     logwitness spec trace histories/runs/raft/reference-default
+    logwitness spec trace histories/runs/pull_queries/cluster-kill-active
     """
     try:
         traces, empty = [], []
+        heard: list[HeartbeatTrace] = []
         for run in runs:
+            of_servers = read_heartbeat_traces(open_run(run), str(run))
+            heard += of_servers
+            if of_servers:
+                continue
             found = read_traces(open_run(run), caching)
             for trace in found:
                 trace.name = str(run)
@@ -59,8 +70,11 @@ def trace_command(
                 empty.append(run)
         traces = [trace for trace in traces if trace.events]
         campaign = None
-        if traces:
+        if traces or heard:
             tools = find_toolchain(jar, version)
+        if heard:
+            follow_heartbeats(heard, tools, seconds)
+        if traces:
             with Status("trace", enabled=sys.stderr.isatty() and not as_json) as status:
                 campaign = follow_traces(
                     traces,
@@ -72,11 +86,12 @@ def trace_command(
                 )
     except (SpecError, HistoryError) as problem:
         raise click.ClickException(str(problem)) from None
-    rejected = 0
+    rejected = _show_heartbeats(heard, as_json)
     if campaign:
         for followed in campaign.followed:
             rejected += not followed.accepted
-            _show_followed(followed, as_json)
+            near = nearest_action(followed, tools, seconds) if rejected <= _EXPLAINED else None
+            _show_followed(followed, near, as_json)
     for run in empty:
         click.echo(json.dumps({"run": str(run), "verdict": "unexercised"}) if as_json else f"{run}: no events of nodes")
     if campaign:
@@ -84,7 +99,25 @@ def trace_command(
     return VIOLATED if rejected else UNEXERCISED if empty else HOLDS
 
 
-def _show_followed(followed: Followed, as_json: bool) -> None:
+def _show_heartbeats(heard: Sequence[HeartbeatTrace], as_json: bool) -> int:
+    """What became of runs of servers of pull queries; how many the spec does not allow."""
+    rejected = 0
+    for run, traces in groupby(heard, key=lambda trace: trace.name):
+        of_run = list(traces)
+        events = sum(len(trace.events) for trace in of_run)
+        stuck = [trace.stuck for trace in of_run if trace.stuck is not None]
+        rejected += bool(stuck)
+        if as_json:
+            verdict = "rejected" if stuck else "accepted"
+            click.echo(json.dumps({"run": run, "events": events, "verdict": verdict, "sentences": stuck}))
+        elif stuck:
+            click.echo(f"{run}: not allowed: {stuck[0]}")
+        else:
+            click.echo(f"{run}: allowed, {events} events of heartbeats and checks, {len(of_run)} lives of pairs")
+    return rejected
+
+
+def _show_followed(followed: Followed, near: Nearest | None, as_json: bool) -> None:
     trace, stuck = followed.trace, followed.stuck
     name = trace.name if trace.log is None else f"{trace.name} log {trace.log}"
     if as_json:
@@ -93,11 +126,18 @@ def _show_followed(followed: Followed, as_json: bool) -> None:
         if stuck:
             result |= {"seq": stuck.place.seq, "line": stuck.place.row + 2, "sentence": stuck.sentence}
             result["followed"] = stuck.index
+            result["nearest"] = {"action": near.action, "conjunct": near.conjunct} if near else None
+        else:
+            result["pairs"] = sorted(followed.pairs)
         click.echo(json.dumps(result))
     elif stuck is None:
-        click.echo(f"{name}: allowed, {len(trace.events)} events")
+        took = f"{len(followed.actions)} of {len(action_names())} actions"
+        pairs = sum(before != "" for before, _ in followed.pairs)
+        click.echo(f"{name}: allowed, {len(trace.events)} events, {took}, {pairs} pairs of them")
     else:
         click.echo(f"{name}: event {stuck.place.seq} (line {stuck.place.row + 2}) is not allowed: {stuck.sentence}")
+        if near:
+            click.echo(f"  nearest action: {near.action}; what does not hold: {near.conjunct}")
 
 
 def _show_campaign(campaign: Campaign, as_json: bool, coverage: bool) -> None:
@@ -118,5 +158,17 @@ def _show_campaign(campaign: Campaign, as_json: bool, coverage: bool) -> None:
     click.echo(f"{campaign.events} events in {campaign.seconds:.1f} s, {rate:.0f} a second")
     if coverage:
         print_actions(Console(highlight=False), campaign.actions)
+        _show_pairs(campaign)
         for place in campaign.unvisited:
             click.echo(f"never evaluated: {place}")
+
+
+def _show_pairs(campaign: Campaign) -> None:
+    """A picture of what nodes did directly after what: a row is what came first."""
+    names = action_names()
+    columns = [chr(ord("a") + place) for place in range(len(names))]
+    width = max(map(len, names))
+    click.echo(f"\n{'what came next':{width}}   {' '.join(columns)}")
+    for column, before in zip(columns, names, strict=True):
+        marks = " ".join("x" if (before, after) in campaign.pairs else "." for after in names)
+        click.echo(f"{before:{width}} {column} {marks}")

@@ -6,15 +6,17 @@ again alone, to find the first event that has no step in the spec and what the s
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cache
 from itertools import groupby
 from typing import Any
 
 from logspec.errors import SpecError
 from logspec.places import spec_directory
 from logspec.recording import MISPLACED, Place, Trace, TraceEvent, offset_of
-from logspec.tlavalue import parse_values
+from logspec.tlavalue import parse_values, print_value
 from logspec.tlc import EXIT_OK, Outcome, run_tlc
 from logspec.toolchain import Toolchain
 
@@ -25,6 +27,9 @@ BATCH_EVENTS = 40_000
 COVERED_EVENTS = 4_000
 """The same with coverage, for which TLC keeps counters for every number in that module, once for each action."""
 
+_MODEL_VALUES = ("Nobody",)
+_KIND_CONJUNCTS = 1
+"""That of every action that the event is of its kind."""
 _OVERRIDES = {
     "CommittedFollows": "CommittedStays",
     "ShownFollows": "ShownStays",
@@ -42,19 +47,40 @@ class Stuck:
     index: int
     state: dict[str, Any]
     sentence: str
+    before: Mapping[str, Any] = field(default_factory=dict)
+    """The whole state of the specification there, for `nearest_action`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Nearest:
+    """Of the actions that the event could have been, the one that came nearest, and what of it does not hold."""
+
+    action: str
+    conjunct: str
+    """Its text, after the place where it stands."""
 
 
 @dataclass(slots=True)
 class Followed:
-    """One trace and whether it was followed to its end; ``stuck`` is None if it was."""
+    """One trace and whether it was followed to its end; ``stuck`` is None if it was.
+
+    ``pairs``: what nodes did directly after what, as names of actions; what a node did first comes after "". None of a
+    trace that was not followed.
+    """
 
     trace: Trace
     stuck: Stuck | None = None
+    pairs: frozenset[tuple[str, str]] = frozenset()
 
     @property
     def accepted(self) -> bool:
         """Whether the spec allows the whole trace."""
         return self.stuck is None
+
+    @property
+    def actions(self) -> frozenset[str]:
+        """The actions that it took."""
+        return frozenset(action for _, action in self.pairs)
 
 
 @dataclass(slots=True)
@@ -70,6 +96,17 @@ class Campaign:
     def events(self) -> int:
         """How many events there were to follow."""
         return sum(len(one.trace.events) for one in self.followed)
+
+    @property
+    def pairs(self) -> frozenset[tuple[str, str]]:
+        """What nodes did directly after what, in any of the traces."""
+        return frozenset().union(*(one.pairs for one in self.followed))
+
+
+@cache
+def action_names() -> tuple[str, ...]:
+    """The actions that a trace may take, in the order of the specification."""
+    return tuple(re.findall(r'Agrees\("(\w+)"\)', (spec_directory() / MODULE).read_text(encoding="utf-8")))
 
 
 def follow_traces(
@@ -87,7 +124,7 @@ def follow_traces(
     done = 0
     for batch in _batches(traces, COVERED_EVENTS if coverage else BATCH_EVENTS):
         outcome = _run(batch, tools, "ReportAccepted", workers, coverage, seconds)
-        accepted = {value[1] for value in parse_values("\n".join(outcome.printed)) if value[0] == "accepted"}
+        accepted = {value[1]: value[2] for value in parse_values("\n".join(outcome.printed)) if value[0] == "accepted"}
         campaign.seconds += outcome.seconds
         for name, count in outcome.actions.items():
             name = name.removeprefix("Trace")
@@ -97,7 +134,10 @@ def follow_traces(
         rejected = [trace for number, trace in enumerate(batch, 1) if number not in accepted]
         found, took = _find_stuck(rejected, tools, seconds) if rejected else ({}, 0.0)
         campaign.seconds += took
-        campaign.followed += [Followed(trace, found.get(id(trace))) for trace in batch]
+        campaign.followed += [
+            Followed(trace, found.get(id(trace)), accepted.get(number, frozenset()))
+            for number, trace in enumerate(batch, 1)
+        ]
         done += len(batch)
         if on_batch:
             on_batch(done, len(traces))
@@ -123,11 +163,42 @@ def _batches(traces: Iterable[Trace], most: int) -> Iterator[list[Trace]]:
         yield batch
 
 
+def nearest_action(rejected: Followed, tools: Toolchain, seconds: float | None = None) -> Nearest | None:
+    """Return which action came nearest to the event at which a trace is stuck; None if none is of its kind.
+
+    TLC tries the event again in the state that was there, and counts what it looks at: of each action the conjuncts in
+    their order, as far as they hold. The last one that it looked at does not.
+    """
+    trace, stuck = rejected.trace, rejected.stuck
+    if stuck is None:
+        return None
+    alone = replace(trace, events=trace.events[stuck.index : stuck.index + 1])
+    outcome = _run([alone], tools, "ReportAccepted", 1, True, seconds, stuck.before)
+    tried = {name: looked for name, looked in outcome.conjuncts.items() if name.removeprefix("Trace") in action_names()}
+    furthest = max(tried, key=lambda name: len(tried[name]), default=None)
+    if furthest is None or len(tried[furthest]) <= _KIND_CONJUNCTS:
+        return None
+    return Nearest(furthest.removeprefix("Trace"), tried[furthest][-1])
+
+
 def _run(
-    batch: Sequence[Trace], tools: Toolchain, report: str, workers: int, coverage: bool, seconds: float | None
+    batch: Sequence[Trace],
+    tools: Toolchain,
+    report: str,
+    workers: int,
+    coverage: bool,
+    seconds: float | None,
+    before: Mapping[str, Any] | None = None,
 ) -> Outcome:
+    """Follow a batch; ``before`` is the state to begin in, for one event alone."""
     nodes, caching = batch[0].nodes, batch[0].write_caching
-    lines = ["INIT TraceInit", "NEXT TraceNext", "VIEW View", f"INVARIANT {report}", "CONSTANT Nobody = Nobody"]
+    lines = [
+        "INIT TraceInit" if before is None else "INIT TraceResume",
+        "NEXT TraceNext",
+        "VIEW View",
+        f"INVARIANT {report}",
+        "CONSTANT Nobody = Nobody",
+    ]
     lines.append(f"CONSTANT Node = {{{', '.join(map(str, nodes))}}}")
     lines.append(f"CONSTANT WriteCaching = {'TRUE' if caching else 'FALSE'}")
     lines += [f"CONSTANT {name} <- {stand_in}" for name, stand_in in _OVERRIDES.items()]
@@ -135,7 +206,7 @@ def _run(
         tools,
         spec_directory() / MODULE,
         "\n".join(lines) + "\n",
-        extra_modules={"TraceData": trace_data(trace.events for trace in batch)},
+        extra_modules={"TraceData": trace_data((trace.events for trace in batch), before)},
         workers=workers,
         coverage=coverage,
         seconds=seconds,
@@ -148,17 +219,15 @@ def _run(
     return outcome
 
 
-def trace_data(traces: Iterable[Sequence[TraceEvent]]) -> str:
-    """Return the module that holds traces as a constant: a sequence of sequences of tuples."""
+def trace_data(traces: Iterable[Sequence[TraceEvent]], before: Mapping[str, Any] | None = None) -> str:
+    """Return the module that holds traces as a constant, a sequence of sequences of tuples, and the state before."""
     bodies = []
     for events in traces:
-        rows = ",\n".join(f"<<{', '.join(map(_literal, event))}>>" for event in events)
+        rows = ",\n".join(f"<<{', '.join(map(print_value, event))}>>" for event in events)
         bodies.append(f"<<\n{rows}\n>>")
-    return "---- MODULE TraceData ----\nEXTENDS Integers\nTraces == <<\n" + ",\n".join(bodies) + "\n>>\n====\n"
-
-
-def _literal(value: str | int) -> str:
-    return f'"{value}"' if isinstance(value, str) else str(value)
+    state = print_value(before or {}, _MODEL_VALUES)
+    head = f"---- MODULE TraceData ----\nEXTENDS {SPEC}, Integers, TLC\nBefore == {state}\n"
+    return head + "Traces == <<\n" + ",\n".join(bodies) + "\n>>\n====\n"
 
 
 def _find_stuck(traces: Sequence[Trace], tools: Toolchain, seconds: float | None) -> tuple[dict[int, Stuck], float]:
@@ -167,17 +236,18 @@ def _find_stuck(traces: Sequence[Trace], tools: Toolchain, seconds: float | None
     A trace may be followed in several ways as long as an event leaves the choice; the one that gets furthest counts.
     """
     outcome = _run(traces, tools, "ReportStuck", 1, False, seconds)
-    furthest: dict[int, tuple[int, Mapping[str, Any], Mapping[str, Any]]] = {}
-    for word, number, line, state, allowed in parse_values("\n".join(outcome.printed)):
+    furthest: dict[int, tuple[int, Mapping[str, Any], Mapping[str, Any], Mapping[str, Any]]] = {}
+    for word, number, line, *found_there in parse_values("\n".join(outcome.printed)):
         if word == "stuck" and line > furthest.get(number, (0,))[0]:
-            furthest[number] = line, state, allowed
+            state, allowed, before = found_there
+            furthest[number] = line, state, allowed, before
     found = {}
     for number, trace in enumerate(traces, 1):
         if number not in furthest:
             raise SpecError(f"{trace.name}: not followed to its end, and no event found at which it stops")
-        line, state, allowed = furthest[number]
+        line, state, allowed, before = furthest[number]
         sentence = _sentence(trace, line - 1, state, allowed)
-        found[id(trace)] = Stuck(trace.places[line - 1], line - 1, dict(state), sentence)
+        found[id(trace)] = Stuck(trace.places[line - 1], line - 1, dict(state), sentence, before)
     return found, outcome.seconds
 
 

@@ -14,9 +14,11 @@ VARIABLES
     run,                           \* which run
     line,                          \* its next event
     seen,                          \* the visible offset that each node last recorded
-    entered                        \* the end of each node's log when it came into its term
+    entered,                       \* the end of each node's log when it came into its term
+    took,                          \* what each node did last
+    pairs                          \* what nodes did directly after what
 
-traceVars == <<run, line, seen, entered>>
+traceVars == <<run, line, seen, entered, took, pairs>>
 
 Events == Traces[run]
 Event == Events[line]
@@ -42,14 +44,16 @@ Begins(kind) ==
     /\ line <= Len(Events)
     /\ Kind = kind
 
-(* What every event says of its node.                                                                        *)
-Agrees ==
+(* What every event says of its node; and which action it was.                                               *)
+Agrees(action) ==
     /\ term'[At] = TermThen
     /\ Len(log'[At]) = DirtyThen
     /\ flushed'[At] = FlushedThen
     /\ commit'[At] = CommitThen
     /\ seen'[At] = VisibleThen
     /\ line' = line + 1
+    /\ took' = [took EXCEPT ![At] = action]
+    /\ pairs' = pairs \union {<<took[At], action>>}
     /\ UNCHANGED run
 
 Shows(v) == seen' = [seen EXCEPT ![At] = v]
@@ -79,34 +83,34 @@ TraceUpdateTerm ==
     /\ UpdateTerm(At, TermThen)
     /\ entered' = [entered EXCEPT ![At] = LogEnd(At)]
     /\ Shows(seen[At])
-    /\ Agrees
+    /\ Agrees("UpdateTerm")
 
 TraceStandForElection ==           \* the term of a node that stands, as its next role shows (2: it may have stood)
     /\ Begins("term") /\ First # 0
     /\ BecomeCandidate(At)
     /\ entered' = [entered EXCEPT ![At] = LogEnd(At)]
     /\ Shows(seen[At])
-    /\ Agrees
+    /\ Agrees("StandForElection")
 
 TraceRole ==
     /\ Begins("role")
     /\ role[At] = First
     /\ Nothing /\ StaysInTerm /\ Shows(seen[At])
-    /\ Agrees
+    /\ Agrees("Role")
 
 TraceStepDown ==
     /\ Begins("role") /\ First = "follower"
     /\ role[At] = "candidate"
     /\ StepDown(At)
     /\ StaysInTerm /\ Shows(seen[At])
-    /\ Agrees
+    /\ Agrees("StepDown")
 
 TraceLeaveOffice ==
     /\ Begins("role") /\ First = "follower"
     /\ HasLearned(At)
     /\ LeaveOffice(At)
     /\ StaysInTerm /\ Shows(seen[At])
-    /\ Agrees
+    /\ Agrees("LeaveOffice")
 
 TraceOwnVote ==
     /\ Begins("vote") /\ First = At
@@ -115,7 +119,7 @@ TraceOwnVote ==
     /\ UNCHANGED <<term, vote, role, votes, asked, logVars, commit, visibilityVars, faultVars>>
     /\ Follow
     /\ StaysInTerm /\ Shows(seen[At])
-    /\ Agrees
+    /\ Agrees("OwnVote")
 
 (* Recorded once it is durable; decided then, or any time since the node came into the term.                 *)
 TraceGiveVote ==
@@ -126,13 +130,13 @@ TraceGiveVote ==
                        THEN entered[At] ELSE LogEnd(At)
            IN  GiveVoteWith(At, a, then.lastTerm, then.dirty)
     /\ StaysInTerm /\ Shows(seen[At])
-    /\ Agrees
+    /\ Agrees("GiveVote")
 
 TraceBecomeLeader ==
     /\ Begins("leader")
     /\ BecomeLeader(At)
     /\ StaysInTerm /\ Shows(seen[At])
-    /\ Agrees
+    /\ Agrees("BecomeLeader")
 
 -------------------------------------------------------------------------------------------
 (* The log                                                                                                   *)
@@ -144,7 +148,7 @@ TraceAppendConfiguration ==
     /\ IsAppend(TRUE)
     /\ AppendConfiguration(At, Written)
     /\ StaysInTerm /\ Shows(seen[At])
-    /\ Agrees
+    /\ Agrees("AppendConfiguration")
 
 TraceClientAppend ==
     /\ IsAppend(TRUE)
@@ -152,26 +156,26 @@ TraceClientAppend ==
     /\ UNCHANGED waiting
     /\ Follow
     /\ StaysInTerm /\ Shows(seen[At])
-    /\ Agrees
+    /\ Agrees("ClientAppend")
 
 TraceFollowerAppend ==
     /\ IsAppend(FALSE)
     /\ FollowerAppend(At)
     /\ log'[At][First] = Written
     /\ StaysInTerm /\ Shows(seen[At])
-    /\ Agrees
+    /\ Agrees("FollowerAppend")
 
 TraceFollowerTruncate ==
     /\ Begins("truncate")
     /\ FollowerTruncate(At, First)
     /\ StaysInTerm /\ Shows(Min(seen[At], First))
-    /\ Agrees
+    /\ Agrees("FollowerTruncate")
 
 TraceFlush ==
     /\ Begins("flush")
     /\ Flush(At, FlushedThen)
     /\ StaysInTerm /\ Shows(seen[At])
-    /\ Agrees
+    /\ Agrees("Flush")
 
 -------------------------------------------------------------------------------------------
 (* Commit index, visibility, callers                                                                         *)
@@ -180,13 +184,13 @@ TraceAdvanceCommit ==
     /\ Begins("commit") /\ role[At] = "leader"
     /\ AdvanceCommitKnowing(At, CommitThen, MostKnown(At))
     /\ StaysInTerm /\ Shows(seen[At])
-    /\ Agrees
+    /\ Agrees("AdvanceCommit")
 
 TraceFollowerHearsCommit ==
     /\ Begins("commit") /\ role[At] # "leader"
     /\ FollowerHearsCommit(At, CommitThen, CommitThen)
     /\ StaysInTerm /\ Shows(seen[At])
-    /\ Agrees
+    /\ Agrees("FollowerHearsCommit")
 
 (* The one step without an event: what a leader has heard before it leaves office, it knows afterwards, when it *)
 (* answers its callers.                                                                                       *)
@@ -206,7 +210,7 @@ TraceLeaderShows ==
     /\ UNCHANGED <<electionVars, logVars, commit, visibilityUpperBound, lastQuorumWrite, faultVars>>
     /\ Follow
     /\ StaysInTerm /\ Shows(VisibleThen)
-    /\ Agrees
+    /\ Agrees("LeaderShows")
 
 TraceFollowerHearsVisible ==
     /\ Begins("visible") /\ role[At] # "leader"
@@ -219,7 +223,7 @@ TraceFollowerHearsVisible ==
     /\ UNCHANGED <<electionVars, logVars, commit, lastQuorumWrite, faultVars>>
     /\ Follow
     /\ StaysInTerm /\ Shows(VisibleThen)
-    /\ Agrees
+    /\ Agrees("FollowerHearsVisible")
 
 (* acks=all: the rule says so, here and now. acks 0 and 1: the entry is in the log that it was written to.    *)
 Caller == [index |-> First, term |-> Second]
@@ -231,13 +235,16 @@ TraceAnswer ==
     /\ Begins("acked")
     /\ MayAnswer(At) = Fourth
     /\ Nothing /\ StaysInTerm /\ Shows(seen[At])
-    /\ Agrees
+    /\ Agrees("Answer")
 
 -------------------------------------------------------------------------------------------
-(* A node starts. What it found of its term may be anything from what is known to be durable on.             *)
+(* A node starts. What it found of its term may be anything from what is known to be durable on: a vote, or an *)
+(* entry that it still has.                                                                                  *)
+DurableTerm(k) == Max(saved[At].term, LastTerm(Keep(log[At], Min(k, Len(log[At])))))
+
 IsStart(afterPowerLoss) ==
     /\ Begins("start") /\ First = afterPowerLoss
-    /\ TermThen >= saved[At].term
+    /\ TermThen >= DurableTerm(DirtyThen)
     /\ TermThen <= term[At]
     /\ RestartWith(At, DirtyThen, [term |-> TermThen,
                                    vote |-> IF TermThen = saved[At].term THEN saved[At].vote ELSE Nobody])
@@ -249,14 +256,14 @@ TraceCrash ==
     /\ DirtyThen \in SurvivesCrash(log[At], flushed[At])
     /\ UNCHANGED <<crashes, powerLosses>>
     /\ Follow
-    /\ Agrees
+    /\ Agrees("Crash")
 
 TracePowerLoss ==
     /\ IsStart(1)
     /\ DirtyThen \in SurvivesPowerLoss(log[At], flushed[At])
     /\ UNCHANGED <<crashes, powerLosses>>
     /\ Follow
-    /\ Agrees
+    /\ Agrees("PowerLoss")
 
 TraceInit ==
     /\ Init
@@ -264,6 +271,8 @@ TraceInit ==
     /\ line = 1
     /\ seen = [n \in Node |-> 0]
     /\ entered = [n \in Node |-> [lastTerm |-> NoTerm, dirty |-> 0]]
+    /\ took = [n \in Node |-> ""]
+    /\ pairs = {}
 
 TraceNext ==
     \/ TraceUpdateTerm \/ TraceStandForElection \/ TraceRole \/ TraceStepDown \/ TraceLeaveOffice
@@ -284,7 +293,7 @@ View == <<run, line, seen, entered, electionVars, flushed, commit, visibilityVar
 -------------------------------------------------------------------------------------------
 (* "Invariants" that report instead of promising.                                                            *)
 
-ReportAccepted == line > Len(Events) => PrintT(<<"accepted", run>>)
+ReportAccepted == line > Len(Events) => PrintT(<<"accepted", run, pairs>>)
 
 (* What the spec would have allowed where a run cannot be followed.                                          *)
 HeardEnd(n) == IF Hears(n) THEN MatchEnd(log[n], Leads(n).log) ELSE 0
@@ -307,16 +316,33 @@ Allowed ==
       [] Kind = "truncate" ->
             [to |-> IF Hears(At) /\ HeardEnd(At) < Min(Len(log[At]), Len(Leads(At).log)) THEN <<HeardEnd(At)>> ELSE <<>>]
       [] Kind = "start" -> [from |-> IF First = 1 THEN flushed[At] ELSE Len(log[At]), upTo |-> Len(log[At]),
-                            termFrom |-> saved[At].term, termTo |-> term[At]]
+                            termFrom |-> DurableTerm(DirtyThen), termTo |-> term[At]]
       [] Kind = "leader" -> [votes |-> votes[At]]
       [] Kind = "vote" -> [asked |-> {a \in asked : a.term = TermThen /\ a.node = First},
                            ownEnd |-> LogEnd(At), voted |-> vote[At]]
       [] Kind = "flush" -> [from |-> flushed[At] + 1, upTo |-> Len(log[At])]
       [] OTHER -> [term |-> term[At]]
 
+(* All that the next step depends on, to take it again from here.                                            *)
+Here == [term |-> term, vote |-> vote, saved |-> saved, role |-> role, votes |-> votes, asked |-> asked,
+         log |-> log, flushed |-> flushed, commit |-> commit, majorityReplicated |-> majorityReplicated,
+         visibilityUpperBound |-> visibilityUpperBound, lastQuorumWrite |-> lastQuorumWrite,
+         sent |-> sent, replies |-> replies, waiting |-> waiting, seen |-> seen, entered |-> entered]
+
+TraceResume ==                     \* at the event of TraceData, in the state of TraceData
+    /\ term = Before.term /\ vote = Before.vote /\ saved = Before.saved /\ role = Before.role
+    /\ votes = Before.votes /\ asked = Before.asked
+    /\ log = Before.log /\ flushed = Before.flushed /\ commit = Before.commit
+    /\ majorityReplicated = Before.majorityReplicated /\ visibilityUpperBound = Before.visibilityUpperBound
+    /\ lastQuorumWrite = Before.lastQuorumWrite
+    /\ sent = Before.sent /\ replies = Before.replies /\ waiting = Before.waiting
+    /\ committed = <<>> /\ answered = {} /\ shown = <<>> /\ crashes = 0 /\ powerLosses = 0
+    /\ run = 1 /\ line = 1 /\ seen = Before.seen /\ entered = Before.entered
+    /\ took = [n \in Node |-> ""] /\ pairs = {}
+
 ReportStuck ==
     IF line > Len(Events) THEN TRUE
     ELSE IF ENABLED TraceNext THEN TRUE
     ELSE PrintT(<<"stuck", run, line, [role |-> role[At], term |-> term[At], dirty |-> Len(log[At]),
-                                       flushed |-> flushed[At], commit |-> commit[At], visible |-> seen[At]], Allowed>>)
+                                       flushed |-> flushed[At], commit |-> commit[At], visible |-> seen[At]], Allowed, Here>>)
 ===========================================================================================

@@ -8,7 +8,10 @@ one that the violation has.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import product
 from typing import Any
+
+from logwitness.checks.sentences import listed
 
 Row = dict[str, Any]
 Fields = dict[str, object]
@@ -538,6 +541,77 @@ def transfer_loses_nothing(evidence: Evidence) -> Fields:
     return fields | {"next": last["term"], "end": end(own), "end_term": own["entry_term"]}
 
 
+def _said(row: Row) -> str:
+    """The configuration of an event, without what is not compared."""
+    words = row["text"].split(" ")
+    named = [f" {name} {nodes}" for name, nodes in zip(words[1::2], words[2::2], strict=True) if name in _SAID]
+    return str(words[0] + "".join(named))
+
+
+_SAID = ("old", "learners")
+
+
+def configuration_in_force(evidence: Evidence) -> list[Fields] | Fields:
+    """What another node told of the entry, which the node has and does not go by; or its entry is cut off."""
+    last, *before = reversed(evidence.rows)
+    first = ",".join(map(str, evidence.voters))
+    if not before:
+        sure(last["kind"] == "configuration")
+        sure(last["offset"] > last["dirty"] or _said(last) != first)
+        fields: Fields = {"node": last["node"], "offset": last["offset"], "end": last["dirty"]}
+        return fields if last["offset"] > last["dirty"] else {"node": last["node"], "told": first, "own": _said(last)}
+    told = only(before)
+    sure(told["kind"] == "configuration")
+    if last["kind"] == "configuration" and told["node"] == last["node"]:
+        sure(_said(last) != _said(told) and told["offset"] <= last["dirty"])
+        return {"node": last["node"], "told": _said(told), "own": _said(last)}
+    if told["node"] == last["node"]:
+        own = [row for row in evidence.rows if row["kind"] == "append"]
+        sure(not own or only(own) is last)
+        end = last["dirty"]
+        return {"node": last["node"], "offset": told["offset"], "end": end}
+    own = _said(last) if last["kind"] == "configuration" else first
+    sure(own != _said(told) and last["dirty"] >= told["offset"])
+    return {"node": last["node"], "offset": told["offset"], "told": _said(told), "own": own}
+
+
+def quorums_intersect(evidence: Evidence) -> Fields | list[Fields]:
+    """Two sets of voters decide each by one of the two configurations, and have no node in common."""
+    last, *before = reversed(evidence.rows)
+    first = {"text": ",".join(map(str, evidence.voters))}
+    one, other = only(before) if before else first, last
+    halves = [[{*map(int, nodes.split(","))} for nodes in _halves(row["text"])] for row in (one, other)]
+    mine, theirs = ({*set().union(*each)} for each in halves)
+    found = []
+    for chosen in product((False, True), repeat=len(mine & theirs)):
+        shared = {node for node, taken in zip(sorted(mine & theirs), chosen, strict=True) if taken}
+        sets = (mine - theirs) | shared, theirs - shared
+        if all(2 * len(nodes & half) > len(half) for nodes, each in zip(sets, halves, strict=True) for half in each):
+            others, some = (listed(sorted(nodes)) for nodes in sets)
+            found.append(
+                {"offset": last["offset"], "after": _said(last), "before": _said(one)}
+                | {"some": some, "others": others}
+            )
+    return found
+
+
+def _halves(text: str) -> list[str]:
+    words = text.split(" ")
+    return [words[0], *(nodes for name, nodes in zip(words[1::2], words[2::2], strict=True) if name == "old")]
+
+
+def changes_are_committed(evidence: Evidence) -> Fields:
+    """A leader changes what it has not committed, or before it has committed anything of its own term."""
+    before, last = evidence.rows
+    sure(before["node"] == last["node"] and last["kind"] == "configuration" and last["role"] == "leader")
+    fields: Fields = {"node": last["node"], "offset": last["offset"], "commit": last["commit"]}
+    if before["kind"] == "configuration":
+        sure(last["commit"] < before["offset"])
+        return fields | {"before": before["offset"]}
+    sure(before["kind"] == "leader" and before["term"] == last["term"] and last["commit"] <= before["dirty"])
+    return fields | {"before": before["dirty"], "term": last["term"]}
+
+
 def failed_never_committed(evidence: Evidence) -> Fields:
     acked = only([row for row in evidence.rows if row["kind"] == "acked"])
     sure(acked["reason"] == "truncated")
@@ -814,6 +888,9 @@ PROOFS: dict[str, Proof] = {
     "answered-as-written": answered_as_written,
     "copies-agree": copies_agree,
     "transfer-loses-nothing": transfer_loses_nothing,
+    "configuration-in-force": configuration_in_force,
+    "quorums-intersect": quorums_intersect,
+    "changes-are-committed": changes_are_committed,
     "truncated-rule": truncated_rule,
     "acked-survives": acked_survives,
     "failed-never-committed": failed_never_committed,

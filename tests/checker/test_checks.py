@@ -16,8 +16,11 @@ from logwitness.explain.transcripts import HISTORIES, Case, all_cases, cases, hi
 CASES = [case for case in all_cases() if case.check != "-"]
 (HEALTHY,) = cases(HISTORIES / "healthy.txt")
 (SERVERS,) = cases(HISTORIES / "healthy_pull_queries.txt")
+(CHANGING,) = cases(HISTORIES / "healthy_membership.txt")
 HEALTHY_OF = {
-    each.id: SERVERS if family.protocol is PULL_QUERIES else HEALTHY for family in families() for each in family.checks
+    each.id: SERVERS if family.protocol is PULL_QUERIES else CHANGING if family.name == "membership" else HEALTHY
+    for family in families()
+    for each in family.checks
 }
 """A history that exercises the check."""
 IDS = [each.id for each in all_checks()]

@@ -38,12 +38,16 @@ from logwitness.cli import main
 main(prog_name="logwitness")
 """
 
+SERVERS = ("httpx2", "starlette", "uvicorn")
+"""What the implementation imports of the extra `servers`."""
+
 NEEDED = [
     ("audit RUN OUT", "spark"),
     ("campaign --seeds 1 OUT", "spark"),
     ("spec prove acks", "proofs"),
     ("spec check async-flush", "spec"),
     ("spec catalogue", "spec"),
+    ("cluster --protocol pull-queries", "servers"),
 ]
 WITH_TLC = [("spec setup", "tla"), ("spec trace RUN", "tla")]
 """Commands that work without an extra where TLC was fetched before."""
@@ -61,7 +65,7 @@ def _words(command: str, out: Path) -> list[str]:
 
 
 def _without(command: str, out: Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    words = [sys.executable, "-c", WITHOUT, ",".join(EXTRAS), *_words(command, out)]
+    words = [sys.executable, "-c", WITHOUT, ",".join((*EXTRAS, *SERVERS)), *_words(command, out)]
     return _run(words, out, **environment)
 
 

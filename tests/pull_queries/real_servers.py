@@ -48,10 +48,11 @@ class Arena:
         held = status[self.servers.hosts[node]]["activeStandbyPerQuery"].values()
         return any(each["activePartitions"] or each["standByPartitions"] for each in held)
 
-    async def put(self, rows: Mapping[str, Value | None]) -> None:
-        """Put rows, each on its own."""
+    async def put(self, rows: Mapping[str, Value | None], pause: float = 0) -> None:
+        """Put rows one by one, with so many seconds between them."""
         for key, value in rows.items():
             await self.sources[partition_of(key, len(self.sources))].append([(key, value)])
+            await asyncio.sleep(pause)
 
     async def ask(self, node: int, query: Query) -> Told | None:
         """What a server says; None: it is not there, or did not answer."""

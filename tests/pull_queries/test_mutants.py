@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from quorumlog.pull_queries.mutants import MUTANTS
+from quorumlog.pull_queries.core import ServerCore
+from quorumlog.pull_queries.lag import LagReport, Position, Store
+from quorumlog.pull_queries.mutants.lags import LagWithoutStoreCore
+from quorumlog.pull_queries.protocol import PROTOCOL
+from quorumlog.pull_queries.rules import REFERENCE
 from quorumlog.pull_queries.settings import SETTINGS
 from quorumlog.trials.judge import Candidate, judge_seed
 
@@ -13,7 +17,7 @@ pytestmark = pytest.mark.slow
 SEEDS = range(4)
 
 
-@pytest.mark.parametrize("mutant", MUTANTS)
+@pytest.mark.parametrize("mutant", PROTOCOL.hunted)
 def test_a_mutant_is_caught(mutant: str) -> None:
     found = (judge_seed(Candidate("pull-queries", mutant), seed).rejections for seed in SEEDS)
     assert next(filter(None, found), None), f"{mutant} survived {len(SEEDS)} seeds"
@@ -22,5 +26,14 @@ def test_a_mutant_is_caught(mutant: str) -> None:
 @pytest.mark.parametrize("setting", [*SETTINGS, "swarm"])
 def test_the_reference_survives(setting: str) -> None:
     candidate = Candidate("pull-queries", under=setting)
-    for seed in SEEDS if setting != "departures" else SEEDS[:1]:
+    for seed in SEEDS if setting not in ("departures", "handed-over") else SEEDS[:1]:
         assert judge_seed(candidate, seed).rejections == ()
+
+
+@pytest.mark.parametrize(("core", "known"), [(ServerCore, Position(3, 12)), (LagWithoutStoreCore, Position(9, 15))])
+def test_stores_are_told_apart(core: type[ServerCore], known: Position) -> None:
+    """lag-without-store: what a host says of one store would stand for what it says of another one."""
+    one, other = Store("Q", "one"), Store("Q", "other")
+    records = core.records_type(REFERENCE)
+    records.accept(LagReport("h:1", 100, {(one, 0): Position(3, 12), (other, 0): Position(9, 15)}))
+    assert records.of("h:1", one, 0) == known

@@ -34,8 +34,8 @@ def test_what_a_swarm_draws_converges(seed: int) -> None:
 
 def test_a_run_shows_every_kind_of_event() -> None:
     kinds: Counter[str] = Counter()
-    for seed in range(3):
-        kinds.update(PROTOCOL.simulate(seed, SETTINGS["lagging"])[0]["kind"].to_pylist())
+    for setting, seed in [("lagging", 0), ("lagging", 1), ("lagging", 2), ("watched", 0)]:
+        kinds.update(PROTOCOL.simulate(seed, SETTINGS[setting])[0]["kind"].to_pylist())
     assert {kind.word for kind in VOCABULARY.kinds} - {"give_up"} <= set(kinds)
 
 

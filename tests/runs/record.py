@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -119,9 +120,10 @@ def server_run(mutant: Mutant) -> Callable[[str], None]:
 
     def make(name: str) -> None:
         candidate = Candidate("pull-queries", mutant.id)
-        for duration, seed in product((1500, 2000, 3000, 4500, 6000), range(8)):
-            configuration = candidate.configuration(seed)
-            configuration = replace(configuration, duration=duration * MILLISECOND, settle=SECOND)
+        for duration, seed in product((1500, 2000, 3000, 4500, 6000, None), range(8)):
+            configuration = replace(candidate.configuration(seed), settle=SECOND)
+            if duration is not None:
+                configuration = replace(configuration, duration=duration * MILLISECOND)
             rejections = judge_run(candidate, seed, mutant.setting, configuration).rejections
             if rejections:
                 configuration = replace(configuration, plan=rejections[0].configuration.plan)
@@ -143,12 +145,16 @@ def cluster(*arguments: str) -> Callable[[str], None]:
         program = Path(sys.executable).with_name("logwitness")
         subprocess.run([program, *command, "-o", scratch / name], check=True, stdout=subprocess.DEVNULL)
         source = open_run(scratch / name)
-        made = dict(source.manifest.made_by) if source.manifest else {"command": ["logwitness", *command]}
+        assert source.manifest is not None
+        made = {**source.manifest.made_by, "command": ["logwitness", *command]}  # wherever it was written to
         keep(name, source.table(), made, ["Real processes on one machine."])
         shutil.rmtree(scratch)
 
     return make
 
+
+servers = partial(cluster, "--protocol", "pull-queries")
+"""A run of real servers."""
 
 RECORDINGS: dict[str, Callable[[str], None]] = {
     "raft/reference-default": reference(1, "default"),
@@ -169,9 +175,11 @@ RECORDINGS: dict[str, Callable[[str], None]] = {
             seed, setting, protocol=PULL_QUERIES, duration=2500 * MILLISECOND
         )
         for seed, setting in enumerate(PULL_QUERIES.settings)
-        if setting != "departures"
+        if setting not in ("departures", "handed-over")
     },
-    **{f"pull_queries/mutant-{mutant.id}": server_run(mutant) for mutant in PULL_QUERIES.mutants.values()},
+    "pull_queries/cluster-kill-active": servers("--duration", "3", "--seed", "11", "--faults", "kill-leader"),
+    "pull_queries/cluster-shipped": servers("--duration", "4", "--seed", "12", "--set", "mode=shipped"),
+    **{f"pull_queries/mutant-{mutant.id}": server_run(mutant) for mutant in PULL_QUERIES.hunted.values()},
 }
 
 

@@ -25,10 +25,13 @@ class Fate:
         self.dead: frozenset[Batch] = frozenset()
         """Batches beside the committed log."""
 
-    def destroy(self, nodes: dict[int, Node], node: int, kept: Batch, *, wipe: bool) -> None:
-        """A node loses the copies of its log behind ``kept``: what too few others hold safely is exposed."""
-        voters = self.history.voters
-        if node not in voters or node not in nodes:
+    def destroy(self, nodes: dict[int, Node], node: int, kept: Batch, seq: int, *, wipe: bool) -> None:
+        """A node loses the copies of its log behind ``kept``: what too few others hold safely is exposed.
+
+        All of it is, once the voters have changed: nobody can tell whose majority missed the copy.
+        """
+        voters, changes = self.history.voters, self.history.changes(seq)
+        if (node not in voters and not changes) or node not in nodes:
             return
         tip = nodes[node].tip
         reach: list[int] = []
@@ -47,7 +50,7 @@ class Fate:
                 break
             if wipe:
                 self.emptied[batch].add(node)
-            if sum(end >= batch.last for end in reach) < needed:
+            if changes or sum(end >= batch.last for end in reach) < needed:
                 self.exposed |= {batch}
                 self.anew = True
 

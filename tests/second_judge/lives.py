@@ -100,11 +100,11 @@ def falls_quiet(history: History) -> bool:
 
 def silent(history: History) -> set[int]:
     """The voters of which nothing was recorded."""
-    return {*history.voters} - {e.node for e in history.events if e.dirty is not None}
+    return history.everyone() - {e.node for e in history.events if e.dirty is not None}
 
 
 def may_lack(history: History, since: int, until: int) -> bool:
     """Whether the record of a voter may lack something that it did between two events, for the voter was cut off."""
     return any(
-        end > since and recorded < until for voter in history.voters for end, recorded in cut_off(history)[voter]
+        end > since and recorded < until for voter in history.everyone() for end, recorded in cut_off(history)[voter]
     )

@@ -7,13 +7,28 @@ together.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple, TypeAlias
 
 from loghistory import SCHEMA
 
-STATE = ("term", "role", "vote", "leader", "append", "flush", "truncate", "commit", "visible", "acked", "start")
+STATE = (
+    "configuration",
+    "term",
+    "role",
+    "vote",
+    "leader",
+    "append",
+    "flush",
+    "truncate",
+    "commit",
+    "visible",
+    "acked",
+    "start",
+)
 """Kinds of events that carry the state of a node's log after them, besides `compact` and `trim`, which may."""
 
 GONE = ("stop", "crash", "power_loss", "storage_error")
@@ -53,6 +68,23 @@ for _column in SCHEMA.names:
     setattr(Event, _column, None)  # found without a call; plain checks ask millions of times
 
 
+def halves_in(text: str | None) -> tuple[tuple[int, ...], ...]:
+    """The voters that the text of a configuration names, and the old ones if there are any; () if it is none."""
+    numbers = r"[0-9]{1,9}(?:,[0-9]{1,9})*"
+    form = rf"({numbers})((?: [^ ]+ [^ ]+)*)"
+    found = re.fullmatch(form, text or "") if len(text or "") <= 4096 else None
+    if not found:
+        return ()
+    words = found[2].split(" ")[1:]
+    named = dict(zip(words[::2], words[1::2], strict=True))
+    lists = {name: named[name] for name in ("old", "learners") if name in named}
+    whole = all(re.fullmatch(numbers, each) for each in lists.values())
+    nodes = [[int(n) for n in each.split(",")] for each in (found[1], *lists.values())] if whole else [[0, 0]]
+    if any(len({*each}) < len(each) for each in nodes) or not named.get("revision", "0").isdecimal():
+        return ()
+    return tuple(map(tuple, nodes[: 1 + ("old" in lists)]))
+
+
 def wipes(e: Event) -> bool:
     """Whether a disk is emptied."""
     return bool(e.kind == "fault" and e.f == "wipe")
@@ -79,6 +111,35 @@ class History:
     max_in_flight: int | None = None
     """Requests to one follower that may be unanswered, if whoever made the run said so."""
 
+    def halves(self, node: int, until: int) -> tuple[tuple[int, ...], ...]:
+        """The voters, or both halves of them, by the configuration in force on a node: that of its last event which
+        says so since its last start, else the first one."""
+        if not self.configurations:
+            return (self.voters,)
+        own = [e for e in self.events if e.node == node and e.seq <= until and e.kind in ("start", "configuration")]
+        since = max((e.seq for e in own if e.kind == "start"), default=-1)
+        told = [halves_in(e.text) for e in own if e.seq > since and halves_in(e.text)]
+        return told[-1] if told else (self.voters,)
+
+    def everyone(self, until: int | None = None) -> set[int]:
+        """The voters of all configurations that are told of by then."""
+        told = [e for e in self.configurations if until is None or e.seq <= until]
+        return {*self.voters}.union(*(half for e in told for half in halves_in(e.text)))
+
+    @cached_property
+    def configurations(self) -> list[Event]:
+        """The events that say which configuration is in force on a node."""
+        return [e for e in self.events if e.kind == "configuration" and e.node is not None]
+
+    def changes(self, until: int | None = None) -> bool:
+        """Whether the voters have changed by then."""
+        return any(until is None or e.seq <= until for e in self.configurations)
+
+    @property
+    def unreadable(self) -> bool:
+        """Whether a configuration cannot be read."""
+        return any(not halves_in(e.text) for e in self.configurations)
+
     @property
     def majority(self) -> int:
         """How many voters are a majority."""
@@ -104,13 +165,13 @@ class History:
     def silent(self) -> bool:
         """Whether there is a voter that records nothing, or nobody knows who votes."""
         recorded = {e.node for e in self.events if e.dirty is not None}
-        return not self.voters or not recorded.issuperset(self.voters)
+        return not self.voters or not recorded.issuperset(self.everyone())
 
     @property
     def too_many(self) -> bool:
         """Whether there are more nodes than there are: voters, who recorded anything, who ended, whom faults befell."""
         told = [e for e in self.events if e.dirty is not None or e.kind in (*GONE, "fault")]
-        return 0 < self.nodes < len({*self.voters} | {e.node for e in told if e.node is not None})
+        return 0 < self.nodes < len(self.everyone() | {e.node for e in told if e.node is not None})
 
     @property
     def stranger(self) -> bool:
@@ -119,8 +180,8 @@ class History:
         return any(
             e.dirty is not None
             and (
-                e.role == "learner"
-                if e.node in self.voters
+                e.role == "learner" and not any(c.seq < e.seq for c in self.configurations)
+                if e.node in self.everyone(e.seq)
                 else e.kind in ("vote", "leader") or e.role in ("leader", "candidate")
             )
             for e in self.events

@@ -5,7 +5,7 @@ from __future__ import annotations
 from batches import Batch, covers
 from lives import may_lack
 from plain import ALL, EXCUSED, GONE, JUDGED, UNJUDGED, VIOLATED, Count, Event, History, Plain, wipes
-from plain_commitment import on_majority
+from plain_commitment import on_majority, voters_unknown
 from replay import Step, replay
 from shown import answers_missing
 
@@ -54,14 +54,14 @@ def ack_rule(history: History) -> Count:
         held = here is not None and here.term == e.entry_term
         committed = e.commit >= e.last
         if history.write_caching and here is not None:
-            needed = history.majority if history.voters else 0
-            enough = sum(on_majority(history, step, here)) >= needed
+            sure, perhaps, needed = on_majority(history, step, here)
+            enough = sure + perhaps >= needed
             if held and not committed and not enough and e.acks == ALL and may_lack(history, here.seq, e.seq):
                 count += UNJUDGED
                 continue
             committed = committed or enough
         count += JUDGED if held and (e.acks != ALL or committed) else JUDGED + VIOLATED
-    counts_voters = history.write_caching and bool(history.voters) and history.stranger
+    counts_voters = history.write_caching and voters_unknown(history)
     unknown = history.write_caching and count.unjudged > 0 and history.silent
     return count.if_shown(lacks=answers_missing(history) or unknown, void=counts_voters)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import TypeAlias
 
@@ -72,25 +72,27 @@ def follower_visible_within_leader(history: History) -> Count:
 def committed_flushed_on_majority(history: History) -> Count:
     """When a leader commits an entry, a majority of the voters has that very entry flushed."""
     count = Count()
-    needed = history.majority if history.voters else 0
     unseen = seen = False
     for step in replay(history)[0]:
         unseen, seen = unseen or flushes_unseen(step), seen or (step.event.kind == "flush")
         if step.ahead not in ("leader", "first"):
             continue
-        sure, perhaps = step.flushed
         if _known(step, "commit") is None:
             count += UNJUDGED
-        elif needed and sure >= needed:
+        elif all(sure >= needed > 0 for sure, _, needed in step.flushed):
             count += JUDGED
-        elif sure + perhaps >= needed or (unseen and not seen) or _lost(history, step, "commit"):
+        elif (
+            all(sure + perhaps >= needed for sure, perhaps, needed in step.flushed)
+            or (unseen and not seen)
+            or _lost(history, step, "commit")
+        ):
             count += UNJUDGED
         else:
             count += JUDGED + VIOLATED
     moved = any(commits_move(step) for step in replay(history)[0])
     lacks = (moved and not count.judged) or commits_missing(history) or flushes_missing(history)
     lacks = lacks or (count.unjudged > 0 and history.silent)
-    return count.if_shown(lacks=lacks, void=bool(history.voters) and history.stranger)
+    return count.if_shown(lacks=lacks, void=voters_unknown(history))
 
 
 def commit_current_term(history: History) -> Count:
@@ -173,41 +175,60 @@ def _holders(held: Held, batch: Batch, step: Step) -> set[int]:
     return {node for node, since in held.get(batch, {}).items() if since <= step.event.seq}
 
 
-def holders_of(history: History, step: Step, batch: Batch) -> set[int]:
-    """The voters that have, or have had, the batch."""
-    return _holders(_held(history), batch, step) & {*history.voters}
+def holders_of(history: History, step: Step, batch: Batch, voters: Iterable[int]) -> set[int]:
+    """Those of these voters that have, or have had, the batch."""
+    return _holders(_held(history), batch, step) & {*voters}
 
 
-def on_majority(history: History, step: Step, batch: Batch) -> tuple[int, int]:
-    """How many voters have, or have had, the batch; and how many more may have, though the history does not show it."""
-    holders = holders_of(history, step, batch)
+def on_majority(history: History, step: Step, batch: Batch, node: int | None = None) -> tuple[int, int, int]:
+    """How many voters have, or have had, the batch; how many more may have, though the history does not show it; and
+    how many have to.
+
+    The voters are those of the configuration of the node (None: the node of the event; -1: the first configuration): of
+    two halves the one in which more lack.
+    """
+    own = step.event.node if node is None else node
+    halves = history.halves(own, step.event.seq) if own != -1 else (history.voters,)
+    found = [(_majority(half) - len(holders_of(history, step, batch, half)), half) for half in halves]
+    voters = max(found, key=lambda each: each[0])[1]
+    holders = holders_of(history, step, batch, voters)
     perhaps = 0
-    for voter in {*history.voters} - holders:
+    for voter in {*voters} - holders:
         node = step.nodes.get(voter)
         theirs = node.tip.at(batch.last) if node is not None else None
         seen = node is not None and node.term is not None and not (theirs is not None and theirs.hidden)
         perhaps += not seen or taken_for(step, theirs, batch)
-    return len(holders), perhaps
+    return len(holders), perhaps, _majority(voters)
+
+
+def _majority(voters: tuple[int, ...]) -> int:
+    return len(voters) // 2 + 1 if voters else 0
+
+
+def voters_unknown(history: History) -> bool:
+    """Whether the configurations, which are known or not, contradict what happens, or cannot be read."""
+    return (bool(history.voters) and history.stranger) or history.unreadable
 
 
 def visible_on_majority(history: History) -> Count:
     """What becomes visible is committed, or is or has been in the logs of a majority of the voters."""
     count = Count()
-    needed = history.majority if history.voters else 0
     for step in replay(history)[0]:
         batch = step.after.tip.at(step.event.visible) if step.moved("visible") else None
         if batch is None:
             continue
-        sure, perhaps = on_majority(history, step, batch)
+        sure, perhaps, needed = on_majority(history, step, batch)
         if batch.hidden:
             count += UNJUDGED
         elif _was_committed(step, batch) or (needed and sure >= needed):
             count += JUDGED
         else:
             lost = sure + perhaps >= needed or _lost(history, step, "visible")
+            # A follower shows what it is told by its leader, whose configuration may be another one.
+            lost = lost or (history.changes(step.event.seq) and not step.leads)
             count += UNJUDGED if lost else JUDGED + VIOLATED
     lacks = visible_missing(history) or (count.unjudged > 0 and history.silent)
-    return count.if_shown(lacks=lacks, void=bool(history.voters) and history.stranger)
+    return count.if_shown(lacks=lacks, void=voters_unknown(history))
 
 
 def pending_not_visible(history: History) -> Count:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
+from typing import TypeAlias
 
 from lives import silent
 from plain import EXCUSED, GONE, JUDGED, UNJUDGED, VIOLATED, Count, Event, History, Plain, wipes
@@ -20,7 +21,8 @@ def _all_shown(history: History, until: Event) -> bool:
     for e in history.events:
         if e.seq <= until.seq and e.dirty is not None:
             first.setdefault(e.node, e)
-    return bool(history.voters) and all(v in first and first[v].kind == "start" for v in history.voters)
+    voters = history.everyone(until.seq)
+    return bool(voters) and all(v in first and first[v].kind == "start" for v in voters)
 
 
 def leaders(history: History) -> list[tuple[Event, int, int]]:
@@ -40,7 +42,7 @@ def leaders(history: History) -> list[tuple[Event, int, int]]:
 
         def alone(e: Event = e) -> bool:
             """Whether no record lacks that another leader, or voter where none is known, wrote the entry before."""
-            others = {n for term, n in found if term == e.term} or {*history.voters}
+            others = {n for term, n in found if term == e.term} or history.everyone(e.seq)
             return not any(
                 first <= e.seq and low <= e.term and (until is None or e.seq < until or e.term <= high)
                 for other in others - {e.node}
@@ -68,7 +70,10 @@ def leaders(history: History) -> list[tuple[Event, int, int]]:
     return sorted(((e, term, node) for (term, node), e in found.items()), key=lambda t: int(t[0].seq))
 
 
-def _blind(history: History) -> dict[int, list[tuple[int, int | None, int, int]]]:
+Blind: TypeAlias = dict[int, list[tuple[int, int | None, int, int]]]
+
+
+def _blind(history: History) -> Blind:
     """Whose record may lack its end, by node: since which event, until which start, and the terms of both.
 
     That is so where a node was cut off, from its last event on: by any end but a stop, or by a start without an end.
@@ -139,29 +144,37 @@ def leader_has_majority(history: History) -> Count:
     count = Count()
     blind = _blind(history)
     for e, term, node in leaders(history):
-        given = hidden = 0
-        for voter in history.voters:
-            told = [a for a in history.events if a.node == voter and a.seq <= e.seq and a.dirty is not None]
-            votes = [a for a in told if a.kind == "vote" and a.term == term]
-            forgotten = [v for a in votes if (v := _forgotten(history, a))]
-            given += bool(votes) and (votes[-1].peer == node or any(v.peer == node for v in forgotten))
-            lost = any(
-                since < e.seq and low <= term and (until is None or term <= high)
-                for since, until, low, high in blind[voter]
-            )
-            hidden += not votes and (not told or told[0].term >= term or lost)
-        needed = history.majority if history.voters else 0
-        if given + hidden < needed:
+        halves = [_votes(history, blind, half, e, term, node) for half in history.halves(node, e.seq)]
+        if any(given + hidden < needed for given, hidden, needed in halves):
             count += JUDGED + VIOLATED
         else:
-            count += JUDGED if needed and given >= needed else UNJUDGED
+            count += JUDGED if all(given >= needed > 0 for given, _, needed in halves) else UNJUDGED
     led = bool(leaders(history))
-    asked = any(e.kind == "vote" and e.peer not in history.voters for e in history.events)
+    asked = any(e.kind == "vote" and e.peer not in history.everyone(e.seq) for e in history.events)
     void = (bool(history.voters) and (history.stranger or asked)) or history.too_many or (led and not history.voters)
+    void = void or history.unreadable
     no_votes = not history.has("vote")
     lacks = led and (no_votes or not history.has("leader"))
     lacks = lacks or (count.unjudged > 0 and history.silent)
     return count._replace(violated=0 if void or no_votes else count.violated, lacking=int(void or lacks))
+
+
+def _votes(
+    history: History, blind: Blind, voters: tuple[int, ...], e: Event, term: int, node: int
+) -> tuple[int, int, int]:
+    """The votes of these voters for who leads by event ``e``, how many more may have voted so, how many are needed."""
+    given = hidden = 0
+    for voter in voters:
+        told = [a for a in history.events if a.node == voter and a.seq <= e.seq and a.dirty is not None]
+        votes = [a for a in told if a.kind == "vote" and a.term == term]
+        forgotten = [v for a in votes if (v := _forgotten(history, a))]
+        given += bool(votes) and (votes[-1].peer == node or any(v.peer == node for v in forgotten))
+        lost = any(
+            since < e.seq and low <= term and (until is None or term <= high)
+            for since, until, low, high in blind[voter]
+        )
+        hidden += not votes and (not told or told[0].term >= term or lost)
+    return given, hidden, len(voters) // 2 + 1 if voters else 0
 
 
 def _is_candidate(e: Event) -> bool:

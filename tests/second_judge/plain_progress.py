@@ -121,11 +121,23 @@ def _most(voters: Voters) -> int:
     return max(voter.commit for voter in voters.values())
 
 
+@lru_cache(maxsize=4)
+def _before_changes(history: History) -> History:
+    """What happened before the members changed for the first time: who is due to do what then is not judged."""
+    first = history.configurations[0].seq if history.configurations else None
+    told = [e for e in history.events if first is None or e.seq < first]
+    return replace(history, events=told) if first is not None else history
+
+
+def _judged(history: History, count: Count) -> Count:
+    return count.if_shown(lacks=history.changes() and history.progress_bound is not None)
+
+
 def _timed(history: History) -> Iterator[tuple[int, list[Moment]]]:
     """The bound and every stretch, if the run states a bound."""
     bound = history.progress_bound
     if bound is not None and history.voters and history.events:
-        for stretch in _stretches(history):
+        for stretch in _stretches(_before_changes(history)):
             yield bound, stretch
 
 
@@ -149,7 +161,7 @@ def somebody_leads(history: History) -> Count:
             if _most(moment.after) > most or _idle(moment.sound, moment.after):
                 fine = moment.time
             most = max(most, _most(moment.after))
-    return count
+    return _judged(history, count)
 
 
 def replicas_catch_up(history: History) -> Count:
@@ -163,7 +175,7 @@ def replicas_catch_up(history: History) -> Count:
             for node in moment.sound if moment.whole else ():
                 count += JUDGED if moment.before[node].commit >= goal else JUDGED + VIOLATED
             since, goal = moment.time, _most(moment.before)
-    return count
+    return _judged(history, count)
 
 
 def nothing_left_behind(history: History) -> Count:
@@ -180,7 +192,7 @@ def nothing_left_behind(history: History) -> Count:
                 since = moment.time
             if moment.appends:
                 since = moment.time
-    return count
+    return _judged(history, count)
 
 
 TWINS: dict[str, Plain] = {

@@ -47,6 +47,7 @@ DEFAULTS = {
     "standby_reads": True,
     "heartbeats": True,
     "lag_reports": True,
+    "with_bound": None,
 }
 """pull-queries.md#configuration, in the mode of the proposal."""
 
@@ -57,12 +58,13 @@ def is_server(s: Plainly) -> bool:
     send, window = s["heartbeat_send"], s["heartbeat_window"]
     names = ("missed_threshold", "received_threshold", "heartbeat_check", "lag_report", "maximum_lag", "partitions")
     time_out = 1 if s["forward_timeout"] is None else s["forward_timeout"]
+    of_table = 0 if s["with_bound"] is None else s["with_bound"]
     switches = (s["standby_reads"], s["heartbeats"], s["lag_reports"])
     words = isinstance(s["host"], str) and isinstance(s["mode"], str)
     return (
         words
         and all(type(switch) is bool for switch in switches)
-        and whole(send, window, time_out, *(s[name] for name in names))
+        and whole(send, window, time_out, of_table, *(s[name] for name in names))
         and min(send, time_out, s["heartbeat_check"]) >= 1
         and 0 <= window // send <= 1 << 16
         and s["missed_threshold"] >= 1
@@ -90,6 +92,11 @@ def is_view(s: Plainly) -> bool:
     statuses = all(type(alive) is bool and whole(updated) for alive, updated in s["statuses"].values())
     records = all(whole(time) and is_positions(positions) for time, positions in s["records"].values())
     return is_assignment(s["assignment"]) and statuses and records
+
+
+def is_status(s: Plainly) -> bool:
+    """By host: alive, the time of that, and of a lag report or none."""
+    return all(type(alive) is bool and whole(updated, 0 if t is None else t) for alive, updated, t in s.values())
 
 
 def is_value(value: Any) -> bool:  # noqa: ANN401
@@ -261,7 +268,7 @@ def status_replays(history: History) -> Count:
         if (e.kind == "up") != decided(server, counted(server, lived, e), e.stamp, before is None or before[0]):
             count += VIOLATED
     for at, e in enumerate(history.events):
-        lived = life(history.events[:at], e.node) if e.kind == "route" else None
+        lived = life(history.events[:at], e.node) if e.kind in ("route", "shown") else None
         if lived is not None:
             count += by_statuses(history.events[:at], lived, e)
     return count
@@ -269,15 +276,18 @@ def status_replays(history: History) -> Count:
 
 def by_statuses(events: list[Event], lived: list[Event], e: Event) -> Count:
     """Whether a view has the statuses that the last check gave."""
-    server, view = server_of(events, e.node), said(e, is_view)
-    if server is None or view is None:
+    server, view, status = server_of(events, e.node), said(e, is_view), said(e, is_status)
+    told = view["statuses"] if e.kind == "route" and view is not None else None
+    if e.kind == "shown" and status is not None:
+        told = {host: [alive, updated] for host, (alive, updated, _) in status.items()}
+    if server is None or told is None:
         return UNJUDGED
     known = {}
     for host, node in numbers(events).items():
         status = stored(lived, node) if server["heartbeats"] and host != server["host"] else None
         if status is not None:
             known[host] = list(status)
-    shown = {host: status for host, status in view["statuses"].items() if host != server["host"]}
+    shown = {host: status for host, status in told.items() if host != server["host"]}
     wrong = [host for host in {*known, *shown} if known.get(host) != shown.get(host)]
     return JUDGED + Count(violated=len(wrong))
 
@@ -312,7 +322,7 @@ def silence_is_down(history: History) -> Count:
     return count
 
 
-OF_STATUSES = ("serve", "listed", "heartbeat", "heard", "up", "down", "route", "report", *GONE)
+OF_STATUSES = ("serve", "listed", "heartbeat", "heard", "up", "down", "route", "report", "shown", *GONE)
 
 
 def heartbeats_to_all(history: History) -> Count:
@@ -518,6 +528,22 @@ def assignments_are_prefixes(history: History) -> Count:
     return count
 
 
+def shown_is_kept(history: History) -> Count:
+    """pull-queries.md#shown-is-kept."""
+    count = Count()
+    for at, e in enumerate(history.events):
+        told = said(e, is_status) if e.kind == "shown" else None
+        if e.kind == "shown" and told is None:
+            count += UNJUDGED
+        for host, (alive, _, stamp) in (told or {}).items():
+            node = numbers(history.events[:at]).get(host, -1)
+            mine = since(history.events[:at], e.node)
+            kept = [b.stamp for b in mine if b.kind == "report_kept" and b.peer == node]
+            expected = kept[-1] if alive and kept else None
+            count += JUDGED if stamp == expected else JUDGED + VIOLATED
+    return count
+
+
 # -- routing -----------------------------------------------------------------------------------------------------------
 
 
@@ -537,7 +563,8 @@ class Route:
         if self.known:
             assert self.server is not None
             own = self.query.get("bound")
-            self.bound = self.server["maximum_lag"] if own is None else own
+            of_table = self.server["with_bound"] if self.server["mode"] == "proposal" else None
+            self.bound = next(each for each in (own, of_table, self.server["maximum_lag"]) if each is not None)
             self.partitions = asked_for(self.server, self.query)
 
     def hosts(self, partition: int) -> list[str]:
@@ -806,6 +833,7 @@ TWINS: dict[str, Plain] = {
     "reports-are-true": reports_are_true,
     "report-times-rise": report_times_rise,
     "assignments-are-prefixes": assignments_are_prefixes,
+    "shown-is-kept": shown_is_kept,
     "selected-within-bound": selected_within_bound,
     "no-record-not-selected": no_record_not_selected,
     "staleness-bounded": staleness_bounded,

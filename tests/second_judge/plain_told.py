@@ -12,7 +12,7 @@ from batches import Batch, Node, covers
 from lives import FOR_EVER, cut_off, may_lack
 from plain import ALL, EXCUSED, GONE, JUDGED, READS, UNJUDGED, VIOLATED, Count, Event, History, Plain, wipes
 from plain_answers import COMMITTED, acknowledged
-from plain_commitment import holders_of, on_majority
+from plain_commitment import holders_of, on_majority, voters_unknown
 from replay import Step, replay, taken_for
 from shown import commits_move
 
@@ -97,7 +97,7 @@ def _firsts(history: History) -> dict[int, int]:
 
 
 def _everybody(history: History) -> list[int]:
-    return sorted({*history.voters, *_firsts(history)})
+    return sorted({*history.everyone(), *_firsts(history)})
 
 
 def _is_known(history: History, node: int, step: Step) -> bool:
@@ -244,21 +244,30 @@ def ok_after_commit(history: History) -> Count:
             count += JUDGED
         elif history.write_caching and not history.voters:
             count += UNJUDGED
-        elif history.write_caching and on_majority(history, step, batch)[0] >= history.majority:
+        elif history.write_caching and _promised(history, step, batch, told.begun.term):
             count += JUDGED
         elif history.write_caching and _may_be_promised(history, step, batch):
             count += UNJUDGED
         else:
             lacks = history.write_caching and may_lack(history, batch.seq, step.event.seq)
             count += JUDGED + VIOLATED if told.whole and history.has("commit") and not lacks else UNJUDGED
-    counts_voters = history.write_caching and bool(history.voters) and history.stranger
+    counts_voters = history.write_caching and voters_unknown(history)
     unknown = history.write_caching and count.unjudged > 0 and history.silent
     return count.if_shown(lacks=unknown, void=counts_voters)
 
 
+def _promised(history: History, step: Step, batch: Batch, term: int) -> bool:
+    """Whether a majority had a batch, by the configuration of its leader."""
+    leader = next((n for n, node in step.nodes.items() if node is _leader(step, term)), -1)
+    sure, _, needed = on_majority(history, step, batch, leader)
+    return sure >= needed
+
+
 def _may_be_promised(history: History, step: Step, batch: Batch) -> bool:
     """Whether a majority had a batch under write caching, or something that is taken for it."""
-    holders = holders_of(history, step, batch)
+    if history.changes(step.event.seq):
+        return True
+    holders = holders_of(history, step, batch, history.voters)
     others = [step.nodes[voter].tip for voter in history.voters if voter in step.nodes and voter not in holders]
     taken = sum(taken_for(step, tip.at(batch.last), batch) for tip in others)
     return len(holders) + taken >= history.majority
@@ -513,7 +522,7 @@ def answered_by_who_acted(history: History) -> Count:
         states = _states(history, node, call.begun, ended)
         if not _is_known(history, node, ended):
             count += UNJUDGED
-            passed_on = passed_on or bool(history.voters and node not in history.voters)
+            passed_on = passed_on or bool(history.voters and node not in history.everyone(ended.event.seq))
         elif f in READS and {step.event.node for step in call.given} - {None, node}:
             count += UNJUDGED
             passed_on = True

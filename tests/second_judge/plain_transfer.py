@@ -15,12 +15,12 @@ def transfer_loses_nothing(history: History) -> Count:
     count = sum((judged(election, history.events) for election in elections(history.events)), Count())
     in_office = {at for e in elections(history.events) for at in office_from(e, history.events)}
     for at, e in enumerate(history.events):
-        if e.kind == "transfer" and had_to_be_refused(e, history.voters):
+        if e.kind == "transfer" and had_to_be_refused(e, history.everyone(e.seq) if history.voters else set()):
             count += VIOLATED if at in in_office else JUDGED + VIOLATED
     return count
 
 
-def had_to_be_refused(e: Event, voters: tuple[int, ...]) -> bool:
+def had_to_be_refused(e: Event, voters: set[int]) -> bool:
     """Whether a transfer is to the node itself or to no voter, not at the end of the log, or by who does not lead."""
     to_stranger = e.peer is not None and (e.peer == e.node or bool(voters and e.peer not in voters))
     elsewhere = e.offset is not None and e.dirty is not None and e.offset != e.dirty

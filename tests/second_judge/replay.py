@@ -50,8 +50,8 @@ class Step:
     lost: tuple[Batch, ...]
     ahead: str
     """Whether a move of the commit index is a leader's, within what leaders have had, ahead of that or the first."""
-    flushed: tuple[int, int]
-    """How many voters have flushed what is committed so, and how many more may have."""
+    flushed: tuple[tuple[int, int, int], ...]
+    """How many voters have flushed what is committed so, how many more may have, and how many have to; by half."""
     exposed: frozenset[Batch]
     """What may be lost, before and after a majority is seen to have flushed what a leader commits."""
     then_exposed: frozenset[Batch]
@@ -179,7 +179,7 @@ def replay(history: History) -> tuple[list[Step], Logs]:
             newly=(),
             lost=(),
             ahead="",
-            flushed=(0, 0),
+            flushed=(),
             exposed=fate.exposed,
             then_exposed=fate.exposed,
             given_up=fate.given_up,
@@ -192,8 +192,9 @@ def replay(history: History) -> tuple[list[Step], Logs]:
             most, ahead = moved_to(step, "commit", most)
             step = replace(step, ahead=ahead)
             if ahead in ("leader", "first") and own is not None and not own.hidden:
-                step = replace(step, flushed=_flushed(history, step, own, fate))
-                if history.voters and step.flushed[0] >= history.majority:
+                halves = history.halves(e.node, e.seq)
+                step = replace(step, flushed=tuple(_flushed(half, step, own, fate) for half in halves))
+                if all(sure >= needed > 0 for sure, _, needed in step.flushed):
                     fate.secure(own)
             step = replace(step, then_exposed=fate.exposed, given_up=fate.given_up, dead=fate.dead)
         if step.takes_office or first:
@@ -216,11 +217,14 @@ def moved_to(step: Step, column: str, most: int) -> tuple[int, str]:
     return offset, "first"
 
 
-def _flushed(history: History, step: Step, batch: Batch, fate: Fate) -> tuple[int, int]:
-    """How many voters have flushed a batch, and how many more may have: those that tell nothing yet of what they have
-    flushed, or have there what is not shown or is taken for it; those whose copy went with a disk."""
+def _flushed(voters: tuple[int, ...], step: Step, batch: Batch, fate: Fate) -> tuple[int, int, int]:
+    """How many of these voters have flushed a batch, how many more may have, and how many have to.
+
+    Those may have that tell nothing yet of what they have flushed, or have there what is not shown or is taken for it;
+    and those whose copy went with a disk.
+    """
     sure = perhaps = 0
-    for voter in history.voters:
+    for voter in voters:
         node = step.nodes.get(voter)
         if node is None or node.flushed is None:
             perhaps += 1
@@ -229,7 +233,7 @@ def _flushed(history: History, step: Step, batch: Batch, fate: Fate) -> tuple[in
         sure += theirs is batch
         there = theirs is not None and (theirs.hidden or theirs in fate.given_up or _is_twice(step, theirs, batch))
         perhaps += theirs is not batch and (there or voter in fate.emptied[batch])
-    return sure, perhaps
+    return sure, perhaps, len(voters) // 2 + 1 if voters else 0
 
 
 def taken_for(step: Step, theirs: Batch | None, batch: Batch) -> bool:
@@ -251,7 +255,7 @@ def _faults(history: History, e: Event, nodes: dict[int, Node], logs: Logs, fate
         if e.f == "power_loss":
             nodes = nodes | {each: replace(node, takes=True)}
         else:
-            fate.destroy(nodes, each, logs.empty, wipe=True)
+            fate.destroy(nodes, each, logs.empty, e.seq, wipe=True)
             nodes = nodes | {each: replace(node, tip=logs.empty, flushed=-1)}
     return nodes
 
@@ -263,7 +267,7 @@ def _started(history: History, e: Event, node: Node, logs: Logs, fate: Fate, nod
     dirty = e.offset - 1 if e.kind == "append" else e.dirty
     tip = node.tip.up_to(dirty + 1)
     if tip is not node.tip and node.takes and history.write_caching:
-        fate.destroy(nodes, e.node, tip, wipe=False)
+        fate.destroy(nodes, e.node, tip, e.seq, wipe=False)
     tip = logs.hidden(tip, dirty) if tip.last < dirty else tip
     return replace(node, tip=tip, down=False, commit=None, visible=None, leads=None)
 
@@ -279,8 +283,9 @@ def _takes_office(history: History, e: Event, after: Node, batch: Batch | None, 
     if e.role is not None or batch is None or batch.seq != e.seq or not batch.term == e.term > 0 or batch.diverged:
         return False
     others = {n: node for n, node in nodes.items() if n != e.node} | {e.node: after}
-    shown = all(v in others and others[v].shown for v in history.voters)
-    return bool(history.voters) and shown and not any(n != e.node and o.led == e.term for n, o in others.items())
+    voters = history.everyone(e.seq)
+    shown = all(v in others and others[v].shown for v in voters)
+    return bool(voters) and shown and not any(n != e.node and o.led == e.term for n, o in others.items())
 
 
 def _after(e: Event, before: Node, logs: Logs) -> tuple[Node, Batch | None, str]:

@@ -38,7 +38,8 @@ def recorded(run: Path) -> Source:
     source = open_run(run)
     assert source.manifest
     made_by = source.manifest.made_by
-    configuration = {"voters": source.manifest.nodes} | made_by.get("configuration", {})
+    stated = {name: value for name, value in made_by.get("configuration", {}).items() if value is not None}
+    configuration = {"voters": source.manifest.nodes} | stated
     return Source(run.name, source.table(), configuration | {"protocol": made_by.get("protocol", "raft")})
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from logspec.tlavalue import Record, parse_state, parse_value, parse_values, renamed, same_but_for_names
+from logspec.tlavalue import Record, parse_state, parse_value, parse_values, print_value, renamed, same_but_for_names
 
 VALUES = [
     ("-3", -3),
@@ -26,6 +26,7 @@ VALUES = [
 @pytest.mark.parametrize(("text", "value"), VALUES)
 def test_values(text: str, value: object) -> None:
     assert parse_value(text) == value
+    assert parse_value(print_value(value, {"n1", "n2"})) == value
 
 
 @pytest.mark.parametrize("text", ["", "<<1", "[a |->", "1 2", "#", "{1", "(1 :> 2"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,9 @@ from click.testing import CliRunner
 
 from loghistory import open_run
 from logspec.cli import spec
+from logspec.places import spec_directory
 from logspec.recording import read_traces
+from logspec.traces import action_names
 from quorumlog.raft.protocol import PROTOCOL
 from quorumlog.raft.settings import SETTINGS
 from quorumlog.simulation.runs import made_by, save_run
@@ -42,8 +45,8 @@ SHOWS = {  # the kind of the event at which the spec cannot follow a recorded mu
     "vote-twice": "vote",
 }
 
-UNTRIMMED = [name for name, setting in SETTINGS.items() if "trim" not in setting.faults.weights]
-"""The specification knows only logs that begin at offset 0."""
+UNTRIMMED = [name for name, setting in SETTINGS.items() if {"trim", "join"}.isdisjoint(setting.faults.weights)]
+"""The specification knows only logs that begin at offset 0, and one configuration."""
 
 UNSHOWN = {"read-unconfirmed", "read-index-ignores-caching"}
 """Recorded mutants that no trace shows: they change reads, which are no part of one."""
@@ -349,6 +352,68 @@ def test_a_leader_that_left_answers_by_what_it_had_heard(tmp_path: Path) -> None
     ]
     _, (verdict, _) = follow("--write-caching", write(tmp_path / "run.jsonl", events))
     assert verdict["verdict"] == "accepted", verdict
+
+
+def test_a_node_starts_in_no_term_below_that_of_its_last_entry(tmp_path: Path) -> None:
+    """Node 1 has not voted in term 1, and nothing but the entry shows that it had come to it."""
+    follower = {"node": 1, "role": "follower", "term": 1, "commit": -1}
+    events = [
+        *election(("term", 0, "follower", 1), ("role", 0, "candidate", 1), ("vote", 0, "candidate", 1, 0)),
+        *election(("term", 2, "follower", 1), ("vote", 2, "follower", 1, 0), ("leader", 0, "leader", 1))[len(STARTS) :],
+        *(CONFIGURATION, {"kind": "term", **follower, "dirty": -1, "flushed": -1}),
+        {"kind": "append", **follower, "offset": 0, "entry_term": 1, "acks": -1, "dirty": 0, "flushed": -1},
+        {"kind": "power_loss", "node": 1},
+    ]
+    starts = {(1, 0): "accepted", (0, 0): "rejected", (0, -1): "accepted"}  # term, what is left of the log
+    runs = {
+        (term, kept): write(
+            tmp_path / f"{term}{kept}.jsonl",
+            [*events, STARTS[1] | {"incarnation": 1, "term": term, "dirty": kept, "flushed": kept}],
+        )
+        for term, kept in starts
+    }
+    _, verdicts = follow(*runs.values())
+    found = {verdict["run"]: verdict for verdict in verdicts[:-1]}
+    assert {start: found[run]["verdict"] for start, run in runs.items()} == starts
+    rejected = found[runs[0, 0]]
+    assert "a term from 1 to 1" in rejected["sentence"]
+    assert rejected["nearest"]["action"] == "PowerLoss"
+    assert rejected["nearest"]["conjunct"].endswith("TermThen >= DurableTerm(DirtyThen)")
+
+
+NEAREST = {
+    "commit-counts-dirty": ("AdvanceCommit", "c <= CommitCandidate(Voters, DurableOn(l), flushed[l])"),
+    "truncated-ignores-committed-term": ("Answer", "MayAnswer(At) = Fourth"),
+    "vote-twice": ("GiveVote", "GrantVote(vote[n], a.node, LogOk(a.lastTerm, a.dirty, ownLastTerm, ownDirty), FALSE)"),
+}
+"""By recorded mutant: the action that comes nearest to the event that the specification refuses, and what fails."""
+
+
+def test_what_does_not_hold_is_named() -> None:
+    _, verdicts = follow(*(str(RECORDED / f"mutant-{mutant}") for mutant in NEAREST))
+    for found in verdicts[:-1]:
+        action, conjunct = NEAREST[Path(found["run"]).name.removeprefix("mutant-")]
+        assert found["nearest"]["action"] == action
+        place, _, text = found["nearest"]["conjunct"].partition(": ")
+        assert text == conjunct
+        _, number, _, module = place.split()
+        line = (spec_directory() / "raft" / f"{module}.tla").read_text(encoding="utf-8").splitlines()[int(number) - 1]
+        assert conjunct in line, "it stands where it is said to"
+
+
+def test_a_followed_run_says_what_was_done_after_what(tmp_path: Path) -> None:
+    run = write(tmp_path / "run.jsonl", [*HEAD, CONFIGURATION, FLUSH, COMMIT, BATCH])
+    _, (found, _) = follow(run)
+    took = ["Crash", "StandForElection", "Role", "OwnVote", "BecomeLeader"]
+    took += ["AppendConfiguration", "Flush", "AdvanceCommit", "ClientAppend"]
+    assert found["pairs"] == sorted(map(list, pairwise(["", *took])))
+    assert set(took) < set(action_names())
+    shown = CliRunner().invoke(spec, ["trace", "--coverage", run]).output
+    assert f"9 of {len(action_names())} actions, 8 pairs of them" in shown
+    picture = [line for line in shown.splitlines() if line.endswith((" .", " x"))]
+    assert [line.split()[0] for line in picture] == list(action_names())
+    assert "".join(picture).count(" x") == 8, "what came first came after nothing"
+    assert max(map(len, picture)) <= 80
 
 
 def test_a_run_of_clients_alone_is_unexercised(tmp_path: Path) -> None:

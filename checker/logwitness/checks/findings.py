@@ -190,6 +190,10 @@ class Nodes:
         result.flags.writeable = False
         return result
 
+    def place(self, name: int) -> int:
+        """The index of one node; -1 for none and for those beyond `MAX_NODES`."""
+        return int(self.indices(np.array([name], dtype=np.int32))[0])
+
     def _known(self, name: int) -> int:
         place = self._index[name]
         return place if place < MAX_NODES else -1

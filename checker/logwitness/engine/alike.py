@@ -1,9 +1,9 @@
 """Many small logs: those that are alike are judged once.
 
 Two logs are alike if one becomes the other when clients, operations and values get other names, and times others in
-the same order. What the checks of the house say of a log does not depend on these, unless it names an event or counts
-what is lost; such logs are judged each for itself, and so are all if a family of another package may depend on more, or
-reads what texts say, or the run states how long something may take.
+the same order. What the checks of the house say of a log does not depend on these, unless it names an event, counts
+what is lost, or has configurations, which are texts; such logs are judged each for itself, and so are all if a family
+of another package may depend on more, or reads what texts say, or the run states how long something may take.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from functools import cache
 import numpy as np
 
 from ..checks import house_families
-from ..checks.codes import NULL
+from ..checks.codes import CONFIGURATION, NULL
 from ..checks.columns import Array, Columns, Ints
 from ..checks.contract import Family, Verdict, Verdicts
 
@@ -62,7 +62,7 @@ def judge_alike(
                 own = columns.between(start, stop)
                 known = judge(own if shared is None else own.merged(shared))
                 known = by_answer.setdefault(known, known)
-                if of_house and not _names_events(known, of_all):
+                if of_house and not _names_events(known, of_all) and CONFIGURATION not in own.kind:
                     by_shape[shape] = known
             answers.append(known)
         first = some.stop

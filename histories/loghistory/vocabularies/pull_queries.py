@@ -76,6 +76,12 @@ VOCABULARY = Vocabulary(
             (*_QUERY, "text"),
         ),
         EventKind(
+            "shown",
+            "The server shows the status of the cluster: by host `[alive, time of the status, time of the report]`, "
+            "the last one null where no lag is shown.",
+            ("node", "text"),
+        ),
+        EventKind(
             "rows",
             "The client got a partition as `peer` answered it: the rows at position `offset`.",
             ("process", "op", "partition", "peer", "offset", "text"),

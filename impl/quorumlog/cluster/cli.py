@@ -18,7 +18,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NoReturn, Self
 
 import click
 import msgspec
@@ -84,7 +84,7 @@ class _Faults(click.ParamType):  # type: ignore[type-arg,unused-ignore]
         try:
             return staging(name).faults
         except ClusterError as error:
-            return self.fail(str(error), param, ctx)
+            _refuse(str(error))
 
 
 class _Option(click.ParamType):  # type: ignore[type-arg,unused-ignore]
@@ -311,6 +311,6 @@ def _row(table: Table, title: str, counts: Counter[tuple[str, int | None, str]],
         table.add_row(title, ", ".join(first + [f"{n} {words[how]}" for how, n in completed.items() if how != "ok"]))
 
 
-def _refuse(problem: str) -> None:
+def _refuse(problem: str) -> NoReturn:
     click.echo(problem, err=True)
     sys.exit(2)

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import random
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from importlib.metadata import entry_points
+from importlib.metadata import entry_points, requires
 from pathlib import Path
 from typing import Any, Protocol, Self
 
@@ -136,7 +137,7 @@ def staging(name: str) -> Staging:
             found: Staging = import_module(f"quorumlog.{name.replace('-', '_')}.staged").STAGING
             return found
     except ModuleNotFoundError as problem:
-        raise ClusterError(f"{name}: {problem.name} is missing; pip install 'logwitness[servers]'") from None
+        raise ClusterError(f"{name}: {_not_installed(problem)}") from None
     from quorumlog.cluster.log_stage import log_staging  # which builds on this module
 
     if name not in staged_protocols():
@@ -148,6 +149,17 @@ def by_default() -> str | None:
     """The protocol that is meant where nothing says which; None if there is none."""
     known = real_protocols()
     return next((name for name in known if len(known) == 1 or real_protocol(name).by_default), None)
+
+
+def _not_installed(problem: ModuleNotFoundError) -> str:
+    """Which module is missing, and the extra of this distribution that brings it, if one does."""
+    module = (problem.name or "").partition(".")[0]
+    said = f"the module {module} is not installed"
+    for line in requires("logwitness") or ():
+        brings = re.fullmatch(r"([\w-]+).*; extra == ['\"]([\w-]+)['\"]", line)
+        if brings and brings[1] == module:
+            return f"{said}: pip install 'logwitness[{brings[2]}]'"
+    return said
 
 
 def _own() -> frozenset[str]:

@@ -24,9 +24,11 @@ def json_text(value: object) -> str:
     return msgspec.json.encode(value).decode()
 
 
-def serving(host: str, configuration: Configuration, wall: int) -> dict[str, Any]:
-    """The columns that say as what a server begins: its wall clock, and what it was told."""
-    return {"stamp": wall, "text": json_text({"host": host, **msgspec.to_builtins(configuration)})}
+def serving(host: str, configuration: Configuration, wall: int, with_bound: int | None = None) -> dict[str, Any]:
+    """The columns that say as what a server begins: its wall clock, and what it was told; ``with_bound``: the
+    acceptable lag of the table's WITH clause."""
+    told = {} if with_bound is None else {"with_bound": with_bound}
+    return {"stamp": wall, "text": json_text({"host": host, **msgspec.to_builtins(configuration), **told})}
 
 
 def rows_columns(answer: e.Answer, peer: int) -> dict[str, Any]:
@@ -46,14 +48,16 @@ class Before(NamedTuple):
 class Witness:
     """Records what one core learns, decides and says: ``note(kind, **columns)`` takes it.
 
-    ``number_of`` is the number of a host in the history, -1 for one that it does not know.
+    ``number_of`` is the number of a host in the history; -1 for one that it does not know: nothing is recorded of it.
     """
 
     def __init__(self, core: ServerCore, note: Callable[..., None], number_of: Callable[[str], int]) -> None:
         self._core, self._note, self._number_of = core, note, number_of
 
     def _about(self, host: str, kind: str, **columns: Any) -> None:  # noqa: ANN401
-        self._note(kind, peer=self._number_of(host), **columns)
+        number = self._number_of(host)
+        if number >= 0:
+            self._note(kind, peer=number, **columns)
 
     # -- around each event ---------------------------------------------------------------------------------------------
 
@@ -94,6 +98,16 @@ class Witness:
         table = self._core.tables.get(partition)
         if table is not None and table.current > first:
             self._note("fold", partition=partition, offset=first, last_offset=table.current - 1)
+
+    def shows(self) -> None:
+        """The status of the cluster is told to somebody who asks (pull-queries.md#shown-is-kept)."""
+        statuses = self._core.membership.statuses
+        lags = self._core.records.shown(statuses)
+        told = {
+            host: [status.alive, status.updated, lags[host].time if host in lags else None]
+            for host, status in statuses.items()
+        }
+        self._note("shown", text=json_text(told))
 
     # -- other servers -------------------------------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any, NamedTuple, Self
 
-import httpx
+import httpx2
 import msgspec
 
 from loghistory import HybridClock
@@ -40,7 +40,7 @@ class ServerClient:
 
     def __init__(self, clock: HybridClock, timeout: float = 2.0) -> None:
         self._clock, self._timeout = clock, timeout
-        self._http = httpx.AsyncClient(timeout=None, trust_env=False)
+        self._http = httpx2.AsyncClient(timeout=None, trust_env=False)
 
     async def __aenter__(self) -> Self:
         return self
@@ -69,17 +69,17 @@ class ServerClient:
         found: dict[str, Any] = msgspec.json.decode(answer.content)["clusterStatus"]
         return found
 
-    async def _ask(self, method: str, url: str, body: bytes, more: dict[str, str]) -> httpx.Response:
+    async def _ask(self, method: str, url: str, body: bytes, more: dict[str, str]) -> httpx2.Response:
         try:
             async with asyncio.timeout(self._timeout):
                 sent = {**headers.stamp(self._clock), **more}
                 answer = await self._http.request(method, url, content=body, headers=sent)
             headers.merge(self._clock, answer.headers)
-        except httpx.ConnectError as error:
+        except httpx2.ConnectError as error:
             raise RefusedError(str(error)) from None
         except TimeoutError:
             raise LostError("timeout") from None
-        except (httpx.HTTPError, BadRequestError) as error:
+        except (httpx2.HTTPError, BadRequestError) as error:
             raise LostError(f"connection lost: {error}") from None
         return answer
 

@@ -79,7 +79,9 @@ class PullConfiguration(ClusterConfiguration, frozen=True, kw_only=True):
     """One simulated run of servers with the Raft groups that feed them, except for its seed; ``nodes`` are the servers.
 
     ``brokers``: the nodes of each group; ``log_faults``: what happens to them; ``poll``: how often a server reads its
-    logs, and ``save`` how often it saves its tables; ``skew``: by how much wall clocks differ at most.
+    logs, and ``save`` how often it saves its tables; ``skew``: by how much wall clocks differ at most; ``learn``: how
+    often it reads the log of assignments at least, 0 for as often as the others; ``watch``: how often somebody asks
+    each server for the status of the cluster, 0 for never.
     """
 
     nodes: int = 4
@@ -91,6 +93,8 @@ class PullConfiguration(ClusterConfiguration, frozen=True, kw_only=True):
     poll: Interval = 10 * MILLISECOND
     save: Interval = 400 * MILLISECOND
     skew: Pause = 20 * MILLISECOND
+    learn: Pause = 0
+    watch: Pause = 0
     workload: QueryWorkload = QueryWorkload()
     faults: FaultMix = _SERVERS
     log_faults: FaultMix = _RARELY
@@ -134,6 +138,8 @@ class PullConfiguration(ClusterConfiguration, frozen=True, kw_only=True):
             faults=replace(drawn.faults, per_second=draw.uniform(0.5, 3.0), longest=3 * SECOND),
             log_faults=replace(_RARELY, per_second=draw.choice((0.0, 0.5, 1.5))),
             progress_bound=self.progress_bound,
+            watch=draw.choice((0, 0, 300)) * MILLISECOND,
+            learn=draw.choice((0, 0, 500)) * MILLISECOND,
         )
 
     def of_a_group(self) -> RaftConfiguration:
@@ -210,6 +216,23 @@ SETTINGS: Mapping[str, PullConfiguration] = {
             per_second=0.15,
             shortest=11 * SECOND,
             longest=14 * SECOND,
+        ),
+    ),
+    # Somebody watches what the servers say of each other.
+    "watched": replace(_DEFAULT, watch=200 * MILLISECOND),
+    # An active that is taken for dead goes on appending while another one takes over, and is slow to learn of it.
+    "handed-over": replace(
+        _DEFAULT,
+        duration=18 * SECOND,
+        poll=150 * MILLISECOND,
+        learn=1500 * MILLISECOND,
+        workload=QueryWorkload(clients=4, think=60 * MILLISECOND, bounded=0.0, keys=4),
+        faults=FaultMix(
+            weights={"mute": 1.0},
+            targets={"leader": 1.0},
+            per_second=1.0,
+            shortest=11 * SECOND,
+            longest=13 * SECOND,
         ),
     ),
 }

@@ -70,6 +70,7 @@ class ServerNode(Node):
         skew = cluster.simulation.random("skew").random() * configuration.skew
         self._ahead = WALL + int(skew) // MILLISECOND
         self._read: dict[Any, int] = {}
+        self._learns = 0  # when the log of assignments is read next
         self._reading: dict[int, list[e.ReadSource]] = {}  # by partition, in the order in which they are answered
         self._requests = 0
         self._clients: dict[int, tuple[int, QueryReply, list[e.Answer]]] = {}
@@ -150,6 +151,10 @@ class ServerNode(Node):
         if generation == self.host.generation:
             self._witness.after(event, before)
 
+    def show(self) -> None:
+        """Tell somebody who asks the status of the cluster."""
+        self._witness.shows()
+
     def note(self, kind: str, **columns: Any) -> None:  # noqa: ANN401
         """Record what happened here."""
         self._cluster.record(kind, {"node": self.number, **columns})
@@ -159,12 +164,22 @@ class ServerNode(Node):
     def _poll(self, generation: int) -> None:
         """Ask a node of each group for what is new; the answers come after a while."""
         for name, group in self._cluster.groups.items():
+            if name == ASSIGNMENTS and not self._due():
+                continue
             node = group.reader(self._random.random())
             start = self._next_of(name)
             if node is not None and start is not None:
                 found = group.read(node, start)
                 self.host.after(2 * self._configuration.client_delay, self._have_read, name, self.shown_by(node), found)
         self.host.after(int(self._configuration.poll * self.slowness), self._poll, generation)
+
+    def _due(self) -> bool:
+        """Whether the log of assignments is to be read again."""
+        most, now = self._configuration.learn, self._simulation.now
+        due = now >= self._learns
+        if due and most:
+            self._learns = now + self._random.randint(most // 2, most)
+        return due
 
     def shown_by(self, node: RaftNode) -> int:
         """Up to where a node of a group shows its log."""
@@ -260,8 +275,7 @@ class ServerNode(Node):
 
     def _forward(self, effect: e.Forward) -> None:
         op, target = self._clients[effect.request][0], self._cluster.number_of(effect.host)
-        if target >= 0:  # else the active is not known, and there is nobody to ask
-            self._witness.forward(op, effect)
+        self._witness.forward(op, effect)
         ended = e.ForwardEnded(effect.request, effect.host, ())
         if target < 0 or not self._cluster.nodes[target].host.running:
             refused = msgspec.structs.replace(ended, failure=Failure.NO_CONNECTION)
@@ -370,7 +384,17 @@ class PullCluster(Cluster[PullConfiguration, ServerNode]):
             group.endanger(
                 f"faults {name}", configuration.log_faults, configuration.first_fault, configuration.duration
             )
+        if configuration.watch:
+            self.simulation.after(configuration.watch, self._watch)
         super().start()
+
+    def _watch(self) -> None:
+        """Ask every server for the status of the cluster."""
+        for node in self.nodes:
+            if node.host.running:
+                node.show()
+        if self.simulation.now < self.configuration.duration:
+            self.simulation.after(self.configuration.watch, self._watch)
 
     def converge(self, limit: int) -> bool:
         """Set all wall clocks right, as healing does, and wait; see `Cluster.converge`."""
@@ -393,7 +417,8 @@ class PullCluster(Cluster[PullConfiguration, ServerNode]):
         core = node.core
         if core.assignment != self.newest or not core.ready():
             return False
-        if not all(status.alive for status in core.membership.statuses.values()):
+        alive = all(status.alive for status in core.membership.statuses.values())
+        if not alive and core.configuration.silence > 1:  # else any delay makes hosts flap (pull-queries.md#clock-line)
             return False
         for partition, placement in enumerate(self.newest.placements):
             if node.name not in placement.hosts:

@@ -144,7 +144,7 @@ class Elections(Replica):
 
     def _vote_replied(self, sender: int, reply: VoteReply) -> None:
         if sender not in self.voters.voting:
-            return  # not even its term counts (raft.md#session)
+            return  # not even its term counts (raft.md#replies-of-members)
         if reply.term > self.term:
             self._follow(reply.term)
             return

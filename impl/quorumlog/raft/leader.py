@@ -88,7 +88,10 @@ class Leader(Rounds):
         self._round((entry,), required=True)
 
     def _members_changed(self) -> None:
-        """Begin to send to new members, and send nothing more to those that left."""
+        """Begin to send to new members, and send nothing more to those that left.
+
+        Sources: raft.md#joint, raft.md#removed-node.
+        """
         if self.role != "leader":
             return
         before = self._configurations[-1][0] - 1

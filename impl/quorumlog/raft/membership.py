@@ -33,7 +33,7 @@ class Memberships(Transfers):
         return self.commit >= self._configurations[-1][0]
 
     def _change_requested(self, event: ChangeRequested) -> None:
-        if not self.serving:
+        if self.role != "leader":
             self._refuse(event.request)
             return
         first = first_step(self.members, event.change) if self._may_change() else None

@@ -2,7 +2,7 @@
 
 The configuration of a log that does not begin at offset 0 is kept in a file of its own for each beginning, written
 before the log begins there: until it does, the file of the beginning before is the right one
-(raft.md#snapshot-configuration).
+(raft.md#trim).
 """
 
 from __future__ import annotations

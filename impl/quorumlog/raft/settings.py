@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from quorumlog.durations import MICROSECOND, MILLISECOND, SECOND, Interval
 from quorumlog.faults import Fault, FaultMix
-from quorumlog.simulation.configuration import DiskTiming, LogConfiguration, LogWorkload
+from quorumlog.simulation.configuration import ConfigurationError, DiskTiming, LogConfiguration, LogWorkload
 from quorumlog.simulation.network import Link
 from quorumlog.simulation.swarm import between
 
@@ -51,6 +51,7 @@ class NodeLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 class RaftConfiguration(LogConfiguration, frozen=True, kw_only=True):
     """One simulated run of a Raft cluster, except for its seed."""
 
+    voters: tuple[int, ...] | None = None  # of the configuration that the group begins with; None: all nodes
     write_caching: bool = False
     timing: NodeTiming = NodeTiming()
     limits: NodeLimits = NodeLimits()
@@ -90,7 +91,19 @@ class RaftConfiguration(LogConfiguration, frozen=True, kw_only=True):
     def known_to_the_judge(self) -> dict[str, Any]:
         """Voters, whether acks=all waits for a flush, and the limits of what a leader may hold."""
         limits = {"memory_bytes": self.limits.memory_bytes, "max_in_flight": self.limits.max_in_flight}
-        return {**super().known_to_the_judge(), "write_caching": self.write_caching, **limits}
+        voters = {"voters": list(self.first_voters)}
+        return {**super().known_to_the_judge(), **voters, "write_caching": self.write_caching, **limits}
+
+    @property
+    def first_voters(self) -> tuple[int, ...]:
+        """The voters that the group begins with; the other nodes may be added."""
+        return tuple(range(self.nodes)) if self.voters is None else self.voters
+
+    def __post_init__(self) -> None:
+        """Refuse a configuration that no run can have."""
+        super().__post_init__()
+        if not self.first_voters or not {*self.first_voters} <= {*range(self.nodes)}:
+            raise ConfigurationError(f"voters {self.voters} are out of range; give some of 0 to {self.nodes - 1}")
 
 
 def _with_more(mix: FaultMix, draw: Random) -> FaultMix:
@@ -131,6 +144,20 @@ _LOST_POWER = replace(
         targets={"leader": 2.0, "follower": 3.0, "majority": 2.0, "all": 1.0, "any": 2.0},
         per_second=8.0,
         longest=300 * MILLISECOND,
+    ),
+)
+
+_MEMBERS = replace(
+    _DEFAULT,
+    nodes=5,
+    voters=(0, 1, 2),
+    segment_bytes=400,
+    faults=FaultMix(
+        weights={"join": 6.0, "leave": 5.0, "demote": 2.0, "cancel_change": 1.0, "transfer": 1.0}
+        | {"partition": 4.0, "kill": 2.0, "power_loss": 1.0, "slow_disk": 1.0, "trim": 1.0},
+        targets={"leader": 4.0, "follower": 2.0, "any": 4.0, "majority": 1.0, "all": 1.0},
+        per_second=15.0,
+        longest=400 * MILLISECOND,
     ),
 )
 
@@ -327,6 +354,20 @@ SETTINGS: Mapping[str, RaftConfiguration] = {
             per_second=12.0,
             longest=200 * MILLISECOND,
             arguments={"loss": {"probability": 0.5}},
+        ),
+    ),
+    # Nodes join and leave a group of three, while leaders fall and logs are trimmed.
+    "members": _MEMBERS,
+    # Many leave at once and come back, also the leader, and what was begun is taken back.
+    "members-leave": replace(
+        _MEMBERS,
+        voters=None,
+        faults=FaultMix(
+            weights={"leave": 8.0, "join": 6.0, "demote": 1.0, "cancel_change": 1.0, "partition": 5.0, "kill": 2.0},
+            targets={"leader": 4.0, "minority": 3.0, "majority": 3.0, "follower": 2.0, "all": 2.0},
+            per_second=20.0,
+            shortest=30 * MILLISECOND,
+            longest=250 * MILLISECOND,
         ),
     ),
     # Syncs that fail, also while a log is opened, full disks, damage, and power lost before anybody looks again.

@@ -13,7 +13,17 @@ from quorumlog.durations import MICROSECOND, MILLISECOND
 from quorumlog.events import CoreFactory
 from quorumlog.quorum import Voters
 from quorumlog.raft.core import RaftCore
-from quorumlog.raft.events import Disconnect, HandedOver, SaveMembers, SaveVote, Send, TransferRequested, VoteSaved
+from quorumlog.raft.events import (
+    ChangeRequested,
+    Disconnect,
+    HandedOver,
+    SaveMembers,
+    SaveVote,
+    Send,
+    TransferRequested,
+    VoteSaved,
+)
+from quorumlog.raft.members import Change
 from quorumlog.raft.messages import AppendEntries
 from quorumlog.raft.restored import restore, save_members
 from quorumlog.raft.rules import NOBODY
@@ -39,11 +49,11 @@ class RaftNode(LogNode):
         self, cluster: Surroundings, number: int, configuration: RaftConfiguration, make_core: CoreFactory
     ) -> None:
         super().__init__(cluster, number, configuration.disk, configuration.segment_bytes, configuration.remember_bytes)
-        timing = configuration.timing
+        timing, first = configuration.timing, configuration.first_voters
         self._make_core = make_core
         self._configuration = Configuration(
             node=number,
-            voters=Voters(tuple(range(configuration.nodes))),
+            voters=Voters(first if number in first else ()),
             election_timeout=timing.election,
             election_jitter=timing.election,
             heartbeat_interval=timing.heartbeat,
@@ -81,6 +91,20 @@ class RaftNode(LogNode):
     def transfer(self, target: int) -> None:
         """Whoever runs the group asks for a transfer of leadership, and does not look at how it ends."""
         self.handle(TransferRequested(self.open(lambda _: None), target))
+
+    def change(self, sort: str, nodes: Sequence[int]) -> None:
+        """Whoever runs the group asks for a change of its members, and does not look at how it ends."""
+        voters, revision = self.core.members.voters, self.core.members.revision + 1
+        match sort:
+            case "join":
+                change = Change(revision, add=tuple(node for node in nodes if node not in voters.voting))
+            case "leave":
+                change = Change(revision, remove=tuple(node for node in nodes if node in voters.members))
+            case "demote":
+                change = Change(revision, demote=tuple(node for node in nodes if node in voters.current))
+            case _:
+                change = Change(revision, cancel=True)
+        self.handle(ChangeRequested(self.open(lambda _: None), change))
 
     # -- effects -------------------------------------------------------------------------------------------------
 
@@ -122,6 +146,10 @@ class RaftCluster(LogCluster[RaftConfiguration, RaftNode]):
         self, seed: int, configuration: RaftConfiguration, recorder: Recorder, make_core: CoreFactory = RaftCore
     ) -> None:
         super().__init__(seed, configuration, recorder, make_core)
+
+    def members(self, leader: RaftNode) -> Sequence[RaftNode]:
+        """The voters and learners of the leader's configuration."""
+        return [self.nodes[number] for number in leader.core.voters.members]
 
     def new_node(self, number: int) -> RaftNode:
         """A node that has not been started."""

@@ -92,6 +92,7 @@ class Replica:
         self.rules = rules
         self.node = configuration.node
         self._configurations = [(NOTHING, Members(configuration.voters)), *restored.members]  # the last is in force
+        self._forget_before(restored.index.start)
         self.members = self._configurations[-1][1]
         self.voters = self.members.voters
         self.now = 0
@@ -210,8 +211,7 @@ class Replica:
         start = self.index.start
         self.index.trim(min(offset, self.commit + 1))
         if self.index.start != start:
-            while len(self._configurations) > 1 and self._configurations[1][0] < self.index.start:
-                self._configurations.pop(0)
+            self._forget_before(self.index.start)
             self._save_members(self.index.start)
             self._effects.append(Trim(self.index.start))
             self.note("trim", offset=self.index.start)
@@ -248,6 +248,11 @@ class Replica:
             self._note_members()
             self._members_changed()
 
+    def _forget_before(self, start: int) -> None:
+        """Of the configurations before the log's start keep the last one."""
+        while len(self._configurations) > 1 and self._configurations[1][0] < start:
+            self._configurations.pop(0)
+
     def _note_members(self) -> None:
         self.note("configuration", offset=self._configurations[-1][0], text=str(self.members))
 
@@ -257,7 +262,7 @@ class Replica:
     def _save_members(self, start: int) -> None:
         """Keep the configuration before ``start``, where the log will begin; the one of the beginning is known anyway.
 
-        Source: raft.md#snapshot-configuration.
+        Sources: raft.md#trim, raft.md#log-begun-anew.
         """
         offset, members = self._configurations[0]
         if members != Members(self.configuration.voters):

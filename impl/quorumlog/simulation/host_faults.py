@@ -111,6 +111,10 @@ class HostFaults:
                 for number in nodes:
                     target = (number + int(fault.argument("places"))) % len(self._nodes)
                     self._nodes[number].host.deliver(self._nodes[number].transfer, target)
+            case "join" | "leave" | "demote" | "cancel_change":
+                leader = self._stage.leader()
+                if leader is not None:
+                    leader.host.deliver(leader.change, fault.name, nodes)
             case "clock_jump":
                 for number in nodes:
                     self._nodes[number].jump(int(fault.argument("ms") * MILLISECOND))
@@ -161,7 +165,7 @@ class HostFaults:
                 self._network.mend(self._pairs(fault.name, nodes))
             case "one_way":
                 self._network.mend(self._one_way(fault, nodes))
-            case "trim" | "transfer" | "clock_jump":
+            case "trim" | "transfer" | "clock_jump" | "join" | "leave" | "demote" | "cancel_change":
                 pass  # done when it began
             case "loss" | "duplicate" | "reorder" | "delay":
                 self._network.restore(token)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TypeVar
 
 from quorumlog.simulation.cluster import Cluster
@@ -28,13 +29,18 @@ class LogCluster(Cluster[Configuration, NodeOf]):
                 found = node
         return found
 
+    def members(self, leader: NodeOf) -> Sequence[NodeOf]:
+        """The nodes that must come to agree with the leader: all, unless the protocol says otherwise."""
+        del leader
+        return self.nodes
+
     def agreed(self) -> bool:
-        """Whether all nodes hold the same offsets in the leader's term, all durable, committed and visible."""
+        """Whether all members hold the same offsets in the leader's term, all durable, committed and visible."""
         leader = self.leader()
         if leader is None or not self.all_running():
             return False
         term, dirty = leader.core.term, leader.core.dirty
         return all(
             term == core.term and dirty == core.dirty == core.flushed == core.commit == core.visible
-            for core in (node.core for node in self.nodes)
+            for core in (node.core for node in self.members(leader))
         )

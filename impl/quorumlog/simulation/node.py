@@ -123,6 +123,9 @@ class Node(ABC):
     def transfer(self, target: int) -> None:  # noqa: B027 - not every protocol has a leader that can leave
         """Hand the leadership on to node ``target``, if this node leads."""
 
+    def change(self, sort: str, nodes: Sequence[int]) -> None:  # noqa: B027 - not every protocol has a group that changes
+        """Change the members of the group, if this node leads: one of `quorumlog.faults.CHANGES` for these nodes."""
+
     def settled(self) -> Sequence[tuple[str, int]]:
         """Files on the disk, and up to where each must be as it was written, or the node refuses to start."""
         return ()

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from random import Random
 
 from quorumlog.durations import MICROSECOND, MILLISECOND
-from quorumlog.faults import KINDS, FaultMix
+from quorumlog.faults import CHANGES, KINDS, FaultMix
 from quorumlog.simulation.network import Link
 
 _MODERATE = {
@@ -34,8 +34,9 @@ _MODERATE = {
 _WHOLE = frozenset({"effects", "sync", "keep", "places"})
 
 
-_ANY_PROTOCOL = tuple(name for name in KINDS if name != "transfer")
-"""Faults that any protocol may have; a transfer is drawn by one that knows it."""
+_OF_A_GROUP = frozenset({"transfer", *CHANGES})
+_ANY_PROTOCOL = tuple(name for name in KINDS if name not in _OF_A_GROUP)
+"""Faults that any protocol may have; a transfer, or a change of the members, is drawn by one that knows it."""
 
 _CHANGES_LEADER = ("kill", "power_loss", "stop", "pause", *("partition",) * 5)
 

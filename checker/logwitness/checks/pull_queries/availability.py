@@ -248,7 +248,7 @@ class AvailabilityFold(ServerFold):
         asked, view = said(self._words, query.query, Query), said(self._words, query.view, View)
         if asked is None or view is None:
             return []
-        bound = server.maximum_lag if asked.bound is None else asked.bound
+        bound = server.bound(asked.bound)
         failed = [scan(server, view, bound, p) for p in partitions_asked(server, asked) if p not in answered]
         empty = [hosts for hosts in failed if all(each.reasons for each in hosts)]
         dead = {

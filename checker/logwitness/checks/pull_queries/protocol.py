@@ -26,6 +26,10 @@ Positions = dict[int, tuple[int, int]]
 Rows = list[tuple[str, int | float | str]]
 """Keys with their values."""
 
+Status = dict[str, tuple[bool, int, int | None]]
+"""What a server shows of each host: whether it is alive, the time of its status, that of its lag report if it is shown.
+"""
+
 UNAVAILABLE = "unavailable:-1"
 """The host that stands for an active that is not known (pull-queries.md#read-once)."""
 
@@ -50,6 +54,12 @@ class Server(msgspec.Struct, frozen=True):
     standby_reads: bool = True
     heartbeats: bool = True
     lag_reports: bool = True
+    with_bound: int | None = None
+
+    def bound(self, said: int | None) -> int:
+        """The lag that a query accepts, which says so itself or not (pull-queries.md#bound-from)."""
+        of_table = None if self.shipped else self.with_bound
+        return next(bound for bound in (said, of_table, self.maximum_lag) if bound is not None)
 
     @property
     def shipped(self) -> bool:

@@ -255,7 +255,7 @@ class RoutingFold(ServerFold):
         self._routes[op] = None
         if query is None or server is None or view is None:
             return
-        bound = server.maximum_lag if query.bound is None else query.bound
+        bound = server.bound(query.bound)
         scanned = {each: scan(server, view, bound, each) for each in partitions_asked(server, query)}
         self._routes[op] = _Route(node, server, bound, query.bound, scanned, rows.seq[at])
 

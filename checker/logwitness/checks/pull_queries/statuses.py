@@ -8,6 +8,7 @@ Sources: pull-queries.md#status-decision, pull-queries.md#membership-and-heartbe
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from loghistory.schema import Kind
@@ -15,17 +16,18 @@ from loghistory.schema import Kind
 from ..codes import code, codes, lookup
 from ..columns import Columns
 from ..contract import Check, Family, Setting
-from .protocol import PULL_QUERIES, Server, ServerFold, View, said
+from .protocol import PULL_QUERIES, Server, ServerFold, Status, View, said
 
 REPLAYS = Check(
     id="status-replays",
     rule="A status changes at a check alone, to what the check decides from the heartbeats received.",
     source=("pull-queries.md#status-replays", "pull-queries.md#tail-decides", "pull-queries.md#slots"),
-    fact="a decision of a check, or a query routed by what checks decided",
+    fact="a decision of a check, or a query routed, or a status shown, by what checks decided",
     sentence={
         "decided": "Node {node} decided at {stamp} that node {peer} is {said}; the heartbeats that it had received say "
         "the opposite.",
         "unlisted": "Node {node} decided at {stamp} about node {peer}, which it had not listed.",
+        "shown": "Node {node} showed another status of {host} than its last check gave it.",
         "view": "Node {node} routed operation {op} by a status of {host} that its last check did not give it.",
     },
     kinds=(Kind.SERVE, Kind.LISTED),
@@ -76,8 +78,10 @@ GO_ON = Check(
 )
 CHECKS = (REPLAYS, NO_FALSE_DOWN, SILENCE, TO_ALL, GO_ON)
 
-_KINDS = frozenset({Kind.SERVE, Kind.LISTED, Kind.HEARTBEAT, Kind.HEARD, Kind.UP, Kind.DOWN, Kind.ROUTE, Kind.REPORT})
-_REPORT = code(Kind.REPORT)
+_KINDS = frozenset(
+    {Kind.SERVE, Kind.LISTED, Kind.HEARTBEAT, Kind.HEARD, Kind.UP, Kind.DOWN, Kind.ROUTE, Kind.REPORT, Kind.SHOWN}
+)
+_REPORT, _SHOWN = code(Kind.REPORT), code(Kind.SHOWN)
 _FIRST = 1000
 """Milliseconds after which a server has reported and checked for the first time, at the latest."""
 _MOST = 10
@@ -194,8 +198,8 @@ class StatusFold(ServerFold):
         elif kind == _HEARTBEAT:
             life.sent = stamp
             life.round[peer] = seq
-        elif kind == _ROUTE:
-            self._routed(rows, at, life)
+        elif kind in (_ROUTE, _SHOWN):
+            self._told(rows, at, life)
         elif kind == _REPORT:
             server = self._hosts.servers.get(rows.node[at])
             self._tallies[GO_ON.id].judged += server is not None and server.lag_reports
@@ -259,23 +263,33 @@ class StatusFold(ServerFold):
             if up:
                 tally.violation(*shown, silence=server.silence, **place)
 
-    def _routed(self, rows: Columns, at: int, life: _Life) -> None:
-        """A view has the statuses that the last check gave; without heartbeats none (pull-queries.md#switches)."""
+    def _told(self, rows: Columns, at: int, life: _Life) -> None:
+        """What a query is routed by, or somebody is shown: the statuses that the last check gave; without heartbeats
+        none (pull-queries.md#switches)."""
         node, seq = rows.node[at], rows.seq[at]
         tally, server = self._tallies[REPLAYS.id], self._hosts.servers.get(node)
-        view = said(self._words, rows.value[at], View)
-        if server is None or view is None:
+        statuses = self._statuses_of(rows, at)
+        if server is None or statuses is None:
             tally.unjudged += 1
             return
         tally.judged += 1
         numbers = self._hosts.nodes
-        shown = {host: status for host, status in view.statuses.items() if host != server.host}
+        place = {"node": node} if rows.kind[at] == _SHOWN else {"node": node, "op": rows.op[at]}
+        way = "shown" if rows.kind[at] == _SHOWN else "view"
+        shown = {host: status for host, status in statuses.items() if host != server.host}
         known = {peer: status for peer, status in life.statuses.items() if server.heartbeats}
         for host, status in shown.items():
             if known.get(numbers.get(host, -1)) != status:
-                tally.violation(seq, way="view", node=node, op=rows.op[at], host=host)
+                tally.violation(seq, way=way, host=host, **place)
         for host in sorted(host for host, peer in numbers.items() if peer in known and host not in shown):
-            tally.violation(seq, way="view", node=node, op=rows.op[at], host=host)
+            tally.violation(seq, way=way, host=host, **place)
+
+    def _statuses_of(self, rows: Columns, at: int) -> Mapping[str, tuple[bool, int]] | None:
+        if rows.kind[at] == _ROUTE:
+            view = said(self._words, rows.value[at], View)
+            return None if view is None else view.statuses
+        told = said(self._words, rows.value[at], Status)
+        return None if told is None else {host: (alive, updated) for host, (alive, updated, _) in told.items()}
 
 
 FAMILY = Family(

@@ -15,7 +15,7 @@ from loghistory.schema import Kind
 from ..codes import INVOKE, code, lookup
 from ..columns import Columns
 from ..contract import Check, Family, Setting
-from .protocol import PULL_QUERIES, Assigned, Filter, Positions, Query, Record, Rows, ServerFold, View, said
+from .protocol import PULL_QUERIES, Assigned, Filter, Positions, Query, Record, Rows, ServerFold, Status, View, said
 
 ROWS = Check(
     id="rows-are-the-table",
@@ -71,7 +71,19 @@ PREFIXES = Check(
     kinds=(Kind.ASSIGNED,),
     columns=("node", "epoch"),
 )
-CHECKS = (ROWS, REPORTS, TIMES, PREFIXES)
+SHOWN = Check(
+    id="shown-is-kept",
+    rule="The status of the cluster shows the lag report that is kept of a host that is alive, and none of a dead one.",
+    source=("pull-queries.md#shown-is-kept", "pull-queries.md#report-replaces"),
+    fact="a host of which a server shows the status",
+    sentence={
+        "dead": "Node {node} showed the lag that {host} reported at {stamp}, and that it is dead.",
+        "other": "Node {node} did not show of {host}, which is alive, the lag report that it keeps.",
+    },
+    kinds=(Kind.SHOWN,),
+    columns=("node",),
+)
+CHECKS = (ROWS, REPORTS, TIMES, PREFIXES, SHOWN)
 
 _KINDS = frozenset(
     {
@@ -85,9 +97,10 @@ _KINDS = frozenset(
         Kind.ANSWER,
         Kind.ROWS,
         Kind.ROUTE,
+        Kind.SHOWN,
     }
 )
-_SERVE, _CHANGELOG, _FOLD, _REPORT, _REPORT_HEARD, _REPORT_KEPT, _ASSIGNED, _ROUTE = map(
+_SERVE, _CHANGELOG, _FOLD, _REPORT, _REPORT_HEARD, _REPORT_KEPT, _ASSIGNED, _ROUTE, _SHOWN = map(
     code,
     (
         Kind.SERVE,
@@ -98,6 +111,7 @@ _SERVE, _CHANGELOG, _FOLD, _REPORT, _REPORT_HEARD, _REPORT_KEPT, _ASSIGNED, _ROU
         Kind.REPORT_KEPT,
         Kind.ASSIGNED,
         Kind.ROUTE,
+        Kind.SHOWN,
     ),
 )
 
@@ -270,6 +284,20 @@ class TableFold(ServerFold):
             if view.records.get(host) != (stamp, said(self._words, text, Positions)):
                 tally.violation(kept, rows.seq[at], way="view", node=rows.node[at], op=rows.op[at], host=host)
 
+    def _status_shown(self, rows: Columns, at: int, life: _Life) -> None:
+        tally, told = self._tallies[SHOWN.id], said(self._words, rows.value[at], Status)
+        if told is None:
+            tally.unjudged += 1
+            return
+        for host, (alive, _, stamp) in told.items():
+            tally.judged += 1
+            before, _, kept = life.kept.get(self._hosts.nodes.get(host, -1), (None, 0, -1))
+            place = {"node": rows.node[at], "host": host}
+            if stamp is not None and not alive:
+                tally.violation(kept, rows.seq[at], way="dead", stamp=stamp, **place)
+            elif alive and stamp != before:
+                tally.violation(kept, rows.seq[at], way="other", **place)
+
     def _assigned(self, rows: Columns, at: int, life: _Life) -> None:
         node, epoch, text, seq = rows.node[at], rows.epoch[at], rows.value[at], rows.seq[at]
         tally = self._tallies[PREFIXES.id]
@@ -293,6 +321,7 @@ _OF_LIVES = {
     _REPORT_KEPT: TableFold._report_kept,
     _ASSIGNED: TableFold._assigned,
     _ROUTE: TableFold._routed,
+    _SHOWN: TableFold._status_shown,
 }
 """What is judged in the life of one process, by the kind of event."""
 

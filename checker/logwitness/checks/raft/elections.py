@@ -9,8 +9,9 @@ one with plain dictionaries. Sources: raft.md#elections, raft.md#who-leads.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -20,6 +21,7 @@ from ..codes import (
     ACKED,
     APPEND,
     CARRIES_STATE,
+    CONFIGURATION,
     ENDS,
     FAULT,
     FAULT_WIPE,
@@ -41,6 +43,7 @@ from ..faults import CAUSES, WIPE
 from ..findings import MAX_NODES, Nodes
 from ..kernel import kernel
 from ..sentences import listed
+from .configurations import NOT_READABLE, Configuration, configuration_of
 from .protocol import RAFT
 from .roles import ROLES_IN_ORDER, Roles
 from .voters import UNKNOWN_VOTERS, acts_as_voter, majority_of, recorded_nothing, too_many_nodes
@@ -66,8 +69,9 @@ ONE_VOTE = Check(
 )
 MAJORITY = Check(
     id="leader-has-majority",
-    rule="A node leads a term only with the durable votes of a majority of the voters in that term.",
-    source=("raft.md#election-majority",),
+    rule="A node leads a term only with the durable votes of a majority of the voters in that term, in a joint "
+    "configuration of a majority of both halves.",
+    source=("raft.md#election-majority", "raft.md#configuration-in-force"),
     fact="a node that leads a term, by what it says or does",
     sentence="Node {node} leads term {term} with {votes:durable vote|durable votes}; {needed:is|are} needed.",
     kinds=(Kind.VOTE,),
@@ -89,6 +93,9 @@ CANDIDATE = Check(
     columns=("node", "term", "peer"),
 )
 
+
+Halves: TypeAlias = tuple[tuple[int, ...], ...]
+"""The sets of voters of each of which a majority must agree."""
 
 _NOBODY = -1
 _SAYS, _WRITES, _WRITES_MORE = 1, 2, 3
@@ -149,7 +156,7 @@ def _look(columns: _Events, told: _Told, why: Ints | list[int]) -> None:
             why[i] = _SAYS
         # A node that moves to a term states the role that it had before.
         says = kind != TERM and (kind == LEADER or role == ROLE_LEADER)
-        if kind in (VOTE, LEADER, ROLE, START) or role != told.role[node]:
+        if kind in (VOTE, LEADER, ROLE, START, CONFIGURATION) or role != told.role[node]:
             why[i] = _SAYS
         told.role[node] = OTHER if kind == TERM else role
         if says and told.leads[node] != term:
@@ -220,6 +227,7 @@ class _Suspect:
     term: _Term  # as it was then
     written: int
     nodes: dict[int, _Node]  # as they were then
+    halves: Halves  # of its configuration then
     waiting: set[int]  # whose next event shows whether their records go on
 
 
@@ -241,6 +249,7 @@ class _Few(NamedTuple):
     others: dict[int, int]
     silent: set[int]
     hidden: int
+    needed: int
     seq: int
     node: int
     term: int
@@ -251,7 +260,10 @@ class ElectionsFold:
 
     def __init__(self, setting: Setting) -> None:
         self._setting = setting
-        self._majority = majority_of(setting.voters)
+        self._voters = {*setting.voters}  # of all configurations so far
+        self._configurations: dict[int, Halves] = {}  # by node; that of others is the first one
+        self._changes = False
+        self._unreadable = False
         self._indices = Nodes(setting.voters)
         numbers = {name: np.full(MAX_NODES, NULL, dtype=np.int64) for name in _Told._fields}
         numbers["role"][:] = OTHER
@@ -288,9 +300,9 @@ class ElectionsFold:
         places = np.flatnonzero(reasons)
         if not len(places):
             return
-        told = columns.rows(places, "seq", "kind", "node", "term", "peer", "f", "role", "entry_term")
+        told = columns.rows(places, "seq", "kind", "node", "term", "peer", "f", "role", "entry_term", "value")
         for row, reason in zip(told, reasons[places].tolist(), strict=True):
-            seq, kind, node, term, peer, f, role, entry_term = row
+            seq, kind, node, term, peer, f, role, entry_term, value = row
             if node >= 0:
                 self._named.add(node)
             if kind == FAULT:
@@ -301,6 +313,10 @@ class ElectionsFold:
             elif node >= 0 and CARRIES_STATE[kind]:
                 self._seen.add(kind)
                 self._goes_on(node, term, starts=kind == START)
+                if kind == START:
+                    self._configurations.pop(node, None)
+                elif kind == CONFIGURATION:
+                    self._configured(node, configuration_of(self._setting.words, value))
                 if kind == ACKED and entry_term != NULL:
                     self._answers(seq, node, entry_term)
                 if term != NULL:
@@ -326,9 +342,9 @@ class ElectionsFold:
         vote = vote if vote and vote[1] > self._emptied(node) else None
         self._roles.take(seq, kind, node, term, role, vote, stands=candidate)
         acts = candidate or leads or kind == VOTE
-        if acts if node not in self._setting.voters else role == ROLE_LEARNER:
+        if acts if node not in self._voters else role == ROLE_LEARNER and not self._changes:
             self._stranger = node
-        elif kind == VOTE and peer not in self._setting.voters:
+        elif kind == VOTE and peer not in self._voters:
             self._stranger = peer
         if candidate:
             known.stood.add(node)
@@ -346,16 +362,29 @@ class ElectionsFold:
         elif (reason >= _WRITES_MORE or (reason == _WRITES and known.leader is None)) and self._all_begun():
             self._suspect(known, seq, node, term, reason - _WRITES_MORE if reason >= _WRITES_MORE else -1)
 
+    def _configured(self, node: int, configuration: Configuration | None) -> None:
+        self._changes = True
+        if configuration is None:
+            self._unreadable = True
+        else:
+            self._configurations[node] = configuration.halves
+            self._voters.update(*configuration.halves)
+
+    def _halves(self, node: int) -> Halves:
+        """Of whom a majority has to elect ``node``, by the configuration in force there."""
+        return self._configurations.get(node, (self._setting.voters,))
+
     # -- whose record may lack its end -----------------------------------------------------------------------------
 
     def _suspect(self, known: _Term, seq: int, node: int, term: int, written: int) -> None:
         """``node`` writes an entry of its term first: it leads, if no record lacks that another one wrote it before."""
-        others = (known.leaders or {*self._setting.voters}) - {node}
+        others = (known.leaders or self._voters) - {node}
         if any(self._lacks_some(each, term, seq) for each in others):
             return
         then = replace(known, votes=dict(known.votes), forgotten=[*known.forgotten])
         nodes = {each: replace(about) for each, about in self._nodes.items()}
-        self._suspects.append(_Suspect(seq, node, term, then, written, nodes, others - self._down))
+        halves = self._halves(node)
+        self._suspects.append(_Suspect(seq, node, term, then, written, nodes, halves, others - self._down))
         self._clear()
 
     def _lacks_some(self, node: int, term: int, until: int) -> bool:
@@ -370,7 +399,7 @@ class ElectionsFold:
 
         A voter that recorded nothing at all may have been one in any.
         """
-        if any(voter not in self._nodes for voter in self._setting.voters):
+        if any(voter not in self._nodes for voter in self._voters):
             return True
         return any(
             self._lacks_some(each, term, min((seq for node, seq in moved.items() if node != each), default=-1))
@@ -413,7 +442,7 @@ class ElectionsFold:
             self._leads(self._terms[each.number], each.seq, each.node, each.number, each)
 
     def _all_begun(self) -> bool:
-        voters = self._setting.voters
+        voters = self._voters
         return bool(voters) and all(voter in self._nodes and self._nodes[voter].begun for voter in voters)
 
     def _answers(self, seq: int, node: int, term: int) -> None:
@@ -458,16 +487,30 @@ class ElectionsFold:
             written = shown.written if shown is not None else -1
             self._leaders.violation(known.leader[1], written, seq, term=term, first=known.leader[0], second=node)
         if shown is None:
-            self._count_votes(known, self._nodes, seq, node, term)
+            self._count_votes(known, self._nodes, self._halves(node), seq, node, term)
         else:
-            self._count_votes(shown.term, shown.nodes, seq, node, term)
+            self._count_votes(shown.term, shown.nodes, shown.halves, seq, node, term)
 
-    def _count_votes(self, known: _Term, nodes: dict[int, _Node], seq: int, node: int, term: int) -> None:
+    def _count_votes(
+        self, known: _Term, nodes: dict[int, _Node], halves: Halves, seq: int, node: int, term: int
+    ) -> None:
+        found = [self._votes_of(half, known, nodes, seq, node, term) for half in halves]
+        short = next((each for each in found if len(each.given) + each.hidden < each.needed), None)
+        if short is not None:
+            self._without.append(short)
+        elif all(len(each.given) >= each.needed > 0 for each in found):
+            self._majorities.judged += 1
+        else:
+            self._majorities.unjudged += 1
+
+    def _votes_of(
+        self, half: Sequence[int], known: _Term, nodes: dict[int, _Node], seq: int, node: int, term: int
+    ) -> _Few:
         given: list[int] = []
         others: dict[int, int] = {}
         silent: set[int] = set()
         hidden = 0
-        for voter in self._setting.voters:
+        for voter in half:
             vote, about = known.votes.get(voter), nodes.get(voter)
             vote = next((each[1:] for each in known.forgotten if each[:2] == (voter, node)), vote)
             if vote is not None and vote[0] == node:
@@ -479,25 +522,18 @@ class ElectionsFold:
             else:
                 others[voter] = about.seq
                 silent.add(voter)
-        if len(given) + hidden >= self._majority:
-            if self._majority and len(given) >= self._majority:
-                self._majorities.judged += 1
-            else:
-                self._majorities.unjudged += 1
-            return
-        self._without.append(_Few(given, others, silent, hidden, seq, node, term))
+        return _Few(given, others, silent, hidden, majority_of(half), seq, node, term)
 
     def _judge_majorities(self) -> None:
         """Who led without a majority, unless the records of those that are not seen to have voted may lack that."""
-        for given, others, silent, hidden, seq, node, term in self._without:
+        for given, others, silent, hidden, needed, seq, node, term in self._without:
             lost = sum(self._lacks_some(voter, term, seq) for voter in silent)
-            if len(given) + hidden + lost >= self._majority:
+            if len(given) + hidden + lost >= needed:
                 self._majorities.unjudged += 1
                 continue
             self._majorities.judged += 1
-            votes, needed = len(given), self._majority
             shown = *given, *others.values(), seq
-            self._majorities.violation(*shown, node=node, term=term, votes=votes, needed=needed)
+            self._majorities.violation(*shown, node=node, term=term, votes=len(given), needed=needed)
 
     def _emptied(self, node: int) -> int:
         """The last event that emptied the disk of ``node``, or of a node that is not named; -1."""
@@ -574,13 +610,16 @@ class ElectionsFold:
         tally = self._majorities
         if why is None and self._setting.voters and self._stranger is not None:
             why = acts_as_voter(self._stranger, self._setting.voters)
-        nodes, told = self._setting.nodes, len(self._named | {*self._setting.voters})
+        if why is None and self._unreadable:
+            why = NOT_READABLE
+        nodes, told = self._setting.nodes, len(self._named | self._voters)
         if why is None and 0 < nodes < told:
             why = too_many_nodes(told, nodes)
         if why is None and not self._setting.voters and self._leaders.judged:
             why = UNKNOWN_VOTERS
         void = why is not None or VOTE not in self._seen
-        silent = [voter for voter in self._setting.voters if voter not in self._nodes]
+        everyone = dict.fromkeys((*self._setting.voters, *sorted(self._voters)))
+        silent = [voter for voter in everyone if voter not in self._nodes]
         if why is None and silent and tally.unjudged:
             why = recorded_nothing(silent)
         return tally.outcome(why or self._lacks(VOTE) or self._lacks(LEADER), void=void)
@@ -603,7 +642,7 @@ FAMILY = Family(
     "elections",
     (ONE_LEADER, ONE_VOTE, MAJORITY, CANDIDATE, ROLES_IN_ORDER),
     STATE_KINDS | {Kind.FAULT, Kind.STOP, Kind.CRASH, Kind.POWER_LOSS, Kind.STORAGE_ERROR},
-    ("node", "term", "peer", "f", "role", "entry_term", "last_offset", "dirty"),
+    ("node", "term", "peer", "f", "role", "entry_term", "last_offset", "dirty", "value"),
     ElectionsFold,
     RAFT,
 )

@@ -9,6 +9,7 @@ raft.md#flush, raft.md#truncation-crash-restart, raft.md#trim.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -41,8 +42,9 @@ from ..codes import (
 from ..columns import Columns, Ints
 from ..contract import Check, Family, Setting
 from ..faults import WIPE
-from ..findings import MAX_NODES, Findings, KernelFold, Node, excuse, number, report
+from ..findings import MAX_NODES, Findings, Node, excuse, number, report
 from ..kernel import kernel, part, step
+from .configurations import CHANGES, ConfiguredFold
 from .protocol import RAFT
 from .voters import UNKNOWN_VOTERS
 
@@ -299,10 +301,11 @@ class _State(NamedTuple):
 
 
 _PHASE, _VOTERS, _OPEN_FAULTS, _HEAL_SEQ, _FINAL_SEQ, _STARTS, _GOES_ON, _COMMITS = range(8)
-_EMPTY_SEQ, _WIPE_SEQ, _TOP, _HEAL_TIME, _FINAL_TIME = range(8, 13)
+_EMPTY_SEQ, _WIPE_SEQ, _TOP, _HEAL_TIME, _FINAL_TIME, _STAY = range(8, 14)
 """What is known of the run: how far it is, voters, faults that have not ended, the events of two phases (-1: none);
 whether there are starts, nodes that go on without one after they were down, commit events; the emptied disk by which
-what was committed may be lost, and the last one (-1: none); what was committed; when the phases began."""
+what was committed may be lost, and the last one (-1: none); what was committed; when the phases began; as a bit set,
+who has been a voter in all configurations."""
 
 CATCHES_UP = 8
 """The last part of the time between two phases in which who still commits more is only slow."""
@@ -326,6 +329,8 @@ def _converged(state: _State, found: Findings) -> None:
     first = -1
     healed = state.run[_HEAL_SEQ] >= 0 and state.run[_OPEN_FAULTS] <= 0
     for node in range(state.run[_VOTERS]):
+        if not state.run[_STAY] >> node & 1:
+            continue
         running = state.down[node] == 0 and state.dirty[node] != NULL
         if running and (first < 0 or state.dirty[node] > state.dirty[first]):
             first = node
@@ -339,6 +344,9 @@ def _converged(state: _State, found: Findings) -> None:
                 report(found, VOTERS_RETURN, _Gone(node), gone, state.run[_HEAL_SEQ], state.run[_FINAL_SEQ])
     for node in range(state.run[_VOTERS]):
         if first < 0 or state.down[node] != 0 or state.dirty[node] == NULL:
+            continue
+        if not state.run[_STAY] >> node & 1:
+            found.unjudged[CONVERGES] += 1
             continue
         end, dirty, commit = state.dirty[first], state.dirty[node], state.commit[node]
         behind = commit < end or dirty < end
@@ -590,7 +598,7 @@ def _scan(columns: Columns, state: _State, found: Findings) -> None:
             state.dirty_seq[node] = seq
 
 
-class OffsetsFold(KernelFold):
+class OffsetsFold(ConfiguredFold):
     """Judges the offsets of every node of one log."""
 
     checks = CHECKS
@@ -603,8 +611,14 @@ class OffsetsFold(KernelFold):
                 fields[name][:] = -1
         fields["down"][:] = fields["fell"][:] = 0
         voters = min(len(setting.voters), MAX_NODES)
-        fields["run"] = np.array([0, voters, 0, -1, -1, 0, 0, 0, -1, -1, -1, 0, 0], dtype=np.int64)
+        everyone = (1 << voters) - 1
+        fields["run"] = np.array([0, voters, 0, -1, -1, 0, 0, 0, -1, -1, -1, 0, 0, everyone], dtype=np.int64)
         self.state = _State(**fields)
+
+    def configured(self, node: int, halves: Sequence[int] | None) -> None:
+        """See `ConfiguredFold`."""
+        if halves is not None:
+            self.state.run[_STAY] &= halves[0] | halves[1]
 
     def run(self, columns: Columns) -> None:
         """Judge the events, each against what its node stated before; nodes are indices."""
@@ -621,6 +635,8 @@ class OffsetsFold(KernelFold):
         found: dict[int, str] = {}
         if self.state.run[_PHASE] and not self.setting.voters:
             found |= dict.fromkeys((CONVERGES, VOTERS_RETURN), UNKNOWN_VOTERS)
+        elif self.state.run[_PHASE] and not self.state.run[_STAY]:
+            found |= dict.fromkeys((CONVERGES, VOTERS_RETURN), CHANGES)
         if self.state.run[_GOES_ON] and not self.state.run[_STARTS]:
             reason = "nodes go on after they were down, but no start is recorded"
             found |= dict.fromkeys((FLUSHED_DURABLE, DIRTY_SURVIVES_CRASH, RESTART_IS_FLUSHED), reason)
@@ -635,7 +651,7 @@ FAMILY = Family(
     "offsets",
     tuple(CHECKS),
     STATE_KINDS | {Kind.STOP, Kind.CRASH, Kind.POWER_LOSS, Kind.STORAGE_ERROR, Kind.FAULT, Kind.HEAL, Kind.PHASE},
-    ("time", "node", "f", "term", "offset", "last_offset", "dirty", "flushed", "commit", "visible"),
+    ("time", "node", "f", "term", "offset", "last_offset", "dirty", "flushed", "commit", "visible", "value"),
     OffsetsFold,
     RAFT,
 )

@@ -21,6 +21,7 @@ from loghistory.schema import STATE_KINDS, Kind
 
 from ..codes import (
     CARRIES_STATE,
+    CONFIGURATION,
     CRASH,
     FAULT,
     HEAL,
@@ -40,6 +41,7 @@ from ..codes import (
 from ..columns import Columns
 from ..contract import Check, Family, Setting, Tally, Verdicts, violated
 from ..sentences import listed
+from .configurations import CHANGES
 from .protocol import RAFT
 
 LEADS = Check(
@@ -136,6 +138,7 @@ class ProgressFold:
         self._checked_seq = 0
         self._quiet = self._quiet_seq = 0  # when something was appended for the last time
         self._quiet_by: _Node | None = None  # whose append that was
+        self._changes = False  # another configuration than the first one came into force
         self._recent: deque[tuple[int, int, int, int]] = deque(maxlen=64)  # seq, node, role, term since then
 
     def feed(self, columns: Columns) -> None:
@@ -144,6 +147,7 @@ class ProgressFold:
             return
         told = ("seq", "time", "kind", "node", "f", "role", "term", "dirty", "flushed", "commit", "visible")
         for seq, time, kind, node, f, role, *state in columns.rows(np.flatnonzero(_IS_WANTED[columns.kind]), *told):
+            self._changes = self._changes or kind == CONFIGURATION
             self._judge(time, seq)
             if kind in (FAULT, HEAL):
                 self._fault(node, f, begins=kind == FAULT)
@@ -227,7 +231,12 @@ class ProgressFold:
     def _judge(self, time: int, seq: int) -> None:
         """Judge what has lasted until now; before the event of this moment is taken."""
         bound = self._bound
-        if bound is None or not self._sound or time - min(self._fine, self._checked, self._quiet) < bound:
+        if (
+            bound is None
+            or self._changes
+            or not self._sound
+            or time - min(self._fine, self._checked, self._quiet) < bound
+        ):
             return
         if self._idle():
             self._is_fine(time, seq)
@@ -293,7 +302,8 @@ class ProgressFold:
     def finish(self) -> Verdicts:
         """Judge what lasted until the last event, and answer."""
         self._judge(self._now, self._last)
-        return Verdicts(tuple(each.outcome() for each in (self._leads, self._catch_up, self._left)))
+        why = CHANGES if self._changes else None
+        return Verdicts(tuple(each.outcome(why) for each in (self._leads, self._catch_up, self._left)))
 
 
 def _seconds(nanoseconds: int) -> str:

@@ -18,6 +18,7 @@ from loghistory.schema import Kind
 from ..codes import (
     ACKED,
     APPEND,
+    CONFIGURATION,
     FAULT,
     FAULT_FSYNC,
     FAULT_POWER,
@@ -41,6 +42,7 @@ from ..codes import (
 )
 from ..columns import Array, Columns
 from ..contract import Check, Family, Setting, Tally, Verdicts, violated
+from .configurations import configuration_of
 from .protocol import RAFT
 
 CHECK = Check(
@@ -75,6 +77,7 @@ _FEW = frozenset(
         Kind.POWER_LOSS,
         Kind.STORAGE_ERROR,
         Kind.FAULT,
+        Kind.CONFIGURATION,
     }
 )
 _IS_FEW = lookup(_FEW)
@@ -99,7 +102,8 @@ class TransferFold:
 
     def __init__(self, setting: Setting) -> None:
         self._tally = Tally(CHECK, setting.keep)
-        self._voters = frozenset(setting.voters)
+        self._voters = {*setting.voters}  # of all configurations so far
+        self._words = setting.words
         # By node, where they are known: offset and term of its last entry, the event.
         self._ends: dict[int, tuple[int, int, int]] = {}
         self._offices: dict[int, _Office] = {}
@@ -139,7 +143,10 @@ class TransferFold:
             self._cut(rows, at, node)
         if kind == STOP:
             self._stopped.add(node)
-        if kind == LEADER:
+        if kind == CONFIGURATION:
+            found = configuration_of(self._words, rows.value[at])
+            self._voters.update(*found.halves if found is not None and self._voters else ())
+        elif kind == LEADER:
             self._elected(rows, at, node)
         elif kind == TRANSFER:
             self._handed_on(rows, at, node)
@@ -255,7 +262,7 @@ FAMILY = Family(
     "transfer",
     (CHECK,),
     _FEW | _MANY,
-    ("node", "term", "role", "peer", "offset", "last_offset", "entry_term", "dirty", "reason", "f"),
+    ("node", "term", "role", "peer", "offset", "last_offset", "entry_term", "dirty", "reason", "f", "value"),
     TransferFold,
     RAFT,
 )

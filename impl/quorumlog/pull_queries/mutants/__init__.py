@@ -3,9 +3,7 @@
 A mutant is the reference with one thing changed: a rule, a part of the core, or the driver of simulated servers.
 
 Not here: lost-store-forgotten, stamp-just-before-the-end and window-too-short take a term out of a claim, not out of a
-server. lag-without-store needs a second store, of which a server has none yet; dead-host-lag-shown needs a history of
-what /clusterStatus says. old-epoch-folded does what the reference does as long as late records of an old active come
-behind those of the new one: the source offset rejects them too.
+server. lag-without-store is noticed by a test alone: a server has one store, so that no history shows it.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from msgspec import structs
 
@@ -10,11 +10,12 @@ from quorumlog.events import CancelTimer
 from quorumlog.protocol import Mutant
 from quorumlog.pull_queries.core import ServerCore
 from quorumlog.pull_queries.events import SendReport
-from quorumlog.pull_queries.lag import LagRecords, Position, Store
+from quorumlog.pull_queries.lag import LagRecords, LagReport, Position, Store
 from quorumlog.pull_queries.mutants.parts import with_rules
 from quorumlog.pull_queries.routing import View
 from quorumlog.pull_queries.rules import Known, Terms, lag_counts, not_alive, not_the_active, obstacles, too_far
 from quorumlog.pull_queries.simulated import PullCluster, ServerNode
+from quorumlog.pull_queries.status import Status
 from quorumlog.pull_queries.table import Change, Record, Table
 from quorumlog.raft.simulated import RaftNode
 
@@ -38,6 +39,36 @@ def _first_alone(known: Known, terms: Terms) -> tuple[bool, bool, bool, bool]:
     inactive, dead, unknown, far = obstacles(known, terms)
     said = not_the_active(known, terms) or not_alive(known, terms)
     return inactive, dead and not inactive, unknown and not said, far and not said
+
+
+class DeadHostLagShown(LagRecords):
+    """The lag of every host is shown that has reported one."""
+
+    def shown(self, statuses: Mapping[str, Status]) -> dict[str, LagReport]:
+        """What every listed host reported, alive or not."""
+        return {host: report for host, report in self.reports.items() if host in statuses}
+
+
+class DeadHostLagShownCore(ServerCore):
+    """See its records."""
+
+    records_type = DeadHostLagShown
+
+
+class LagWithoutStore(LagRecords):
+    """A report is kept by host and partition alone: of several stores the last one counts."""
+
+    def of(self, host: str, store: Store, partition: int) -> Position | None:
+        """What a host last said of a partition, of whatever store."""
+        report = self.reports.get(host)
+        found = {} if report is None else {each: position for (_, each), position in report.positions.items()}
+        return found.get(partition)
+
+
+class LagWithoutStoreCore(ServerCore):
+    """See its records."""
+
+    records_type = LagWithoutStore
 
 
 class OwnReportAsEnd(LagRecords):
@@ -208,5 +239,26 @@ MUTANTS = (
         ("assignments-are-prefixes",),
         with_rules(assignment_valid=lambda epoch, last: epoch in (last, last + 1)),
         "default",
+    ),
+    Mutant(
+        "old-epoch-folded",
+        "a record of an older epoch counts if its source offset is the next",
+        ("rows-are-the-table",),
+        with_rules(counts=lambda epoch, seen, source, expected: source == expected),
+        "handed-over",
+    ),
+    Mutant(
+        "dead-host-lag-shown",
+        "the status of the cluster shows the lag of dead hosts too",
+        ("shown-is-kept",),
+        DeadHostLagShownCore,
+        "watched",
+    ),
+    Mutant(
+        "lag-without-store",
+        "lag reports are kept by host and partition, whatever the store",
+        (),
+        LagWithoutStoreCore,
+        test="tests/pull_queries/test_mutants.py",
     ),
 )

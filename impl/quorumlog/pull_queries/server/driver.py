@@ -85,7 +85,8 @@ class ServerDriver:
 
     def start(self) -> None:
         """Begin."""
-        self.history.event("serve", serving(self.core.host, self.core.configuration, clocks().wall))
+        core = self.core
+        self.history.event("serve", serving(core.host, core.configuration, clocks().wall, core.with_bound))
         self.handle(Started())
 
     def handle(self, event: Event) -> None:
@@ -239,7 +240,7 @@ class ServerDriver:
 
     def _forward(self, effect: e.Forward) -> None:
         op = self._clients[effect.request].op
-        if op is not None and effect.host in self._numbers:
+        if op is not None:
             self._witness.forward(op, effect)
         self._begin(self._forwarded(effect, op))
 
@@ -259,6 +260,11 @@ class ServerDriver:
             self._witness.replies(op, reply)
             self._flush()
         return reply
+
+    def shows(self) -> None:
+        """Record what is told of the cluster, now."""
+        self._witness.shows()
+        self._flush()
 
     # -- clients -------------------------------------------------------------------------------------------------------
 

@@ -28,7 +28,7 @@ MAX_HEARTBEAT_BYTES = 4 << 10
 BODY_SECONDS = 5.0
 MAX_QUERIES = 256
 """Queries of clients at once."""
-MAX_HOSTS = 1000
+MAX_HOSTS = 512
 """Hosts of which heartbeats and lag reports are kept."""
 
 _JSON = "application/json"
@@ -132,6 +132,7 @@ class Endpoints:
         core = self._core
         if not core.configuration.heartbeats:
             raise HTTPException(404, "heartbeats are switched off, so that there is no status to tell")
+        self._driver.shows()
         statuses = core.membership.statuses
         return self._response(wire.cluster_status(statuses, core.records.shown(statuses), core.assignment, STORE))
 

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import uvicorn
@@ -84,9 +85,28 @@ class Listener(uvicorn.Server):
         yield
 
 
+class _Warnings(logging.Handler):
+    """Passes what uvicorn says on, as one line."""
+
+    def __init__(self, warn: Callable[[str], None]) -> None:
+        super().__init__(logging.WARNING)
+        self._warn = warn
+
+    def emit(self, record: logging.LogRecord) -> None:
+        error = record.exc_info[1] if record.exc_info else None
+        self._warn(record.getMessage() + (f": {error!r}" if error is not None else ""))
+
+
+def warn_with(warn: Callable[[str], None]) -> None:
+    """Let ``warn`` have what uvicorn says of requests that cannot be read."""
+    log = logging.getLogger("uvicorn.error")
+    log.handlers, log.propagate = [_Warnings(warn)], False
+
+
 def take_port(place: tuple[str, int], *, shared: bool) -> socket.socket:
     """Take a port; nobody is accepted yet. ``shared``: the supervisor holds it for us. Raises OSError."""
-    taken = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    # With the protocol's number, for asyncio sends at once (TCP_NODELAY) only on what says that it is TCP.
+    taken = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if shared:

@@ -45,7 +45,7 @@ class Log:
         try:
             batches = unpack_batches(answer.batches)
         except FrameError as error:
-            self._look_elsewhere()
+            self._look_elsewhere(-1)
             raise UnreachableError(str(error)) from None
         return answer.end, records_of(batches, self._form, start)
 
@@ -58,7 +58,6 @@ class Log:
         payload = payload_of(records, next(self._names))
         answer = await self._ask(lambda node: node.append(payload, records=len(records)))
         if answer.outcome != SUCCESS:
-            self._look_elsewhere(answer.leader)
             raise UnreachableError(answer.outcome)
         return answer.offset
 
@@ -76,17 +75,16 @@ class Log:
                     self._connection = await NodeClient.connect(place, self._place.cluster, self._clock)
                 answer = await call(self._connection)
         except (OSError, TimeoutError) as error:
-            self._look_elsewhere()
+            self._look_elsewhere(-1)
             raise UnreachableError(str(error)) from None
+        if answer.leader != self._node:
+            self._look_elsewhere(answer.leader)
         if isinstance(answer, Refusal):
-            self._look_elsewhere(answer.leader)
             raise UnreachableError(answer.reason)
-        if answer.leader in self._place.nodes and answer.leader != self._node:
-            self._look_elsewhere(answer.leader)
         return answer
 
-    def _look_elsewhere(self, leader: int = -1) -> None:
+    def _look_elsewhere(self, leader: int) -> None:
         """Ask another node from now on: the one that leads, if that is known, or the next one."""
         self.close()
         behind = (self._nodes.index(self._node) + 1) % len(self._nodes)
-        self._node = leader if leader in self._place.nodes and leader != self._node else self._nodes[behind]
+        self._node = leader if leader in self._place.nodes else self._nodes[behind]

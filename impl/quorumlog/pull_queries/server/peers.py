@@ -6,7 +6,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable, Collection
 
-import httpx
+import httpx2
 
 from loghistory import HybridClock
 from quorumlog.pull_queries import events as e
@@ -39,8 +39,8 @@ class Peers:
         self._local, self._clock, self._muted = local, clock, muted
         self._limit = (configuration.forward_timeout or 0) / 1000
         self._report_path = report_path(configuration)
-        limits = httpx.Limits(max_connections=None, max_keepalive_connections=64, keepalive_expiry=10)
-        self._http = httpx.AsyncClient(limits=limits, timeout=None, trust_env=False)
+        limits = httpx2.Limits(max_connections=None, max_keepalive_connections=64, keepalive_expiry=10)
+        self._http = httpx2.AsyncClient(limits=limits, timeout=None, trust_env=False)
         self._under_way: Counter[str] = Counter()
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -89,7 +89,7 @@ class Peers:
             async with asyncio.timeout(_TELL_SECONDS):
                 answer = await self._http.post(f"http://{host}{path}", content=body, headers=self._headers())
             headers.merge(self._clock, answer.headers)
-        except (TimeoutError, httpx.HTTPError, httpx.InvalidURL, BadRequestError):
+        except (TimeoutError, httpx2.HTTPError, httpx2.InvalidURL, BadRequestError):
             pass  # nobody waits for it (pull-queries.md#heartbeats-to-all, pull-queries.md#lag-formula)
         finally:
             self._under_way[host] -= 1
@@ -106,13 +106,13 @@ class Peers:
                 reader = AnswerReader(response.status_code)
                 found.append(reader)
                 return await _read(response, reader)
-        except httpx.ConnectError:
+        except httpx2.ConnectError:
             return Failure.NO_CONNECTION
-        except (httpx.HTTPError, httpx.InvalidURL, BadRequestError):
+        except (httpx2.HTTPError, httpx2.InvalidURL, BadRequestError):
             return Failure.BROKEN_STREAM if found else Failure.RESET
 
 
-async def _read(response: httpx.Response, reader: AnswerReader) -> Failure | None:
+async def _read(response: httpx2.Response, reader: AnswerReader) -> Failure | None:
     """Hand the lines of an answer to its reader; one that is too large is a broken stream."""
     rest, size = b"", 0
     async for part in response.aiter_bytes():

@@ -22,7 +22,7 @@ from quorumlog.pull_queries.core import ServerCore
 from quorumlog.pull_queries.server.configuration import ServerConfiguration, address
 from quorumlog.pull_queries.server.driver import ServerDriver, clocks
 from quorumlog.pull_queries.server.http import Endpoints
-from quorumlog.pull_queries.server.listener import Listener, take_port
+from quorumlog.pull_queries.server.listener import Listener, take_port, warn_with
 from quorumlog.pull_queries.server.logs import Log
 from quorumlog.pull_queries.server.peers import Peers
 from quorumlog.pull_queries.table import SavedTable
@@ -76,6 +76,7 @@ class Server(Supervised):
         shared = self._supervisor is not None
         ports = [take_port(address(place), shared=shared) for place in self._listeners]
         self.watch_signals()
+        warn_with(self.warn)
         self._driver.start()
         serving = [
             listener.serve(sockets=[port]) for listener, port in zip(self._listeners.values(), ports, strict=True)

@@ -20,6 +20,7 @@ from ...faults import Account
 from ...findings import Findings, report, show
 from ...hashing import place_of
 from ...kernel import part, step
+from ..configurations import majority_in
 from .commitment import lose, other_leader, taken_for
 from .rules import (
     ACK_RULE,
@@ -79,20 +80,24 @@ def let_see(
     seq: int,
 ) -> None:
     """``node`` lets readers see everything up to ``vertex``."""
-    needed = cluster.majority[0]
-    holders = members(tree.held[vertex] & cluster.voters[0])
+    half = least_held(tree, replicas, node, vertex)
+    needed = majority_in(half)
+    holders = members(tree.held[vertex] & half)
     if tree.flags[vertex] & UNKNOWN:
         found.unjudged[VISIBLE_ON_MAJORITY] += 1
     elif tree.flags[vertex] & (COMMITTED | GIVEN_UP) or (needed and holders >= needed):
         found.judged[VISIBLE_ON_MAJORITY] += 1
-    elif holders + hidden_holders(tree, replicas, cluster, vertex) >= needed:
+    elif holders + hidden_holders(tree, replicas, cluster, half, vertex) >= needed:
+        found.unjudged[VISIBLE_ON_MAJORITY] += 1
+    elif cluster.changes[0] and replicas.leader_term[node] == NULL:
+        # It shows what its leader showed it, whose configuration may be another one.
         found.unjudged[VISIBLE_ON_MAJORITY] += 1
     else:
         found.judged[VISIBLE_ON_MAJORITY] += 1
         early = ShownEarly(node, offset=visible, term=tree.term[vertex], holders=holders, needed=needed)
         report(found, VISIBLE_ON_MAJORITY, early, appended_by(tree, vertex, node), seq)
         suspect(cluster, VISIBLE_ON_MAJORITY, tree.seq[vertex], seq)
-        show_holders(tree, replicas, cluster, found, node, vertex)
+        show_holders(tree, replicas, found, half, node, vertex)
     if not cluster.write_caching[0] and not tree.flags[vertex] & UNKNOWN:
         pending = tree.pending[vertex]
         # What the node itself calls committed is a matter of `committed-agree`.
@@ -111,13 +116,25 @@ def let_see(
 
 
 @part
-def hidden_holders(tree: Tree, replicas: Replicas, cluster: Cluster, vertex: int) -> int:
-    """How many voters may hold ``vertex``, or have held it, though the history does not show it; or say so
+def least_held(tree: Tree, replicas: Replicas, node: int, vertex: int) -> int:
+    """The voters by the configuration of ``node``; of two halves the one of which more lack that would have to hold
+    ``vertex``."""
+    half: int = replicas.voters[node]
+    old: int = replicas.old[node]
+    if not old:
+        return half
+    lack = majority_in(half) - members(tree.held[vertex] & half)
+    return old if majority_in(old) - members(tree.held[vertex] & old) > lack else half
+
+
+@part
+def hidden_holders(tree: Tree, replicas: Replicas, cluster: Cluster, half: int, vertex: int) -> int:
+    """How many of these voters may hold ``vertex``, or have held it, though the history does not show it; or say so
     (`taken_for`)."""
     count = 0
     for voter in range(len(replicas.tip)):
-        if not cluster.voters[0] >> voter:
-            break
+        if not half >> voter & 1:
+            continue
         theirs = at(tree, replicas.tip[voter], tree.last[vertex])
         unseen = replicas.begun[voter] == NULL
         if theirs != NONE:
@@ -128,12 +145,12 @@ def hidden_holders(tree: Tree, replicas: Replicas, cluster: Cluster, vertex: int
 
 
 @part
-def show_holders(tree: Tree, replicas: Replicas, cluster: Cluster, found: Findings, node: int, vertex: int) -> None:
-    """For the violation reported last: that a voter has held ``vertex``, of every voter but ``node``, or what it has
+def show_holders(tree: Tree, replicas: Replicas, found: Findings, half: int, node: int, vertex: int) -> None:
+    """For the violation reported last: that a voter has held ``vertex``, of each of these but ``node``, or what it has
     instead."""
     for voter in range(len(replicas.tip)):
-        if not cluster.voters[0] >> voter:
-            break
+        if not half >> voter & 1:
+            continue
         if voter != node and tree.held[vertex] >> voter & 1:
             show(found, appended_by(tree, vertex, voter))
         elif voter != node:
@@ -242,16 +259,17 @@ def answer(
             held = here != NONE and tree.term[here] == entry_term
             enough = acks != ACKS_ALL or (commit != NULL and commit >= columns.last_offset[i])
             cached = held and not enough and cluster.write_caching[0] != 0
+            half = least_held(tree, replicas, node, max(here, ROOT))
             if cached:
-                holders = members(tree.held[here] & cluster.voters[0])
-                enough = holders + hidden_holders(tree, replicas, cluster, here) >= cluster.majority[0]
+                holders = members(tree.held[here] & half)
+                enough = holders + hidden_holders(tree, replicas, cluster, half, here) >= majority_in(half)
             if not held or not enough:
                 wrong = WrongSuccess(node, offset=base, term=entry_term, acks=acks, commit=commit)
                 report(found, ACK_RULE, wrong, seq)
                 if cached:
                     suspect(cluster, ACK_RULE, tree.seq[here], seq)
                     show(found, appended_by(tree, here, node))
-                    show_holders(tree, replicas, cluster, found, node, here)
+                    show_holders(tree, replicas, found, half, node, here)
                 elif enough:
                     show(found, appended_by(tree, here, node) if here != NONE else replicas.tip_seq[node])
         if promised != NONE and not tree.flags[promised] & ANY_ACKED:

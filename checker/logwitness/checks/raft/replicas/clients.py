@@ -34,7 +34,8 @@ from ...faults import WIPE
 from ...findings import Findings, excuse, report, show
 from ...hashing import named_row, place_of, row_of
 from ...kernel import part, step
-from .answers import COMMITTED_READS, bound_of, not_shown_by, observe
+from ..configurations import majority_in
+from .answers import COMMITTED_READS, bound_of, least_held, not_shown_by, observe
 from .client_rules import (
     ANSWERED_BY_WHO_ACTED,
     FAIL_HAD_NO_EFFECT,
@@ -423,19 +424,22 @@ def promised(tree: Tree, replicas: Replicas, cluster: Cluster, vertex: int, lead
         return True
     if leader != NONE and replicas.commit[leader] >= tree.last[vertex]:
         return bool(at(tree, replicas.tip[leader], tree.last[vertex]) == vertex)
-    holders, needed = members(tree.held[vertex] & cluster.voters[0]), cluster.majority[0]
+    half = cluster.first[0] if leader == NONE else least_held(tree, replicas, leader, vertex)
+    holders, needed = members(tree.held[vertex] & half), majority_in(half)
     return bool(cluster.write_caching[0] != 0 and needed and holders >= needed)
 
 
 @part
 def may_be_promised(tree: Tree, replicas: Replicas, cluster: Cluster, vertex: int) -> bool:
     """Whether its leader may have counted a majority for the entry under write caching, for all that it was told."""
+    if cluster.changes[0]:
+        return True
     count = members(tree.held[vertex] & cluster.voters[0])
     for voter in range(len(replicas.tip)):
         theirs = at(tree, replicas.tip[voter], tree.last[vertex])
         if cluster.voters[0] >> voter & 1 and theirs != NONE and not tree.held[vertex] >> voter & 1:
             count += taken_for(tree, cluster, theirs, vertex)
-    return bool(count >= cluster.majority[0])
+    return bool(count >= majority_in(cluster.voters[0]))
 
 
 @part

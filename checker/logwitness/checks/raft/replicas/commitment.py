@@ -6,6 +6,7 @@ from ...codes import ACKED, ACKS_ALL, ACKS_LEADER, FLUSH, LEADER, NULL
 from ...faults import WIPE, Account, enter
 from ...findings import Findings, excuse, report, show
 from ...kernel import part, step
+from ..configurations import majority_in
 from .destroyed import excuse_loss, lowest_safe, secure
 from .rules import (
     ACKED_SURVIVES,
@@ -261,22 +262,17 @@ def taken_for(tree: Tree, cluster: Cluster, theirs: int, vertex: int) -> bool:
 
 
 @part
-def on_majority(
-    tree: Tree,
-    replicas: Replicas,
-    cluster: Cluster,
-    found: Findings,
-    node: int,
-    commit: int,
-    vertex: int,
-    seq: int,
-) -> None:
-    """Whether a majority of the voters has flushed the entry that ``node`` commits as a leader."""
+def flushed_in(
+    tree: Tree, replicas: Replicas, cluster: Cluster, half: int, commit: int, vertex: int
+) -> tuple[int, int, int]:
+    """How many of the voters ``half`` must have flushed the entry, have, and may have."""
     sure = 0
     perhaps = 0
     for other in range(len(replicas.tip)):
-        if not cluster.voters[0] >> other:
+        if not half >> other:
             break
+        if not half >> other & 1:
+            continue
         if replicas.flushed[other] == NULL:
             perhaps += 1
             continue
@@ -288,7 +284,31 @@ def on_majority(
         elif tree.wiped[vertex] >> other & 1:
             # Its disk was emptied after it had told the leader of its copy, perhaps.
             perhaps += 1
-    enough = cluster.majority[0]
+    return majority_in(half), sure, perhaps
+
+
+@part
+def on_majority(
+    tree: Tree,
+    replicas: Replicas,
+    cluster: Cluster,
+    found: Findings,
+    node: int,
+    commit: int,
+    vertex: int,
+    seq: int,
+) -> None:
+    """Whether a majority of the voters, of both halves in a joint configuration, has flushed the entry that ``node``
+    commits as a leader."""
+    half = replicas.voters[node]
+    enough, sure, perhaps = flushed_in(tree, replicas, cluster, half, commit, vertex)
+    if replicas.old[node] and sure + perhaps >= enough:
+        both = sure >= enough
+        half = replicas.old[node]
+        enough, sure, perhaps = flushed_in(tree, replicas, cluster, half, commit, vertex)
+        if sure >= enough and not both:
+            found.unjudged[COMMITTED_ON_MAJORITY] += 1
+            return
     if enough and sure >= enough:
         found.judged[COMMITTED_ON_MAJORITY] += 1
         if cluster.exposed[0]:
@@ -303,8 +323,8 @@ def on_majority(
     report(found, COMMITTED_ON_MAJORITY, few, appended_by(tree, vertex, node), seq)
     suspect(cluster, COMMITTED_ON_MAJORITY, tree.seq[vertex], seq)
     for other in range(len(replicas.tip)):
-        if not cluster.voters[0] >> other:
-            break
+        if not half >> other & 1:
+            continue
         theirs = at(tree, replicas.tip[other], commit) if replicas.flushed[other] >= commit else NONE
         if theirs != NONE:
             show(found, appended_by(tree, theirs, other))

@@ -12,15 +12,27 @@ from ...codes import NULL
 from ...faults import POWER, STORAGE, WIPE
 from ...findings import Findings, excuse
 from ...kernel import part
+from ..configurations import majority_in
 from .state import Cluster, Replicas
-from .tree import EXPOSED, EXPOSED_BY_POWER, EXPOSED_BY_STORAGE, EXPOSED_BY_WIPE, NONE, ROOT, UNKNOWN, Tree, common
+from .tree import (
+    EXPOSED,
+    EXPOSED_BY_POWER,
+    EXPOSED_BY_STORAGE,
+    EXPOSED_BY_WIPE,
+    NONE,
+    ROOT,
+    UNKNOWN,
+    Tree,
+    common,
+    members,
+)
 
 
 @part
 def destroy(tree: Tree, replicas: Replicas, cluster: Cluster, node: int, kept: int, cause: int, seq: int) -> None:
     """``node`` lost all copies behind the vertex ``kept`` of its log, at event ``seq``."""
     replicas.lost_seq[node] = seq
-    if not cluster.voters[0] >> node & 1:
+    if not cluster.voters[0] >> node & 1 and not cluster.changes[0]:
         return
     flag = EXPOSED_BY_WIPE if cause == WIPE else EXPOSED_BY_POWER if cause == POWER else EXPOSED_BY_STORAGE
     tip = replicas.tip[node]
@@ -31,7 +43,9 @@ def destroy(tree: Tree, replicas: Replicas, cluster: Cluster, node: int, kept: i
             continue
         reach = tree.last[common(tree, tip, replicas.tip[other])]
         replicas.shared[other] = reach if cluster.write_caching[0] else min(reach, replicas.flushed[other])
-    needed = cluster.voters_count[0] - cluster.majority[0] + 1
+    needed = members(cluster.first[0]) - majority_in(cluster.first[0]) + 1
+    if cluster.changes[0]:
+        needed = len(replicas.tip) + 1  # nobody can tell whose majority missed the copy: what is lost is excused
     vertex = tip
     while vertex != kept and vertex != ROOT:
         left = 0

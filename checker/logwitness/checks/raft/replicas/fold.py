@@ -6,8 +6,11 @@ raft.md#visibility, raft.md#acks, raft.md#truncation-crash-restart, documents.md
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
+from loghistory.arrays import Mask
 from loghistory.schema import CLIENT_KINDS, STATE_KINDS, Kind
 
 from ...codes import (
@@ -61,12 +64,13 @@ from ...faults import (
     note_fault,
     with_fault_room,
 )
-from ...findings import MAX_NODES, Findings, KernelFold
+from ...findings import MAX_NODES, Findings
 from ...hashing import roomy
 from ...kernel import kernel, part
 from ...sentences import NOTHING_OBSERVED
+from ..configurations import NOT_READABLE, ConfiguredFold
 from ..protocol import RAFT
-from ..voters import UNKNOWN_VOTERS, acts_as_voter, majority_of, recorded_nothing
+from ..voters import UNKNOWN_VOTERS, acts_as_voter, recorded_nothing
 from .answers import answer, follower_shows, let_see, mark_visible, show_log
 from .client_rules import (
     ANSWERED_BY_WHO_ACTED,
@@ -209,6 +213,9 @@ def _scan(
         first = replicas.begun[node] == NULL
         if first:
             replicas.begun[node] = 1 if kind == START else 0
+        if kind == START:
+            replicas.voters[node] = cluster.first[0]
+            replicas.old[node] = 0
         term = columns.term[i]
         role = columns.role[i]
         if term != NULL:
@@ -220,7 +227,7 @@ def _scan(
         if kind == ROLE and role != ROLE_LEADER:
             replicas.leader_term[node] = NULL
         if cluster.voters[0] >> node & 1:
-            if role == ROLE_LEARNER:
+            if role == ROLE_LEARNER and not cluster.changes[0]:
                 cluster.stranger[0] = node
         elif kind in (VOTE, LEADER) or role in (ROLE_LEADER, ROLE_CANDIDATE):
             cluster.stranger[0] = node
@@ -378,7 +385,7 @@ def _close(
     settle(tree, replicas, cluster, clients, lives, attempts, doubts, found)
 
 
-class ReplicasFold(KernelFold):
+class ReplicasFold(ConfiguredFold):
     """Judges the logs of all nodes of one log against each other."""
 
     checks = CHECKS
@@ -390,12 +397,13 @@ class ReplicasFold(KernelFold):
         blank["cut"][:] = NONE
         for name in ("flushed_seq", "tip_seq", "lost_seq", "stated_seq", "former", "retreat_seq"):
             blank[name][:] = -1
-        for name in ("running", "start"):
+        for name in ("running", "start", "old"):
             blank[name][:] = 0
         self._replicas = Replicas(**blank)
         voters = min(len(setting.voters), MAX_NODES)
         start = dict.fromkeys(Cluster._fields, 0)
-        start |= {"voters": (1 << voters) - 1, "voters_count": voters, "majority": majority_of(setting.voters)}
+        start |= dict.fromkeys(("voters", "first"), (1 << voters) - 1)
+        blank["voters"][:] = (1 << voters) - 1
         start |= {"write_caching": int(setting.write_caching), "committed": ROOT, "elected_term": NULL}
         start |= {"elected_twice": NULL, "idempotent": int(setting.idempotent), "says_last": -1}
         start |= dict.fromkeys(
@@ -415,6 +423,16 @@ class ReplicasFold(KernelFold):
         self._clients, self._attempts = empty(Clients), empty(Attempts)
         self._former, self._lives, self._doubts = empty(Former), empty(Lives), empty(Doubts)
         self._account = Account(empty_faults(), empty_ledger())
+        self._unreadable = False
+
+    def configured(self, node: int, halves: Sequence[int] | None) -> None:
+        """See `ConfiguredFold`."""
+        self._cluster.changes[0] = 1
+        if halves is None:
+            self._unreadable = True
+        elif node >= 0:
+            self._replicas.voters[node], self._replicas.old[node] = halves
+            self._cluster.voters[0] |= halves[0] | halves[1]
 
     def run(self, columns: Columns) -> None:
         """Judge the events, each against the tree of all logs; nodes are indices."""
@@ -492,6 +510,8 @@ class ReplicasFold(KernelFold):
         if judged[READ_LEAVES_NOTHING_OUT] and not shows[START]:
             found[READ_LEAVES_NOTHING_OUT] = "reads are answered, but no node records its starts"
         stranger = int(self._cluster.stranger[0])
+        if self._unreadable:
+            found |= dict.fromkeys(self._counting(), NOT_READABLE)
         if stranger >= 0 and self.setting.voters:
             found |= dict.fromkeys(self._counting(), acts_as_voter(self.nodes.names[stranger], self.setting.voters))
         return found
@@ -520,12 +540,17 @@ class ReplicasFold(KernelFold):
                 found[ANSWERED_BY_WHO_ACTED] = reason.format(node=self.nodes.names[nodes[0]])
         if self.setting.recorded and self._clients.used[0] and (self._replicas.begun == NULL).all():
             found |= dict.fromkeys(range(OK_NAMES_THE_ENTRY, len(CHECKS)), _ELSEWHERE)
-        voters, term = self.setting.voters, self._replicas.term
-        silent = [voter for voter, its in zip(voters, term, strict=False) if its == NULL]
-        if silent or not voters:
+        silent = self._silent()
+        if silent or not self.setting.voters:
             why = recorded_nothing(silent) if silent else UNKNOWN_VOTERS
             found |= {place: why for place in self._counting() if self.found.unjudged[place]}
         return found
+
+    def _silent(self) -> list[int]:
+        """The voters of which nothing was recorded, whatever the configuration."""
+        voters = enumerate(self.nodes.names[:MAX_NODES])
+        everyone = int(self._cluster.voters[0])
+        return [name for place, name in voters if everyone >> place & 1 and self._replicas.term[place] == NULL]
 
     def _counting(self) -> tuple[int, ...]:
         """The checks that count voters."""
@@ -553,18 +578,23 @@ class ReplicasFold(KernelFold):
 
     def _note_silence(self) -> None:
         """A voter of which nothing was recorded has one life, the end of whose record lacks all that it did."""
-        silent = np.flatnonzero(self._replicas.begun[: len(self.setting.voters)] == NULL)
+        silent = np.flatnonzero((self._replicas.begun == NULL) & self._voters())
         used = int(self._lives.used[0])
         kept = ~np.isin(self._lives.node[:used], silent)
         always = {"node": silent, "ended": np.full(len(silent), _FOR_EVER), "recorded": np.full(len(silent), -1)}
         columns = {name: np.concatenate([getattr(self._lives, name)[:used][kept], always[name]]) for name in always}
         self._lives = Lives(np.array([np.count_nonzero(kept) + len(silent)]), **columns)
 
+    def _voters(self) -> Mask:
+        """Who is a voter in any configuration, by node."""
+        found: Mask = self._cluster.voters[0] >> np.arange(MAX_NODES) & 1 > 0
+        return found
+
     def _acquit(self) -> None:
         """Nobody is accused of what may lack in the record of a voter that was cut off (`suspect`)."""
-        used, voters = int(self._lives.used[0]), len(self.setting.voters)
+        used, voters = int(self._lives.used[0]), self._voters()
         lives = np.column_stack([self._lives.ended[:used], self._lives.recorded[:used]])[
-            self._lives.node[:used] < voters
+            voters[self._lives.node[:used]]
         ]
         for check, since, seq in self._cluster.suspects[: int(self._cluster.suspects_used[0])].tolist():
             if np.any((lives[:, 0] > since) & (lives[:, 1] < seq)):

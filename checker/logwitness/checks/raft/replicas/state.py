@@ -19,6 +19,8 @@ class Replicas(NamedTuple):
     tip: Ints
     tip_seq: Ints  # the event that last changed its log
     term: Ints
+    voters: Ints  # of its configuration, as a bit set; and the old ones while it is joint
+    old: Ints
     flushed: Ints  # NULL: it was not heard of yet
     flushed_seq: Ints  # the last event that states how far it has flushed
     commit: Ints
@@ -49,9 +51,9 @@ class Replicas(NamedTuple):
 class Cluster(NamedTuple):
     """What concerns all nodes, each an array of one number so that kernels can change it."""
 
-    voters: Ints  # bit set; 0: not known
-    voters_count: Ints
-    majority: Ints
+    voters: Ints  # bit set, of all configurations so far; 0: not known
+    first: Ints  # the same of the first one
+    changes: Ints  # whether there is another one
     write_caching: Ints
     committed: Ints  # the longest log known to be committed
     elected_term: Ints  # the latest term that has a leader, and its log when it was elected

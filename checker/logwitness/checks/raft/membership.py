@@ -1,0 +1,278 @@
+"""How the configuration of a group changes: one in force is the last one in the log, quorums of two that follow each
+other meet, and a leader changes it only when the one before is committed, in its own term.
+
+Configurations are rare: the few events that say something of them are judged one by one, with plain dictionaries. Which
+configuration an entry holds is told by a node on which it comes into force as it is appended; a copy of the entry must
+do the same on every other node. Source: raft.md#membership.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from loghistory.schema import STATE_KINDS, Kind
+
+from ..codes import (
+    APPEND,
+    CARRIES_STATE,
+    CONFIGURATION,
+    LEADER,
+    NULL,
+    ROLE_LEADER,
+    START,
+    TRIM,
+    TRUNCATE,
+    among,
+)
+from ..columns import Array, Columns
+from ..contract import Check, Family, Setting, Tally, Verdicts, violated
+from ..sentences import listed
+from .configurations import NOT_READABLE, Configuration, apart, configuration_of
+from .protocol import RAFT
+
+IN_FORCE = Check(
+    id="configuration-in-force",
+    rule="The configuration in force on a node is the last one in its log, committed or not: from its append on, and "
+    "not once it was truncated.",
+    source=("raft.md#configuration-in-force",),
+    fact="a configuration that comes into force, or has to",
+    sentence={
+        "ignored": "Node {node} appended the configuration at offset {offset} ({told}), and goes by another one "
+        "({own}).",
+        "cut": "Node {node} goes by the configuration at offset {offset}, though its log ends at offset {end}.",
+        "reverted": "Node {node} goes back to the configuration {own}, though the last one in its log is {told}.",
+    },
+    kinds=(Kind.CONFIGURATION,),
+    columns=("node", "offset", "value"),
+)
+INTERSECT = Check(
+    id="quorums-intersect",
+    rule="Whatever decides by a configuration meets whatever decides by the one before it in the log.",
+    source=("raft.md#change-steps", "raft.md#joint"),
+    fact="a configuration that is appended behind another one",
+    sentence="The configuration at offset {offset} ({after}) follows {before}: {others} may decide by the one and "
+    "{some} by the other, and have no node in common.",
+    kinds=(Kind.CONFIGURATION,),
+    columns=("node", "offset", "value"),
+)
+COMMITTED = Check(
+    id="changes-are-committed",
+    rule="A leader changes the configuration only when the one in force is committed, and an entry of its own term.",
+    source=("raft.md#change-refused",),
+    fact="a configuration that a leader appends",
+    sentence={
+        "uncommitted": "Leader {node} changes the configuration at offset {offset}, while the one at offset {before} "
+        "is not committed; its commit index is {commit}.",
+        "old term": "Leader {node} changes the configuration at offset {offset} before an entry of its own term {term} "
+        "is committed; its commit index is {commit}, and its term begins behind offset {before}.",
+    },
+    kinds=(Kind.CONFIGURATION, Kind.LEADER),
+    columns=("node", "term", "role", "offset", "commit"),
+)
+
+_FEW = (CONFIGURATION, START, TRUNCATE, TRIM, LEADER)
+
+
+class _Entry(NamedTuple):
+    """A configuration in a log: where, which, and the event that said so."""
+
+    offset: int
+    configuration: Configuration
+    seq: int
+
+
+@dataclass(slots=True)
+class _Node:
+    """What is known of one node since it started."""
+
+    force: _Entry | None = None  # None: that is not known
+    entries: list[_Entry] = field(default_factory=list)  # of its log, above the first one, as far as they are known
+    whole: bool = False  # no others are in its log
+    appended: tuple[int, int, int] | None = None  # offset, term and event of the last event, if it is an append
+    due: _Entry | None = None  # what its next event must show in force
+    cut: bool = False  # the entry of what is in force was cut off
+    elected: tuple[int, int, int] | None = None  # term, the end of its log, event
+
+
+class MembershipFold:
+    """Judges the configurations of one log; see the module."""
+
+    def __init__(self, setting: Setting) -> None:
+        self._words = setting.words
+        self._first = Configuration(setting.voters) if setting.voters else None
+        self._in_force = Tally(IN_FORCE, setting.keep)
+        self._intersect = Tally(INTERSECT, setting.keep)
+        self._committed = Tally(COMMITTED, setting.keep)
+        self._nodes: dict[int, _Node] = {}
+        self._told: dict[tuple[int, int], _Entry] = {}  # by offset and term
+        self._unreadable = False
+
+    def feed(self, columns: Columns) -> None:
+        """Take the next events of the log."""
+        places = np.flatnonzero(self._telling(columns))
+        told = ("seq", "kind", "node", "term", "role", "offset", "entry_term", "dirty", "commit", "value")
+        for row in columns.rows(places, *told):
+            self._event(_Event(*row))
+
+    def _telling(self, columns: Columns) -> Array:
+        """Which events are looked at: the rare ones and copies of known entries, and what each node does before and
+        after."""
+        known = {offset for offset, _ in self._told}
+        known.update(columns.offset[columns.kind == CONFIGURATION].tolist())
+        few: Array = among(columns.kind, _FEW)
+        if known:
+            few |= (columns.kind == APPEND) & np.isin(columns.offset, list(known))
+        few &= columns.node >= 0
+        if not known:
+            return few
+        for node in np.unique(columns.node[columns.node >= 0]).tolist():
+            own = np.flatnonzero((columns.node == node) & CARRIES_STATE[columns.kind])
+            at = np.flatnonzero(few[own])
+            near = np.unique(np.concatenate([at - 1, at + 1, [0, len(own) - 1]]))
+            few[own[near[(near >= 0) & (near < len(own))]]] = True
+        return few
+
+    def _event(self, e: _Event) -> None:
+        node = self._nodes.setdefault(e.node, _Node())
+        if e.kind == START:
+            first = self._first if self._first is not None and e.node in self._first.voters else None
+            force = None if first is None else _Entry(-1, first, -1)
+            node = self._nodes[e.node] = _Node(force, whole=e.dirty == -1)
+        elif e.kind == CONFIGURATION:
+            self._configured(node, e)
+        elif e.kind in (TRUNCATE, TRIM):
+            self._removed(node, e)
+        else:
+            self._goes_by(node, e)
+        if e.kind == LEADER:
+            node.elected = e.term, e.dirty, e.seq
+        if e.kind == APPEND:
+            node.due = self._told.get((e.offset, e.entry_term))
+        node.appended = (e.offset, e.entry_term, e.seq) if e.kind == APPEND else None
+
+    def _goes_by(self, node: _Node, e: _Event) -> None:
+        """What is due has to be in force by now."""
+        due, node.due = node.due, None
+        if node.cut and node.force is not None:
+            self._in_force.judged += 1
+            self._in_force.violation(
+                node.force.seq, e.seq, way="cut", node=e.node, offset=node.force.offset, end=e.dirty
+            )
+            node.force = None
+        node.cut = False
+        if due is None:
+            return
+        if node.force is None:
+            self._in_force.unjudged += 1
+            return
+        self._in_force.judged += 1
+        if node.force.configuration != due.configuration:
+            self._ignored(node.force.configuration, due, e)
+
+    def _ignored(self, own: Configuration, due: _Entry, e: _Event) -> None:
+        said = {"told": str(due.configuration), "own": str(own)}
+        self._in_force.violation(due.seq, e.seq, way="ignored", node=e.node, offset=due.offset, **said)
+
+    def _removed(self, node: _Node, e: _Event) -> None:
+        """A part of the log went: from the end, or all of it, to begin anew."""
+        node.due = None
+        if e.kind == TRIM and e.dirty >= e.offset:
+            return
+        if e.kind == TRIM:
+            node.entries.clear()
+            node.whole = False
+        node.entries = [entry for entry in node.entries if entry.offset <= e.dirty]
+        node.cut = node.force is not None and node.force.offset > e.dirty
+
+    def _configured(self, node: _Node, e: _Event) -> None:
+        """A configuration came into force."""
+        configuration = configuration_of(self._words, e.value)
+        due, node.due, node.cut = node.due, None, False
+        if configuration is None:
+            self._unreadable = True
+            node.force, node.entries, node.whole = None, [], False
+            return
+        entry = _Entry(e.offset, configuration, e.seq)
+        before, node.force = node.force, entry
+        if node.appended is not None and node.appended[0] == e.offset == e.dirty:
+            self._appended(node, before, entry, e, node.appended[1])
+            self._in_force.judged += 1
+            if due is not None and due.configuration != configuration:
+                self._ignored(configuration, due, e)
+            return
+        if e.offset > e.dirty:
+            self._in_force.judged += 1
+            self._in_force.violation(e.seq, way="cut", node=e.node, offset=e.offset, end=e.dirty)
+            return
+        last = node.entries[-1] if node.entries else _Entry(-1, self._first, -1) if node.whole and self._first else None
+        if last is None or (not node.entries and self._first and e.node not in self._first.voters):
+            self._in_force.unjudged += 1
+            return
+        self._in_force.judged += 1
+        if last.configuration != configuration:
+            said = {"told": str(last.configuration), "own": str(configuration)}
+            self._in_force.violation(last.seq, e.seq, way="reverted", node=e.node, **said)
+
+    def _appended(self, node: _Node, before: _Entry | None, entry: _Entry, e: _Event, term: int) -> None:
+        begins = node.whole and not node.entries
+        node.entries.append(entry)
+        first = self._told.setdefault((entry.offset, term), entry) is entry
+        if before is None:
+            self._intersect.unjudged += not begins  # else none is before it in the log
+        else:
+            self._intersect.judged += 1
+            sets = apart(before.configuration, entry.configuration)
+            if sets is not None:
+                others, some = (listed(sorted(each)) for each in sets)
+                said = {"before": str(before.configuration), "after": str(entry.configuration)}
+                self._intersect.violation(before.seq, entry.seq, offset=entry.offset, some=some, others=others, **said)
+        if first and e.role == ROLE_LEADER and term == e.term:
+            self._changes(node, before, entry, e)
+
+    def _changes(self, node: _Node, before: _Entry | None, entry: _Entry, e: _Event) -> None:
+        """A leader appended another configuration than the one in force."""
+        if before is None or node.elected is None or node.elected[0] != e.term or NULL in (e.commit, node.elected[1]):
+            self._committed.unjudged += 1
+            return
+        self._committed.judged += 1
+        said = {"node": e.node, "offset": entry.offset, "commit": e.commit}
+        _, end, elected = node.elected
+        if e.commit < before.offset:
+            self._committed.violation(before.seq, e.seq, way="uncommitted", before=before.offset, **said)
+        elif e.commit <= end:
+            self._committed.violation(elected, e.seq, way="old term", before=end, term=e.term, **said)
+
+    def violated(self) -> frozenset[str]:
+        """The ids of the checks that are violated so far (`Watchful`)."""
+        return violated((self._in_force, self._intersect, self._committed))
+
+    def finish(self) -> Verdicts:
+        """Answer."""
+        why = NOT_READABLE if self._unreadable else None
+        return Verdicts(tuple(each.outcome(why) for each in (self._in_force, self._intersect, self._committed)))
+
+
+class _Event(NamedTuple):
+    seq: int
+    kind: int
+    node: int
+    term: int
+    role: int
+    offset: int
+    entry_term: int
+    dirty: int
+    commit: int
+    value: int
+
+
+FAMILY = Family(
+    "membership",
+    (IN_FORCE, INTERSECT, COMMITTED),
+    STATE_KINDS,
+    ("node", "term", "role", "offset", "entry_term", "dirty", "commit", "value"),
+    MembershipFold,
+    RAFT,
+)

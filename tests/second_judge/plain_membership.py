@@ -1,0 +1,191 @@
+"""How the configuration of a group changes. Source: raft.md#membership."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+from itertools import product
+from typing import NamedTuple
+
+from plain import JUDGED, UNJUDGED, VIOLATED, Count, Event, History, Plain, halves_in
+
+
+class Configuration(NamedTuple):
+    """What a configuration says."""
+
+    halves: tuple[tuple[int, ...], ...]
+    learners: tuple[int, ...] = ()
+    revision: int = 0
+
+
+class Moment(NamedTuple):
+    """An event of a node, what it was before it, and what the node knows then since it started."""
+
+    event: Event
+    before: Event | None
+    known: list[Event]
+    """The configurations that it appended and still has, oldest first."""
+    force: Configuration | None
+    """That in force before the event; None: it is not known."""
+    place: int
+    """Its offset; -1 of the first one."""
+    first: Configuration | None
+    """What the node began with, if that is known."""
+    whole: bool
+    """Whether the log holds no other configurations than those."""
+
+
+def read(text: str | None) -> Configuration | None:
+    """The configuration that a text says, if it says one."""
+    if not halves_in(text):
+        return None
+    words = str(text).split(" ")[1:]
+    named = dict(zip(words[::2], words[1::2], strict=True))
+    learners = tuple(int(n) for n in named["learners"].split(",")) if "learners" in named else ()
+    return Configuration(halves_in(text), learners, int(named.get("revision", "0")))
+
+
+def is_copy(e: Event, before: Event | None) -> bool:
+    """Whether a configuration came into force as the node appended its entry."""
+    return before is not None and before.kind == "append" and before.offset == e.offset == e.dirty
+
+
+@lru_cache(maxsize=4)
+def moments(history: History) -> list[Moment]:
+    """The events of nodes that tell their state, with what came before."""
+    found: list[Moment] = []
+    last: dict[int, Moment] = {}
+    for e in history.events:
+        if e.node is None or e.dirty is None:
+            continue
+        m = last.get(e.node, Moment(e, None, [], None, -1, None, False))
+        now = m._replace(event=e)
+        found.append(now)
+        before, known, force, place, first, whole = now.before, now.known, now.force, now.place, now.first, now.whole
+        if e.kind == "start":
+            first = Configuration((history.voters,)) if e.node in history.voters else None
+            known, force, place, whole = [], first, -1, e.dirty == -1
+        elif e.kind == "configuration":
+            force, place = read(e.text), e.offset
+            if force is None:
+                known, whole = [], False
+            elif is_copy(e, before):
+                known = [*known, e]
+        elif e.kind == "truncate" or (e.kind == "trim" and e.dirty < e.offset):
+            anew = e.kind == "trim"
+            known, whole = [] if anew else [k for k in known if k.offset <= e.dirty], whole and not anew
+        elif before is not None and before.kind in ("truncate", "trim") and _is_cut(now):
+            force = None
+        last[e.node] = Moment(e, e, known, force, place, first, whole)
+    return found
+
+
+def _is_cut(m: Moment) -> bool:
+    """Whether the entry of what is in force was cut off by what happened just before."""
+    b = m.before
+    pending = b is not None and (b.kind == "truncate" or (b.kind == "trim" and b.dirty < b.offset))
+    return bool(pending and m.force is not None and m.place > b.dirty) if b is not None else False
+
+
+def _told(history: History) -> dict[tuple[int, int], list[tuple[int, Configuration]]]:
+    """What entries hold, by offset and term: who told it first, and what."""
+    found: dict[tuple[int, int], list[tuple[int, Configuration]]] = {}
+    for m in moments(history):
+        e, configuration = m.event, read(m.event.text)
+        if e.kind == "configuration" and configuration is not None and m.before is not None and is_copy(e, m.before):
+            found.setdefault((e.offset, m.before.entry_term), []).append((e.seq, configuration))
+    return found
+
+
+def configuration_in_force(history: History) -> Count:
+    """A configuration is in force from its append on, until its entry is cut off; then the one before it is."""
+    count = Count()
+    told = _told(history)
+    for m in moments(history):
+        e, b = m.event, m.before
+        due = None
+        if b is not None and b.kind == "append":
+            named = [c for seq, c in told.get((b.offset, b.entry_term), []) if seq < b.seq]
+            due = named[0] if named else None
+        if e.kind == "configuration":
+            own = read(e.text)
+            if own is None:
+                continue
+            if is_copy(e, b):
+                count += JUDGED if due in (None, own) else JUDGED + VIOLATED
+            elif e.offset > e.dirty:
+                count += JUDGED + VIOLATED
+            elif m.known or (m.whole and m.first):
+                last = read(m.known[-1].text) if m.known else m.first
+                count += JUDGED if last == own else JUDGED + VIOLATED
+            else:
+                count += UNJUDGED
+        elif e.kind not in ("start", "truncate", "trim"):
+            if _is_cut(m):
+                count += JUDGED + VIOLATED
+            if due is not None:
+                count += UNJUDGED if m.force is None or _is_cut(m) else JUDGED if m.force == due else JUDGED + VIOLATED
+    return count.if_shown(lacks=history.unreadable)
+
+
+def _subsets(nodes: list[int]) -> Iterator[set[int]]:
+    for chosen in product((False, True), repeat=len(nodes)):
+        yield {n for n, taken in zip(nodes, chosen, strict=True) if taken}
+
+
+def _decides(configuration: Configuration, nodes: set[int]) -> bool:
+    return all(2 * len(nodes & {*half}) > len(half) for half in configuration.halves)
+
+
+def _apart(one: Configuration, other: Configuration) -> bool:
+    """Whether two sets of nodes without a common one may each decide by one of them."""
+    mine, theirs = ({*sum(each.halves, ())} for each in (one, other))
+    shared = sorted(mine & theirs)
+    if len(shared) > 12:
+        return False
+    return any(
+        _decides(one, (mine - theirs) | some) and _decides(other, theirs - some - (mine - theirs))
+        for some in _subsets(shared)
+    )
+
+
+def quorums_intersect(history: History) -> Count:
+    """What decides by a configuration meets what decides by the one before it in the log."""
+    count = Count()
+    for m in moments(history):
+        own = read(m.event.text)
+        if m.event.kind == "configuration" and own is not None and is_copy(m.event, m.before):
+            if m.force is None:
+                count += Count() if m.whole and not m.known else UNJUDGED
+            else:
+                count += JUDGED + VIOLATED if _apart(m.force, own) else JUDGED
+    return count.if_shown(lacks=history.unreadable)
+
+
+def changes_are_committed(history: History) -> Count:
+    """A leader appends another configuration when the one in force is committed, and an entry of its own term."""
+    count = Count()
+    told = _told(history)
+    for m in moments(history):
+        e, b = m.event, m.before
+        if e.kind != "configuration" or read(e.text) is None or b is None or not is_copy(e, b):
+            continue
+        first = told[e.offset, b.entry_term][0][0] == e.seq
+        if not first or e.role != "leader" or b.entry_term != e.term:
+            continue
+        life = [a for a in history.events if a.node == e.node and a.seq < e.seq and a.dirty is not None]
+        starts = [a.seq for a in life if a.kind == "start"]
+        elected = [a for a in life if a.kind == "leader" and a.seq > max(starts, default=-1)]
+        if m.force is None or not elected or elected[-1].term != e.term:
+            count += UNJUDGED
+        else:
+            early = e.commit < m.place or e.commit <= elected[-1].dirty
+            count += JUDGED + VIOLATED if early else JUDGED
+    return count.if_shown(lacks=history.unreadable)
+
+
+TWINS: dict[str, Plain] = {
+    "configuration-in-force": configuration_in_force,
+    "quorums-intersect": quorums_intersect,
+    "changes-are-committed": changes_are_committed,
+}
