@@ -163,7 +163,7 @@ class ReaderCore(Rewinding):
     # -- the loop ------------------------------------------------------------------------------------------------------
 
     def _deliver(self) -> None:
-        """Deliver what can be, until stuck (read-path.md, Loop)."""
+        """Deliver what can be, until stuck (read-path.md#loop-until-stuck)."""
         while not self.ended and not self._redelivering:
             if self.position <= self.high and self._step():
                 self._cancel_grace()
@@ -251,7 +251,7 @@ class ReaderCore(Rewinding):
         return self._gap(self.position, end - 1, _GAP_WORDS[kind], _VERDICT_WORDS[verdict])
 
     def _nobody_to_ask(self) -> bool:
-        """The nodeset of the known epochs is gone: nothing of them is left (read-path.md, Epoch metadata)."""
+        """The nodeset of the known epochs is gone: nothing of them is left (read-path.md#epoch-metadata)."""
         if self._last or not self._knows(r.epoch_of(self.position)):
             self._timer("metadata", self.settings.metadata)
             return False
@@ -298,7 +298,9 @@ class ReaderCore(Rewinding):
 
     def _gap_in_single_copy(self, verdict: int, states: dict[int, int]) -> bool:
         """Whether a gap may be issued without asking all (read-path.md#guaranteed-delivery)."""
-        if not self.settings.guaranteed_delivery_efficiency or self._unlisted_under_replicated(states):
+        if not self.settings.guaranteed_delivery_efficiency or self._amended():
+            return False
+        if self._unlisted_under_replicated(states):
             return False
         heard = all(state != r.SILENT or shard in self.listed for shard, state in states.items())
         return verdict >= r.NON_AUTH or (verdict == r.INCOMPLETE and heard)
@@ -364,7 +366,7 @@ class ReaderCore(Rewinding):
     # -- the window ----------------------------------------------------------------------------------------------------
 
     def _slide(self) -> bool:
-        """Move the window on, if enough of it was delivered (read-path.md, Window)."""
+        """Move the window on, if enough of it was delivered (read-path.md#window)."""
         threshold = self.slid_at + int(self.settings.threshold * (self.size - 1))
         if self.until <= self.high or self.position <= threshold:
             return False

@@ -7,10 +7,12 @@ from collections.abc import Callable, Sequence
 from logspec.proofs import (
     acks,
     commit_rule,
+    f_majority,
     lemmas,
     pending,
     raft_safety,
     routing_filter,
+    single_copy,
     status_decision,
     visibility,
     visible_safety,
@@ -30,6 +32,8 @@ PROOFS: dict[str, Proof] = {
         acks.PROOF,
         status_decision.PROOF,
         routing_filter.PROOF,
+        f_majority.PROOF,
+        single_copy.PROOF,
     )
 }
 
