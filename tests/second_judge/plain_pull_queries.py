@@ -471,7 +471,24 @@ def reports_are_true(history: History) -> Count:
                 count += VIOLATED
             if told_end > end and certain:
                 count += VIOLATED
+            before = end_reported(events, e.node, int(name))
+            if before is not None and told_end < before:
+                count += VIOLATED
     return count
+
+
+def end_reported(events: list[Event], node: int, partition: int) -> int | None:
+    """The end that a host reported last of a partition, in its present life and since it keeps it."""
+    server, before = server_of(events, node), None
+    for b in since(events, node):
+        if b.kind == "report":
+            before = (said(b, is_positions) or {}).get(str(partition), [None, before])[1]
+        elif b.kind == "assigned":
+            placements = (said(b, is_assignment) or {"placements": []})["placements"]
+            active, standbys = placements[partition] if 0 <= partition < len(placements) else (None, [])
+            if server is None or server["host"] not in (active, *standbys):
+                before = None
+    return before
 
 
 def kept_of(lived: list[Event], peer: int) -> tuple[int, Any] | None:
