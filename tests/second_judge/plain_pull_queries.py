@@ -529,11 +529,24 @@ def report_times_rise(history: History) -> Count:
     return count
 
 
+def by_assignment(events: list[Event], e: Event) -> Count:
+    """pull-queries.md#routes-by-fold."""
+    folded, view = [b for b in since(events, e.node) if b.kind == "assigned"], said(e, is_view)
+    plain = said(folded[-1], is_assignment) if folded else None
+    if plain is None or view is None:
+        return Count()
+    names = ("epoch", "members", "placements")
+    same = all(plain[name] == view["assignment"][name] for name in names)
+    return JUDGED if same else JUDGED + VIOLATED
+
+
 def assignments_are_prefixes(history: History) -> Count:
     """pull-queries.md#assignments-are-prefixes."""
     count = Count()
     first: dict[int, Any] = {}
     for at, e in enumerate(history.events):
+        if e.kind == "route":
+            count += by_assignment(history.events[:at], e)
         if e.kind != "assigned":
             continue
         folded = [b.epoch for b in since(history.events[:at], e.node) if b.kind == "assigned"]

@@ -64,11 +64,17 @@ TIMES = Check(
 )
 PREFIXES = Check(
     id="assignments-are-prefixes",
-    rule="What servers have folded of the assignments are prefixes of one another: epoch by epoch, the same.",
-    source=("pull-queries.md#assignments-are-prefixes", "pull-queries.md#assignment-epochs"),
-    fact="an assignment that a server folded",
+    rule="What servers have folded of the assignments are prefixes of one another, epoch by epoch the same, and they "
+    "route by it.",
+    source=(
+        "pull-queries.md#assignments-are-prefixes",
+        "pull-queries.md#assignment-epochs",
+        "pull-queries.md#routes-by-fold",
+    ),
+    fact="an assignment that a server folded, or a query that it routed since",
     sentence={
         "skipped": "Node {node} folded the assignment of epoch {epoch} after that of epoch {before}.",
+        "view": "Node {node} routed operation {op} by another assignment, of epoch {epoch}, than it folded last.",
         "differs": "Node {node} folded another assignment of epoch {epoch} than node {peer}.",
     },
     kinds=(Kind.ASSIGNED,),
@@ -184,6 +190,7 @@ class _Life:
     ends: dict[int, tuple[int, int]] = field(default_factory=dict)  # by partition: the last end reported, the event
     epoch: int = 0
     assigned: int = -1
+    assignment: int = 0  # its text
 
 
 class TableFold(ServerFold):
@@ -289,6 +296,11 @@ class TableFold(ServerFold):
             tally.unjudged += 1
             return
         tally.judged += 1
+        folded, prefixes = said(self._words, life.assignment, Assigned), self._tallies[PREFIXES.id]
+        prefixes.judged += folded is not None
+        if folded not in (None, view.assignment):
+            place = {"node": rows.node[at], "op": rows.op[at], "epoch": view.assignment.epoch}
+            prefixes.violation(life.assigned, rows.seq[at], way="view", **place)
         for host in sorted(view.records.keys() | {h for h, node in self._hosts.nodes.items() if node in life.kept}):
             stamp, text, kept = life.kept.get(self._hosts.nodes.get(host, -1), (-1, 0, -1))
             if view.records.get(host) != (stamp, said(self._words, text, Positions)):
@@ -317,7 +329,7 @@ class TableFold(ServerFold):
         other, peer, event = self._assignments.setdefault(epoch, (text, node, seq))
         if self._plain(other) != self._plain(text):
             tally.violation(event, seq, way="differs", node=node, epoch=epoch, peer=peer)
-        life.epoch, life.assigned = epoch, seq
+        life.epoch, life.assigned, life.assignment = epoch, seq, text
         self._keeps(node, life, said(self._words, text, Assigned))
 
     def _keeps(self, node: int, life: _Life, assigned: Assigned | None) -> None:
