@@ -13,6 +13,7 @@ from plain_pull_queries import (
     Plainly,
     Route,
     is_finished,
+    is_view,
     numbers,
     said,
     server_of,
@@ -169,6 +170,23 @@ def overdue(told: list[tuple[Event, int]], routed: dict[int, int], node: int | N
     return Count(judged=len(found), violated=len(found))
 
 
+def readiness(told: list[tuple[Event, int]], place: int, server: Plainly, *, unready: bool) -> Count:
+    """pull-queries.md#first-intervals: whether a server was ready, and took itself for it."""
+    routed, began = told[place]
+    if unready:
+        ran = undisturbed(told, routed.node, began - (2 * server["lag_report"] + 1000) * MS, OF_LINKS)
+        return JUDGED + VIOLATED if ran else Count()
+    served = [time for e, time in told if e.node == routed.node and e.kind in ("serve", *GONE)][-1:] or [0]
+    view = said(routed, is_view)
+    if view is None or not server["lag_reports"] or (began - served[0]) // MS >= server["lag_report"]:
+        return Count()
+    if not undisturbed(told, routed.node, served[0], OF_LINKS):
+        return Count()
+    placed = [(p, h) for p, (active, rest) in enumerate(view["assignment"]["placements"]) for h in (active, *rest)]
+    live = [(p, h) for p, h in placed if view["statuses"].get(h, [False])[0]]
+    return Count(violated=sum(str(p) not in view["records"].get(h, [0, {}])[1] for p, h in live))
+
+
 def ended(told: list[tuple[Event, int]], place: int, e: Event, now: int) -> Count:
     """How a query ended that was routed at this place."""
     count = VIOLATED if late(told, place, now) else Count()
@@ -176,7 +194,9 @@ def ended(told: list[tuple[Event, int]], place: int, e: Event, now: int) -> Coun
     if server is None or finished is None:
         return count + UNJUDGED
     began = told[place][1]
-    if (finished["message"] == NOT_READY and not finished["attempts"]) or not undisturbed(told, e.node, began):
+    unready = finished["message"] == NOT_READY and not finished["attempts"]
+    count += readiness(told, place, server, unready=unready)
+    if unready or not undisturbed(told, e.node, began):
         return count
     message = finished["message"] or ""
     if (message == EXHAUSTED or message.startswith(NO_VALID_HOST)) and now - began <= settling(server):

@@ -471,7 +471,24 @@ def reports_are_true(history: History) -> Count:
                 count += VIOLATED
             if told_end > end and certain:
                 count += VIOLATED
+            before = end_reported(events, e.node, int(name))
+            if before is not None and told_end < before:
+                count += VIOLATED
     return count
+
+
+def end_reported(events: list[Event], node: int, partition: int) -> int | None:
+    """The end that a host reported last of a partition, in its present life and since it keeps it."""
+    server, before = server_of(events, node), None
+    for b in since(events, node):
+        if b.kind == "report":
+            before = (said(b, is_positions) or {}).get(str(partition), [None, before])[1]
+        elif b.kind == "assigned":
+            placements = (said(b, is_assignment) or {"placements": []})["placements"]
+            active, standbys = placements[partition] if 0 <= partition < len(placements) else (None, [])
+            if server is None or server["host"] not in (active, *standbys):
+                before = None
+    return before
 
 
 def kept_of(lived: list[Event], peer: int) -> tuple[int, Any] | None:
@@ -512,11 +529,24 @@ def report_times_rise(history: History) -> Count:
     return count
 
 
+def by_assignment(events: list[Event], e: Event) -> Count:
+    """pull-queries.md#routes-by-fold."""
+    folded, view = [b for b in since(events, e.node) if b.kind == "assigned"], said(e, is_view)
+    plain = said(folded[-1], is_assignment) if folded else None
+    if plain is None or view is None:
+        return Count()
+    names = ("epoch", "members", "placements")
+    same = all(plain[name] == view["assignment"][name] for name in names)
+    return JUDGED if same else JUDGED + VIOLATED
+
+
 def assignments_are_prefixes(history: History) -> Count:
     """pull-queries.md#assignments-are-prefixes."""
     count = Count()
     first: dict[int, Any] = {}
     for at, e in enumerate(history.events):
+        if e.kind == "route":
+            count += by_assignment(history.events[:at], e)
         if e.kind != "assigned":
             continue
         folded = [b.epoch for b in since(history.events[:at], e.node) if b.kind == "assigned"]

@@ -25,12 +25,17 @@ from .routing import EXHAUSTED, NO_VALID_HOST, NOT_READY, partitions_asked, scan
 CHECK = Check(
     id="bad-time-bounded",
     rule="A query at an undisturbed router does not fail while a replica within its bound is up, connected and "
-    "undisturbed, and nobody is waited for after the time-out.",
-    source=("pull-queries.md#bad-time-bounded", "pull-queries.md#settled"),
+    "undisturbed, and nobody is waited for after the time-out; a server is ready when it knows the lag of every live "
+    "replica, or after two lag intervals.",
+    source=("pull-queries.md#bad-time-bounded", "pull-queries.md#settled", "pull-queries.md#first-intervals"),
     fact="a query that a ready router routed to its end, undisturbed",
     sentence={
         "unseen": "Operation {op} failed at node {node}, which took {host} for dead; that was up and connected to it, "
         "and nothing had disturbed either for {settling} ms.",
+        "unready": "Node {node} refused operation {op} as not ready, {served} ms after it began to serve; lag reports "
+        "come every {interval} ms.",
+        "hasty": "Node {node} routed operation {op} {served} ms after it began to serve, without a lag report of "
+        "{host}, a live replica of partition {partition}; they come every {interval} ms.",
         "late": "Operation {op} waited for {passed} ms at node {node}, which ran all the while; a forwarded query is "
         "given up after {time_out} ms.",
     },
@@ -73,6 +78,7 @@ class _Host:
     faults: Counter[int] = field(default_factory=Counter)
     since: int = 0
     ran: int = 0
+    served: int = 0
     running: bool = False
     listed: dict[int, int] = field(default_factory=dict)
 
@@ -157,7 +163,7 @@ class AvailabilityFold(ServerFold):
 
     def _lived(self, node: int, time: int, *, running: bool) -> None:
         host = self._host(node)
-        host.running, host.since, host.ran, host.listed = running, time, time, {}
+        host.running, host.since, host.ran, host.served, host.listed = running, time, time, time, {}
         for op in [op for op, each in self._open.items() if each.node == node]:
             del self._open[op]
 
@@ -220,6 +226,7 @@ class AvailabilityFold(ServerFold):
             self._tally.unjudged += 1
             return
         unready = finished.message == NOT_READY and not finished.attempts
+        self._ready(op, query, server, seq, unready=unready)
         if unready or not self._undisturbed(node, query.time):
             return
         self._tally.judged += 1
@@ -228,6 +235,25 @@ class AvailabilityFold(ServerFold):
         if soon and (message == EXHAUSTED or message.startswith(NO_VALID_HOST)):
             answered = {partition for partition, _, failure in finished.attempts if failure is None}
             self._failed(op, query, server, answered, seq)
+
+    def _ready(self, op: int, query: _Open, server: Server, seq: int, *, unready: bool) -> None:
+        """Whether a server took itself for ready when it was, as far as its clock was left alone."""
+        began = self._host(query.node).served
+        served = (query.time - began) // _MS
+        place = {"op": op, "node": query.node, "served": served, "interval": server.lag_report}
+        if unready and self._ran(query.node, query.time - (2 * server.lag_report + _SLACK) * _MS):
+            self._tally.judged += 1
+            self._tally.violation(query.seq, seq, way="unready", **place)
+        if unready or not server.lag_reports or served >= server.lag_report or not self._ran(query.node, began):
+            return
+        view = said(self._words, query.view, View)
+        if view is None:
+            return
+        for partition, (active, standbys) in enumerate(view.assignment.placements):
+            for host in (active, *standbys):
+                alive, _ = view.statuses.get(host, (False, -1))
+                if alive and partition not in view.records.get(host, (0, {}))[1]:
+                    self._tally.violation(query.seq, seq, way="hasty", host=host, partition=partition, **place)
 
     def _failed(self, op: int, query: _Open, server: Server, answered: set[int], seq: int) -> None:
         """No host was left to ask: one that is there must not have been taken for dead."""

@@ -34,12 +34,15 @@ ROWS = Check(
 )
 REPORTS = Check(
     id="reports-are-true",
-    rule="A lag report states how many offsets the host has passed, and an end that the changelog has reached.",
+    rule="A lag report states how many offsets the host has passed, and an end that the changelog has reached, which a "
+    "host that keeps the partition never lowers.",
     source=("pull-queries.md#current-and-end", "pull-queries.md#saved-together"),
     fact="a partition in a lag report",
     sentence={
         "current": "Node {node} reported at {stamp} that it has passed {current:offset|offsets} of partition "
         "{partition}, where it has passed {passed}.",
+        "fell": "Node {node} reported at {stamp} that the changelog of partition {partition} ends at {end}, and at "
+        "{before} before.",
         "end": "Node {node} reported at {stamp} that the changelog of partition {partition} ends at {end}, where it "
         "ends at {true_end}.",
     },
@@ -61,11 +64,17 @@ TIMES = Check(
 )
 PREFIXES = Check(
     id="assignments-are-prefixes",
-    rule="What servers have folded of the assignments are prefixes of one another: epoch by epoch, the same.",
-    source=("pull-queries.md#assignments-are-prefixes", "pull-queries.md#assignment-epochs"),
-    fact="an assignment that a server folded",
+    rule="What servers have folded of the assignments are prefixes of one another, epoch by epoch the same, and they "
+    "route by it.",
+    source=(
+        "pull-queries.md#assignments-are-prefixes",
+        "pull-queries.md#assignment-epochs",
+        "pull-queries.md#routes-by-fold",
+    ),
+    fact="an assignment that a server folded, or a query that it routed since",
     sentence={
         "skipped": "Node {node} folded the assignment of epoch {epoch} after that of epoch {before}.",
+        "view": "Node {node} routed operation {op} by another assignment, of epoch {epoch}, than it folded last.",
         "differs": "Node {node} folded another assignment of epoch {epoch} than node {peer}.",
     },
     kinds=(Kind.ASSIGNED,),
@@ -178,8 +187,10 @@ class _Life:
     folded: dict[int, int] = field(default_factory=dict)  # by partition: the event of the last fold
     heard: dict[int, tuple[int, int]] = field(default_factory=dict)  # by peer: stamp and text of the last report
     kept: dict[int, tuple[int, int, int]] = field(default_factory=dict)  # by peer: stamp, text, event
+    ends: dict[int, tuple[int, int]] = field(default_factory=dict)  # by partition: the last end reported, the event
     epoch: int = 0
     assigned: int = -1
+    assignment: int = 0  # its text
 
 
 class TableFold(ServerFold):
@@ -257,6 +268,11 @@ class TableFold(ServerFold):
                 told = {"node": node, "stamp": stamp, "partition": partition, "current": current}
                 shown = (life.folded.get(partition, -1), seq)
                 tally.violation(*shown, way="current", passed=most if passed is None else passed, **told)
+            before, told_by = life.ends.get(partition, (end, -1))
+            life.ends[partition] = end, seq
+            if end < before:
+                place = {"node": node, "stamp": stamp, "partition": partition, "end": end, "before": before}
+                tally.violation(told_by, seq, way="fell", **place)
             if end > log.end and log.whole:
                 tally.violation(seq, way="end", node=node, stamp=stamp, partition=partition, end=end, true_end=log.end)
 
@@ -280,6 +296,11 @@ class TableFold(ServerFold):
             tally.unjudged += 1
             return
         tally.judged += 1
+        folded, prefixes = said(self._words, life.assignment, Assigned), self._tallies[PREFIXES.id]
+        prefixes.judged += folded is not None
+        if folded not in (None, view.assignment):
+            place = {"node": rows.node[at], "op": rows.op[at], "epoch": view.assignment.epoch}
+            prefixes.violation(life.assigned, rows.seq[at], way="view", **place)
         for host in sorted(view.records.keys() | {h for h, node in self._hosts.nodes.items() if node in life.kept}):
             stamp, text, kept = life.kept.get(self._hosts.nodes.get(host, -1), (-1, 0, -1))
             if view.records.get(host) != (stamp, said(self._words, text, Positions)):
@@ -308,7 +329,17 @@ class TableFold(ServerFold):
         other, peer, event = self._assignments.setdefault(epoch, (text, node, seq))
         if self._plain(other) != self._plain(text):
             tally.violation(event, seq, way="differs", node=node, epoch=epoch, peer=peer)
-        life.epoch, life.assigned = epoch, seq
+        life.epoch, life.assigned, life.assignment = epoch, seq, text
+        self._keeps(node, life, said(self._words, text, Assigned))
+
+    def _keeps(self, node: int, life: _Life, assigned: Assigned | None) -> None:
+        """What a host reported of a partition that an assignment takes away is over: it may come back with less."""
+        server = self._hosts.servers.get(node)
+        placements = () if assigned is None else assigned.placements
+        for partition in list(life.ends):
+            active, standbys = placements[partition] if 0 <= partition < len(placements) else ("", ())
+            if server is None or server.host not in (active, *standbys):
+                del life.ends[partition]
 
     def _plain(self, text: int) -> Assigned | str | None:
         """What an assignment says, however it is written; as it stands if that cannot be told."""

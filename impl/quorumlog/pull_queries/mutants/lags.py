@@ -8,7 +8,7 @@ from msgspec import structs
 
 from quorumlog.events import CancelTimer
 from quorumlog.protocol import Mutant
-from quorumlog.pull_queries.core import ServerCore
+from quorumlog.pull_queries.core import STORE, ServerCore
 from quorumlog.pull_queries.events import SendReport
 from quorumlog.pull_queries.lag import LagRecords, LagReport, Position, Store
 from quorumlog.pull_queries.mutants.parts import with_rules
@@ -69,6 +69,23 @@ class LagWithoutStoreCore(ServerCore):
     """See its records."""
 
     records_type = LagWithoutStore
+
+
+class ReadyAtOnce(ServerCore):
+    """A server is ready when it has started."""
+
+    def ready(self) -> bool:
+        """Always."""
+        return True
+
+
+class NeverReadyByTime(ServerCore):
+    """A server is ready when it knows the lag of every replica, and not before."""
+
+    def ready(self) -> bool:
+        """Whether every replica has reported."""
+        placed = [(host, p) for p, each in enumerate(self.assignment.placements) for host in each.hosts]
+        return all(self.records.of(host, STORE, p) is not None for host, p in placed)
 
 
 class OwnReportAsEnd(LagRecords):
@@ -238,6 +255,27 @@ MUTANTS = (
         "of several assignments for one epoch the last one counts",
         ("assignments-are-prefixes",),
         with_rules(assignment_valid=lambda epoch, last: epoch in (last, last + 1)),
+        "default",
+    ),
+    Mutant(
+        "end-falls",
+        "the end of a changelog is what a node showed last, which may be behind another one",
+        ("reports-are-true",),
+        with_rules(end_after=lambda end, visible: visible + 1),
+        "lagging",
+    ),
+    Mutant(
+        "ready-at-once",
+        "a server routes queries before it knows the lag of the live replicas",
+        ("bad-time-bounded",),
+        ReadyAtOnce,
+        "default",
+    ),
+    Mutant(
+        "never-ready-by-time",
+        "a server that lacks the lag of a live replica is not ready, however long it has served",
+        ("bad-time-bounded",),
+        NeverReadyByTime,
         "default",
     ),
     Mutant(
