@@ -163,7 +163,7 @@ class ReaderCore(Rewinding):
     # -- the loop ------------------------------------------------------------------------------------------------------
 
     def _deliver(self) -> None:
-        """Deliver what can be, until stuck (read-path.md, Loop)."""
+        """Deliver what can be, until stuck (read-path.md#loop-until-stuck)."""
         while not self.ended and not self._redelivering:
             if self.position <= self.high and self._step():
                 self._cancel_grace()
@@ -251,7 +251,7 @@ class ReaderCore(Rewinding):
         return self._gap(self.position, end - 1, _GAP_WORDS[kind], _VERDICT_WORDS[verdict])
 
     def _nobody_to_ask(self) -> bool:
-        """The nodeset of the known epochs is gone: nothing of them is left (read-path.md, Epoch metadata)."""
+        """The nodeset of the known epochs is gone: nothing of them is left (read-path.md#epoch-metadata)."""
         if self._last or not self._knows(r.epoch_of(self.position)):
             self._timer("metadata", self.settings.metadata)
             return False
@@ -364,7 +364,7 @@ class ReaderCore(Rewinding):
     # -- the window ----------------------------------------------------------------------------------------------------
 
     def _slide(self) -> bool:
-        """Move the window on, if enough of it was delivered (read-path.md, Window)."""
+        """Move the window on, if enough of it was delivered (read-path.md#window)."""
         threshold = self.slid_at + int(self.settings.threshold * (self.size - 1))
         if self.until <= self.high or self.position <= threshold:
             return False
