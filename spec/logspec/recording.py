@@ -31,8 +31,12 @@ _FOLLOWED = frozenset(
     | {Kind.VISIBLE, Kind.ACKED}
 )
 _FOLLOWS, _STANDS, _MAY_STAND = 0, 1, 2
-_UNKNOWN = frozenset({Kind.TRIM, Kind.COMPACT})
-KINDS = _FOLLOWED | _STOPS | _UNKNOWN
+_UNKNOWN = {
+    Kind.TRIM: "only logs that begin at offset 0",
+    Kind.COMPACT: "only logs that begin at offset 0",
+    Kind.CONFIGURATION: "one configuration, and all nodes vote in it",
+}
+KINDS = _FOLLOWED | _STOPS | _UNKNOWN.keys()
 
 TraceEvent = tuple[str | int, ...]
 """kind, node, term, dirty, flushed, commit, visible, four values that depend on the kind, oldest term to come."""
@@ -114,6 +118,11 @@ def read_traces(source: RunSource, write_caching: bool | None = None) -> list[Tr
     else:
         merged = {None: whole} if whole else {}
     known = tuple(source.manifest.nodes) if source.manifest else ()
+    voters = _find(source.manifest.made_by if source.manifest else {}, "voters")
+    if isinstance(voters, list) and not {*voters} >= {*known}:
+        raise SpecError(
+            f"{name}: of the nodes {list(known)} only {voters} vote; the spec knows {_UNKNOWN[Kind.CONFIGURATION]}"
+        )
     return [_trace(name, log, places, known, write_caching) for log, places in merged.items()]
 
 
@@ -168,7 +177,7 @@ def follow(places: list[Place]) -> Iterator[tuple[Place, TraceEvent | None, Mapp
             log.lost_power = log.lost_power or kind in _LOSES
             yield place, None, logs
         elif kind in _UNKNOWN:
-            raise SpecError(f"event {place.seq} is a {kind}; the spec knows only logs that begin at offset 0")
+            raise SpecError(f"event {place.seq} is a {kind}; the spec knows {_UNKNOWN[kind]}")
         elif place.seq in undone:
             yield place, None, logs
         elif kind is Kind.ROLE and event["role"] == "leader":

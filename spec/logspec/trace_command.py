@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from rich.console import Console
 from loghistory import HistoryError, open_run
 from logspec.console import HOLDS, UNEXERCISED, VIOLATED, Status, print_actions, tool_options
 from logspec.errors import SpecError
+from logspec.heartbeat_traces import HeartbeatTrace, follow_heartbeats, read_heartbeat_traces
 from logspec.recording import read_traces
 from logspec.toolchain import find_toolchain
 from logspec.traces import Campaign, Followed, Nearest, action_names, follow_traces, nearest_action
@@ -50,10 +52,16 @@ def trace_command(
 
     \b
     logwitness spec trace histories/runs/raft/reference-default
+    logwitness spec trace histories/runs/pull_queries/cluster-kill-active
     """
     try:
         traces, empty = [], []
+        heard: list[HeartbeatTrace] = []
         for run in runs:
+            of_servers = read_heartbeat_traces(open_run(run), str(run))
+            heard += of_servers
+            if of_servers:
+                continue
             found = read_traces(open_run(run), caching)
             for trace in found:
                 trace.name = str(run)
@@ -62,8 +70,11 @@ def trace_command(
                 empty.append(run)
         traces = [trace for trace in traces if trace.events]
         campaign = None
-        if traces:
+        if traces or heard:
             tools = find_toolchain(jar, version)
+        if heard:
+            follow_heartbeats(heard, tools, seconds)
+        if traces:
             with Status("trace", enabled=sys.stderr.isatty() and not as_json) as status:
                 campaign = follow_traces(
                     traces,
@@ -75,7 +86,7 @@ def trace_command(
                 )
     except (SpecError, HistoryError) as problem:
         raise click.ClickException(str(problem)) from None
-    rejected = 0
+    rejected = _show_heartbeats(heard, as_json)
     if campaign:
         for followed in campaign.followed:
             rejected += not followed.accepted
@@ -86,6 +97,24 @@ def trace_command(
     if campaign:
         _show_campaign(campaign, as_json, coverage)
     return VIOLATED if rejected else UNEXERCISED if empty else HOLDS
+
+
+def _show_heartbeats(heard: Sequence[HeartbeatTrace], as_json: bool) -> int:
+    """What became of runs of servers of pull queries; how many the spec does not allow."""
+    rejected = 0
+    for run, traces in groupby(heard, key=lambda trace: trace.name):
+        of_run = list(traces)
+        events = sum(len(trace.events) for trace in of_run)
+        stuck = [trace.stuck for trace in of_run if trace.stuck is not None]
+        rejected += bool(stuck)
+        if as_json:
+            verdict = "rejected" if stuck else "accepted"
+            click.echo(json.dumps({"run": run, "events": events, "verdict": verdict, "sentences": stuck}))
+        elif stuck:
+            click.echo(f"{run}: not allowed: {stuck[0]}")
+        else:
+            click.echo(f"{run}: allowed, {events} events of heartbeats and checks, {len(of_run)} lives of pairs")
+    return rejected
 
 
 def _show_followed(followed: Followed, near: Nearest | None, as_json: bool) -> None:

@@ -19,6 +19,9 @@ VARIABLES
 
 vars == <<now, skew, running, due, sent, stored, status>>
 
+(* The send interval in units of time; recorded runs, which are followed, count milliseconds.                 *)
+Interval == 1
+
 Largest(S) == CHOOSE x \in S : \A y \in S : y <= x
 End == now + skew
 Start == End - Window
@@ -41,14 +44,17 @@ AliveByTail(start, end, stamps) ==
     LET before == {ts \in stamps : ts < end}
         previous == IF before = {} THEN start ELSE Largest(before)
         earlier == before \ {previous}
-        gap == MissedBetween(IF earlier = {} THEN start ELSE Largest(earlier), previous, 1)
-    IN  stamps # {} /\ Tolerated(MissedAtEnd(previous, gap, end, 1), Threshold)
+        gap == MissedBetween(IF earlier = {} THEN start ELSE Largest(earlier), previous, Interval)
+    IN  stamps # {} /\ Tolerated(MissedAtEnd(previous, gap, end, Interval), Threshold)
 
 AliveBySlots(start, end, stamps, up) ==
-    LET after[k \in 0..(end - start)] ==
+    LET slots == (end - start) \div Interval
+        filled == {(ts - start) \div Interval : ts \in stamps}
+        after[k \in 0..slots] ==
             IF k = 0 THEN <<up, 0, 0>>
-            ELSE AfterSlot(start + k - 1 \in stamps, after[k - 1][1], after[k - 1][2], after[k - 1][3], Threshold, Received)
-    IN  after[end - start][1]
+            ELSE LET last == after[k - 1]
+                 IN  AfterSlot(k - 1 \in filled, last[1], last[2], last[3], Threshold, Received)
+    IN  after[slots][1]
 
 Decide(start, end, stamps, up) ==
     IF Shipped THEN AliveByTail(start, end, stamps) ELSE AliveBySlots(start, end, stamps, up)

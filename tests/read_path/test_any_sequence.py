@@ -58,7 +58,7 @@ class AnySequence(RuleBasedStateMachine):
 
     # -- the world -----------------------------------------------------------------------------------------------------
 
-    def make(self, role: str, *arguments: Any, **named: Any) -> Any:
+    def make(self, role: str, *arguments: Any, **named: Any) -> Any:  # noqa: ANN401 - any core
         if self.make_core is not None:
             return self.make_core(role, *arguments, **named)
         return (ShardCore if role == "shard" else ReaderCore)(*arguments, **named)

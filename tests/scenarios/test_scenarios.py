@@ -1,9 +1,10 @@
-"""The scenarios of a protocol (scenarios.toml beside it), played on a simulated cluster and judged by every check.
+"""The scenarios of Raft (scenarios.toml beside it), played on a simulated cluster and judged by every check.
 
 Steps, one a line. NODE is a number, ``leader``, ``old_leader`` (the last one isolated), ``follower`` (the node after
 the leader), ``last`` (the other end of that ring), ``all``, or a name given by ``let``; VALUE is a number, a name given
 by ``let``, or NODE.commit, .dirty, .flushed, .visible, .term, .start, .reserved (memory for appends), .reads (how often
-it read its log for others), each with ``+ N`` if wanted.
+it read its log for others), .voters (how many there are by its configuration), .changing (1: that is not simple), each
+with ``+ N`` if wanted.
 
     append COUNT acks=all|1|0 to=NODE [records=N] [bytes=N] [term=NAME|now] -> ok|info|fail REASON    one after another
     submit NAME COUNT acks=..,.. to=NODE ...        all at once, from as many clients; the acks levels in turn
@@ -13,6 +14,7 @@ it read its log for others), each with ``+ N`` if wanted.
     pause|resume NODE                               stop a process where it stands, and let it go on
     transfer NODE TARGET                            ask a leader to hand its leadership on
     transfers COUNT appends=N acks=..,..            again and again to the next node, with N appends before each
+    change add=N,.. remove=N,.. demote=N,..         ask the leader to change the members
     isolate NODE, heal                              cut a node off; end all cuts
     delay MESSAGE DURATION                          how much longer messages of this name take
     trim NODE VALUE                                 retention: entries before it may go
@@ -20,7 +22,8 @@ it read its log for others), each with ``+ N`` if wanted.
     wait DURATION, wait until A op B within DURATION
     converge                                        everything started, written once more, all nodes agree
     expect A op B                                   for every node that A or B names
-    expect equal logs, expect values N on NODE, expect ascending values on NODE, expect [no] losses acks=LEVEL
+    expect equal logs [of members], expect values N on NODE, expect ascending values on NODE,
+    expect [no] losses acks=LEVEL
 """
 
 from __future__ import annotations
@@ -38,7 +41,8 @@ from msgspec.structs import replace
 import quorumlog
 from loghistory import MemorySink, Recorder
 from quorumlog.durations import MILLISECOND, SECOND, parse_duration
-from quorumlog.raft.events import ReadLog
+from quorumlog.raft.events import ChangeRequested, ReadLog
+from quorumlog.raft.members import Change
 from quorumlog.raft.messages import AnyMessage
 from quorumlog.raft.settings import NodeLimits, NodeTiming, RaftConfiguration
 from quorumlog.raft.simulated import RaftCluster, RaftNode
@@ -50,11 +54,8 @@ from quorumlog.storage.log import Log
 from quorumlog.trials.judge import judge_table
 
 Scenario = dict[str, Any]
-SCENARIOS: list[Scenario] = [
-    scenario
-    for path in sorted(Path(quorumlog.__file__).parent.glob("*/scenarios.toml"))
-    for scenario in tomllib.loads(path.read_text(encoding="utf-8"))["scenario"]
-]
+_FILE = Path(quorumlog.__file__).parent / "raft" / "scenarios.toml"
+SCENARIOS: list[Scenario] = tomllib.loads(_FILE.read_text(encoding="utf-8"))["scenario"]
 OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
     "==": operator.eq,
     "!=": operator.ne,
@@ -96,6 +97,7 @@ class Play:
     def __init__(self, scenario: Scenario) -> None:
         self.configuration = RaftConfiguration(
             nodes=scenario.get("nodes", 3),
+            voters=tuple(scenario["voters"]) if "voters" in scenario else None,
             write_caching=scenario.get("write_caching", False),
             timing=NodeTiming(flush=parse_duration(scenario.get("flush", "60ms"))),
             disk=DiskTiming(least=MILLISECOND, most=4 * MILLISECOND),
@@ -154,6 +156,10 @@ class Play:
         if field == "reads":
             assert isinstance(node, CountingNode)
             return node.reads
+        if field == "voters":
+            return len(node.core.voters.voting)
+        if field == "changing":
+            return int(not node.core.members.simple)
         if field == "reserved":
             return node.core.reserved
         assert field in {"commit", "dirty", "flushed", "visible", "term"}, f"a node has no {field!r}"
@@ -269,6 +275,15 @@ class Play:
         (number,), (other,) = self.nodes(word), self.nodes(target)
         self.stage.nodes[number].transfer(other)
 
+    def do_change(self, rest: str) -> None:
+        leader = self.stage.leader()
+        assert leader is not None
+        named = {name: tuple(map(int, nodes.split(","))) for name, nodes in (w.split("=") for w in rest.split())}
+        change = Change(leader.core.members.revision + 1, **named)
+        answers: list[Any] = []
+        leader.handle(ChangeRequested(leader.open(answers.append), change))
+        assert not answers, "it is refused"
+
     def do_transfers(self, rest: str) -> None:
         count, *options = rest.split()
         given = dict(option.split("=") for option in options)
@@ -335,8 +350,11 @@ class Play:
         assert self.stage.converge(20 * SECOND), self.state()
 
     def do_expect(self, rest: str) -> None:
-        if rest == "equal logs":
-            logs = [contents(node.log) for node in self.stage.nodes]
+        if rest in ("equal logs", "equal logs of members"):
+            leader = self.stage.leader()
+            assert leader is not None
+            nodes = self.stage.members(leader) if rest.endswith("members") else self.stage.nodes
+            logs = [contents(node.log) for node in nodes]
             assert all(log == logs[0] for log in logs)
         elif match := re.fullmatch(r"values (\d+) on (\w+)", rest):
             (number,) = self.nodes(match[2])

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import pairwise
 
-from plain import GONE, JUDGED, UNJUDGED, VIOLATED, Count, Event, History, Plain, total, wipes
+from plain import GONE, JUDGED, UNJUDGED, VIOLATED, Count, Event, History, Plain, halves_in, total, wipes
 
 
 def _of_nodes(history: History) -> Iterator[list[Event]]:
@@ -189,26 +189,36 @@ def _told_until_final(history: History) -> list[Event] | None:
     return history.events if final else None
 
 
+def _stay(history: History, told: list[Event]) -> set[int]:
+    """Who was a voter in all configurations by then."""
+    named = [{n for half in halves_in(e.text) for n in half} for e in told if e in history.configurations]
+    return {*history.voters}.intersection(*(each for each in named if each))
+
+
 def converges(history: History) -> Count:
     """In the end all running voters have all of the log, committed."""
     told = _told_until_final(history)
-    lacks = not history.voters or history.changes()
     if told is None:
-        return Count().if_shown(lacks=history.changes())
+        return Count()
+    stay = _stay(history, told)
+    lacks = not history.voters or not stay
     running: dict[int, Event] = {}
     for e in told:
         if e.kind in GONE or wipes(e):
             running.pop(e.node, None)
         elif e.dirty is not None and e.node in history.voters:
             running[e.node] = e
+    coming = Count(unjudged=len(running.keys() - stay))
+    running = {node: e for node, e in running.items() if node in stay}
+    coming = coming if running else Count()
     end = max((e.dirty for e in running.values()), default=-1)
     behind = {node for node, e in running.items() if min(e.dirty, e.commit) < end}
     if _all_was_lost(history, told) or _led_by_less(history, told):
-        return Count(len(running), excused=len(behind)).if_shown(lacks=lacks)
+        return (coming + Count(len(running), excused=len(behind))).if_shown(lacks=lacks)
     slow = {node for node in behind if _catches_up(history, told, node)}
     unknown = bool(behind) and not history.has("commit")  # nobody recorded when commit indexes moved
-    count = Count(len(running) - len(slow), len(behind) - len(slow), unjudged=len(slow))
-    return count.if_shown(lacks=lacks, void=history.changes() or (unknown and count.violated > 0))
+    count = coming + Count(len(running) - len(slow), len(behind) - len(slow), unjudged=len(slow))
+    return count.if_shown(lacks=lacks, void=unknown and count.violated > 0)
 
 
 def _catches_up(history: History, told: list[Event], node: int) -> bool:
@@ -264,12 +274,12 @@ def voters_return(history: History) -> Count:
     """Who was stopped against its will, and not wiped, runs again by the final read; if all faults have ended."""
     told = _told_until_final(history)
     if told is None:
-        return Count().if_shown(lacks=history.changes())
+        return Count()
     heal = any(e.kind == "phase" and e.f == "heal" for e in told)
     faults = sum(e.kind == "fault" and not wipes(e) for e in told) - sum(e.kind == "heal" for e in told)
     final = next(e.seq for e in told if e.kind == "phase" and e.f == "final_read")
     count = Count()
-    for voter in history.voters:
+    for voter in _stay(history, told):
         down: Event | None = None
         fell = wiped = recorded = False
         for e in told:
@@ -287,7 +297,7 @@ def voters_return(history: History) -> Count:
             count += UNJUDGED
         elif heal and faults <= 0 and fell and not wiped:
             count += JUDGED + VIOLATED if down is not None and down.seq < final else JUDGED
-    return count.if_shown(lacks=not history.voters, void=history.changes())
+    return count.if_shown(lacks=not history.voters or not _stay(history, told))
 
 
 def trim_within_commit(history: History) -> Count:

@@ -45,8 +45,8 @@ SHOWS = {  # the kind of the event at which the spec cannot follow a recorded mu
     "vote-twice": "vote",
 }
 
-UNTRIMMED = [name for name, setting in SETTINGS.items() if "trim" not in setting.faults.weights]
-"""The specification knows only logs that begin at offset 0."""
+UNTRIMMED = [name for name, setting in SETTINGS.items() if {"trim", "join"}.isdisjoint(setting.faults.weights)]
+"""The specification knows only logs that begin at offset 0, and one configuration."""
 
 UNSHOWN = {"read-unconfirmed", "read-index-ignores-caching"}
 """Recorded mutants that no trace shows: they change reads, which are no part of one."""

@@ -92,6 +92,7 @@ class Replica:
         self.rules = rules
         self.node = configuration.node
         self._configurations = [(NOTHING, Members(configuration.voters)), *restored.members]  # the last is in force
+        self._forget_before(restored.index.start)
         self.members = self._configurations[-1][1]
         self.voters = self.members.voters
         self.now = 0
@@ -210,8 +211,7 @@ class Replica:
         start = self.index.start
         self.index.trim(min(offset, self.commit + 1))
         if self.index.start != start:
-            while len(self._configurations) > 1 and self._configurations[1][0] < self.index.start:
-                self._configurations.pop(0)
+            self._forget_before(self.index.start)
             self._save_members(self.index.start)
             self._effects.append(Trim(self.index.start))
             self.note("trim", offset=self.index.start)
@@ -247,6 +247,11 @@ class Replica:
             self.members, self.voters = members, members.voters
             self._note_members()
             self._members_changed()
+
+    def _forget_before(self, start: int) -> None:
+        """Of the configurations before the log's start keep the last one."""
+        while len(self._configurations) > 1 and self._configurations[1][0] < start:
+            self._configurations.pop(0)
 
     def _note_members(self) -> None:
         self.note("configuration", offset=self._configurations[-1][0], text=str(self.members))

@@ -26,7 +26,9 @@ from quorumlog.simulation.loop import Simulation
 
 
 class Process(Protocol):
-    """Who is told."""
+    """Who is told. ``learns_late``: what is appended to the event log comes late."""
+
+    learns_late: bool
 
     def told(self, delay: int, event: Any) -> None:  # noqa: ANN401
         """An event comes after a delay, unless the process ends before."""
@@ -116,7 +118,8 @@ class Coordination:
         text = json_text(log.statuses)
         self._record("event_log", {"version": log.version, "peer": record.shard, "f": record.word.value, "text": text})
         for each in self._processes():
-            each.told(self._delay() + int(self._random.random() ** 3 * self._lag), self.statuses())
+            late = self._lag if each.learns_late else self._lag // 20
+            each.told(self._delay() + int(self._random.random() ** 3 * late), self.statuses())
 
     def statuses(self) -> StatusesLearned:
         """The event log as it is now."""

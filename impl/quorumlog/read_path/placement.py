@@ -4,10 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-import crc32c
-
 from quorumlog.read_path.nodeset import Nodeset
 from quorumlog.read_path.rules import Rules
+
+_WORD = (1 << 64) - 1
+
+
+def mixed(key: int, shard: int) -> int:
+    """A number that looks random, the same everywhere: who comes first under a key is who has the smallest.
+
+    Source: the finalizer of SplitMix64 (Steele, Lea and Flood, 2014).
+    """
+    value = (key * 0x9E3779B97F4A7C15 + shard * 0xD1B54A32D192ED03) & _WORD
+    value = (value ^ value >> 30) * 0xBF58476D1CE4E5B9 & _WORD
+    value = (value ^ value >> 27) * 0x94D049BB133111EB & _WORD
+    return value ^ value >> 31
 
 
 def chosen(
@@ -20,7 +31,7 @@ def chosen(
     found = [shard for shard in kept if shard in nodeset.locations]
     rest = sorted(
         (shard for shard in nodeset.shards if shard in allowed and shard not in found),
-        key=lambda shard: (crc32c.crc32c(f"{key} {shard}".encode()), shard),
+        key=lambda shard: mixed(key, shard),
     )
     while not satisfied(nodeset, rules, found):
         if not rest:

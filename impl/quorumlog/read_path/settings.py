@@ -13,7 +13,7 @@ import msgspec
 from msgspec.structs import replace
 
 from quorumlog.durations import MICROSECOND, MILLISECOND, SECOND, Interval, Pause
-from quorumlog.faults import FaultMix, Weight
+from quorumlog.faults import Fault, FaultMix, Weight
 from quorumlog.read_path.configuration import ReaderSettings, SequencerSettings, ShardSettings
 from quorumlog.read_path.nodeset import SCOPES, Location
 from quorumlog.simulation.configuration import ClusterConfiguration, ConfigurationError, DiskTiming, Workload
@@ -77,7 +77,8 @@ class ReadPathConfiguration(ClusterConfiguration, frozen=True, kw_only=True):
     ``replication``: the factor of each scope; ``domains``: into how many each scope is divided, from large to small,
     but for nodes; ``nodeset_changes``: how often an epoch has another nodeset, which leaves out up to ``spare`` shards;
     ``rebuild_after``: for so long a shard is down before it is rebuilt; ``loses``: more shards may be wiped than the
-    property allows for; ``application``: how often a reader's application takes what is ready.
+    property allows for; ``event_log_lag``: how late a reader may learn of the event log; ``application``: how often a
+    reader's application takes what is ready.
     """
 
     nodes: int = 10
@@ -228,33 +229,36 @@ SETTINGS: Mapping[str, ReadPathConfiguration] = {
             per_second=2.5,
         ),
     ),
-    # Readers hear shards, then others are rebuilt, and they learn of it late.
+    # A reader hears that a shard has no copy; one is made there when another shard is rebuilt, of which the reader
+    # learns late; the rebuilt shard then says that it has none either.
     "stale-answers": replace(
         _DEFAULT,
         shards=4,
+        sequencers=1,
+        readers=1,
         spare=0,
         replication={"NODE": 2},
-        rebuild_after=60 * MILLISECOND,
-        event_log_lag=600 * MILLISECOND,
+        rebuild_after=50 * MILLISECOND,
+        event_log_lag=4 * SECOND,
         reader=replace(_READER, single_copy=False),
-        faults=replace(
-            _FAULTS,
-            weights={"wipe": 4.0, "pause": 2.0, "one_way": 2.0, "partition": 2.0},
-            targets={"follower": 4.0, "any": 1.0},
-            per_second=4.0,
-            longest=600 * MILLISECOND,
+        plan=(
+            Fault(600 * MILLISECOND, "one_way", (0,), 1100 * MILLISECOND, {"places": 5.0}),
+            Fault(600 * MILLISECOND, "one_way", (1,), 2500 * MILLISECOND, {"places": 4.0}),
+            Fault(900 * MILLISECOND, "wipe", (0,), 100 * MILLISECOND),
         ),
     ),
-    # Shards are down, and sequencers fail meanwhile.
+    # All shards of some copysets are down with their data, and declared to be rebuilt, while an epoch is recovered.
     "unavailable": replace(
         _DEFAULT,
         shards=4,
+        readers=1,
         spare=0,
         replication={"NODE": 2},
         rebuild_after=60 * MILLISECOND,
         reader=replace(_READER, single_copy=False),
-        faults=replace(
-            _FAULTS, weights={"kill": 4.0}, targets={"leader": 2.0, "minority": 1.0, "follower": 3.0}, per_second=5.0
+        plan=tuple(
+            Fault((500 + 900 * turn) * MILLISECOND, "kill", (*away, 4 + turn % 2), 500 * MILLISECOND)
+            for turn, away in enumerate(((0, 1), (2, 3), (0, 2), (1, 3)))
         ),
     ),
     # One shard is far slower than the others.

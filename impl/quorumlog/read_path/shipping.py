@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-import crc32c
-
 from quorumlog.events import Effect, Send
 from quorumlog.read_path.configuration import ShardSettings
 from quorumlog.read_path.contents import Contents
 from quorumlog.read_path.events import ReadBatch
 from quorumlog.read_path.messages import Delivery, GapKind, Records, ShardGap, Start
 from quorumlog.read_path.nodeset import Location
+from quorumlog.read_path.placement import mixed
 from quorumlog.read_path.records import DRAINED, HOLE, UNDER_REPLICATED, Copy, compressed
 from quorumlog.read_path.rules import NOWHERE, Rules
 
@@ -21,7 +20,8 @@ def in_order(copyset: tuple[int, ...], seed: int | None) -> list[int]:
     """A copyset as everybody with the same seed orders it; None: as it is."""
     if seed is None:
         return [*copyset]
-    return sorted(copyset, key=lambda shard: (crc32c.crc32c(f"{seed} {copyset} {shard}".encode()), shard))
+    key = sum(mixed(seed, shard) for shard in copyset)
+    return sorted(copyset, key=lambda shard: mixed(key, shard))
 
 
 @dataclass(slots=True)

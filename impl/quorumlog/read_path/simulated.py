@@ -43,6 +43,7 @@ class ReadPathNode(Node):
     """What shards, sequencers and readers have in common."""
 
     role: ClassVar[Role]
+    learns_late = False
     _cluster: ReadPathCluster
 
     def __init__(self, cluster: ReadPathCluster, number: int, make_core: CoreFactory) -> None:
@@ -215,6 +216,7 @@ class ReaderNode(StreamNode):
     """A reader with its application, which remembers how far it is and reads on from there when it is restarted."""
 
     role = Role.READER
+    learns_late = True
     core: ReaderCore
 
     def __init__(self, cluster: ReadPathCluster, number: int, make_core: CoreFactory) -> None:

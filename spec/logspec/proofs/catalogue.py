@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from logspec.proofs import (
     acks,
     commit_rule,
+    f_majority,
     lemmas,
     pending,
     raft_safety,
@@ -30,6 +31,7 @@ PROOFS: dict[str, Proof] = {
         acks.PROOF,
         status_decision.PROOF,
         routing_filter.PROOF,
+        f_majority.PROOF,
     )
 }
 

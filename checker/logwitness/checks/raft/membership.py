@@ -3,7 +3,7 @@ other meet, and a leader changes it only when the one before is committed, in it
 
 Configurations are rare: the few events that say something of them are judged one by one, with plain dictionaries. Which
 configuration an entry holds is told by a node on which it comes into force as it is appended; a copy of the entry must
-do the same on every other node. Sources: raft.md#membership, field-bugs.md#single-server-2015.
+do the same on every other node. Source: raft.md#membership.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ INTERSECT = Check(
 COMMITTED = Check(
     id="changes-are-committed",
     rule="A leader changes the configuration only when the one in force is committed, and an entry of its own term.",
-    source=("raft.md#change-refused", "field-bugs.md#single-server-2015"),
+    source=("raft.md#change-refused",),
     fact="a configuration that a leader appends",
     sentence={
         "uncommitted": "Leader {node} changes the configuration at offset {offset}, while the one at offset {before} "

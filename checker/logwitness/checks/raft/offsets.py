@@ -301,10 +301,11 @@ class _State(NamedTuple):
 
 
 _PHASE, _VOTERS, _OPEN_FAULTS, _HEAL_SEQ, _FINAL_SEQ, _STARTS, _GOES_ON, _COMMITS = range(8)
-_EMPTY_SEQ, _WIPE_SEQ, _TOP, _HEAL_TIME, _FINAL_TIME = range(8, 13)
+_EMPTY_SEQ, _WIPE_SEQ, _TOP, _HEAL_TIME, _FINAL_TIME, _STAY = range(8, 14)
 """What is known of the run: how far it is, voters, faults that have not ended, the events of two phases (-1: none);
 whether there are starts, nodes that go on without one after they were down, commit events; the emptied disk by which
-what was committed may be lost, and the last one (-1: none); what was committed; when the phases began."""
+what was committed may be lost, and the last one (-1: none); what was committed; when the phases began; as a bit set,
+who has been a voter in all configurations."""
 
 CATCHES_UP = 8
 """The last part of the time between two phases in which who still commits more is only slow."""
@@ -328,6 +329,8 @@ def _converged(state: _State, found: Findings) -> None:
     first = -1
     healed = state.run[_HEAL_SEQ] >= 0 and state.run[_OPEN_FAULTS] <= 0
     for node in range(state.run[_VOTERS]):
+        if not state.run[_STAY] >> node & 1:
+            continue
         running = state.down[node] == 0 and state.dirty[node] != NULL
         if running and (first < 0 or state.dirty[node] > state.dirty[first]):
             first = node
@@ -341,6 +344,9 @@ def _converged(state: _State, found: Findings) -> None:
                 report(found, VOTERS_RETURN, _Gone(node), gone, state.run[_HEAL_SEQ], state.run[_FINAL_SEQ])
     for node in range(state.run[_VOTERS]):
         if first < 0 or state.down[node] != 0 or state.dirty[node] == NULL:
+            continue
+        if not state.run[_STAY] >> node & 1:
+            found.unjudged[CONVERGES] += 1
             continue
         end, dirty, commit = state.dirty[first], state.dirty[node], state.commit[node]
         behind = commit < end or dirty < end
@@ -605,13 +611,14 @@ class OffsetsFold(ConfiguredFold):
                 fields[name][:] = -1
         fields["down"][:] = fields["fell"][:] = 0
         voters = min(len(setting.voters), MAX_NODES)
-        fields["run"] = np.array([0, voters, 0, -1, -1, 0, 0, 0, -1, -1, -1, 0, 0], dtype=np.int64)
+        everyone = (1 << voters) - 1
+        fields["run"] = np.array([0, voters, 0, -1, -1, 0, 0, 0, -1, -1, -1, 0, 0, everyone], dtype=np.int64)
         self.state = _State(**fields)
-        self._changes = False
 
     def configured(self, node: int, halves: Sequence[int] | None) -> None:
         """See `ConfiguredFold`."""
-        self._changes = True
+        if halves is not None:
+            self.state.run[_STAY] &= halves[0] | halves[1]
 
     def run(self, columns: Columns) -> None:
         """Judge the events, each against what its node stated before; nodes are indices."""
@@ -619,8 +626,6 @@ class OffsetsFold(ConfiguredFold):
 
     def void(self) -> dict[int, str]:
         """Where nobody recorded when commit indexes moved, nobody knows where they ended."""
-        if self._changes:
-            return dict.fromkeys((CONVERGES, VOTERS_RETURN), CHANGES)
         if self.state.run[_COMMITS] or not self.found.violated[CONVERGES]:
             return {}
         return {CONVERGES: "where commit indexes end is not known: no commit event is recorded"}
@@ -630,6 +635,8 @@ class OffsetsFold(ConfiguredFold):
         found: dict[int, str] = {}
         if self.state.run[_PHASE] and not self.setting.voters:
             found |= dict.fromkeys((CONVERGES, VOTERS_RETURN), UNKNOWN_VOTERS)
+        elif self.state.run[_PHASE] and not self.state.run[_STAY]:
+            found |= dict.fromkeys((CONVERGES, VOTERS_RETURN), CHANGES)
         if self.state.run[_GOES_ON] and not self.state.run[_STARTS]:
             reason = "nodes go on after they were down, but no start is recorded"
             found |= dict.fromkeys((FLUSHED_DURABLE, DIRTY_SURVIVES_CRASH, RESTART_IS_FLUSHED), reason)

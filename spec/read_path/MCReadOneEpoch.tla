@@ -1,0 +1,32 @@
+---------------------------------- MODULE MCReadOneEpoch ----------------------------------
+(* The mutants of ReadOneEpoch, and what its searches must meet.                                             *)
+EXTENDS ReadOneEpoch
+
+Small == reader.at <= Last
+
+Met(number, name, there) == IF TLCGet(number) = 0 /\ there THEN TLCSet(number, 1) /\ PrintT(<<"reached", name>>) ELSE TRUE
+ASSUME \A number \in 1..4 : TLCSet(number, 0)
+Reached ==
+    /\ Met(1, "LossReported", NewlyLost # {})
+    /\ Met(2, "AnswerNewerThanStatuses", reader'.heard > reader'.version)
+    /\ Met(3, "CopyMovedBehindAnswer", \E lsn \in Lsn : \E s \in Node :
+            lsn \in store'[s] \ store[s] /\ sent[s] > lsn /\ reader.at <= lsn)
+    /\ Met(4, "BackToScd", reader.mode = "all" /\ reader'.mode = "scd")
+
+(* Mutants: one rule each, named above.                                                                       *)
+NeverRewinds(r) == FALSE                                                     \* RewindsOn
+RewindsOnChange(r) == \E s \in Node : status[s] = "empty" /\ r.log[s] # "empty" \* RewindsOn
+NeverOld(r) == FALSE                                                         \* StatusesOld
+CleanUnnoticed(completed) == emptied                                         \* AfterClean
+WipedAnswers(s) == "started"                                                 \* Says
+UnavailableDropped(stat) ==                                                  \* InForce
+    [s \in DOMAIN stat |-> IF stat[s] = "unavailable" THEN "empty" ELSE stat[s]]
+ReleaseIgnored == Last                                                       \* Limit
+NeverWaits(verdict) == FALSE                                                 \* MustWait
+StartKeepsNext(r, s) == r.next[s]                                            \* NextAtStart
+StaleAccepted(r, s) == TRUE                                                  \* Accepts
+GapDuringRewind(r) == FALSE                                                  \* RewindPending
+GapInScd(r) == FALSE                                                         \* InScd
+TrimOverRejected(r) == FALSE                                                 \* TrimWaits
+GraceRestarted(timer) == Grace                                               \* Woken
+===========================================================================================

@@ -1,0 +1,228 @@
+------------------------------------- MODULE Recovery -------------------------------------
+(* The recovery of an epoch (read-path.md#recovery-seal and what follows): a sequencer that may still be writing, *)
+(* runs of the next one that seal, read, mutate and clean, one after the other or at once; shards that are away,   *)
+(* and may come back with what they have, or without; what readers get of a shard once it takes the release.     *)
+EXTENDS Decision, TLC
+
+CONSTANTS
+    Node, R,
+    MaxEsn,                        \* esns that the sequencer writes
+    MaxRuns, MaxDowns, MaxLosses
+
+VARIABLES
+    copies,                        \* of each shard and esn: nothing, data, a hole or a bridge, and the run that wrote it
+    copyset, append,               \* of each esn: where its copies go, and whether it is open, acknowledged or aborted
+    lng,                           \* all appends up to it are finished
+    seal,                          \* the run that each shard is sealed for, 0 for none
+    status, up, losses,
+    run,                           \* of each run: how far it is, its plan, its mutation set and who has done it
+    recovered,                     \* the run that has recovered the epoch, 0 for none
+    clean,                         \* the shards that know the epoch to be recovered
+    releases,                      \* the shards that have taken the release of the next epoch
+    got                            \* what readers got of which esn
+
+shards == <<copies, seal, clean, releases>>
+writes == <<copyset, append, lng>>
+nodes == <<status, up, losses>>
+vars == <<shards, writes, nodes, run, recovered, got>>
+
+Esn == 1..MaxEsn
+Places == 1..(MaxEsn + 1)          \* a bridge may be one further
+Runs == 1..MaxRuns
+Symmetric == Permutations(Node)
+Property == {[domains |-> {{s} : s \in Node}, factor |-> R]}
+Nothing == [kind |-> "none", by |-> 0]
+Data == [kind |-> "data", by |-> 0]
+Acked == {n \in Esn : append[n] = "acked"}
+Largest(S) == CHOOSE x \in S : \A y \in S : y <= x
+Smallest(S) == CHOOSE x \in S : \A y \in S : y >= x
+
+-------------------------------------------------------------------------------------------
+(* The rules.                                                                                              *)
+
+(* read-path.md#recovery-precedence                                                                          *)
+Beats(one, other) == one.by > other.by
+(* read-path.md#recovery-digest: a shard that may come back is waited for.                                    *)
+Counted(statuses) == statuses
+(* read-path.md#recovery-seal: what is read can no longer change.                                             *)
+Fenced(s, r) == seal[s] = r
+(* read-path.md#recovery-bridge                                                                              *)
+MayPlug(verdict) == verdict # "non-auth"
+(* read-path.md#activation, read-path.md#release-needs-recovery                                              *)
+MayRelease == recovered > 0
+TakesRelease(s) == s \in clean
+(* A shard that purged takes no more writes of the epoch (read-path.md#release-needs-recovery).                *)
+SealAfterPurge(sealed) == Largest({sealed, recovered})
+(* read-path.md#append-waves                                                                                 *)
+Finished(n) == append[n] = "acked"
+
+MayGoOn(verdict, digest) ==
+    verdict \in {"complete", "non-auth"} \/ (verdict = "incomplete" /\ Cardinality(digest) >= R)
+
+(* The copy that wins at each place, by what the sealed shards have; what is behind a bridge is a hole.        *)
+Winner(digest, n) ==
+    LET there == {copies[s][n] : s \in digest} \ {Nothing}
+    IN  IF there = {} THEN Nothing ELSE CHOOSE c \in there : \A d \in there : c = d \/ ~Beats(d, c)
+Plan(digest, from, verdict, r) ==
+    LET won == [n \in Places |-> IF n > from THEN Winner(digest, n) ELSE Nothing]
+        bridges == {n \in Places : won[n].kind = "bridge"}
+        edge == IF bridges = {} THEN MaxEsn + 2 ELSE Smallest(bridges)
+        data == {n \in Places : won[n].kind = "data" /\ n < edge}
+        bridge == IF data = {} THEN from + 1 ELSE Largest(data) + 1
+        last == Largest({bridge} \union {n \in Places : won[n] # Nothing})
+    IN  [n \in Places |->
+            IF n <= from \/ n > last THEN Nothing
+            ELSE IF n \in data THEN [kind |-> "data", by |-> r]
+            ELSE IF ~MayPlug(verdict) THEN IF won[n] = Nothing THEN Nothing ELSE [kind |-> won[n].kind, by |-> r]
+            ELSE [kind |-> IF n = bridge THEN "bridge" ELSE "hole", by |-> r]]
+
+(* What a shard has after a mutation: the copy that wins, if it is to have one or had another.                 *)
+After(old, new, chosen) ==
+    IF new = Nothing \/ (old = Nothing /\ ~chosen) \/ Beats(old, new) THEN old ELSE new
+
+-------------------------------------------------------------------------------------------
+NoRun == [phase |-> "none", plan |-> [n \in Places |-> Nothing], set |-> {}, chosen |-> {}, done |-> {}]
+
+Init ==
+    /\ copies = [s \in Node |-> [n \in Places |-> Nothing]]
+    /\ copyset \in [Esn -> {c \in SUBSET Node : Cardinality(c) = R}]
+    /\ append = [n \in Esn |-> "open"]
+    /\ lng = 0
+    /\ seal = [s \in Node |-> 0]
+    /\ status = [s \in Node |-> "full"]
+    /\ up = Node /\ losses = 0
+    /\ run = [r \in Runs |-> NoRun]
+    /\ recovered = 0
+    /\ clean = {} /\ releases = {}
+    /\ got = {}
+
+Store(s, n) ==
+    /\ append[n] = "open" /\ s \in up \intersect copyset[n] /\ seal[s] = 0 /\ copies[s][n] # Data
+    /\ copies' = [copies EXCEPT ![s][n] = IF Beats(@, Data) THEN @ ELSE Data]
+    /\ UNCHANGED <<seal, clean, releases, writes, nodes, run, recovered, got>>
+
+Acknowledge(n) ==
+    /\ append[n] = "open" /\ \A s \in copyset[n] : copies[s][n] = Data
+    /\ append' = [append EXCEPT ![n] = "acked"]
+    /\ UNCHANGED <<shards, copyset, lng, nodes, run, recovered, got>>
+
+Abort(n) ==
+    /\ append[n] = "open"
+    /\ append' = [append EXCEPT ![n] = "aborted"]
+    /\ UNCHANGED <<shards, copyset, lng, nodes, run, recovered, got>>
+
+Advance ==
+    /\ lng < MaxEsn /\ Finished(lng + 1)
+    /\ lng' = lng + 1
+    /\ UNCHANGED <<shards, copyset, append, nodes, run, recovered, got>>
+
+Down(s) ==
+    /\ s \in up /\ Cardinality(Node \ up) < MaxDowns
+    /\ up' = up \ {s}
+    /\ status' = [status EXCEPT ![s] = "unavailable"]
+    /\ UNCHANGED <<shards, writes, losses, run, recovered, got>>
+
+Back(s) ==
+    /\ s \notin up /\ status[s] = "unavailable"
+    /\ up' = up \union {s}
+    /\ status' = [status EXCEPT ![s] = "full"]
+    /\ UNCHANGED <<shards, writes, losses, run, recovered, got>>
+
+Lose(s) ==
+    /\ s \notin up /\ status[s] = "unavailable" /\ losses < MaxLosses
+    /\ copies' = [copies EXCEPT ![s] = [n \in Places |-> Nothing]]
+    /\ status' = [status EXCEPT ![s] = "under"]
+    /\ losses' = losses + 1
+    /\ UNCHANGED <<seal, clean, releases, writes, up, run, recovered, got>>
+
+-------------------------------------------------------------------------------------------
+Seal(s, r) ==
+    /\ s \in up /\ seal[s] < r /\ run[r].phase = "none" /\ recovered = 0
+    /\ seal' = [seal EXCEPT ![s] = r]
+    /\ UNCHANGED <<copies, clean, releases, writes, nodes, run, recovered, got>>
+
+(* The digest of the sealed shards, all of which can be written to; from is the largest lng that they know of.  *)
+Digest(r, from) ==
+    LET digest == {s \in up : Fenced(s, r)}
+        verdict == Verdict(Property, Counted(status), digest)
+    IN  /\ run[r].phase = "none" /\ recovered = 0 /\ digest # {}
+        /\ from \in {0, lng} /\ MayGoOn(verdict, digest)
+        /\ \E chosen \in SUBSET digest :
+            /\ Cardinality(chosen) = IF Cardinality(digest) < R THEN Cardinality(digest) ELSE R
+            /\ run' = [run EXCEPT ![r] = [phase |-> "mutate", plan |-> Plan(digest, from, verdict, r), set |-> digest,
+                                          chosen |-> chosen, done |-> {}]]
+        /\ UNCHANGED <<shards, writes, nodes, recovered, got>>
+
+(* A shard that is sealed for a later run refuses (read-path.md#shard-refuses).                                *)
+Mutate(s, r) ==
+    /\ run[r].phase = "mutate" /\ s \in (run[r].set \ run[r].done) \intersect up /\ seal[s] <= r
+    /\ copies' = [copies EXCEPT ![s] = [n \in Places |-> After(@[n], run[r].plan[n], s \in run[r].chosen)]]
+    /\ run' = [run EXCEPT ![r].done = @ \union {s},
+                          ![r].phase = IF @ = "mutate" /\ run[r].done \union {s} = run[r].set THEN "clean" ELSE @]
+    /\ UNCHANGED <<seal, clean, releases, writes, nodes, recovered, got>>
+
+Clean(s, r) ==
+    /\ run[r].phase = "clean" /\ s \in (run[r].set \ clean) \intersect up /\ seal[s] <= r
+    /\ clean' = clean \union {s}
+    /\ UNCHANGED <<copies, seal, releases, writes, nodes, run, recovered, got>>
+
+Recover(r) ==
+    /\ run[r].phase = "clean" /\ run[r].set \subseteq clean /\ recovered = 0
+    /\ recovered' = r
+    /\ UNCHANGED <<shards, writes, nodes, run, got>>
+
+(* A shard that took no part deletes what it has above the lng; the others have told it (read-path.md#release-needs-recovery). *)
+Purge(s) ==
+    /\ recovered > 0 /\ s \in up \ clean
+    /\ copies' = [copies EXCEPT ![s] = [n \in Places |-> IF n > lng THEN Nothing ELSE @[n]]]
+    /\ clean' = clean \union {s}
+    /\ seal' = [seal EXCEPT ![s] = SealAfterPurge(@)]
+    /\ UNCHANGED <<releases, writes, nodes, run, recovered, got>>
+
+Release(s) ==
+    /\ MayRelease /\ s \in up \ releases /\ TakesRelease(s)
+    /\ releases' = releases \union {s}
+    /\ UNCHANGED <<copies, seal, clean, writes, nodes, run, recovered, got>>
+
+Show(s, n) ==
+    /\ s \in up /\ copies[s][n] # Nothing /\ (n <= lng \/ s \in releases)
+    /\ <<n, copies[s][n].kind>> \notin got
+    /\ got' = got \union {<<n, copies[s][n].kind>>}
+    /\ UNCHANGED <<shards, writes, nodes, run, recovered>>
+
+Next ==
+    \/ \E s \in Node : Down(s) \/ Back(s) \/ Lose(s) \/ Purge(s) \/ Release(s)
+    \/ \E s \in Node, n \in Esn : Store(s, n)
+    \/ \E s \in Node, n \in Places : Show(s, n)
+    \/ \E n \in Esn : Acknowledge(n) \/ Abort(n)
+    \/ Advance
+    \/ \E s \in Node, r \in Runs : Seal(s, r) \/ Mutate(s, r) \/ Clean(s, r)
+    \/ \E r \in Runs : Recover(r)
+    \/ \E r \in Runs, from \in 0..MaxEsn : Digest(r, from)
+
+-------------------------------------------------------------------------------------------
+Holding(n) == {s \in Node : copies[s][n].kind = "data"}
+
+(* read-path.md#acknowledged-not-lost: what no disk has lost is there.                                        *)
+AcknowledgedNotLost == losses = 0 => \A n \in Acked : Cardinality(Holding(n)) >= R
+
+(* read-path.md#bridge-hides-nothing, and no hole, also over what disks have lost.                             *)
+BridgeHidesNothing ==
+    \A n \in Acked, s \in Node :
+        copies[s][n].kind # "hole" /\ \A b \in Places : b <= n => copies[s][b].kind # "bridge"
+
+(* read-path.md#holes-are-for-all                                                                            *)
+HolesAreForAll ==
+    \A n \in Places : <<n, "data">> \in got =>
+        <<n, "hole">> \notin got /\ \A b \in Places : b <= n => <<b, "bridge">> \notin got
+
+(* read-path.md#recovered-copies-agree                                                                       *)
+RecoveredCopiesAgree ==
+    recovered > 0 => \A s, t \in run[recovered].set, n \in Places :
+        n > lng /\ copies[s][n] # Nothing /\ copies[t][n] # Nothing => copies[s][n].kind = copies[t][n].kind
+
+(* read-path.md#replication-property-holds, and nothing else is released.                                     *)
+ReplicationPropertyHolds == [][\A n \in Esn :
+    /\ n \in Acked' \ Acked => Replicated(Property, Holding(n))
+    /\ lng < n /\ n <= lng' => n \in Acked]_vars
+===========================================================================================

@@ -1,0 +1,61 @@
+"""Recorded heartbeats of servers, simulated and real, are behaviours of the spec; those of mutants are not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from loghistory import open_run
+from logspec.heartbeat_traces import HeartbeatTrace, follow_heartbeats, read_heartbeat_traces
+from logspec.toolchain import find_toolchain
+from logspec.trace_command import trace_command
+
+RECORDED = Path(__file__).resolve().parents[2] / "histories" / "runs" / "pull_queries"
+MUTANTS = ("counters-not-reset", "threshold-not-reached", "future-stamps-counted")
+
+
+def traces_of(*names: str) -> list[HeartbeatTrace]:
+    return [trace for name in names for trace in read_heartbeat_traces(open_run(RECORDED / name), name)]
+
+
+def test_runs_of_the_reference_are_allowed_and_those_of_mutants_are_not() -> None:
+    good = sorted(path.name for path in RECORDED.iterdir() if not path.name.startswith("mutant-"))
+    assert {"cluster-kill-active", "cluster-shipped", "reference-clocks-differ"} <= set(good)
+    traces = traces_of(*good, *(f"mutant-{name}" for name in MUTANTS))
+    follow_heartbeats(traces, find_toolchain(None, None))
+    stuck = {trace.name for trace in traces if trace.stuck is not None}
+    assert stuck == {f"mutant-{name}" for name in MUTANTS}
+    for name in good:
+        assert sum(word == "check" for trace in traces if trace.name == name for word, _ in trace.events) > 40, name
+
+
+@pytest.mark.parametrize(
+    ("word", "said"),
+    [
+        ("heard", "hears a heartbeat with stamp {stamp} that node {peer} had not sent"),
+        ("check", "the spec says"),
+    ],
+)
+def test_a_trace_that_is_changed_is_refused_at_that_event(word: str, said: str) -> None:
+    trace = max(traces_of("cluster-kill-active"), key=lambda trace: len(trace.events))
+    at = [place for place, event in enumerate(trace.events) if event[0] == word][20]
+    number = trace.events[at][1]
+    changed = (word, 1 - number if word == "check" else number + 7)
+    other = replace(trace, events=[*trace.events[:at], changed, *trace.events[at + 1 :]])
+    follow_heartbeats([trace, other], find_toolchain(None, None))
+    assert trace.stuck is None
+    assert other.stuck is not None
+    assert other.stuck.startswith(f"event {trace.seqs[at]}: node {trace.node} ")
+    assert said.format(stamp=changed[1] + trace.zero, peer=trace.peer) in other.stuck
+
+
+def test_the_command_follows_servers_too() -> None:
+    runs = [str(RECORDED / name) for name in ("cluster-shipped", "mutant-threshold-not-reached")]
+    done = CliRunner().invoke(trace_command, runs, standalone_mode=False)
+    assert done.return_value == 1
+    allowed, refused = done.output.splitlines()
+    assert allowed.startswith(f"{runs[0]}: allowed, ")
+    assert refused.startswith(f"{runs[1]}: not allowed: event ")
