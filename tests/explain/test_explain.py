@@ -86,7 +86,8 @@ def test_a_mutant_is_explained(name: str) -> None:
     assert found.rules
     seen = MUTANTS[name].checks if name in MUTANTS else name in WATCHED
     assert {each.kind for each in found.around} >= ({"check", "invariant"} if seen else {"invariant"})
-    assert {f"{page}.md#{name}" for page in ("raft", "ghost-batches", "pull-queries", "field-bugs")} & passages().keys()
+    pages = ("raft", "ghost-batches", "pull-queries", "read-path", "field-bugs")
+    assert {f"{page}.md#{name}" for page in pages} & passages().keys()
     if name in MUTANTS:
         assert f"{PAGES[name]}#{name}" in topic.source
         assert MUTANTS[name].test in str(topic.details)
@@ -107,7 +108,7 @@ def test_an_invariant_is_explained(name: str) -> None:
     for kind, cell in (("operator", "tla"), ("proof", "proof"), ("check", "checks"), ("mutant", "mutants")):
         assert {(kind, entry) for entry in row.cells[cell].entries} <= shown
     # A rule about clients alone holds for any log.
-    pages = ("raft", "history-checks", "ghost-batches", "pull-queries")
+    pages = ("raft", "history-checks", "ghost-batches", "pull-queries", "read-path")
     assert {f"{page}.md#{name}" for page in pages} & passages().keys()
 
 
