@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from itertools import pairwise
+from typing import Any
 
 from plain import JUDGED, UNJUDGED, VIOLATED, Count, Event, History, Plain, total
 
@@ -149,6 +151,69 @@ def rejected_comes_next(history: History) -> Count:
     return count
 
 
+SCOPES = ("REGION", "CLUSTER", "ROW", "RACK", "NODE")
+
+
+def nodeset(e: Event) -> Any:  # noqa: ANN401
+    """What the text of a nodeset says; None if it has another form."""
+    try:
+        told = json.loads(e.text)
+        factors = all(scope in SCOPES and type(factor) is int for scope, factor in told["replication"].items())
+        names = all(len(each) == len(SCOPES) and int(shard) >= 0 for shard, each in told["locations"].items())
+        return told if told["replication"] and factors and names else None
+    except (TypeError, ValueError, KeyError, AttributeError):
+        return None
+
+
+def satisfied(told: Any, shards: set[int]) -> bool:  # noqa: ANN401
+    """Copies on these shards lie in enough domains of every scope."""
+    places = [tuple(names) for shard, names in told["locations"].items() if int(shard) in shards]
+    levels = {scope: {place[: SCOPES.index(scope) + 1] for place in places} for scope in told["replication"]}
+    return all(len(levels[scope]) >= factor for scope, factor in told["replication"].items())
+
+
+def replication_property_holds(history: History) -> Count:
+    """read-path.md#replication-property-holds."""
+    count, told = Count(), dict[int, Any]()
+    having: dict[int, set[int]] = {}
+    acknowledged: set[int] = set()
+    released: dict[int, int] = {}
+    for e in history.events:
+        if e.kind == "nodeset" and nodeset(e):
+            told[e.epoch] = nodeset(e)
+        elif e.kind == "copy":
+            having.setdefault(e.offset, set()).add(e.node)
+        elif e.kind == "acknowledge":
+            acknowledged.add(e.offset)
+            since = [epoch for epoch in told if epoch <= e.offset >> 32]
+            copies = {shard for shard in having.get(e.offset, set()) if e.shards >> shard & 1}
+            count += judged(not satisfied(told[max(since)], copies)) if since else UNJUDGED
+        elif e.kind == "release" and e.offset >> 32 == e.epoch:
+            first = released.get(e.epoch, e.epoch << 32) + 1
+            released[e.epoch] = max(e.offset, first - 1)
+            if e.offset - first >= 1 << 16 or not told:
+                count += UNJUDGED
+            else:
+                count += total(judged(lsn not in acknowledged) for lsn in range(first, e.offset + 1))
+    return count
+
+
+def slow_is_bounded(history: History) -> Count:
+    """read-path.md#slow-is-bounded."""
+    count, told = Count(), list[Any]()
+    slow: dict[int | None, int] = {}
+    for e in history.events:
+        if e.kind == "nodeset" and nodeset(e):
+            told.append(nodeset(e))
+        elif e.kind == "stream_slow":
+            turned = e.shards & ~slow.get(e.op, 0)
+            slow[e.op] = e.shards
+            if turned:
+                most = max([0, *(factor for each in told for factor in each["replication"].values())])
+                count += judged(e.shards.bit_count() + (e["count"] or 0) >= most) if told else UNJUDGED
+    return count
+
+
 TWINS: dict[str, Plain] = {
     "tiling": tiling,
     "nothing-after-end": nothing_after_end,
@@ -157,4 +222,6 @@ TWINS: dict[str, Plain] = {
     "trim-within-trim-point": trim_within_trim_point,
     "holes-are-for-all": holes_are_for_all,
     "rejected-comes-next": rejected_comes_next,
+    "replication-property-holds": replication_property_holds,
+    "slow-is-bounded": slow_is_bounded,
 }
