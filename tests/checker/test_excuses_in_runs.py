@@ -15,7 +15,7 @@ from loghistory.schema import CLIENT_KINDS, Kind
 from logwitness import Verdict, check
 from logwitness.checks.faults import CAUSES
 from quorumlog.durations import MILLISECOND, SECOND
-from quorumlog.faults import KINDS
+from quorumlog.faults import CHANGES, KINDS
 from quorumlog.raft.core import RaftCore
 from quorumlog.raft.settings import SETTINGS, RaftConfiguration
 from quorumlog.raft.simulated import RaftCluster
@@ -43,8 +43,12 @@ class Wiping(RaftCluster):
 
 
 def _configuration(draw: random.Random) -> RaftConfiguration:
-    base = SETTINGS[draw.choice(sorted(SETTINGS))]
-    faults = {*draw.sample(sorted(KINDS), draw.randint(1, 6)), *draw.sample(["fsync_error", "power_loss"], 1)}
+    same_voters = [name for name, setting in SETTINGS.items() if CHANGES.isdisjoint(setting.faults.weights)]
+    base = SETTINGS[draw.choice(sorted(same_voters))]
+    faults = {
+        *draw.sample(sorted({*KINDS} - CHANGES), draw.randint(1, 6)),
+        *draw.sample(["fsync_error", "power_loss"], 1),
+    }
     return replace(
         base,
         nodes=draw.choice([3, 3, 5]),

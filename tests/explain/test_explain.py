@@ -86,8 +86,9 @@ def test_a_mutant_is_explained(name: str) -> None:
     assert found.rules
     seen = MUTANTS[name].checks if name in MUTANTS else name in WATCHED
     assert {each.kind for each in found.around} >= ({"check", "invariant"} if seen else {"invariant"})
-    pages = ("raft", "ghost-batches", "pull-queries", "read-path", "field-bugs")
-    assert {f"{page}.md#{name}" for page in pages} & passages().keys()
+    assert {
+        f"{page}.md#{name}" for page in ("raft", "ghost-batches", "pull-queries", "read-path", "field-bugs")
+    } & passages().keys()
     if name in MUTANTS:
         assert f"{PAGES[name]}#{name}" in topic.source
         assert MUTANTS[name].test in str(topic.details)

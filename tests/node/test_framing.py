@@ -24,6 +24,7 @@ from quorumlog.storage.batch import BatchKind, RecordBatch
 
 HELLO = Hello(Role.CLIENT, -1, b"12345678")
 OFFSETS = st.integers(-1, 2**40)
+MEMBERS = st.sampled_from([b"0", b"0,1,2", b"0,1 old 1,2 learners 7 adding 7 revision 9 sessions 7:9"])
 
 
 @st.composite
@@ -36,7 +37,7 @@ def append_entries(draw: st.DrawFn) -> messages.AppendEntries:
     for _ in range(draw(st.integers(0, 4))):
         term = max(term, 0) + draw(st.integers(0, 2))
         kind, acks = draw(st.sampled_from(list(BatchKind))), draw(st.sampled_from([-1, 0, 1]))
-        payload = draw(st.binary(min_size=8, max_size=100))
+        payload = draw(MEMBERS if kind is BatchKind.CONFIGURATION else st.binary(min_size=8, max_size=100))
         batches.append(RecordBatch(last + 1, term, kind, draw(st.integers(1, 1000)), acks, payload))
         last = batches[-1].last_offset
     return messages.AppendEntries(
@@ -54,6 +55,7 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "transfer": st.booleans(),
     "granted": st.booleans(),
     "success": st.booleans(),
+    "members": MEMBERS,
 }
 MESSAGES = st.one_of(
     append_entries(),
@@ -105,6 +107,18 @@ def test_too_long_a_frame_is_refused_before_any_of_it_comes(length: int) -> None
 def test_messages_survive_the_wire(stamp: wire.Stamp, sent: list[messages.AnyMessage]) -> None:
     framed = raft_wire.MESSAGES.encode(stamp, sent)
     assert raft_wire.MESSAGES.decode(framed[4:]) == (stamp, sent)
+
+
+@pytest.mark.parametrize("members", [b"", b"0,0", b"\xff", b"0 old"])
+def test_what_is_no_configuration_is_refused(members: bytes) -> None:
+    entry = RecordBatch(0, 1, BatchKind.CONFIGURATION, 1, -1, members)
+    for message in (
+        messages.StartAt(1, 1, 5, 1, members),
+        messages.AppendEntries(1, 1, -1, -1, -1, -1, False, (entry,)),
+    ):
+        framed = raft_wire.MESSAGES.encode((0, 0), [message])
+        with pytest.raises(FrameError):
+            raft_wire.MESSAGES.decode(framed[4:])
 
 
 @given(stamp=STAMPS, message=MESSAGES, where=st.integers(0, 10_000), flip=st.integers(1, 255))

@@ -81,6 +81,10 @@ class Network:
         self._handle(server, e.QueryAsked(request, query))
         return request
 
+    def tell(self, host: str, event: Event) -> None:
+        """Give a server's core an event."""
+        self._handle(self.servers[host], event)
+
     def run(self, milliseconds: int) -> None:
         """Let time pass."""
         until = self.now + milliseconds

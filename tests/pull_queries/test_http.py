@@ -14,6 +14,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -92,10 +93,10 @@ class Served:
         return host, int(number)
 
 
-@pytest.fixture(scope="module", params=["proposal", "shipped"])
-def served(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """A server in each mode; that in the mode shipped with its switches as they are, off."""
-    made = Served(tmp_path_factory.mktemp(request.param), server={"mode": request.param})
+@contextmanager
+def serving(directory: Path, mode: str) -> Iterator[Served]:
+    """A server in a mode, with its switches as they are; it is stopped as it should be, and says nothing untoward."""
+    made = Served(directory, server={"mode": mode})
     process = made.start()
     try:
         made.until_it_answers()
@@ -111,10 +112,21 @@ def served(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 
 @pytest.fixture(scope="module")
-def proposal(served: Served) -> Served:
-    if served.configuration["server"]["mode"] != "proposal":
-        pytest.skip("asked once")
-    return served
+def proposal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with serving(tmp_path_factory.mktemp("proposal"), "proposal") as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def shipped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with serving(tmp_path_factory.mktemp("shipped"), "shipped") as made:
+        yield made
+
+
+@pytest.fixture(params=["proposal", "shipped"])
+def served(request: pytest.FixtureRequest) -> Served:
+    made: Served = request.getfixturevalue(request.param)
+    return made
 
 
 def refused(answer: httpx2.Response, status: int, said: str) -> None:
@@ -189,18 +201,16 @@ def test_what_no_server_would_say_changes_nothing(proposal: Served, path: str, b
     assert proposal.ask("public", "GET", "/clusterStatus").json()["clusterStatus"].keys() == before
 
 
-def test_each_mode_has_its_paths_and_switches(served: Served) -> None:
-    if served.configuration["server"]["mode"] == "proposal":
-        assert served.ask("internal", "POST", "/heartbeat", {**HEARTBEAT, "new": 1}).json() == {"isOk": True}
-        assert served.ask("internal", "POST", "/reportlag", REPORT).json() == {"isOk": True}
-        refused(served.ask("internal", "POST", "/lag", REPORT), 404, "there is no /lag here")
-        (host,) = served.ask("public", "GET", "/clusterStatus").json()["clusterStatus"]
-        assert host == served.configuration["internal"]
-    else:
-        refused(served.ask("internal", "POST", "/heartbeat", HEARTBEAT), 404, "heartbeats are switched off")
-        refused(served.ask("internal", "POST", "/lag", REPORT), 404, "lag reports are switched off")
-        refused(served.ask("internal", "POST", "/reportlag", REPORT), 404, "there is no /reportlag here")
-        refused(served.ask("public", "GET", "/clusterStatus"), 404, "heartbeats are switched off")
+def test_each_mode_has_its_paths_and_switches(proposal: Served, shipped: Served) -> None:
+    assert proposal.ask("internal", "POST", "/heartbeat", {**HEARTBEAT, "new": 1}).json() == {"isOk": True}
+    assert proposal.ask("internal", "POST", "/reportlag", REPORT).json() == {"isOk": True}
+    refused(proposal.ask("internal", "POST", "/lag", REPORT), 404, "there is no /lag here")
+    (host,) = proposal.ask("public", "GET", "/clusterStatus").json()["clusterStatus"]
+    assert host == proposal.configuration["internal"]
+    refused(shipped.ask("internal", "POST", "/heartbeat", HEARTBEAT), 404, "heartbeats are switched off")
+    refused(shipped.ask("internal", "POST", "/lag", REPORT), 404, "lag reports are switched off")
+    refused(shipped.ask("internal", "POST", "/reportlag", REPORT), 404, "there is no /reportlag here")
+    refused(shipped.ask("public", "GET", "/clusterStatus"), 404, "heartbeats are switched off")
 
 
 def test_a_server_that_holds_nothing_says_who_was_scanned_and_refuses_what_is_forwarded(proposal: Served) -> None:

@@ -15,8 +15,13 @@ import pytest
 from real_servers import Arena, arena, found, until
 
 from loghistory import open_run
+from logspec.heartbeat_traces import follow_heartbeats, read_heartbeat_traces
+from logspec.toolchain import find_toolchain
+from quorumlog.cluster.run import play
+from quorumlog.cluster.stage import Setting
 from quorumlog.pull_queries.events import Query
 from quorumlog.pull_queries.rules import UNBOUNDED
+from quorumlog.pull_queries.server import processes
 
 COMMAND = [sys.executable, "-c", "from quorumlog.cluster.cli import cluster; cluster(prog_name='logwitness cluster')"]
 ACTIVE, ROUTER = 0, 3
@@ -216,3 +221,52 @@ async def active(made: Arena) -> int:
             if any(0 in each["activePartitions"] for each in said["activeStandbyPerQuery"].values()):
                 return made.servers.numbers[host]
     raise AssertionError("nobody knows an active")
+
+
+PLANTED = {
+    "heard": "from quorumlog.pull_queries.mutants import MUTANTS\n"
+    "process.ServerCore = MUTANTS['no-heartbeats-to-dead'].make_core",
+    "rows": "from quorumlog.pull_queries.mutants.lags import TombstonesKeptCore\n"
+    "process.ServerCore = TombstonesKeptCore",
+    "ends": "import quorumlog.pull_queries.server.driver as driver\nlook = driver.ServerDriver._look\n"
+    "async def beyond(self, log, start):\n    visible, found = await look(self, log, start)\n"
+    "    return visible + 3, found\ndriver.ServerDriver._look = beyond",
+    "said": "import quorumlog.pull_queries.wire as wire\nsay = wire.encode_answer\n"
+    "wire.encode_answer = lambda answer: say(answer).replace(b'\"position\":', b'\"position\":1')",
+    "stamps": "import quorumlog.pull_queries.server.peers as peers\nsay = peers.encode_heartbeat\n"
+    "peers.encode_heartbeat = lambda host, stamp: say(host, stamp + 50)",
+}
+"""Faults of the core, of the driver, and of what is said over HTTP."""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("fault", "noticed"),
+    [
+        ("heard", "heartbeats-to-all"),
+        ("rows", "rows-are-the-table"),
+        ("ends", "reports-are-true"),
+        ("said", "rows-are-the-table"),
+        ("stamps", None),
+    ],
+)
+def test_a_fault_in_real_servers_is_noticed(
+    fault: str, noticed: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = (
+        "import quorumlog.pull_queries.server.process as process\n"
+        f"from quorumlog.pull_queries.server.__main__ import main\n{PLANTED[fault]}\nmain()"
+    )
+    monkeypatch.setattr(processes, "SERVER_COMMAND", (sys.executable, "-c", program))
+    (tmp_path / "work").mkdir()
+    setting = Setting(seed=5, protocol="pull-queries", duration=5, faults=("kill", "kill-leader"))
+    asyncio.run(play(setting, tmp_path / "work", tmp_path / "run", "run", [], lambda _: None))
+    (judge,) = entry_points(group="logwitness.judges", name="history")
+    run = open_run(tmp_path / "run")
+    violated = {check["id"] for check in judge.load()(run)["checks"] if check["verdict"] == "violated"}
+    if noticed is None:  # no check compares what is heard with what was sent; the specification does
+        traces = read_heartbeat_traces(run, "run")
+        follow_heartbeats(traces, find_toolchain(None, None))
+        assert any("had not sent" in (trace.stuck or "") for trace in traces)
+    else:
+        assert noticed in violated

@@ -12,7 +12,7 @@ from server_network import Network
 
 from quorumlog.pull_queries.configuration import Configuration
 from quorumlog.pull_queries.core import NOT_READY
-from quorumlog.pull_queries.events import Answer, Query
+from quorumlog.pull_queries.events import Answer, ClientGone, Query
 from quorumlog.pull_queries.execution import EXHAUSTED
 from quorumlog.pull_queries.rules import REFERENCE, Failure
 from quorumlog.pull_queries.table import Filter, SavedTable, Table, Takeover, partition_of
@@ -98,6 +98,17 @@ def test_forwarded_to_a_standby_at_once_and_without_an_attempt_once_the_active_i
     request = made.ask("h1:1", Query())
     made.run(20)
     assert {attempt.host for attempt in made.finished[request][1].attempts} <= {"h1:1", "h2:1"}
+
+
+def test_a_query_whose_client_is_gone_goes_no_further() -> None:
+    made = network()
+    made.unreachable = {"h0:1"}
+    gone, waiting = made.ask("h1:1", Query()), made.ask("h1:1", Query())
+    made.tell("h1:1", ClientGone(gone))
+    made.run(2000)
+    assert waiting in made.finished
+    assert gone not in made.finished
+    assert made.answers[gone] == []
 
 
 def test_the_most_caught_up_standby_is_asked_and_nobody_if_all_lag_too_far() -> None:

@@ -13,6 +13,7 @@ from quorumlog.raft.core import RaftCore
 from quorumlog.raft.events import (
     Append,
     AppendRequested,
+    ChangeRequested,
     Effect,
     Event,
     Flushed,
@@ -30,6 +31,7 @@ from quorumlog.raft.events import (
     VoteSaved,
 )
 from quorumlog.raft.index import LogIndex
+from quorumlog.raft.members import Change
 from quorumlog.raft.messages import (
     AppendEntries,
     AppendReply,
@@ -315,7 +317,36 @@ def knows_the_term_before_its_start(make_core: CoreFactory) -> bool:
     return core.index.term(0) == 1
 
 
+def ignores_replies_of_an_earlier_session(make_core: CoreFactory) -> bool:
+    """raft.md#readded-node."""
+    core = leader(make_core)
+
+    def answered(*peers: int) -> None:
+        for peer in peers:
+            reply = AppendReply(core.term, core.progress[peer].sequence, True, core.dirty, core.dirty, core.dirty)
+            for effect in core.handle(core.now, Received(peer, reply)):
+                if isinstance(effect, StartFlush):
+                    core.handle(core.now, Flushed(effect.ticket))
+
+    def changed(change: Change) -> None:
+        for effect in core.handle(core.now, ChangeRequested(1, change)):
+            if isinstance(effect, StartFlush):
+                core.handle(core.now, Flushed(effect.ticket))
+
+    answered(1, 2)
+    late = AppendReply(core.term, core.progress[2].sequence + 3, True, core.dirty, core.dirty, core.dirty)
+    give(core, TimerFired(Timer.HEARTBEAT), TimerFired(Timer.HEARTBEAT), TimerFired(Timer.HEARTBEAT))
+    changed(Change(1, remove=(2,)))
+    answered(1)
+    answered(1)
+    assert list(core.progress) == [1]
+    changed(Change(2, add=(2,)))
+    give(core, Received(2, late))
+    return core.progress[2].match == -1
+
+
 PROMISES = {
+    "rejoin-session": ignores_replies_of_an_earlier_session,
     "pre-votes-ignore-logs": refuses_a_pre_vote_to_a_shorter_log,
     "answers-for-an-earlier-term": answers_a_request_in_its_own_term,
     "pending-forgotten-at-step-down": answers_when_it_no_longer_leads,

@@ -23,18 +23,19 @@ def problems(events: Sequence[dict[str, Any]]) -> Iterator[str]:
 def deliveries(events: Sequence[dict[str, Any]]) -> Iterator[str]:
     """What readers were given: breaks in it, wrong values, losses of what was acknowledged."""
     acknowledged = {e["offset"]: (e["value"], e["seq"]) for e in events if e["kind"] == "acknowledge"}
-    trims = sorted(e["offset"] for e in events if e["kind"] == "trim_point")
-    trimmed = trims[-1] if trims else 0
+    trimmed = 0
     begun = {e["op"]: e["offset"] for e in events if e["kind"] == "invoke" and e["f"] == "read_stream"}
     written = {e["value"] for e in events if e["kind"] == "invoke" and e["f"] == "append_record"}
-    given: dict[int, list[tuple[int, int, str, int]]] = defaultdict(list)
+    given: dict[int, list[tuple[int, int, str, int, int]]] = defaultdict(list)
     released, values = 0, dict[int, int]()
     for event in events:
         kind, op = event["kind"], event["op"]
         if kind == "release":
             released = max(released, event["offset"])
+        elif kind == "trim_point":
+            trimmed = max(trimmed, event["offset"])
         elif kind == "stream_record":
-            given[op].append((event["offset"], event["offset"], "record", event["value"]))
+            given[op].append((event["offset"], event["offset"], "record", event["value"], trimmed))
             if event["value"] not in written:
                 yield f"stream {op} delivers {event['value']}, which nobody wrote"
             if values.setdefault(event["offset"], event["value"]) != event["value"]:
@@ -42,12 +43,12 @@ def deliveries(events: Sequence[dict[str, Any]]) -> Iterator[str]:
             if event["offset"] > released:
                 yield f"stream {op} delivers {show(event['offset'])}, which is not released"
         elif kind == "stream_gap":
-            given[op].append((event["offset"], event["last_offset"], event["f"], 0))
+            given[op].append((event["offset"], event["last_offset"], event["f"], 0, trimmed))
             if event["f"] == "trim" and event["last_offset"] > trimmed:
                 yield f"stream {op} skips more than is trimmed, {show(event['last_offset'])}"
     for op, items in given.items():
         position = begun[op]
-        for first, last, what, value in items:
+        for first, last, what, value, given_up in items:
             if first != position:
                 yield f"stream {op} delivers {show(first)} where {show(position)} comes next"
             position = last + 1
@@ -55,9 +56,9 @@ def deliveries(events: Sequence[dict[str, Any]]) -> Iterator[str]:
                 yield f"stream {op} delivers {value} at {show(first)}, where {acknowledged[first][0]} was acknowledged"
             if what in _LOSSES:
                 for lsn in sorted(acknowledged):
-                    if first <= lsn <= last and lsn > trimmed:
+                    if first <= lsn <= last and lsn > given_up:
                         yield f"stream {op} has a {what} over {show(lsn)}, which was acknowledged"
-    holes = {first for items in given.values() for first, _, what, _ in items if what == "hole"}
+    holes = {first for items in given.values() for first, _, what, *_ in items if what == "hole"}
     for lsn in sorted(holes.intersection(values)):
         yield f"one stream has a hole at {show(lsn)}, another a record"
 

@@ -7,14 +7,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from quorumlog.durations import MILLISECOND
-from quorumlog.events import CancelTimer, Effect, Event, Received, Send, SetTimer, Started, TimerFired
+from quorumlog.events import CancelTimer, CoreFactory, Effect, Event, Received, Send, SetTimer, Started, TimerFired
 from quorumlog.read_path import messages as m
 from quorumlog.read_path import records as rec
 from quorumlog.read_path.configuration import ReaderSettings
+from quorumlog.read_path.core import Role, make_core
 from quorumlog.read_path.events import AskMetadata, Connect, Connected, MetadataRead, StatusesLearned
 from quorumlog.read_path.nodeset import Nodeset
 from quorumlog.read_path.reader import Gap, ReaderCore, Record
-from quorumlog.read_path.rules import ESNS, FULLY_AUTHORITATIVE, REFERENCE, Rules
+from quorumlog.read_path.rules import ESNS, FULLY_AUTHORITATIVE
 from quorumlog.read_path.stream import LAST_LSN
 
 _LSN = r"(?:e(\d+)n)?(\d+)"
@@ -39,9 +40,7 @@ def written(number: int) -> str:
 class Reading:
     """A reader whose shards are connected and have started, and what it has done."""
 
-    def __init__(
-        self, scenario: Mapping[str, Any], rules: Rules = REFERENCE, core: type[ReaderCore] = ReaderCore
-    ) -> None:
+    def __init__(self, scenario: Mapping[str, Any], make: CoreFactory = make_core) -> None:
         count = scenario.get("shards", 2)
         regions = scenario.get("regions", ["-"] * count)
         locations = {shard: (regions[shard], "-", "-", "-", f"N{shard}") for shard in range(count)}
@@ -51,7 +50,7 @@ class Reading:
         settings = ReaderSettings(**{**usual, **scenario.get("settings", {})})
         until = lsn(scenario["until"]) if "until" in scenario else LAST_LSN
         first = lsn(scenario.get("first", "1"))
-        self.core = core(1, first, until, settings, rules=rules)
+        self.core: ReaderCore = make(Role.READER, 1, first, until, settings)
         self.now, self.timers, self.windows, self.asked = 0, dict[str, int](), list[m.Window](), list[int]()
         given = {ord(name) - ord("a"): status for name, status in scenario.get("statuses", {}).items()}
         self.statuses = dict.fromkeys(range(count), FULLY_AUTHORITATIVE) | given
@@ -73,6 +72,7 @@ class Reading:
             case Connect(peer):
                 self.give(Connected(peer))
             case Send(shard, m.Start() as start):
+                self.start = start
                 if start.filter_version == 1:
                     answer = m.Answer.OK if self.statuses[shard] == FULLY_AUTHORITATIVE else m.Answer.REBUILDING
                     self.give(Received(shard, m.Started(1, 0, 1, answer)))
@@ -124,6 +124,7 @@ class Reading:
                 assert self.core.listed == {ord(name) - ord("a") for name in names}
             case ["all", "send", "all"]:
                 assert not self.core.single
+                assert self.start.delivery is None
             case ["started"]:
                 for shard in self.core.shards:
                     self.give(Received(shard, m.Started(1, 0, self.core.filter_version, m.Answer.OK)))

@@ -222,9 +222,10 @@ class Reader:
             return value
         concerned = np.flatnonzero(pc.is_valid(texts).to_numpy(zero_copy_only=False) & (value == codes.NULL))
         value = value.copy()
-        for row in concerned.tolist():
-            # Below all 64-bit values that stand for themselves in practice, above NULL.
-            value[row] = self._words.text_code(texts[row].as_py())
+        # Below all 64-bit values that stand for themselves in practice, above NULL.
+        coded = texts.take(pa.array(concerned)).dictionary_encode()
+        codes_of = np.array([self._words.text_code(text) for text in coded.dictionary.to_pylist()], dtype=value.dtype)
+        value[concerned] = codes_of[coded.indices.to_numpy()]
         return value
 
 

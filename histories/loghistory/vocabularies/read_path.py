@@ -127,7 +127,8 @@ VOCABULARY = Vocabulary(
         EventKind("stream_closed", "The connection to `peer` is closed.", (*_STREAM, "peer")),
         EventKind(
             "stream_heard",
-            "A record or a gap of `peer` arrived on the connection of that START. `bytes`: of the payload.",
+            "A record or a gap of `peer` arrived on the connection of that START. `bytes`: of the payload; `count` is "
+            "1 if the shard may lack others where it read the record.",
             (*_SHARD, "f", "offset", "version"),
             may_carry=("last_offset", "record", "value", "bytes", "count"),
         ),

@@ -57,6 +57,7 @@ class Leader(Rounds):
         self.durable_on: dict[int, int] = {}
         self.replicated_on: dict[int, int] = {}
         self._barriers: list[_Barrier] = []
+        self._left_at: dict[int, int] = {}  # the last sequences of followers that were removed in this term
 
     # -- taking office and leaving it ------------------------------------------------------------------------------
 
@@ -100,12 +101,14 @@ class Leader(Rounds):
             self._dismiss(peer)
         for peer in members:
             if peer not in self.progress:
-                self.progress[peer] = Progress(before, self.now)
+                self.progress[peer] = Progress(before, self.now, self._left_at.get(peer, 0))
                 self.durable_on[peer] = self.replicated_on[peer] = NOTHING
 
     def _dismiss(self, peer: int) -> None:
         """Forget a follower; what it was sent and the network has not taken needs no memory any more."""
-        self._forget_waiting(self.progress.pop(peer))
+        follower = self.progress.pop(peer)
+        self._left_at[peer] = follower.sequence
+        self._forget_waiting(follower)
         del self.durable_on[peer], self.replicated_on[peer]
         for barrier in self._barriers:
             barrier.asked.pop(peer, None)
@@ -118,6 +121,7 @@ class Leader(Rounds):
     def _stop_leading(self) -> None:
         self._effects.append(CancelTimer(Timer.HEARTBEAT))
         self.progress = {}
+        self._left_at = {}
         self._forget_appends()
         for barrier in self._barriers:
             self._refuse(barrier.request)
@@ -181,7 +185,7 @@ class Leader(Rounds):
             if sender in self.voters.members:
                 self._follow(reply.term)
             return None
-        if follower is None or reply.term != self.term or self.role != "leader":
+        if follower is None or reply.term != self.term or self.role != "leader" or reply.sequence <= follower.began:
             return None
         follower.heard = self.now
         if isinstance(reply, AppendReply):

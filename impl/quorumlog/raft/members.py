@@ -46,7 +46,7 @@ class Members:
 
     ``adding`` (learners that are to be promoted), ``removing`` and ``demoting`` are what is left of the change.
     ``sessions`` has the session of each member whose session is not 0: the revision of the change that added it
-    (raft.md#configuration-in-force).
+    (raft.md#configuration-in-force, raft.md#session).
     """
 
     voters: Voters

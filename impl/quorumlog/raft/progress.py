@@ -37,10 +37,12 @@ class Progress:
     ``last_sent``: end of what was sent in order; the next request begins behind it
     (documents.md#raft-simplification-recovery). ``unanswered``: the sequences of its requests in flight, ``waiting``:
     the rounds that it is sent when it has a free slot (raft.md#in-flight). ``heard``: when it last answered in this
-    term, or the time of the election (raft.md#check-quorum).
+    term, or the time of the election (raft.md#check-quorum). ``began``: the last sequence of its earlier session in
+    this term; what it answers to that counts for nothing (raft.md#readded-node).
     """
 
     __slots__ = (
+        "began",
         "commit_sample",
         "dirty",
         "flushed",
@@ -59,14 +61,14 @@ class Progress:
         "waiting",
     )
 
-    def __init__(self, last_sent: int, heard: int) -> None:
+    def __init__(self, last_sent: int, heard: int, began: int = 0) -> None:
         self.heard = heard
         self.match = NOTHING
         self.dirty = NOTHING
         self.flushed = NOTHING
         self.last_sent = last_sent
         self.previous = last_sent
-        self.sequence = 0
+        self.sequence = self.began = began
         self.last_append = 0
         self.last_reply = 0
         self.unanswered: set[int] = set()

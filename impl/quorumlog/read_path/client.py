@@ -11,7 +11,7 @@ from quorumlog.read_path.settings import ReadPathConfiguration, ReadPathWorkload
 from quorumlog.simulation.client import Client, Service
 
 if TYPE_CHECKING:
-    from quorumlog.read_path.simulated import ReadPathNode
+    from quorumlog.read_path.nodes import ReadPathNode
 
 
 class AppendClient(Client["ReadPathNode"]):

@@ -119,7 +119,7 @@ class Coordination:
         self._record("event_log", {"version": log.version, "peer": record.shard, "f": record.word.value, "text": text})
         for each in self._processes():
             late = self._lag if each.learns_late else self._lag // 20
-            each.told(self._delay() + int(self._random.random() ** 3 * late), self.statuses())
+            each.told(self._delay() + int(self._random.random() * late), self.statuses())
 
     def statuses(self) -> StatusesLearned:
         """The event log as it is now."""

@@ -298,7 +298,9 @@ class ReaderCore(Rewinding):
 
     def _gap_in_single_copy(self, verdict: int, states: dict[int, int]) -> bool:
         """Whether a gap may be issued without asking all (read-path.md#guaranteed-delivery)."""
-        if not self.settings.guaranteed_delivery_efficiency or self._unlisted_under_replicated(states):
+        if not self.settings.guaranteed_delivery_efficiency or self._amended():
+            return False
+        if self._unlisted_under_replicated(states):
             return False
         heard = all(state != r.SILENT or shard in self.listed for shard, state in states.items())
         return verdict >= r.NON_AUTH or (verdict == r.INCOMPLETE and heard)

@@ -32,6 +32,7 @@ class Rewinding(Stream):
         super().__init__(stream, first, until, settings, rules, seed, region)
         self.rewinding = False
         self._next_single = self.single
+        self._rebuilding = False  # some shard is
         self._joining: set[int] = set()
         self._leaving: set[int] = set()
         self._rewind_delay = settings.rewind
@@ -48,6 +49,7 @@ class Rewinding(Stream):
         changes = [(known.get(shard, r.FULLY_AUTHORITATIVE), status) for shard, status in learned.statuses.items()]
         rewinds = self.completed >= 0 and self._rewinds(changes, learned.completed)
         self.logged, self.version, self.completed = learned.statuses, learned.version, learned.completed
+        self._rebuilding = bool(learned.rebuilt)
         self._note("stream_statuses", version=self.version)
         for shard, each in self.shards.items():
             if self.status(shard) != r.FULLY_AUTHORITATIVE:
@@ -133,8 +135,12 @@ class Rewinding(Stream):
         unsure = self._unlisted_under_replicated(states)
         for shard in unsure:
             self._joins(shard)
-        if not unsure and not self.settings.guaranteed_delivery_efficiency:
+        if not unsure and (self._amended() or not self.settings.guaranteed_delivery_efficiency):
             self._switch(single=False)
+
+    def _amended(self) -> bool:
+        """Whether copysets may have been amended since START, so that no shard may have sent a copy that is there."""
+        return self._rebuilding or any(each.version != self.version for each in self.shards.values())
 
     def _unlisted_under_replicated(self, states: Mapping[int, int]) -> list[int]:
         return [shard for shard, state in states.items() if state == r.UNDER_REPLICATED and shard not in self.listed]

@@ -238,12 +238,12 @@ SETTINGS: Mapping[str, ReadPathConfiguration] = {
         readers=1,
         spare=0,
         replication={"NODE": 2},
-        rebuild_after=50 * MILLISECOND,
-        event_log_lag=4 * SECOND,
+        rebuild_after=300 * MILLISECOND,
+        event_log_lag=3 * SECOND,
         reader=replace(_READER, single_copy=False),
         plan=(
             Fault(600 * MILLISECOND, "one_way", (0,), 1100 * MILLISECOND, {"places": 5.0}),
-            Fault(600 * MILLISECOND, "one_way", (1,), 2500 * MILLISECOND, {"places": 4.0}),
+            Fault(600 * MILLISECOND, "one_way", (1,), 3400 * MILLISECOND, {"places": 4.0}),
             Fault(900 * MILLISECOND, "wipe", (0,), 100 * MILLISECOND),
         ),
     ),
@@ -251,14 +251,12 @@ SETTINGS: Mapping[str, ReadPathConfiguration] = {
     "unavailable": replace(
         _DEFAULT,
         shards=4,
-        readers=1,
         spare=0,
         replication={"NODE": 2},
         rebuild_after=60 * MILLISECOND,
         reader=replace(_READER, single_copy=False),
-        plan=tuple(
-            Fault((500 + 900 * turn) * MILLISECOND, "kill", (*away, 4 + turn % 2), 500 * MILLISECOND)
-            for turn, away in enumerate(((0, 1), (2, 3), (0, 2), (1, 3)))
+        faults=replace(
+            _FAULTS, weights={"kill": 4.0}, targets={"leader": 2.0, "minority": 1.0, "follower": 3.0}, per_second=5.0
         ),
     ),
     # One shard is far slower than the others.
@@ -272,6 +270,19 @@ SETTINGS: Mapping[str, ReadPathConfiguration] = {
             arguments={"slow_disk": {"factor": 200.0}},
         ),
         reader=replace(_READER, window=16, slow_margin=3.0),
+    ),
+    # Far away, and much changes: what is on its way belongs to an earlier START.
+    "far": replace(
+        _DEFAULT,
+        link=Link(delay=15 * MILLISECOND, jitter=10 * MILLISECOND),
+        replication={"NODE": 2},
+        faults=replace(
+            _FAULTS,
+            weights={"pause": 2.0, "rot": 4.0, "one_way": 2.0},
+            targets={"follower": 1.0},
+            per_second=8.0,
+            longest=600 * MILLISECOND,
+        ),
     ),
 }
 """Every setting by name."""

@@ -209,7 +209,7 @@ class ShardCore(Donor):
     # -- releases ------------------------------------------------------------------------------------------------------
 
     def _release_to(self, epoch: int, lsn: int) -> None:
-        """Take a release; first purge what lost in recoveries without this shard.
+        """Take a release; first purge what lost in recoveries without this shard, and take no more of it.
 
         Source: read-path.md#release-needs-recovery.
         """
@@ -220,15 +220,17 @@ class ShardCore(Donor):
             self._ship_all()
             self._rebuild()
         else:
+            rises = self._purging is None or epoch > self._release[0]
             self._release = max(self._release, (epoch, lsn))
-            if self._purging is None:
-                self._purging = {}
-                self._purge()
+            if rises:
+                self._purging = self._purging or {}
+                self._sealed = max(self._sealed, epoch - 1)
+                self._persist(Change(sealed=self._sealed), self._purge)
 
     def _purge(self, ask: bool = True) -> None:
-        if self._purging is None:
-            return
         epoch, lsn = self._release
+        if self._purging is None or self.contents.sealed < epoch - 1:
+            return
         unclean = range(self.contents.last_clean + 1, epoch)
         known = self._purging | self.contents.clean
         held = [each for each in unclean if each not in known and self.contents.of_epochs(each, each)]

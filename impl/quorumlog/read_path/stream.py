@@ -28,7 +28,8 @@ class ShardState:
     """One shard: ``next`` is the end of what it has sent, ``ur`` that of what it may lack, both exclusive.
 
     ``answering``: it has data, as it said since START; ``acknowledged``: the filter version of which it said so;
-    ``high``: the window's end that it was told; ``expired``: how many grace periods it let pass.
+    ``high``: the window's end that it was told; ``expired``: how many grace periods it let pass; ``version``: that of
+    the event log at START.
     """
 
     next: int = 0
@@ -39,6 +40,7 @@ class ShardState:
     acknowledged: int = 0
     high: int = 0
     expired: int = 0
+    version: int = 0
 
 
 class Stream:
@@ -152,6 +154,7 @@ class Stream:
         each = self.shards[shard]
         self._reset(each)
         each.answering, each.acknowledged, each.answer, each.high = False, 0, None, self.high
+        each.version = self.version
         delivery = None
         if self.single:
             assert self.nodeset is not None

@@ -12,6 +12,7 @@ from logspec.proofs import (
     pending,
     raft_safety,
     routing_filter,
+    single_copy,
     status_decision,
     visibility,
     visible_safety,
@@ -32,6 +33,7 @@ PROOFS: dict[str, Proof] = {
         status_decision.PROOF,
         routing_filter.PROOF,
         f_majority.PROOF,
+        single_copy.PROOF,
     )
 }
 

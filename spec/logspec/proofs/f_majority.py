@@ -2,7 +2,8 @@
 
 The shards of a domain are a group of any size, and so are the domains. All that the rules ask of a domain is whether it
 is complete, whether it counts and whether it has a copy; domains that are alike in this are stood for by one of them,
-and there are as many of each kind as one likes. That both scopes are about the same shards is not assumed, so what is
+and there are as many of each kind as one likes. A complete domain counts, and where no holder has been seen it has no
+copy, so there are four kinds. That both scopes are about the same shards is not assumed, so what is
 proved holds of more than there can be. Sources: read-path.md#f-majority, read-path.md#gap-verdict,
 documents.md#read-path-gap-detection, documents.md#read-path-authoritative-status.
 """
@@ -32,6 +33,7 @@ SILENT, LACKING, GAP = range(3)
 """What a shard has said."""
 
 SCOPES = ("rack", "node")
+KINDS = 4
 
 status = z3.Function("status", Node, z3.IntSort())
 state = z3.Function("said", Node, z3.IntSort())
@@ -54,7 +56,7 @@ class _Nodeset:
         self.census = Census(known)
         self._rules = rules
         self._executor = Executor(census=self.census)
-        self.kinds = {(scope, kind): Group(f"{scope}_{kind}") for scope in SCOPES for kind in range(8)}
+        self.kinds = {(scope, kind): Group(f"{scope}_{kind}") for scope in SCOPES for kind in range(KINDS)}
         self.shards = {place: Group(f"of_{domains.name}") for place, domains in self.kinds.items()}
         self.factors = {scope: z3.Int(f"{scope}_factor") for scope in SCOPES}
         self.scopes = [_Scope(self.factors[scope], Many(tuple(self._domains(scope)))) for scope in SCOPES]
@@ -63,7 +65,7 @@ class _Nodeset:
     def _domains(self, scope: str) -> Sequence[Each]:
         """For each kind as many domains as there are, all with the same shards."""
         parts = []
-        for kind in range(8):
+        for kind in range(KINDS):
             node = z3.FreshConst(Node)
             parts.append(Each(self.kinds[scope, kind], node, z3.BoolVal(True), self.shards[scope, kind]))
         return parts

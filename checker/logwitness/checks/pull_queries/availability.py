@@ -93,6 +93,7 @@ class AvailabilityFold(ServerFold):
     """Judges how queries of one run end; see the module."""
 
     checks = (CHECK,)
+    reads = ("time", "node", "peer", "op", "f", "stamp", "value")
 
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting)
@@ -303,7 +304,7 @@ FAMILY = Family(
     "pull_queries_availability",
     (CHECK,),
     _FEW | _BEATS,
-    ("time", "node", "peer", "op", "f", "stamp", "value"),
+    AvailabilityFold.reads,
     AvailabilityFold,
     PULL_QUERIES,
     operations=frozenset({"put", "query"}),

@@ -5,15 +5,18 @@ Texts are not trusted: one of another form is None, and what would need it is no
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from functools import cached_property, lru_cache
 from typing import Any, ClassVar, Literal, TypeVar
 
 import msgspec
+import numpy as np
 
 from loghistory.schema import Kind
 from loghistory.vocabularies.pull_queries import VOCABULARY
 
 from ..codes import Words
-from ..columns import Columns
+from ..columns import Array, Columns
 from ..contract import Check, Protocol, Setting, Tally, Verdicts, violated
 
 PULL_QUERIES = Protocol("pull-queries", frozenset(Kind(kind.word) for kind in VOCABULARY.kinds))
@@ -34,7 +37,7 @@ UNAVAILABLE = "unavailable:-1"
 """The host that stands for an active that is not known (pull-queries.md#read-once)."""
 
 
-class Server(msgspec.Struct, frozen=True):
+class Server(msgspec.Struct, frozen=True, dict=True):
     """Which host a server is, and what it was told, else as the proposal has it (pull-queries.md#configuration).
 
     Times are milliseconds.
@@ -61,12 +64,12 @@ class Server(msgspec.Struct, frozen=True):
         of_table = None if self.shipped else self.with_bound
         return next(bound for bound in (said, of_table, self.maximum_lag) if bound is not None)
 
-    @property
+    @cached_property
     def shipped(self) -> bool:
         """Whether it follows the public implementation (pull-queries.md#two-modes)."""
         return self.mode == "shipped"
 
-    @property
+    @cached_property
     def sensible(self) -> bool:
         """Whether these numbers can be reckoned with."""
         intervals = self.heartbeat_check, self.lag_report, self.time_out
@@ -74,17 +77,17 @@ class Server(msgspec.Struct, frozen=True):
         slots = self.heartbeat_send >= 1 and 0 <= self.heartbeat_window // self.heartbeat_send <= 1 << 16
         return thresholds and slots and self.maximum_lag >= 0 and 1 <= self.partitions <= 1 << 16
 
-    @property
+    @cached_property
     def silence(self) -> int:
         """Milliseconds of silence after which a host is down: M * send (pull-queries.md#thresholds)."""
         return (self.missed_threshold + (not self.shipped)) * self.heartbeat_send
 
-    @property
+    @cached_property
     def time_out(self) -> int:
         """Milliseconds after which a forwarded query is given up."""
         return (20_000 if self.shipped else 500) if self.forward_timeout is None else self.forward_timeout
 
-    @property
+    @cached_property
     def settling(self) -> int:
         """Milliseconds after which a host that nothing disturbs is known to be alive (pull-queries.md#settled)."""
         slots = self.received_threshold + 2
@@ -151,11 +154,21 @@ def said(words: Words, code: int, form: type[Form]) -> Form | None:
     text = words.text(code)
     if text is None:
         return None
+    read: Callable[[str, Any], Any] = _again if len(text) <= _OFTEN else _read
+    found: Form | None = read(text, form)
+    return found
+
+
+def _read(text: str, form: Any) -> Any:  # noqa: ANN401
     try:
-        found: Any = msgspec.json.decode(text, type=form)
+        return msgspec.json.decode(text, type=form)
     except (msgspec.MsgspecError, ValueError, RecursionError):
         return None
-    return found  # type: ignore[no-any-return]
+
+
+_OFTEN = 2048
+"""Characters up to which what a text says is kept for a while: several folds ask for it, and many texts are alike."""
+_again = lru_cache(maxsize=4096)(_read)
 
 
 class Hosts:
@@ -186,6 +199,8 @@ class ServerFold:
     """What the folds of this protocol share: the texts, the hosts, and a tally for each check of the family."""
 
     checks: ClassVar[tuple[Check, ...]]
+    reads: ClassVar[tuple[str, ...]]
+    """The columns that the fold reads, besides ``seq`` and ``kind``."""
 
     def __init__(self, setting: Setting) -> None:
         self._words = setting.words
@@ -195,6 +210,15 @@ class ServerFold:
     def feed(self, columns: Columns) -> None:
         """Take the next events of the run."""
         raise NotImplementedError
+
+    def rows(self, columns: Columns, wanted: Array) -> Columns:
+        """The events of the kinds that ``wanted`` tells by code, as lists; columns that are not read are empty."""
+        which, read = np.flatnonzero(wanted[columns.kind]), {"seq", "kind", *self.reads}
+        held: Iterator[Any] = (
+            column[which].tolist() if name in read else ()
+            for name, column in zip(Columns._fields, columns, strict=True)
+        )
+        return Columns(*held)
 
     def violated(self) -> frozenset[str]:
         """The checks that are violated so far (`Watchful`)."""

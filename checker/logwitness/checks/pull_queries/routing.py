@@ -142,18 +142,18 @@ def within(lag: int, bound: int, shipped: bool) -> bool:
 
 def scan(server: Server, view: View, bound: int, partition: int) -> list[Scanned]:
     """The hosts of a partition in the order in which they are tried (pull-queries.md#two-modes)."""
-    placements = view.assignment.placements
+    placements, records = view.assignment.placements, view.records
     active, standbys = placements[partition] if partition < len(placements) else (UNAVAILABLE, ())
-    of_max = (active, *standbys) if server.shipped else view.records
-    ends = [view.records[host][1][partition][1] for host in of_max if partition in view.records.get(host, (0, {}))[1]]
-    max_end = max(ends, default=0)
+    known = {host: positions[partition] for host, (_, positions) in records.items() if partition in positions}
+    of_max = (active, *standbys) if server.shipped else known
+    max_end = max((known[host][1] for host in of_max if host in known), default=0)
     found = []
     for host in (active, *standbys):
-        position = view.records.get(host, (0, {}))[1].get(partition)
+        current = known[host][0] if host in known else None
         filtered = server.lag_reports and (server.shipped or host != active)
-        current = None if position is None else position[0]
-        seen = Scanned(host, (), filtered, current, max_end)
-        found.append(seen._replace(reasons=tuple(_reasons(server, view, bound, seen, host == active))))
+        lag = None if current is None or not filtered else max(0, max_end - current)
+        reasons = tuple(_reasons(server, view, bound, host, active=host == active, filtered=filtered, lag=lag))
+        found.append(Scanned(host, reasons, filtered, current, max_end))
     first, *rest = found
     by_host = sorted(rest, key=lambda each: each.host)
     if server.shipped:
@@ -161,17 +161,19 @@ def scan(server: Server, view: View, bound: int, partition: int) -> list[Scanned
     return [first, *sorted(by_host, key=lambda each: (each.current is None, each.current is not None and each.lag))]
 
 
-def _reasons(server: Server, view: View, bound: int, seen: Scanned, active: bool) -> Iterator[str]:
-    """Every reason against a host, in the order of the filters (pull-queries.md#reasons)."""
+def _reasons(
+    server: Server, view: View, bound: int, host: str, *, active: bool, filtered: bool, lag: int | None
+) -> Iterator[str]:
+    """Every reason against a host, in the order of the filters (pull-queries.md#reasons); ``lag``: None, if unknown."""
     if not active and not server.standby_reads:
         yield "Host is not the active host for this partition."
-    alive, updated = view.statuses.get(seen.host, (server.shipped, -1))
+    alive, updated = view.statuses.get(host, (server.shipped, -1))
     if not alive:
         yield f"Host is not alive as of time {updated}"
-    if seen.filtered and seen.current is None:
+    if filtered and lag is None:
         yield "Lag information is not present for host."
-    elif seen.filtered and not within(seen.lag, bound, server.shipped):
-        yield f"Host excluded because lag {seen.lag} exceeds maximum allowed lag {bound}."
+    elif lag is not None and not within(lag, bound, server.shipped):
+        yield f"Host excluded because lag {lag} exceeds maximum allowed lag {bound}."
 
 
 def partitions_asked(server: Server, query: Query) -> list[int]:
@@ -213,6 +215,7 @@ class RoutingFold(ServerFold):
     """Judges the queries of one run; see the module."""
 
     checks = CHECKS
+    reads = ("node", "peer", "op", "process", "offset", "value", "partition")
 
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting)
@@ -223,7 +226,7 @@ class RoutingFold(ServerFold):
 
     def feed(self, columns: Columns) -> None:
         """Take the next events of the run."""
-        rows = columns.where(_IS_WANTED[columns.kind]).lists()
+        rows = self.rows(columns, _IS_WANTED)
         for at, kind in enumerate(rows.kind):
             op = rows.op[at]
             if kind == INVOKE:
@@ -402,7 +405,7 @@ FAMILY = Family(
     "pull_queries_routing",
     CHECKS,
     _OF_SERVERS | _OF_CLIENTS,
-    ("node", "peer", "op", "process", "offset", "value", "partition"),
+    RoutingFold.reads,
     RoutingFold,
     PULL_QUERIES,
     operations=frozenset({"put", "query"}),

@@ -8,6 +8,7 @@ Sources: pull-queries.md#status-decision, pull-queries.md#membership-and-heartbe
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -94,53 +95,44 @@ _IS_END = codes(_ENDS)
 _IS_WANTED = lookup(_KINDS | _ENDS)
 
 
-def alive(server: Server, start: int, end: int, stamps: list[int], up: bool) -> bool:
-    """What a check at ``end`` decides from stamps in the window, ascending; ``up``: the status that is stored."""
-    send = server.heartbeat_send
-    if not server.shipped:
-        return _by_slots(server, start, end, stamps, up)
-    if not stamps:
-        return False
-    previous, missed = start, 0
-    for stamp in stamps:
+def by_tail(server: Server, start: int, end: int, stamps: list[int]) -> bool:
+    """What a check of the public implementation decides from the stamps in the window, ascending."""
+    send, previous, missed = server.heartbeat_send, start, 0
+    before = stamps[-3:] if len(stamps) > 3 else stamps  # the last two before the end; one may lie at it
+    if len(stamps) > len(before):
+        previous = before[0]
+    for stamp in before:
         if stamp >= end:
             break
         missed = (stamp - previous - 1) // send if stamp - previous > send else 0
         previous = stamp
     if end - previous > 1:
         missed = (end - previous - 1) // send
-    return missed < server.missed_threshold
+    return bool(stamps) and missed < server.missed_threshold
 
 
-def _slots(server: Server, start: int, end: int, stamps: list[int]) -> list[bool]:
+def slots_of(server: Server, start: int, end: int, stamps: list[int]) -> list[bool]:
     """Whether a stamp lies in each slot of the window."""
     send = server.heartbeat_send
     filled = {(stamp - start) // send for stamp in stamps}
     return [slot in filled for slot in range((end - start) // send)]
 
 
-def _by_slots(server: Server, start: int, end: int, stamps: list[int], up: bool) -> bool:
-    missed = received = 0
-    for filled in _slots(server, start, end, stamps):
+def by_slots(server: Server, slots: list[bool], up: bool) -> tuple[bool, bool]:
+    """What a check of the proposal decides; ``up``: the status that is stored. And whether it was heard in time.
+
+    Source: pull-queries.md#slots, pull-queries.md#no-false-down.
+    """
+    stored, longest, missed, received = up, 0, 0, 0
+    for filled in slots:
         missed, received = (0, received + 1) if filled else (missed + 1, 0)
+        longest = max(longest, missed)
         if received >= server.received_threshold:
             up = True
         if missed > server.missed_threshold:
             up = False
-    return up
-
-
-def in_time(server: Server, start: int, end: int, stamps: list[int], up: bool) -> bool:
-    """Whether a host was heard in time, so that it must be up (pull-queries.md#no-false-down)."""
-    if server.shipped:
-        return any(start <= stamp <= end - 2 and end - stamp <= server.silence for stamp in stamps)
-    slots = _slots(server, start, end, stamps)
-    longest = run = 0
-    for filled in slots:
-        run = 0 if filled else run + 1
-        longest = max(longest, run)
-    enough = server.received_threshold
-    return (up and longest <= server.missed_threshold) or (len(slots) >= enough and all(slots[-enough:]))
+    heard = (stored and longest <= server.missed_threshold) or received >= server.received_threshold
+    return up, heard
 
 
 @dataclass(slots=True)
@@ -164,6 +156,7 @@ class StatusFold(ServerFold):
     """Judges the statuses of one run; see the module."""
 
     checks = CHECKS
+    reads = ("node", "peer", "op", "stamp", "value")
 
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting)
@@ -171,33 +164,35 @@ class StatusFold(ServerFold):
 
     def feed(self, columns: Columns) -> None:
         """Take the next events of the run."""
-        rows = columns.where(_IS_WANTED[columns.kind]).lists()
-        for at, kind in enumerate(rows.kind):
-            node = rows.node[at]
+        rows = self.rows(columns, _IS_WANTED)
+        told = zip(rows.seq, rows.kind, rows.node, rows.peer, rows.stamp, strict=True)
+        for at, (seq, kind, node, peer, stamp) in enumerate(told):
+            life = self._lives.get(node)
             if kind == _SERVE:
                 self._hosts.serve(node, rows.value[at])
                 self._lives[node] = _Life()
+            elif life is None:
                 continue
-            life = self._lives.get(node)
-            if life is None:
-                continue
-            if kind in _IS_END:
+            elif kind == _HEARTBEAT:
+                if life.round and stamp != life.sent:
+                    self._round(node, life)
+                life.sent = stamp
+                life.round[peer] = seq
+            elif kind in _IS_END:
                 del self._lives[node]  # it may have ended in the middle of a round
-                continue
-            if life.round and (kind != _HEARTBEAT or rows.stamp[at] != life.sent):
-                self._round(node, life)
-            self._happened(rows, at, life)
+            else:
+                if life.round:
+                    self._round(node, life)
+                if kind == _HEARD:
+                    life.stamps.setdefault(peer, {})[stamp] = seq
+                else:
+                    self._happened(rows, at, life)
 
     def _happened(self, rows: Columns, at: int, life: _Life) -> None:
         kind, peer, stamp, seq = rows.kind[at], rows.peer[at], rows.stamp[at], rows.seq[at]
         if kind == _LISTED:
             life.statuses[peer] = True, stamp
             life.listed[peer] = seq
-        elif kind == _HEARD:
-            life.stamps.setdefault(peer, {})[stamp] = seq
-        elif kind == _HEARTBEAT:
-            life.sent = stamp
-            life.round[peer] = seq
         elif kind in (_ROUTE, _SHOWN):
             self._told(rows, at, life)
         elif kind == _REPORT:
@@ -245,23 +240,30 @@ class StatusFold(ServerFold):
         before, updated = life.statuses.get(peer, (True, end))
         stamps, start, up = life.stamps.get(peer, {}), end - server.heartbeat_window, rows.kind[at] == _UP
         life.statuses[peer] = up, end if stamps else updated
-        for stamp in [stamp for stamp in stamps if stamp < start]:
+        counted = sorted(stamps)
+        first = bisect_left(counted, start)
+        for stamp in counted[:first]:
             del stamps[stamp]
-        counted = sorted(stamp for stamp in stamps if stamp <= end)
+        counted = counted[first : bisect_right(counted, end)]
+        silent = bisect_left(counted, end - server.silence) == bisect_left(counted, end)
+        if server.shipped:
+            decided = by_tail(server, start, end, counted)
+            heard = bisect_left(counted, max(start, end - server.silence)) < bisect_right(counted, end - 2)
+        else:
+            decided, heard = by_slots(server, slots_of(server, start, end, counted), before)
+            decided = decided and bool(counted)
+        # What holds of every decision, whichever way it is made, is judged beside it.
+        self._tallies[NO_FALSE_DOWN.id].judged += heard
+        self._tallies[SILENCE.id].judged += silent
+        if up == decided and not (heard and not up) and not (silent and up):
+            return
         shown = (*(stamps[stamp] for stamp in counted), seq)
-        if up != (bool(counted) and alive(server, start, end, counted, before)):
+        if up != decided:
             replays.violation(*shown, way="decided", said="alive" if up else "down", **place)
-        # What holds of every decision, whichever way it is made.
-        if in_time(server, start, end, counted, before):
-            tally = self._tallies[NO_FALSE_DOWN.id]
-            tally.judged += 1
-            if not up:
-                tally.violation(*shown, **place)
-        if not any(end - server.silence <= stamp < end for stamp in counted):
-            tally = self._tallies[SILENCE.id]
-            tally.judged += 1
-            if up:
-                tally.violation(*shown, silence=server.silence, **place)
+        if heard and not up:
+            self._tallies[NO_FALSE_DOWN.id].violation(*shown, **place)
+        if silent and up:
+            self._tallies[SILENCE.id].violation(*shown, silence=server.silence, **place)
 
     def _told(self, rows: Columns, at: int, life: _Life) -> None:
         """What a query is routed by, or somebody is shown: the statuses that the last check gave; without heartbeats
@@ -296,7 +298,7 @@ FAMILY = Family(
     "pull_queries_statuses",
     CHECKS,
     _KINDS | _ENDS,
-    ("node", "peer", "op", "stamp", "value"),
+    StatusFold.reads,
     StatusFold,
     PULL_QUERIES,
     reads_texts=True,

@@ -186,6 +186,7 @@ class TableFold(ServerFold):
     """Judges what servers of one run have, say and answer; see the module."""
 
     checks = CHECKS
+    reads = ("node", "peer", "op", "offset", "last_offset", "value", "partition", "stamp", "epoch")
 
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting)
@@ -197,7 +198,7 @@ class TableFold(ServerFold):
 
     def feed(self, columns: Columns) -> None:
         """Take the next events of the run."""
-        rows = columns.where(_IS_WANTED[columns.kind]).lists()
+        rows = self.rows(columns, _IS_WANTED)
         for at, kind in enumerate(rows.kind):
             if kind == _CHANGELOG:
                 self._shown(rows, at)
@@ -329,7 +330,7 @@ FAMILY = Family(
     "pull_queries_tables",
     CHECKS,
     _KINDS | {Kind.INVOKE},
-    ("node", "peer", "op", "offset", "last_offset", "value", "partition", "stamp", "epoch"),
+    TableFold.reads,
     TableFold,
     PULL_QUERIES,
     reads_texts=True,

@@ -89,6 +89,14 @@ class SelfCountsWhenRemoved(RaftCore):
         self.voters = self.members.voters
 
 
+class RejoinSession(RaftCore):
+    """What a node answers to what it was asked before it was removed counts when it was added again."""
+
+    def _dismiss(self, peer: int) -> None:
+        super()._dismiss(peer)
+        del self._left_at[peer]
+
+
 class VoteFromRemoved(RaftCore):
     """A candidate asks also those that were voters once, and counts every vote that it is given."""
 
@@ -190,6 +198,14 @@ MUTANTS = (
         SelfCountsWhenRemoved,
         setting="members-leave",
         seeds=100,
+    ),
+    Mutant(
+        "rejoin-session",
+        "replies of an earlier session of a node that was removed and added again count",
+        (),
+        RejoinSession,
+        thread="https://github.com/tikv/raft-rs/issues/571",
+        test="tests/raft/test_mutants.py",
     ),
     Mutant(
         "vote-from-removed",

@@ -1,0 +1,77 @@
+"""What faults do to the processes of the read path, besides those of any host."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from quorumlog.faults import Fault, Target
+from quorumlog.read_path.event_log import LogRecord, Word
+from quorumlog.simulation.host_faults import HostFaults
+
+if TYPE_CHECKING:
+    from quorumlog.read_path.simulated import ReadPathCluster
+
+
+class ReadPathFaults(HostFaults):
+    """The faults of hosts, and those of shards: wiped, drained, rotten."""
+
+    _cluster: ReadPathCluster
+
+    def __init__(self, cluster: ReadPathCluster) -> None:
+        super().__init__(cluster)
+        self._cluster = cluster
+
+    def resolve(self, target: Target) -> Sequence[int]:
+        """The nodes that a word means now: followers are shards, minority as many as may be lost."""
+        cluster = self._cluster
+        shards = cluster.configuration.shards
+        turn = self._stage.simulation.random("shards").randrange(shards)
+        ring = [(turn + step) % shards for step in range(shards)]
+        factor = max(cluster.configuration.replication.values())
+        return {
+            "follower": ring[:1],
+            "followers": ring,
+            "minority": ring[: max(1, factor - 1)],
+            "majority": ring[: shards // 2 + 1],
+        }.get(str(target)) or super().resolve(target)
+
+    def begin(self, fault: Fault, nodes: Sequence[int], token: int) -> None:
+        """Make a fault happen; see `HostFaults.begin`."""
+        match fault.name:
+            case "wipe":
+                for number in [number for number in nodes if self._cluster.may_lose(number)]:
+                    self._record("fault", fault, [number])
+                    self._down[number].add(token)
+                    self._crash(number)
+                    self._nodes[number].new_disk()
+            case "drain":
+                for number in [number for number in nodes if number < self._cluster.configuration.shards]:
+                    self._record("fault", fault, [number])
+                    self._cluster.coordination.append(LogRecord(Word.DRAIN, number))
+            case "rot":
+                for number in [number for number in nodes if number < self._cluster.configuration.shards]:
+                    self._record("fault", fault, [number])
+                    self._cluster.rot(number)
+            case _:
+                if fault.name.startswith("power_loss"):
+                    for number in nodes:
+                        self._cluster.power_is_lost(number)
+                super().begin(fault, nodes, token)
+
+    def end(self, fault: Fault, nodes: Sequence[int], token: int) -> None:
+        """End it; see `HostFaults.end`."""
+        match fault.name:
+            case "wipe":
+                for number in nodes:
+                    self._down[number].discard(token)
+                    self._revive(number)
+                self._record("heal", fault, nodes)
+            case "drain":
+                for number in nodes:
+                    self._cluster.come_back(number)
+                self._record("heal", fault, nodes)
+            case "rot":
+                self._record("heal", fault, nodes)
+            case _:
+                super().end(fault, nodes, token)
