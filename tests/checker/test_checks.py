@@ -11,14 +11,17 @@ from logwitness import Verdict, check
 from logwitness.checks import all_checks, families
 from logwitness.checks.kernel import available
 from logwitness.checks.pull_queries.protocol import PULL_QUERIES
+from logwitness.checks.read_path.protocol import READ_PATH
 from logwitness.explain.transcripts import HISTORIES, Case, all_cases, cases, history
 
 CASES = [case for case in all_cases() if case.check != "-"]
 (HEALTHY,) = cases(HISTORIES / "healthy.txt")
 (SERVERS,) = cases(HISTORIES / "healthy_pull_queries.txt")
+(STREAMS,) = cases(HISTORIES / "healthy_read_path.txt")
 (CHANGING,) = cases(HISTORIES / "healthy_membership.txt")
+OF_PROTOCOLS = {PULL_QUERIES: SERVERS, READ_PATH: STREAMS}
 HEALTHY_OF = {
-    each.id: SERVERS if family.protocol is PULL_QUERIES else CHANGING if family.name == "membership" else HEALTHY
+    each.id: OF_PROTOCOLS.get(family.protocol, CHANGING if family.name == "membership" else HEALTHY)
     for family in families()
     for each in family.checks
 }

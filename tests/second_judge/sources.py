@@ -15,6 +15,7 @@ from quorumlog.durations import MILLISECOND
 from quorumlog.pull_queries.protocol import PROTOCOL as PULL_QUERIES
 from quorumlog.raft.protocol import PROTOCOL
 from quorumlog.raft.settings import SETTINGS
+from quorumlog.read_path.protocol import PROTOCOL as READ_PATH
 from quorumlog.trials.judge import Candidate, known_to_the_judge
 
 RUNS = Path(__file__).resolve().parents[2] / "histories" / "runs"
@@ -63,6 +64,16 @@ def simulated_servers(seed: int) -> Source | None:
         *(Candidate("pull-queries", mutant) for mutant in PULL_QUERIES.hunted),
     ]
     return played(candidates[seed % len(candidates)], seed, 2000 * MILLISECOND)
+
+
+@functools.lru_cache(maxsize=16)
+def simulated_streams(seed: int) -> Source | None:
+    """The same of a log on many shards, and its readers."""
+    candidates = [
+        *(Candidate("read-path", under=setting) for setting in READ_PATH.settings),
+        *(Candidate("read-path", mutant) for mutant in READ_PATH.hunted),
+    ]
+    return played(candidates[seed % len(candidates)], seed, 500 * MILLISECOND)
 
 
 def played(candidate: Candidate, seed: int, duration: int) -> Source | None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from comparison import TWINS, disagreements, events_of, read_back
 from damage import damaged
-from sources import RECORDED, Source, recorded, simulated, simulated_servers
+from sources import RECORDED, Source, recorded, simulated, simulated_servers, simulated_streams
 
 from logwitness.checks import house_families
 from logwitness.explain.transcripts import Case, all_cases, history
@@ -162,3 +162,16 @@ def test_simulated_servers() -> None:
 @pytest.mark.parametrize("first", range(1000, 1280, 28))
 def test_hundreds_of_simulated_servers(first: int) -> None:
     judged(range(first, first + 28), copies=5, play=simulated_servers)
+
+
+@pytest.mark.slow
+def test_simulated_streams() -> None:
+    """A few of the settings and of the mutants of the read path."""
+    judged(range(2, 17, 7), copies=1, play=simulated_streams)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("first", range(1000, 1280, 28))
+def test_hundreds_of_simulated_streams(first: int) -> None:
+    judged(range(first, first + 28), copies=5, play=simulated_streams)

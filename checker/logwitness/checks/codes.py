@@ -119,6 +119,12 @@ OF_LOGS = frozenset(
 )
 """What clients do with a log, as words."""
 
+
+def word_code(word: str) -> int:
+    """The code of a word of column ``f`` that a vocabulary declares; KeyError if none does."""
+    return _WORDS[word]
+
+
 FAULT_WIPE = _WORDS[FaultWord.WIPE]
 """Column ``f`` of a fault: the node's disk was emptied."""
 FAULT_POWER = _WORDS[FaultWord.POWER_LOSS]
@@ -177,6 +183,9 @@ SUCCESS, TRUNCATED = REASONS[Resolution.SUCCESS], REASONS[Resolution.TRUNCATED]
 REFUSALS = (REASONS[Refusal.NOT_LEADER], REASONS[Refusal.TERM_MISMATCH])
 """A node said so itself."""
 
+RECORDS = {word: code for code, word in enumerate(words_of("record"))}
+"""What lies at an LSN, column ``record``."""
+
 ROLES = {word: code for code, word in enumerate(words_of("role"))}
 ROLE_LEADER, ROLE_FOLLOWER = ROLES[Role.LEADER], ROLES[Role.FOLLOWER]
 ROLE_CANDIDATE, ROLE_LEARNER = ROLES[Role.CANDIDATE], ROLES[Role.LEARNER]
@@ -184,5 +193,5 @@ ROLE_CANDIDATE, ROLE_LEARNER = ROLES[Role.CANDIDATE], ROLES[Role.LEARNER]
 ACKS_ALL, ACKS_LEADER, ACKS_NONE = Acks.ALL, Acks.LEADER, Acks.NONE
 ACKS_NAMES = {ACKS_ALL: "all", ACKS_LEADER: "1", ACKS_NONE: "0"}
 
-FROZEN = repr((tuple(map(str, KINDS)), _WORDS, REASONS, ROLES))
+FROZEN = repr((tuple(map(str, KINDS)), _WORDS, REASONS, ROLES, RECORDS))
 """All codes that follow from the vocabularies: compiled loops freeze them."""

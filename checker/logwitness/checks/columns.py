@@ -26,6 +26,7 @@ _WORDS: dict[str, Mapping[str, int]] = {
     "kind": {str(kind): code for code, kind in enumerate(codes.KINDS)},
     "reason": codes.REASONS,
     "role": codes.ROLES,
+    "record": codes.RECORDS,
 }
 
 
@@ -34,8 +35,8 @@ class Columns(NamedTuple):
 
     Null is `codes.NULL` (64-bit columns), -1 (32-bit ones, as `codes.NO_NODE`), `codes.NO_ACKS` or 0 (``bytes``,
     ``records``);
-    ``kind``, ``f``, ``reason`` and ``role`` hold the numbers of `codes`; ``last_offset`` is never null where
-    ``offset`` is not. A column that nobody asked for is all null.
+    ``kind``, ``f``, ``reason``, ``role`` and ``record`` hold the numbers of `codes`; ``last_offset`` is never null
+    where ``offset`` is not. A column that nobody asked for is all null.
     """
 
     seq: Array
@@ -69,6 +70,12 @@ class Columns(NamedTuple):
     partition: Array
     stamp: Array
     epoch: Array
+    version: Array
+    filter: Array
+    shards: Array
+    record: Array
+    wave: Array
+    run: Array
 
     def where(self, mask: Array) -> Columns:
         """The events that ``mask`` selects, by truth or by position."""

@@ -16,6 +16,7 @@
     n1 heard 2 stamp=100                              server 1 of pull queries received a heartbeat of server 2
     c7 query text={"keys":["k"]}                      client 7 asks; a text reaches to the end of the line
     - changelog partition=0 offset=0                  what a group shows
+    n8 stream_gap f=hole offset=e1n2 op=0             the reader on node 8 got a gap; an LSN is an epoch and an esn
     - fault wipe n2                                   the surroundings
     * n1 flush 5                                      a star: this event belongs to what the violation shows
 
@@ -34,12 +35,13 @@ from typing import Any
 import pyarrow as pa
 
 from loghistory import SCHEMA
-from loghistory.vocabularies import pull_queries
+from loghistory.vocabularies import pull_queries, read_path
 
 HISTORIES = Path(__file__).parent / "histories"
 _STATE = ("term", "dirty", "flushed", "commit", "visible")
 _OPERATIONS = {"append", "read", "read_committed", "read_linearizable", "tail", "final_read", "query"}
-_OF_SERVERS = {kind.word for kind in pull_queries.VOCABULARY.kinds}
+_OPERATIONS |= {"append_record", "read_stream", "trim_log"}
+_OF_SERVERS = {kind.word for each in (pull_queries, read_path) for kind in each.VOCABULARY.kinds}
 
 
 @dataclass
@@ -87,7 +89,7 @@ class _Writer:
         for word in words[:]:
             if match := re.fullmatch(r"(\w+)=(.*)", word):
                 name, value = match.groups()
-                given[name] = int(value) if re.fullmatch(r"-?\d+", value) else value
+                given[name] = _number(value)
                 words.remove(word)
         if who == "-" and kind in _OF_SERVERS:
             pass
@@ -110,7 +112,7 @@ class _Writer:
         kind = row["kind"]
         first = words[0] if words else ""
         if kind in _OF_SERVERS:
-            if kind == "serve":
+            if kind in ("serve", "takes_part"):
                 row["incarnation"] = self.incarnations[node] = self.incarnations.get(node, -1) + 1
             if first:
                 row["peer"] = int(first)
@@ -185,6 +187,13 @@ class _Writer:
                 row["term"] = row.pop("entry_term")
         elif words:
             row["reason"] = words[0]
+
+
+def _number(value: str) -> int | str:
+    """The number that a value is, or the LSN, or the word."""
+    if lsn := re.fullmatch(r"e(\d+)n(\d+)", value):
+        return (int(lsn[1]) << 32) + int(lsn[2])
+    return int(value) if re.fullmatch(r"-?\d+", value) else value
 
 
 def _range(word: str) -> tuple[int, int]:

@@ -34,6 +34,13 @@ def with_cores(
     return partial(make_core, cores=cores, rules=replace(REFERENCE, **changed))
 
 
-def mutant(id_: str, change: str, make: CoreFactory, setting: str = "swarm", thread: str = "") -> Mutant:
-    """The record of a mutant that the test notices."""
-    return Mutant(id_, change, (), make, setting, thread, test=TEST)
+def mutant(
+    id_: str,
+    change: str,
+    make: CoreFactory,
+    setting: str = "swarm",
+    thread: str = "",
+    checks: tuple[str, ...] = (),
+) -> Mutant:
+    """The record of a mutant that the test notices, and these checks."""
+    return Mutant(id_, change, checks, make, setting, thread, test=TEST)

@@ -189,13 +189,25 @@ MUTANTS = (
     mutant("start-keeps-next", "START keeps next or ur", with_cores(reader=StartKeepsNext)),
     mutant("stale-filter-version", "stale filter_version accepted", with_cores(reader=StaleFilterVersion)),
     mutant("gap-during-rewind", "gap during a rewind", with_cores(reader=GapDuringRewind)),
-    mutant("trim-over-rejected", "TRIM over a rejected record", with_cores(reader=TrimOverRejected)),
+    mutant(
+        "trim-over-rejected",
+        "TRIM over a rejected record",
+        with_cores(reader=TrimOverRejected),
+        checks=("rejected-comes-next",),
+    ),
     mutant("grace-restarted", "grace restarted at each wake-up", with_cores(reader=GraceRestarted)),
     mutant("f-majority-in-every-scope", "f-majority in every scope", with_rules(gap_verdict=_in_every_scope)),
     mutant("no-marker", "no marker at ur", with_cores(reader=NoMarker)),
     mutant("too-many-slow", "R slow at once", with_rules(most_slow=lambda factor, down: factor), "slow"),
-    mutant("deduplicated-by-arrival", "de-duplication by arrival", with_cores(reader=DeduplicatedByArrival)),
-    mutant("slide-before-delivery", "slide before delivery", with_cores(reader=SlideBeforeDelivery)),
+    mutant(
+        "deduplicated-by-arrival",
+        "de-duplication by arrival",
+        with_cores(reader=DeduplicatedByArrival),
+        checks=("tiling",),
+    ),
+    mutant(
+        "slide-before-delivery", "slide before delivery", with_cores(reader=SlideBeforeDelivery), checks=("tiling",)
+    ),
     mutant("all-send-all-with-list", "all-send-all with a list", with_cores(reader=AllSendAllWithList)),
     mutant("lost-one-short", "lost = hi - lo", with_cores(reader=LostOneShort)),
     mutant("no-repeat-before-loss", "no repeat before DATALOSS", with_cores(reader=NoRepeatBeforeLoss)),

@@ -42,7 +42,13 @@ class Unfenced(ShardCore):
 
 MUTANTS = (
     mutant("wiped-shard-answers", "wiped shard answers", with_cores(shard=WipedShardAnswers), "rebuilding"),
-    mutant("release-ignored", "release ignored by a shard", with_cores(shard=ReleaseIgnored), "failover"),
+    mutant(
+        "release-ignored",
+        "release ignored by a shard",
+        with_cores(shard=ReleaseIgnored),
+        "failover",
+        checks=("released-only",),
+    ),
     mutant(
         "release-without-purge",
         "RELEASE without purge",
@@ -55,5 +61,6 @@ MUTANTS = (
         with_cores(shard=Unfenced),
         "failover",
         "apache/bookkeeper#2614",
+        ("holes-are-for-all",),
     ),
 )

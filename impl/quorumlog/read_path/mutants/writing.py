@@ -78,13 +78,20 @@ MUTANTS = (
         "unavailable",
     ),
     mutant("hole-at-non-auth", "holes or bridge at NON_AUTH", with_rules(plugs=lambda verdict: True), "losses"),
-    mutant("lng-over-aborted", "lng over an aborted append", with_cores(sequencer=LngOverAborted), "default"),
+    mutant(
+        "lng-over-aborted",
+        "lng over an aborted append",
+        with_cores(sequencer=LngOverAborted),
+        "default",
+        checks=("replication-property-holds",),
+    ),
     mutant(
         "removed-shard-in-copyset",
         "removed shard in a copyset",
         with_cores(sequencer=RemovedShardInCopyset, shard=StoresAnyCopyset),
         "failover",
         "apache/bookkeeper#2615",
+        checks=("replication-property-holds",),
     ),
     mutant(
         "repair-for-ever",

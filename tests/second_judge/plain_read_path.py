@@ -1,0 +1,227 @@
+"""The twins of the checks of the read path, each written from the rule that it names."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+from typing import Any
+
+from plain import JUDGED, UNJUDGED, VIOLATED, Count, Event, History, Plain, total
+
+REFUSALS = ("access", "not_in_config")
+DELIVERIES = ("stream_record", "stream_gap")
+
+
+def judged(broken: object) -> Count:
+    """One fact, and whether it breaks the rule."""
+    return JUDGED + VIOLATED if broken else JUDGED
+
+
+def deliveries(history: History) -> list[Event]:
+    """What readers delivered."""
+    return [e for e in history.events if e.kind in DELIVERIES]
+
+
+def lives(history: History) -> list[list[Event]]:
+    """The events of each stream, from its invocation on; those before it, if it has any, are a life of their own."""
+    found: list[list[Event]] = []
+    last: dict[int | None, list[Event]] = {}
+    for e in history.events:
+        begins = e.kind == "invoke" and e.f == "read_stream"
+        if begins or e.kind.startswith("stream_"):
+            if begins or e.op not in last:
+                last[e.op] = []
+                found.append(last[e.op])
+            last[e.op].append(e)
+    return found
+
+
+def tiling(history: History) -> Count:
+    """read-path.md#tiling."""
+    count = Count()
+    for life in lives(history):
+        given = [e for e in life if e.kind in DELIVERIES]
+        if life[0].kind != "invoke":
+            count += Count(unjudged=len(given))
+        elif given:
+            count += judged(given[0].offset != life[0].offset)
+            count += total(judged(e.offset != before.last + 1) for before, e in pairwise(given))
+    return count
+
+
+def nothing_after_end(history: History) -> Count:
+    """read-path.md#nothing-after-end."""
+    count = Count()
+    for life in lives(history):
+        given = [e for e in life if e.kind in DELIVERIES]
+        if life[0].kind != "invoke":
+            count += Count(unjudged=len(given))
+            continue
+        ends = life[0].last_offset is not None and life[0].last_offset != life[0].offset
+        for e in given:
+            refused = any(b.seq < e.seq and b.kind == "stream_gap" and b.f in REFUSALS for b in given)
+            count += judged(refused or (ends and e.last > life[0].last_offset))
+    return count
+
+
+def record_as_appended(history: History) -> Count:
+    """read-path.md#record-as-appended."""
+    count = Count()
+    values: dict[int, int] = {}
+    asked: dict[int, int] = {}
+    written: set[int] = set()
+    for e in history.events:
+        if e.kind == "invoke" and e.f == "append_record":
+            asked[e.op] = e.value
+            written.add(e.value)
+        elif e.kind == "ok" and e.f == "append_record" and e.op in asked:
+            values.setdefault(e.offset, asked.pop(e.op))
+        elif e.kind == "acknowledge":
+            values.setdefault(e.offset, e.value)
+        elif e.kind == "stream_record":
+            if not written:
+                count += UNJUDGED
+            else:
+                count += judged(values.setdefault(e.offset, e.value) != e.value or e.value not in written)
+    return count
+
+
+def within(given: list[Event], told: list[Event]) -> Count:
+    """Each goes no further than the highest LSN that was told of before, if any was."""
+    count = Count()
+    for e in given:
+        before = [b.offset for b in told if b.seq < e.seq]
+        count += judged(e.last > max(before)) if before else UNJUDGED
+    return count
+
+
+def released_only(history: History) -> Count:
+    """read-path.md#released-only."""
+    given = [e for e in deliveries(history) if e.kind == "stream_record" or e.f in ("hole", "dataloss")]
+    return within(given, [e for e in history.events if e.kind == "release"])
+
+
+def trim_within_trim_point(history: History) -> Count:
+    """read-path.md#trim-within-trim-point."""
+    given = [e for e in deliveries(history) if e.kind == "stream_gap" and e.f == "trim"]
+    return within(given, [e for e in history.events if e.kind == "trim_point"])
+
+
+def bridge_records(history: History) -> set[int]:
+    """The gaps, by `seq`, that are bridge records which their streams heard."""
+    found: set[int] = set()
+    for life in lives(history):
+        heard = [e for e in life if e.kind == "stream_heard" and e.record == "bridge"]
+        for e in life:
+            if e.kind == "stream_gap" and e.f == "bridge":
+                found |= {e.seq for b in heard if b.seq < e.seq and b.offset == e.offset}
+    return found
+
+
+def holes_are_for_all(history: History) -> Count:
+    """read-path.md#holes-are-for-all."""
+    count, of_records = Count(), bridge_records(history)
+    records: set[int] = set()
+    holes: set[int] = set()
+    bridges: set[int] = set()
+    for e in deliveries(history):
+        if e.kind == "stream_record":
+            behind = any(e.offset >> 32 == lsn >> 32 and lsn <= e.offset for lsn in bridges)
+            count += JUDGED + VIOLATED if e.offset in holes or behind else Count()
+            records.add(e.offset)
+        elif e.f == "hole":
+            count += judged(e.offset in records)
+            holes.add(e.offset)
+        elif e.seq in of_records:
+            count += judged(any(e.offset >> 32 == lsn >> 32 and lsn >= e.offset for lsn in records))
+            bridges.add(e.offset)
+    return count
+
+
+def rejected_comes_next(history: History) -> Count:
+    """read-path.md#rejected-comes-next."""
+    count = Count()
+    for life in lives(history):
+        told = [e for e in life if e.kind in (*DELIVERIES, "stream_reject", "stream_rewind")]
+        told = [e for e in told if e.kind != "stream_reject" or e.value is not None]
+        for rejected, e in pairwise(told):
+            if rejected.kind == "stream_reject" and e.kind in DELIVERIES:
+                same = e.kind == "stream_record" and (e.offset, e.value) == (rejected.offset, rejected.value)
+                count += judged(not same and not (e.kind == "stream_gap" and e.f in REFUSALS))
+    return count
+
+
+SCOPES = ("REGION", "CLUSTER", "ROW", "RACK", "NODE")
+
+
+def nodeset(e: Event) -> Any:  # noqa: ANN401
+    """What the text of a nodeset says; None if it has another form."""
+    try:
+        told = json.loads(e.text)
+        factors = all(scope in SCOPES and type(factor) is int for scope, factor in told["replication"].items())
+        names = all(len(each) == len(SCOPES) and int(shard) >= 0 for shard, each in told["locations"].items())
+        return told if told["replication"] and factors and names else None
+    except (TypeError, ValueError, KeyError, AttributeError):
+        return None
+
+
+def satisfied(told: Any, shards: set[int]) -> bool:  # noqa: ANN401
+    """Copies on these shards lie in enough domains of every scope."""
+    places = [tuple(names) for shard, names in told["locations"].items() if int(shard) in shards]
+    levels = {scope: {place[: SCOPES.index(scope) + 1] for place in places} for scope in told["replication"]}
+    return all(len(levels[scope]) >= factor for scope, factor in told["replication"].items())
+
+
+def replication_property_holds(history: History) -> Count:
+    """read-path.md#replication-property-holds."""
+    count, told = Count(), dict[int, Any]()
+    having: dict[int, set[int]] = {}
+    acknowledged: set[int] = set()
+    released: dict[int, int] = {}
+    for e in history.events:
+        if e.kind == "nodeset" and nodeset(e):
+            told[e.epoch] = nodeset(e)
+        elif e.kind == "copy":
+            having.setdefault(e.offset, set()).add(e.node)
+        elif e.kind == "acknowledge":
+            acknowledged.add(e.offset)
+            since = [epoch for epoch in told if epoch <= e.offset >> 32]
+            copies = {shard for shard in having.get(e.offset, set()) if e.shards >> shard & 1}
+            count += judged(not satisfied(told[max(since)], copies)) if since else UNJUDGED
+        elif e.kind == "release" and e.offset >> 32 == e.epoch:
+            first = released.get(e.epoch, e.epoch << 32) + 1
+            released[e.epoch] = max(e.offset, first - 1)
+            if e.offset - first >= 1 << 16 or not told:
+                count += UNJUDGED
+            else:
+                count += total(judged(lsn not in acknowledged) for lsn in range(first, e.offset + 1))
+    return count
+
+
+def slow_is_bounded(history: History) -> Count:
+    """read-path.md#slow-is-bounded."""
+    count, told = Count(), list[Any]()
+    slow: dict[int | None, int] = {}
+    for e in history.events:
+        if e.kind == "nodeset" and nodeset(e):
+            told.append(nodeset(e))
+        elif e.kind == "stream_slow":
+            turned = e.shards & ~slow.get(e.op, 0)
+            slow[e.op] = e.shards
+            if turned:
+                most = max([0, *(factor for each in told for factor in each["replication"].values())])
+                count += judged(e.shards.bit_count() + (e["count"] or 0) >= most) if told else UNJUDGED
+    return count
+
+
+TWINS: dict[str, Plain] = {
+    "tiling": tiling,
+    "nothing-after-end": nothing_after_end,
+    "record-as-appended": record_as_appended,
+    "released-only": released_only,
+    "trim-within-trim-point": trim_within_trim_point,
+    "holes-are-for-all": holes_are_for_all,
+    "rejected-comes-next": rejected_comes_next,
+    "replication-property-holds": replication_property_holds,
+    "slow-is-bounded": slow_is_bounded,
+}
