@@ -8,6 +8,7 @@ when Hypothesis says so. Fewer shards than a record has copies are lost at a tim
 from __future__ import annotations
 
 from collections import defaultdict, deque
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -250,8 +251,7 @@ class AnySequence(RuleBasedStateMachine):
         raise AssertionError(f"the reader stands at {self.expected & 0xFFFFFFFF} of {self.released & 0xFFFFFFFF}")
 
 
-def play(machine: type[AnySequence], examples: int) -> None:
-    phases = [phase for phase in Phase if phase is not Phase.explain]
+def play(machine: type[AnySequence], examples: int, phases: Sequence[Phase] = (Phase.generate, Phase.shrink)) -> None:
     given = settings(
         max_examples=examples, stateful_step_count=40, deadline=None, derandomize=True, database=None, phases=phases
     )
@@ -274,4 +274,4 @@ def test_a_mutant_is_found(mutant: str) -> None:
         make_core = staticmethod(MUTANTS[mutant].make_core)  # type: ignore[arg-type]
 
     with pytest.raises(AssertionError):
-        play(Mutated, 300)
+        play(Mutated, 4000, [Phase.generate])
