@@ -100,7 +100,7 @@ class Recorder:
         shards: int | None = None,
         record: str | None = None,
         wave: int | None = None,
-        run: int | None = None,
+        recovery: int | None = None,
     ) -> int:
         """Record one event and return its ``seq``: 0, 1, 2, ... in the order of the calls.
 
@@ -153,7 +153,7 @@ class Recorder:
                 shards,
                 record,
                 wave,
-                run,
+                recovery,
             )
         )
         if len(self._rows) >= BUFFER_EVENTS:

@@ -103,7 +103,7 @@ def writes(events: Sequence[dict[str, Any]]) -> Iterator[str]:
 
 def _has(held: dict[int, dict[str, Any]], lsn: int, wave: int) -> bool:
     """Whether a shard has that wave of a record, or what took its place, or had it and lost or trimmed it since."""
-    return lsn not in held or held[lsn]["run"] > 0 or held[lsn]["wave"] >= wave
+    return lsn not in held or held[lsn]["recovery"] > 0 or held[lsn]["wave"] >= wave
 
 
 def _spread(nodeset: dict[str, Any], shards: Collection[int]) -> bool:

@@ -257,8 +257,9 @@ class Replay:
         leader, (follower, said) = state.node, state.values
         if state.variables["term"][follower] != state.variables["term"][leader]:
             self._forget_reads(leader)  # it answered before it left the term, and not after they were asked for
-        for peer in set(NODES) - {leader}:  # an overtaken reply says nothing, but with it the leader keeps its office
-            self.handle(leader, Received(peer, HeartbeatReply(self.nodes[leader].core.term, 0, False, -1, -1, -1)), 0)
+        core = self.nodes[leader].core
+        for follower_progress in core.progress.values():
+            follower_progress.heard = self.now  # often enough for the leader to keep its office
         sent = self._sends(leader, lambda: self.handle(leader, TimerFired(Timer.HEARTBEAT), 0))
         sequence = next(m.sequence for to, m in sent if to == follower and isinstance(m, Heartbeat))
         core = self.nodes[leader].core

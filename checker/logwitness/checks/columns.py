@@ -75,7 +75,7 @@ class Columns(NamedTuple):
     shards: Array
     record: Array
     wave: Array
-    run: Array
+    recovery: Array
 
     def where(self, mask: Array) -> Columns:
         """The events that ``mask`` selects, by truth or by position."""

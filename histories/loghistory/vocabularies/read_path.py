@@ -72,8 +72,8 @@ VOCABULARY = Vocabulary(
         EventKind(
             "copy",
             "The shard has a copy of the record at `offset`, durably: in place of the one that it had there before, if "
-            "any. `shards` is the copyset. `run` is 0 if a sequencer wrote it.",
-            ("node", "offset", "record", "wave", "run", "shards"),
+            "any. `shards` is the copyset. `recovery` is 0 if a sequencer wrote it.",
+            ("node", "offset", "record", "wave", "recovery", "shards"),
             may_carry=("value",),
         ),
         EventKind("purge", "The shard deleted its copies from `offset` to `last_offset`.", ("node", "offset")),
@@ -91,9 +91,9 @@ VOCABULARY = Vocabulary(
         EventKind("seal", "The shard takes no writes of sequencers in epochs up to `epoch`.", ("node", "epoch")),
         EventKind(
             "recover",
-            "`epoch` is recovered by run `run`: it was read above `offset`, its last LSN is `last_offset`, and "
+            "`epoch` is recovered by run `recovery`: it was read above `offset`, its last LSN is `last_offset`, and "
             "`shards` are the mutation set. `record` is bridge unless no bridge was written.",
-            ("node", "epoch", "run", "offset", "last_offset", "shards"),
+            ("node", "epoch", "recovery", "offset", "last_offset", "shards"),
             may_carry=("record",),
         ),
         EventKind(
@@ -176,7 +176,7 @@ VOCABULARY = Vocabulary(
         Column(35, "shards", pa.int64(), "a set of shards, as a bit mask"),
         Column(36, "record", WORD, "what lies at an LSN: data, a hole or a bridge"),
         Column(37, "wave", pa.int32(), "which of the tries to store it this copy is of"),
-        Column(38, "run", pa.int64(), "which recovery wrote it; 0: a sequencer did"),
+        Column(38, "recovery", pa.int64(), "which run of a recovery wrote it; 0: a sequencer did"),
     ),
     words=(
         Words(

@@ -297,8 +297,8 @@ class Recovery:
     def _end(self) -> None:
         each = self._epoch
         each.phase = "done"
-        columns: dict[str, Any] = {"epoch": self.epoch, "run": self.run, "offset": each.lng, "last_offset": each.last}
-        columns["shards"] = sum(1 << shard for shard in each.mutation_set)
+        columns: dict[str, Any] = {"epoch": self.epoch, "recovery": self.run, "offset": each.lng}
+        columns |= {"last_offset": each.last, "shards": sum(1 << shard for shard in each.mutation_set)}
         if each.bridged:
             columns["record"] = "bridge"
         self._effects.append(Note("recover", columns))

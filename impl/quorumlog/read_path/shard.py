@@ -133,7 +133,7 @@ class ShardCore(Donor):
         sealed = self.contents.sealed
         self.contents.apply(change)
         if copy is not None and self.contents.copies.get(copy.lsn) is copy and copy != before:
-            columns = {"offset": copy.lsn, "record": copy.word, "wave": copy.wave, "run": copy.run}
+            columns = {"offset": copy.lsn, "record": copy.word, "wave": copy.wave, "recovery": copy.run}
             if copy.word == "data":
                 columns["value"] = int.from_bytes(copy.payload[:8], "big")
             self._note("copy", shards=bits(copy.copyset), **columns)
