@@ -13,7 +13,7 @@ export PYTHONHASHSEED := 0
 # What starts Java, Spark, solvers, real nodes or fuzzers.
 NOT_QUICK := spec proofs pipeline validate node cluster fuzz
 
-.PHONY: help setup demo quick test test-long coverage bench mutants lint format clean
+.PHONY: help setup demo quick test test-long test-night coverage bench mutants lint format clean
 .DELETE_ON_ERROR:
 
 help: ## show this list
@@ -79,8 +79,11 @@ coverage: setup ## the same tests, and the lines that they leave out; half as lo
 	@$(BIN)/coverage run $(TESTS)
 	@$(BIN)/coverage combine --quiet && $(BIN)/coverage report --skip-covered --sort=cover
 
-test-long: setup ## what `make test` leaves out: hours; each test is shown as it ends
-	@$(BIN)/pytest -v -n $(WORKERS) -m long --durations=15
+test-long: setup ## what `make test` leaves out: half an hour or more; each test is shown as it ends
+	@$(BIN)/pytest -v -n $(WORKERS) -m "long and not night" --durations=15
+
+test-night: setup ## what `make test-long` leaves out: hours; each test is shown as it ends
+	@$(BIN)/pytest -v -n $(WORKERS) -m night --durations=15
 
 bench: setup ## every figure, as a ratio in one run
 	@$(BIN)/python tests/bench

@@ -144,7 +144,7 @@ def test_simulated_runs(seeds: range) -> None:
     judged(seeds, copies=2)
 
 
-@pytest.mark.long
+@pytest.mark.long(1)
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("first", range(1000, 3000, 100))
 def test_thousands_of_simulated_runs(first: int) -> None:
@@ -157,7 +157,7 @@ def test_simulated_servers() -> None:
     judged(range(1, 28, 7), copies=1, play=simulated_servers)
 
 
-@pytest.mark.long
+@pytest.mark.long(1)
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("first", range(1000, 1280, 28))
 def test_hundreds_of_simulated_servers(first: int) -> None:
@@ -170,7 +170,7 @@ def test_simulated_streams() -> None:
     judged(range(2, 17, 7), copies=1, play=simulated_streams)
 
 
-@pytest.mark.long
+@pytest.mark.long(1)
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("first", range(1000, 1280, 28))
 def test_hundreds_of_simulated_streams(first: int) -> None:

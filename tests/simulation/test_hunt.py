@@ -33,7 +33,7 @@ def test_the_reference_survives(first: int) -> None:
         assert judge_seed(REFERENCE, seed).rejections == ()
 
 
-@pytest.mark.long
+@pytest.mark.long(2)
 @pytest.mark.timeout(2400)
 @pytest.mark.parametrize("first", range(SEEDS, MANY, 500))
 def test_the_reference_survives_10000_seeds(first: int) -> None:

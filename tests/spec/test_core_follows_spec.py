@@ -158,7 +158,7 @@ def _leaves(walk: list[State], kind: Kind, number: int, mutant: Mutant) -> bool:
     return False
 
 
-@pytest.mark.long
+@pytest.mark.long(2)
 @pytest.mark.parametrize("seed", range(1, 11))
 def test_more_walks(seed: int) -> None:
     for kind in KINDS:
