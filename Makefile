@@ -69,7 +69,8 @@ lint: $(VENV)/.porcupine ## ruff, mypy --strict, import contracts
 quick: lint ## an answer in two minutes: lint, and the tests that start nothing large
 	@$(BIN)/pytest -q -n $(CORES) -m "not long and not slow" $(NOT_QUICK:%=--ignore=tests/%)
 
-TESTS := -m pytest -n $(WORKERS) -m "not long"
+# What is long is left out by pyproject.toml.
+TESTS := -m pytest -n $(WORKERS)
 
 test: setup lint ## everything that a change must pass
 	@$(BIN)/python $(TESTS) --durations=15
