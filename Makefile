@@ -9,6 +9,8 @@ CORES ?= 2
 # One more, since some tests wait for sockets, disks and other processes.
 WORKERS ?= $(shell expr $(CORES) + 1)
 export PYTHONHASHSEED := 0
+# Tests start hundreds of processes: without bytecode each would compile all that it imports.
+unexport PYTHONDONTWRITEBYTECODE
 
 # What starts Java, Spark, solvers, real nodes or fuzzers.
 NOT_QUICK := spec proofs pipeline validate node cluster fuzz
