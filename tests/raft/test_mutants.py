@@ -17,6 +17,7 @@ from quorumlog.raft.events import (
     Effect,
     Event,
     Flushed,
+    Note,
     Outcome,
     ReadIndexRequested,
     Received,
@@ -345,7 +346,26 @@ def ignores_replies_of_an_earlier_session(make_core: CoreFactory) -> bool:
     return core.progress[2].match == -1
 
 
+def refuses_a_vote_for_a_transfer_to_a_shorter_log(make_core: CoreFactory) -> bool:
+    """raft.md#refuse-vote."""
+    core = follower(make_core, (2, 2))
+    effects = give(core, Received(1, VoteRequest(3, 1, 2, 0, False, True)), VoteSaved(core._save))
+    return core.voted_for == -1 and not any(isinstance(each, Note) and each.kind == "vote" for each in effects)
+
+
+def gives_way_once(make_core: CoreFactory) -> bool:
+    """raft.md#longest-log."""
+    core = make_core(Configuration(0, THREE, longest_log=True), Restored(1, -1, LogIndex()))
+    for _ in range(2):
+        core.now += 2 * core.configuration.election_timeout
+        give(core, TimerFired(Timer.ELECTION), Received(1, VoteReply(1, 1, True, False, True)))
+        give(core, Received(2, VoteReply(1, 1, True, True)))
+    return core.role == "candidate"
+
+
 PROMISES = {
+    "transfer-vote-skips-log": refuses_a_vote_for_a_transfer_to_a_shorter_log,
+    "gives-way-for-ever": gives_way_once,
     "rejoin-session": ignores_replies_of_an_earlier_session,
     "pre-votes-ignore-logs": refuses_a_pre_vote_to_a_shorter_log,
     "answers-for-an-earlier-term": answers_a_request_in_its_own_term,

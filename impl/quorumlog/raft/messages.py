@@ -34,11 +34,13 @@ class VoteRequest(Message, frozen=True):
 
 
 class VoteReply(Message, frozen=True):
-    """Answer to a vote request; ``asked`` is the term of the request."""
+    """Answer to a vote request; ``asked`` is the term of the request, ``behind``: the candidate's log is worse than
+    the sender's."""
 
     asked: int
     pre_vote: bool
     granted: bool
+    behind: bool = False
 
 
 class AppendEntries(Message, frozen=True):

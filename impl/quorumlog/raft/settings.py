@@ -27,6 +27,11 @@ _STEPS = 400
 """Batches that a follower can be behind after a short run, and has to catch up with."""
 
 
+_TURNS = 8
+"""Election time-outs, for each node, until the last of them may stand: twice as many as there are nodes, each up to two
+long, and it may have to let another go first."""
+
+
 class NodeTiming(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The timers of the nodes, in nanoseconds of their own clocks."""
 
@@ -53,6 +58,8 @@ class RaftConfiguration(LogConfiguration, frozen=True, kw_only=True):
 
     voters: tuple[int, ...] | None = None  # of the configuration that the group begins with; None: all nodes
     write_caching: bool = False
+    priorities: bool = False  # who is named first among the members is preferred as leader
+    longest_log: bool = False  # who has the longest log is
     timing: NodeTiming = NodeTiming()
     limits: NodeLimits = NodeLimits()
 
@@ -86,7 +93,21 @@ class RaftConfiguration(LogConfiguration, frozen=True, kw_only=True):
         )
         if drawn.nodes == 1:
             return configuration
-        return replace(configuration, faults=_with_more(drawn.faults, draw))
+        return replace(configuration, faults=_with_more(drawn.faults, draw))._with_preferences(draw)
+
+    def _with_preferences(self, draw: Random) -> Self:
+        """In some runs not whoever asks first may lead, and a leader is waited for longer."""
+        priorities, longest_log = draw.random() < 0.3, draw.random() < 0.3
+        if not priorities and not longest_log:
+            return self
+        bound = self.progress_bound + _TURNS * self.nodes * self.timing.election
+        return replace(
+            self,
+            priorities=priorities,
+            longest_log=longest_log,
+            progress_bound=bound,
+            settle=2 * bound,
+        )
 
     def known_to_the_judge(self) -> dict[str, Any]:
         """Voters, whether acks=all waits for a flush, and the limits of what a leader may hold."""
@@ -242,6 +263,22 @@ SETTINGS: Mapping[str, RaftConfiguration] = {
             per_second=0.6,
             shortest=2 * SECOND,
             longest=4 * SECOND,
+        ),
+    ),
+    # Who is preferred as leader is away for longer than a run may go without a commit.
+    "preferences": replace(
+        _DEFAULT,
+        priorities=True,
+        longest_log=True,
+        workload=LogWorkload(clients=3, think=40 * MILLISECOND, acks_leader=4.0),
+        duration=8 * SECOND,
+        progress_bound=3 * SECOND,
+        faults=FaultMix(
+            weights={"kill": 2.0, "partition": 2.0, "power_loss": 1.0},
+            targets={"leader": 1.0},
+            per_second=0.5,
+            shortest=4 * SECOND,
+            longest=6 * SECOND,
         ),
     ),
     # Leaders come back with entries of their former term, hand them on in the smallest chunks, and fall again.

@@ -61,6 +61,8 @@ class RaftNode(LogNode):
             enqueue_timeout=timing.enqueue,
             transfer_timeout=timing.transfer,
             write_caching=configuration.write_caching,
+            priorities=configuration.priorities,
+            longest_log=configuration.longest_log,
             **structs.asdict(configuration.limits),
         )
         self._perform |= {SaveVote: self._save_vote, SaveMembers: self._save_members, Disconnect: self._disconnect}
