@@ -102,4 +102,25 @@ class TimeoutNow(Message, frozen=True):
     """The leader leaves, and the target, which has all that it has, is to stand for election at once."""
 
 
-AnyMessage = VoteRequest | VoteReply | AppendEntries | AppendReply | StartAt | Heartbeat | HeartbeatReply | TimeoutNow
+class LightHeartbeat(msgspec.Struct, frozen=True, array_like=True, tag=True, gc=False):
+    """The leader is alive, and has nothing to add to its last full heartbeat (raft.md#light-heartbeat)."""
+
+
+class LightReply(msgspec.Struct, frozen=True, array_like=True, tag=True, gc=False):
+    """Answer to a light heartbeat: whether the sender follows the one that asked."""
+
+    follows: bool
+
+
+AnyMessage = (
+    VoteRequest
+    | VoteReply
+    | AppendEntries
+    | AppendReply
+    | StartAt
+    | Heartbeat
+    | HeartbeatReply
+    | TimeoutNow
+    | LightHeartbeat
+    | LightReply
+)

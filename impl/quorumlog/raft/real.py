@@ -26,6 +26,7 @@ class Timing(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     flush_delay: int = 100
     priorities: bool = False
     longest_log: bool = False
+    light_heartbeats: bool = True
 
     def __post_init__(self) -> None:
         """Refuse times with which no group could keep a leader."""
@@ -79,6 +80,7 @@ def _drive(place: Place, rules: Rules) -> RaftDriver:
         write_caching=place.write_caching,
         priorities=timing.priorities,
         longest_log=timing.longest_log,
+        light_heartbeats=timing.light_heartbeats,
     )
     return RaftDriver(RaftCore(configuration, restore(place.disk, place.log, votes), rules), votes, place)
 

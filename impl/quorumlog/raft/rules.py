@@ -344,6 +344,23 @@ def gives_way(behind: bool, gave_way: bool) -> bool:
     return behind and not gave_way
 
 
+def full_was_answered(last_request: int, last_full: int, last_reply: int) -> bool:
+    """Tell whether the last request to a follower was a full heartbeat and was answered: its answer says how much was
+    flushed when the follower learned the commit index. Any other answer may have waited for a flush since.
+
+    Source: raft.md#light-heartbeat.
+    """
+    return last_request == last_full == last_reply
+
+
+def light_suffices(answered: bool, unchanged: bool, flushed: int, own_flushed: int) -> bool:
+    """Tell whether a light heartbeat says enough: the full one was answered, nothing changed, all was flushed.
+
+    Source: raft.md#light-heartbeat.
+    """
+    return answered and unchanged and flushed == own_flushed
+
+
 def keeps_office(voters: Voters, silence: Mapping[int, int], election_timeout: int) -> bool:
     """Tell whether a leader goes on leading: a quorum, itself included, answered within the election time-out.
 
@@ -427,6 +444,8 @@ class Rules:
     lowered_target: Callable[[int, int], int] = lowered_target
     may_stand: Callable[[int, int, bool], bool] = may_stand
     gives_way: Callable[[bool, bool], bool] = gives_way
+    full_was_answered: Callable[[int, int, int], bool] = full_was_answered
+    light_suffices: Callable[[bool, bool, int, int], bool] = light_suffices
     keeps_office: Callable[[Voters, Mapping[int, int], int], bool] = keeps_office
     may_serve: Callable[[int, int], bool] = may_serve
     read_index: Callable[[int, int, bool], int] = read_index

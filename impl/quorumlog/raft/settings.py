@@ -60,6 +60,7 @@ class RaftConfiguration(LogConfiguration, frozen=True, kw_only=True):
     write_caching: bool = False
     priorities: bool = False  # who is named first among the members is preferred as leader
     longest_log: bool = False  # who has the longest log is
+    light_heartbeats: bool = False  # heartbeats that say nothing new carry nothing
     timing: NodeTiming = NodeTiming()
     limits: NodeLimits = NodeLimits()
 
@@ -96,15 +97,16 @@ class RaftConfiguration(LogConfiguration, frozen=True, kw_only=True):
         return replace(configuration, faults=_with_more(drawn.faults, draw))._with_preferences(draw)
 
     def _with_preferences(self, draw: Random) -> Self:
-        """In some runs not whoever asks first may lead, and a leader is waited for longer."""
-        priorities, longest_log = draw.random() < 0.3, draw.random() < 0.3
+        """In some runs heartbeats are light, in some not whoever asks first may lead: it is waited for longer then."""
+        priorities, longest_log, light = draw.random() < 0.3, draw.random() < 0.3, draw.random() < 0.4
         if not priorities and not longest_log:
-            return self
+            return replace(self, light_heartbeats=light)
         bound = self.progress_bound + _TURNS * self.nodes * self.timing.election
         return replace(
             self,
             priorities=priorities,
             longest_log=longest_log,
+            light_heartbeats=light,
             progress_bound=bound,
             settle=2 * bound,
         )
@@ -249,6 +251,26 @@ SETTINGS: Mapping[str, RaftConfiguration] = {
             shortest=30 * MILLISECOND,
             longest=300 * MILLISECOND,
             arguments={"clock": {"rate": 3.5}},
+        ),
+    ),
+    # The same, and heartbeats are light; what answers them may come late.
+    "light-heartbeats": replace(
+        _DEFAULT,
+        light_heartbeats=True,
+        link=Link(reorder=0.3, straggle=400 * MILLISECOND),
+        timing=NodeTiming(heartbeat=15 * MILLISECOND, election=60 * MILLISECOND),
+        disk=DiskTiming(least=200 * MICROSECOND, most=60 * MILLISECOND),
+        workload=LogWorkload(
+            clients=4, think=15 * MILLISECOND, append=1.0, read=0.5, read_linearizable=4.0, tail=3.0, former=0.5
+        ),
+        duration=2 * SECOND,
+        faults=FaultMix(
+            weights={"partition": 6.0, "clock": 3.0, "kill": 1.0},
+            targets={"leader": 2.0, "followers": 2.0},
+            per_second=8.0,
+            shortest=100 * MILLISECOND,
+            longest=400 * MILLISECOND,
+            arguments={"clock": {"rate": 2.5}},
         ),
     ),
     # Leaders hear nobody, or nobody hears them, for longer than a run may go without a commit.

@@ -63,6 +63,7 @@ class RaftNode(LogNode):
             write_caching=configuration.write_caching,
             priorities=configuration.priorities,
             longest_log=configuration.longest_log,
+            light_heartbeats=configuration.light_heartbeats,
             **structs.asdict(configuration.limits),
         )
         self._perform |= {SaveVote: self._save_vote, SaveMembers: self._save_members, Disconnect: self._disconnect}

@@ -44,7 +44,8 @@ class Configuration(msgspec.Struct, frozen=True):
 
     ``voters``: the group that the replica begins with; none of a node that is to be added to one. ``priorities``: who
     is named first among the members is preferred as leader (raft.md#priority); ``longest_log``: who has the longest log
-    is (raft.md#longest-log).
+    is (raft.md#longest-log). ``light_heartbeats``: heartbeats that say nothing new carry nothing
+    (raft.md#light-heartbeat).
     """
 
     node: int
@@ -64,6 +65,7 @@ class Configuration(msgspec.Struct, frozen=True):
     write_caching: bool = False
     priorities: bool = False
     longest_log: bool = False
+    light_heartbeats: bool = False
 
 
 @dataclass(slots=True)
