@@ -13,17 +13,18 @@ import msgspec
 
 from loghistory import HybridClock
 from loghistory.schema import Kind
+from quorumlog.cluster.log_client import Log, address
 from quorumlog.lifetime import die_with
 from quorumlog.node.incarnation import next_incarnation
 from quorumlog.node.recording import History, HistoryFile, NoHistory, end_stamp, find_history, history_path
 from quorumlog.node.supervised import Supervised, say
 from quorumlog.node.supervision import DISK_FAILED, STOPPED, UNUSABLE, Supervisor
 from quorumlog.pull_queries.core import ServerCore
-from quorumlog.pull_queries.server.configuration import ServerConfiguration, address
+from quorumlog.pull_queries.records import form_of
+from quorumlog.pull_queries.server.configuration import ServerConfiguration
 from quorumlog.pull_queries.server.driver import ServerDriver, clocks
 from quorumlog.pull_queries.server.http import Endpoints
 from quorumlog.pull_queries.server.listener import Listener, take_port, warn_with
-from quorumlog.pull_queries.server.logs import Log
 from quorumlog.pull_queries.server.peers import Peers
 from quorumlog.pull_queries.table import SavedTable
 from quorumlog.storage.disk import StorageError
@@ -59,7 +60,7 @@ class Server(Supervised):
             self._history,
             {host: number for number, host in configuration.servers.items()},
             self._peers,
-            {name: Log(name, place, clock, number) for name, place in configuration.logs.items()},
+            {name: Log(name, form_of(name), place, clock, number) for name, place in configuration.logs.items()},
             configuration.poll,
             configuration.read_bytes,
             self._failed,
