@@ -15,10 +15,10 @@ import msgspec
 from loghistory import HybridClock
 from quorumlog.cluster.client import NodeClient
 from quorumlog.node.framing import FrameError
-from quorumlog.node.wire import SUCCESS, AppendResult, ReadResult, Refusal, StatusResult, unpack_batches
+from quorumlog.node.wire import SUCCESS, AppendResult, ReadResult, Refusal, StatusResult, TailResult, unpack_batches
 from quorumlog.storage.records import payload_of, records_of
 
-_Result = TypeVar("_Result", bound=AppendResult | ReadResult | StatusResult)
+_Result = TypeVar("_Result", bound=AppendResult | ReadResult | StatusResult | TailResult)
 _SECONDS = 0.5
 """How long a node may take for an answer; then another one is asked."""
 
@@ -78,6 +78,13 @@ class Log:
     async def visible(self) -> int:
         """Up to where the log is shown. Raises `UnreachableError`."""
         return (await self._ask(NodeClient.status)).visible
+
+    async def read_index(self) -> int:
+        """Up to where a read must reach to have all that was appended before this call. Raises `UnreachableError`."""
+        answer = await self._ask(NodeClient.read_index)
+        if answer.outcome != SUCCESS:
+            raise UnreachableError(answer.outcome)
+        return answer.offset
 
     async def append(self, records: Sequence[Any]) -> int:
         """Append records as one batch with acks=all; the first offset. Raises `UnreachableError`."""
