@@ -67,6 +67,7 @@ class Kind(StrEnum):
     SEAL = "seal"
     RECOVER = "recover"
     EVENT_LOG = "event_log"
+    STREAM_SETTINGS = "stream_settings"
     STREAM_STATUSES = "stream_statuses"
     STREAM_METADATA = "stream_metadata"
     STREAM_START = "stream_start"
