@@ -7,10 +7,11 @@ where a node of its group first showed it (`loghistory.vocabularies.pull_queries
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 import msgspec
 
@@ -42,10 +43,11 @@ _RAFT_TIMING = {"election_timeout": 400, "election_jitter": 400, "heartbeat_inte
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
-    """What may be set beside the fields of the servers' `Configuration`: the nodes of each group, and fields of
-    `ServerConfiguration`."""
+    """What may be set beside the fields of the servers' `Configuration`: the nodes of each group, how many of them all
+    are killed a second under load, to be started again at once, and fields of `ServerConfiguration`."""
 
-    brokers: int = 1
+    brokers: Annotated[int, msgspec.Meta(ge=1, le=7)] = 3
+    broker_kills: Annotated[float, msgspec.Meta(ge=0)] = 0
     poll: int = 25
     save: int = 1000
     with_bound: int | None = None
@@ -76,6 +78,13 @@ class Groups:
         """Stop all nodes."""
         await asyncio.gather(*(group.__aexit__(kind, *error) for group in self._groups.values()))
 
+    async def kill_any(self, draw: random.Random) -> None:
+        """Kill a node of some group by SIGKILL, and start it again. Raises `ClusterError`."""
+        group = self._groups[draw.choice(list(self._groups))]
+        node = draw.choice(list(group.nodes))
+        await group.kill(node)
+        await group.start(node)
+
     @property
     def places(self) -> dict[str, LogPlace]:
         """Where each log is."""
@@ -98,6 +107,21 @@ class Groups:
             if visible > (rising[-1][1] if rising else -1):
                 rising.append((stamp, visible))
         return rising
+
+
+class BrokerKiller:
+    """Kills nodes of the groups under load, ``per_second`` of them; it works beside the clients."""
+
+    def __init__(self, groups: Groups, per_second: float, draw: random.Random) -> None:
+        self._groups, self._per_second, self._draw = groups, per_second, draw
+
+    async def work(self, until: asyncio.Event) -> None:
+        """Go on until ``until`` is set."""
+        while not until.is_set():
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(until.wait(), self._draw.expovariate(self._per_second))
+            if not until.is_set():
+                await self._groups.kill_any(self._draw)
 
 
 class PullStage(Stage):
@@ -168,8 +192,10 @@ class PullStage(Stage):
             return False
 
     def clients(self) -> Sequence[Worker]:
-        """Clients that put rows and ask; see `Stage`."""
-        return [self._client(self._setting.draw(f"client {number}")) for number in range(self._setting.clients)]
+        """Clients that put rows and ask, and who kills nodes of the groups; see `Stage`."""
+        draw, kills = self._setting.draw, self.options.broker_kills
+        asking = [self._client(draw(f"client {number}")) for number in range(self._setting.clients)]
+        return [*asking, *([BrokerKiller(self._groups, kills, draw("brokers"))] if kills else [])]
 
     def _client(self, draw: random.Random) -> PullClient:
         servers = self.processes
