@@ -199,6 +199,10 @@ class Processes(ABC):
         self._processes.pop(node, None)
         return True
 
+    def wipe(self, node: int) -> None:
+        """Remove what a node that is down has stored, but for how often it was started."""
+        raise NotImplementedError("these nodes are not wiped")
+
     async def lose_power(self, node: int, draw: Random) -> None:
         """SIGKILL, and discard what the node had not synced, as ``draw`` chooses; recorded as a power loss.
 

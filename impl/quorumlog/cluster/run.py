@@ -79,7 +79,7 @@ class _Run:
         self._register = register
         self._result = result
         self._report = report
-        self._injector = Injector(stage.processes, register, setting.plan, setting.seed, stage.leader)
+        self._injector = Injector(stage.processes, register, setting.plan, setting.seed, stage)
 
     async def run(self) -> None:
         """All phases."""

@@ -95,6 +95,18 @@ class Stage(ABC):
     async def leader(self) -> int:
         """The process that matters most now; while there is none, the last one."""
 
+    async def allows(self, fault: str, node: int) -> bool:
+        """Whether a fault may befall a process now."""
+        return True
+
+    async def begin_own(self, fault: str, node: int) -> None:
+        """Begin a fault that is none of any process, but the protocol's."""
+        raise NotImplementedError
+
+    async def end_own(self, fault: str, node: int) -> None:
+        """End it."""
+        raise NotImplementedError
+
     @abstractmethod
     async def converge(self, seconds: float) -> bool:
         """Once everything is healed: write once more, and wait at most so long until all agree; whether they do."""

@@ -289,4 +289,5 @@ FAMILY = Family(
     ("op", "f", "offset", "last_offset", "value", "record"),
     DeliveryFold,
     READ_PATH,
+    operations=frozenset({"append_record", "read_stream", "trim_log"}),
 )

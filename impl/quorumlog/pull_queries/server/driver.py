@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, NamedTuple
 
+from quorumlog.cluster.log_client import Log, UnreachableError
 from quorumlog.durations import MILLISECOND, SECOND
 from quorumlog.events import Event, SetTimer, Started, TimerFired
 from quorumlog.node.recording import History
@@ -19,10 +20,10 @@ from quorumlog.pull_queries import events as e
 from quorumlog.pull_queries.assignment import UNAVAILABLE
 from quorumlog.pull_queries.core import ServerCore
 from quorumlog.pull_queries.recording import Witness, serving
-from quorumlog.pull_queries.records import ASSIGNMENTS, UnreadableError, changelog_of, source_of
+from quorumlog.pull_queries.records import ASSIGNMENTS, changelog_of, source_of
 from quorumlog.pull_queries.rules import Failure
-from quorumlog.pull_queries.server.logs import Log, UnreachableError
 from quorumlog.pull_queries.server.peers import Peers
+from quorumlog.storage.records import UnreadableError
 
 
 class Asked(NamedTuple):
