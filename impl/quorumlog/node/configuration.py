@@ -26,8 +26,9 @@ class NodeConfiguration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
     ``addresses`` names every voter, this node included, as ``host:port`` (IPv4). ``data`` is the directory of its disk,
     ``history`` the directory of history files or null for none. Relative paths are taken from the file's directory.
     ``seed`` decides the jitter of its timers. ``cluster`` is any name; nodes of other clusters are refused.
-    ``protocol`` is a name of `real_protocols`, ``timing`` that protocol's times in milliseconds. ``retention`` is how
-    many bytes of log to keep: whole segments of committed entries before them are removed. Null keeps everything.
+    ``protocol`` is a name of `real_protocols`, ``timing`` that protocol's times in milliseconds and its choices.
+    ``retention`` is how many bytes of log to keep: whole segments of committed entries before them are removed. Null
+    keeps everything.
     ``journal`` is the directory of a `PowerDisk`, for runs that cut the power; null for an ordinary disk.
     """
 
@@ -41,7 +42,7 @@ class NodeConfiguration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
     write_caching: bool = False
     retention: int | None = None
     journal: str | None = None
-    timing: dict[str, int] = msgspec.field(default_factory=dict)
+    timing: dict[str, int | bool] = msgspec.field(default_factory=dict)
 
     def address(self, node: int) -> tuple[str, int]:
         """Host and port of a node."""

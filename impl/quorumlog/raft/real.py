@@ -18,12 +18,15 @@ from quorumlog.storage.vote import VoteStore
 
 
 class Timing(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Raft's times in milliseconds; see `quorumlog.raft.state.Configuration`."""
+    """Raft's times in milliseconds, and who is preferred as leader; see `quorumlog.raft.state.Configuration`."""
 
     election_timeout: int = 1500
     election_jitter: int = 1500
     heartbeat_interval: int = 150
     flush_delay: int = 100
+    priorities: bool = False
+    longest_log: bool = False
+    light_heartbeats: bool = True
 
     def __post_init__(self) -> None:
         """Refuse times with which no group could keep a leader."""
@@ -75,6 +78,9 @@ def _drive(place: Place, rules: Rules) -> RaftDriver:
         heartbeat_interval=timing.heartbeat_interval * MILLISECOND,
         flush_delay=timing.flush_delay * MILLISECOND,
         write_caching=place.write_caching,
+        priorities=timing.priorities,
+        longest_log=timing.longest_log,
+        light_heartbeats=timing.light_heartbeats,
     )
     return RaftDriver(RaftCore(configuration, restore(place.disk, place.log, votes), rules), votes, place)
 

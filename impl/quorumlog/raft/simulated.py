@@ -61,6 +61,9 @@ class RaftNode(LogNode):
             enqueue_timeout=timing.enqueue,
             transfer_timeout=timing.transfer,
             write_caching=configuration.write_caching,
+            priorities=configuration.priorities,
+            longest_log=configuration.longest_log,
+            light_heartbeats=configuration.light_heartbeats,
             **structs.asdict(configuration.limits),
         )
         self._perform |= {SaveVote: self._save_vote, SaveMembers: self._save_members, Disconnect: self._disconnect}

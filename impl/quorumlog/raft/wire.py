@@ -6,6 +6,8 @@ entry named before them.
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 from quorumlog.node.framing import FrameError
@@ -17,6 +19,8 @@ from quorumlog.raft.messages import (
     AppendReply,
     Heartbeat,
     HeartbeatReply,
+    LightHeartbeat,
+    LightReply,
     Message,
     StartAt,
     TimeoutNow,
@@ -41,10 +45,21 @@ class _Packed(Message, frozen=True, tag="AppendEntries"):
     batches: bytes
 
 
-_OnWire = VoteRequest | VoteReply | _Packed | AppendReply | StartAt | Heartbeat | HeartbeatReply | TimeoutNow
+_OnWire = (
+    VoteRequest
+    | VoteReply
+    | _Packed
+    | AppendReply
+    | StartAt
+    | Heartbeat
+    | HeartbeatReply
+    | TimeoutNow
+    | LightHeartbeat
+    | LightReply
+)
 
 
-def _pack(message: AnyMessage) -> Message:
+def _pack(message: AnyMessage) -> Any:  # noqa: ANN401
     if type(message) is not AppendEntries:
         return message
     return _Packed(
