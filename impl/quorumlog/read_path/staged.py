@@ -27,6 +27,7 @@ from quorumlog.read_path.core import Role
 from quorumlog.read_path.event_log import LogRecord, Word
 from quorumlog.read_path.internal_log import Activation, InternalLog, Told
 from quorumlog.read_path.load import Appender, Application, Load
+from quorumlog.read_path.nodeset import Location, scopes_of
 from quorumlog.read_path.process.calls import State
 from quorumlog.read_path.process.internal import FORM, LOG
 from quorumlog.read_path.processes import PathProcesses
@@ -86,12 +87,19 @@ class PathStage(Stage):
         self._group = Groups(work / "logs", [LOG], options.brokers, setting.seed)
         place, clock = self._group.places[LOG], register.recorder.clock
         self._replication = options.replication or {"NODE": min(3, max(1, setting.nodes - 1))}
+        locations: dict[int, Location] = {shard: ("0", "0", "0", "0", f"N{shard}") for shard in self._shards}
+        try:
+            scopes_of(self._replication, locations)
+        except ValueError as error:
+            raise ClusterError(f"read-path: {error}") from None
+        if max(self._replication.values()) > setting.nodes - options.spare:
+            raise ClusterError(f"read-path: {self._replication} is more than a nodeset has shards; give more --nodes")
         common = ("spare", "nodeset_changes", "poll", "reader", "shard", "sequencer")
         (work / "processes").mkdir()
         self.processes = PathProcesses(
             work / "processes",
             name=f"read path of {work}",
-            locations={shard: ("0", "0", "0", "0", f"N{shard}") for shard in self._shards},
+            locations=locations,
             sequencers=options.sequencers,
             readers=options.readers,
             internal=place,
