@@ -309,12 +309,12 @@ class Processes(ABC):
 
     def histories_of_all(self) -> list[Path]:
         """The history files of all incarnations, finished or not."""
-        found = (
-            find_history(history_path(self.histories, node, incarnation))
+        return [
+            path
             for node in self.nodes
             for incarnation in range(self._starts[node])
-        )
-        return [path for path in found if path is not None]
+            for path in self._files(node, incarnation)
+        ]
 
     # -- inside --------------------------------------------------------------------------------------------------
 
@@ -332,15 +332,21 @@ class Processes(ABC):
             with contextlib.suppress(OSError):
                 await process.stdin.wait_closed()
 
+    def _files(self, node: int, incarnation: int) -> list[Path]:
+        """The history of one incarnation: a file, or one in the folder of each of its groups."""
+        folders = sorted(path for path in self.histories.glob("group-*") if path.is_dir())
+        found = (find_history(history_path(folder, node, incarnation)) for folder in (self.histories, *folders))
+        return [path for path in found if path is not None]
+
     def _note_end(self, node: int, kind: Kind) -> None:
         """Record how a process ended, after everything that it recorded itself."""
         if self._recorder is None:
             return
         incarnation = self._starts[node] - 1
-        path = find_history(history_path(self.histories, node, incarnation))
-        if path is not None:
-            if kind is Kind.STORAGE_ERROR and any(event.kind == kind for event in whole_events(path)):
-                return  # it could still say so itself
+        files = self._files(node, incarnation)
+        if kind is Kind.STORAGE_ERROR and any(event.kind == kind for path in files for event in whole_events(path)):
+            return  # it could still say so itself
+        for path in files:
             _, end = end_stamp(path)
             self.clock.merge(end)
         columns: dict[str, Any] = {"node": node, "incarnation": incarnation}
