@@ -83,10 +83,10 @@ coverage: setup ## the same tests, and the lines that they leave out; half as lo
 	@$(BIN)/coverage combine --quiet && $(BIN)/coverage report --skip-covered --sort=cover
 
 test-long: setup ## what `make test` leaves out: half an hour or more; each test is shown as it ends
-	@$(BIN)/pytest -v -n $(WORKERS) -m "long and not night" --durations=15
+	@$(BIN)/pytest -v -n $(WORKERS) -m "long and not night" --timeout=3600 --durations=15
 
 test-night: setup ## what `make test-long` leaves out: hours; each test is shown as it ends
-	@$(BIN)/pytest -v -n $(WORKERS) -m night --durations=15
+	@$(BIN)/pytest -v -n $(WORKERS) -m night --timeout=3600 --durations=15
 
 bench: setup ## every figure, as a ratio in one run
 	@$(BIN)/python tests/bench

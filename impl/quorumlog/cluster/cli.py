@@ -108,7 +108,7 @@ class _Option(click.ParamType):  # type: ignore[type-arg,unused-ignore]
     type=click.Choice(PROTOCOLS),
     default=by_default,
     is_eager=True,
-    help="The protocol that is run; where nothing says which one, that of a replicated log.",
+    help="The protocol to run.  [default: the one for replicated logs]",
 )
 @click.option("--nodes", type=click.IntRange(1, 15), default=3, show_default=True, help="How many nodes.")
 @click.option("--duration", type=_Seconds(), default="10", show_default=True, help="Seconds of load and faults.")

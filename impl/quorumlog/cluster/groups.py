@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Self
@@ -42,6 +43,13 @@ class Groups:
     async def __aexit__(self, kind: type[BaseException] | None, *error: object) -> None:
         """Stop all nodes."""
         await asyncio.gather(*(group.__aexit__(kind, *error) for group in self._groups.values()))
+
+    async def kill_any(self, draw: random.Random) -> None:
+        """Kill a node of some group by SIGKILL, and start it again. Raises `ClusterError`."""
+        group = self._groups[draw.choice(list(self._groups))]
+        node = draw.choice(list(group.nodes))
+        await group.kill(node)
+        await group.start(node)
 
     @property
     def places(self) -> dict[str, LogPlace]:

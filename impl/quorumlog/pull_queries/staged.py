@@ -7,10 +7,11 @@ where a node of its group first showed it (`loghistory.vocabularies.pull_queries
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 import msgspec
 
@@ -40,13 +41,29 @@ _SWITCHED_ON = {"standby_reads": True, "heartbeats": True, "lag_reports": True}
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
-    """What may be set beside the fields of the servers' `Configuration`: the nodes of each group, and fields of
-    `ServerConfiguration`."""
+    """What may be set beside the fields of the servers' `Configuration`: the nodes of each group, how many of them all
+    are killed a second under load, to be started again at once, and fields of `ServerConfiguration`."""
 
-    brokers: int = 1
+    brokers: Annotated[int, msgspec.Meta(ge=1, le=7)] = 3
+    broker_kills: Annotated[float, msgspec.Meta(ge=0)] = 0
     poll: int = 25
     save: int = 1000
     with_bound: int | None = None
+
+
+class BrokerKiller:
+    """Kills nodes of the groups under load, ``per_second`` of them; it works beside the clients."""
+
+    def __init__(self, groups: Groups, per_second: float, draw: random.Random) -> None:
+        self._groups, self._per_second, self._draw = groups, per_second, draw
+
+    async def work(self, until: asyncio.Event) -> None:
+        """Go on until ``until`` is set."""
+        while not until.is_set():
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(until.wait(), self._draw.expovariate(self._per_second))
+            if not until.is_set():
+                await self._groups.kill_any(self._draw)
 
 
 class PullStage(Stage):
@@ -117,8 +134,10 @@ class PullStage(Stage):
             return False
 
     def clients(self) -> Sequence[Worker]:
-        """Clients that put rows and ask; see `Stage`."""
-        return [self._client(self._setting.draw(f"client {number}")) for number in range(self._setting.clients)]
+        """Clients that put rows and ask, and who kills nodes of the groups; see `Stage`."""
+        draw, kills = self._setting.draw, self.options.broker_kills
+        asking = [self._client(draw(f"client {number}")) for number in range(self._setting.clients)]
+        return [*asking, *([BrokerKiller(self._groups, kills, draw("brokers"))] if kills else [])]
 
     def _client(self, draw: random.Random) -> PullClient:
         servers = self.processes

@@ -72,7 +72,7 @@ class ServerDriver:
         self._perform: dict[type, Callable[[Any], None]] = {
             SetTimer: self._set_timer,
             e.SendHeartbeat: self._send_heartbeat,
-            e.SendReport: peers.report,
+            e.SendReport: self._send_report,
             e.Propose: lambda effect: self._begin(self._propose(effect)),
             e.AppendRecords: lambda effect: self._appends[effect.partition].put_nowait(effect),
             e.ReadSource: lambda effect: self._reads[effect.partition].put_nowait(effect),
@@ -238,6 +238,10 @@ class ServerDriver:
     def _send_heartbeat(self, effect: e.SendHeartbeat) -> None:
         self._witness.heartbeat(effect)
         self._peers.heartbeat(effect)
+
+    def _send_report(self, effect: e.SendReport) -> None:
+        self._witness.report(effect)
+        self._peers.report(effect)
 
     def _forward(self, effect: e.Forward) -> None:
         op = self._clients[effect.request].op
