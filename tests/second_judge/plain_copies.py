@@ -8,7 +8,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from plain import EXCUSED, JUDGED, UNJUDGED, VIOLATED, Count, Event, History, Plain, wipes
+from plain import EXCUSED, JUDGED, UNJUDGED, VIOLATED, Count, Event, History, Plain, total, wipes
 from plain_gaps import settings, statuses
 from plain_read_path import judged, lives, nodeset, satisfied
 
@@ -172,6 +172,8 @@ def bridge_hides_nothing(history: History) -> Count:
 def recovered_copies_agree(history: History) -> Count:
     """read-path.md#recovered-copies-agree."""
     count = Count()
+    settled: dict[int, tuple[str, Any]] = {}
+    good: dict[int, int] = {}
     held: dict[int, dict[int, tuple[str, Any]]] = defaultdict(dict)
     for e in history.events:
         if e.kind == "copy":
@@ -187,6 +189,14 @@ def recovered_copies_agree(history: History) -> Count:
                 if e.epoch == lsn >> 32 and max(e.offset, e.epoch << 32) < lsn <= e.last:
                     found = [copy for shard, copy in copies.items() if shard in within(e.shards)]
                     count += judged(len({*found}) > 1) if found else Count()
+                    settled |= {lsn: found[0]} if found else {}
+            empty = e.last <= e.epoch << 32
+            good.setdefault(e.epoch, (e.epoch + 1 << 32) - 1 if empty else max(e.offset, e.epoch << 32))
+        elif e.kind == "ship":
+            has = [lsn for lsn in shipped(e) if e.node in held.get(lsn, {}) and lsn > good.get(lsn >> 32, lsn)]
+            count += total(judged(held[lsn][e.node] != settled.get(lsn)) for lsn in has)
+        elif e.kind == "release" and 2 <= e.epoch <= 1 << 16 and good:
+            count += judged({*range(1, e.epoch)} - {*good})
     return count
 
 

@@ -72,6 +72,8 @@ class Knowledge:
     listed: set[int] = field(default_factory=set)
     grace: tuple[int, int, int | None] | None = None  # LSN, begun, over
     now: int = -1
+    learned: bool = False
+    emptied: bool = False
     asks: bool = False
     hears: bool = False
 
@@ -127,9 +129,11 @@ class Knowledge:
             case "stream_settings":
                 self.settings = settings(e)
             case "stream_statuses":
-                self.version = e.version
-                log = [b for b in self.history.events if b.kind == "event_log" and b.seq < e.seq]
-                self.statuses = next((statuses(b) for b in reversed(log) if b.version == e.version), {})
+                log = {b.version: statuses(b) for b in self.history.events if b.kind == "event_log" and b.seq < e.seq}
+                asked = any(each.filter is not None for each in self.shards.values())
+                empties = emptied(self.history, e.version, e.seq) > emptied(self.history, self.version, e.seq)
+                self.emptied = self.emptied or (self.learned and asked and empties)
+                self.version, self.statuses, self.learned = e.version, log.get(e.version, {}), True
             case "stream_metadata":
                 self.known_epoch = max(-1 if self.known_epoch is None else self.known_epoch, e.epoch)
                 told = self.nodeset_of(self.known_epoch << 32)
@@ -151,6 +155,7 @@ class Knowledge:
             case "stream_rewind":
                 self.rewinding = e.f == "due"
                 if e.f != "due":
+                    self.emptied = False
                     self.grace, self.heard = None, {}
                     self.listed = {s for s in range(63) if (e.shards or 0) >> s & 1}
                     for each in self.shards.values():
@@ -186,6 +191,20 @@ class Knowledge:
         """All up to an LSN is delivered."""
         self.position, self.grace = last + 1, None
         self.heard = {lsn: what for lsn, what in self.heard.items() if lsn > last}
+
+
+def emptied(history: History, version: int, before: int) -> int:
+    """How often a shard had become empty by a version of the event log, as far as the records before it are known."""
+    times: dict[int, int] = {}
+    log: dict[int, dict[int, int]] = {}
+    for e in history.events:
+        if e.kind == "event_log" and e.seq < before:
+            was = {shard for shard, status in log.get(e.version - 1, {}).items() if status == 2}
+            now = {shard for shard, status in statuses(e).items() if status == 2}
+            counts = e.version - 1 in log or e.version == 1
+            times[e.version] = times.get(e.version - 1, 0) + (len(now - was) if counts else 0)
+            log[e.version] = statuses(e)
+    return times.get(version, 0)
 
 
 def settings(e: Event) -> Any:  # noqa: ANN401
@@ -322,7 +341,7 @@ def no_gap_too_early(history: History) -> Count:
         early = e.last >> 32 > known.known_epoch
         if way == "answers" and not early:
             single = any(each.single for each in known.shards.values()) and not guaranteed(known, e.offset)
-            early = known.rewinding or known.answers > known.version or single
+            early = known.rewinding or known.emptied or known.answers > known.version or single
         return judged(early)
 
     return counted(history, ("stream_gap",), judge)

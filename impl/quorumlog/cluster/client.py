@@ -52,9 +52,10 @@ class NodeClient(Connection):
         self._outgoing_bytes = 0
 
     @classmethod
-    async def connect(cls, address: tuple[str, int], cluster: str, clock: HybridClock) -> Self:
-        """Connect and say hello. Raises OSError, or `ConnectionError` if no node of the cluster answers there."""
-        hello = Hello(Role.CLIENT, -1, cluster_key(cluster))
+    async def connect(cls, address: tuple[str, int], cluster: str, clock: HybridClock, group: int = 0) -> Self:
+        """Connect and say hello, to ask one of the groups. Raises OSError, or `ConnectionError` if no node of the
+        cluster answers there."""
+        hello = Hello(Role.CLIENT, -1 - group, cluster_key(cluster))
         loop = asyncio.get_running_loop()
         _, client = await loop.create_connection(lambda: cls(hello, clock), *address)
         try:

@@ -37,7 +37,8 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
     """What decides a run, apart from the machine it runs on.
 
     ``nodes``: the processes that faults hit. ``duration``: seconds of load. ``retention``: bytes of log that each node
-    keeps, None: all. ``options`` replace values of the protocol's own configuration, by name.
+    keeps, None: all. ``groups``: how many groups of the protocol each process holds. ``options`` replace values of the
+    protocol's own configuration, by name.
     """
 
     seed: int
@@ -49,6 +50,7 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
     write_caching: bool = False
     retention: int | None = None
     options: dict[str, Any] = msgspec.field(default_factory=dict)
+    groups: int = 1
 
     @property
     def plan(self) -> Plan:
@@ -127,11 +129,12 @@ class Stage(ABC):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Staging:
     """How a protocol is staged: ``faults`` (`quorumlog.cluster.faults.CHOICES`) are what a run may do to it, ``make``
-    raises `ClusterError` for a setting that it cannot run with."""
+    raises `ClusterError` for a setting that it cannot run with. ``groups``: a process can hold several."""
 
     name: str
     faults: tuple[str, ...]
     make: Callable[[Setting, Path, Register, Ended], Stage]
+    groups: bool = False
 
 
 def staged_protocols() -> tuple[str, ...]:

@@ -100,7 +100,7 @@ class HistoryFile:
 
     def storage_error(self, reason: str) -> None:
         """Record that the disk failed; on a full disk that may be impossible, and is then skipped silently."""
-        self.event(Kind.STORAGE_ERROR, {"reason": reason})
+        self.event(Kind.STORAGE_ERROR, {"reason": reason, "log": None})  # it concerns all logs of the process
         try:
             self.flush()
         except OSError:

@@ -18,9 +18,8 @@ class Heartbeats(Leader):
 
     def __init__(self, configuration: Configuration, restored: Restored, rules: Rules) -> None:
         super().__init__(configuration, restored, rules)
-        self._said: dict[
-            int, tuple[int, tuple[int, ...]]
-        ] = {}  # follower -> its last full heartbeat, and what that said
+        # By follower: the sequence of its last full heartbeat, and what that said.
+        self._said: dict[int, tuple[int, tuple[int, ...]]] = {}
 
     def _become_leader(self) -> None:
         self._said = {}

@@ -10,6 +10,7 @@ from quorumlog.node.real_protocol import RealProtocol
 from quorumlog.quorum import Voters
 from quorumlog.raft.core import RaftCore
 from quorumlog.raft.driver import RaftDriver
+from quorumlog.raft.grouped import GROUPED
 from quorumlog.raft.restored import restore
 from quorumlog.raft.rules import REFERENCE, Rules
 from quorumlog.raft.state import MILLISECOND, Configuration
@@ -48,6 +49,7 @@ def real(rules: Rules = REFERENCE) -> RealProtocol:
         by_default=True,
         limits={name: getattr(configuration, name) for name in ("memory_bytes", "max_in_flight")},
         messages=MESSAGES,
+        grouped=GROUPED,
         timing=Timing,
         brisk={"election_timeout": 400, "election_jitter": 400, "heartbeat_interval": 60},
         drive=drive,
@@ -70,9 +72,10 @@ def _drive(place: Place, rules: Rules) -> RaftDriver:
     timing = place.timing
     assert isinstance(timing, Timing)
     votes = VoteStore(place.disk)
+    first = place.group % len(place.nodes)  # who is preferred differs from group to group
     configuration = Configuration(
         place.node,
-        Voters(place.nodes),
+        Voters((*place.nodes[first:], *place.nodes[:first])),
         election_timeout=timing.election_timeout * MILLISECOND,
         election_jitter=timing.election_jitter * MILLISECOND,
         heartbeat_interval=timing.heartbeat_interval * MILLISECOND,

@@ -61,6 +61,7 @@ class RaftConfiguration(LogConfiguration, frozen=True, kw_only=True):
     priorities: bool = False  # who is named first among the members is preferred as leader
     longest_log: bool = False  # who has the longest log is
     light_heartbeats: bool = False  # heartbeats that say nothing new carry nothing
+    groups: Annotated[int, msgspec.Meta(ge=1, le=100)] = 1  # of each process; they share its disk and what it sends
     timing: NodeTiming = NodeTiming()
     limits: NodeLimits = NodeLimits()
 
@@ -271,6 +272,22 @@ SETTINGS: Mapping[str, RaftConfiguration] = {
             shortest=100 * MILLISECOND,
             longest=400 * MILLISECOND,
             arguments={"clock": {"rate": 2.5}},
+        ),
+    ),
+    # Several groups in each process, each a log of its own.
+    "groups": replace(
+        _DEFAULT,
+        groups=4,
+        priorities=True,
+        light_heartbeats=True,
+        workload=LogWorkload(clients=8),
+        duration=2 * SECOND,
+        faults=FaultMix(
+            weights={"partition": 3.0, "kill": 2.0, "power_loss": 2.0, "pause": 1.0, "slow_disk": 1.0, "trim": 1.0}
+            | {"kill_midway": 1.0, "stop": 1.0, "clock_jump": 1.0, "fsync_error": 1.0, "loss": 1.0, "transfer": 2.0},
+            targets={"leader": 4.0, "any": 2.0, "all": 0.5},
+            per_second=8.0,
+            longest=400 * MILLISECOND,
         ),
     ),
     # Leaders hear nobody, or nobody hears them, for longer than a run may go without a commit.

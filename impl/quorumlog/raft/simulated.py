@@ -81,9 +81,9 @@ class RaftNode(LogNode):
         core: RaftCore = self._make_core(self._configuration, restore(self.disk, log, self._votes))
         return core
 
-    def kill(self) -> None:
-        """End the process; see `Node.kill`."""
-        super().kill()
+    def forget(self) -> None:
+        """Lose what the process knew; see `Node.forget`."""
+        super().forget()
         self._untaken.clear()
 
     def settled(self) -> Sequence[tuple[str, int]]:

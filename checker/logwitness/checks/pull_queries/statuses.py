@@ -125,28 +125,30 @@ def by_tail(server: Server, start: int, end: int, stamps: list[int]) -> bool:
     return bool(stamps) and missed < server.missed_threshold
 
 
-def slots_of(server: Server, start: int, end: int, stamps: list[int]) -> list[bool]:
-    """Whether a stamp lies in each slot of the window."""
+_EMPTY, _FILLED = b"\0", b"\1"
+
+
+def slots_of(server: Server, start: int, end: int, stamps: list[int]) -> bytes:
+    """Of each slot of the window whether a stamp lies in it; one at the very end is beyond the last slot."""
     send = server.heartbeat_send
-    filled = {(stamp - start) // send for stamp in stamps}
-    return [slot in filled for slot in range((end - start) // send)]
+    row = bytearray((end - start) // send + 1)
+    for stamp in stamps:
+        row[(stamp - start) // send] = 1
+    return bytes(row[:-1])
 
 
-def by_slots(server: Server, slots: list[bool], up: bool) -> tuple[bool, bool]:
+def by_slots(server: Server, slots: bytes, up: bool) -> tuple[bool, bool]:
     """What a check of the proposal decides; ``up``: the status that is stored. And whether it was heard in time.
 
-    Source: pull-queries.md#slots, pull-queries.md#no-false-down.
+    The last row of so many filled or empty slots decides. Source: pull-queries.md#slots, pull-queries.md#no-false-down.
     """
-    stored, longest, missed, received = up, 0, 0, 0
-    for filled in slots:
-        missed, received = (0, received + 1) if filled else (missed + 1, 0)
-        longest = max(longest, missed)
-        if received >= server.received_threshold:
-            up = True
-        if missed > server.missed_threshold:
-            up = False
-    heard = (stored and longest <= server.missed_threshold) or received >= server.received_threshold
-    return up, heard
+    enough, too_many = _FILLED * server.received_threshold, _EMPTY * (server.missed_threshold + 1)
+    came, went = slots.rfind(enough), slots.rfind(too_many)
+    heard = (up and went < 0) or slots.endswith(enough)
+    if came < 0 and went < 0:
+        return up, heard
+    turned_up = came >= 0 and came + len(enough) > went + len(too_many)
+    return turned_up or (came >= 0 and went < 0), heard
 
 
 @dataclass(slots=True)

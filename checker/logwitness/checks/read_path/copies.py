@@ -19,7 +19,7 @@ from loghistory.vocabularies.read_path import GapWord, HeardWord, RecordWord, Re
 from ..codes import FAULT_WIPE, INVOKE, REASONS, RECORDS, code, lookup, word_code
 from ..columns import Columns
 from ..contract import Check, Family, Setting
-from .nodesets import AUTHORITATIVE_EMPTY, Nodesets, mask_of, members, statuses_said
+from .nodesets import AUTHORITATIVE_EMPTY, Nodesets, lsns_said, mask_of, members, statuses_said
 from .protocol import BRIDGE, F_READ, GAP, READ_PATH, StreamFold, epoch_of, esn_of, shown
 from .streams import settings_said
 
@@ -48,10 +48,16 @@ NOT_HIDDEN = Check(
 )
 AGREE = Check(
     id="recovered-copies-agree",
-    rule="When an epoch is recovered, the copies above its last known good LSN agree on the mutation set.",
-    source=("read-path.md#recovered-copies-agree", "read-path.md#recovery-bridge"),
-    fact="an LSN that a recovery settled, of which its mutation set has copies",
-    sentence="Epoch {epoch} is recovered, and shards {shards} do not have the same at {lsn}.",
+    rule="When an epoch is recovered, the copies above its last known good LSN agree on the mutation set; no shard "
+    "ships other ones, and nothing is released in later epochs before.",
+    source=("read-path.md#recovered-copies-agree", "read-path.md#release-needs-recovery", "read-path.md#activation"),
+    fact="an LSN that a recovery settled, of which its mutation set has copies; a copy of one shipped; a release in an "
+    "epoch behind others",
+    sentence={
+        "differ": "Epoch {epoch} is recovered, and shards {shards} do not have the same at {lsn}.",
+        "shipped": "Shard {node} shipped what it has at {lsn}, where the recovery of the epoch left something else.",
+        "released": "Node {node} released {lsn}, and epoch {epoch} was not recovered.",
+    },
     kinds=(Kind.COPY, Kind.RECOVER),
     columns=("node", "offset", "record"),
 )
@@ -60,14 +66,16 @@ CHECKS = (NOT_LOST, NOT_HIDDEN, AGREE)
 _OWN = (
     *(Kind.NODESET, Kind.EVENT_LOG, Kind.FAULT, Kind.TAKES_PART, Kind.COPY, Kind.PURGE, Kind.TRIM_POINT, Kind.RECOVER),
     *(Kind.ACKNOWLEDGE, Kind.STREAM_SETTINGS, Kind.STREAM_HEARD, Kind.STREAM_REWIND, Kind.STREAM_RECORD),
-    Kind.STREAM_GAP,
+    *(Kind.STREAM_GAP, Kind.SHIP, Kind.RELEASE),
 )
 _NODESET, _EVENT_LOG, _FAULT, _TAKES_PART, _COPY, _PURGE, _TRIM_POINT, _RECOVER = map(code, _OWN[:8])
-_ACKNOWLEDGE, _SETTINGS, _HEARD, _REWIND, _RECORD, _GAP = map(code, _OWN[8:])
+_ACKNOWLEDGE, _SETTINGS, _HEARD, _REWIND, _RECORD, _GAP, _SHIP, _RELEASE = map(code, _OWN[8:])
 _IS_WANTED = lookup({*_OWN, Kind.INVOKE})
 _LOST, _DATA = REASONS[ShardWord.LOST], RECORDS[RecordWord.DATA]
 _DONE, _DAMAGED = word_code(RewindWord.DONE), word_code(HeardWord.DAMAGED)
 _HOLE, _LOSS, _BRIDGE = (GAP[each] for each in (GapWord.HOLE, GapWord.DATALOSS, GapWord.BRIDGE))
+_MOST_EPOCHS = 1 << 16
+"""The releases of later epochs are not judged."""
 _ROT = "rot"
 """The fault that spoils copies where they lie; of which ones nobody knows until they are read."""
 
@@ -108,6 +116,8 @@ class CopyFold(StreamFold):
         self._index: list[int] = []  # the LSNs of it in order
         self._acknowledged: dict[int, _Record] = {}
         self._order: list[int] = []  # the LSNs of it in order
+        self._recovered_from: dict[int, tuple[int, int]] = {}  # by epoch: the last known good LSN, the event
+        self._settled: dict[int, tuple[int, int]] = {}  # by LSN: what recovery left there
         self._trimmed = -1
         self._empty = 0
         self._any = False  # some record has been owed
@@ -133,6 +143,10 @@ class CopyFold(StreamFold):
                 self._nodesets.told(rows.epoch[at], rows.value[at])
             elif kind == _RECOVER:
                 self._recovered(rows, at)
+            elif kind == _SHIP:
+                self._ships(rows, at)
+            elif kind == _RELEASE:
+                self._releases(rows, at)
             else:
                 self._goes(rows, at)
 
@@ -215,7 +229,35 @@ class CopyFold(StreamFold):
             found = {node: copy for node, copy in self._held[lsn].items() if node >= 0 and shards >> node & 1}
             tally.judged += bool(found)
             if len({*found.values()}) > 1:
-                tally.violation(rows.seq[at], epoch=epoch, lsn=shown(lsn), shards=sorted(found))
+                tally.violation(rows.seq[at], way="differ", epoch=epoch, lsn=shown(lsn), shards=sorted(found))
+            if found:
+                self._settled[lsn] = next(iter(found.values()))
+        if rows.last_offset[at] > epoch << 32:
+            self._recovered_from.setdefault(epoch, (first - 1, rows.seq[at]))
+        else:
+            self._recovered_from.setdefault(epoch, ((epoch + 1 << 32) - 1, rows.seq[at]))
+
+    def _ships(self, rows: Columns, at: int) -> None:
+        """What a shard ships of a recovered epoch is what recovery left there (read-path.md#release-needs-recovery)."""
+        tally, node = self._tallies[AGREE.id], rows.node[at]
+        for lsn in lsns_said(self._words.text(rows.value[at])):
+            good, seq = self._recovered_from.get(epoch_of(lsn), (lsn, -1))
+            copy = self._held.get(lsn, {}).get(node)
+            if lsn > good and copy is not None:
+                tally.judged += 1
+                if copy != self._settled.get(lsn):
+                    tally.violation(seq, rows.seq[at], way="shipped", node=node, lsn=shown(lsn))
+
+    def _releases(self, rows: Columns, at: int) -> None:
+        """All epochs before it are recovered (read-path.md#activation)."""
+        tally, epoch = self._tallies[AGREE.id], rows.epoch[at]
+        if epoch < 2 or epoch > _MOST_EPOCHS or not self._recovered_from:
+            return
+        tally.judged += 1
+        open_ = [each for each in range(1, epoch) if each not in self._recovered_from]
+        if open_:
+            found = {"node": rows.node[at], "epoch": open_[0], "lsn": shown(rows.offset[at])}
+            tally.violation(rows.seq[at], way="released", **found)
 
     # -- readers -------------------------------------------------------------------------------------------------------
 

@@ -242,8 +242,9 @@ class GapFold(StreamFold):
             return
         found = {"op": rows.op[at], "gap": _word(rows.f[at]), "lsn": shown(rows.offset[at])}
         newer, answer = stream.answers
-        if stream.rewinding >= 0:
-            tally.violation(stream.rewinding, seq, way="rewind", **found)
+        due = stream.rewinding if stream.rewinding >= 0 else stream.emptied
+        if due >= 0:
+            tally.violation(due, seq, way="rewind", **found)
         elif newer > stream.version:
             tally.violation(answer, seq, way="statuses", known=stream.version, newer=newer, **found)
         elif any(each.single for each in stream.shards.values()) and not self._guaranteed(stream, rows.offset[at]):

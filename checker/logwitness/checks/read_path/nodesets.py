@@ -132,3 +132,11 @@ def statuses_said(text: str | None) -> Mapping[int, int]:
         return {} if text is None else msgspec.json.decode(text, type=dict[int, int])
     except (msgspec.MsgspecError, ValueError, RecursionError):
         return {}
+
+
+def lsns_said(text: str | None) -> list[int]:
+    """The LSNs that the text of a `ship` names."""
+    try:
+        return [] if text is None else msgspec.json.decode(text, type=list[int])
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        return []

@@ -8,15 +8,13 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right, insort
 from dataclasses import dataclass, field
 
-import msgspec
-
 from loghistory.schema import Kind
 from loghistory.vocabularies.read_path import RecordWord, RewindWord
 
 from ..codes import FAULT_WIPE, RECORDS, Words, code, lookup, word_code
 from ..columns import Columns
 from ..contract import Check, Family, Setting
-from .nodesets import Nodesets, mask_of, members
+from .nodesets import Nodesets, lsns_said, mask_of, members
 from .protocol import READ_PATH, StreamFold, epoch_of, shown
 
 SHIPPER = Check(
@@ -152,7 +150,7 @@ class ShippingFold(StreamFold):
         start = stream.starts.get(node)
         if start is None or start.filter != rows.filter[at] or start.listed < 0:
             return
-        for lsn in _lsns(self._words.text(rows.value[at])):
+        for lsn in lsns_said(self._words.text(rows.value[at])):
             held = self._copies.get(lsn)
             copyset = 0 if held is None else held.copysets.get(node, 0)
             judged = copyset.bit_count() == self._factor(lsn) > 0 and not copyset & start.listed
@@ -196,14 +194,6 @@ class ShippingFold(StreamFold):
             for each in asked
         )
         return copyset if passed else 0
-
-
-def _lsns(text: str | None) -> list[int]:
-    """The LSNs that the text of a `ship` names."""
-    try:
-        return [] if text is None else msgspec.json.decode(text, type=list[int])
-    except (msgspec.MsgspecError, ValueError, RecursionError):
-        return []
 
 
 FAMILY = Family(

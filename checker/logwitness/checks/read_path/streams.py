@@ -114,6 +114,7 @@ class Stream:
     """Whether it is recorded that it asked shards, and that it heard of any."""
     statuses: Mapping[int, int] = field(default_factory=dict)
     version: int = 0
+    learned: bool = False  # any
     answers: tuple[int, int] = (0, -1)
     """The newest version that came with an answer, and that answer."""
     shards: dict[int, Shard] = field(default_factory=dict)
@@ -122,6 +123,8 @@ class Stream:
     trimmed: int = -1
     refused: bool = False
     rewinding: int = -1
+    emptied: int = -1
+    """The event by which it learned that a shard became empty, until it asks anew (read-path.md#empty-rewinds)."""
     listed: int = 0
     grace: Grace | None = None
 
@@ -192,6 +195,7 @@ class Streams:
         self._words = words
         self.nodesets = Nodesets(words)
         self._logged: dict[int, Mapping[int, int]] = {}
+        self._emptied: dict[int, int] = {}  # by version: how often a shard had become empty by then
         self._of: dict[int, Stream] = {}
 
     def of(self, op: int) -> Stream:
@@ -210,14 +214,13 @@ class Streams:
         if kind == _NODESET:
             self.nodesets.told(rows.epoch[at], rows.value[at])
         elif kind == _EVENT_LOG:
-            self._logged[rows.version[at]] = statuses_said(self._words.text(rows.value[at]))
+            self._event_log(rows.version[at], statuses_said(self._words.text(rows.value[at])))
         elif kind == _HEARD:
             self._heard(self.of(op), rows, at)
         elif kind == _SETTINGS:
             self.of(op).settings = settings_said(self._words.text(rows.value[at]))
         elif kind == _STATUSES:
-            self.of(op).version = rows.version[at]
-            self.of(op).statuses = self._logged.get(rows.version[at], {})
+            self._learns(self.of(op), rows, at)
         elif kind == _METADATA:
             self._knows(self.of(op), rows.epoch[at])
         elif kind == _START:
@@ -230,6 +233,23 @@ class Streams:
             self._rewinds(self.of(op), rows, at)
         elif kind == _GRACE:
             self._grace(self.of(op), rows, at)
+
+    def _event_log(self, version: int, statuses: Mapping[int, int]) -> None:
+        """The event log has another record; the one before it is needed to tell who became empty."""
+        before, times = self._logged.get(version - 1), self._emptied.get(version - 1, 0)
+        if before is not None or version == 1:
+            now = {shard for shard, status in statuses.items() if status == AUTHORITATIVE_EMPTY}
+            was = {shard for shard, status in (before or {}).items() if status == AUTHORITATIVE_EMPTY}
+            times += len(now - was)
+        self._logged[version], self._emptied[version] = statuses, times
+
+    def _learns(self, stream: Stream, rows: Columns, at: int) -> None:
+        """The statuses of a version: who became empty since the last one may have copies elsewhere now."""
+        version = rows.version[at]
+        empties = self._emptied.get(version, 0) > self._emptied.get(stream.version, 0)
+        if stream.learned and empties and any(each.filter >= 0 for each in stream.shards.values()):
+            stream.emptied = rows.seq[at]
+        stream.version, stream.statuses, stream.learned = version, self._logged.get(version, {}), True
 
     def _knows(self, stream: Stream, epoch: int) -> None:
         """The nodesets of the epochs up to this one are known; who is not of the newest is not asked any more."""
@@ -283,7 +303,8 @@ class Streams:
         if rows.f[at] == _DUE:
             stream.rewinding = rows.seq[at]
             return
-        stream.rewinding, stream.grace = -1, None
+        stream.rewinding = stream.emptied = -1
+        stream.grace = None
         stream.listed = max(rows.shards[at], 0)
         stream.heard.clear()
         for each in stream.shards.values():

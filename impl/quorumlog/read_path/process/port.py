@@ -57,7 +57,7 @@ class Port(Server):
     """See the module."""
 
     def __init__(self, served: Served, hello: Hello, peers: frozenset[int], warn: Callable[[str], None]) -> None:
-        super().__init__(cast(Driver, served), hello, MESSAGES, peers, 0, warn)
+        super().__init__((cast(Driver, served),), hello, MESSAGES, peers, 0, warn)
         self._served = served
 
     def admit_node(self, connection: Incoming) -> None:
