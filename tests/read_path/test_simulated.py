@@ -18,7 +18,7 @@ from quorumlog.read_path.protocol import PROTOCOL
 from quorumlog.read_path.settings import SETTINGS
 from quorumlog.trials.simulate_command import simulate
 
-_LOSING = ("losses",)
+_LOSING = ("losses", "late-rewinds")
 
 
 @pytest.mark.parametrize("setting", SETTINGS)

@@ -162,8 +162,8 @@ def cluster(*arguments: str) -> Callable[[str], None]:
 servers = partial(cluster, "--protocol", "pull-queries")
 """A run of real servers."""
 
-LONGER = {"stale-answers": 1800, "losses": 1800}
-"""How long runs of the read path last that need more time, in milliseconds."""
+LONGER = {"stale-answers": (0, 1800), "losses": (0, 1800), "slow": (1, 1500)}
+"""The seeds of runs of the read path that need more time, and how long they last, in milliseconds."""
 
 RECORDINGS: dict[str, Callable[[str], None]] = {
     "raft/reference-default": reference(1, "default"),
@@ -195,8 +195,8 @@ RECORDINGS: dict[str, Callable[[str], None]] = {
         if setting not in LONGER
     },
     **{
-        f"read_path/reference-{setting}": reference(0, setting, protocol=READ_PATH, duration=duration * MILLISECOND)
-        for setting, duration in LONGER.items()
+        f"read_path/reference-{setting}": reference(seed, setting, protocol=READ_PATH, duration=duration * MILLISECOND)
+        for setting, (seed, duration) in LONGER.items()
     },
     **{
         f"read_path/mutant-{each.id}": shortest_run(each, READ_PATH, (400, 700, 1000, 1500, 2500, None), 20 * SECOND)

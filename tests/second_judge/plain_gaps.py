@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -145,6 +146,8 @@ class Knowledge:
                 self.shards[e.peer] = Shard(e.filter, e.offset, 0, False, expired, self.version, single)
                 if single:
                     self.listed = {s for s in range(63) if e.shards >> s & 1}
+            case "stream_started" | "stream_heard" if self.without_data(e) and e.reason in (None, "ok"):
+                pass
             case "stream_started" if shard and shard.filter == e.filter:
                 shard.expired, shard.reading = 0, shard.reading or e.reason == "ok"
                 self.answers = max(self.answers, e.version)
@@ -172,6 +175,21 @@ class Knowledge:
             case "stream_record":
                 self.move(e.offset)
 
+    def without_data(self, e: Event) -> bool:
+        """Whether the shard that sent it has lost its data, and has not been rebuilt since
+        (read-path.md#lost-data-refuses)."""
+        newest: dict[int, int] = {}
+        lost = False
+        for b in told_of_shards(self.history):
+            if b.seq >= e.seq:
+                break
+            if b.kind == "event_log":
+                newest = statuses(b)
+                lost = lost and newest.get(e.peer) != 2
+            elif b.kind == "takes_part" and b.node == e.peer and b.reason == "lost":
+                lost = lost or newest.get(e.peer) != 2
+        return lost
+
     def hear(self, e: Event, shard: Shard) -> None:
         """A record or a gap of a shard."""
         if e.f in REFUSALS:
@@ -191,6 +209,12 @@ class Knowledge:
         """All up to an LSN is delivered."""
         self.position, self.grace = last + 1, None
         self.heard = {lsn: what for lsn, what in self.heard.items() if lsn > last}
+
+
+@functools.cache
+def told_of_shards(history: History) -> list[Event]:
+    """What is told of shards by themselves."""
+    return [e for e in history.events if e.kind in ("event_log", "takes_part")]
 
 
 def emptied(history: History, version: int, before: int) -> int:
@@ -340,7 +364,9 @@ def no_gap_too_early(history: History) -> Count:
             return UNJUDGED
         early = e.last >> 32 > known.known_epoch
         if way == "answers" and not early:
-            single = any(each.single for each in known.shards.values()) and not guaranteed(known, e.offset)
+            single = any(each.single and each.filter is not None for each in known.shards.values()) and not guaranteed(
+                known, e.offset
+            )
             early = known.rewinding or known.emptied or known.answers > known.version or single
         return judged(early)
 

@@ -1,9 +1,11 @@
 """What a reader may go by: what shards have sent it since each START, and the statuses in force.
 
 It is recomputed from the recorded messages; what the reader says of itself counts only where it is about the reader:
-which statuses and nodesets it knows, when it rewinds, whom it asks.
+which statuses and nodesets it knows, when it rewinds, whom it asks. What a shard says that lost its data, and has not
+been rebuilt since, is no answer.
 
-Sources: read-path.md#shard-state, read-path.md#reader-statuses, read-path.md#gap-verdict.
+Sources: read-path.md#shard-state, read-path.md#reader-statuses, read-path.md#gap-verdict,
+read-path.md#lost-data-refuses.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from typing import NamedTuple
 import msgspec
 
 from loghistory.schema import Kind
-from loghistory.vocabularies.read_path import AnswerWord, GraceWord, HeardWord, RecordWord, RewindWord
+from loghistory.vocabularies.read_path import AnswerWord, GraceWord, HeardWord, RecordWord, RewindWord, ShardWord
 
 from ..codes import REASONS, RECORDS, Words, code, word_code
 from ..columns import Columns
@@ -47,7 +49,8 @@ OF_STREAMS = (
     Kind.STREAM_GRACE,
 )
 (_SETTINGS, _STATUSES, _METADATA, _START, _STARTED, _CLOSED, _HEARD, _REWIND, _GRACE) = map(code, OF_STREAMS)
-_NODESET, _EVENT_LOG = code(Kind.NODESET), code(Kind.EVENT_LOG)
+_NODESET, _EVENT_LOG, _TAKES_PART = map(code, (Kind.NODESET, Kind.EVENT_LOG, Kind.TAKES_PART))
+_LOST = REASONS[ShardWord.LOST]
 _OK = REASONS[AnswerWord.OK]
 _DUE, _BEGUN, _OVER = (word_code(word) for word in (RewindWord.DUE, GraceWord.BEGUN, GraceWord.OVER))
 _TRIM, _UNSURE, _DAMAGED = (word_code(w) for w in (HeardWord.TRIM, HeardWord.UNDER_REPLICATED, HeardWord.DAMAGED))
@@ -196,6 +199,8 @@ class Streams:
         self.nodesets = Nodesets(words)
         self._logged: dict[int, Mapping[int, int]] = {}
         self._emptied: dict[int, int] = {}  # by version: how often a shard had become empty by then
+        self._newest: Mapping[int, int] = {}
+        self._without_data: set[int] = set()
         self._of: dict[int, Stream] = {}
 
     def of(self, op: int) -> Stream:
@@ -215,6 +220,9 @@ class Streams:
             self.nodesets.told(rows.epoch[at], rows.value[at])
         elif kind == _EVENT_LOG:
             self._event_log(rows.version[at], statuses_said(self._words.text(rows.value[at])))
+        elif kind == _TAKES_PART:
+            if rows.reason[at] == _LOST and self._newest.get(rows.node[at]) != AUTHORITATIVE_EMPTY:
+                self._without_data.add(rows.node[at])
         elif kind == _HEARD:
             self._heard(self.of(op), rows, at)
         elif kind == _SETTINGS:
@@ -242,6 +250,8 @@ class Streams:
             was = {shard for shard, status in (before or {}).items() if status == AUTHORITATIVE_EMPTY}
             times += len(now - was)
         self._logged[version], self._emptied[version] = statuses, times
+        self._newest = statuses
+        self._without_data -= {shard for shard, status in statuses.items() if status == AUTHORITATIVE_EMPTY}
 
     def _learns(self, stream: Stream, rows: Columns, at: int) -> None:
         """The statuses of a version: who became empty since the last one may have copies elsewhere now."""
@@ -272,6 +282,8 @@ class Streams:
         each = stream.shards.get(rows.peer[at])
         if each is None or each.filter != rows.filter[at]:
             return
+        if rows.reason[at] == _OK and rows.peer[at] in self._without_data:
+            return
         each.expired = 0
         each.reading = each.reading or rows.reason[at] == _OK
         stream.answers = max(stream.answers, (rows.version[at], rows.seq[at]))
@@ -281,6 +293,8 @@ class Streams:
         stream.hears = True
         each, f, lsn, last = stream.shards.get(rows.peer[at]), rows.f[at], rows.offset[at], rows.last_offset[at]
         if each is None or each.filter < 0 or (each.filter != 1 and each.filter != rows.filter[at]):
+            return
+        if rows.peer[at] in self._without_data:
             return
         if f in _REFUSALS:
             stream.refused = True
