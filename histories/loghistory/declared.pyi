@@ -44,6 +44,7 @@ class Kind(StrEnum):
     UP = "up"
     DOWN = "down"
     REPORT = "report"
+    REPORT_SENT = "report_sent"
     REPORT_HEARD = "report_heard"
     REPORT_KEPT = "report_kept"
     CHANGELOG = "changelog"

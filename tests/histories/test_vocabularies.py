@@ -180,7 +180,7 @@ def _verdicts(package: Path, *options: str) -> Mapping[str, Any]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("options", [(), pytest.param(("--compiled", "--large"), marks=pytest.mark.long)])
+@pytest.mark.parametrize("options", [(), pytest.param(("--compiled", "--large"), marks=pytest.mark.long(0))])
 def test_no_verdict_depends_on_the_order_of_kinds(tmp_path: Path, options: tuple[str, ...]) -> None:
     """Codes follow from the order in which kinds are declared: with another order everything is judged the same."""
     usual = _verdicts(Path(loghistory.__file__).parent, *({*options} - {"--compiled"}))

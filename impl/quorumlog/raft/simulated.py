@@ -61,6 +61,9 @@ class RaftNode(LogNode):
             enqueue_timeout=timing.enqueue,
             transfer_timeout=timing.transfer,
             write_caching=configuration.write_caching,
+            priorities=configuration.priorities,
+            longest_log=configuration.longest_log,
+            light_heartbeats=configuration.light_heartbeats,
             **structs.asdict(configuration.limits),
         )
         self._perform |= {SaveVote: self._save_vote, SaveMembers: self._save_members, Disconnect: self._disconnect}
@@ -78,9 +81,9 @@ class RaftNode(LogNode):
         core: RaftCore = self._make_core(self._configuration, restore(self.disk, log, self._votes))
         return core
 
-    def kill(self) -> None:
-        """End the process; see `Node.kill`."""
-        super().kill()
+    def forget(self) -> None:
+        """Lose what the process knew; see `Node.forget`."""
+        super().forget()
         self._untaken.clear()
 
     def settled(self) -> Sequence[tuple[str, int]]:

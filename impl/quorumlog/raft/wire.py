@@ -6,6 +6,8 @@ entry named before them.
 
 from __future__ import annotations
 
+from typing import Any, TypeVar
+
 import msgspec
 
 from quorumlog.node.framing import FrameError
@@ -17,6 +19,8 @@ from quorumlog.raft.messages import (
     AppendReply,
     Heartbeat,
     HeartbeatReply,
+    LightHeartbeat,
+    LightReply,
     Message,
     StartAt,
     TimeoutNow,
@@ -25,6 +29,7 @@ from quorumlog.raft.messages import (
 )
 from quorumlog.storage.batch import BatchKind
 
+_Message = TypeVar("_Message", bound=msgspec.Struct)
 _LARGEST = 1 << 60
 """No offset, term or sequence of a sane node comes near it; above it is garbage that happens to parse."""
 
@@ -41,10 +46,22 @@ class _Packed(Message, frozen=True, tag="AppendEntries"):
     batches: bytes
 
 
-_OnWire = VoteRequest | VoteReply | _Packed | AppendReply | StartAt | Heartbeat | HeartbeatReply | TimeoutNow
+OnWire = (
+    VoteRequest
+    | VoteReply
+    | _Packed
+    | AppendReply
+    | StartAt
+    | Heartbeat
+    | HeartbeatReply
+    | TimeoutNow
+    | LightHeartbeat
+    | LightReply
+)
 
 
-def _pack(message: AnyMessage) -> Message:
+def pack(message: AnyMessage) -> Any:  # noqa: ANN401
+    """What travels for a message (`OnWire`)."""
     if type(message) is not AppendEntries:
         return message
     return _Packed(
@@ -59,9 +76,16 @@ def _pack(message: AnyMessage) -> Message:
     )
 
 
-def _unpack(message: _OnWire) -> AnyMessage:
+def check_numbers(message: _Message) -> _Message:
+    """The message itself; raises `FrameError` if a number in it is not one of a sane node's."""
     if any(type(value) is int and not -1 <= value < _LARGEST for value in msgspec.structs.astuple(message)):
         raise FrameError(f"a {type(message).__name__} with a number out of range")
+    return message
+
+
+def unpack(message: OnWire) -> AnyMessage:
+    """What arrived as the core takes it; raises `FrameError` for what cannot be right."""
+    check_numbers(message)
     if isinstance(message, StartAt):
         _check_members(message.members)
     if not isinstance(message, _Packed):
@@ -94,9 +118,10 @@ def _check_members(payload: bytes) -> None:
         raise FrameError(str(error)) from None
 
 
-def _payload_bytes(message: AnyMessage) -> int:
+def payload_bytes(message: AnyMessage) -> int:
+    """How many bytes of record batches a message carries."""
     return sum(batch.size_bytes for batch in message.batches) if type(message) is AppendEntries else 0
 
 
-MESSAGES: Channel[AnyMessage] = Channel("message", _OnWire, pack=_pack, unpack=_unpack, payload_bytes=_payload_bytes)
+MESSAGES: Channel[AnyMessage] = Channel("message", OnWire, pack=pack, unpack=unpack, payload_bytes=payload_bytes)
 """The frames between the nodes of a Raft group."""
