@@ -73,6 +73,7 @@ class Knowledge:
     listed: set[int] = field(default_factory=set)
     grace: tuple[int, int, int | None] | None = None  # LSN, begun, over
     now: int = -1
+    rejected: int | None = None
     learned: bool = False
     emptied: bool = False
     asks: bool = False
@@ -159,10 +160,12 @@ class Knowledge:
                 self.rewinding = e.f == "due"
                 if e.f != "due":
                     self.emptied = False
-                    self.grace, self.heard = None, {}
+                    self.grace, self.heard, self.rejected = None, {}, None
                     self.listed = {s for s in range(63) if (e.shards or 0) >> s & 1}
                     for each in self.shards.values():
                         each.filter, each.next, each.unsure = None, 0, 0
+            case "stream_reject":
+                self.rejected = e.offset
             case "stream_grace" if e.f == "begun":
                 self.grace = (e.offset, e.time, None)
             case "stream_grace" if e.f == "over" and self.grace and self.grace[0] == e.offset:
@@ -390,7 +393,11 @@ def progress_or_stall(history: History) -> Count:
 
     def judge(e: Event, known: Knowledge, _: str, __: bool) -> Count:
         told = known.nodeset_of(e.offset)
-        if not told or not known.recorded:
+        known_epoch = -1 if known.known_epoch is None else known.known_epoch
+        ignorant = known.answers > known.version or known.position >> 32 > known_epoch
+        in_grace = known.grace is not None and known.grace[2] is None
+        busy = known.rejected == known.position or known.rewinding or in_grace or ignorant
+        if not told or not known.recorded or busy:
             return UNJUDGED
         named = {s for s in range(63) if (e.shards or 0) >> s & 1}
         useful = {s for s in known.silent(e.offset, told) if known.status(s) in FULL}

@@ -268,7 +268,7 @@ class GapFold(StreamFold):
     def _stalls(self, stream: Stream, rows: Columns, at: int) -> None:
         tally, lsn, shards, seq = self._tallies[STALL.id], rows.offset[at], max(rows.shards[at], 0), rows.seq[at]
         nodeset = self._streams.nodesets.of(epoch_of(lsn))
-        if nodeset is None or not stream.recorded:
+        if nodeset is None or not stream.recorded or stream.busy:
             tally.unjudged += 1
             return
         tally.judged += 1

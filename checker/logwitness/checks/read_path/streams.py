@@ -47,8 +47,9 @@ OF_STREAMS = (
     Kind.STREAM_HEARD,
     Kind.STREAM_REWIND,
     Kind.STREAM_GRACE,
+    Kind.STREAM_REJECT,
 )
-(_SETTINGS, _STATUSES, _METADATA, _START, _STARTED, _CLOSED, _HEARD, _REWIND, _GRACE) = map(code, OF_STREAMS)
+(_SETTINGS, _STATUSES, _METADATA, _START, _STARTED, _CLOSED, _HEARD, _REWIND, _GRACE, _REJECT) = map(code, OF_STREAMS)
 _NODESET, _EVENT_LOG, _TAKES_PART = map(code, (Kind.NODESET, Kind.EVENT_LOG, Kind.TAKES_PART))
 _LOST = REASONS[ShardWord.LOST]
 _OK = REASONS[AnswerWord.OK]
@@ -130,6 +131,8 @@ class Stream:
     """The event by which it learned that a shard became empty, until it asks anew (read-path.md#empty-rewinds)."""
     listed: int = 0
     grace: Grace | None = None
+    rejected: int = -1
+    """The LSN that the application did not take, and that comes next."""
 
     def status(self, shard: int) -> int:
         """The status that counts for a shard (read-path.md#reader-statuses)."""
@@ -148,6 +151,14 @@ class Stream:
     def recorded(self) -> bool:
         """Whether the record of it shows where it began, whom it asked and what it heard."""
         return self.first >= 0 and self.asks and self.hears
+
+    @property
+    def busy(self) -> bool:
+        """Whether it waits for something else than an answer: its application, a rewind, a grace period, one of the
+        logs that say where records lie and whose answers count."""
+        in_grace = self.grace is not None and self.grace.over < 0
+        ignorant = self.answers[0] > self.version or epoch_of(self.position) > self.known_epoch
+        return self.rejected == self.position or self.rewinding >= 0 or in_grace or ignorant
 
     def silent(self, lsn: int, nodeset: Nodeset) -> int:
         """The shards that have said nothing of an LSN."""
@@ -241,6 +252,8 @@ class Streams:
             self._rewinds(self.of(op), rows, at)
         elif kind == _GRACE:
             self._grace(self.of(op), rows, at)
+        elif kind == _REJECT:
+            self.of(op).rejected = rows.offset[at]
 
     def _event_log(self, version: int, statuses: Mapping[int, int]) -> None:
         """The event log has another record; the one before it is needed to tell who became empty."""
@@ -318,7 +331,7 @@ class Streams:
             stream.rewinding = rows.seq[at]
             return
         stream.rewinding = stream.emptied = -1
-        stream.grace = None
+        stream.grace, stream.rejected = None, -1
         stream.listed = max(rows.shards[at], 0)
         stream.heard.clear()
         for each in stream.shards.values():
