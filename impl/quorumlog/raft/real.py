@@ -63,7 +63,7 @@ def real(rules: Rules = REFERENCE) -> RealProtocol:
                 Operation.TAIL,
             }
         ),
-        faults=("kill", "kill-leader", "power", "stop", "terminate", "disk", "damage", "cut"),
+        faults=("kill", "kill-leader", "power", "midway", "stop", "terminate", "disk", "damage", "cut", "clock"),
     )
 
 
