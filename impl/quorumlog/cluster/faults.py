@@ -35,6 +35,7 @@ CHOICES: dict[str, tuple[tuple[str, str], ...]] = {
     "wipe": (("wipe", "any"),),
     "drain": (("drain", "any"),),
     "slow": (("slow", "any"),),
+    "cut-reader": (("part", "any"),),
     "cut": (("partition", "leader"), ("mute", "leader"), ("deafen", "leader"), ("partition", "any")),
 }
 """What may be asked for, and the faults and nodes that each stands for, in turn."""
@@ -48,7 +49,7 @@ _SYNCS = 2
 """An opening does at least so many."""
 _SLOW = 0.002, 0.038
 """Seconds that a slow process runs, and then stands still."""
-_OWN = frozenset({"drain"})
+_OWN = frozenset({"drain", "part"})
 _HOLDS_DOWN = frozenset(
     {"kill", "wipe", "power_loss", "stop", "fsync_error", "disk_full", "open_error", "flipped_bit", "lost_name"}
 )
