@@ -271,9 +271,12 @@ class Processes(ABC):
     def damage(self, node: int, draw: Random, *, lose_name: bool) -> None:
         """Damage what the node, which is down, had flushed, until `restore`. Raises OSError and `StorageError`."""
         self._broken[node] += 1
-        done = None if node in self._damage else damage(self.directory / f"node-{node}", draw, lose_name=lose_name)
+        done = None if node in self._damage else self._damaged(node, draw, lose_name)
         if done is not None:
             self._damage[node] = done
+
+    def _damaged(self, node: int, draw: Random, lose_name: bool) -> Damage | None:
+        return damage(self.directory / f"node-{node}", draw, lose_name=lose_name)
 
     def restore(self, node: int) -> None:
         """Take back one `damage`; the node must be down. Raises OSError."""

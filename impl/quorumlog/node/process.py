@@ -34,10 +34,9 @@ from quorumlog.node.supervised import Supervised, say
 from quorumlog.node.supervision import DISK_FAILED, STOPPED, UNUSABLE, Order, Supervisor
 from quorumlog.node.wire import Stamp
 from quorumlog.storage.disk import Disk, StorageError
-from quorumlog.storage.files import FileDisk
 from quorumlog.storage.folder import Folder
 from quorumlog.storage.log import Log
-from quorumlog.storage.power import PowerDisk
+from quorumlog.storage.power import disk_of
 from quorumlog.storage.recovery import RecoveryReport
 
 DRAIN_SECONDS = 1.0
@@ -58,7 +57,7 @@ class Node(Supervised):
         self._ended_before = None if supervisor is None else supervisor.ended
         self._configuration = configuration
         nodes = tuple(sorted(configuration.addresses))
-        self._disk, lost_power = _disk_of(configuration)
+        self._disk, lost_power = disk_of(configuration.data, configuration.journal)
         incarnation = next_incarnation(self._disk)
         self._clock = HybridClock()
         self._threads, self._outbox, channel = None, None, protocol.messages
@@ -218,14 +217,6 @@ def _report_recovery(name: str, recovery: RecoveryReport) -> None:
     if recovery.bytes_cut:
         behind = "; undamaged batches lay behind it" if recovery.whole_batches_behind else ""
         say(name, f"cut {recovery.bytes_cut} bytes behind offset {recovery.dirty}: {recovery.reason}{behind}")
-
-
-def _disk_of(configuration: NodeConfiguration) -> tuple[FileDisk, bool]:
-    """The node's disk, and whether its power was lost since it was used last."""
-    if configuration.journal is None:
-        return FileDisk(Path(configuration.data)), False
-    disk = PowerDisk(Path(configuration.data), Path(configuration.journal))
-    return disk, disk.lost_power
 
 
 def _open_history(
