@@ -93,6 +93,7 @@ _MOST_EPOCHS = 1 << 16
 _ROT = "rot"
 """The fault that spoils copies where they lie; of which ones nobody knows until they are read."""
 _AGREE = CHECKS.index(AGREE)
+_IS_WANTED = lookup({*_OWN, Kind.INVOKE})
 
 
 class _Rows(NamedTuple):
@@ -215,6 +216,8 @@ def _skim(rows: _Rows, at: int, places: Places, state: _State, judged: Ints) -> 
     held, records = state.held, state.records
     for i in range(at, len(rows.kind)):
         kind, lsn, seq = rows.kind[i], rows.offset[i], rows.seq[i]
+        if not _IS_WANTED[kind]:
+            continue
         if kind == _RECORD:
             row = lsn_row(held.lsns, lsn)
             judged[0] += row >= 0 and records.ever[row] != 0
@@ -263,7 +266,7 @@ class CopyFold(StreamFold[_Rows]):
     """Follows the copies of every shard; see the module."""
 
     checks = CHECKS
-    wanted = lookup({*_OWN, Kind.INVOKE})
+    wanted = _IS_WANTED
 
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting, _Rows)

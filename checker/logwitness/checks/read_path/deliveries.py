@@ -17,7 +17,7 @@ from ..columns import Ints
 from ..contract import Check, Family, Setting
 from ..hashing import Table, all_grown, empty_table, place_of, roomy, row_of
 from ..kernel import kernel, part
-from .protocol import BRIDGE, F_APPEND, F_READ, GAP, READ_PATH, Cells, StreamFold, no_rows, shown
+from .protocol import BRIDGE, F_APPEND, F_READ, GAP, READ_PATH, Cells, StreamFold, epoch_of, no_rows, shown
 
 TILING = Check(
     id="tiling",
@@ -107,6 +107,7 @@ _REFUSALS = (GAP[GapWord.ACCESS], GAP[GapWord.NOT_IN_CONFIG])
 _HOLE, _LOSS, _TRIM, _BRIDGE = (GAP[each] for each in (GapWord.HOLE, GapWord.DATALOSS, GapWord.TRIM, GapWord.BRIDGE))
 _OF_RECORDS = [CHECKS.index(check) for check in (TILING, AS_APPENDED, RELEASED, END)]
 _IN_ORDER, _APPENDED, _UP_TO_RELEASED, _BEFORE_END = _OF_RECORDS
+_IS_WANTED = lookup(_KINDS)
 
 
 class _Rows(NamedTuple):
@@ -186,7 +187,7 @@ def _lsn(state: _State, lsn: int) -> int:
 
 @part
 def _epoch(state: _State, lsn: int) -> int:
-    row: int = row_of(state.numbers, state.run[_USED_EPOCHS:], lsn >> 32)
+    row: int = state.numbers.rows[place_of(state.numbers, lsn >> 32)]
     return row
 
 
@@ -227,6 +228,8 @@ def _breaks(state: _State, op: int, lsn: int, last: int, value: int) -> bool:
     if state.run[_TOP_SEQ] < 0 or last > state.run[_TOP] or state.written.rows[place_of(state.written, value)] < 0:
         return True
     row, epoch = _lsn(state, lsn), _epoch(state, lsn)
+    if epoch < 0:
+        return True
     other = state.known.seq[row] >= 0 and state.known.value[row] != value
     behind = state.epochs.bridge[epoch] >= 0 and lsn >= state.epochs.bridge[epoch]
     return bool(other or state.known.hole[row] >= 0 or behind)
@@ -236,6 +239,8 @@ def _breaks(state: _State, op: int, lsn: int, last: int, value: int) -> bool:
 def _skim(rows: _Rows, at: int, state: _State, judged: Ints) -> int:
     for i in range(at, len(rows.kind)):
         kind, op, f, lsn, seq, value = rows.kind[i], rows.op[i], rows.f[i], rows.offset[i], rows.seq[i], rows.value[i]
+        if not _IS_WANTED[kind]:
+            continue
         if kind == _RECORD:
             last = rows.last_offset[i]
             if _breaks(state, op, lsn, last, value):
@@ -278,7 +283,7 @@ class DeliveryFold(StreamFold[_Rows]):
     """Judges what the readers of one run deliver; see the module."""
 
     checks = CHECKS
-    wanted = lookup(_KINDS)
+    wanted = _IS_WANTED
 
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting, _Rows)
@@ -300,22 +305,14 @@ class DeliveryFold(StreamFold[_Rows]):
     def make_room(self, rows: _Rows) -> None:
         """See `StreamFold`."""
         state, used = self._state, self._state.run.tolist()
-        begun, records, gaps, answers = (
-            int(np.count_nonzero(among(rows.kind, kinds)))
-            for kinds in ((INVOKE,), (_RECORD,), (_GAP, _REJECT, _REWIND), (OK, _ACKNOWLEDGE))
-        )
-        ops, lsns, epochs = begun + records + gaps, records + gaps + answers, records + gaps
-        self._state = _State(
-            roomy(state.ops, used[_USED_OPS], ops, self.compiled),
-            all_grown(state.streams, used[_USED_OPS], ops, _blank),
-            roomy(state.lsns, used[_USED_LSNS], lsns, self.compiled),
-            all_grown(state.known, used[_USED_LSNS], lsns, _blank),
-            roomy(state.numbers, used[_USED_EPOCHS], epochs, self.compiled),
-            all_grown(state.epochs, used[_USED_EPOCHS], epochs, _blank),
-            roomy(state.appends, used[_USED_APPENDS], begun, self.compiled),
-            all_grown(state.asked, used[_USED_APPENDS], begun, _blank),
-            roomy(state.written, used[_USED_VALUES], begun, self.compiled),
-            state.run,
+        begun = int(np.count_nonzero(rows.kind == INVOKE))
+        lsns = int(np.count_nonzero(among(rows.kind, (_RECORD, _GAP, OK, _ACKNOWLEDGE))))
+        self._state = state._replace(
+            lsns=roomy(state.lsns, used[_USED_LSNS], lsns, self.compiled),
+            known=all_grown(state.known, used[_USED_LSNS], lsns, _blank),
+            appends=roomy(state.appends, used[_USED_APPENDS], begun, self.compiled),
+            asked=all_grown(state.asked, used[_USED_APPENDS], begun, _blank),
+            written=roomy(state.written, used[_USED_VALUES], begun, self.compiled),
         )
 
     def skim(self, rows: _Rows, at: int) -> int:
@@ -324,32 +321,44 @@ class DeliveryFold(StreamFold[_Rows]):
 
     def take(self, e: _Rows) -> None:
         """See `StreamFold`."""
+        if e.kind == _HEARD:
+            self._bridges.setdefault(e.op, set()).add(e.offset)
+            return
+        stream = self._stream(e.op)
         streams = self._state.streams
         if e.kind in (_RECORD, _GAP):
-            self._delivered(e)
-        elif e.kind == _HEARD:
-            self._bridges.setdefault(e.op, set()).add(e.offset)
+            self._delivered(stream, e)
         elif e.kind == INVOKE:
             self._bridges.pop(e.op, None)
-            stream = self._stream(e.op)
             for name, column in zip(streams._fields, streams, strict=True):
                 column[stream] = _blank(name)
             streams.next[stream], streams.before[stream] = e.offset, e.seq
             if e.last_offset != e.offset:  # a stream of one LSN looks like one without an end
                 streams.until[stream] = e.last_offset
         elif e.kind == _REWIND:
-            streams.rejected_seq[self._stream(e.op)] = -1
+            streams.rejected_seq[stream] = -1
         elif e.value != NULL:
-            stream = self._stream(e.op)
             streams.rejected[stream], streams.value[stream] = e.offset, e.value
             streams.rejected_seq[stream] = e.seq
 
     def _stream(self, op: int) -> int:
-        return row_of(self._state.ops, self._state.run[_USED_OPS:], op)
+        """The row of a stream."""
+        state, used = self._state, int(self._state.run[_USED_OPS])
+        ops, streams = roomy(state.ops, used, 1, self.compiled), all_grown(state.streams, used, 1, _blank)
+        self._state = state._replace(ops=ops, streams=streams)
+        return row_of(ops, state.run[_USED_OPS:], op)
 
-    def _delivered(self, e: _Rows) -> None:
-        stream, is_record = self._stream(e.op), e.kind == _RECORD
+    def _with_epoch(self, lsn: int) -> None:
+        """Give the epoch of an LSN a row."""
+        state, used = self._state, int(self._state.run[_USED_EPOCHS])
+        numbers, epochs = roomy(state.numbers, used, 1, self.compiled), all_grown(state.epochs, used, 1, _blank)
+        self._state = state._replace(numbers=numbers, epochs=epochs)
+        row_of(numbers, state.run[_USED_EPOCHS:], epoch_of(lsn))
+
+    def _delivered(self, stream: int, e: _Rows) -> None:
+        is_record = e.kind == _RECORD
         gap = None if is_record else e.f
+        self._with_epoch(e.offset)
         self._in_order(stream, e)
         self._comes_next(stream, e)
         if gap in _REFUSALS:

@@ -8,12 +8,12 @@ from __future__ import annotations
 from loghistory.schema import Kind
 from loghistory.vocabularies.read_path import GapWord, RecordWord
 
-from ..codes import INVOKE, OK, RECORDS, code, lookup
+from ..codes import INVOKE, OK, RECORDS, code
 from ..contract import Check, Family, Setting
-from .hearing import FILTERED, NOBODY, Rows
+from .hearing import FILTERED, IS_WANTED, KINDS, NOBODY, Rows
 from .nodesets import INCOMPLETE, NON_AUTH, VERDICTS, Nodeset, members
 from .protocol import BRIDGE, GAP, READ_PATH, StreamFold, epoch_of, esn_of, shown
-from .streams import OF_STREAMS, Settings, Stream, Streams
+from .streams import Settings, Stream, Streams
 
 VERDICT = Check(
     id="gap-has-verdict",
@@ -80,9 +80,7 @@ STALL = Check(
 )
 CHECKS = (VERDICT, TYPE, EARLY, STALL)
 
-_JUDGED = (Kind.STREAM_RECORD, Kind.STREAM_GAP, Kind.STREAM_STALL)
-_, _GAP, _STALL = map(code, _JUDGED)
-_KINDS = frozenset({Kind.INVOKE, Kind.OK, Kind.NODESET, Kind.EVENT_LOG, Kind.TAKES_PART, *OF_STREAMS, *_JUDGED})
+_GAP, _STALL = code(Kind.STREAM_GAP), code(Kind.STREAM_STALL)
 _REFUSALS = (GAP[GapWord.ACCESS], GAP[GapWord.NOT_IN_CONFIG])
 _RECORDS = {GAP[GapWord.HOLE]: RECORDS[RecordWord.HOLE], GAP[GapWord.FILTERED_OUT]: FILTERED}
 _LOSS, _TRIM, _BRIDGE = (GAP[each] for each in (GapWord.DATALOSS, GapWord.TRIM, GapWord.BRIDGE))
@@ -108,7 +106,7 @@ class GapFold(StreamFold[Rows]):
     """Judges gaps by their evidence; see the module."""
 
     checks = CHECKS
-    wanted = lookup(_KINDS)
+    wanted = IS_WANTED
 
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting, Rows)
@@ -299,7 +297,7 @@ def _word(f: int) -> str:
 FAMILY = Family(
     "read_path_gaps",
     CHECKS,
-    _KINDS,
+    KINDS,
     (
         *("node", "op", "peer", "f", "offset", "last_offset", "value", "record", "epoch", "version", "filter"),
         *("shards", "count", "reason", "time"),

@@ -12,13 +12,28 @@ import numpy as np
 from loghistory.schema import Kind
 from loghistory.vocabularies.read_path import HeardWord, RecordWord
 
-from ..codes import INVOKE, OK, RECORDS, among, code, word_code
+from ..codes import INVOKE, OK, RECORDS, code, lookup, word_code
 from ..columns import Ints
 from ..hashing import Table, all_grown, empty_table, place_of, roomy, row_of
 from ..kernel import kernel, part
 from .nodesets import MOST_SHARDS
 from .protocol import F_READ, Cells, no_rows
 
+OF_STREAMS = (
+    Kind.STREAM_SETTINGS,
+    Kind.STREAM_STATUSES,
+    Kind.STREAM_METADATA,
+    Kind.STREAM_START,
+    Kind.STREAM_STARTED,
+    Kind.STREAM_CLOSED,
+    Kind.STREAM_HEARD,
+    Kind.STREAM_REWIND,
+    Kind.STREAM_GRACE,
+    Kind.STREAM_REJECT,
+)
+_JUDGED = (Kind.STREAM_RECORD, Kind.STREAM_GAP, Kind.STREAM_STALL)
+KINDS = frozenset({Kind.INVOKE, Kind.OK, Kind.NODESET, Kind.EVENT_LOG, Kind.TAKES_PART, *OF_STREAMS, *_JUDGED})
+IS_WANTED = lookup(KINDS)
 _RECORD, _HEARD = code(Kind.STREAM_RECORD), code(Kind.STREAM_HEARD)
 _TRIM, _UNSURE, _DAMAGED = (word_code(w) for w in (HeardWord.TRIM, HeardWord.UNDER_REPLICATED, HeardWord.DAMAGED))
 _AS_WRITTEN, _FILTERED_OUT = word_code(HeardWord.RECORD), word_code(HeardWord.FILTERED_OUT)
@@ -206,13 +221,19 @@ def _hears(rows: Rows, i: int, hearing: Hearing, stream: int) -> None:
 
 @kernel
 def skim(rows: Rows, at: int, hearing: Hearing) -> int:
-    """Take what streams hear and the records that they deliver; the place of the first other event."""
+    """Take what streams hear and the records that they deliver; the place of the first other event, or stream."""
     for i in range(at, len(rows.kind)):
         kind = rows.kind[i]
-        if kind == _HEARD:
-            _hears(rows, i, hearing, stream_row(hearing, rows.op[i]))
-        elif kind == _RECORD:
-            delivered(hearing, stream_row(hearing, rows.op[i]), rows.offset[i])
+        if not IS_WANTED[kind]:
+            continue
+        if kind in (_HEARD, _RECORD):
+            stream = hearing.ops.rows[place_of(hearing.ops, rows.op[i])]
+            if stream < 0:
+                return i
+            if kind == _HEARD:
+                _hears(rows, i, hearing, stream)
+            else:
+                delivered(hearing, stream, rows.offset[i])
         elif (kind != INVOKE and kind != OK) or rows.f[i] == F_READ:
             return i
     return len(rows.kind)
@@ -224,16 +245,17 @@ def nothing_heard() -> Hearing:
     return Hearing(empty_table(), no_rows(ByStream), empty_table(), no_rows(ByShard), no_rows(Waiting), run)
 
 
-def with_events(hearing: Hearing, rows: Rows, compiled: bool) -> Hearing:
+def with_events(hearing: Hearing, rows: Rows) -> Hearing:
     """The same with room for what these events may add."""
     heard = int(np.count_nonzero(rows.kind == _HEARD))
-    streams = len(rows.kind) - int(np.count_nonzero(among(rows.kind, (OK,))))
-    used = hearing.run.tolist()
-    return hearing._replace(
-        ops=roomy(hearing.ops, used[OPS], streams, compiled),
-        streams=all_grown(hearing.streams, used[OPS], streams, blank),
-        waiting=all_grown(hearing.waiting, used[_WAITING], heard, lambda _: 0),
-    )
+    return hearing._replace(waiting=all_grown(hearing.waiting, int(hearing.run[_WAITING]), heard, lambda _: 0))
+
+
+def with_stream(hearing: Hearing, compiled: bool) -> Hearing:
+    """The same with room for one stream more."""
+    used = int(hearing.run[OPS])
+    streams = all_grown(hearing.streams, used, 1, blank)
+    return hearing._replace(ops=roomy(hearing.ops, used, 1, compiled), streams=streams)
 
 
 def with_shards(hearing: Hearing, more: int, compiled: bool) -> Hearing:

@@ -52,22 +52,24 @@ def no_lsns() -> Lsns:
 
 
 @kernel
-def _enter(table: Table, used: Ints, lsns: Ints) -> None:
+def _enter(table: Table, used: Ints, lsns: Ints, new: Ints) -> int:
+    """Give these LSNs rows; those that had none, as far as they go, are ``new``."""
+    before = used[0]
     for i in range(len(lsns)):
-        row_of(table, used, lsns[i])
+        free = used[0]
+        if row_of(table, used, lsns[i]) == free:
+            new[free - before] = lsns[i]
+    return int(used[0] - before)
 
 
 def with_lsns(lsns: Lsns, more: Ints, compiled: bool) -> Lsns:
     """The same with rows for these LSNs too."""
     used = int(lsns.used[0])
-    new = np.unique(more)
-    places = np.searchsorted(lsns.order, new)
-    known = np.append(lsns.order, NOWHERE)[places] == new
-    new, places = new[~known], places[~known]
-    table = roomy(lsns.table, used, len(new), compiled)
-    _enter.form(compiled)(table, lsns.used, new)
-    rows = np.arange(used, used + len(new))
-    return Lsns(table, lsns.used, np.insert(lsns.order, places, new), np.insert(lsns.rows, places, rows))
+    table, new = roomy(lsns.table, used, len(more), compiled), np.zeros(len(more), dtype=np.int64)
+    new = new[: _enter.form(compiled)(table, lsns.used, more, new)]
+    rows = np.argsort(new)
+    places = np.searchsorted(lsns.order, new[rows])
+    return Lsns(table, lsns.used, np.insert(lsns.order, places, new[rows]), np.insert(lsns.rows, places, used + rows))
 
 
 class Copies(NamedTuple):

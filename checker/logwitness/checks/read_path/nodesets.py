@@ -215,4 +215,5 @@ def lsns_said(text: str | None, first: int, last: int) -> list[int]:
         named: list[int] = [] if text is None else msgspec.json.decode(text, type=list[int])
     except (msgspec.MsgspecError, ValueError, RecursionError):
         return []
-    return [lsn for lsn in named if first <= lsn <= last]
+    within = not named or (first <= min(named) and max(named) <= last)
+    return named if within else [lsn for lsn in named if first <= lsn <= last]

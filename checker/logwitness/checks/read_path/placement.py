@@ -13,7 +13,7 @@ import numpy as np
 
 from loghistory.schema import Kind
 
-from ..codes import code, lookup
+from ..codes import among, code, lookup
 from ..columns import Ints
 from ..contract import Check, Family, Setting
 from ..hashing import Table, all_grown, empty_table, grown, place_of, roomy, row_of
@@ -51,6 +51,7 @@ _OWN = (Kind.NODESET, Kind.COPY, Kind.ACKNOWLEDGE, Kind.RELEASE, Kind.STREAM_SLO
 _NODESET, _COPY, _ACKNOWLEDGE, _RELEASE, _SLOW = map(code, _OWN)
 _MOST = 1 << 16
 """A release of more LSNs at once is not judged."""
+_IS_WANTED = lookup(_OWN)
 
 
 class _Rows(NamedTuple):
@@ -100,6 +101,8 @@ def _acknowledged(state: _State, first: int, last: int) -> int:
 def _skim(rows: _Rows, at: int, places: Places, state: _State, judged: Ints) -> int:
     for i in range(at, len(rows.kind)):
         kind, lsn = rows.kind[i], rows.offset[i]
+        if not _IS_WANTED[kind]:
+            continue
         if kind == _COPY:
             if 0 <= rows.node[i] < MOST_SHARDS:
                 state.known.stored[row_of(state.lsns, state.used, lsn)] |= 1 << rows.node[i]
@@ -128,7 +131,7 @@ class PlacementFold(StreamFold[_Rows]):
     """Judges how many copies there are; see the module."""
 
     checks = CHECKS
-    wanted = lookup(_OWN)
+    wanted = _IS_WANTED
 
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting, _Rows)
@@ -140,7 +143,8 @@ class PlacementFold(StreamFold[_Rows]):
     def make_room(self, rows: _Rows) -> None:
         """See `StreamFold`."""
         state, (lsns, epochs) = self._state, self._state.used.tolist()
-        copies, releases = len(rows.kind), int(np.count_nonzero(rows.kind == _RELEASE))
+        releases = int(np.count_nonzero(rows.kind == _RELEASE))
+        copies = int(np.count_nonzero(among(rows.kind, (_COPY, _ACKNOWLEDGE))))
         self._state = _State(
             roomy(state.lsns, lsns, copies, self.compiled),
             all_grown(state.known, lsns, copies, lambda _: 0),

@@ -10,7 +10,7 @@ from loghistory.schema import Kind, Operation
 from loghistory.vocabularies.read_path import VOCABULARY, GapWord, RecordWord
 
 from ..codes import RECORDS, Words, word_code
-from ..columns import Array, Columns, read_only
+from ..columns import Array, Columns
 from ..contract import Check, Protocol, Setting, Tally, Verdicts, violated
 from ..kernel import part
 
@@ -58,7 +58,7 @@ class StreamFold(Generic[R]):
 
     checks: ClassVar[tuple[Check, ...]]
     wanted: ClassVar[Array]
-    """Whether it wants the events of a kind, by code (`lookup`)."""
+    """Whether it takes the events of a kind, by code (`lookup`); the loop passes over others."""
 
     def __init__(self, setting: Setting, rows: type[R]) -> None:
         """``rows`` are the columns that it reads."""
@@ -71,14 +71,15 @@ class StreamFold(Generic[R]):
 
     def feed(self, columns: Columns) -> None:
         """Take the next events of the run."""
-        where = np.flatnonzero(self.wanted[columns.kind])
         names: tuple[str, ...] = self._rows._fields  # type: ignore[attr-defined]
-        rows = self._rows(*(read_only(getattr(columns, name)[where]) for name in names))
+        if not self.compiled:
+            columns = columns.where(self.wanted[columns.kind])
+        rows = self._rows(*(getattr(columns, name) for name in names))
         self.make_room(rows)
         if not self.compiled:
             rows = self._rows(*(column.tolist() for column in rows))
         at = self.skim(rows, 0)
-        while at < len(where):
+        while at < len(columns.kind):
             event: list[Any] = [int(column[at]) for column in rows]
             self.take(self._rows(*event))
             at = self.skim(rows, at + 1)

@@ -5,7 +5,7 @@ Sources: read-path.md#one-shipper, read-path.md#scd-filter.
 
 from __future__ import annotations
 
-from itertools import accumulate, chain
+from array import array
 from typing import NamedTuple
 
 import numpy as np
@@ -44,6 +44,7 @@ _OWN = (
 _NODESET, _FAULT, _COPY, _PURGE, _TRIM_POINT, _START, _HEARD, _REWIND, _SHIP = map(code, _OWN)
 _DATA, _DONE = RECORDS[RecordWord.DATA], word_code(RewindWord.DONE)
 _ALL_SEND_ALL = -1
+_IS_WANTED = lookup(_OWN)
 
 
 class _Rows(NamedTuple):
@@ -229,6 +230,8 @@ def _skim(rows: _Rows, at: int, places: Places, state: _State, judged: Ints) -> 
     held, asked = state.held, state.asked
     for i in range(at, len(rows.kind)):
         kind, seq = rows.kind[i], rows.seq[i]
+        if not _IS_WANTED[kind]:
+            continue
         if kind == _HEARD:
             life = _life_of(state, rows.op[i])
             start = _start_of(state, life, rows.peer[i])
@@ -280,7 +283,7 @@ class ShippingFold(StreamFold[_Rows]):
     """Judges who ships; see the module."""
 
     checks = CHECKS
-    wanted = lookup(_OWN)
+    wanted = _IS_WANTED
 
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting, _Rows)
@@ -296,12 +299,16 @@ class ShippingFold(StreamFold[_Rows]):
         state, more = self._state, {kind: int(np.count_nonzero(rows.kind == kind)) for kind in (_COPY, _HEARD, _START)}
         ships = rows.kind == _SHIP
         told = zip(*(column[ships].tolist() for column in (rows.value, rows.offset, rows.last_offset)), strict=True)
-        said = [lsns_said(self.words.text(value), first, last) for value, first, last in told]
-        named = np.array([*chain.from_iterable(said)], dtype=np.int64)
+        said, ends = array("q"), array("q", [0])
+        for value, first, last in told:
+            said.extend(lsns_said(self.words.text(value), first, last))
+            ends.append(len(said))
+        named, upto = (np.array(each, dtype=np.int64) for each in (said, ends))
         streams, _, starts, shipped = state.run[:4].tolist()
-        before, told_of = int(state.held.lsns.used[0]), rows.offset[(rows.kind == _COPY) | (rows.kind == _HEARD)]
+        before = int(state.held.lsns.used[0])
+        told_of = rows.offset[(rows.kind == _COPY) | ((rows.kind == _HEARD) & (rows.record >= 0))]
         held = with_copies(state.held, np.concatenate((told_of, named)), more[_COPY], self.compiled)
-        ops = more[_HEARD] + more[_START] + len(said)
+        ops = more[_HEARD] + more[_START] + len(ends)
         state.run[_NAMED] = 0
         self._state = _State(
             held,
@@ -313,7 +320,7 @@ class ShippingFold(StreamFold[_Rows]):
             roomy(state.by_lsn, shipped, more[_HEARD] + len(named), self.compiled),
             all_grown(state.shipped, shipped, more[_HEARD] + len(named), lambda _: 0),
             named,
-            np.array([*accumulate(map(len, said), initial=0)], dtype=np.int64),
+            upto,
             state.run,
         )
 

@@ -22,7 +22,7 @@ from loghistory.vocabularies.read_path import AnswerWord, GraceWord, RewindWord,
 from ..codes import MAX_OFFSET, REASONS, Words, code, word_code
 from ..hashing import row_of
 from . import hearing
-from .hearing import NOBODY, Rows
+from .hearing import NOBODY, OF_STREAMS, Rows
 from .nodesets import (
     AUTHORITATIVE_EMPTY,
     COMPLETE,
@@ -39,20 +39,9 @@ from .nodesets import (
 )
 from .protocol import epoch_of
 
-OF_STREAMS = (
-    Kind.STREAM_SETTINGS,
-    Kind.STREAM_STATUSES,
-    Kind.STREAM_METADATA,
-    Kind.STREAM_START,
-    Kind.STREAM_STARTED,
-    Kind.STREAM_CLOSED,
-    Kind.STREAM_HEARD,
-    Kind.STREAM_REWIND,
-    Kind.STREAM_GRACE,
-    Kind.STREAM_REJECT,
-)
-(_SETTINGS, _STATUSES, _METADATA, _START, _STARTED, _CLOSED, _, _REWIND, _GRACE, _REJECT) = map(code, OF_STREAMS)
+(_SETTINGS, _STATUSES, _METADATA, _START, _STARTED, _CLOSED, _HEARD, _REWIND, _GRACE, _REJECT) = map(code, OF_STREAMS)
 _NODESET, _EVENT_LOG, _TAKES_PART = map(code, (Kind.NODESET, Kind.EVENT_LOG, Kind.TAKES_PART))
+_RECORD = code(Kind.STREAM_RECORD)
 _LOST = REASONS[ShardWord.LOST]
 _OK = REASONS[AnswerWord.OK]
 _DUE, _BEGUN, _OVER = (word_code(word) for word in (RewindWord.DUE, GraceWord.BEGUN, GraceWord.OVER))
@@ -210,15 +199,22 @@ class Streams:
 
     def make_room(self, rows: Rows) -> None:
         """Make room for what these events may add."""
-        self._hearing = hearing.with_events(self._hearing, rows, self._compiled)
+        self._hearing = hearing.with_events(self._hearing, rows)
 
     def skim(self, rows: Rows, at: int) -> int:
         """Take what streams hear, and the records that they deliver; the place of the first other event."""
-        return hearing.skim.form(self._compiled)(rows, at, self._hearing)
+        at = hearing.skim.form(self._compiled)(rows, at, self._hearing)
+        while at < len(rows.kind) and rows.kind[at] in (_HEARD, _RECORD):  # of a stream that is not known yet
+            self.of(int(rows.op[at]))
+            at = hearing.skim.form(self._compiled)(rows, at, self._hearing)
+        return at
 
     def of(self, op: int) -> Stream:
         """The stream with this number, and all that it has heard by now; `keep` keeps what becomes of it."""
-        stream = self._of.setdefault(op, Stream())
+        stream = self._of.get(op)
+        if stream is None:
+            stream = self._of[op] = Stream()
+            self._hearing = hearing.with_stream(self._hearing, self._compiled)
         stream.row = row = hearing.stream_row(self._hearing, op)
         by_stream, by_shard = self._hearing.streams, self._hearing.shards
         stream.position, stream.hears = int(by_stream.position[row]), bool(by_stream.hears[row])
@@ -260,7 +256,7 @@ class Streams:
 
     def begins(self, e: Rows) -> Stream:
         """A client asks for a stream."""
-        row = hearing.stream_row(self._hearing, e.op)
+        row = self.of(e.op).row
         hearing.delivered(self._hearing, row, MAX_OFFSET)
         for name, column in zip(self._hearing.streams._fields, self._hearing.streams, strict=True):
             column[row] = hearing.blank(name)
