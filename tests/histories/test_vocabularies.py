@@ -25,6 +25,7 @@ from loghistory.vocabularies.clients import Operation, Refusal
 from loghistory.vocabularies.elections import Role
 from loghistory.vocabularies.log import STATE, Resolution
 from loghistory.vocabularies.read_path import GapWord, HeardWord, RecordWord
+from loghistory.vocabularies.snapshots import SnapshotFrom
 from loghistory.vocabularies.surroundings import FaultWord, Phase
 from loghistory.vocabulary import Column, EventKind, Vocabulary, Words, assembled_columns, assembled_kinds
 
@@ -57,7 +58,7 @@ def test_every_word_that_has_a_name_has_a_meaning() -> None:
     assert set(words_of("f")) == {*Operation, *FaultWord, *Phase, *GapWord, *HeardWord}
     assert set(words_of("record")) == set(RecordWord)
     assert set(words_of("role")) == set(Role)
-    assert set(words_of("reason")) == {*Resolution, *Refusal}
+    assert set(words_of("reason")) == {*Resolution, *Refusal, *SnapshotFrom}
     for vocabulary in VOCABULARIES:
         for words in vocabulary.words:
             assert set(words.kinds) <= set(KINDS)

@@ -37,11 +37,12 @@ from quorumlog.raft.messages import (
     AppendReply,
     Heartbeat,
     HeartbeatReply,
-    StartAt,
+    InstallSnapshot,
     VoteReply,
     VoteRequest,
 )
 from quorumlog.raft.mutants import MUTANTS
+from quorumlog.raft.snapshot import Snapshot, State
 from quorumlog.raft.state import Configuration, Restored
 from quorumlog.storage.batch import BatchKind, RecordBatch
 
@@ -129,6 +130,11 @@ def give(core: RaftCore, *events: Event) -> list[Effect]:
     return effects
 
 
+def whole(snapshot: Snapshot, term: int) -> InstallSnapshot:
+    """A snapshot in one part, from a leader of ``term``."""
+    return InstallSnapshot(term, 1, snapshot.last, 0, snapshot.encode(), done=True)
+
+
 def refuses_a_pre_vote_to_a_shorter_log(make_core: CoreFactory) -> bool:
     """raft.md#pre-vote."""
     core = follower(make_core, (1, 1))
@@ -174,7 +180,7 @@ def discards_a_flush_of_the_log_before(make_core: CoreFactory) -> bool:
         for each in core.handle(1, Received(1, AppendEntries(2, 1, 4, 1, -1, -1, True, more)))
         if isinstance(each, StartFlush)
     )
-    give(core, Received(2, StartAt(3, 1, 3, 2, b"0,1,2")), Flushed(flush.ticket))
+    give(core, Received(2, whole(Snapshot(2, 2, 0, b"0,1,2", State()), 3)), Flushed(flush.ticket))
     return core.flushed == core.dirty == 2
 
 
@@ -267,9 +273,22 @@ def shows_what_is_verified(make_core: CoreFactory) -> bool:
 
 
 def begins_anew_for_its_leader(make_core: CoreFactory) -> bool:
-    """raft.md#log-begun-anew."""
+    """raft.md#snapshot-transfer."""
     core = follower(make_core, (1, 1))
-    return not [each for each in give(core, Received(1, StartAt(1, 1, 50, 1, b"0,1,2"))) if isinstance(each, Reset)]
+    return not [
+        each
+        for each in give(core, Received(1, whole(Snapshot(49, 1, 0, b"0,1,2", State()), 1)))
+        if isinstance(each, Reset)
+    ]
+
+
+def takes_parts_in_order(make_core: CoreFactory) -> bool:
+    """raft.md#snapshot-transfer."""
+    core = follower(make_core, (1, 1))
+    content = Snapshot(49, 1, 0, b"0,1,2", State()).encode()
+    parts = [InstallSnapshot(2, 1, 49, at, content[at : at + 9], at + 9 >= len(content)) for at in (9, 0)]
+    effects = give(core, *(Received(1, part) for part in parts))
+    return [each.message.position for each in effects if isinstance(each, Send)] == [0, 9]
 
 
 def holds_what_it_trimmed(make_core: CoreFactory) -> bool:
@@ -369,6 +388,7 @@ PROMISES = {
     "follower-visible-unverified": shows_what_is_verified,
     "start-at-from-any-term": begins_anew_for_its_leader,
     "trimmed-is-not-held": holds_what_it_trimmed,
+    "chunk-out-of-order": takes_parts_in_order,
     "votes-while-led": refuses_a_vote_while_it_hears_its_leader,
     "expected-term-ignored": writes_nothing_in_another_term,
     "forced-flush-cached": counts_a_forced_flush,

@@ -10,7 +10,7 @@ from quorumlog.node.real_protocol import RealProtocol
 from quorumlog.quorum import Voters
 from quorumlog.raft.core import RaftCore
 from quorumlog.raft.driver import RaftDriver
-from quorumlog.raft.restored import restore
+from quorumlog.raft.restored import StateMachine, restore
 from quorumlog.raft.rules import REFERENCE, Rules
 from quorumlog.raft.state import MILLISECOND, Configuration
 from quorumlog.raft.wire import MESSAGES
@@ -63,7 +63,7 @@ def real(rules: Rules = REFERENCE) -> RealProtocol:
 
 
 def _drive(place: Place, rules: Rules) -> RaftDriver:
-    """The driver of one incarnation. Raises `FileDamaged` if the vote is damaged."""
+    """The driver of one incarnation. Raises `FileDamaged` if vote or snapshot are."""
     timing = place.timing
     assert isinstance(timing, Timing)
     votes = VoteStore(place.disk)
@@ -76,7 +76,8 @@ def _drive(place: Place, rules: Rules) -> RaftDriver:
         flush_delay=timing.flush_delay * MILLISECOND,
         write_caching=place.write_caching,
     )
-    return RaftDriver(RaftCore(configuration, restore(place.disk, place.log, votes), rules), votes, place)
+    machine = StateMachine(place.disk, place.log)
+    return RaftDriver(RaftCore(configuration, restore(place.log, votes, machine), rules), votes, machine, place)
 
 
 REAL = real()

@@ -17,12 +17,14 @@ from quorumlog.raft.messages import (
     AppendReply,
     Heartbeat,
     HeartbeatReply,
+    InstallSnapshot,
     Message,
-    StartAt,
+    SnapshotReply,
     TimeoutNow,
     VoteReply,
     VoteRequest,
 )
+from quorumlog.raft.snapshot import MOST_SNAPSHOT_BYTES
 from quorumlog.storage.batch import BatchKind
 
 _LARGEST = 1 << 60
@@ -41,7 +43,17 @@ class _Packed(Message, frozen=True, tag="AppendEntries"):
     batches: bytes
 
 
-_OnWire = VoteRequest | VoteReply | _Packed | AppendReply | StartAt | Heartbeat | HeartbeatReply | TimeoutNow
+_OnWire = (
+    VoteRequest
+    | VoteReply
+    | _Packed
+    | AppendReply
+    | InstallSnapshot
+    | SnapshotReply
+    | Heartbeat
+    | HeartbeatReply
+    | TimeoutNow
+)
 
 
 def _pack(message: AnyMessage) -> Message:
@@ -62,8 +74,8 @@ def _pack(message: AnyMessage) -> Message:
 def _unpack(message: _OnWire) -> AnyMessage:
     if any(type(value) is int and not -1 <= value < _LARGEST for value in msgspec.structs.astuple(message)):
         raise FrameError(f"a {type(message).__name__} with a number out of range")
-    if isinstance(message, StartAt):
-        _check_members(message.members)
+    if isinstance(message, InstallSnapshot) and message.position + len(message.data) > MOST_SNAPSHOT_BYTES:
+        raise FrameError(f"a part of a snapshot of more than {MOST_SNAPSHOT_BYTES} bytes")
     if not isinstance(message, _Packed):
         return message
     batches = unpack_batches(message.batches)
