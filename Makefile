@@ -9,11 +9,13 @@ CORES ?= 2
 # One more, since some tests wait for sockets, disks and other processes.
 WORKERS ?= $(shell expr $(CORES) + 1)
 export PYTHONHASHSEED := 0
+# Tests start hundreds of processes: without bytecode each would compile all that it imports.
+unexport PYTHONDONTWRITEBYTECODE
 
 # What starts Java, Spark, solvers, real nodes or fuzzers.
 NOT_QUICK := spec proofs pipeline validate node cluster fuzz
 
-.PHONY: help setup demo quick test test-long coverage bench mutants lint format clean
+.PHONY: help setup demo quick test test-long test-night coverage bench mutants lint format clean
 .DELETE_ON_ERROR:
 
 help: ## show this list
@@ -69,7 +71,8 @@ lint: $(VENV)/.porcupine ## ruff, mypy --strict, import contracts
 quick: lint ## an answer in two minutes: lint, and the tests that start nothing large
 	@$(BIN)/pytest -q -n $(CORES) -m "not long and not slow" $(NOT_QUICK:%=--ignore=tests/%)
 
-TESTS := -m pytest -n $(WORKERS) -m "not long"
+# What is long is left out by pyproject.toml.
+TESTS := -m pytest -n $(WORKERS)
 
 test: setup lint ## everything that a change must pass
 	@$(BIN)/python $(TESTS) --durations=15
@@ -79,8 +82,11 @@ coverage: setup ## the same tests, and the lines that they leave out; half as lo
 	@$(BIN)/coverage run $(TESTS)
 	@$(BIN)/coverage combine --quiet && $(BIN)/coverage report --skip-covered --sort=cover
 
-test-long: setup ## what `make test` leaves out: hours; each test is shown as it ends
-	@$(BIN)/pytest -v -n $(WORKERS) -m long --durations=15
+test-long: setup ## what `make test` leaves out: half an hour or more; each test is shown as it ends
+	@$(BIN)/pytest -v -n $(WORKERS) -m "long and not night" --timeout=3600 --durations=15
+
+test-night: setup ## what `make test-long` leaves out: hours; each test is shown as it ends
+	@$(BIN)/pytest -v -n $(WORKERS) -m night --timeout=3600 --durations=15
 
 bench: setup ## every figure, as a ratio in one run
 	@$(BIN)/python tests/bench

@@ -1,12 +1,14 @@
 """Which tests run in one process where they are spread over several: those that share what is slow to make.
 
-And all of them can interrupt what they start, even behind a shell's ``&``, which takes that away.
+And which are left to the night. All of them can interrupt what they start, even behind a shell's ``&``, which takes
+that away.
 """
 
 from __future__ import annotations
 
 import os
 import signal
+from collections import Counter
 
 import pytest
 from xdist.remote import Producer
@@ -38,3 +40,16 @@ class Scheduling(LoadScopeScheduling):
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Scheduling:
     return Scheduling(config, log)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """``long(3)``: three cases of a test are for `make test-long`, the others for `make test-night`; ``long``: all."""
+    seen: Counter[str] = Counter()
+    for item in items:
+        mark = item.get_closest_marker("long")
+        if mark is not None and mark.args:
+            test = item.nodeid.partition("[")[0]
+            seen[test] += 1
+            if seen[test] > mark.args[0]:
+                item.add_marker("night")

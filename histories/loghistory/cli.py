@@ -66,7 +66,7 @@ def history() -> None:
 def convert(
     source: Path, target: Path, format_: str | None, from_: str | None, lenient: bool, quarantine: Path | None
 ) -> None:
-    """Write the history SOURCE anew as TARGET.
+    """Convert the history SOURCE to TARGET.
 
     TARGET is a file if its name ends with .jsonl, .jsonl.zst or .parquet, else a run directory. It must not exist;
     it appears whole or not at all. SOURCE may be of another tool (Jepsen's EDN, JSON and logs, Porcupine's key-value

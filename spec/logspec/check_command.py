@@ -22,11 +22,13 @@ from logspec.toolchain import Toolchain, find_toolchain
 if TYPE_CHECKING:
     from logspec.models import Model
 
+TIERS = "small", "long", "night"
+
 
 @click.command("check")
 @click.argument("names", nargs=-1, metavar="[MODEL]...")
 @click.option("--list", "show_list", is_flag=True, help="List the models and what is expected of them.")
-@click.option("--tier", type=click.Choice(["small", "long", "night", "all"]), default="small", show_default=True)
+@click.option("--tier", type=click.Choice([*TIERS, "all"]), default="small", show_default=True, help="Which models.")
 @click.option("--seed", default=1, show_default=True, help="Seed of random behaviours.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per model.")
 @click.option(
@@ -49,8 +51,9 @@ def check_command(  # one parameter per option of the command line
 ) -> int:
     """Check models with TLC: what must hold holds, and every mutant breaks the promise it should.
 
-    Without MODEL all models of the tier are checked. Anything but the expected end, the pinned number of distinct
-    states and every action taken fails. The models of the tier `night` take random behaviours until --time-limit is up.
+    Without MODEL all models of the tier are checked. A model fails unless it ends as expected, with the pinned number
+    of distinct states and every action taken. The models of the tier `night` take random behaviours until --time-limit
+    is up.
 
     \b
     logwitness spec check --list

@@ -14,9 +14,8 @@ from typing import Any, NamedTuple
 
 from loghistory import Kind, RunSource
 from logspec.errors import SpecError
-from logspec.places import spec_directory
-from logspec.tlavalue import parse_values, print_value
-from logspec.tlc import EXIT_OK, Outcome, run_tlc
+from logspec.server_traces import followed
+from logspec.tlavalue import print_value
 from logspec.toolchain import Toolchain
 
 MODULE = "pull_queries/TraceHeartbeats.tla"
@@ -104,21 +103,17 @@ def read_heartbeat_traces(source: RunSource, name: str) -> list[HeartbeatTrace]:
 def follow_heartbeats(traces: Sequence[HeartbeatTrace], tools: Toolchain, seconds: float | None = None) -> None:
     """Follow every trace, and set ``stuck`` of those that the spec does not allow. Raises `SpecError`."""
     for batch in _batches(traces):
-        outcome = _run(batch, tools, "ReportAccepted", seconds)
-        accepted = {value[1] for value in parse_values("\n".join(outcome.printed)) if value[0] == "accepted"}
-        rejected = [trace for number, trace in enumerate(batch, 1) if number not in accepted]
-        if not rejected:
-            continue
-        printed = "\n".join(_run(rejected, tools, "ReportReached", seconds).printed)
-        reached: dict[
-            int, tuple[int, bool]
-        ] = {}  # an event leaves one way to go on: the furthest is where a trace ends
-        for word, number, line, status in parse_values(printed):
-            if word == "reached":
-                reached[number] = max(reached.get(number, (0, True)), (line, status))
-        for number, trace in enumerate(rejected, 1):
-            line, status = reached[number]
-            trace.stuck = _sentence(trace, line - 1, before=status)
+        rule = batch[0].rule
+        constants = {
+            "Shipped": "TRUE" if rule.shipped else "FALSE",
+            "Threshold": rule.threshold,
+            "Received": rule.received,
+            "Window": rule.window,
+            **dict.fromkeys(("MaxNow", "MaxSkew", "MaxDelay"), 0),  # bounds of the model's own steps
+        }
+        lines = ["CONSTANT Interval <- Given", *(f"CONSTANT {name} = {value}" for name, value in constants.items())]
+        for trace, line in followed(MODULE, batch, _written, lines, tools, seconds, f"Given == {rule.send}"):
+            trace.stuck = _sentence(trace, line - 1)
 
 
 def _events(source: RunSource) -> Iterator[Mapping[str, Any]]:
@@ -149,38 +144,12 @@ def _batches(traces: Iterable[HeartbeatTrace]) -> Iterator[list[HeartbeatTrace]]
         yield batch
 
 
-def _run(batch: Sequence[HeartbeatTrace], tools: Toolchain, report: str, seconds: float | None) -> Outcome:
-    rule = batch[0].rule
-    constants = {
-        "Shipped": "TRUE" if rule.shipped else "FALSE",
-        "Threshold": rule.threshold,
-        "Received": rule.received,
-        "Window": rule.window,
-        **dict.fromkeys(("MaxNow", "MaxSkew", "MaxDelay"), 0),  # bounds of the model's own steps
-    }
-    lines = ["INIT TraceInit", "NEXT TraceNext", f"INVARIANT {report}", "CONSTANT Interval <- Given"]
-    lines += [f"CONSTANT {name} = {value}" for name, value in constants.items()]
-    bodies = [", ".join(f"<<{print_value(word)}, {number}>>" for word, number in trace.events) for trace in batch]
-    data = ",\n".join(f"<<{body}>>" for body in bodies)
-    module = f"---- MODULE TraceData ----\nEXTENDS Integers\nGiven == {rule.send}\nTraces == <<\n{data}\n>>\n====\n"
-    outcome = run_tlc(
-        tools,
-        spec_directory() / MODULE,
-        "\n".join(lines) + "\n",
-        extra_modules={"TraceData": module},
-        coverage=False,
-        brief=True,
-        seconds=seconds,
-    )
-    if outcome.timed_out:
-        raise SpecError(f"TLC did not follow {len(batch)} traces within {seconds:g} s; give it more, or fewer runs")
-    if outcome.errors or outcome.status != EXIT_OK:
-        reason = " ".join(" ".join(outcome.errors[:2] or outcome.printed[:4] or [f"status {outcome.status}"]).split())
-        raise SpecError(f"TLC could not follow {batch[0].name}: {reason[:600]}")
-    return outcome
+def _written(trace: HeartbeatTrace) -> str:
+    """The trace as a sequence of TLA+."""
+    return f"<<{', '.join(f'<<{print_value(word)}, {number}>>' for word, number in trace.events)}>>"
 
 
-def _sentence(trace: HeartbeatTrace, index: int, *, before: bool) -> str:
+def _sentence(trace: HeartbeatTrace, index: int) -> str:
     """What the event claims, and what the spec would have allowed."""
     word, number = trace.events[index]
     place = f"event {trace.seqs[index]}"
@@ -188,5 +157,6 @@ def _sentence(trace: HeartbeatTrace, index: int, *, before: bool) -> str:
         stamp = number + trace.zero
         return f"{place}: node {trace.node} hears a heartbeat with stamp {stamp} that node {trace.peer} had not sent"
     said, right = ("up", "down") if number else ("down", "up")
-    held = "up" if before else "down"
+    before = [decided for at, decided in trace.events[:index] if at == "check"]
+    held = "down" if before and not before[-1] else "up"
     return f"{place}: node {trace.node} decides that node {trace.peer} is {said}, {held} before; the spec says {right}"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from logspec.console import HOLDS, UNEXERCISED, VIOLATED, Status, print_actions,
 from logspec.errors import SpecError
 from logspec.heartbeat_traces import HeartbeatTrace, follow_heartbeats, read_heartbeat_traces
 from logspec.recording import read_traces
+from logspec.routing_traces import RoutingTrace, follow_queries, read_routing_traces
 from logspec.toolchain import find_toolchain
 from logspec.traces import Campaign, Followed, Nearest, action_names, follow_traces, nearest_action
 
@@ -26,7 +26,7 @@ _EXPLAINED = 3
 
 @click.command("trace")
 @click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="RUN...")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per log, then one for the campaign.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per log, then one for all of them.")
 @click.option("--coverage/--no-coverage", help="Show which actions and branches of the spec were taken; slower.")
 @click.option(
     "--write-caching/--no-write-caching",
@@ -57,10 +57,13 @@ def trace_command(
     try:
         traces, empty = [], []
         heard: list[HeartbeatTrace] = []
+        asked: list[RoutingTrace] = []
         for run in runs:
             of_servers = read_heartbeat_traces(open_run(run), str(run))
+            of_queries = read_routing_traces(open_run(run), str(run))
             heard += of_servers
-            if of_servers:
+            asked += of_queries
+            if of_servers or of_queries:
                 continue
             found = read_traces(open_run(run), caching)
             for trace in found:
@@ -70,10 +73,11 @@ def trace_command(
                 empty.append(run)
         traces = [trace for trace in traces if trace.events]
         campaign = None
-        if traces or heard:
+        if traces or heard or asked:
             tools = find_toolchain(jar, version)
-        if heard:
+        if heard or asked:
             follow_heartbeats(heard, tools, seconds)
+            follow_queries(asked, tools, seconds)
         if traces:
             with Status("trace", enabled=sys.stderr.isatty() and not as_json) as status:
                 campaign = follow_traces(
@@ -86,7 +90,7 @@ def trace_command(
                 )
     except (SpecError, HistoryError) as problem:
         raise click.ClickException(str(problem)) from None
-    rejected = _show_heartbeats(heard, as_json)
+    rejected = _show_servers(heard, asked, as_json)
     if campaign:
         for followed in campaign.followed:
             rejected += not followed.accepted
@@ -99,13 +103,14 @@ def trace_command(
     return VIOLATED if rejected else UNEXERCISED if empty else HOLDS
 
 
-def _show_heartbeats(heard: Sequence[HeartbeatTrace], as_json: bool) -> int:
+def _show_servers(heard: Sequence[HeartbeatTrace], asked: Sequence[RoutingTrace], as_json: bool) -> int:
     """What became of runs of servers of pull queries; how many the spec does not allow."""
     rejected = 0
-    for run, traces in groupby(heard, key=lambda trace: trace.name):
-        of_run = list(traces)
-        events = sum(len(trace.events) for trace in of_run)
-        stuck = [trace.stuck for trace in of_run if trace.stuck is not None]
+    for run in dict.fromkeys((*(each.name for each in heard), *(each.name for each in asked))):
+        lives, queries = [each for each in heard if each.name == run], [each for each in asked if each.name == run]
+        events = sum(len(each.events) for each in lives) + sum(len(each.events) for each in queries)
+        said = [*(each.stuck for each in lives), *(each.stuck for each in queries)]
+        stuck = [sentence for sentence in said if sentence is not None]
         rejected += bool(stuck)
         if as_json:
             verdict = "rejected" if stuck else "accepted"
@@ -113,7 +118,8 @@ def _show_heartbeats(heard: Sequence[HeartbeatTrace], as_json: bool) -> int:
         elif stuck:
             click.echo(f"{run}: not allowed: {stuck[0]}")
         else:
-            click.echo(f"{run}: allowed, {events} events of heartbeats and checks, {len(of_run)} lives of pairs")
+            told = f"{len(lives)} lives of pairs of servers and {len(queries)} partitions of queries"
+            click.echo(f"{run}: allowed, {events} events in {told}")
     return rejected
 
 

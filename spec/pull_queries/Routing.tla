@@ -67,11 +67,11 @@ Write ==
 Apply(h) ==
     /\ ~Over /\ h \in up /\ current[h] < end
     /\ current' = [current EXCEPT ![h] = @ + 1]
-    /\ known' = [known EXCEPT ![h] = Max(@, current[h] + 1)]
+    /\ known' = IF Open THEN known ELSE [known EXCEPT ![h] = Max(@, current[h] + 1)]
     /\ UNCHANGED <<end, up, told, crashes, actives, query>>
 
 Learn(h) ==
-    /\ ~Over /\ h \in up /\ known[h] < end
+    /\ query = NoQuery /\ h \in up /\ known[h] < end
     /\ known' = [known EXCEPT ![h] = end]
     /\ UNCHANGED <<end, current, up, told, crashes, actives, query>>
 
@@ -98,7 +98,8 @@ Crash(h) ==
     /\ ~Over /\ h \in up /\ crashes < MaxCrashes
     /\ up' = up \ {h}
     /\ crashes' = crashes + 1
-    /\ query' = IF Open /\ h \in query.left \union {query.at} THEN [query EXCEPT !.bad = @ \union {h}] ELSE query
+    /\ query' = IF Open /\ h \in (query.left \union {query.at}) \ query.cut
+                THEN [query EXCEPT !.bad = @ \union {h}] ELSE query
     /\ UNCHANGED <<end, known, current, told, actives>>
 
 (* A host comes back with what it had saved, or with nothing.                                               *)
@@ -106,7 +107,7 @@ Restart(h, n) ==
     /\ ~Over /\ h \notin up /\ n <= current[h]
     /\ up' = up \union {h}
     /\ current' = [current EXCEPT ![h] = n]
-    /\ known' = [known EXCEPT ![h] = n]
+    /\ known' = IF Open THEN known ELSE [known EXCEPT ![h] = n]
     /\ UNCHANGED <<end, told, crashes, actives, query>>
 
 Propose(h) ==
@@ -114,14 +115,24 @@ Propose(h) ==
     /\ actives' = Append(actives, h)
     /\ UNCHANGED <<replicas, told, crashes, query>>
 
-(* The query reads its view. cut: whom the router cannot reach.                                             *)
+(* Whom the router may fail to reach: any of those that it asks. If it is all of them, every failure is possible *)
+(* at any time, which is enough for all that is promised of each state.                                     *)
+Cuts(selected) == SUBSET selected
+AllCut(selected) == {selected}
+
+(* The query reads its view; what else was known before is forgotten, for it changes nothing any more.       *)
 Ask(epoch, alive, cut) ==
     LET v == [active |-> actives[epoch], alive |-> alive, records |-> records]
         selected == Selected(v)
-    IN  /\ query = NoQuery /\ cut \subseteq selected
+    IN  /\ query = NoQuery /\ cut \in Cuts(selected)
         /\ query' = [phase |-> IF selected = {} THEN "failed" ELSE "open", view |-> v, left |-> selected, tried |-> {},
-                     at |-> Nobody, cut |-> cut, bad |-> selected \ up, position |-> 0]
-        /\ UNCHANGED <<replicas, told, crashes, actives>>
+                     at |-> Nobody, cut |-> cut, bad |-> selected \ (up \union cut), position |-> 0]
+        /\ known' = [h \in Node |-> 0]
+        /\ records' = [h \in Node |-> Nobody]
+        /\ flight' = {}
+        /\ reports' = 0
+        /\ actives' = <<v.active>>
+        /\ UNCHANGED <<end, current, up, crashes>>
 
 Attempt ==
     /\ Open /\ query.at = Nobody
@@ -130,7 +141,7 @@ Attempt ==
     /\ UNCHANGED <<replicas, told, crashes, actives>>
 
 Reply ==
-    /\ Open /\ query.at \in up \ query.cut
+    /\ Open /\ query.at \in up
     /\ query' = [query EXCEPT !.phase = "answered", !.position = current[query.at]]
     /\ UNCHANGED <<replicas, told, crashes, actives>>
 

@@ -42,5 +42,5 @@ TraceNext == TraceSend \/ TraceCopy \/ TraceDeliver \/ TraceClock \/ TraceCheck
 -------------------------------------------------------------------------------------------
 (* "Invariants" that report instead of promising.                                                            *)
 ReportAccepted == line > Len(Events) => PrintT(<<"accepted", run>>)
-ReportReached == PrintT(<<"reached", run, line, status>>)
+ReportReached == PrintT(<<"reached", run, line>>)
 ===========================================================================================

@@ -28,6 +28,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "checker"))
 from long_history import MADE_BY, batches
 
 from logwitness.engine.local import check
+from quorumlog.protocol import Protocol
+from quorumlog.simulation.configuration import ClusterConfiguration
+from quorumlog.simulation.runs import made_by
 
 
 class Took(NamedTuple):
@@ -45,6 +48,30 @@ def seconds(work: Callable[[], object], times: int) -> Took:
         work()
         found.append(Took(time.process_time() - before, time.perf_counter() - begun))
     return Took(min(took.processor for took in found), min(took.passed for took in found))
+
+
+def against_scan(protocol: Protocol, configuration: ClusterConfiguration) -> dict[str, float]:
+    """Play a run, and compare all its checks with a bare scan of its Parquet file; printed, and as figures."""
+    table, _ = protocol.simulate(1, configuration)
+    with tempfile.TemporaryDirectory() as scratch:
+        directory = Path(scratch) / "run"
+        made = made_by(protocol.name, 1, configuration)
+        write_run(directory, table.to_batches(), Manifest(name="run", made_by=made), Format.PARQUET)
+        file = directory / "events.parquet"
+
+        def scan() -> None:
+            for _ in pq.ParquetFile(file).iter_batches():
+                pass
+
+        check(open_run(directory), compiled=True)  # compiles, or loads what was compiled
+        scanned = seconds(scan, 5)
+        judged = seconds(lambda: check(open_run(directory), compiled=True), 3)
+    ratio = judged.processor / scanned.processor
+    each = judged.processor / table.num_rows * 1e6
+    print(f"{table.num_rows:,} events: scan {scanned.processor:.3f} s, all checks {judged.processor:.2f} s")
+    print(f"checking takes {ratio:.1f} times the scan, {each:.1f} us an event")
+    figures = {"events": table.num_rows, "scan": scanned.processor, "checks": judged.processor, "ratio": ratio}
+    return figures | {"us_an_event": each}
 
 
 _COMMAND = """

@@ -21,17 +21,17 @@ from typing import Any
 import httpx2
 
 from loghistory import HybridClock, open_run
+from quorumlog.cluster.groups import Groups
+from quorumlog.cluster.log_client import Log
 from quorumlog.events import TimerFired
 from quorumlog.pull_queries import events as e
 from quorumlog.pull_queries.assignment import Assignment, Placement
 from quorumlog.pull_queries.configuration import Configuration
 from quorumlog.pull_queries.core import ServerCore
-from quorumlog.pull_queries.records import log_names, source_of
+from quorumlog.pull_queries.records import form_of, log_names, source_of
 from quorumlog.pull_queries.server import headers
-from quorumlog.pull_queries.server.logs import Log
 from quorumlog.pull_queries.server.processes import Servers
 from quorumlog.pull_queries.server_client import LostError, RefusedError, ServerClient
-from quorumlog.pull_queries.staged import Groups
 from quorumlog.pull_queries.wire import decode_heartbeat, encode_heartbeat
 
 PROMISE_MS = 2000
@@ -62,7 +62,8 @@ class Bench:
 
     async def put(self, key: str, value: int) -> None:
         """Put a row."""
-        log = Log(source_of(0), self.groups.places[source_of(0)], HybridClock())
+        name = source_of(0)
+        log = Log(name, form_of(name), self.groups.places[name], HybridClock())
         await log.append([(key, value)])
         log.close()
 

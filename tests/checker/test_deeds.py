@@ -80,7 +80,7 @@ IDLE = {
 
 
 @pytest.mark.parametrize("kind", sorted({*UNDECIDED, *IDLE, "stop", "power_loss"}))
-@pytest.mark.parametrize("run", LEGAL)
+@pytest.mark.parametrize("run", [pytest.param(LEGAL[0], marks=pytest.mark.long), *LEGAL[1:]])
 def test_without_a_kind_nothing_that_needs_it_is_green_and_nothing_is_accused(run: str, kind: str) -> None:
     table, configuration = recorded(run)
     rest = without(table, kind)

@@ -72,7 +72,9 @@ def _configuration(draw: random.Random) -> RaftConfiguration:
     )
 
 
-@pytest.mark.parametrize("seed", [*range(8), *(pytest.param(seed, marks=pytest.mark.long) for seed in range(8, 300))])
+@pytest.mark.parametrize(
+    "seed", [*range(8), *(pytest.param(seed, marks=pytest.mark.long(92)) for seed in range(8, 300))]
+)
 def test_the_reference_is_not_accused(seed: int) -> None:
     draw = random.Random(f"{seed} excuses")
     configuration = _configuration(draw)

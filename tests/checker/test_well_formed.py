@@ -289,7 +289,15 @@ def _played(seed: int, configuration: RaftConfiguration) -> pa.Table:
     return sink.table
 
 
-@pytest.mark.parametrize("seeds", [range(4), pytest.param(range(4, 60), marks=pytest.mark.long)], ids=str)
+@pytest.mark.parametrize(
+    "seeds",
+    [
+        range(4),
+        pytest.param(range(4, 16), marks=pytest.mark.long),
+        pytest.param(range(16, 60), marks=pytest.mark.long(0)),
+    ],
+    ids=str,
+)
 @pytest.mark.parametrize("setting", [*SETTINGS, "every fault"])
 def test_simulated_runs_are_well_formed(setting: str, seeds: range) -> None:
     for seed in seeds:

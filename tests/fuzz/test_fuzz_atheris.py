@@ -63,12 +63,14 @@ def test_a_reader(tmp_path: Path) -> None:
     _fuzz("jsonl", tmp_path, 2000, 1)
 
 
-@pytest.mark.long
 @pytest.mark.timeout(3600)
 @needs_atheris
 @pytest.mark.parametrize("name", NAMES)
-def test_a_reader_for_long(name: str, tmp_path: Path) -> None:
-    _fuzz(name, tmp_path, 10_000_000, 120)
+@pytest.mark.parametrize(
+    "seconds", [pytest.param(10, marks=pytest.mark.long), pytest.param(120, marks=pytest.mark.long(0))]
+)
+def test_a_reader_for_long(name: str, seconds: int, tmp_path: Path) -> None:
+    _fuzz(name, tmp_path, 10_000_000, seconds)
 
 
 @needs_atheris

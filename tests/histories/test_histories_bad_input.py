@@ -61,7 +61,7 @@ BAD_LINES = {
     "unknown kind": (event(kind="leaderr"), f'line 3, field kind: unknown kind "leaderr": the kinds are {KINDS}'),
     "no kind": (event(kind=...), 'line 3, field kind: an event must say its kind: add "kind"'),
     "kind null": (event(kind=None), 'line 3, field kind: an event must say its kind: add "kind"'),
-    "second header": (HEADER, f"line 3, field version: unknown column: the columns are {COLUMNS}"),
+    "second header": (HEADER, 'line 3, field seq: every event must carry it: add "seq"'),
     "unknown column": (event(ofset=3), f"line 3, field ofset: unknown column: the columns are {COLUMNS}"),
     "hostile column": (event(**{"a\nb": 3}), rf"line 3, field a\nb: unknown column: the columns are {COLUMNS}"),
     "no seq": (event(seq=...), 'line 3, field seq: every event must carry it: add "seq"'),
@@ -418,10 +418,13 @@ def test_a_manifest_is_the_same_for_the_same_run(tmp_path: Path) -> None:
 
 BEYOND = {
     **dict.fromkeys(
-        ("seq", "process", "op", "txn", "term", "message", "count", "bytes", "reserved", "stamp", "epoch"),
+        (
+            *("seq", "process", "op", "txn", "term", "message", "count", "bytes", "reserved", "stamp", "epoch"),
+            *("version", "filter", "shards", "recovery"),
+        ),
         (-1, 0, 2**63 - 1),
     ),
-    **dict.fromkeys(("node", "peer", "incarnation", "logical", "partition"), (-1, 0, 2**31 - 1)),
+    **dict.fromkeys(("node", "peer", "incarnation", "logical", "partition", "wave"), (-1, 0, 2**31 - 1)),
     **dict.fromkeys(("last_offset", "entry_term", "dirty", "flushed", "commit", "visible"), (-2, -1, 2**63 - 1)),
     "offset": (-2, -1, 2**63 - 1),
     "time": (2**62, -(2**62) + 1, 2**62 - 1),

@@ -24,7 +24,15 @@ from loghistory.schema import STATE_KINDS, words_of
 from loghistory.vocabularies.clients import Operation, Refusal
 from loghistory.vocabularies.elections import Role
 from loghistory.vocabularies.log import STATE, Resolution
-from loghistory.vocabularies.read_path import GapWord, HeardWord, RecordWord
+from loghistory.vocabularies.read_path import (
+    AnswerWord,
+    GapWord,
+    GraceWord,
+    HeardWord,
+    RecordWord,
+    RewindWord,
+    ShardWord,
+)
 from loghistory.vocabularies.snapshots import SnapshotFrom
 from loghistory.vocabularies.surroundings import FaultWord, Phase
 from loghistory.vocabulary import Column, EventKind, Vocabulary, Words, assembled_columns, assembled_kinds
@@ -55,10 +63,10 @@ def test_every_event_that_changes_a_log_carries_the_whole_state() -> None:
 
 
 def test_every_word_that_has_a_name_has_a_meaning() -> None:
-    assert set(words_of("f")) == {*Operation, *FaultWord, *Phase, *GapWord, *HeardWord}
+    assert set(words_of("f")) == {*Operation, *FaultWord, *Phase, *GapWord, *HeardWord, *RewindWord, *GraceWord}
     assert set(words_of("record")) == set(RecordWord)
     assert set(words_of("role")) == set(Role)
-    assert set(words_of("reason")) == {*Resolution, *Refusal, *SnapshotFrom}
+    assert set(words_of("reason")) == {*Resolution, *Refusal, *ShardWord, *AnswerWord, *SnapshotFrom}
     for vocabulary in VOCABULARIES:
         for words in vocabulary.words:
             assert set(words.kinds) <= set(KINDS)
@@ -173,7 +181,7 @@ def _verdicts(package: Path, *options: str) -> Mapping[str, Any]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("options", [(), pytest.param(("--compiled", "--large"), marks=pytest.mark.long)])
+@pytest.mark.parametrize("options", [(), pytest.param(("--compiled", "--large"), marks=pytest.mark.long(0))])
 def test_no_verdict_depends_on_the_order_of_kinds(tmp_path: Path, options: tuple[str, ...]) -> None:
     """Codes follow from the order in which kinds are declared: with another order everything is judged the same."""
     usual = _verdicts(Path(loghistory.__file__).parent, *({*options} - {"--compiled"}))

@@ -236,3 +236,20 @@ def test_bad_usage_is_refused(tmp_path: Path) -> None:
     assert done.exit_code == 2
     assert len(done.output.splitlines()) == 2  # the seed, and what is wrong
     assert json.dumps(str(file))[1:-1] in done.output
+
+
+def test_several_groups_in_each_process_are_logs_of_their_own(tmp_path: Path) -> None:
+    ended = run(tmp_path / "run", "--groups", "3", "--duration", "1.5", "--faults", "kill-leader", "--seed", "3")
+    assert ended.returncode == 0, ended.stderr + ended.stdout
+    assert {row["log"] for row in rows(open_run(tmp_path / "run"), "append", "ok")} == {"0", "1", "2"}
+    answer = judge()(open_run(tmp_path / "run"))
+    assert answer["verdict"] == "holds", answer
+    crashes = rows(open_run(tmp_path / "run"), "crash")
+    assert crashes
+    assert all(row["log"] is None for row in crashes)  # what ends a process concerns all of them
+
+
+def test_a_protocol_that_runs_one_group_a_process_says_so(tmp_path: Path) -> None:
+    ended = run(tmp_path / "run", "--protocol", "pull-queries", "--groups", "2", "--faults", "none")
+    assert ended.returncode == 2
+    assert "pull-queries runs one group a process; leave --groups out" in ended.stderr

@@ -12,14 +12,18 @@ from quorumlog.cluster.register import Register
 from quorumlog.node.recording import HistoryFile
 
 
+class Nobody:
+    """A stage without a leader."""
+
+    async def leader(self) -> int:
+        return 0
+
+
 def test_pauses_that_overlap_end_with_the_last_one(tmp_path: Path, arena: Callable[..., Any]) -> None:
     async def body(bench: Any) -> None:  # noqa: ANN401
         register = Register(HistoryFile(tmp_path / "clients.jsonl", HybridClock(), {}))
 
-        async def nobody() -> int:
-            return 0
-
-        injector = Injector(bench.cluster, register, (), 1, nobody)
+        injector = Injector(bench.cluster, register, (), 1, Nobody())
         answers = []
         for change in (injector._begin, injector._begin, injector._end, injector._end):
             await change("pause", 0)

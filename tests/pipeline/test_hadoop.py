@@ -56,6 +56,7 @@ def test_both_are_behind_hadoop(behind_hadoop: tuple[str, Path], tmp_path: Path,
     assert not rows(place / "out", "quarantine")
 
 
+@pytest.mark.long
 def test_patterns_leave_out_the_same_behind_hadoop(
     behind_hadoop: tuple[str, Path], tmp_path: Path, audited: Auditor
 ) -> None:

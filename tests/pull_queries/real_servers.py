@@ -10,14 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from loghistory import HybridClock
+from quorumlog.cluster.groups import Groups
+from quorumlog.cluster.log_client import Log, LogPlace
 from quorumlog.pull_queries.configuration import Configuration
 from quorumlog.pull_queries.events import Query
-from quorumlog.pull_queries.records import log_names, source_of
-from quorumlog.pull_queries.server.configuration import LogPlace
-from quorumlog.pull_queries.server.logs import Log
+from quorumlog.pull_queries.records import form_of, log_names, source_of
 from quorumlog.pull_queries.server.processes import Servers
 from quorumlog.pull_queries.server_client import LostError, RefusedError, ServerClient, Told
-from quorumlog.pull_queries.staged import Groups
 from quorumlog.pull_queries.table import Value, partition_of
 
 BRISK: dict[str, Any] = {"lag_report": 300, "discover": 300, "forward_timeout": 500}
@@ -32,7 +31,8 @@ class Arena:
         self.standbys = server.standbys
         self.servers = Servers(directory, nodes=nodes, server=server, logs=logs, of_each=self.of_each)
         self.client = ServerClient(HybridClock())
-        self.sources = [Log(source_of(each), logs[source_of(each)], HybridClock()) for each in range(server.partitions)]
+        names = [source_of(each) for each in range(server.partitions)]
+        self.sources = [Log(name, form_of(name), logs[name], HybridClock()) for name in names]
 
     async def start(self, *nodes: int) -> None:
         """Start servers, one after the other: the first becomes the active of all, the next ones its standbys."""

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from quorumlog.pull_queries.assignment import Assignment, Placement
+from quorumlog.pull_queries.configuration import Configuration
 from quorumlog.pull_queries.core import ServerCore
+from quorumlog.pull_queries.events import AssignmentRead, ChangelogRead, Clocks
 from quorumlog.pull_queries.lag import LagReport, Position, Store
 from quorumlog.pull_queries.mutants.lags import LagWithoutStoreCore
+from quorumlog.pull_queries.mutants.placements import TableGivenAway
 from quorumlog.pull_queries.protocol import PROTOCOL
 from quorumlog.pull_queries.rules import REFERENCE
 from quorumlog.pull_queries.settings import SETTINGS
@@ -26,7 +30,7 @@ def test_a_mutant_is_caught(mutant: str) -> None:
 @pytest.mark.parametrize("setting", [*SETTINGS, "swarm"])
 def test_the_reference_survives(setting: str) -> None:
     candidate = Candidate("pull-queries", under=setting)
-    for seed in SEEDS if setting not in ("departures", "handed-over") else SEEDS[:1]:
+    for seed in SEEDS if setting not in ("departures", "handed-over", "actives-alone") else SEEDS[:1]:
         assert judge_seed(candidate, seed).rejections == ()
 
 
@@ -37,3 +41,15 @@ def test_stores_are_told_apart(core: type[ServerCore], known: Position) -> None:
     records = core.records_type(REFERENCE)
     records.accept(LagReport("h:1", 100, {(one, 0): Position(3, 12), (other, 0): Position(9, 15)}))
     assert records.of("h:1", one, 0) == known
+
+
+@pytest.mark.parametrize(("core", "current"), [(ServerCore, 2), (TableGivenAway, 0)])
+def test_a_table_that_comes_back_goes_on_where_it_was(core: type[ServerCore], current: int) -> None:
+    """table-given-away: only who is removed and taken back while it runs would show it, after a minute."""
+    server = core("h:1", Configuration(), Clocks(0, 0))
+    for epoch, active in enumerate(("h:1", "i:1", "h:1"), 1):
+        server.handle(Clocks(0, 0), AssignmentRead(Assignment(epoch, (active,), (Placement(active),))))
+        if epoch == 1:
+            for offset in range(2):
+                server.handle(Clocks(0, 0), ChangelogRead(0, offset, None))
+    assert server.tables[0].current == current

@@ -17,6 +17,7 @@ from quorumlog.raft.events import (
     Effect,
     Event,
     Flushed,
+    Note,
     Outcome,
     ReadIndexRequested,
     Received,
@@ -38,6 +39,8 @@ from quorumlog.raft.messages import (
     Heartbeat,
     HeartbeatReply,
     InstallSnapshot,
+    LightHeartbeat,
+    LightReply,
     VoteReply,
     VoteRequest,
 )
@@ -364,7 +367,47 @@ def ignores_replies_of_an_earlier_session(make_core: CoreFactory) -> bool:
     return core.progress[2].match == -1
 
 
+def refuses_a_vote_for_a_transfer_to_a_shorter_log(make_core: CoreFactory) -> bool:
+    """raft.md#refuse-vote."""
+    core = follower(make_core, (2, 2))
+    effects = give(core, Received(1, VoteRequest(3, 1, 2, 0, False, True)), VoteSaved(core._save))
+    return core.voted_for == -1 and not any(isinstance(each, Note) and each.kind == "vote" for each in effects)
+
+
+def gives_way_once(make_core: CoreFactory) -> bool:
+    """raft.md#longest-log."""
+    core = make_core(Configuration(0, THREE, longest_log=True), Restored(1, -1, LogIndex()))
+    for _ in range(2):
+        core.now += 2 * core.configuration.election_timeout
+        give(core, TimerFired(Timer.ELECTION), Received(1, VoteReply(1, 1, True, False, True)))
+        give(core, Received(2, VoteReply(1, 1, True, True)))
+    return core.role == "candidate"
+
+
+def confirms_a_barrier_by_full_answers(make_core: CoreFactory) -> bool:
+    """raft.md#light-heartbeat."""
+    core = make_core(Configuration(0, THREE, light_heartbeats=True), Restored())
+    give(core, Started(), TimerFired(Timer.ELECTION), Received(1, VoteReply(0, 0, True, True)))
+    give(core, Received(1, VoteReply(1, 1, False, True)))
+
+    def answered() -> None:
+        reply = AppendReply(core.term, core.progress[1].sequence, True, core.dirty, core.dirty, core.dirty)
+        give(core, Received(1, reply))
+
+    answered()
+    give(core, TimerFired(Timer.HEARTBEAT))
+    answered()
+    said = [type(each.message) for each in give(core, TimerFired(Timer.HEARTBEAT)) if isinstance(each, Send)]
+    assert said == [LightHeartbeat, Heartbeat]  # node 2 has never answered
+    asked = give(core, ReadIndexRequested(7))
+    assert [type(each.message) for each in asked if isinstance(each, Send)] == [Heartbeat, Heartbeat]
+    return not any(isinstance(each, Resolved) for each in give(core, Received(1, LightReply(True))))
+
+
 PROMISES = {
+    "light-counts-for-barrier": confirms_a_barrier_by_full_answers,
+    "transfer-vote-skips-log": refuses_a_vote_for_a_transfer_to_a_shorter_log,
+    "gives-way-for-ever": gives_way_once,
     "rejoin-session": ignores_replies_of_an_earlier_session,
     "pre-votes-ignore-logs": refuses_a_pre_vote_to_a_shorter_log,
     "answers-for-an-earlier-term": answers_a_request_in_its_own_term,

@@ -45,7 +45,7 @@ def test_what_a_swarm_draws_converges_and_loses_nothing(seed: int) -> None:
     assert list(problems(table.to_pylist())) == []
 
 
-@pytest.mark.long
+@pytest.mark.long(100)
 @pytest.mark.parametrize("seed", range(100, 400))
 def test_many_runs_of_the_swarm(seed: int) -> None:
     test_what_a_swarm_draws_converges_and_loses_nothing(seed)

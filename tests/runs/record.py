@@ -13,7 +13,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -29,6 +29,7 @@ from quorumlog.pull_queries.protocol import PROTOCOL as PULL_QUERIES
 from quorumlog.raft.mutants import offsets
 from quorumlog.raft.protocol import PROTOCOL as RAFT
 from quorumlog.raft.settings import SETTINGS, RaftConfiguration
+from quorumlog.read_path.protocol import PROTOCOL as READ_PATH
 from quorumlog.simulation.runs import made_by
 from quorumlog.trials.hunt import hunt
 from quorumlog.trials.judge import Candidate, Rejection, judge_run, load_judge
@@ -115,20 +116,25 @@ def mutant_run(mutant: Mutant) -> Callable[[str], None]:
     return make
 
 
-def server_run(mutant: Mutant) -> Callable[[str], None]:
-    """The shortest run, under the setting that it names, in which a mutant of pull queries is caught."""
+def shortest_run(
+    mutant: Mutant,
+    protocol: Protocol,
+    durations: Sequence[int | None] = (1500, 2000, 3000, 4500, 6000, None),
+    settle: int = SECOND,
+) -> Callable[[str], None]:
+    """The shortest run, under the setting that it names, in which a mutant is caught; durations in milliseconds."""
 
     def make(name: str) -> None:
-        candidate = Candidate("pull-queries", mutant.id)
-        for duration, seed in product((1500, 2000, 3000, 4500, 6000, None), range(8)):
-            configuration = replace(candidate.configuration(seed), settle=SECOND)
+        candidate = Candidate(protocol.name, mutant.id)
+        for duration, seed in product(durations, range(8)):
+            configuration = replace(candidate.configuration(seed), settle=settle)
             if duration is not None:
                 configuration = replace(configuration, duration=duration * MILLISECOND)
             rejections = judge_run(candidate, seed, mutant.setting, configuration).rejections
             if rejections:
                 configuration = replace(configuration, plan=rejections[0].configuration.plan)
                 table, _ = candidate.played.simulate(seed, configuration, candidate.make_core)
-                made = made_by("pull-queries", seed, configuration, mutant.id)
+                made = made_by(protocol.name, seed, configuration, mutant.id)
                 keep(name, table, made, [f"Mutant: {mutant.change}.", rejections[0].sentence])
                 return
         raise SystemExit(f"{mutant.id} survived")
@@ -156,6 +162,9 @@ def cluster(*arguments: str) -> Callable[[str], None]:
 servers = partial(cluster, "--protocol", "pull-queries")
 """A run of real servers."""
 
+LONGER = {"stale-answers": 1800, "losses": 1800}
+"""How long runs of the read path last that need more time, in milliseconds."""
+
 RECORDINGS: dict[str, Callable[[str], None]] = {
     "raft/reference-default": reference(1, "default"),
     "raft/reference-leaders-fall": reference(2, "leaders-fall"),
@@ -179,7 +188,20 @@ RECORDINGS: dict[str, Callable[[str], None]] = {
     },
     "pull_queries/cluster-kill-active": servers("--duration", "3", "--seed", "11", "--faults", "kill-leader"),
     "pull_queries/cluster-shipped": servers("--duration", "4", "--seed", "12", "--set", "mode=shipped"),
-    **{f"pull_queries/mutant-{mutant.id}": server_run(mutant) for mutant in PULL_QUERIES.hunted.values()},
+    **{f"pull_queries/mutant-{each.id}": shortest_run(each, PULL_QUERIES) for each in PULL_QUERIES.hunted.values()},
+    **{
+        f"read_path/reference-{setting}": reference(seed, setting, protocol=READ_PATH, duration=700 * MILLISECOND)
+        for seed, setting in enumerate(READ_PATH.settings)
+        if setting not in LONGER
+    },
+    **{
+        f"read_path/reference-{setting}": reference(0, setting, protocol=READ_PATH, duration=duration * MILLISECOND)
+        for setting, duration in LONGER.items()
+    },
+    **{
+        f"read_path/mutant-{each.id}": shortest_run(each, READ_PATH, (400, 700, 1000, 1500, 2500, None), 20 * SECOND)
+        for each in READ_PATH.hunted.values()
+    },
 }
 
 

@@ -99,6 +99,8 @@ class Play:
             nodes=scenario.get("nodes", 3),
             voters=tuple(scenario["voters"]) if "voters" in scenario else None,
             write_caching=scenario.get("write_caching", False),
+            priorities=scenario.get("priorities", False),
+            longest_log=scenario.get("longest_log", False),
             timing=NodeTiming(flush=parse_duration(scenario.get("flush", "60ms"))),
             disk=DiskTiming(least=MILLISECOND, most=4 * MILLISECOND),
             link=Link(jitter=parse_duration(scenario.get("jitter", "600us"))),

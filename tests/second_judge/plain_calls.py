@@ -15,6 +15,8 @@ def calls_end(history: History) -> Count:
     for e in history.events:
         if e.op is None:
             continue
+        if e.kind == "invoke" and e.f == "read_stream":
+            continue  # no call: it is open as long as it is read
         if e.kind == "invoke":
             count += JUDGED
             open_[e.op] = e

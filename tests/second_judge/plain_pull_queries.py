@@ -44,6 +44,7 @@ DEFAULTS = {
     "forward_timeout": None,
     "maximum_lag": 2**63 - 1,
     "partitions": 1,
+    "standbys": 2,
     "standby_reads": True,
     "heartbeats": True,
     "lag_reports": True,
@@ -57,6 +58,7 @@ def is_server(s: Plainly) -> bool:
     s |= DEFAULTS | s
     send, window = s["heartbeat_send"], s["heartbeat_window"]
     names = ("missed_threshold", "received_threshold", "heartbeat_check", "lag_report", "maximum_lag", "partitions")
+    names += ("standbys",)
     time_out = 1 if s["forward_timeout"] is None else s["forward_timeout"]
     of_table = 0 if s["with_bound"] is None else s["with_bound"]
     switches = (s["standby_reads"], s["heartbeats"], s["lag_reports"])
@@ -70,7 +72,7 @@ def is_server(s: Plainly) -> bool:
         and s["missed_threshold"] >= 1
         and s["received_threshold"] >= 1
         and s["lag_report"] >= 1
-        and s["maximum_lag"] >= 0
+        and min(s["maximum_lag"], s["standbys"]) >= 0
         and 1 <= s["partitions"] <= 1 << 16
     )
 
@@ -322,7 +324,7 @@ def silence_is_down(history: History) -> Count:
     return count
 
 
-OF_STATUSES = ("serve", "listed", "heartbeat", "heard", "up", "down", "route", "report", "shown", *GONE)
+OF_STATUSES = ("serve", "listed", "heartbeat", "heard", "up", "down", "route", "report", "report_sent", "shown", *GONE)
 
 
 def heartbeats_to_all(history: History) -> Count:
@@ -343,6 +345,32 @@ def heartbeats_to_all(history: History) -> Count:
                 sent.add(b.peer)
             listed = {b.peer for b in lived if b.kind == "listed"}
             count += Count(judged=int(bool(listed)), violated=len(listed - sent))
+    return count
+
+
+def reports_to_all(history: History) -> Count:
+    """pull-queries.md#reports-to-all."""
+    count = Count()
+    for at, e in enumerate(history.events):
+        events = history.events[:at]
+        lived = life(events, e.node) if e.kind == "report" else None
+        server = server_of(events, e.node)
+        tells = any(b.kind == "report_sent" and life(events[:i], b.node) is not None for i, b in enumerate(events))
+        if lived is None or server is None or not tells:
+            continue
+        made = [i for i, b in enumerate(lived) if b.kind == "report"]
+        since_last = [b for b in lived[made[-1] + 1 if made else 0 :] if b.kind == "report_sent"]
+        sent: set[int | None] = set()
+        for b in reversed(since_last):
+            if b.stamp != e.stamp:
+                break
+            sent.add(b.peer)
+        if shipped(server):
+            decided_last = {b.peer: b.kind for b in lived if b.kind in ("up", "down")}
+            targets = {peer for peer, kind in decided_last.items() if kind == "up"}
+        else:
+            targets = {b.peer for b in lived if b.kind == "listed"}
+        count += JUDGED + Count(violated=len(sent ^ (targets - {e.node})))
     return count
 
 
@@ -470,6 +498,8 @@ def reports_are_true(history: History) -> Count:
             if current != passed[-1] if passed else current > max(most, 0):
                 count += VIOLATED
             if told_end > end and certain:
+                count += VIOLATED
+            if told_end < current:
                 count += VIOLATED
             before = end_reported(events, e.node, int(name))
             if before is not None and told_end < before:
@@ -853,12 +883,218 @@ def no_valid_host_says_why(history: History) -> Count:
     return count
 
 
+# -- messages ----------------------------------------------------------------------------------------------------------
+
+LATE = 60_000
+"""Milliseconds before a sender's newest stamp from which on nothing is judged."""
+
+
+def same(one: Event, other: Event, form: Callable[[Any], bool]) -> bool:
+    """Whether two texts say the same."""
+    mine, theirs = said(one, form), said(other, form)
+    if form is is_asked and mine is not None and theirs is not None:
+        return bool((mine["partitions"], mine["bound"]) == (theirs["partitions"], theirs["bound"]))
+    if form is is_positions and mine is not None and theirs is not None:
+        mine, theirs = ({int(p): pair for p, pair in each.items()} for each in (mine, theirs))
+    return one.text == other.text or (mine is not None and mine == theirs)
+
+
+def heard_was_said(history: History) -> Count:
+    """pull-queries.md#heard-was-said."""
+    count = Count()
+    for at, e in enumerate(history.events):
+        if e.kind in ("heard", "report_heard", "forwarded", "answer", "give_up", "finish", "rows", "ok", "fail"):
+            count += arrived(history.events[:at], e)
+    return count
+
+
+def arrived(events: list[Event], e: Event) -> Count:
+    """One thing that arrives."""
+    served = {b.node for b in events if b.kind == "serve"}
+    routed = [b.node for b in events if b.kind == "route" and b.op == e.op]
+    wrong: bool | None = None
+    if e.kind in ("heard", "report_heard") and e.peer in served:
+        kind = "heartbeat" if e.kind == "heard" else "report"
+        made = [b for b in events if b.kind == kind and b.node == e.peer and (kind == "report" or b.peer == e.node)]
+        if made and e.stamp < max(b.stamp for b in made) - LATE:
+            return UNJUDGED
+        made = [b for b in made if b.stamp == e.stamp]
+        wrong = not (made if kind == "heartbeat" else [b for b in made if same(b, e, is_positions)])
+    elif e.kind == "forwarded" and e.peer in served:
+        asked = [b for b in events if b.kind == "forward" and (b.op, b.node, b.peer) == (e.op, e.peer, e.node)]
+        wrong = not any(same(b, e, is_asked) for b in asked)
+    elif e.kind in ("answer", "give_up") and e.node in served and routed and routed[0] != e.node:
+        asked = [b for b in events if b.kind == "forwarded" and (b.op, b.node) == (e.op, e.node)]
+        wrong = not any(e.partition in (said(b, is_asked) or {"partitions": []})["partitions"] for b in asked)
+    elif e.kind == "rows" and e.peer in served:
+        place = (e.op, e.peer, e.partition, e.offset)
+        made = [b for b in events if b.kind == "answer" and (b.op, b.node, b.partition, b.offset) == place]
+        wrong = not any(same(b, e, is_rows) for b in made)
+    elif e.kind == "finish" and routed and routed[0] == e.node:
+        return by_answers(events, e, served)
+    elif e.kind in ("ok", "fail") and routed and routed[0] in served:
+        ends = [
+            said(b, is_finished)
+            for i, b in enumerate(events)
+            if b.kind == "finish" and b.op == e.op and b.node == routed[0]
+            if any(a.kind == "route" and a.op == e.op for a in events[:i])
+        ]
+        wrong = (e.kind == "ok") not in [end["message"] is None for end in ends if end is not None]
+    return Count() if wrong is None else JUDGED + VIOLATED if wrong else JUDGED
+
+
+def by_answers(events: list[Event], e: Event, served: set[int | None]) -> Count:
+    """Whether what was attempted with success was answered."""
+    count, finished, nodes = Count(), said(e, is_finished), numbers(events)
+    for partition, host, failure in finished["attempts"] if finished else ():
+        node = nodes.get(host)
+        if failure is None and node in served:
+            place = (e.op, node, partition)
+            answered = any(b.kind == "answer" and (b.op, b.node, b.partition) == place for b in events)
+            count += JUDGED if answered else JUDGED + VIOLATED
+    return count
+
+
+# -- who keeps what ----------------------------------------------------------------------------------------------------
+
+
+def active_stays(history: History) -> Count:
+    """pull-queries.md#active-stays."""
+    count = Count()
+    first: dict[int, Plainly] = {0: {"members": [], "placements": []}}
+    for at, e in enumerate(history.events):
+        server, now = server_of(history.events[: at + 1], e.node), said(e, is_assignment)
+        if e.kind != "assigned" or server is None or now is None or e.epoch in first:
+            continue
+        first[e.epoch] = now
+        nodes = {b.node for b in history.events[:at] if b.kind == "serve"}
+        served = [each for each in (server_of(history.events[:at], node) for node in nodes) if each is not None]
+        if e.epoch - 1 not in first or len({(each["partitions"], each["standbys"]) for each in served}) > 1:
+            count += UNJUDGED
+        else:
+            count += JUDGED + Count(violated=len(follows(first[e.epoch - 1], now, server)))
+    return count
+
+
+def follows(last: Plainly, now: Plainly, server: Plainly) -> list[int]:
+    """The partitions that an assignment places wrongly; -1 if its members are wrong."""
+    old, new = {*last["members"]}, {*now["members"]}
+    if not ((len(new - old) == 1 and old <= new) or new < old):
+        return [-1]
+    stay = {}
+    for p in range(server["partitions"]):
+        active, rest = last["placements"][p] if p < len(last["placements"]) else (None, [])
+        stay[p] = (active, [host for host in dict.fromkeys([active, *rest]) if host in new])
+    load = {host: [host in replicas for _, replicas in stay.values()].count(True) for host in new}
+    wrong = []
+    for p, (was, replicas) in stay.items():
+        hosts = [*replicas]
+        for _ in range(server["standbys"] + 1):
+            free = sorted((load[host], host) for host in new if host not in hosts)
+            if free and len(hosts) <= server["standbys"]:
+                hosts.append(free[0][1])
+                load[free[0][1]] += 1
+        active, rest = now["placements"][p] if p < len(now["placements"]) else ("nobody", [])
+        may = [was] if was in replicas else (replicas or hosts[:1])
+        if (may and active not in may) or (hosts and sorted([active, *rest]) != sorted(hosts)):
+            wrong.append(p)
+    return wrong
+
+
+def folds_in_order(history: History) -> Count:
+    """pull-queries.md#folds-in-order."""
+    count = Count()
+    for at, e in enumerate(history.events):
+        events = history.events[:at]
+        if e.kind != "fold" or not any(b.kind == "serve" and b.node == e.node for b in events):
+            continue
+        count += JUDGED
+        began = max(i for i, b in enumerate(events) if b.kind == "serve" and b.node == e.node)
+        folds = [
+            (i, b.last + 1)
+            for i, b in enumerate(events)
+            if b.kind == "fold" and (b.node, b.partition) == (e.node, e.partition)
+            if any(s.kind == "serve" and s.node == e.node for s in events[:i])
+        ]
+        own = [passed for i, passed in folds if i > began]
+        if e.offset != own[-1] if own else e.offset > max([passed for _, passed in folds], default=0):
+            count += VIOLATED
+        shown = [b.offset for b in events if b.kind == "changelog" and b.partition == e.partition]
+        if shown == [*range(len(shown))] and e.last >= len(shown):
+            count += VIOLATED
+    return count
+
+
+def targets_may_answer(history: History) -> Count:
+    """pull-queries.md#targets-may-answer."""
+    count = Count()
+    for at, e in enumerate(history.events):
+        events = history.events[:at]
+        if e.kind not in ("answer", "give_up") or not any(b.kind == "serve" and b.node == e.node for b in events):
+            continue
+        told = against(events, e)
+        if told == "unknown":
+            count += UNJUDGED
+        elif e.kind == "answer":
+            count += JUDGED if told is None else JUDGED + VIOLATED
+        else:
+            count += JUDGED if told is not None and told == e.text else JUDGED + VIOLATED
+    return count
+
+
+def against(events: list[Event], e: Event) -> str | None:
+    """Why a server should give a partition up; "unknown" where that cannot be told."""
+    server, lived, query = server_of(events, e.node), since(events, e.node), query_of(events, e.op)
+    folded = [b for b in lived if b.kind == "assigned"]
+    now = said(folded[-1], is_assignment) if folded else None
+    if server is None or query is None or now is None:
+        return "unknown"
+    host, p = server["host"], e.partition
+    active, rest = now["placements"][p] if 0 <= p < len(now["placements"]) else (None, [])
+    if host not in (active, *rest):
+        return "Host does not hold this partition."
+    not_active = "Host is not the active host for this partition."
+    if not server["standby_reads"]:
+        if active != host:
+            return not_active
+        passed = [b.last + 1 for b in lived if b.kind == "fold" and b.partition == p]
+        position = e.offset if e.kind == "answer" else passed[-1] if passed else None
+        log = [b for b in events if b.kind == "changelog" and b.partition == p]
+        if position is None or [b.offset for b in log] != [*range(len(log))]:
+            return "unknown"
+        since_epoch = None
+        for b in folded:
+            view = said(b, is_assignment)
+            if view is None:
+                continue
+            mine = p < len(view["placements"]) and view["placements"][p][0] == host
+            since_epoch = (b.epoch if since_epoch is None else since_epoch) if mine else None
+        if max([0, *(b.epoch for b in log[:position] if b.epoch is not None)]) != since_epoch:
+            return not_active
+    if not shipped(server) or not server["lag_reports"]:
+        return None
+    kept = kept_of(lived, e.node)
+    if kept is not None and kept[1] is None:
+        return "unknown"
+    pair = None if kept is None else {int(q): at for q, at in kept[1].items()}.get(p)
+    if pair is None:
+        return "Lag information is not present for host."
+    lag = max(0, pair[1] - pair[0])
+    bound = next(b for b in (query.get("bound"), server["maximum_lag"]) if b is not None)
+    return None if lag <= bound else f"Host excluded because lag {lag} exceeds maximum allowed lag {bound}."
+
+
 TWINS: dict[str, Plain] = {
     "status-replays": status_replays,
     "no-false-down": no_false_down,
     "silence-is-down": silence_is_down,
     "heartbeats-to-all": heartbeats_to_all,
+    "reports-to-all": reports_to_all,
     "reports-go-on": reports_go_on,
+    "heard-was-said": heard_was_said,
+    "active-stays": active_stays,
+    "folds-in-order": folds_in_order,
+    "targets-may-answer": targets_may_answer,
     "rows-are-the-table": rows_are_the_table,
     "reports-are-true": reports_are_true,
     "report-times-rise": report_times_rise,

@@ -158,7 +158,9 @@ def nodeset(e: Event) -> Any:  # noqa: ANN401
     """What the text of a nodeset says; None if it has another form."""
     try:
         told = json.loads(e.text)
-        factors = all(scope in SCOPES and type(factor) is int for scope, factor in told["replication"].items())
+        factors = all(
+            scope in SCOPES and type(factor) is int and factor > 0 for scope, factor in told["replication"].items()
+        )
         names = all(len(each) == len(SCOPES) and int(shard) >= 0 for shard, each in told["locations"].items())
         return told if told["replication"] and factors and names else None
     except (TypeError, ValueError, KeyError, AttributeError):

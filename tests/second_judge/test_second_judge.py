@@ -14,11 +14,11 @@ from sources import RECORDED, Source, recorded, simulated, simulated_servers, si
 from logwitness.checks import house_families
 from logwitness.explain.transcripts import Case, all_cases, history
 
-LARGE = 5000
-"""Events from which on a recorded run is left to the long tests, and judged as it is: plain checks take seconds."""
+MEDIUM, LARGE = 1500, 5000
+"""Events from which on a recorded run is left to the long tests, and from which on no damaged copies of it are judged:
+plain checks take seconds."""
 
-FEW = [run for run in RECORDED if json.loads((run / "manifest.json").read_text())["events"] < LARGE]
-"""The recorded runs of which damaged copies are judged too."""
+EVENTS = {run: json.loads((run / "manifest.json").read_text())["events"] for run in RECORDED}
 
 EDGES = (
     # A start in a later term; a vote for oneself alone makes a candidate.
@@ -112,7 +112,7 @@ def test_edges(lines: str, protocol: dict[str, str]) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "run",
-    [pytest.param(run, id=run.name, marks=[] if run in FEW else pytest.mark.long) for run in RECORDED],
+    [pytest.param(run, id=run.name, marks=[] if EVENTS[run] < MEDIUM else pytest.mark.long) for run in RECORDED],
 )
 def test_recorded_runs(run: Path) -> None:
     source = recorded(run)
@@ -120,7 +120,7 @@ def test_recorded_runs(run: Path) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("run", FEW, ids=lambda run: run.name)
+@pytest.mark.parametrize("run", [run for run in RECORDED if EVENTS[run] < LARGE], ids=lambda run: run.name)
 def test_damaged_copies_of_recorded_runs(run: Path) -> None:
     found = damaged_copies(recorded(run), recorded(RECORDED[RECORDED.index(run) - 1]), range(3))
     assert not found, "\n".join(found)
@@ -144,7 +144,7 @@ def test_simulated_runs(seeds: range) -> None:
     judged(seeds, copies=2)
 
 
-@pytest.mark.long
+@pytest.mark.long(1)
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("first", range(1000, 3000, 100))
 def test_thousands_of_simulated_runs(first: int) -> None:
@@ -157,7 +157,7 @@ def test_simulated_servers() -> None:
     judged(range(1, 28, 7), copies=1, play=simulated_servers)
 
 
-@pytest.mark.long
+@pytest.mark.long(1)
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("first", range(1000, 1280, 28))
 def test_hundreds_of_simulated_servers(first: int) -> None:
@@ -170,7 +170,7 @@ def test_simulated_streams() -> None:
     judged(range(2, 17, 7), copies=1, play=simulated_streams)
 
 
-@pytest.mark.long
+@pytest.mark.long(1)
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("first", range(1000, 1280, 28))
 def test_hundreds_of_simulated_streams(first: int) -> None:

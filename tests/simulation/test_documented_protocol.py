@@ -192,7 +192,7 @@ def test_one_of_the_project_is_found_by_its_package(tmp_path: Path) -> None:
         "from quorumlog.protocol import load, names; print(names(), load('primary-backup').name)"
     )
     done = subprocess.run([sys.executable, "-c", program, tmp_path], capture_output=True, text=True, check=False)
-    assert done.stdout == "('primary-backup', 'pull-queries', 'raft') primary-backup\n", done.stderr
+    assert done.stdout == "('primary-backup', 'pull-queries', 'raft', 'read-path') primary-backup\n", done.stderr
 
 
 def test_validation_says_what_nobody_has_specified(logwitness: Run, tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ def test_the_reference_survives(first: int) -> None:
         assert judge_seed(REFERENCE, seed).rejections == ()
 
 
-@pytest.mark.long
+@pytest.mark.long(2)
 @pytest.mark.timeout(2400)
 @pytest.mark.parametrize("first", range(SEEDS, MANY, 500))
 def test_the_reference_survives_10000_seeds(first: int) -> None:
@@ -78,7 +78,9 @@ BEFORE = ("default", "leaders-fall", "five-nodes", "lost-power", "write-caching"
 UNREACHED = [*(each.id for each in trimming.MUTANTS if each.checks), "missing-vote-forgotten", "damaged-vote-forgotten"]
 
 
-@pytest.mark.parametrize("seed", range(len(BEFORE)))
+@pytest.mark.parametrize(
+    "seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(2, len(BEFORE)))]
+)
 def test_some_mutants_go_beyond_any_number_of_seeds_of_the_hunts_before_the_swarm(seed: int) -> None:
     setting = SETTINGS[BEFORE[seed]]
     expected = PROTOCOL.simulate(seed, setting)[0]

@@ -44,7 +44,7 @@ def test_the_reference_survives_changes_of_its_members(seed: int) -> None:
     survives(seed)
 
 
-@pytest.mark.long
+@pytest.mark.long(1)
 @pytest.mark.timeout(2400)
 @pytest.mark.parametrize("first", range(0, MANY, 200))
 def test_the_reference_survives_2000_seeds(first: int) -> None:

@@ -114,7 +114,7 @@ def follow(walk: list[State], kind: Kind, seed: int, make_core: CoreFactory = Ra
     Replay(kind.write_caching, random.Random(seed).randrange, make_core).follow(walk)
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck), print_blob=True)
+@settings(max_examples=50, deadline=None, suppress_health_check=list(HealthCheck), print_blob=True)
 @given(st.data())
 def test_the_core_follows_the_walks_of_the_specification(data: st.DataObject) -> None:
     kind = data.draw(st.sampled_from(KINDS), "kind of walk")
@@ -158,7 +158,7 @@ def _leaves(walk: list[State], kind: Kind, number: int, mutant: Mutant) -> bool:
     return False
 
 
-@pytest.mark.long
+@pytest.mark.long(2)
 @pytest.mark.parametrize("seed", range(1, 11))
 def test_more_walks(seed: int) -> None:
     for kind in KINDS:

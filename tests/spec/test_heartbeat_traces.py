@@ -1,4 +1,4 @@
-"""Recorded heartbeats of servers, simulated and real, are behaviours of the spec; those of mutants are not."""
+"""What servers heard and how they routed, in simulated and real runs, are behaviours of the spec; mutants' are not."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from click.testing import CliRunner
 
 from loghistory import open_run
 from logspec.heartbeat_traces import HeartbeatTrace, follow_heartbeats, read_heartbeat_traces
+from logspec.routing_traces import RoutingTrace, follow_queries, read_routing_traces
 from logspec.toolchain import find_toolchain
 from logspec.trace_command import trace_command
 
@@ -50,6 +51,53 @@ def test_a_trace_that_is_changed_is_refused_at_that_event(word: str, said: str) 
     assert other.stuck is not None
     assert other.stuck.startswith(f"event {trace.seqs[at]}: node {trace.node} ")
     assert said.format(stamp=changed[1] + trace.zero, peer=trace.peer) in other.stuck
+
+
+# -- queries -----------------------------------------------------------------------------------------------------------
+
+MISROUTED = (
+    "dead-standby-admitted",
+    "unknown-lag-admitted",
+    "lag-beyond-bound",
+    "own-report-as-end",
+    "failure-is-final",
+)
+
+
+def queries_of(*names: str) -> list[RoutingTrace]:
+    return [trace for name in names for trace in read_routing_traces(open_run(RECORDED / name), name)]
+
+
+def test_queries_of_the_reference_are_allowed_and_those_of_mutants_are_not() -> None:
+    good = sorted(path.name for path in RECORDED.iterdir() if not path.name.startswith("mutant-"))
+    traces = queries_of(*good, *(f"mutant-{name}" for name in MISROUTED))
+    follow_queries(traces, find_toolchain(None, None))
+    stuck = {trace.name for trace in traces if trace.stuck is not None}
+    assert stuck == {f"mutant-{name}" for name in MISROUTED}
+    for name in good:
+        words = [word for trace in traces if trace.name == name for word, _ in trace.events]
+        assert words.count("reply") > 30, name
+
+
+@pytest.mark.parametrize(
+    ("events", "bound"),
+    [
+        ([("ask", 0), ("attempt", 2), ("reply", 0)], None),  # the second candidate before the first
+        ([("ask", 0), ("over", 0)], None),  # an end before anybody was asked
+        ([("ask", 0), ("attempt", 1), ("reply", 0), ("attempt", 2)], None),  # one more after an answer
+        ([("ask", 0), ("attempt", 1), ("fail", 0), ("attempt", 2), ("reply", 0)], None),  # a failure of who answers
+        ([("ask", 0), ("attempt", 1), ("fail", 0), ("attempt", 2), ("passed", 0), ("reply", 0)], 0),  # a smaller bound
+    ],
+)
+def test_a_query_that_is_changed_is_refused(events: list[tuple[str, int]], bound: int | None) -> None:
+    answered = [each for each in queries_of("cluster-kill-active") if each.events[-1] == ("reply", 0)]
+    trace = next(each for each in answered if {1, 2} <= set(each.alive) and each.active == 1 and not each.failed)
+    failed = [1] if bound is not None else []
+    other = replace(trace, events=events, failed=failed, bound=trace.bound if bound is None else bound)
+    follow_queries([trace, other], find_toolchain(None, None))
+    assert trace.stuck is None
+    assert other.stuck is not None
+    assert other.stuck.startswith(f"event {trace.seq}: operation {trace.op} ")
 
 
 def test_the_command_follows_servers_too() -> None:

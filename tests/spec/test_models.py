@@ -17,10 +17,22 @@ from logspec.tlc import EXIT_OK, run_tlc
 from logspec.toolchain import VERSIONS, Toolchain, find_toolchain
 
 MODELS = load_models()
-SMALL = [name for name, model in MODELS.items() if model.tier == "small"]
-LONG = [name for name, model in MODELS.items() if model.tier == "long"]
+SMALL = {name: model for name, model in MODELS.items() if model.tier == "small"}
+FIRST = {(model.module, model.breaks): name for name, model in reversed(SMALL.items())}
+"""The mutant by which `make test` sees that a promise can fail; others that break it are left to `make test-long`."""
+LARGE = 200_000
+"""Distinct states from which on a model is left to `make test-night`."""
+LONG = [
+    pytest.param(name, marks=pytest.mark.long(0) if (model.distinct or 0) > LARGE else pytest.mark.long)
+    for name, model in MODELS.items()
+    if model.tier == "long"
+]
 NIGHT = [name for name, model in MODELS.items() if model.tier == "night"]
-HOLDING = [name for name, model in MODELS.items() if model.holds and model.tier != "night"]
+HOLDING = [
+    pytest.param(name, marks=pytest.mark.long(0) if model.tier == "long" else pytest.mark.long)
+    for name, model in MODELS.items()
+    if model.holds and model.tier != "night"
+]
 
 
 UNSEEN = {
@@ -35,14 +47,19 @@ def checked(model: Model) -> Checked:
     return check_model(model, find_toolchain(), workers=1, seconds=500)
 
 
-@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[] if model.holds or name in FIRST.values() else pytest.mark.long)
+        for name, model in SMALL.items()
+    ],
+)
 def test_small_model(name: str, tmp_path: Path) -> None:
     assert checked(MODELS[name]).problems == ()
     if MODELS[name].overrides:
         the_checker_sees(MODELS[name], tmp_path)
 
 
-@pytest.mark.long
 @pytest.mark.timeout(4000)
 @pytest.mark.parametrize("name", LONG)
 def test_long_model(name: str, tools: Toolchain, tmp_path: Path) -> None:
@@ -51,7 +68,7 @@ def test_long_model(name: str, tools: Toolchain, tmp_path: Path) -> None:
         the_checker_sees(MODELS[name], tmp_path)
 
 
-@pytest.mark.long
+@pytest.mark.long(0)
 @pytest.mark.parametrize("name", NIGHT)
 def test_random_behaviours_hold(name: str, tools: Toolchain) -> None:
     assert check_model(MODELS[name], tools, seconds=120).problems == ()
@@ -80,7 +97,6 @@ def the_checker_sees(mutant: Model, directory: Path) -> None:
         assert violated & {check for row in rows for check in row.cells["checks"].entries}
 
 
-@pytest.mark.long
 @pytest.mark.timeout(8000)
 @pytest.mark.parametrize("name", HOLDING)
 def test_the_other_versions_of_tlc_count_the_same(name: str, tools: Toolchain) -> None:

@@ -75,7 +75,7 @@ def test_the_reference_is_allowed(tmp_path: Path) -> None:
     assert verdicts[-1]["events"] > 3000
 
 
-@pytest.mark.long
+@pytest.mark.long(2)
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("first", range(0, 10_000, 500))
 def test_every_tenth_of_10000_seeds_is_allowed(first: int, tmp_path: Path) -> None:

@@ -48,7 +48,7 @@ def validated(*arguments: str, cwd: Path, status: int, **more: str) -> list[dict
 
 def test_the_right_change_holds_in_runs_and_traces(tmp_path: Path) -> None:
     results = validated(
-        "--rules", str(RIGHT), "--seeds", "8", "--only", "simulation", "--only", "traces", cwd=tmp_path, status=0
+        "--rules", str(RIGHT), "--seeds", "4", "--only", "simulation", "--only", "traces", cwd=tmp_path, status=0
     )
     assert [(result["stage"], result["verdict"]) for result in results] == [
         ("simulation", "holds"),

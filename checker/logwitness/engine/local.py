@@ -251,10 +251,10 @@ def _nodes(
         kinds, nodes = _recorded(source, known)
     if number:
         voters = numbered_voters(number, nodes)
-    return voters, _told_by(kinds, known) if protocols is None else protocols, not STATE_KINDS.isdisjoint(kinds)
+    return voters, _protocols_of(kinds, known) if protocols is None else protocols, not STATE_KINDS.isdisjoint(kinds)
 
 
-def _told_by(kinds: Collection[str], known: Iterable[Protocol]) -> frozenset[str]:
+def _protocols_of(kinds: Collection[str], known: Iterable[Protocol]) -> frozenset[str]:
     return frozenset(protocol.name for protocol in known if any(kind in kinds for kind in protocol.kinds))
 
 

@@ -104,7 +104,7 @@ def audit(
 @click.command("campaign", short_help="Simulate and judge many seeds on Spark.")
 @click.argument("out")
 @click.option(
-    "--seeds", type=click.IntRange(1, 10_000_000), required=True, help="Number of runs, of each mutant if any is named."
+    "--seeds", type=click.IntRange(1, 10_000_000), required=True, help="Number of runs; if mutants are named, of each."
 )
 @click.option("--first-seed", type=click.IntRange(0), default=0, show_default=True, help="The first of the seeds.")
 @click.option(

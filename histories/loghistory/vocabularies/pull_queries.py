@@ -36,6 +36,7 @@ VOCABULARY = Vocabulary(
             "The server made a lag report at `stamp`: by partition `[current, end]`.",
             ("node", "stamp", "text"),
         ),
+        EventKind("report_sent", "The server sends `peer` the lag report that it makes at `stamp`.", _HEARTBEAT),
         EventKind("report_heard", "A lag report that `peer` made at `stamp` arrived.", (*_HEARTBEAT, "text")),
         EventKind("report_kept", "It is what the server knows of the lag of `peer` from now on.", _HEARTBEAT),
         EventKind(

@@ -50,6 +50,36 @@ class HeardWord(StrEnum):
     NOT_IN_CONFIG = "not_in_config"
 
 
+class RewindWord(StrEnum):
+    """Column ``f`` of a `stream_rewind`."""
+
+    DUE = "due"
+    DONE = "done"
+
+
+class GraceWord(StrEnum):
+    """Column ``f`` of a `stream_grace`."""
+
+    BEGUN = "begun"
+    OVER = "over"
+    GIVEN_UP = "given up"
+
+
+class ShardWord(StrEnum):
+    """Column ``reason`` of a `takes_part` of a shard."""
+
+    INTACT = "intact"
+    LOST = "lost"
+
+
+class AnswerWord(StrEnum):
+    """Column ``reason`` of a `stream_started`."""
+
+    OK = "ok"
+    REBUILDING = "rebuilding"
+    FAILED = "failed"
+
+
 _STREAM = ("node", "op")
 _SHARD = ("node", "op", "peer", "filter")
 
@@ -101,6 +131,12 @@ VOCABULARY = Vocabulary(
             "The event log has a record `f` about shard `peer`, its `version` th. `text`: the statuses by shard then: "
             "0 fully authoritative, 1 under-replicated, 2 authoritative empty, 3 unavailable.",
             ("version", "peer", "f", "text"),
+        ),
+        EventKind(
+            "stream_settings",
+            "How the reader reads. `text`: `grace` in nanoseconds, `in_flight`, the most writes in flight, "
+            "`require_full_read_set` and `guaranteed_delivery_efficiency`.",
+            (*_STREAM, "text"),
         ),
         EventKind(
             "stream_statuses",
@@ -222,6 +258,40 @@ VOCABULARY = Vocabulary(
                 HeardWord.FILTERED_OUT: "a record that the reader's own filter left out",
                 HeardWord.ACCESS: "the reader may not read on",
                 HeardWord.NOT_IN_CONFIG: "there is no such log any more",
+            },
+        ),
+        Words(
+            "f",
+            ("stream_rewind",),
+            {
+                RewindWord.DUE: "all shards are to be asked anew",
+                RewindWord.DONE: "they are, from the next LSN to deliver on",
+            },
+        ),
+        Words(
+            "f",
+            ("stream_grace",),
+            {
+                GraceWord.BEGUN: "whoever has not answered is waited for",
+                GraceWord.OVER: "and no longer",
+                GraceWord.GIVEN_UP: "there is nothing to wait for",
+            },
+        ),
+        Words(
+            "reason",
+            ("takes_part",),
+            {
+                ShardWord.INTACT: "the shard has all it ever stored",
+                ShardWord.LOST: "it lacks what it stored, and has not been rebuilt since",
+            },
+        ),
+        Words(
+            "reason",
+            ("stream_started",),
+            {
+                AnswerWord.OK: "the shard sends what it has",
+                AnswerWord.REBUILDING: "it lost its data, and sends nothing",
+                AnswerWord.FAILED: "it cannot say yet what its answers are worth",
             },
         ),
     ),

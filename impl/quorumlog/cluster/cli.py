@@ -108,7 +108,7 @@ class _Option(click.ParamType):  # type: ignore[type-arg,unused-ignore]
     type=click.Choice(PROTOCOLS),
     default=by_default,
     is_eager=True,
-    help="The protocol that is run; where nothing says which one, that of a replicated log.",
+    help="The protocol to run.  [default: the one for replicated logs]",
 )
 @click.option("--nodes", type=click.IntRange(1, 15), default=3, show_default=True, help="How many nodes.")
 @click.option("--duration", type=_Seconds(), default="10", show_default=True, help="Seconds of load and faults.")
@@ -120,6 +120,13 @@ class _Option(click.ParamType):  # type: ignore[type-arg,unused-ignore]
     default="kill,stop,cut",
     show_default=True,
     help=f"A comma-separated list of {', '.join(CHOICES)}; or none.",
+)
+@click.option(
+    "--groups",
+    type=click.IntRange(1, 200),
+    default=1,
+    show_default=True,
+    help="How many groups each node holds, each with a log and at least one client of its own.",
 )
 @click.option("--write-caching", is_flag=True, help="acks=all without a flush.")
 @click.option(
@@ -150,6 +157,7 @@ def cluster(
     logwitness cluster --nodes 5 --duration 20 --output runs/five
     logwitness cluster --retention 65536 --faults kill,stop
     logwitness cluster --set election_timeout=1000
+    logwitness cluster --groups 100 --faults kill-leader
     """
     seed = secrets.randbelow(2**32) if seed is None else seed
     run = Setting(seed=seed, options=dict(options), **setting)
@@ -282,13 +290,16 @@ def _show_result(result: Result, setting: Setting, directory: Path, took: float)
                 leaders.append(f"node {node} in term {term}")
             elif kind == Kind.FAULT:
                 faults[f] += 1
-    table.add_row("nodes", f"{setting.nodes} processes" + (", write caching" if setting.write_caching else ""))
+    groups = f", {setting.groups} groups in each" if setting.groups > 1 else ""
+    caching = ", write caching" if setting.write_caching else ""
+    table.add_row("nodes", f"{setting.nodes} processes{groups}{caching}")
     if setting.retention is not None:
         table.add_row("retention", f"{setting.retention} bytes of log on each node")
     table.add_row("time", f"{setting.duration:g} s of load, {took:.1f} s in all")
     table.add_row("faults", ", ".join(f"{n} {name.replace('_', ' ')}" for name, n in sorted(faults.items())) or "none")
     if leaders:
-        table.add_row("elections", f"{len(leaders)} won: {', '.join(leaders)}")
+        named = f": {', '.join(leaders)}" if setting.groups == 1 else ""
+        table.add_row("elections", f"{len(leaders)} won{named}")
     for acks, word in _ACKS.items():
         _row(table, f"appends, acks {word}", result.counts, "append", acks)
     others = sorted({f for f, acks, _ in result.counts if acks is None} - _OPERATIONS.keys())

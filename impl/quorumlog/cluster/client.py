@@ -11,7 +11,7 @@ Time-outs are the caller's business.
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import Any, ClassVar, Self
 
 from loghistory import HybridClock
 from quorumlog.node.configuration import cluster_key
@@ -20,9 +20,9 @@ from quorumlog.node.framing import FrameError, Hello, Role
 from quorumlog.node.wire import (
     CALLS,
     RESULTS,
-    AnyCall,
     AppendCall,
     AppendResult,
+    Channel,
     ReadCall,
     ReadIndexCall,
     ReadResult,
@@ -37,7 +37,10 @@ _GROUP_BYTES = 1 << 20
 
 
 class NodeClient(Connection):
-    """A connection to a node; made by `connect`."""
+    """A connection to a node; made by `connect`. ``asked`` and ``answered``: what is sent, and what comes back."""
+
+    asked: ClassVar[Channel[Any]] = CALLS
+    answered: ClassVar[Channel[Any]] = RESULTS
 
     def __init__(self, hello: Hello, clock: HybridClock) -> None:
         super().__init__(hello)
@@ -45,13 +48,14 @@ class NodeClient(Connection):
         self._ready: asyncio.Future[Hello] = asyncio.get_running_loop().create_future()
         self._next = 0
         self._open: dict[int, asyncio.Future[Any]] = {}
-        self._outgoing: list[AnyCall] = []
+        self._outgoing: list[Any] = []
         self._outgoing_bytes = 0
 
     @classmethod
-    async def connect(cls, address: tuple[str, int], cluster: str, clock: HybridClock) -> NodeClient:
-        """Connect and say hello. Raises OSError, or `ConnectionError` if no node of the cluster answers there."""
-        hello = Hello(Role.CLIENT, -1, cluster_key(cluster))
+    async def connect(cls, address: tuple[str, int], cluster: str, clock: HybridClock, group: int = 0) -> Self:
+        """Connect and say hello, to ask one of the groups. Raises OSError, or `ConnectionError` if no node of the
+        cluster answers there."""
+        hello = Hello(Role.CLIENT, -1 - group, cluster_key(cluster))
         loop = asyncio.get_running_loop()
         _, client = await loop.create_connection(lambda: cls(hello, clock), *address)
         try:
@@ -115,7 +119,7 @@ class NodeClient(Connection):
     def _lost(self) -> ConnectionError:
         return ConnectionError(f"connection to {self.peer_name} lost: {self.reason or 'closed by the node'}")
 
-    def _send_soon(self, call: AnyCall, size: int) -> None:
+    def _send_soon(self, call: object, size: int) -> None:
         if not self._outgoing:
             asyncio.get_running_loop().call_soon(self._send_calls)
         elif self._outgoing_bytes + size > _GROUP_BYTES:
@@ -127,7 +131,7 @@ class NodeClient(Connection):
     def _send_calls(self) -> None:
         calls, self._outgoing = self._outgoing, []
         self._outgoing_bytes = 0
-        if calls and self.open and not self.send(CALLS.encode(self._clock.tick(), calls)):
+        if calls and self.open and not self.send(self.asked.encode(self._clock.tick(), calls)):
             self.refuse("too much is waiting to be sent")
 
     # -- Connection --------------------------------------------------------------------------------------------------
@@ -142,7 +146,7 @@ class NodeClient(Connection):
     def frames_received(self, payloads: list[bytes]) -> None:
         """Resolve the future of each result in the frames, after merging the node's clock. Raises `FrameError`."""
         for payload in payloads:
-            stamp, results = RESULTS.decode(payload)
+            stamp, results = self.answered.decode(payload)
             try:
                 self._clock.merge(stamp)
             except ValueError as error:

@@ -3,7 +3,8 @@
 The plan is the simulator's (`quorumlog.faults`), limited to what can be done to a process: ``kill``
 (SIGKILL, started again at the end), ``power_loss`` (the same, and what the node had not synced is discarded), ``stop``
 (SIGTERM under load), ``pause`` (SIGSTOP), disks that fail (``fsync_error``, ``open_error``, ``disk_full``) or that are
-damaged while the process is down (``flipped_bit``, ``lost_name``), and cut links: ``partition`` (both directions),
+damaged while the process is down (``flipped_bit``, ``lost_name``) or lost with all that it stored (``wipe``), a process
+that is ``slow`` (stopped nearly all of the time), and cut links: ``partition`` (both directions),
 ``mute`` (nobody hears the node, which hears the others) and ``deafen`` (it hears nobody). Times are real, so the same
 seed gives the same plan but not the same run.
 """
@@ -14,7 +15,8 @@ import asyncio
 import contextlib
 import json
 import random
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
+from typing import Protocol
 
 from loghistory.schema import Kind
 from quorumlog.cluster.processes import ClusterError, Pair, Processes
@@ -30,6 +32,9 @@ CHOICES: dict[str, tuple[tuple[str, str], ...]] = {
     "terminate": (("stop", "leader"), ("stop", "any")),
     "disk": (("fsync_error", "leader"), ("disk_full", "any"), ("open_error", "any"), ("fsync_error", "any")),
     "damage": (("flipped_bit", "any"), ("lost_name", "any")),
+    "wipe": (("wipe", "any"),),
+    "drain": (("drain", "any"),),
+    "slow": (("slow", "any"),),
     "cut": (("partition", "leader"), ("mute", "leader"), ("deafen", "leader"), ("partition", "any")),
 }
 """What may be asked for, and the faults and nodes that each stands for, in turn."""
@@ -41,8 +46,11 @@ _FIRST = 1.0
 _EVERY = 2.5
 _SYNCS = 2
 """An opening does at least so many."""
+_SLOW = 0.002, 0.038
+"""Seconds that a slow process runs, and then stands still."""
+_OWN = frozenset({"drain"})
 _HOLDS_DOWN = frozenset(
-    {"kill", "power_loss", "stop", "fsync_error", "disk_full", "open_error", "flipped_bit", "lost_name"}
+    {"kill", "wipe", "power_loss", "stop", "fsync_error", "disk_full", "open_error", "flipped_bit", "lost_name"}
 )
 
 
@@ -75,17 +83,32 @@ def _milliseconds(seconds: float) -> int:
     return round(seconds * 1000) * MILLISECOND
 
 
+class Leading(Protocol):
+    """What the injector asks of the stage (`quorumlog.cluster.stage.Stage`)."""
+
+    async def leader(self) -> int:
+        """The process that matters most now."""
+
+    async def allows(self, fault: str, node: int) -> bool:
+        """Whether a fault may befall a process now."""
+
+    async def begin_own(self, fault: str, node: int) -> None:
+        """Begin a fault that is the protocol's own."""
+
+    async def end_own(self, fault: str, node: int) -> None:
+        """End it."""
+
+
 class Injector:
     """Carries a plan out on processes and records it. Faults that overlap on a node end one by one.
 
-    ``leader`` tells which node leads now.
+    ``leading`` tells which node leads now, what it allows, and carries out what is the protocol's own (``drain``).
     """
 
-    def __init__(
-        self, cluster: Processes, register: Register, plan: Plan, seed: int, leader: Callable[[], Awaitable[int]]
-    ) -> None:
+    def __init__(self, cluster: Processes, register: Register, plan: Plan, seed: int, leading: Leading) -> None:
         self._cluster = cluster
-        self._leader = leader
+        self._leading = leading
+        self._slow: dict[int, asyncio.Task[None]] = {}
         self._draw = random.Random(f"{seed} power")
         self._register = register
         self._plan = plan
@@ -103,7 +126,9 @@ class Injector:
         if healed.is_set():
             return
         target = fault.nodes[0]
-        node = await self._leader() if isinstance(target, str) else target
+        node = await self._leading.leader() if isinstance(target, str) else target
+        if not await self._leading.allows(fault.name, node):
+            return
         described = {"f": fault.name, "node": node, "text": _described(fault, node)}
         self._register.record(Kind.FAULT, described)
         await self._begin(fault.name, node)
@@ -115,6 +140,14 @@ class Injector:
         if name == "kill":
             self._down[node] += 1
             await self._cluster.kill(node)
+        elif name == "wipe":
+            self._down[node] += 1
+            await self._cluster.kill(node)
+            self._cluster.wipe(node)
+        elif name == "slow":
+            self._slow.setdefault(node, asyncio.create_task(self._slow_down(node)))
+        elif name in _OWN:
+            await self._leading.begin_own(name, node)
         elif name == "power_loss":
             self._down[node] += 1
             await self._cluster.lose_power(node, self._draw)
@@ -159,12 +192,33 @@ class Injector:
             self._down[node] -= 1
             if not self._down[node]:
                 await self.revive(node)
+        elif name == "slow":
+            slow = self._slow.pop(node, None)
+            if slow is not None:
+                slow.cancel()
+                await asyncio.wait([slow])
+        elif name in _OWN:
+            await self._leading.end_own(name, node)
         elif name == "pause":
             self._paused[node] -= 1
             if not self._paused[node]:
                 self._cluster.resume(node)
         else:
             self._cluster.mend(self._pairs(name, node))
+
+    async def _slow_down(self, node: int) -> None:
+        """Let a process stand still most of the time, until cancelled."""
+        runs, stands = _SLOW
+        try:
+            while True:
+                self._cluster.pause(node)
+                await asyncio.sleep(stands)
+                if not self._paused[node]:
+                    self._cluster.resume(node)
+                await asyncio.sleep(runs)
+        finally:
+            if not self._paused[node]:
+                self._cluster.resume(node)
 
     async def revive(self, node: int) -> None:
         """Start a node that is down and wait until it answers."""

@@ -24,6 +24,8 @@ POLL = 0.05
 """Seconds between two looks at the nodes."""
 _LEADER_SECONDS = 15.0
 _ANSWER_SECONDS = 0.3
+_GROUP_SECONDS = 0.5
+"""By how much longer each further group may take to agree."""
 
 
 class LogStage(Stage):
@@ -34,7 +36,10 @@ class LogStage(Stage):
     def __init__(self, protocol: RealProtocol, setting: Setting, work: Path, register: Register, ended: Ended) -> None:
         """Raises `ClusterError` for an option that is no time of the protocol's."""
         self._setting, self._register, self._limits = setting, register, protocol.limits
-        self._load = Load(clients=setting.clients).limited_to(protocol.operations)
+        several = setting.groups > 1
+        self._groups: Sequence[int | None] = range(setting.groups) if several else (None,)
+        clients = max(setting.clients, setting.groups) if several else setting.clients  # each group has one
+        self._load = Load(clients=clients).limited_to(protocol.operations)
         self._timing = {**protocol.brisk, **setting.options}
         self._last_leader = 0
         unknown = sorted(self._timing.keys() - set(protocol.timing.__struct_fields__))
@@ -46,6 +51,7 @@ class LogStage(Stage):
             raise ClusterError(f"{protocol.name}: {error}") from None
         self._settings = {
             "protocol": protocol.name,
+            "groups": setting.groups,
             "write_caching": setting.write_caching,
             "retention": setting.retention,
             "timing": self._timing,
@@ -70,52 +76,62 @@ class LogStage(Stage):
         await self.processes.__aexit__(kind, *error)
 
     async def begin(self) -> None:
-        """Wait for the first leader."""
+        """Wait for the first leader of each group."""
         deadline = asyncio.get_running_loop().time() + _LEADER_SECONDS
-        while asyncio.get_running_loop().time() < deadline:
-            if any(state is not None and state.role == "leader" for state in await self._states()):
-                return
-            await asyncio.sleep(POLL)
-        raise ClusterError(f"no leader within {_LEADER_SECONDS:g} s")
+        for group in self._groups:
+            while not any(state is not None and state.role == "leader" for state in await self._states(group)):
+                if asyncio.get_running_loop().time() > deadline:
+                    raise ClusterError(f"no leader within {_LEADER_SECONDS:g} s")
+                await asyncio.sleep(POLL)
 
     def clients(self) -> Sequence[Worker]:
         """Clients that append and read; see `Stage`."""
         draws = (self._setting.draw(f"client {number}") for number in range(self._load.clients))
-        return [Client(self.processes, self._register, self._load, draw) for draw in draws]
+        return [self._client(draw, self._groups[at % len(self._groups)]) for at, draw in enumerate(draws)]
 
-    async def leader(self) -> int:
-        """The node that leads in the highest term; while there is none, the last one."""
+    def _client(self, draw: random.Random, group: int | None) -> Client:
+        return Client(self.processes, self._register, self._load, draw, group)
+
+    async def leader(self, group: int | None = None) -> int:
+        """The node that leads a group, the first one if none is named, in the highest term; while there is none, the
+        last one."""
         found = (-1, self._last_leader)
-        for node, answer in enumerate(await self._states()):
+        for node, answer in enumerate(await self._states(group)):
             if answer is not None and answer.role == "leader":
                 found = max(found, (answer.term, node))
         self._last_leader = found[1]
         return self._last_leader
 
     async def converge(self, seconds: float) -> bool:
-        """Write once more with acks=all and wait until all logs are equal, durable and committed."""
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + seconds
-        writer = Client(self.processes, self._register, self._load, random.Random(0))
+        """Write once more with acks=all and wait until all logs are equal, durable and committed, group by group."""
+        deadline = asyncio.get_running_loop().time() + seconds + _GROUP_SECONDS * (len(self._groups) - 1)
+        return all([await self._converges(group, deadline) for group in self._groups])
+
+    async def _converges(self, group: int | None, deadline: float) -> bool:
+        writer = self._client(random.Random(0), group)
         written = False
         try:
-            while loop.time() < deadline:
+            while asyncio.get_running_loop().time() < deadline:
                 if not written:
-                    written = await writer.append(await self.leader(), acks=ACKS_ALL)
-                elif await self._agreed():
+                    written = await writer.append(await self.leader(group), acks=ACKS_ALL)
+                elif await self._agreed(group):
                     return True
-                await asyncio.sleep(POLL)
+                await asyncio.sleep(POLL if len(self._groups) == 1 else 0)
         finally:
             writer.close()
         return False
 
     async def final_read(self) -> bool:
         """Read everything from every node; whether all of them answered."""
-        reader = Client(self.processes, self._register, self._load, random.Random(0))
-        try:
-            return all([await reader.read(node, Operation.FINAL_READ, 0) for node in self.processes.nodes])
-        finally:
-            reader.close()
+        answered = True
+        for group in self._groups:
+            reader = self._client(random.Random(0), group)
+            try:
+                for node in self.processes.nodes:
+                    answered &= await reader.read(node, Operation.FINAL_READ, 0)
+            finally:
+                reader.close()
+        return answered
 
     async def histories(self, directory: Path) -> list[Path]:
         """Those of the nodes."""
@@ -125,20 +141,20 @@ class LogStage(Stage):
         """Load, times and limits."""
         return {"load": msgspec.to_builtins(self._load), **self._settings, "limits": dict(self._limits)}
 
-    async def _agreed(self) -> bool:
-        states = await self._states()
+    async def _agreed(self, group: int | None) -> bool:
+        states = await self._states(group)
         if any(state is None for state in states) or sum(state.role == "leader" for state in states) != 1:
             return False
         offsets = {offset for state in states for offset in (state.dirty, state.flushed, state.commit, state.visible)}
         return len(offsets) == 1 and len({state.term for state in states}) == 1
 
-    async def _states(self) -> list[Any]:
-        """The state of each node, None where it does not answer."""
-        return await asyncio.gather(*map(self._state, self.processes.nodes))
+    async def _states(self, group: int | None) -> list[Any]:
+        """The state of a group on each node, None where it does not answer."""
+        return await asyncio.gather(*(self._state(node, group or 0) for node in self.processes.nodes))
 
-    async def _state(self, node: int) -> Any:  # noqa: ANN401
+    async def _state(self, node: int, group: int) -> Any:  # noqa: ANN401
         async def ask() -> Any:  # noqa: ANN401
-            client = await self.processes.client(node)
+            client = await self.processes.client(node, group)
             try:
                 return await client.status()
             finally:
@@ -155,4 +171,5 @@ class LogStage(Stage):
 
 def log_staging(protocol: RealProtocol) -> Staging:
     """How a protocol of a replicated log is staged."""
-    return Staging(name=protocol.name, faults=protocol.faults, make=partial(LogStage, protocol))
+    groups = protocol.grouped is not None
+    return Staging(name=protocol.name, faults=protocol.faults, make=partial(LogStage, protocol), groups=groups)

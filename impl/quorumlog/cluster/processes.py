@@ -87,6 +87,7 @@ class Processes(ABC):
         self._tasks: set[asyncio.Task[None]] = set()  # a start, or the watch over a process until its end
         self._expected: set[int] = set()
         self._broken: dict[int, int] = dict.fromkeys(self.nodes, 0)  # faults of the disk that go on
+        self._met_failure: set[int] = set()  # whose disk failed in this life: it may stop after that is over
         self._damage: dict[int, Damage] = {}
         self._starts = [0] * nodes
         self._cuts: dict[Pair, int] = {}
@@ -164,6 +165,8 @@ class Processes(ABC):
         self._processes[node] = process
         self._starts[node] += 1
         self._expected.discard(node)
+        if not self._broken[node]:
+            self._met_failure.discard(node)
         self._send_cuts(node)
         watcher = asyncio.create_task(self._watch(node, process))
         self._tasks.add(watcher)
@@ -199,6 +202,10 @@ class Processes(ABC):
         self._processes.pop(node, None)
         return True
 
+    def wipe(self, node: int) -> None:
+        """Remove what a node that is down has stored, but for how often it was started."""
+        raise NotImplementedError("these nodes are not wiped")
+
     async def lose_power(self, node: int, draw: Random) -> None:
         """SIGKILL, and discard what the node had not synced, as ``draw`` chooses; recorded as a power loss.
 
@@ -230,6 +237,7 @@ class Processes(ABC):
         The nodes must have a journal. Raises OSError.
         """
         self._broken[node] += 1
+        self._met_failure.add(node)
         let_fail(self.directory / journal_of(node), _FAILURES[name], syncs_before)
 
     def mend_disk(self, node: int, name: str) -> None:
@@ -301,12 +309,12 @@ class Processes(ABC):
 
     def histories_of_all(self) -> list[Path]:
         """The history files of all incarnations, finished or not."""
-        found = (
-            find_history(history_path(self.histories, node, incarnation))
+        return [
+            path
             for node in self.nodes
             for incarnation in range(self._starts[node])
-        )
-        return [path for path in found if path is not None]
+            for path in self._files(node, incarnation)
+        ]
 
     # -- inside --------------------------------------------------------------------------------------------------
 
@@ -316,22 +324,29 @@ class Processes(ABC):
             del self._processes[node]
             refused = status == UNUSABLE and self._broken[node] > 0
             self._note_end(node, Kind.STORAGE_ERROR if refused or status == DISK_FAILED else Kind.CRASH)
-            if self._ended is not None and not self._broken[node]:
+            failed = self._broken[node] or (status == DISK_FAILED and node in self._met_failure)
+            if self._ended is not None and not failed:
                 self._ended(node, status)
         if process.stdin is not None:
             process.stdin.close()
             with contextlib.suppress(OSError):
                 await process.stdin.wait_closed()
 
+    def _files(self, node: int, incarnation: int) -> list[Path]:
+        """The history of one incarnation: a file, or one in the folder of each of its groups."""
+        folders = sorted(path for path in self.histories.glob("group-*") if path.is_dir())
+        found = (find_history(history_path(folder, node, incarnation)) for folder in (self.histories, *folders))
+        return [path for path in found if path is not None]
+
     def _note_end(self, node: int, kind: Kind) -> None:
         """Record how a process ended, after everything that it recorded itself."""
         if self._recorder is None:
             return
         incarnation = self._starts[node] - 1
-        path = find_history(history_path(self.histories, node, incarnation))
-        if path is not None:
-            if kind is Kind.STORAGE_ERROR and any(event.kind == kind for event in whole_events(path)):
-                return  # it could still say so itself
+        files = self._files(node, incarnation)
+        if kind is Kind.STORAGE_ERROR and any(event.kind == kind for path in files for event in whole_events(path)):
+            return  # it could still say so itself
+        for path in files:
             _, end = end_stamp(path)
             self.clock.merge(end)
         columns: dict[str, Any] = {"node": node, "incarnation": incarnation}

@@ -12,6 +12,7 @@ from typing import Any
 from loghistory import Format, HybridClock, Manifest, merge_runs
 from loghistory.schema import Kind
 from quorumlog.cluster.faults import Injector
+from quorumlog.cluster.processes import ClusterError
 from quorumlog.cluster.register import Register
 from quorumlog.cluster.stage import Setting, Stage, staging
 from quorumlog.faults import plan_to_json
@@ -48,7 +49,10 @@ async def play(
         result.problems.append(f"node {node} ended by itself with status {status}: {words}")
 
     report("starting")
-    stage = staging(setting.protocol).make(setting, work, register, ended)
+    staged = staging(setting.protocol)
+    if setting.groups > 1 and not staged.groups:
+        raise ClusterError(f"{setting.protocol} runs one group a process; leave --groups out")
+    stage = staged.make(setting, work, register, ended)
     async with stage:
         await _Run(setting, stage, register, result, report).run()
         report("stopping the nodes")
@@ -63,7 +67,7 @@ async def play(
 
 
 def _made_by(setting: Setting, stage: Stage, command: list[str]) -> dict[str, Any]:
-    common = {name: getattr(setting, name) for name in ("protocol", "nodes", "duration", "faults", "clients")}
+    common = {name: getattr(setting, name) for name in ("protocol", "nodes", "groups", "duration", "faults", "clients")}
     configuration = {**common, **stage.described(), "plan": plan_to_json(setting.plan)}
     return {"command": command, "seed": setting.seed, "configuration": configuration}
 
@@ -79,7 +83,7 @@ class _Run:
         self._register = register
         self._result = result
         self._report = report
-        self._injector = Injector(stage.processes, register, setting.plan, setting.seed, stage.leader)
+        self._injector = Injector(stage.processes, register, setting.plan, setting.seed, stage)
 
     async def run(self) -> None:
         """All phases."""

@@ -37,7 +37,8 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
     """What decides a run, apart from the machine it runs on.
 
     ``nodes``: the processes that faults hit. ``duration``: seconds of load. ``retention``: bytes of log that each node
-    keeps, None: all. ``options`` replace values of the protocol's own configuration, by name.
+    keeps, None: all. ``groups``: how many groups of the protocol each process holds. ``options`` replace values of the
+    protocol's own configuration, by name.
     """
 
     seed: int
@@ -49,6 +50,7 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
     write_caching: bool = False
     retention: int | None = None
     options: dict[str, Any] = msgspec.field(default_factory=dict)
+    groups: int = 1
 
     @property
     def plan(self) -> Plan:
@@ -95,6 +97,18 @@ class Stage(ABC):
     async def leader(self) -> int:
         """The process that matters most now; while there is none, the last one."""
 
+    async def allows(self, fault: str, node: int) -> bool:
+        """Whether a fault may befall a process now."""
+        return True
+
+    async def begin_own(self, fault: str, node: int) -> None:
+        """Begin a fault that is none of any process, but the protocol's."""
+        raise NotImplementedError
+
+    async def end_own(self, fault: str, node: int) -> None:
+        """End it."""
+        raise NotImplementedError
+
     @abstractmethod
     async def converge(self, seconds: float) -> bool:
         """Once everything is healed: write once more, and wait at most so long until all agree; whether they do."""
@@ -115,11 +129,12 @@ class Stage(ABC):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Staging:
     """How a protocol is staged: ``faults`` (`quorumlog.cluster.faults.CHOICES`) are what a run may do to it, ``make``
-    raises `ClusterError` for a setting that it cannot run with."""
+    raises `ClusterError` for a setting that it cannot run with. ``groups``: a process can hold several."""
 
     name: str
     faults: tuple[str, ...]
     make: Callable[[Setting, Path, Register, Ended], Stage]
+    groups: bool = False
 
 
 def staged_protocols() -> tuple[str, ...]:

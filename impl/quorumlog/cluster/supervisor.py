@@ -67,9 +67,9 @@ class Cluster(Processes):
         """Return if the node answers. Raises OSError if it does not."""
         (await self.client(node)).close()
 
-    async def client(self, node: int) -> NodeClient:
-        """Connect to a node. Raises OSError."""
-        return await NodeClient.connect(self.addresses[node], self.name, self.clock)
+    async def client(self, node: int, group: int = 0) -> NodeClient:
+        """Connect to a node, to ask one of its groups. Raises OSError."""
+        return await NodeClient.connect(self.addresses[node], self.name, self.clock, group)
 
 
 __all__ = ["Cluster", "ClusterError"]

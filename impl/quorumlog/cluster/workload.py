@@ -54,9 +54,14 @@ class Load(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Client:
-    """One client. ``leader`` is the node that it believes to be the leader."""
+    """One client of one group, of the only one if it is None. ``leader`` is the node that it believes to be the
+    leader."""
 
-    def __init__(self, cluster: Cluster, register: Register, load: Load, draw: random.Random) -> None:
+    def __init__(
+        self, cluster: Cluster, register: Register, load: Load, draw: random.Random, group: int | None = None
+    ) -> None:
+        self._group = group
+        self._of_the_group = {} if group is None else {"log": str(group)}
         self._cluster = cluster
         self._register = register
         self._load = load
@@ -196,7 +201,7 @@ class Client:
             return connection
         try:
             async with asyncio.timeout(self._load.timeout):
-                connection = await self._cluster.client(node)
+                connection = await self._cluster.client(node, self._group or 0)
         except (OSError, TimeoutError):
             self._close(Kind.FAIL, "refused")  # nothing was sent
             self._look_elsewhere()
@@ -249,4 +254,4 @@ class Client:
 
     def _record(self, kind: Kind, columns: dict[str, Any]) -> None:
         common = {"process": self._process, "op": self._operation, "f": str(self._f), "node": self._node}
-        self._register.record(kind, {**common, **columns})
+        self._register.record(kind, {**common, **self._of_the_group, **columns})

@@ -13,6 +13,7 @@ from quorumlog.storage.log import SEGMENT_BYTES
 LEAST_RETENTION = 4096
 """Fewest bytes of log that may be kept."""
 MAX_NODES = 31
+MAX_GROUPS = 1000
 """Largest number of nodes in a group; they are numbered from 0."""
 
 
@@ -26,8 +27,10 @@ class NodeConfiguration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
     ``addresses`` names every voter, this node included, as ``host:port`` (IPv4). ``data`` is the directory of its disk,
     ``history`` the directory of history files or null for none. Relative paths are taken from the file's directory.
     ``seed`` decides the jitter of its timers. ``cluster`` is any name; nodes of other clusters are refused.
-    ``protocol`` is a name of `real_protocols`, ``timing`` that protocol's times in milliseconds. ``retention`` is how
-    many bytes of log to keep: whole segments of committed entries before them are removed. Null keeps everything.
+    ``protocol`` is a name of `real_protocols`, ``timing`` that protocol's times in milliseconds and its choices.
+    ``retention`` is how many bytes of log to keep: whole segments of committed entries before them are removed. Null
+    keeps everything.
+    ``groups`` is how many groups of the protocol the process holds, each with a log of its own.
     ``journal`` is the directory of a `PowerDisk`, for runs that cut the power; null for an ordinary disk.
     """
 
@@ -35,13 +38,14 @@ class NodeConfiguration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
     addresses: dict[int, str]
     data: str
     protocol: str = "raft"
+    groups: int = 1
     cluster: str = "quorumlog"
     history: str | None = None
     seed: int = 0
     write_caching: bool = False
     retention: int | None = None
     journal: str | None = None
-    timing: dict[str, int] = msgspec.field(default_factory=dict)
+    timing: dict[str, int | bool] = msgspec.field(default_factory=dict)
 
     def address(self, node: int) -> tuple[str, int]:
         """Host and port of a node."""
@@ -92,10 +96,15 @@ def _problem(found: NodeConfiguration) -> str | None:
         host, _, port = address.rpartition(":")
         if not host or not port.isdecimal() or not 0 < int(port) < 65536:
             return f"addresses: {address!r} of node {node} is not host:port"
+    if not 1 <= found.groups <= MAX_GROUPS:
+        return f"groups: {found.groups} is out of range; it may be 1 to {MAX_GROUPS}"
     if found.retention is not None and found.retention < LEAST_RETENTION:
         return f"retention: {found.retention} is too little; give at least {LEAST_RETENTION} bytes, or null"
     try:
-        msgspec.convert(found.timing, real_protocol(found.protocol).timing)
+        protocol = real_protocol(found.protocol)
+        if found.groups > 1 and protocol.grouped is None:
+            return f"groups: {found.protocol} runs one group a process; leave it out"
+        msgspec.convert(found.timing, protocol.timing)
     except UnknownProtocolError as error:
         return str(error)
     except msgspec.ValidationError as error:

@@ -94,6 +94,7 @@ class Place:
     ``disk`` the log is open already; ``jitter`` is for timers. ``send(node, messages, taken)`` hands messages to the
     network and calls ``taken`` once that needs their memory no more, since the socket has the bytes or nobody will;
     ``disconnect(node)`` drops what the socket has not taken. ``failed(reason)`` is called once when the disk fails.
+    ``group`` is the number of the group in the process; of several, ``threads`` wait for the disk that they share.
     """
 
     node: int
@@ -107,6 +108,8 @@ class Place:
     send: Callable[[int, list[Any], Callable[[], None]], None]
     disconnect: Callable[[int], None]
     failed: Callable[[str], None]
+    group: int = 0
+    threads: ThreadPoolExecutor | None = None
 
 
 class Driver(ABC):
@@ -305,14 +308,15 @@ class Driver(ABC):
 
     async def stop(self) -> None:
         """Handle nothing more; make everything durable and record that. Raises `StorageError` or OSError."""
-        self._halt()
+        self.halt()
         for thread in self._threads:
             await asyncio.to_thread(thread.shutdown)
         await asyncio.to_thread(self.log.close)
         self.history.event("stop", {})
         self.history.close()
 
-    def _halt(self) -> None:
+    def halt(self) -> None:
+        """Handle nothing more."""
         self._dead = True
         self._inbox.clear()
         for timer in self._timers.values():
@@ -321,7 +325,7 @@ class Driver(ABC):
     def _fail(self, error: Exception) -> None:
         if self._dead:
             return
-        self._halt()
+        self.halt()
         reason = str(error) or type(error).__name__
         for thread in self._threads:
             thread.shutdown(wait=False)
@@ -347,7 +351,9 @@ class Driver(ABC):
     # -- the disk's threads ----------------------------------------------------------------------------------------
 
     def _thread(self, name: str) -> ThreadPoolExecutor:
-        """A thread that waits for the disk; ended with the driver."""
+        """A thread that waits for the disk, ended with the driver; or some of the process's own."""
+        if self._place.threads is not None:
+            return self._place.threads
         thread = ThreadPoolExecutor(1, name)
         self._threads.append(thread)
         return thread

@@ -40,11 +40,19 @@ class Role(IntEnum):
 
 
 class Hello(NamedTuple):
-    """The first bytes of a connection. ``node`` is -1 for clients; ``cluster`` keeps nodes of other clusters out."""
+    """The first bytes of a connection. ``cluster`` keeps nodes of other clusters out.
+
+    ``node`` is -1 for clients, of a process that holds several groups -1 less the number of the one that they ask.
+    """
 
     role: Role
     node: int
     cluster: bytes
+
+    @property
+    def group(self) -> int:
+        """The group that a client asks."""
+        return -1 - self.node
 
     def encode(self) -> bytes:
         """The ``HELLO_BYTES`` bytes with which a connection begins."""

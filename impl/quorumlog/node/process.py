@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -25,19 +26,24 @@ from quorumlog.node.framing import Hello, Role
 from quorumlog.node.incarnation import next_incarnation
 from quorumlog.node.links import Link
 from quorumlog.node.missing import files_before, missing_changes, term_runs
+from quorumlog.node.outbox import GroupsOutbox
 from quorumlog.node.real_protocol import RealProtocol, real_protocol
 from quorumlog.node.recording import History, HistoryFile, NoHistory, end_stamp, history_path
 from quorumlog.node.server import Server
 from quorumlog.node.supervised import Supervised, say
 from quorumlog.node.supervision import DISK_FAILED, STOPPED, UNUSABLE, Supervisor
-from quorumlog.storage.disk import StorageError
+from quorumlog.storage.disk import Disk, StorageError
 from quorumlog.storage.files import FileDisk
+from quorumlog.storage.folder import Folder
 from quorumlog.storage.log import Log
 from quorumlog.storage.power import PowerDisk
 from quorumlog.storage.recovery import RecoveryReport
 
 DRAIN_SECONDS = 1.0
 RETENTION_SECONDS = 0.25
+_DISK_THREADS = 8
+"""They wait for the disk that several groups share."""
+_STATE = ("term", "role", "dirty", "flushed", "commit", "visible")
 
 
 class Node(Supervised):
@@ -52,49 +58,67 @@ class Node(Supervised):
         nodes = tuple(sorted(configuration.addresses))
         self._disk, lost_power = _disk_of(configuration)
         incarnation = next_incarnation(self._disk)
-        protocol.begin(self._disk)
-        log = Log.open(self._disk, "log", configuration.segment_bytes)
-        _report_recovery(self._name, log.recovery)
-        self._history = _open_history(configuration, incarnation, log, lost_power=lost_power)
+        self._clock = HybridClock()
+        self._threads, self._outbox, channel = None, None, protocol.messages
+        if configuration.groups > 1 and protocol.grouped is not None:
+            self._threads = ThreadPoolExecutor(_DISK_THREADS, "disk")
+            self._outbox, channel = GroupsOutbox(self._send), protocol.grouped
+        self._drivers = [
+            protocol.drive(self._place(protocol, group, incarnation, lost_power=lost_power))
+            for group in range(configuration.groups)
+        ]
         if supervisor is not None:
-            self._history.clock.merge(supervisor.after)
-        place = Place(
-            node=number,
-            nodes=nodes,
-            timing=msgspec.convert(configuration.timing, protocol.timing),
-            write_caching=configuration.write_caching,
-            disk=self._disk,
-            log=log,
-            history=self._history,
-            jitter=random.Random(f"{configuration.seed} timers {number} {incarnation}"),
-            send=self._send,
-            disconnect=lambda node: self._links[node].disconnect(),
-            failed=self._disk_failed,
-        )
-        self._driver = protocol.drive(place)
+            self._clock.merge(supervisor.after)
         hello = Hello(Role.NODE, number, configuration.cluster_key)
         peers = [peer for peer in nodes if peer != number]
-        self._server = Server(self._driver, hello, protocol.messages, frozenset(peers), incarnation, self.warn)
+        self._server = Server(self._drivers, hello, channel, frozenset(peers), incarnation, self.warn)
         self._links = {}
         for peer in peers:
             backoff = random.Random(f"{configuration.seed} {number} {peer}")
-            self._links[peer] = Link(hello, peer, configuration.address(peer), protocol.messages, backoff)
+            self._links[peer] = Link(hello, peer, configuration.address(peer), channel, backoff)
+
+    def _place(self, protocol: RealProtocol, group: int, incarnation: int, *, lost_power: bool) -> Place:
+        """What one group finds: of several, each has a folder of the disk and of the histories."""
+        configuration = self._configuration
+        alone = configuration.groups == 1
+        disk: Disk = self._disk if alone else Folder(self._disk, f"group-{group}")
+        protocol.begin(disk)
+        log = Log.open(disk, "log", configuration.segment_bytes)
+        _report_recovery(self._name if alone else f"{self._name}, group {group}", log.recovery)
+        named = None if alone else group
+        stream = "timers" if alone else f"timers of group {group}"
+        return Place(
+            node=configuration.node,
+            nodes=tuple(sorted(configuration.addresses)),
+            timing=msgspec.convert(configuration.timing, protocol.timing),
+            write_caching=configuration.write_caching,
+            disk=disk,
+            log=log,
+            history=_open_history(configuration, incarnation, log, self._clock, named, lost_power=lost_power),
+            jitter=random.Random(f"{configuration.seed} {stream} {configuration.node} {incarnation}"),
+            send=self._send if self._outbox is None else self._outbox.of(group),
+            disconnect=lambda node: self._links[node].disconnect(),
+            failed=self._disk_failed,
+            group=group,
+            threads=self._threads,
+        )
 
     async def run(self) -> int:
         """Serve until asked to stop; returns the exit status. Raises OSError if the port is taken."""
         address = self._configuration.address(self._configuration.node)
         await self._server.listen(address, shared=self._supervisor is not None)
         self.watch_signals()
-        core = self._driver.core
-        state = {name: getattr(core, name) for name in ("term", "role", "dirty", "flushed", "commit", "visible")}
-        text = msgspec.json.encode(term_runs(self._driver.log)).decode()
-        self._history.event(Kind.START, {**state, "text": text})
-        self._history.flush()
+        for driver in self._drivers:
+            state = {name: getattr(driver.core, name) for name in _STATE}
+            text = msgspec.json.encode(term_runs(driver.log)).decode()
+            driver.history.event(Kind.START, {**state, "text": text})
+            driver.history.flush()
         await self._server.serve()
         doings = [link.run(self.warn) for link in self._links.values()]
         if self._configuration.retention is not None:
             doings.append(self._retain(self._configuration.retention))
-        self._driver.start()
+        for driver in self._drivers:
+            driver.start()
         try:
             status = await self.work(doings)
             if status == STOPPED:
@@ -108,10 +132,14 @@ class Node(Supervised):
         """Stop gracefully; see the module."""
         self._server.stopping = True
         deadline = asyncio.get_running_loop().time() + DRAIN_SECONDS
-        while not self._driver.idle and asyncio.get_running_loop().time() < deadline:
+        while not all(driver.idle for driver in self._drivers) and asyncio.get_running_loop().time() < deadline:
             await asyncio.sleep(0.01)
         try:
-            await self._driver.stop()
+            if self._threads is not None:
+                self._halt()
+                await asyncio.to_thread(self._threads.shutdown)
+            for driver in self._drivers:
+                await driver.stop()
             self._disk.close()
         except (StorageError, OSError) as error:
             self._disk_failed(str(error))
@@ -122,21 +150,28 @@ class Node(Supervised):
         """Remove what is not to be kept, at intervals, until cancelled."""
         while True:
             await asyncio.sleep(RETENTION_SECONDS)
-            self._driver.retain(size)
+            for driver in self._drivers:
+                driver.retain(size)
 
     def _send(self, node: int, messages: list[Any], taken: Callable[[], None]) -> None:
         if node in self.muted:
             taken()
         else:
-            self._links[node].send(self._history.clock.tick, messages, taken)
+            self._links[node].send(self._clock.tick, messages, taken)
 
     def _disk_failed(self, reason: str) -> None:
+        self._halt()
         say(self._name, f"stopped, the disk failed: {reason}")
         self.end(DISK_FAILED)
 
     def last_words(self) -> None:
         """Write the history so far. Raises OSError."""
-        self._history.flush()
+        for driver in self._drivers:
+            driver.history.flush()
+
+    def _halt(self) -> None:
+        for driver in self._drivers:
+            driver.halt()
 
 
 def run(
@@ -182,15 +217,24 @@ def _disk_of(configuration: NodeConfiguration) -> tuple[FileDisk, bool]:
     return disk, disk.lost_power
 
 
-def _open_history(configuration: NodeConfiguration, incarnation: int, log: Log, *, lost_power: bool) -> History:
-    """Begin this incarnation's history with what that of the one before could not record any more."""
-    clock = HybridClock()
+def _open_history(
+    configuration: NodeConfiguration,
+    incarnation: int,
+    log: Log,
+    clock: HybridClock,
+    group: int | None,
+    *,
+    lost_power: bool,
+) -> History:
+    """Begin this incarnation's history of a group with what the one before could not record any more."""
     if configuration.history is None:
         return NoHistory(clock)
-    directory = Path(configuration.history)
-    directory.mkdir(parents=True, exist_ok=True)
     node = configuration.node
-    common = {"node": node, "incarnation": incarnation}
+    directory = Path(configuration.history)
+    common: dict[str, Any] = {"node": node, "incarnation": incarnation}
+    if group is not None:
+        directory, common["log"] = directory / f"group-{group}", str(group)
+    directory.mkdir(parents=True, exist_ok=True)
     history = HistoryFile(history_path(directory, node, incarnation), clock, common)
     before = files_before(directory, node, incarnation)
     last, end = max(map(end_stamp, before), default=((0, 0), (0, 0)))

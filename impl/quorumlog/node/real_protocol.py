@@ -36,8 +36,9 @@ class UnknownProtocolError(LookupError):
 class RealProtocol:
     """How a protocol runs in real processes.
 
-    ``messages`` encodes what its nodes send each other. ``timing`` holds its times in milliseconds, each with a
-    default; it refuses bad ones in ``__post_init__`` with ValueError. ``brisk`` are those that suit short runs on one
+    ``messages`` encodes what its nodes send each other, ``grouped`` the same of processes that hold several groups, as
+    pairs of a group's number and a message; None: they hold one. ``timing`` holds its times in milliseconds, each with
+    a default; it refuses bad ones in ``__post_init__`` with ValueError. ``brisk`` are those that suit short runs on one
     machine. ``drive`` makes the driver of one incarnation from what is on the disk, and raises `StorageError` if that
     cannot be used. ``operations`` (`loghistory.schema.Operation`) is what clients may ask in addition to a final read,
     ``faults`` (`quorumlog.cluster.faults.CHOICES`) what a run may do to its nodes. ``limits`` are those that a judge
@@ -52,6 +53,7 @@ class RealProtocol:
     drive: Callable[[Place], Driver]
     operations: frozenset[str]
     faults: tuple[str, ...]
+    grouped: Channel[tuple[int, Any]] | None = None
     limits: Mapping[str, int] = field(default_factory=dict)
     begin: Callable[[Disk], None] = _nothing_to_begin
     by_default: bool = False

@@ -37,6 +37,9 @@ class History(Protocol):
     def event(self, kind: str, columns: Mapping[str, Any], moment: int | None = None) -> None:
         """Record one event of this node, stamped now, or with the ``moment`` (wall clock) at which its step began."""
 
+    def stamped(self, kind: str, stamp: Stamp, columns: Mapping[str, Any]) -> None:
+        """Record one event of this node, with a stamp that was taken before."""
+
     def storage_error(self, reason: str) -> None:
         """Record that the disk failed, if that can still be recorded, and write what there is."""
 
@@ -55,6 +58,9 @@ class NoHistory:
 
     def event(self, kind: str, columns: Mapping[str, Any], moment: int | None = None) -> None:
         """Record nothing, as this node keeps no history; see `History.event`."""
+
+    def stamped(self, kind: str, stamp: Stamp, columns: Mapping[str, Any]) -> None:
+        """Record nothing, as this node keeps no history; see `History.stamped`."""
 
     def storage_error(self, reason: str) -> None:
         """Record nothing, as this node keeps no history; see `History.storage_error`."""
@@ -94,7 +100,7 @@ class HistoryFile:
 
     def storage_error(self, reason: str) -> None:
         """Record that the disk failed; on a full disk that may be impossible, and is then skipped silently."""
-        self.event(Kind.STORAGE_ERROR, {"reason": reason})
+        self.event(Kind.STORAGE_ERROR, {"reason": reason, "log": None})  # it concerns all logs of the process
         try:
             self.flush()
         except OSError:
@@ -122,6 +128,19 @@ class HistoryFile:
             os.ftruncate(self._file, self._size)
             raise
         self._size += len(data)
+
+
+def begin_history(directory: Path | None, node: int, incarnation: int) -> History:
+    """The history of this incarnation, later than all that the one before recorded. Raises OSError, and ValueError for
+    a clock that is far behind."""
+    clock = HybridClock()
+    if directory is None:
+        return NoHistory(clock)
+    directory.mkdir(parents=True, exist_ok=True)
+    before = find_history(history_path(directory, node, incarnation - 1)) if incarnation else None
+    if before is not None:
+        clock.merge(end_stamp(before)[0])
+    return HistoryFile(history_path(directory, node, incarnation), clock, {"node": node, "incarnation": incarnation})
 
 
 def history_path(directory: Path, node: int, incarnation: int) -> Path:

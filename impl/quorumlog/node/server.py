@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 from quorumlog.node.connection import Connection
@@ -32,6 +34,7 @@ class Incoming(Connection):
         self._session: Session | None = None
         self.known = False
         self.node = -1
+        self.group = 0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Admit the connection, if there is room."""
@@ -52,6 +55,7 @@ class Incoming(Connection):
             self.node = hello.node
             self._server.admit_node(self)
         else:
+            self.group = hello.group
             self._session = self._server.open_session(self)
 
     def frames_received(self, payloads: list[bytes]) -> None:
@@ -70,11 +74,14 @@ class Incoming(Connection):
 
 
 class Server:
-    """Listens on the node's port and passes on what nodes and clients send; ``channel`` decodes what nodes send."""
+    """Listens on the node's port and passes on what nodes and clients send; ``channel`` decodes what nodes send.
+
+    With several ``drivers``, those of the groups, that are pairs of a group's number and a message.
+    """
 
     def __init__(
         self,
-        driver: Driver,
+        drivers: Sequence[Driver],
         hello: Hello,
         channel: Channel[Any],
         peers: frozenset[int],
@@ -83,7 +90,7 @@ class Server:
     ) -> None:
         self.hello = hello
         self.stopping = False
-        self._driver = driver
+        self._drivers = drivers
         self._channel = channel
         self._peers = peers
         self._incarnation = incarnation
@@ -159,14 +166,19 @@ class Server:
             before.finish()
 
     def open_session(self, connection: Incoming) -> Session:
-        """The session of a client that has just said hello on ``connection``."""
-        return Session(self._driver, connection, self._incarnation, lambda: self.stopping)
+        """The session of a client that has just said hello on ``connection``. Raises `FrameError` for a group that is
+        not here."""
+        return Session(self._driver(connection.group), connection, self._incarnation, lambda: self.stopping)
 
     def messages(self, node: int, payload: bytes) -> None:
         """Merge the clock in a frame of node ``node`` and hand its messages to the driver. Raises `FrameError`."""
         stamp, messages = self._channel.decode(payload)
         self._merge(stamp)
-        self._driver.received(node, messages)
+        if len(self._drivers) == 1:
+            self._drivers[0].received(node, messages)
+            return
+        for group, of_group in groupby(messages, itemgetter(0)):
+            self._driver(group).received(node, [message for _, message in of_group])
 
     def calls(self, session: Session, payload: bytes) -> None:
         """Merge the clock in a frame of a client and hand its calls to its session. Raises `FrameError`."""
@@ -185,6 +197,11 @@ class Server:
 
     def _merge(self, stamp: tuple[int, int]) -> None:
         try:
-            self._driver.history.clock.merge(stamp)
+            self._drivers[0].history.clock.merge(stamp)
         except ValueError as error:
             raise FrameError(str(error)) from None
+
+    def _driver(self, group: int) -> Driver:
+        if not 0 <= group < len(self._drivers):
+            raise FrameError(f"there is no group {group} here")
+        return self._drivers[group]

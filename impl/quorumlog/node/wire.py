@@ -29,9 +29,9 @@ UNKNOWN = "unknown"
 """Outcome of an append that may be in the log or not. Any other outcome means that nothing was written."""
 
 _T = TypeVar("_T")
-_STAMP = struct.Struct(">qI")
-STAMP_BYTES = _STAMP.size
-_UNREADABLE = (msgspec.MsgspecError, ValueError, RecursionError)
+STAMP = struct.Struct(">qI")
+STAMP_BYTES = STAMP.size
+UNREADABLE = (msgspec.MsgspecError, ValueError, RecursionError)
 
 
 def _as_it_is(item: Any) -> Any:  # noqa: ANN401
@@ -69,16 +69,16 @@ class Channel(Generic[_T]):
     def encode(self, stamp: Stamp, items: Sequence[_T]) -> bytes:
         """One frame. Raises `FrameError` if it would be above the limit."""
         pack = self._pack
-        return frame(_STAMP.pack(*stamp) + self._encoder.encode([pack(item) for item in items]))
+        return frame(STAMP.pack(*stamp) + self._encoder.encode([pack(item) for item in items]))
 
     def decode(self, payload: bytes) -> tuple[Stamp, list[_T]]:
         """The stamp and the items of a frame's payload; raises `FrameError`."""
         if len(payload) < STAMP_BYTES:
             raise FrameError(f"a frame of {len(payload)} bytes is too short for its clock stamp")
-        time, logical = _STAMP.unpack_from(payload)
+        time, logical = STAMP.unpack_from(payload)
         try:
             found = self._decoder.decode(memoryview(payload)[STAMP_BYTES:])
-        except _UNREADABLE as error:
+        except UNREADABLE as error:
             raise FrameError(f"not a {self._name} of this protocol: {error}") from None
         unpack = self._unpack
         return (time, logical), [unpack(item) for item in found]

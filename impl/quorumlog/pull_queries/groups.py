@@ -11,7 +11,6 @@ from typing import Any
 from loghistory import MemorySink, Recorder
 from quorumlog.events import Outcome, Resolved
 from quorumlog.faults import FaultMix, generate
-from quorumlog.pull_queries.records import payload_of, records_of
 from quorumlog.raft.core import RaftCore
 from quorumlog.raft.settings import RaftConfiguration
 from quorumlog.raft.simulated import RaftCluster, RaftNode
@@ -20,6 +19,7 @@ from quorumlog.simulation.log_node import EVERYTHING
 from quorumlog.simulation.loop import Simulation
 from quorumlog.simulation.node import Reply
 from quorumlog.storage.batch import BatchKind, RecordBatch
+from quorumlog.storage.records import payload_of, records_of
 
 Shown = Callable[[int, Any], None]
 """Called with each offset, in order, and what it holds; None: a record of Raft's own."""

@@ -14,10 +14,10 @@ from typing import Any
 import msgspec
 
 from loghistory.schema import Kind, Operation
+from quorumlog.cluster.log_client import Log, UnreachableError
 from quorumlog.cluster.register import Register
 from quorumlog.pull_queries.events import Query
 from quorumlog.pull_queries.recording import json_text, rows_columns
-from quorumlog.pull_queries.server.logs import Log, UnreachableError
 from quorumlog.pull_queries.server_client import LostError, RefusedError, ServerClient
 from quorumlog.pull_queries.table import Filter, Value, partition_of
 

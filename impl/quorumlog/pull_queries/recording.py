@@ -115,6 +115,10 @@ class Witness:
         """A heartbeat goes to another server."""
         self._about(effect.to, "heartbeat", stamp=effect.stamp)
 
+    def report(self, effect: e.SendReport) -> None:
+        """A lag report goes to another server."""
+        self._about(effect.to, "report_sent", stamp=effect.report.time)
+
     def forward(self, op: int, effect: e.Forward) -> None:
         """Another server is asked."""
         self._about(effect.host, "forward", op=op, text=_asked(effect.query, effect.partitions))

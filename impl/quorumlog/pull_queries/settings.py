@@ -79,9 +79,10 @@ class PullConfiguration(ClusterConfiguration, frozen=True, kw_only=True):
     """One simulated run of servers with the Raft groups that feed them, except for its seed; ``nodes`` are the servers.
 
     ``brokers``: the nodes of each group; ``log_faults``: what happens to them; ``poll``: how often a server reads its
-    logs, and ``save`` how often it saves its tables; ``skew``: by how much wall clocks differ at most; ``learn``: how
-    often it reads the log of assignments at least, 0 for as often as the others; ``watch``: how often somebody asks
-    each server for the status of the cluster, 0 for never.
+    logs, ``take``: how many offsets of a changelog it then takes at most, 0 for all, and ``save``: how often it saves
+    its tables; ``skew``: by how much wall clocks differ at most; ``learn``: how often it reads the log of assignments
+    at least, 0 for as often as the others; ``watch``: how often somebody asks each server for the status of the
+    cluster, 0 for never.
     """
 
     nodes: int = 4
@@ -91,6 +92,7 @@ class PullConfiguration(ClusterConfiguration, frozen=True, kw_only=True):
     server: Configuration = Configuration(lag_report=600, discover=400, partitions=2, standbys=2)
     brokers: Annotated[int, msgspec.Meta(ge=1, le=7)] = 3
     poll: Interval = 10 * MILLISECOND
+    take: Annotated[int, msgspec.Meta(ge=0)] = 0
     save: Interval = 400 * MILLISECOND
     skew: Pause = 20 * MILLISECOND
     learn: Pause = 0
@@ -140,6 +142,7 @@ class PullConfiguration(ClusterConfiguration, frozen=True, kw_only=True):
             progress_bound=self.progress_bound,
             watch=draw.choice((0, 0, 300)) * MILLISECOND,
             learn=draw.choice((0, 0, 500)) * MILLISECOND,
+            take=draw.choice((0, 0, 3)),
         )
 
     def of_a_group(self) -> RaftConfiguration:
@@ -161,6 +164,17 @@ _DEFAULT = PullConfiguration()
 _SHIPPED = Configuration(
     mode="shipped",
     standby_reads=True,
+    heartbeats=True,
+    lag_reports=True,
+    lag_report=600,
+    discover=400,
+    partitions=2,
+    forward_timeout=500,
+)
+
+_ACTIVES_ALONE = Configuration(
+    mode="shipped",
+    standby_reads=False,
     heartbeats=True,
     lag_reports=True,
     lag_report=600,
@@ -233,6 +247,25 @@ SETTINGS: Mapping[str, PullConfiguration] = {
             per_second=1.0,
             shortest=11 * SECOND,
             longest=13 * SECOND,
+        ),
+    ),
+    # Standbys are not read: one that takes over, and is slow to pass what it appends, answers once it has.
+    "actives-alone": replace(
+        _DEFAULT,
+        nodes=3,
+        duration=18 * SECOND,
+        server=_ACTIVES_ALONE,
+        poll=150 * MILLISECOND,
+        take=4,
+        link=Link(reorder=0.3, straggle=600 * MILLISECOND),
+        workload=QueryWorkload(clients=6, think=50 * MILLISECOND, bounded=0.9, keys=8, largest_bound=60),
+        faults=FaultMix(
+            weights={"kill": 0.5, "slow_disk": 2.0, "mute": 1.0},
+            targets={"leader": 1.0},
+            per_second=1.0,
+            shortest=11 * SECOND,
+            longest=13 * SECOND,
+            arguments={"slow_disk": {"factor": 6.0}},
         ),
     ),
 }

@@ -169,7 +169,7 @@ class ServerNode(Node):
             node = group.reader(self._random.random())
             start = self._next_of(name)
             if node is not None and start is not None:
-                found = group.read(node, start)
+                found = group.read(node, start)[: self._most(name)]
                 self.host.after(2 * self._configuration.client_delay, self._have_read, name, self.shown_by(node), found)
         self.host.after(int(self._configuration.poll * self.slowness), self._poll, generation)
 
@@ -194,6 +194,10 @@ class ServerNode(Node):
             return 1 << 40  # how far it is, and nothing of it
         table = self.core.tables.get(partition)
         return None if table is None else table.current
+
+    def _most(self, name: str) -> int | None:
+        """How many offsets of a log are taken at once."""
+        return (self._configuration.take or None) if name[0] == "c" else None
 
     def _have_read(self, name: str, visible: int, found: list[tuple[int, Any]]) -> None:
         generation = self.host.generation
@@ -258,6 +262,7 @@ class ServerNode(Node):
         self._tell(effect.to, e.HeartbeatReceived(self.name, effect.stamp))
 
     def _send_report(self, effect: e.SendReport) -> None:
+        self._witness.report(effect)
         self._tell(effect.to, e.ReportReceived(effect.report))
 
     def _tell(self, host: str, message: Any) -> None:  # noqa: ANN401

@@ -7,97 +7,63 @@ where a node of its group first showed it (`loghistory.vocabularies.pull_queries
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 import msgspec
 
+from loghistory import HybridClock
+from quorumlog.cluster.groups import Groups, content
+from quorumlog.cluster.log_client import Log, LogPlace
 from quorumlog.cluster.processes import ClusterError
 from quorumlog.cluster.register import Register
 from quorumlog.cluster.stage import Ended, Setting, Stage, Staging, Worker
-from quorumlog.cluster.supervisor import Cluster
-from quorumlog.node.recording import HistoryFile, whole_events
+from quorumlog.node.recording import HistoryFile
 from quorumlog.node.wire import Stamp
 from quorumlog.pull_queries.configuration import Configuration
 from quorumlog.pull_queries.events import Query
 from quorumlog.pull_queries.load import Load, PullClient
 from quorumlog.pull_queries.recording import json_text
-from quorumlog.pull_queries.records import changelog_of, log_names, source_of
-from quorumlog.pull_queries.server.configuration import LogPlace
-from quorumlog.pull_queries.server.logs import Log, UnreachableError
+from quorumlog.pull_queries.records import changelog_of, form_of, log_names, source_of
 from quorumlog.pull_queries.server.processes import Servers
 from quorumlog.pull_queries.server_client import LostError, RefusedError, ServerClient
 from quorumlog.pull_queries.table import Record, partition_of
 
 _READY_SECONDS = 30.0
 _POLL = 0.1
-_READ_BYTES = 1 << 20
 
 _BRISK = {"lag_report": 500, "discover": 400, "partitions": 2, "forward_timeout": 500}
 """Of the servers' configuration, what suits short runs on one machine; `--set` replaces it."""
 _SWITCHED_ON = {"standby_reads": True, "heartbeats": True, "lag_reports": True}
-_RAFT_TIMING = {"election_timeout": 400, "election_jitter": 400, "heartbeat_interval": 60}
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
-    """What may be set beside the fields of the servers' `Configuration`: the nodes of each group, and fields of
-    `ServerConfiguration`."""
+    """What may be set beside the fields of the servers' `Configuration`: the nodes of each group, how many of them all
+    are killed a second under load, to be started again at once, and fields of `ServerConfiguration`."""
 
-    brokers: int = 1
+    brokers: Annotated[int, msgspec.Meta(ge=1, le=7)] = 3
+    broker_kills: Annotated[float, msgspec.Meta(ge=0)] = 0
     poll: int = 25
     save: int = 1000
     with_bound: int | None = None
 
 
-class Groups:
-    """The Raft groups of all logs, each of ``brokers`` nodes."""
+class BrokerKiller:
+    """Kills nodes of the groups under load, ``per_second`` of them; it works beside the clients."""
 
-    def __init__(self, directory: Path, names: Iterable[str], brokers: int, seed: int) -> None:
-        self._groups: dict[str, Cluster] = {}
-        for name in names:
-            (directory / name).mkdir(parents=True)
-            settings = {"protocol": "raft", "timing": _RAFT_TIMING}
-            self._groups[name] = Cluster(
-                directory / name, nodes=brokers, seed=seed, settings=settings, name=f"{name} of {directory}"
-            )
+    def __init__(self, groups: Groups, per_second: float, draw: random.Random) -> None:
+        self._groups, self._per_second, self._draw = groups, per_second, draw
 
-    async def __aenter__(self) -> Self:
-        """Start all nodes. Raises `ClusterError`."""
-        try:
-            await asyncio.gather(*(group.__aenter__() for group in self._groups.values()))
-        except BaseException:
-            await self.__aexit__(asyncio.CancelledError)
-            raise
-        return self
-
-    async def __aexit__(self, kind: type[BaseException] | None, *error: object) -> None:
-        """Stop all nodes."""
-        await asyncio.gather(*(group.__aexit__(kind, *error) for group in self._groups.values()))
-
-    @property
-    def places(self) -> dict[str, LogPlace]:
-        """Where each log is."""
-        return {
-            name: LogPlace(group.name, {node: f"{host}:{port}" for node, (host, port) in enumerate(group.addresses)})
-            for name, group in self._groups.items()
-        }
-
-    def shown(self, name: str) -> list[tuple[Stamp, int]]:
-        """When a node of a group first showed how much: stamps, and the last offset shown from then on; both rise."""
-        found = []
-        for path in self._groups[name].histories_of_all():
-            found += [
-                ((event.time, event.logical or 0), event.visible)
-                for event in whole_events(path)
-                if event.visible is not None
-            ]
-        rising: list[tuple[Stamp, int]] = []
-        for stamp, visible in sorted(found):
-            if visible > (rising[-1][1] if rising else -1):
-                rising.append((stamp, visible))
-        return rising
+    async def work(self, until: asyncio.Event) -> None:
+        """Go on until ``until`` is set."""
+        while not until.is_set():
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(until.wait(), self._draw.expovariate(self._per_second))
+            if not until.is_set():
+                await self._groups.kill_any(self._draw)
 
 
 class PullStage(Stage):
@@ -124,8 +90,8 @@ class PullStage(Stage):
             ended=ended,
         )
         numbers = range(self._partitions)
-        self._sources = [Log(source_of(each), places[source_of(each)], clock) for each in numbers]
-        self._changelogs = [Log(changelog_of(each), places[changelog_of(each)], clock) for each in numbers]
+        self._sources = [_log(source_of(each), places, clock) for each in numbers]
+        self._changelogs = [_log(changelog_of(each), places, clock) for each in numbers]
         self._http = ServerClient(clock)
         self._contents: list[list[tuple[int, Any]]] = []
         self._leader = 0
@@ -145,7 +111,7 @@ class PullStage(Stage):
         try:
             await self.processes.__aexit__(kind, *error)
             if kind is None:
-                self._contents = [await _content(log) for log in self._changelogs]
+                self._contents = [await content(log) for log in self._changelogs]
         finally:
             for log in (*self._sources, *self._changelogs):
                 log.close()
@@ -168,8 +134,10 @@ class PullStage(Stage):
             return False
 
     def clients(self) -> Sequence[Worker]:
-        """Clients that put rows and ask; see `Stage`."""
-        return [self._client(self._setting.draw(f"client {number}")) for number in range(self._setting.clients)]
+        """Clients that put rows and ask, and who kills nodes of the groups; see `Stage`."""
+        draw, kills = self._setting.draw, self.options.broker_kills
+        asking = [self._client(draw(f"client {number}")) for number in range(self._setting.clients)]
+        return [*asking, *([BrokerKiller(self._groups, kills, draw("brokers"))] if kills else [])]
 
     def _client(self, draw: random.Random) -> PullClient:
         servers = self.processes
@@ -232,12 +200,8 @@ class PullStage(Stage):
 
     def _shown(self) -> Iterator[tuple[Stamp, int, int, Record | None]]:
         """When each offset of each changelog was shown first, and what it holds."""
-        for partition, content in enumerate(self._contents):
-            moments = iter(self._groups.shown(changelog_of(partition)))
-            stamp, last = (0, 0), -1
-            for offset, record in content:
-                while offset > last:
-                    stamp, last = next(moments, (stamp, offset))
+        for partition, held in enumerate(self._contents):
+            for stamp, offset, record in self._groups.dated(changelog_of(partition), held):
                 yield stamp, partition, offset, record
 
     def described(self) -> dict[str, Any]:
@@ -270,6 +234,10 @@ class PullStage(Stage):
 
 
 _DESCRIBED = {"load": "_load", "options": "options", "server": "server"}
+
+
+def _log(name: str, places: Mapping[str, LogPlace], clock: HybridClock) -> Log:
+    return Log(name, form_of(name), places[name], clock)
 
 
 def _configured(setting: Setting) -> tuple[Options, Configuration]:
@@ -314,21 +282,6 @@ def _a_key_of_each(partitions: int) -> list[str]:
         found.setdefault(partition_of(f"last{number}", partitions), f"last{number}")
         number += 1
     return list(found.values())
-
-
-async def _content(log: Log) -> list[tuple[int, Any]]:
-    """All that a log holds. Raises `ClusterError` if nobody can tell."""
-    found: list[tuple[int, Any]] = []
-    for _ in range(100):
-        try:
-            end, more = await log.read(len(found), _READ_BYTES)
-        except UnreachableError:
-            await asyncio.sleep(_POLL)
-            continue
-        found += more
-        if len(found) > end:
-            return found
-    raise ClusterError(f"the changelog {log.name} cannot be read to its end")
 
 
 STAGING = Staging(name="pull-queries", faults=("kill", "kill-leader", "stop", "terminate", "cut"), make=PullStage)

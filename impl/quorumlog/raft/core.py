@@ -6,7 +6,7 @@
 
 The layers, each a file and a class on top of the one before: ``state`` (offsets, flush, durable vote), ``elections``,
 ``follower``, ``rounds`` (what is appended, its memory, its requests), ``leader`` (commit, visibility, acks, recovery),
-``transfer``, ``membership``, and this dispatcher. The decisions are in
+``heartbeats``, ``transfer``, ``membership``, and this dispatcher. The decisions are in
 ``rules``; replace one with ``RaftCore(..., rules=dataclasses.replace(REFERENCE, may_commit=mine))``. Sources:
 documents.md#raft-recovery, documents.md#raft-simplification; the layers name the rules.
 """
@@ -40,6 +40,8 @@ from quorumlog.raft.messages import (
     Heartbeat,
     HeartbeatReply,
     InstallSnapshot,
+    LightHeartbeat,
+    LightReply,
     SnapshotReply,
     TimeoutNow,
     VoteReply,
@@ -118,6 +120,10 @@ class RaftCore(Memberships):
             self._apply(self.commit)
         elif isinstance(message, HeartbeatReply):
             self._heartbeat_replied(sender, message)
+        elif isinstance(message, LightHeartbeat):
+            self._light_heartbeat(sender)
+        elif isinstance(message, LightReply):
+            self._light_replied(sender, message)
         elif isinstance(message, InstallSnapshot):
             self._snapshot_sent(sender, message)
             self._resolve()

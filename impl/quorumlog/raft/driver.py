@@ -6,6 +6,7 @@ newest replaces those that wait.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -77,7 +78,7 @@ class RaftDriver(Driver):
             ReadLog: self._read_for_peer,
             Send: lambda effect: self._queue_message(effect.to, effect.message),
             Disconnect: lambda effect: self._place.disconnect(effect.to),
-            SetTimer: lambda effect: self._set_timer(effect.name, effect.delay, effect.jitter),
+            SetTimer: lambda effect: self._set_timer(effect.name, _aligned(effect), effect.jitter),
             CancelTimer: lambda effect: self._cancel_timer(effect.name),
             Accepted: lambda effect: self._has_its_place(effect.request),
             Resolved: lambda effect: self._end(effect.request, effect),
@@ -159,3 +160,12 @@ class RaftDriver(Driver):
         self._saving = False
         self.post(VoteSaved(ticket))
         self._next_vote()
+
+
+def _aligned(effect: SetTimer) -> int:
+    """The delay of a timer; heartbeats of all groups of a process fall due together, so that they share frames."""
+    delay = effect.delay
+    if effect.name is not Timer.HEARTBEAT:
+        return delay
+    left = delay - time.monotonic_ns() % delay
+    return left if left > delay // 2 else left + delay

@@ -5,7 +5,11 @@ A node that has not heard from its leader asks for pre-votes in its own term; on
 (raft.md#refuse-vote); one that is not a voter does not ask. While a candidate asks for pre-votes of the next term, the
 votes of its own term still count: on a slow disk they come late (raft.md#election-waits). A vote that is asked for
 because the leader hands its office on passes all this, but neither ``log_ok`` nor the one vote a term
-(raft.md#refuse-vote). Priorities will hook in at ``_vote_requested``.
+(raft.md#refuse-vote).
+
+Where priorities are wanted, a node stands, and is voted for, only with the priority that is the target by then; each
+time-out without a leader lowers that (raft.md#priority). Where the longest log is wanted, a node that could begin a
+term waits for the answers of the others as well, and lets who has a better log go first (raft.md#longest-log).
 """
 
 from __future__ import annotations
@@ -26,6 +30,10 @@ class Elections(Replica):
         self._votes: dict[int, bool] = {}  # of the term that this node is a candidate of
         self._pre_votes: dict[int, bool] = {}  # for the term after it
         self._pre_voting = False
+        self._asked_at = 0  # when this node asked for pre-votes
+        self._behind = False  # an answer showed a better log
+        self._gave_way = False  # to a better log, the last time that this node could have stood
+        self._want_the_first()
         self._called_to = -1  # the term for which the leader before told this node to stand
 
     def _become_leader(self) -> None:
@@ -38,6 +46,22 @@ class Elections(Replica):
         if self.role == "leader":
             return True
         return self._heard is not None and self.now - self._heard < self.configuration.election_timeout
+
+    def _hear(self) -> None:
+        """A leader of this term is there, with all that it has to say."""
+        self._pre_voting = self._gave_way = False
+        self._heard = self.now
+        self._want_the_first()
+
+    def _want_the_first(self) -> None:
+        self._target = self.rules.first_target(len(self.voters.members))
+
+    def _has_priority(self, node: int) -> bool:
+        """Tell whether ``node`` may stand by its priority; always where priorities are not wanted."""
+        members = self.voters.members
+        return not self.configuration.priorities or self.rules.may_stand(
+            self.rules.priority(members, node), self._target, self.voters.voting == (node,)
+        )
 
     def _arm_election(self, delay: int) -> None:
         self._effects.append(SetTimer(Timer.ELECTION, delay, self.configuration.election_jitter))
@@ -72,8 +96,13 @@ class Elections(Replica):
             self._arm_election(self._heard + self.configuration.election_timeout - self.now)
             return
         self._arm_election(self.configuration.election_timeout)
+        has_priority = self._has_priority(self.node)
+        self._target = self.rules.lowered_target(self._target, len(self.voters.members))
         if self.node in self.voters.voting and not self.rules.election_waits(bool(self._save)):
-            self._ask_for_votes(pre_vote=True)
+            if self._pre_voting and self.rules.vote_result(self.voters, self._pre_votes) == VOTE_WON:
+                self._ask_for_votes(pre_vote=False)  # it has waited for the other answers long enough
+            elif has_priority:
+                self._ask_for_votes(pre_vote=True)
 
     def _ask_for_votes(self, *, pre_vote: bool) -> None:
         self.leader = NOBODY
@@ -81,7 +110,9 @@ class Elections(Replica):
         self._pre_votes = {}
         if pre_vote:
             term = self.rules.pre_vote_term(self.term)
+            self._asked_at, self._behind = self.now, False
         else:
+            self._gave_way = False
             term = self.term + 1
             self.voted_for = self.node
         if term != self.term or not pre_vote:
@@ -108,16 +139,29 @@ class Elections(Replica):
         if self.role == "candidate":
             self._count_vote(self.node, granted=True)
 
-    def _count_pre_vote(self, voter: int, *, granted: bool) -> None:
+    def _count_pre_vote(self, voter: int, *, granted: bool, behind: bool = False) -> None:
+        """Begin a term with a quorum of pre-votes; if the longest log is wanted, once it is known who has it."""
         self._pre_votes[voter] = self._pre_votes.get(voter, False) or granted
-        if self.rules.vote_result(self.voters, self._pre_votes) == VOTE_WON:
+        self._behind = self._behind or behind
+        if self.rules.vote_result(self.voters, self._pre_votes) != VOTE_WON:
+            return
+        if not self.configuration.longest_log:
             self._ask_for_votes(pre_vote=False)
+        elif self.rules.gives_way(self._behind, self._gave_way):
+            self._pre_voting, self._gave_way = False, True
+            self._arm_election(self.configuration.election_timeout)
+        elif len(self._pre_votes) == len(self.voters.voting):
+            self._ask_for_votes(pre_vote=False)
+        else:
+            left = self._asked_at + self.configuration.election_timeout - self.now
+            self._effects.append(SetTimer(Timer.ELECTION, max(0, left)))
 
     def _count_vote(self, voter: int, *, granted: bool) -> None:
         self._votes[voter] = self._votes.get(voter, False) or granted
         if self.rules.vote_result(self.voters, self._votes) == VOTE_WON and self.node in self._votes:
             self._votes.clear()
             self._pre_voting = False
+            self._want_the_first()
             self.leader = self.node
             self._set_role("leader")
             self.note("leader")
@@ -126,21 +170,21 @@ class Elections(Replica):
     def _vote_requested(self, sender: int, request: VoteRequest) -> None:
         rules = self.rules
         candidate_log_ok = rules.log_ok(request.last_term, request.dirty, self.index.last_term, self.index.dirty)
-        heard = self._heard_leader() and not request.transfer
+        refuses = not request.transfer and (self._heard_leader() or not self._has_priority(request.candidate))
         granted = False
         if request.pre_vote:
-            granted = candidate_log_ok and not heard and request.term >= self.term
-        elif request.term >= self.term and not heard:
+            granted = candidate_log_ok and not refuses and request.term >= self.term
+        elif request.term >= self.term and not refuses:
             if request.term > self.term:
                 self._follow(request.term)
-            if rules.grant_vote(self.voted_for, request.candidate, candidate_log_ok, heard):
+            if rules.grant_vote(self.voted_for, request.candidate, candidate_log_ok, refuses):
                 granted = True
                 if self.voted_for != request.candidate:
                     self.voted_for = request.candidate
                     self._save_vote()
                     self._note_vote(request.candidate)
                     self._arm_election(self.configuration.election_timeout)
-        self._send(sender, VoteReply(self.term, request.term, request.pre_vote, granted))
+        self._send(sender, VoteReply(self.term, request.term, request.pre_vote, granted, not candidate_log_ok))
 
     def _vote_replied(self, sender: int, reply: VoteReply) -> None:
         if sender not in self.voters.voting:
@@ -151,6 +195,6 @@ class Elections(Replica):
         if reply.asked != self.term:
             return
         if reply.pre_vote and self._pre_voting:
-            self._count_pre_vote(sender, granted=reply.granted)
+            self._count_pre_vote(sender, granted=reply.granted, behind=reply.behind)
         elif not reply.pre_vote and self.role == "candidate":
             self._count_vote(sender, granted=reply.granted)

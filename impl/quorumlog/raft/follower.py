@@ -49,8 +49,7 @@ class Follower(Elections):
             return False
         if term > self.term or self.role != "follower" or self.leader != sender:
             self._follow(term, sender)
-        self._pre_voting = False
-        self._heard = self.now
+        self._hear()
         return True
 
     def _holds(self, offset: int, term: int) -> bool:

@@ -375,10 +375,16 @@ class Leader(Rounds):
 
     def _send_heartbeats(self) -> None:
         for peer, follower in self.progress.items():
-            # What waits for a slot it cannot have: it is asked for what it was sent (raft.md#full-heartbeat).
-            end = follower.last_sent if follower.waiting else self.index.dirty
-            sequence = follower.next_sequence()
-            self._send(peer, Heartbeat(self.term, sequence, end, self.index.term(end), self.commit, self.visible))
+            self._send_heartbeat(peer, follower)
+
+    def _send_heartbeat(self, peer: int, follower: Progress) -> None:
+        """Send a full one; what waits for a slot it cannot have: it is asked for what it was sent.
+
+        Source: raft.md#full-heartbeat.
+        """
+        end = follower.last_sent if follower.waiting else self.index.dirty
+        sequence = follower.next_sequence()
+        self._send(peer, Heartbeat(self.term, sequence, end, self.index.term(end), self.commit, self.visible))
 
     # -- linearizable barrier and read index -------------------------------------------------------------------------
 

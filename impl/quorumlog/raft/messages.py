@@ -34,11 +34,13 @@ class VoteRequest(Message, frozen=True):
 
 
 class VoteReply(Message, frozen=True):
-    """Answer to a vote request; ``asked`` is the term of the request."""
+    """Answer to a vote request; ``asked`` is the term of the request, ``behind``: the candidate's log is worse than
+    the sender's."""
 
     asked: int
     pre_vote: bool
     granted: bool
+    behind: bool = False
 
 
 class AppendEntries(Message, frozen=True):
@@ -116,6 +118,16 @@ class TimeoutNow(Message, frozen=True):
     """The leader leaves, and the target, which has all that it has, is to stand for election at once."""
 
 
+class LightHeartbeat(msgspec.Struct, frozen=True, array_like=True, tag=True, gc=False):
+    """The leader is alive, and has nothing to add to its last full heartbeat (raft.md#light-heartbeat)."""
+
+
+class LightReply(msgspec.Struct, frozen=True, array_like=True, tag=True, gc=False):
+    """Answer to a light heartbeat: whether the sender follows the one that asked."""
+
+    follows: bool
+
+
 AnyMessage = (
     VoteRequest
     | VoteReply
@@ -126,6 +138,8 @@ AnyMessage = (
     | Heartbeat
     | HeartbeatReply
     | TimeoutNow
+    | LightHeartbeat
+    | LightReply
 )
 
 Reply = AppendReply | HeartbeatReply | SnapshotReply

@@ -9,7 +9,7 @@ from quorumlog.raft.core import RaftCore
 from quorumlog.raft.mutants import MUTANTS
 from quorumlog.raft.rules import REFERENCE
 from quorumlog.raft.settings import SETTINGS, RaftConfiguration
-from quorumlog.raft.simulated import RaftCluster
+from quorumlog.raft.simulated_groups import stage
 
 PROTOCOL = Protocol(
     name="raft",
@@ -18,7 +18,7 @@ PROTOCOL = Protocol(
     rules=REFERENCE,
     configuration=RaftConfiguration,
     settings=SETTINGS,
-    stage=RaftCluster,
+    stage=stage,
     mutants=MUTANTS,
     scenarios=Path(__file__).with_name("scenarios.toml"),
     by_default=True,

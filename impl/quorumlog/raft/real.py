@@ -10,6 +10,7 @@ from quorumlog.node.real_protocol import RealProtocol
 from quorumlog.quorum import Voters
 from quorumlog.raft.core import RaftCore
 from quorumlog.raft.driver import RaftDriver
+from quorumlog.raft.grouped import GROUPED
 from quorumlog.raft.restored import StateMachine, restore
 from quorumlog.raft.rules import REFERENCE, Rules
 from quorumlog.raft.state import MILLISECOND, Configuration
@@ -18,12 +19,15 @@ from quorumlog.storage.vote import VoteStore
 
 
 class Timing(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Raft's times in milliseconds; see `quorumlog.raft.state.Configuration`."""
+    """Raft's times in milliseconds, and who is preferred as leader; see `quorumlog.raft.state.Configuration`."""
 
     election_timeout: int = 1500
     election_jitter: int = 1500
     heartbeat_interval: int = 150
     flush_delay: int = 100
+    priorities: bool = False
+    longest_log: bool = False
+    light_heartbeats: bool = True
 
     def __post_init__(self) -> None:
         """Refuse times with which no group could keep a leader."""
@@ -45,6 +49,7 @@ def real(rules: Rules = REFERENCE) -> RealProtocol:
         by_default=True,
         limits={name: getattr(configuration, name) for name in ("memory_bytes", "max_in_flight")},
         messages=MESSAGES,
+        grouped=GROUPED,
         timing=Timing,
         brisk={"election_timeout": 400, "election_jitter": 400, "heartbeat_interval": 60},
         drive=drive,
@@ -67,14 +72,18 @@ def _drive(place: Place, rules: Rules) -> RaftDriver:
     timing = place.timing
     assert isinstance(timing, Timing)
     votes = VoteStore(place.disk)
+    first = place.group % len(place.nodes)  # who is preferred differs from group to group
     configuration = Configuration(
         place.node,
-        Voters(place.nodes),
+        Voters((*place.nodes[first:], *place.nodes[:first])),
         election_timeout=timing.election_timeout * MILLISECOND,
         election_jitter=timing.election_jitter * MILLISECOND,
         heartbeat_interval=timing.heartbeat_interval * MILLISECOND,
         flush_delay=timing.flush_delay * MILLISECOND,
         write_caching=place.write_caching,
+        priorities=timing.priorities,
+        longest_log=timing.longest_log,
+        light_heartbeats=timing.light_heartbeats,
     )
     machine = StateMachine(place.disk, place.log)
     return RaftDriver(RaftCore(configuration, restore(place.log, votes, machine), rules), votes, machine, place)

@@ -13,12 +13,14 @@ documents.md#raft-simplification.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, fields
 
 from quorumlog.quorum import VOTE_WON, Voters, is_quorum, quorum_match, vote_result
 
 NOBODY = -1
+
+LARGEST_PRIORITY = 2**32 - 1
 
 PENDING = 0
 SUCCESS = 1
@@ -299,6 +301,66 @@ def election_waits(saving: bool) -> bool:
     return saving
 
 
+def priority(members: Sequence[int], node: int) -> int:
+    """Return how much a node is preferred as a leader: the more, the earlier it is named among the members.
+
+    A node that is not a member has the largest one: its own configuration is newer than this one.
+
+    Source: raft.md#priority.
+    """
+    unit = LARGEST_PRIORITY // max(1, len(members))
+    return (len(members) - list(members).index(node)) * unit if node in members else LARGEST_PRIORITY
+
+
+def first_target(members: int) -> int:
+    """Return the priority that a group of so many members wants of its leader at first: the largest of a member.
+
+    Source: raft.md#priority.
+    """
+    return members * (LARGEST_PRIORITY // max(1, members))
+
+
+def lowered_target(target: int, members: int) -> int:
+    """Return the priority that is wanted of a leader after another election time-out without one.
+
+    Source: raft.md#priority.
+    """
+    return max(1, target // max(1, members) * (members - 1))
+
+
+def may_stand(candidate: int, target: int, alone: bool) -> bool:
+    """Tell whether a node of priority ``candidate`` may stand for election; ``alone``: it is the only voter.
+
+    Source: raft.md#priority.
+    """
+    return alone or candidate >= target
+
+
+def gives_way(behind: bool, gave_way: bool) -> bool:
+    """Tell whether a node that could stand lets one with a longer log go first; not twice in a row.
+
+    Source: raft.md#longest-log.
+    """
+    return behind and not gave_way
+
+
+def full_was_answered(last_request: int, last_full: int, last_reply: int) -> bool:
+    """Tell whether the last request to a follower was a full heartbeat and was answered: its answer says how much was
+    flushed when the follower learned the commit index. Any other answer may have waited for a flush since.
+
+    Source: raft.md#light-heartbeat.
+    """
+    return last_request == last_full == last_reply
+
+
+def light_suffices(answered: bool, unchanged: bool, flushed: int, own_flushed: int) -> bool:
+    """Tell whether a light heartbeat says enough: the full one was answered, nothing changed, all was flushed.
+
+    Source: raft.md#light-heartbeat.
+    """
+    return answered and unchanged and flushed == own_flushed
+
+
 def keeps_office(voters: Voters, silence: Mapping[int, int], election_timeout: int) -> bool:
     """Tell whether a leader goes on leading: a quorum, itself included, answered within the election time-out.
 
@@ -377,6 +439,13 @@ class Rules:
     vote_after_step_down: Callable[[int, int, int], int] = vote_after_step_down
     vote_is_durable_first: Callable[[], bool] = vote_is_durable_first
     election_waits: Callable[[bool], bool] = election_waits
+    priority: Callable[[Sequence[int], int], int] = priority
+    first_target: Callable[[int], int] = first_target
+    lowered_target: Callable[[int, int], int] = lowered_target
+    may_stand: Callable[[int, int, bool], bool] = may_stand
+    gives_way: Callable[[bool, bool], bool] = gives_way
+    full_was_answered: Callable[[int, int, int], bool] = full_was_answered
+    light_suffices: Callable[[bool, bool, int, int], bool] = light_suffices
     keeps_office: Callable[[Voters, Mapping[int, int], int], bool] = keeps_office
     may_serve: Callable[[int, int], bool] = may_serve
     read_index: Callable[[int, int, bool], int] = read_index

@@ -27,6 +27,11 @@ _STEPS = 400
 """Batches that a follower can be behind after a short run, and has to catch up with."""
 
 
+_TURNS = 8
+"""Election time-outs, for each node, until the last of them may stand: twice as many as there are nodes, each up to two
+long, and it may have to let another go first."""
+
+
 class NodeTiming(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The timers of the nodes, in nanoseconds of their own clocks."""
 
@@ -54,6 +59,10 @@ class RaftConfiguration(LogConfiguration, frozen=True, kw_only=True):
 
     voters: tuple[int, ...] | None = None  # of the configuration that the group begins with; None: all nodes
     write_caching: bool = False
+    priorities: bool = False  # who is named first among the members is preferred as leader
+    longest_log: bool = False  # who has the longest log is
+    light_heartbeats: bool = False  # heartbeats that say nothing new carry nothing
+    groups: Annotated[int, msgspec.Meta(ge=1, le=100)] = 1  # of each process; they share its disk and what it sends
     timing: NodeTiming = NodeTiming()
     limits: NodeLimits = NodeLimits()
 
@@ -88,8 +97,24 @@ class RaftConfiguration(LogConfiguration, frozen=True, kw_only=True):
         if drawn.nodes == 1:
             return configuration
         faults = _with_more(drawn.faults, draw)
+        configuration = replace(configuration, faults=faults)._with_preferences(draw)
         limits = replace(configuration.limits, snapshot_chunk_bytes=between(draw, 8, 200))
-        return replace(configuration, faults=faults, limits=limits)
+        return replace(configuration, limits=limits)
+
+    def _with_preferences(self, draw: Random) -> Self:
+        """In some runs heartbeats are light, in some not whoever asks first may lead: it is waited for longer then."""
+        priorities, longest_log, light = draw.random() < 0.3, draw.random() < 0.3, draw.random() < 0.4
+        if not priorities and not longest_log:
+            return replace(self, light_heartbeats=light)
+        bound = self.progress_bound + _TURNS * self.nodes * self.timing.election
+        return replace(
+            self,
+            priorities=priorities,
+            longest_log=longest_log,
+            light_heartbeats=light,
+            progress_bound=bound,
+            settle=2 * bound,
+        )
 
     def known_to_the_judge(self) -> dict[str, Any]:
         """Voters, whether acks=all waits for a flush, and the limits of what a leader may hold."""
@@ -233,6 +258,42 @@ SETTINGS: Mapping[str, RaftConfiguration] = {
             arguments={"clock": {"rate": 3.5}},
         ),
     ),
+    # The same, and heartbeats are light; what answers them may come late.
+    "light-heartbeats": replace(
+        _DEFAULT,
+        light_heartbeats=True,
+        link=Link(reorder=0.3, straggle=400 * MILLISECOND),
+        timing=NodeTiming(heartbeat=15 * MILLISECOND, election=60 * MILLISECOND),
+        disk=DiskTiming(least=200 * MICROSECOND, most=60 * MILLISECOND),
+        workload=LogWorkload(
+            clients=4, think=15 * MILLISECOND, append=1.0, read=0.5, read_linearizable=4.0, tail=3.0, former=0.5
+        ),
+        duration=2 * SECOND,
+        faults=FaultMix(
+            weights={"partition": 6.0, "clock": 3.0, "kill": 1.0},
+            targets={"leader": 2.0, "followers": 2.0},
+            per_second=8.0,
+            shortest=100 * MILLISECOND,
+            longest=400 * MILLISECOND,
+            arguments={"clock": {"rate": 2.5}},
+        ),
+    ),
+    # Several groups in each process, each a log of its own.
+    "groups": replace(
+        _DEFAULT,
+        groups=4,
+        priorities=True,
+        light_heartbeats=True,
+        workload=LogWorkload(clients=8),
+        duration=2 * SECOND,
+        faults=FaultMix(
+            weights={"partition": 3.0, "kill": 2.0, "power_loss": 2.0, "pause": 1.0, "slow_disk": 1.0, "trim": 1.0}
+            | {"kill_midway": 1.0, "stop": 1.0, "clock_jump": 1.0, "fsync_error": 1.0, "loss": 1.0, "transfer": 2.0},
+            targets={"leader": 4.0, "any": 2.0, "all": 0.5},
+            per_second=8.0,
+            longest=400 * MILLISECOND,
+        ),
+    ),
     # Leaders hear nobody, or nobody hears them, for longer than a run may go without a commit.
     "deaf-leaders": replace(
         _DEFAULT,
@@ -245,6 +306,22 @@ SETTINGS: Mapping[str, RaftConfiguration] = {
             per_second=0.6,
             shortest=2 * SECOND,
             longest=4 * SECOND,
+        ),
+    ),
+    # Who is preferred as leader is away for longer than a run may go without a commit.
+    "preferences": replace(
+        _DEFAULT,
+        priorities=True,
+        longest_log=True,
+        workload=LogWorkload(clients=3, think=40 * MILLISECOND, acks_leader=4.0),
+        duration=8 * SECOND,
+        progress_bound=3 * SECOND,
+        faults=FaultMix(
+            weights={"kill": 2.0, "partition": 2.0, "power_loss": 1.0},
+            targets={"leader": 1.0},
+            per_second=0.5,
+            shortest=4 * SECOND,
+            longest=6 * SECOND,
         ),
     ),
     # Leaders come back with entries of their former term, hand them on in the smallest chunks, and fall again.

@@ -66,6 +66,9 @@ class RaftNode(LogNode):
             enqueue_timeout=timing.enqueue,
             transfer_timeout=timing.transfer,
             write_caching=configuration.write_caching,
+            priorities=configuration.priorities,
+            longest_log=configuration.longest_log,
+            light_heartbeats=configuration.light_heartbeats,
             **structs.asdict(configuration.limits),
         )
         self._perform |= {
@@ -91,9 +94,9 @@ class RaftNode(LogNode):
         core: RaftCore = self._make_core(self._configuration, restore(log, self._votes, self.machine))
         return core
 
-    def kill(self) -> None:
-        """End the process; see `Node.kill`."""
-        super().kill()
+    def forget(self) -> None:
+        """Lose what the process knew; see `Node.forget`."""
+        super().forget()
         self._untaken.clear()
 
     def settled(self) -> Sequence[tuple[str, int]]:

@@ -45,7 +45,10 @@ class Configuration(msgspec.Struct, frozen=True):
 
     Times in nanoseconds, sizes in bytes.
 
-    ``voters``: the group that the replica begins with; none of a node that is to be added to one.
+    ``voters``: the group that the replica begins with; none of a node that is to be added to one. ``priorities``: who
+    is named first among the members is preferred as leader (raft.md#priority); ``longest_log``: who has the longest log
+    is (raft.md#longest-log). ``light_heartbeats``: heartbeats that say nothing new carry nothing
+    (raft.md#light-heartbeat).
     """
 
     node: int
@@ -64,6 +67,9 @@ class Configuration(msgspec.Struct, frozen=True):
     enqueue_timeout: int = 5000 * MILLISECOND
     transfer_timeout: int = 10_000 * MILLISECOND
     write_caching: bool = False
+    priorities: bool = False
+    longest_log: bool = False
+    light_heartbeats: bool = False
 
 
 @dataclass(slots=True)

@@ -18,7 +18,7 @@ from quorumlog.raft.events import (
     Timer,
     TransferRequested,
 )
-from quorumlog.raft.leader import Leader
+from quorumlog.raft.heartbeats import Heartbeats
 from quorumlog.raft.messages import TimeoutNow
 from quorumlog.raft.rules import Rules
 from quorumlog.raft.state import Configuration, Restored
@@ -34,7 +34,7 @@ class Transfer:
     asked: bool = False
 
 
-class Transfers(Leader):
+class Transfers(Heartbeats):
     """The leader that leaves, and the follower that it calls."""
 
     def __init__(self, configuration: Configuration, restored: Restored, rules: Rules) -> None:

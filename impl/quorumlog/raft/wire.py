@@ -6,6 +6,8 @@ entry named before them.
 
 from __future__ import annotations
 
+from typing import Any, TypeVar
+
 import msgspec
 
 from quorumlog.node.framing import FrameError
@@ -18,6 +20,8 @@ from quorumlog.raft.messages import (
     Heartbeat,
     HeartbeatReply,
     InstallSnapshot,
+    LightHeartbeat,
+    LightReply,
     Message,
     SnapshotReply,
     TimeoutNow,
@@ -27,6 +31,7 @@ from quorumlog.raft.messages import (
 from quorumlog.raft.snapshot import MOST_SNAPSHOT_BYTES
 from quorumlog.storage.batch import BatchKind
 
+_Message = TypeVar("_Message", bound=msgspec.Struct)
 _LARGEST = 1 << 60
 """No offset, term or sequence of a sane node comes near it; above it is garbage that happens to parse."""
 
@@ -43,7 +48,7 @@ class _Packed(Message, frozen=True, tag="AppendEntries"):
     batches: bytes
 
 
-_OnWire = (
+OnWire = (
     VoteRequest
     | VoteReply
     | _Packed
@@ -53,10 +58,13 @@ _OnWire = (
     | Heartbeat
     | HeartbeatReply
     | TimeoutNow
+    | LightHeartbeat
+    | LightReply
 )
 
 
-def _pack(message: AnyMessage) -> Message:
+def pack(message: AnyMessage) -> Any:  # noqa: ANN401
+    """What travels for a message (`OnWire`)."""
     if type(message) is not AppendEntries:
         return message
     return _Packed(
@@ -71,9 +79,16 @@ def _pack(message: AnyMessage) -> Message:
     )
 
 
-def _unpack(message: _OnWire) -> AnyMessage:
+def check_numbers(message: _Message) -> _Message:
+    """The message itself; raises `FrameError` if a number in it is not one of a sane node's."""
     if any(type(value) is int and not -1 <= value < _LARGEST for value in msgspec.structs.astuple(message)):
         raise FrameError(f"a {type(message).__name__} with a number out of range")
+    return message
+
+
+def unpack(message: OnWire) -> AnyMessage:
+    """What arrived as the core takes it; raises `FrameError` for what cannot be right."""
+    check_numbers(message)
     if isinstance(message, InstallSnapshot) and message.position + len(message.data) > MOST_SNAPSHOT_BYTES:
         raise FrameError(f"a part of a snapshot of more than {MOST_SNAPSHOT_BYTES} bytes")
     if not isinstance(message, _Packed):
@@ -106,9 +121,10 @@ def _check_members(payload: bytes) -> None:
         raise FrameError(str(error)) from None
 
 
-def _payload_bytes(message: AnyMessage) -> int:
+def payload_bytes(message: AnyMessage) -> int:
+    """How many bytes of record batches a message carries."""
     return sum(batch.size_bytes for batch in message.batches) if type(message) is AppendEntries else 0
 
 
-MESSAGES: Channel[AnyMessage] = Channel("message", _OnWire, pack=_pack, unpack=_unpack, payload_bytes=_payload_bytes)
+MESSAGES: Channel[AnyMessage] = Channel("message", OnWire, pack=pack, unpack=unpack, payload_bytes=payload_bytes)
 """The frames between the nodes of a Raft group."""

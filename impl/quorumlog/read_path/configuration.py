@@ -42,6 +42,11 @@ class ReaderSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     probation: Interval = 60 * SECOND
     probation_most: Interval = 1800 * SECOND
 
+    def as_text(self) -> str:
+        """What gaps follow from, as the history has it."""
+        names = ("grace", "in_flight", "require_full_read_set", "guaranteed_delivery_efficiency")
+        return msgspec.json.encode({name: getattr(self, name) for name in names}).decode()
+
 
 class ShardSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Of a storage shard: the limits of a batch, and how often what is not answered is asked again."""

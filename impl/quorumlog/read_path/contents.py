@@ -47,6 +47,15 @@ class Contents:
         if change.intact is not None:
             self.intact = change.intact
 
+    def changes(self) -> Iterator[Change]:
+        """As few changes as lead to these contents."""
+        yield Change(sealed=self.sealed or None, trim_point=self.trim_point or None, intact=self.intact)
+        for lsn in self._index:
+            yield Change(copy=self.copies[lsn])
+        for epoch, (lng, last) in self.clean.items():
+            yield Change(clean=(epoch, lng, last))
+        yield Change(last_clean=self.last_clean)
+
     def _put(self, copy: Copy) -> None:
         held = self.copies.get(copy.lsn)
         if held is not None and self._rules.beats(held.run, held.wave, copy.run, copy.wave):

@@ -12,16 +12,10 @@ from typing import Any, Protocol
 
 from quorumlog.durations import MILLISECOND
 from quorumlog.read_path.event_log import EventLog, LogRecord
-from quorumlog.read_path.events import (
-    Activated,
-    CleanSet,
-    MetadataRead,
-    MetadataWritten,
-    NodesetsLearned,
-    StatusesLearned,
-)
+from quorumlog.read_path.events import CleanSet, MetadataWritten
+from quorumlog.read_path.internal_log import Activation, AnyInternal, CleanEpoch, InternalLog, Shown, Told
 from quorumlog.read_path.nodeset import Nodeset
-from quorumlog.read_path.wire import json_text
+from quorumlog.read_path.recording import event_noted, nodeset_noted
 from quorumlog.simulation.loop import Simulation
 
 
@@ -54,57 +48,53 @@ class Coordination:
         )
         self._random: Random = simulation.random("coordination")
         self._lag = lag
-        self.event_log = EventLog(shards)
-        self.epoch = self.last_clean = 0
-        self._shown = 0  # the epoch up to which the metadata log shows nodesets
-        self.nodesets: dict[int, Nodeset] = {}  # by the first epoch of each
+        self._log = InternalLog(shards)
+        self._records = 0
 
     def _delay(self) -> int:
         return int(self._random.uniform(0.2, 4.0) * MILLISECOND)
 
-    def nodeset_of(self, epoch: int) -> Nodeset:
-        """The nodeset of an epoch that was activated."""
-        return self.nodesets[max(since for since in self.nodesets if since <= epoch)]
+    @property
+    def event_log(self) -> EventLog:
+        """The event log."""
+        return self._log.event_log
+
+    def _fold(self, record: Callable[[int, int], AnyInternal]) -> bool:
+        self._records += 1
+        return self._log.fold(record(0, self._records))
 
     # -- the epoch store and the metadata log --------------------------------------------------------------------------
 
     def activate(self, process: Process) -> None:
         """A new epoch, atomically; its nodeset is in the metadata log a while later."""
-        self.epoch += 1
-        before = self.nodeset_of(self.epoch - 1) if self.epoch > 1 else None
-        nodeset = self._draw_nodeset(self.epoch, before)
-        if nodeset != before:
-            self.nodesets[self.epoch] = nodeset
-            text = json_text({"replication": nodeset.replication, "locations": nodeset.locations})
-            shards = sum(1 << shard for shard in nodeset.shards)
-            self._record("nodeset", {"epoch": self.epoch, "shards": shards, "text": text})
+        log = self._log
+        epoch, before = log.epoch + 1, log.nodeset_of(log.epoch) if log.epoch else None
+        nodeset = self._draw_nodeset(epoch, before)
+        self._fold(lambda by, number: Activation(by, number, epoch, nodeset))
+        if epoch in log.nodesets:
+            self._record(*nodeset_noted(epoch, nodeset))
             for each in self._processes():
-                each.told(self._delay(), NodesetsLearned(dict(self.nodesets)))
-        unclean = {epoch: self.nodeset_of(epoch) for epoch in range(self.last_clean + 1, self.epoch)}
-        process.told(self._delay(), Activated(self.epoch, nodeset, self.last_clean, unclean))
-        self._simulation.after(5 * self._delay(), self._show, process, self.epoch)
+                each.told(self._delay(), log.nodesets_learned())
+        process.told(self._delay(), log.activated())
+        self._simulation.after(5 * self._delay(), self._show, process, epoch)
 
     def _show(self, process: Process, epoch: int) -> None:
-        self._shown = max(self._shown, epoch)
+        self._fold(lambda by, number: Shown(by, number, epoch))
         process.told(self._delay(), MetadataWritten(epoch))
 
     def set_clean(self, process: Process, epoch: int) -> None:
         """Set the last clean epoch, if it is the next one."""
-        if epoch == self.last_clean + 1:
-            self.last_clean = epoch
-        if epoch <= self.last_clean:
+        self._fold(lambda by, number: CleanEpoch(by, number, epoch))
+        if epoch <= self._log.last_clean:
             process.told(self._delay(), CleanSet(epoch))
 
     def read_metadata(self, process: Process, epoch: int) -> None:
         """The nodeset of an epoch, as far as the metadata log shows it; nothing before there is a first one."""
-        shown = [since for since in sorted(self.nodesets) if since <= self._shown]
-        if not shown:
+        read = self._log.metadata_of(epoch)
+        if read is None:
             self._simulation.after(20 * MILLISECOND, self.read_metadata, process, epoch)
-            return
-        since = max((each for each in shown if each <= epoch), default=shown[0])
-        later = [each for each in shown if each > since]
-        until = later[0] - 1 if later else max(epoch, since)
-        process.told(self._delay(), MetadataRead(epoch, since, until, not later, self.nodesets[since]))
+        else:
+            process.told(self._delay(), read)
 
     # -- the event log -------------------------------------------------------------------------------------------------
 
@@ -113,24 +103,17 @@ class Coordination:
         self._simulation.after(self._delay(), self._appended, record)
 
     def _appended(self, record: LogRecord) -> None:
-        log = self.event_log
-        log.fold(record)
-        text = json_text(log.statuses)
-        self._record("event_log", {"version": log.version, "peer": record.shard, "f": record.word.value, "text": text})
+        self._fold(lambda by, number: Told(by, number, record))
+        self._record(*event_noted(self.event_log, record))
         for each in self._processes():
             late = self._lag if each.learns_late else self._lag // 20
-            each.told(self._delay() + int(self._random.random() * late), self.statuses())
-
-    def statuses(self) -> StatusesLearned:
-        """The event log as it is now."""
-        log = self.event_log
-        return StatusesLearned(log.version, log.statuses, log.completed, log.leaving, log.rebuilt, log.plan)
+            each.told(self._delay() + int(self._random.random() * late), self._log.statuses())
 
     def greet(self, process: Process) -> None:
         """A process has begun: it reads the logs."""
-        process.told(self._delay(), NodesetsLearned(dict(self.nodesets)))
-        process.told(self._delay(), self.statuses())
+        process.told(self._delay(), self._log.nodesets_learned())
+        process.told(self._delay(), self._log.statuses())
 
     def ask_statuses(self, process: Process) -> None:
         """A process reads the event log again."""
-        process.told(self._delay(), self.statuses())
+        process.told(self._delay(), self._log.statuses())

@@ -13,7 +13,7 @@ import msgspec
 from quorumlog.read_path.records import Copy
 
 
-class Message(msgspec.Struct, frozen=True, gc=False):
+class Message(msgspec.Struct, frozen=True, gc=False, tag=True):
     """Base of everything that is sent."""
 
 

@@ -15,12 +15,12 @@ from quorumlog.read_path import messages as m
 from quorumlog.read_path import rules as r
 from quorumlog.read_path.connections import Connections, Opening, Reset, Segment
 from quorumlog.read_path.core import Role
-from quorumlog.read_path.reader import ReaderCore, value_of
-from quorumlog.read_path.records import UNDER_REPLICATED, DamagedError, decompressed
+from quorumlog.read_path.reader import ReaderCore
+from quorumlog.read_path.recording import Noted, heard, shipped
 from quorumlog.read_path.sequencer import SequencerCore
 from quorumlog.read_path.shard import ShardCore
 from quorumlog.read_path.stream import LAST_LSN, with_payload
-from quorumlog.read_path.wire import framed, json_text, unframed
+from quorumlog.read_path.wire import framed, unframed
 from quorumlog.simulation.node import Node
 
 if TYPE_CHECKING:
@@ -60,6 +60,10 @@ class ReadPathNode(Node):
     def note(self, kind: str, **columns: Any) -> None:  # noqa: ANN401
         """Record what happened here."""
         self._cluster.record(kind, {"node": self.number, **columns})
+
+    def noted(self, noted: Noted) -> None:
+        """Record this."""
+        self.note(noted[0], **noted[1])
 
 
 class StreamNode(ReadPathNode):
@@ -163,9 +167,7 @@ class ShardNode(StreamNode):
         message = effect.message
         if isinstance(message, m.Records):
             stream = self.core.streams[effect.to, message.stream]
-            lsns = [copy.lsn for copy in message.copies]
-            columns = {"op": message.stream, "peer": effect.to, "filter": stream.start.filter_version}
-            self.note("ship", offset=lsns[0], last_offset=lsns[-1], text=json_text(lsns), **columns)
+            self.noted(shipped(message, effect.to, stream.start.filter_version))
         super()._send(effect)
 
     def rot(self, draw: Callable[[Sequence[int]], int]) -> None:
@@ -287,28 +289,5 @@ class ReaderNode(StreamNode):
             return
         if isinstance(message, m.Started):
             self.connections.set_filter_version(peer, message.filter_version)
-        columns = {"op": self._op, "peer": peer, "filter": self.connections.filter_version(peer)}
-        columns["version"] = message.version
-        match message:
-            case m.Started():
-                self.note("stream_started", reason=message.answer.value, **columns)
-            case m.ShardGap():
-                self.note(
-                    "stream_heard", f=message.kind.value, offset=message.first, last_offset=message.last, **columns
-                )
-            case m.Records():
-                self._record_records(message, columns)
-
-    def _record_records(self, message: m.Records, columns: dict[str, Any]) -> None:
-        try:
-            payloads = decompressed(message.block, len(message.copies))
-        except DamagedError:
-            payloads = [b""] * len(message.copies)
-        for copy, payload in zip(message.copies, payloads, strict=True):
-            whole = with_payload(copy, payload)
-            what = {"f": "record" if whole.intact else "damaged", "offset": copy.lsn, "bytes": len(payload)}
-            what["record"] = copy.word
-            if copy.word == "data" and whole.intact:
-                what["value"] = value_of(payload)
-            what["count"] = int(bool(copy.flags & UNDER_REPLICATED))
-            self.note("stream_heard", **what, **columns)
+        for noted in heard(message, peer, self.connections.filter_version(peer)):
+            self.noted(noted)

@@ -130,6 +130,7 @@ class ReaderCore(Rewinding):
         return self._effects
 
     def _begin(self) -> None:
+        self._note("stream_settings", text=self.settings.as_text())
         if self.settings.single_copy:
             self._timer("scd", self.settings.scd_timeout)
             self._timer("all send all", self.settings.all_send_all_timeout)

@@ -8,6 +8,7 @@ Nothing is answered before it is durable.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from quorumlog.events import Effect, Event, Received, Send, SetTimer, Started, TimerFired
 from quorumlog.read_path import messages as m
@@ -28,6 +29,7 @@ from quorumlog.read_path.events import (
 from quorumlog.read_path.messages import StoreAnswer
 from quorumlog.read_path.nodeset import Location
 from quorumlog.read_path.rebuilding import Donor
+from quorumlog.read_path.records import Copy
 from quorumlog.read_path.rules import REFERENCE, Rules, lsn_of
 
 _DEFAULT = ShardSettings()
@@ -36,6 +38,14 @@ _DEFAULT = ShardSettings()
 def bits(shards: Sequence[int]) -> int:
     """A set of shards as the history has it."""
     return sum(1 << shard for shard in set(shards))
+
+
+def copy_columns(copy: Copy) -> dict[str, Any]:
+    """A copy as the history has it."""
+    columns = {"offset": copy.lsn, "record": copy.word, "wave": copy.wave, "recovery": copy.run}
+    if copy.word == "data":
+        columns["value"] = int.from_bytes(copy.payload[:8], "big")
+    return {**columns, "shards": bits(copy.copyset)}
 
 
 class ShardCore(Donor):
@@ -133,10 +143,7 @@ class ShardCore(Donor):
         sealed = self.contents.sealed
         self.contents.apply(change)
         if copy is not None and self.contents.copies.get(copy.lsn) is copy and copy != before:
-            columns = {"offset": copy.lsn, "record": copy.word, "wave": copy.wave, "recovery": copy.run}
-            if copy.word == "data":
-                columns["value"] = int.from_bytes(copy.payload[:8], "big")
-            self._note("copy", shards=bits(copy.copyset), **columns)
+            self._note("copy", **copy_columns(copy))
         if change.delete is not None:
             self._note("purge", offset=change.delete[0], last_offset=change.delete[1])
         if change.trim_point is not None:

@@ -18,6 +18,7 @@ from quorumlog.read_path.event_log import LogRecord, Word
 from quorumlog.read_path.faults import ReadPathFaults
 from quorumlog.read_path.nodes import CHANGES, ReaderNode, ReadPathNode, SequencerNode, ShardNode
 from quorumlog.read_path.nodeset import Nodeset
+from quorumlog.read_path.recording import stalled
 from quorumlog.read_path.settings import ReadPathConfiguration
 from quorumlog.simulation.cluster import Cluster
 
@@ -193,6 +194,6 @@ class ReadPathCluster(Cluster[ReadPathConfiguration, ReadPathNode]):
             self._stall(reader)
 
     def _stall(self, reader: ReaderNode) -> None:
-        if reader.host.running and not reader.core.ended and reader.core.position <= self.released:
-            shards = sum(1 << shard for shard in reader.core.waits_for)
-            reader.note("stream_stall", op=reader.core.stream, offset=reader.core.position, shards=shards)
+        noted = stalled(reader.core, self.released) if reader.host.running else None
+        if noted is not None:
+            reader.noted(noted)

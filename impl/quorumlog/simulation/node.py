@@ -137,6 +137,10 @@ class Node(ABC):
         if self.host.running:
             return
         self.host.start()
+        self.begin()
+
+    def begin(self) -> None:
+        """Recover the disk in a process that has just started."""
         self._written_at = 0
         try:
             self.core = self.recover()
@@ -149,6 +153,10 @@ class Node(ABC):
     def kill(self) -> None:
         """End the process; the page cache lives. Requests that it had not answered stay unanswered."""
         self.host.stop()
+        self.forget()
+
+    def forget(self) -> None:
+        """Lose what the process knew; requests that it had not answered stay unanswered."""
         self._timers.clear()
         replies, self._replies = self._replies, {}
         for reply in replies.values():
@@ -170,8 +178,12 @@ class Node(ABC):
 
     def jump(self, nanoseconds: int) -> None:
         """Let the clock jump ahead, past timers, which then run out now."""
-        simulation = self._simulation
         self.host.jump(nanoseconds)
+        self.hurry(nanoseconds)
+
+    def hurry(self, nanoseconds: int) -> None:
+        """Let timers run out so much sooner."""
+        simulation = self._simulation
         for name, (due, _, callback, args) in list(self._timers.items()):
             if callback is not None and due > simulation.now:
                 simulation.cancel(self._timers[name])

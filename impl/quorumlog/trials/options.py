@@ -15,7 +15,7 @@ _MOST_BYTES = 16 << 20
 protocol_option = click.option(
     "--protocol",
     metavar="NAME",
-    help="The protocol; if omitted, the one that has the mutant, the setting or the rules, and raft of several.",
+    help="The protocol; by default the one that has the mutant, the setting or the rules; if several do, raft.",
 )
 
 

@@ -59,7 +59,7 @@ class _Setting(click.Option):
 
     def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
         known = dict.fromkeys([*(name for each in every() for name in each.settings), SWARM])
-        self.help = f"The kind of trouble: {', '.join(known)}.  [default: {next(iter(known))}]"
+        self.help = f"The conditions of the run: {', '.join(known)}.  [default: {next(iter(known))}]"
         return super().get_help_record(ctx)
 
 

@@ -272,5 +272,9 @@ PROOF = Proof(
         ),
     ),
     covers="any number of shards and domains, any factors of two scopes, all statuses",
+    assumes=(
+        "no copy is on a shard whose status is EMPTY",
+        "domains that are alike in being complete, in counting and in having a copy are stood for by one of them",
+    ),
     protocol="read-path",
 )

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from loghistory.schema import CLIENT_KINDS, Kind
+from loghistory.schema import CLIENT_KINDS, Kind, Operation
 
-from ..codes import FAIL, INFO, INVOKE, NULL, OF_CLIENTS, OK, among
+from ..codes import FAIL, INFO, INVOKE, NULL, OF_CLIENTS, OK, among, word_code
 from ..columns import Columns
 from ..contract import Check, Family, Setting, Tally, Verdicts, violated
 
@@ -28,6 +28,9 @@ CHECK = Check(
 )
 
 
+_STREAM = word_code(Operation.READ_STREAM)
+
+
 class CallsFold:
     """Judges how long the operations on one log were open."""
 
@@ -43,7 +46,9 @@ class CallsFold:
             return
         self._now, self._last = int(columns.time[-1]), int(columns.seq[-1])
         told = np.flatnonzero(among(columns.kind, OF_CLIENTS))
-        for seq, time, kind, client, op in columns.rows(told, "seq", "time", "kind", "process", "op"):
+        for seq, time, kind, client, op, f in columns.rows(told, "seq", "time", "kind", "process", "op", "f"):
+            if kind == INVOKE and f == _STREAM:
+                continue  # it is read as long as there is something to read
             if kind == INVOKE:
                 self._tally.judged += 1
                 self._open[op] = time, seq, client
@@ -68,4 +73,4 @@ class CallsFold:
         return Verdicts((self._tally.outcome(),))
 
 
-FAMILY = Family("calls", (CHECK,), CLIENT_KINDS, ("time", "process", "op"), CallsFold)
+FAMILY = Family("calls", (CHECK,), CLIENT_KINDS, ("time", "process", "op", "f"), CallsFold)

@@ -54,6 +54,7 @@ class Server(msgspec.Struct, frozen=True, dict=True):
     maximum_lag: int = 2**63 - 1
     forward_timeout: int | None = None
     partitions: int = 1
+    standbys: int = 2
     standby_reads: bool = True
     heartbeats: bool = True
     lag_reports: bool = True
@@ -75,7 +76,7 @@ class Server(msgspec.Struct, frozen=True, dict=True):
         intervals = self.heartbeat_check, self.lag_report, self.time_out
         thresholds = min(self.missed_threshold, self.received_threshold, *intervals) >= 1
         slots = self.heartbeat_send >= 1 and 0 <= self.heartbeat_window // self.heartbeat_send <= 1 << 16
-        return thresholds and slots and self.maximum_lag >= 0 and 1 <= self.partitions <= 1 << 16
+        return thresholds and slots and min(self.maximum_lag, self.standbys) >= 0 and 1 <= self.partitions <= 1 << 16
 
     @cached_property
     def silence(self) -> int:

@@ -63,6 +63,19 @@ TO_ALL = Check(
     kinds=(Kind.LISTED, Kind.HEARTBEAT),
     columns=("node", "peer", "stamp"),
 )
+REPORTS_TO_ALL = Check(
+    id="reports-to-all",
+    rule="A lag report goes to every other listed host; in the public implementation to those that the last check took "
+    "for alive.",
+    source=("pull-queries.md#lag-report-targets", "pull-queries.md#reports-to-all"),
+    fact="a lag report of a server in a run that tells where reports go",
+    sentence={
+        "lacking": "Node {node} made a lag report at {stamp} and sent it to others, but not to node {peer}.",
+        "beside": "Node {node} sent the lag report of {stamp} to node {peer}, to which none goes.",
+    },
+    kinds=(Kind.SERVE, Kind.LISTED, Kind.REPORT, Kind.REPORT_SENT),
+    columns=("node", "peer", "stamp"),
+)
 GO_ON = Check(
     id="reports-go-on",
     rule="A server that sends heartbeats goes on reporting its lag, and checking who is alive.",
@@ -77,12 +90,13 @@ GO_ON = Check(
     kinds=(Kind.SERVE,),
     columns=("node", "stamp"),
 )
-CHECKS = (REPLAYS, NO_FALSE_DOWN, SILENCE, TO_ALL, GO_ON)
+CHECKS = (REPLAYS, NO_FALSE_DOWN, SILENCE, TO_ALL, REPORTS_TO_ALL, GO_ON)
 
 _KINDS = frozenset(
-    {Kind.SERVE, Kind.LISTED, Kind.HEARTBEAT, Kind.HEARD, Kind.UP, Kind.DOWN, Kind.ROUTE, Kind.REPORT, Kind.SHOWN}
+    {Kind.SERVE, Kind.LISTED, Kind.HEARTBEAT, Kind.HEARD, Kind.UP, Kind.DOWN, Kind.ROUTE, Kind.SHOWN}
+    | {Kind.REPORT, Kind.REPORT_SENT}
 )
-_REPORT, _SHOWN = code(Kind.REPORT), code(Kind.SHOWN)
+_REPORT, _REPORT_SENT, _SHOWN = code(Kind.REPORT), code(Kind.REPORT_SENT), code(Kind.SHOWN)
 _FIRST = 1000
 """Milliseconds after which a server has reported and checked for the first time, at the latest."""
 _MOST = 10
@@ -111,28 +125,30 @@ def by_tail(server: Server, start: int, end: int, stamps: list[int]) -> bool:
     return bool(stamps) and missed < server.missed_threshold
 
 
-def slots_of(server: Server, start: int, end: int, stamps: list[int]) -> list[bool]:
-    """Whether a stamp lies in each slot of the window."""
+_EMPTY, _FILLED = b"\0", b"\1"
+
+
+def slots_of(server: Server, start: int, end: int, stamps: list[int]) -> bytes:
+    """Of each slot of the window whether a stamp lies in it; one at the very end is beyond the last slot."""
     send = server.heartbeat_send
-    filled = {(stamp - start) // send for stamp in stamps}
-    return [slot in filled for slot in range((end - start) // send)]
+    row = bytearray((end - start) // send + 1)
+    for stamp in stamps:
+        row[(stamp - start) // send] = 1
+    return bytes(row[:-1])
 
 
-def by_slots(server: Server, slots: list[bool], up: bool) -> tuple[bool, bool]:
+def by_slots(server: Server, slots: bytes, up: bool) -> tuple[bool, bool]:
     """What a check of the proposal decides; ``up``: the status that is stored. And whether it was heard in time.
 
-    Source: pull-queries.md#slots, pull-queries.md#no-false-down.
+    The last row of so many filled or empty slots decides. Source: pull-queries.md#slots, pull-queries.md#no-false-down.
     """
-    stored, longest, missed, received = up, 0, 0, 0
-    for filled in slots:
-        missed, received = (0, received + 1) if filled else (missed + 1, 0)
-        longest = max(longest, missed)
-        if received >= server.received_threshold:
-            up = True
-        if missed > server.missed_threshold:
-            up = False
-    heard = (stored and longest <= server.missed_threshold) or received >= server.received_threshold
-    return up, heard
+    enough, too_many = _FILLED * server.received_threshold, _EMPTY * (server.missed_threshold + 1)
+    came, went = slots.rfind(enough), slots.rfind(too_many)
+    heard = (up and went < 0) or slots.endswith(enough)
+    if came < 0 and went < 0:
+        return up, heard
+    turned_up = came >= 0 and came + len(enough) > went + len(too_many)
+    return turned_up or (came >= 0 and went < 0), heard
 
 
 @dataclass(slots=True)
@@ -144,6 +160,8 @@ class _Life:
     listed: dict[int, int] = field(default_factory=dict)  # by peer: the event
     round: dict[int, int] = field(default_factory=dict)  # heartbeats of one stamp: peer -> the event
     sent: int = 0  # their stamp
+    alive: set[int] = field(default_factory=set)  # whom the last check took for that
+    told: dict[int, dict[int, int]] = field(default_factory=dict)  # by stamp of a report: to whom it went
     rounds: dict[str, int] = field(default_factory=lambda: {"reports": 0, "checks": 0})  # since the last one
     last: dict[str, int] = field(default_factory=dict)  # which is this event
 
@@ -161,6 +179,7 @@ class StatusFold(ServerFold):
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting)
         self._lives: dict[int, _Life] = {}
+        self._tells = False  # somebody has told where a report goes
 
     def feed(self, columns: Columns) -> None:
         """Take the next events of the run."""
@@ -195,12 +214,31 @@ class StatusFold(ServerFold):
             life.listed[peer] = seq
         elif kind in (_ROUTE, _SHOWN):
             self._told(rows, at, life)
+        elif kind == _REPORT_SENT:
+            self._tells = True
+            life.told = {stamp: life.told.get(stamp, {}) | {peer: seq}}
         elif kind == _REPORT:
             server = self._hosts.servers.get(rows.node[at])
+            self._reported(rows.node[at], stamp, seq, life)
             self._tallies[GO_ON.id].judged += server is not None and server.lag_reports
             life.went_on("reports", seq)
         else:
             self._decided(rows, at, life)
+
+    def _reported(self, node: int, stamp: int, seq: int, life: _Life) -> None:
+        """A report is made, after it was sent."""
+        server, tally, told = self._hosts.servers.get(node), self._tallies[REPORTS_TO_ALL.id], life.told.get(stamp, {})
+        life.told = {}
+        if server is None or not self._tells:
+            return
+        tally.judged += 1
+        targets = (life.alive if server.shipped else life.listed.keys()) - {node}
+        for peer in sorted(targets - told.keys()):
+            tally.violation(
+                life.listed.get(peer, -1), *told.values(), seq, way="lacking", node=node, stamp=stamp, peer=peer
+            )
+        for peer in sorted(told.keys() - targets):
+            tally.violation(told[peer], seq, way="beside", node=node, stamp=stamp, peer=peer)
 
     def _round(self, node: int, life: _Life) -> None:
         """Heartbeats of one stamp are over: each listed host has one."""
@@ -240,6 +278,7 @@ class StatusFold(ServerFold):
         before, updated = life.statuses.get(peer, (True, end))
         stamps, start, up = life.stamps.get(peer, {}), end - server.heartbeat_window, rows.kind[at] == _UP
         life.statuses[peer] = up, end if stamps else updated
+        (life.alive.add if up else life.alive.discard)(peer)
         counted = sorted(stamps)
         first = bisect_left(counted, start)
         for stamp in counted[:first]:

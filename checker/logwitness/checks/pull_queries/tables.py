@@ -34,8 +34,8 @@ ROWS = Check(
 )
 REPORTS = Check(
     id="reports-are-true",
-    rule="A lag report states how many offsets the host has passed, and an end that the changelog has reached, which a "
-    "host that keeps the partition never lowers.",
+    rule="A lag report states how many offsets the host has passed, and an end behind them that the changelog has "
+    "reached, which a host that keeps the partition never lowers.",
     source=("pull-queries.md#current-and-end", "pull-queries.md#saved-together"),
     fact="a partition in a lag report",
     sentence={
@@ -43,6 +43,8 @@ REPORTS = Check(
         "{partition}, where it has passed {passed}.",
         "fell": "Node {node} reported at {stamp} that the changelog of partition {partition} ends at {end}, and at "
         "{before} before.",
+        "below": "Node {node} reported at {stamp} that the changelog of partition {partition} ends at {end}, of which "
+        "it has passed {current:offset|offsets}.",
         "end": "Node {node} reported at {stamp} that the changelog of partition {partition} ends at {end}, where it "
         "ends at {true_end}.",
     },
@@ -264,10 +266,12 @@ class TableFold(ServerFold):
             tally.judged += 1
             passed = life.passed.get(partition)
             most = self._furthest.get((node, partition), 0)
+            told_of = {"node": node, "stamp": stamp, "partition": partition, "current": current}
             if current != passed if passed is not None else current > most:
-                told = {"node": node, "stamp": stamp, "partition": partition, "current": current}
                 shown = (life.folded.get(partition, -1), seq)
-                tally.violation(*shown, way="current", passed=most if passed is None else passed, **told)
+                tally.violation(*shown, way="current", passed=most if passed is None else passed, **told_of)
+            if end < current:
+                tally.violation(seq, way="below", end=end, **told_of)
             before, told_by = life.ends.get(partition, (end, -1))
             life.ends[partition] = end, seq
             if end < before:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from loghistory.schema import Kind
+from loghistory.schema import Kind, Operation
 from loghistory.vocabularies.read_path import GapWord
 
 from ..codes import INVOKE, NULL, OK, code, lookup
@@ -289,4 +289,5 @@ FAMILY = Family(
     ("op", "f", "offset", "last_offset", "value", "record"),
     DeliveryFold,
     READ_PATH,
+    operations=frozenset({Operation.APPEND_RECORD, Operation.READ_STREAM, Operation.TRIM_LOG}),
 )

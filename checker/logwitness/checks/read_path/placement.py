@@ -7,13 +7,12 @@ Sources: read-path.md#replication-property, read-path.md#append-waves, read-path
 
 from __future__ import annotations
 
-import msgspec
-
 from loghistory.schema import Kind
 
-from ..codes import Words, code, lookup
+from ..codes import code, lookup
 from ..columns import Columns
 from ..contract import Check, Family, Setting
+from .nodesets import Nodesets, members
 from .protocol import READ_PATH, StreamFold, epoch_of, shown
 
 HOLDS = Check(
@@ -45,34 +44,8 @@ CHECKS = (HOLDS, SLOW)
 _OWN = (Kind.NODESET, Kind.COPY, Kind.ACKNOWLEDGE, Kind.RELEASE, Kind.STREAM_SLOW)
 _NODESET, _COPY, _ACKNOWLEDGE, _RELEASE, _SLOW = map(code, _OWN)
 _IS_WANTED = lookup(_OWN)
-_SCOPES = ("REGION", "CLUSTER", "ROW", "RACK", "NODE")
 _MOST = 1 << 16
 """A release of more LSNs at once is not judged."""
-
-
-class Nodeset(msgspec.Struct, frozen=True):
-    """Factors by scope, and by shard the names of its domains, from large to small."""
-
-    replication: dict[str, int]
-    locations: dict[int, tuple[str, str, str, str, str]]
-
-    def satisfied(self, mask: int) -> bool:
-        """Whether copies on these shards satisfy the property (read-path.md#replication-property)."""
-        inside = [names for shard, names in self.locations.items() if 0 <= shard < 63 and mask >> shard & 1]
-        return all(
-            len({names[: _SCOPES.index(scope) + 1] for names in inside}) >= factor
-            for scope, factor in self.replication.items()
-        )
-
-
-def said(words: Words, given: int) -> Nodeset | None:
-    """What the text of a nodeset says."""
-    text = words.text(given)
-    try:
-        found = None if text is None else msgspec.json.decode(text, type=Nodeset)
-    except (msgspec.MsgspecError, ValueError, RecursionError):
-        return None
-    return found if found is not None and found.replication and found.replication.keys() <= {*_SCOPES} else None
 
 
 class PlacementFold(StreamFold):
@@ -82,8 +55,7 @@ class PlacementFold(StreamFold):
 
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting)
-        self._words = setting.words
-        self._nodesets: dict[int, Nodeset] = {}
+        self._nodesets = Nodesets(setting.words)
         self._stored: dict[int, int] = {}  # by LSN: the shards that ever had a copy
         self._acknowledged: set[int] = set()
         self._released: dict[int, int] = {}  # by epoch
@@ -104,21 +76,19 @@ class PlacementFold(StreamFold):
             elif kind == _SLOW:
                 self._passes_over(rows, at)
             else:
-                found = said(self._words, rows.value[at])
-                if found is not None:
-                    self._nodesets[rows.epoch[at]] = found
+                self._nodesets.told(rows.epoch[at], rows.value[at])
 
     def _acknowledges(self, rows: Columns, at: int) -> None:
         lsn, tally = rows.offset[at], self._tallies[HOLDS.id]
         self._acknowledged.add(lsn)
-        since = max((epoch for epoch in self._nodesets if epoch <= epoch_of(lsn)), default=None)
-        if since is None:
+        nodeset = self._nodesets.of(epoch_of(lsn))
+        if nodeset is None:
             tally.unjudged += 1
             return
         tally.judged += 1
         having = max(rows.shards[at], 0) & self._stored.get(lsn, 0)
-        if not self._nodesets[since].satisfied(having):
-            shards = [shard for shard in range(63) if having >> shard & 1]
+        if not nodeset.satisfied(having):
+            shards = [*members(having)]
             tally.violation(rows.seq[at], way="copies", node=rows.node[at], lsn=shown(lsn), shards=shards)
 
     def _releases(self, rows: Columns, at: int) -> None:
@@ -145,7 +115,7 @@ class PlacementFold(StreamFold):
             tally.unjudged += 1
             return
         tally.judged += 1
-        factor = max(max(each.replication.values()) for each in self._nodesets.values())
+        factor = self._nodesets.factor
         if slow.bit_count() + down >= factor:
             tally.violation(rows.seq[at], op=op, slow=slow.bit_count(), down=down, factor=factor)
 

@@ -24,6 +24,11 @@ def epoch_of(lsn: int) -> int:
     return lsn >> 32
 
 
+def esn_of(lsn: int) -> int:
+    """The place of an LSN in its epoch."""
+    return lsn & 0xFFFFFFFF
+
+
 def shown(lsn: int) -> str:
     """An LSN as it is written."""
     return f"e{lsn >> 32}n{lsn & 0xFFFFFFFF}"

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from msgspec import structs
+
 from quorumlog.events import CancelTimer
 from quorumlog.protocol import Mutant
 from quorumlog.pull_queries.configuration import FIRST_CHECK
 from quorumlog.pull_queries.core import ServerCore
-from quorumlog.pull_queries.events import SendHeartbeat
+from quorumlog.pull_queries.events import HeartbeatReceived, SendHeartbeat
 from quorumlog.pull_queries.mutants.parts import with_rules
 from quorumlog.pull_queries.simulated import PullCluster, ServerNode
 from quorumlog.pull_queries.status import Membership, Status
@@ -74,6 +78,22 @@ class StoppingSenders(PullCluster):
     node_type = StoppingSender
 
 
+class StampsByReceipt(ServerNode):
+    """A heartbeat is stored with the time at which it arrives."""
+
+    def receive(self, source: int, message: Any) -> None:  # noqa: ANN401
+        """As the reference, with another stamp."""
+        if isinstance(message, HeartbeatReceived):
+            message = structs.replace(message, stamp=self.clock().wall)
+        super().receive(source, message)
+
+
+class StampsByReceiptCluster(PullCluster):
+    """See its nodes."""
+
+    node_type = StampsByReceipt
+
+
 class FirstCheckAlone(ServerCore):
     """Who is alive is decided once, and the timer is not set again."""
 
@@ -132,5 +152,13 @@ MUTANTS = (
         ("reports-go-on",),
         FirstCheckAlone,
         "default",
+    ),
+    Mutant(
+        "stamp-of-receipt",
+        "a heartbeat is stored with the time at which it arrives",
+        ("heard-was-said",),
+        None,
+        "default",
+        stage=StampsByReceiptCluster,
     ),
 )

@@ -7,22 +7,15 @@ from typing import Annotated
 
 import msgspec
 
+from quorumlog.cluster.log_client import Address, LogPlace, address
 from quorumlog.pull_queries.configuration import Configuration
 from quorumlog.pull_queries.records import log_names
 
-Address = Annotated[str, msgspec.Meta(pattern=r"^[^\s:,]{1,255}:[1-9]\d{0,4}$")]
 Positive = Annotated[int, msgspec.Meta(ge=1)]
 
 
 class BadConfigurationError(ValueError):
     """A configuration that cannot be used: one line with the file, the field and the remedy."""
-
-
-class LogPlace(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A Raft group: its name, which its nodes insist on, and their addresses by number."""
-
-    cluster: str
-    nodes: dict[int, Address]
 
 
 class ServerConfiguration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -48,12 +41,6 @@ class ServerConfiguration(msgspec.Struct, frozen=True, kw_only=True, forbid_unkn
     save: Positive = 1000
     read_bytes: Positive = 1 << 20
     history: str | None = None
-
-
-def address(text: str) -> tuple[str, int]:
-    """Host and port."""
-    host, _, port = text.rpartition(":")
-    return host, int(port)
 
 
 def load(path: Path) -> ServerConfiguration:

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, NamedTuple
 
+from quorumlog.cluster.log_client import Log, UnreachableError
 from quorumlog.durations import MILLISECOND, SECOND
 from quorumlog.events import Event, SetTimer, Started, TimerFired
 from quorumlog.node.recording import History
@@ -19,10 +20,10 @@ from quorumlog.pull_queries import events as e
 from quorumlog.pull_queries.assignment import UNAVAILABLE
 from quorumlog.pull_queries.core import ServerCore
 from quorumlog.pull_queries.recording import Witness, serving
-from quorumlog.pull_queries.records import ASSIGNMENTS, UnreadableError, changelog_of, source_of
+from quorumlog.pull_queries.records import ASSIGNMENTS, changelog_of, source_of
 from quorumlog.pull_queries.rules import Failure
-from quorumlog.pull_queries.server.logs import Log, UnreachableError
 from quorumlog.pull_queries.server.peers import Peers
+from quorumlog.storage.records import UnreadableError
 
 
 class Asked(NamedTuple):
@@ -71,7 +72,7 @@ class ServerDriver:
         self._perform: dict[type, Callable[[Any], None]] = {
             SetTimer: self._set_timer,
             e.SendHeartbeat: self._send_heartbeat,
-            e.SendReport: peers.report,
+            e.SendReport: self._send_report,
             e.Propose: lambda effect: self._begin(self._propose(effect)),
             e.AppendRecords: lambda effect: self._appends[effect.partition].put_nowait(effect),
             e.ReadSource: lambda effect: self._reads[effect.partition].put_nowait(effect),
@@ -237,6 +238,10 @@ class ServerDriver:
     def _send_heartbeat(self, effect: e.SendHeartbeat) -> None:
         self._witness.heartbeat(effect)
         self._peers.heartbeat(effect)
+
+    def _send_report(self, effect: e.SendReport) -> None:
+        self._witness.report(effect)
+        self._peers.report(effect)
 
     def _forward(self, effect: e.Forward) -> None:
         op = self._clients[effect.request].op

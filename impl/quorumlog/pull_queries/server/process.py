@@ -11,19 +11,19 @@ from pathlib import Path
 
 import msgspec
 
-from loghistory import HybridClock
 from loghistory.schema import Kind
+from quorumlog.cluster.log_client import Log, address
 from quorumlog.lifetime import die_with
 from quorumlog.node.incarnation import next_incarnation
-from quorumlog.node.recording import History, HistoryFile, NoHistory, end_stamp, find_history, history_path
+from quorumlog.node.recording import begin_history
 from quorumlog.node.supervised import Supervised, say
 from quorumlog.node.supervision import DISK_FAILED, STOPPED, UNUSABLE, Supervisor
 from quorumlog.pull_queries.core import ServerCore
-from quorumlog.pull_queries.server.configuration import ServerConfiguration, address
+from quorumlog.pull_queries.records import form_of
+from quorumlog.pull_queries.server.configuration import ServerConfiguration
 from quorumlog.pull_queries.server.driver import ServerDriver, clocks
 from quorumlog.pull_queries.server.http import Endpoints
 from quorumlog.pull_queries.server.listener import Listener, take_port, warn_with
-from quorumlog.pull_queries.server.logs import Log
 from quorumlog.pull_queries.server.peers import Peers
 from quorumlog.pull_queries.table import SavedTable
 from quorumlog.storage.disk import StorageError
@@ -43,7 +43,9 @@ class Server(Supervised):
         self._disk = FileDisk(Path(configuration.data))
         saved = _saved_tables(self._disk)
         incarnation = next_incarnation(self._disk)
-        self._history = _open_history(configuration, incarnation)
+        self._history = begin_history(
+            None if configuration.history is None else Path(configuration.history), configuration.node, incarnation
+        )
         if supervisor is not None:
             self._history.clock.merge(supervisor.after)
         self._stopping = False
@@ -59,7 +61,7 @@ class Server(Supervised):
             self._history,
             {host: number for number, host in configuration.servers.items()},
             self._peers,
-            {name: Log(name, place, clock, number) for name, place in configuration.logs.items()},
+            {name: Log(name, form_of(name), place, clock, number) for name, place in configuration.logs.items()},
             configuration.poll,
             configuration.read_bytes,
             self._failed,
@@ -168,16 +170,3 @@ def _saved_tables(disk: FileDisk) -> dict[int, SavedTable]:
         raise StorageError(
             f"{_TABLES}: this file of the server's directory is damaged; remove it, and the tables are made anew"
         ) from None
-
-
-def _open_history(configuration: ServerConfiguration, incarnation: int) -> History:
-    """Begin this incarnation's history, later than all that the one before recorded."""
-    clock = HybridClock()
-    if configuration.history is None:
-        return NoHistory(clock)
-    directory, node = Path(configuration.history), configuration.node
-    directory.mkdir(parents=True, exist_ok=True)
-    before = find_history(history_path(directory, node, incarnation - 1)) if incarnation else None
-    if before is not None:
-        clock.merge(end_stamp(before)[0])
-    return HistoryFile(history_path(directory, node, incarnation), clock, {"node": node, "incarnation": incarnation})

@@ -9,10 +9,10 @@ from typing import Any
 
 import msgspec
 
+from quorumlog.cluster.log_client import LogPlace
 from quorumlog.cluster.processes import Processes
 from quorumlog.node.recording import HistoryFile
 from quorumlog.pull_queries.configuration import Configuration
-from quorumlog.pull_queries.server.configuration import LogPlace
 from quorumlog.pull_queries.server_client import LostError, RefusedError, ServerClient
 
 SERVER_COMMAND = (sys.executable, "-m", "quorumlog.pull_queries.server")

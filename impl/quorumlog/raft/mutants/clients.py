@@ -11,6 +11,7 @@ from quorumlog.protocol import Mutant
 from quorumlog.raft.core import RaftCore
 from quorumlog.raft.events import AppendRequested, Effect, Outcome, ReadIndexRequested, Resolved, Send
 from quorumlog.raft.leader import _Barrier
+from quorumlog.raft.messages import LightReply
 from quorumlog.raft.mutants.parts import with_rules
 from quorumlog.raft.rules import ACKS_ALL
 from quorumlog.storage.batch import RecordBatch
@@ -163,6 +164,17 @@ class BarrierCountsReplyOnItsWay(RaftCore):
         return barrier
 
 
+class LightCountsForBarrier(RaftCore):
+    """The answer to a light heartbeat confirms barriers and read indexes."""
+
+    def _light_replied(self, sender: int, reply: LightReply) -> None:
+        super()._light_replied(sender, reply)
+        if reply.follows:
+            for barrier in self._barriers:
+                barrier.asked[sender] = -1
+            self._check_barriers()
+
+
 class BarrierDoesNotWait(RaftCore):
     """A barrier does not wait until its target is committed, nor a read index."""
 
@@ -296,6 +308,15 @@ MUTANTS = (
         ("stale-read", "stale-tail"),
         BarrierCountsReplyOnItsWay,
         setting="two-leaders",
+        test="tests/raft/test_mutants.py",
+        seeds=2000,
+    ),
+    Mutant(
+        "light-counts-for-barrier",
+        "the answer to a light heartbeat confirms barriers and read indexes",
+        ("stale-read", "stale-tail"),
+        LightCountsForBarrier,
+        setting="light-heartbeats",
         test="tests/raft/test_mutants.py",
         seeds=2000,
     ),

@@ -269,4 +269,18 @@ MUTANTS = (
         VoteComparesFlushed,
         test="tests/raft/test_mutants.py",
     ),
+    Mutant(
+        "priority-never-decays",
+        "the priority that a leader has to have is never lowered",
+        ("somebody-leads",),
+        with_rules(lowered_target=lambda target, members: target),
+        setting="preferences",
+    ),
+    Mutant(
+        "gives-way-for-ever",
+        "a node that could stand lets one with a longer log go first every time",
+        (),
+        with_rules(gives_way=lambda behind, gave_way: behind),
+        test="tests/raft/test_mutants.py",
+    ),
 )

@@ -233,6 +233,22 @@ class FlushTimerForgotten(RaftCore):
 
 MUTANTS = (
     Mutant(
+        "light-after-any-answer",
+        "heartbeats are light once any request was answered, full heartbeat or not",
+        ("converges", "nothing-left-behind", "replicas-catch-up"),
+        with_rules(full_was_answered=lambda request, full, reply: request == reply),
+        setting="light-heartbeats",
+        seeds=100,
+    ),
+    Mutant(
+        "light-ignores-flushed",
+        "heartbeats are light though the follower has not flushed what its leader has",
+        ("converges", "nothing-left-behind", "replicas-catch-up"),
+        with_rules(light_suffices=lambda answered, unchanged, flushed, own_flushed: answered and unchanged),
+        setting="light-heartbeats",
+        seeds=100,
+    ),
+    Mutant(
         "quorum-one-off",
         "half of an even number of voters commits",
         ("committed-flushed-on-majority",),

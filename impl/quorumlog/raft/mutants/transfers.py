@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from msgspec import structs
+
 from quorumlog.protocol import Mutant
 from quorumlog.raft.core import RaftCore
 from quorumlog.raft.events import AppendRequested
 from quorumlog.raft.leader import Leader
+from quorumlog.raft.messages import VoteRequest
 from quorumlog.raft.transfer import Transfer
 
 
@@ -32,6 +35,15 @@ class PlannedMoveLoses(RaftCore):
         super()._transfer_timer_fired()
 
 
+class TransferVoteSkipsLog(RaftCore):
+    """A vote for a transfer is given whatever the candidate's log is."""
+
+    def _vote_requested(self, sender: int, request: VoteRequest) -> None:
+        if request.transfer:
+            request = structs.replace(request, last_term=self.index.last_term, dirty=self.index.dirty)
+        super()._vote_requested(sender, request)
+
+
 MUTANTS = (
     Mutant(
         "transfer-keeps-writing",
@@ -55,5 +67,12 @@ MUTANTS = (
         setting="transfers",
         thread="https://issues.apache.org/jira/browse/KAFKA-20554",
         seeds=100,
+    ),
+    Mutant(
+        "transfer-vote-skips-log",
+        "a vote for a transfer is given whatever the candidate's log is",
+        (),
+        TransferVoteSkipsLog,
+        test="tests/raft/test_mutants.py",
     ),
 )

@@ -1,7 +1,6 @@
-"""The logs of a server, which Raft groups keep: what they show is followed, what the core appends is appended.
+"""A log of records that a Raft group keeps, as other processes use it: what it shows is read, records are appended.
 
-Each log is asked at the node that is believed to lead. It is read in order from where the core stands, ``poll``
-milliseconds after the last look; what a node shows is committed (pull-queries.md#partitions).
+It is asked at the node that is believed to lead; what a node shows is committed.
 """
 
 from __future__ import annotations
@@ -9,18 +8,35 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
+
+import msgspec
 
 from loghistory import HybridClock
 from quorumlog.cluster.client import NodeClient
 from quorumlog.node.framing import FrameError
-from quorumlog.node.wire import SUCCESS, AppendResult, ReadResult, Refusal, StatusResult, unpack_batches
-from quorumlog.pull_queries.records import form_of, payload_of, records_of
-from quorumlog.pull_queries.server.configuration import LogPlace, address
+from quorumlog.node.wire import SUCCESS, AppendResult, ReadResult, Refusal, StatusResult, TailResult, unpack_batches
+from quorumlog.storage.records import payload_of, records_of
 
-_Result = TypeVar("_Result", bound=AppendResult | ReadResult | StatusResult)
+_Result = TypeVar("_Result", bound=AppendResult | ReadResult | StatusResult | TailResult)
 _SECONDS = 0.5
 """How long a node may take for an answer; then another one is asked."""
+
+
+Address = Annotated[str, msgspec.Meta(pattern=r"^[^\s:,]{1,255}:[1-9]\d{0,4}$")]
+
+
+def address(text: str) -> tuple[str, int]:
+    """Host and port."""
+    host, _, port = text.rpartition(":")
+    return host, int(port)
+
+
+class LogPlace(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A Raft group: its name, which its nodes insist on, and their addresses by number."""
+
+    cluster: str
+    nodes: dict[int, Address]
 
 
 class UnreachableError(Exception):
@@ -28,11 +44,21 @@ class UnreachableError(Exception):
 
 
 class Log:
-    """One log; ``number`` tells the batches that one process appends from those of others."""
+    """One log; the records of a batch have the ``form``, a list as `msgspec` reads it.
 
-    def __init__(self, name: str, place: LogPlace, clock: HybridClock, number: int = 0) -> None:
+    ``number`` tells the batches that one process appends from those of others.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        form: Any,  # noqa: ANN401
+        place: LogPlace,
+        clock: HybridClock,
+        number: int = 0,
+    ) -> None:
         self.name = name
-        self._form, self._place, self._clock = form_of(name), place, clock
+        self._form, self._place, self._clock = form, place, clock
         self._nodes = sorted(place.nodes)
         self._node = self._nodes[0]
         self._connection: NodeClient | None = None
@@ -40,7 +66,7 @@ class Log:
 
     async def read(self, start: int, most: int) -> tuple[int, list[tuple[int, Any]]]:
         """Up to where the log is shown, and the next offsets from ``start`` on with their records: ``most`` bytes, or
-        one batch that is larger. Raises `UnreachableError`, and `records.UnreadableError`."""
+        one batch that is larger. Raises `UnreachableError`, and `quorumlog.storage.records.UnreadableError`."""
         answer = await self._ask(lambda node: node.read(start, max_bytes=most))
         try:
             batches = unpack_batches(answer.batches)
@@ -52,6 +78,13 @@ class Log:
     async def visible(self) -> int:
         """Up to where the log is shown. Raises `UnreachableError`."""
         return (await self._ask(NodeClient.status)).visible
+
+    async def read_index(self) -> int:
+        """Up to where a read must reach to have all that was appended before this call. Raises `UnreachableError`."""
+        answer = await self._ask(NodeClient.read_index)
+        if answer.outcome != SUCCESS:
+            raise UnreachableError(answer.outcome)
+        return answer.offset
 
     async def append(self, records: Sequence[Any]) -> int:
         """Append records as one batch with acks=all; the first offset. Raises `UnreachableError`."""

@@ -1,0 +1,304 @@
+"""Gaps that readers deliver: each follows from what shards sent, is of the type that follows, and comes in time.
+
+Sources: read-path.md#gap-has-verdict, read-path.md#gap-detection, read-path.md#no-gap-too-early.
+"""
+
+from __future__ import annotations
+
+from loghistory.schema import Kind
+from loghistory.vocabularies.read_path import GapWord, RecordWord
+
+from ..codes import INVOKE, OK, RECORDS, Words, code, lookup
+from ..columns import Columns
+from ..contract import Check, Family, Setting
+from .nodesets import INCOMPLETE, NON_AUTH, VERDICTS, Nodeset, members
+from .protocol import BRIDGE, F_READ, GAP, READ_PATH, StreamFold, epoch_of, esn_of, shown
+from .streams import FILTERED, OF_STREAMS, Settings, Stream, Streams
+
+VERDICT = Check(
+    id="gap-has-verdict",
+    rule="A gap follows from what shards have sent since each START: a hole, a bridge record, a trim point, or at each "
+    "of its LSNs an f-majority or all shards that have their data; INCOMPLETE waited its grace period.",
+    source=("read-path.md#gap-has-verdict", "read-path.md#gap-verdict", "read-path.md#gap-grace"),
+    fact="a gap delivered",
+    sentence={
+        "unsent": "Stream {op} delivered a gap {gap} at {lsn}, of which no shard had told.",
+        "none": "Stream {op} delivered a gap {gap} over {lsn}, and shards {silent} had not answered there.",
+        "grace": "Stream {op} delivered a gap {gap} at {lsn} without waiting for shards {silent}.",
+        "said": "Stream {op} delivered a gap {gap} at {lsn} as {said}, and the answers say {verdict}.",
+    },
+    kinds=(Kind.INVOKE, Kind.STREAM_START, Kind.STREAM_HEARD, Kind.STREAM_GAP),
+    columns=("op", "offset"),
+    looks_back=True,
+)
+TYPE = Check(
+    id="gap-has-type",
+    rule="A gap that follows from answers is of the type that they give it: a loss inside an epoch, a bridge between "
+    "epochs.",
+    source=(
+        "read-path.md#gap-all-lost",
+        "read-path.md#gap-trimmed",
+        "read-path.md#gap-bridge",
+        "read-path.md#gap-data-loss",
+    ),
+    fact="a gap that follows from answers, not cut short by the end of its stream",
+    sentence="Stream {op} delivered all from {lsn} to {last} as {gap}, which is {type}.",
+    kinds=(Kind.INVOKE, Kind.NODESET, Kind.STREAM_SETTINGS, Kind.STREAM_HEARD, Kind.STREAM_GAP),
+    columns=("op", "offset"),
+    looks_back=True,
+)
+EARLY = Check(
+    id="no-gap-too-early",
+    rule="No gap is issued while a rewind is due, while its nodesets are unknown, by statuses older than an answer, or "
+    "in single-copy delivery, unless that is guaranteed.",
+    source=("read-path.md#no-gap-too-early", "read-path.md#no-gap-in-scd", "read-path.md#guaranteed-delivery"),
+    fact="a gap that is no record",
+    sentence={
+        "rewind": "Stream {op} delivered a gap {gap} at {lsn} while a rewind was due.",
+        "metadata": "Stream {op} delivered a gap {gap} up to {last}, and knew the nodesets up to epoch {known}.",
+        "statuses": "Stream {op} delivered a gap {gap} at {lsn} by the statuses of version {known}, and had an answer "
+        "of version {newer}.",
+        "single": "Stream {op} delivered a gap {gap} at {lsn} in single-copy delivery.",
+    },
+    kinds=(Kind.INVOKE, Kind.STREAM_METADATA, Kind.STREAM_START, Kind.STREAM_HEARD, Kind.STREAM_GAP),
+    columns=("op", "offset"),
+    looks_back=True,
+)
+STALL = Check(
+    id="progress-or-stall",
+    rule="A stream comes to its end, or waits for shards that have their data and have not answered.",
+    source=("read-path.md#progress-or-stall",),
+    fact="a stream that came to its end, or waits at the end of the run",
+    sentence={
+        "nobody": "Stream {op} waits at {lsn} for the answer of no shard.",
+        "other": "Stream {op} waits at {lsn} for shards {shards}, whose answers would change nothing.",
+        "due": "Stream {op} waits at {lsn}, where it could go on.",
+    },
+    kinds=(Kind.INVOKE,),
+    columns=("op", "offset"),
+    looks_back=True,
+)
+CHECKS = (VERDICT, TYPE, EARLY, STALL)
+
+_JUDGED = (Kind.STREAM_RECORD, Kind.STREAM_GAP, Kind.STREAM_STALL)
+_RECORD, _GAP, _STALL = map(code, _JUDGED)
+_KINDS = frozenset({Kind.INVOKE, Kind.OK, Kind.NODESET, Kind.EVENT_LOG, *OF_STREAMS, *_JUDGED})
+_IS_WANTED = lookup(_KINDS)
+_REFUSALS = (GAP[GapWord.ACCESS], GAP[GapWord.NOT_IN_CONFIG])
+_RECORDS = {GAP[GapWord.HOLE]: RECORDS[RecordWord.HOLE], GAP[GapWord.FILTERED_OUT]: FILTERED}
+_LOSS, _TRIM, _BRIDGE = (GAP[each] for each in (GapWord.DATALOSS, GapWord.TRIM, GapWord.BRIDGE))
+_WORDS = {code_: word for word, code_ in GAP.items()}
+_EARLIER = 8
+"""A grace period may be shorter than it should by one in so many: clocks of real processes are set."""
+
+
+def type_of(stream: Stream, last: int, nodeset: Nodeset, settings: Settings) -> int:
+    """The type of a gap from the next LSN up to ``last``, by the first rule that fits (read-path.md#gap-all-lost)."""
+    end = last + 1
+    if stream.all_lost(nodeset):
+        return _LOSS
+    if last <= stream.trimmed:
+        return _TRIM
+    begins = stream.position == stream.first or epoch_of(stream.position - 1) < epoch_of(end)
+    if esn_of(end) <= settings.in_flight and begins:
+        return _BRIDGE
+    return _LOSS if epoch_of(stream.position) == epoch_of(end) else _BRIDGE
+
+
+class GapFold(StreamFold):
+    """Judges gaps by their evidence; see the module."""
+
+    checks = CHECKS
+
+    def __init__(self, setting: Setting) -> None:
+        super().__init__(setting)
+        self._words: Words = setting.words
+        self._streams = Streams(setting.words)
+
+    def feed(self, columns: Columns) -> None:
+        """Take the next events of the run."""
+        rows = columns.where(_IS_WANTED[columns.kind]).lists()
+        for at, kind in enumerate(rows.kind):
+            if kind == _RECORD:
+                self._streams.of(rows.op[at]).moved(rows.offset[at])
+            elif kind == _GAP:
+                self._gap(self._streams.of(rows.op[at]), rows, at)
+            elif kind == _STALL:
+                self._stalls(self._streams.of(rows.op[at]), rows, at)
+            elif kind == INVOKE:
+                if rows.f[at] == F_READ:
+                    self._streams.begins(rows, at)
+            elif kind == OK:
+                self._tallies[STALL.id].judged += rows.f[at] == F_READ and self._streams.of(rows.op[at]).first >= 0
+            else:
+                self._streams.take(rows, at)
+
+    # -- gaps ----------------------------------------------------------------------------------------------------------
+
+    def _gap(self, stream: Stream, rows: Columns, at: int) -> None:
+        lsn, last, f = rows.offset[at], rows.last_offset[at], rows.f[at]
+        stream.position = lsn  # whether it is the next one is for another check
+        at_end = last == stream.until
+        if f in _REFUSALS:
+            self._told(stream, stream.refused, rows, at)
+        elif f in _RECORDS:
+            self._told(stream, stream.heard.get(lsn) == _RECORDS[f] and lsn == last, rows, at)
+        elif f == _BRIDGE and stream.heard.get(lsn) == BRIDGE and (at_end or last == (epoch_of(lsn) + 1 << 32) - 1):
+            self._told(stream, True, rows, at)
+            if stream.known_epoch >= 0:
+                stream.known_epoch = max(stream.known_epoch, epoch_of(lsn))
+        elif f == _TRIM:
+            self._told(stream, last <= stream.trimmed, rows, at)
+            self._knows(stream, rows, at)
+        elif f == _BRIDGE and self._begins_epoch(stream, lsn, last):
+            self._told(stream, True, rows, at)
+            self._knows(stream, rows, at)
+        elif not (f == _BRIDGE and lsn == stream.first and last <= 1 << 32):
+            self._follows(stream, rows, at)
+            self._type(stream, rows, at)
+            self._early(stream, rows, at)
+        stream.moved(last)
+
+    @staticmethod
+    def _begins_epoch(stream: Stream, lsn: int, last: int) -> bool:
+        """Whether the gap is what lies before the first record of an epoch (read-path.md#bridge-at-begin)."""
+        begins = esn_of(lsn) == 0 or lsn == stream.first
+        return begins and epoch_of(lsn) == epoch_of(last) and esn_of(last + 1) == 1 and last + 1 in stream.heard
+
+    def _told(self, stream: Stream, told: bool, rows: Columns, at: int) -> None:
+        tally = self._tallies[VERDICT.id]
+        if not stream.recorded:
+            tally.unjudged += 1
+            return
+        tally.judged += 1
+        if not told:
+            found = {"op": rows.op[at], "gap": _word(rows.f[at]), "lsn": shown(rows.offset[at])}
+            tally.violation(rows.seq[at], way="unsent", **found)
+
+    def _follows(self, stream: Stream, rows: Columns, at: int) -> None:
+        """At every LSN of the gap the answers suffice; who was to be waited for was waited for."""
+        tally, lsn, last = self._tallies[VERDICT.id], rows.offset[at], rows.last_offset[at]
+        nodeset = self._streams.nodesets.of(epoch_of(lsn))
+        if nodeset is None or not stream.recorded:
+            tally.unjudged += 1
+            return
+        tally.judged += 1
+        found = {"op": rows.op[at], "gap": _word(rows.f[at])}
+        for step in stream.steps(last):
+            each = self._streams.nodesets.of(epoch_of(step)) or nodeset
+            if stream.verdict(step, each) < INCOMPLETE:
+                silent = [*members(stream.silent(step, each))]
+                tally.violation(rows.seq[at], way="none", lsn=shown(step), silent=silent, **found)
+                return
+        verdict, said = stream.verdict(lsn, nodeset), self._words.text(rows.value[at])
+        if said is not None and said != VERDICTS[verdict]:
+            tally.violation(rows.seq[at], way="said", lsn=shown(lsn), said=said, verdict=VERDICTS[verdict], **found)
+        elif verdict == INCOMPLETE and stream.settings is not None and self._hurries(stream, nodeset, rows, at):
+            silent = [*members(stream.worth_waiting(lsn, nodeset))]
+            tally.violation(rows.seq[at], way="grace", lsn=shown(lsn), silent=silent, **found)
+
+    @staticmethod
+    def _hurries(stream: Stream, nodeset: Nodeset, rows: Columns, at: int) -> bool:
+        """Whether a gap that is INCOMPLETE had to wait, and did not (read-path.md#gap-grace)."""
+        assert stream.settings is not None
+        lsn, settings, grace = rows.offset[at], stream.settings, stream.grace
+        if settings.require_full_read_set:
+            return True
+        if grace is not None and grace.lsn == lsn and grace.over - grace.begun >= settings.grace * (1 - 1 / _EARLIER):
+            return False
+        skips = rows.f[at] == _BRIDGE and lsn != stream.first
+        return settings.grace > 0 and not skips and stream.trimmed < lsn and stream.worth_waiting(lsn, nodeset) > 0
+
+    def _type(self, stream: Stream, rows: Columns, at: int) -> None:
+        tally, lsn, last = self._tallies[TYPE.id], rows.offset[at], rows.last_offset[at]
+        nodeset = self._streams.nodesets.of(epoch_of(lsn))
+        if nodeset is None or stream.settings is None or not stream.recorded or last == stream.until:
+            tally.unjudged += 1
+            return
+        tally.judged += 1
+        due = type_of(stream, last, nodeset, stream.settings)
+        if due != rows.f[at]:
+            found = {"op": rows.op[at], "lsn": shown(lsn), "last": shown(last)}
+            tally.violation(rows.seq[at], gap=_word(rows.f[at]), type=_word(due), **found)
+
+    # -- too early -----------------------------------------------------------------------------------------------------
+
+    def _knows(self, stream: Stream, rows: Columns, at: int) -> bool:
+        """The nodesets of the epochs that the gap reaches into are known."""
+        tally, last = self._tallies[EARLY.id], rows.last_offset[at]
+        if stream.known_epoch < 0 or not stream.recorded:
+            tally.unjudged += 1
+            return False
+        tally.judged += 1
+        if epoch_of(last) <= stream.known_epoch:
+            return True
+        found = {"op": rows.op[at], "gap": _word(rows.f[at]), "known": stream.known_epoch}
+        tally.violation(rows.seq[at], way="metadata", last=shown(last), **found)
+        return False
+
+    def _early(self, stream: Stream, rows: Columns, at: int) -> None:
+        tally, seq = self._tallies[EARLY.id], rows.seq[at]
+        if not self._knows(stream, rows, at):
+            return
+        found = {"op": rows.op[at], "gap": _word(rows.f[at]), "lsn": shown(rows.offset[at])}
+        newer, answer = stream.answers
+        due = stream.rewinding if stream.rewinding >= 0 else stream.emptied
+        if due >= 0:
+            tally.violation(due, seq, way="rewind", **found)
+        elif newer > stream.version:
+            tally.violation(answer, seq, way="statuses", known=stream.version, newer=newer, **found)
+        elif any(each.single for each in stream.shards.values()) and not self._guaranteed(stream, rows.offset[at]):
+            tally.violation(seq, way="single", **found)
+
+    def _guaranteed(self, stream: Stream, lsn: int) -> bool:
+        """Whether a gap may be issued without asking all for all (read-path.md#guaranteed-delivery)."""
+        nodeset = self._streams.nodesets.of(epoch_of(lsn))
+        if stream.settings is None or nodeset is None:
+            return True
+        asked = [each for each in stream.shards.values() if each.filter >= 0]
+        if not stream.settings.guaranteed_delivery_efficiency or any(e.version != stream.version for e in asked):
+            return False
+        unsure, silent = stream.unsure(lsn, nodeset), stream.silent(lsn, nodeset)
+        return not unsure & ~stream.listed and (stream.verdict(lsn, nodeset) >= NON_AUTH or not silent & ~stream.listed)
+
+    # -- stalls --------------------------------------------------------------------------------------------------------
+
+    def _stalls(self, stream: Stream, rows: Columns, at: int) -> None:
+        tally, lsn, shards, seq = self._tallies[STALL.id], rows.offset[at], max(rows.shards[at], 0), rows.seq[at]
+        nodeset = self._streams.nodesets.of(epoch_of(lsn))
+        if nodeset is None or not stream.recorded:
+            tally.unjudged += 1
+            return
+        tally.judged += 1
+        found = {"op": rows.op[at], "lsn": shown(lsn)}
+        full = {s for s, status in stream.statuses_of(nodeset).items() if status in _FULL}
+        useful = {shard for shard in members(stream.silent(lsn, nodeset)) if shard in full}
+        verdict = stream.verdict(lsn, nodeset)
+        patient = stream.settings is None or stream.settings.require_full_read_set
+        if lsn in stream.heard or (verdict == INCOMPLETE and not patient):
+            tally.violation(seq, way="due", **found)
+        elif not shards:
+            tally.violation(seq, way="nobody", **found)
+        elif not {*members(shards)} <= useful:
+            tally.violation(seq, way="other", shards=[*members(shards)], **found)
+
+
+_FULL = (0, 3)
+
+
+def _word(f: int) -> str:
+    return _WORDS.get(f, "of an unknown type")
+
+
+FAMILY = Family(
+    "read_path_gaps",
+    CHECKS,
+    _KINDS,
+    (
+        *("node", "op", "peer", "f", "offset", "last_offset", "value", "record", "epoch", "version", "filter"),
+        *("shards", "count", "reason", "time"),
+    ),
+    GapFold,
+    READ_PATH,
+    reads_texts=True,
+)

@@ -1,0 +1,166 @@
+"""A shard as a process: what its core adds to the driver, with its disk.
+
+A change is written to the file at once, and is durable when a sync that began later has ended; all that wait by then
+share one (group commit). A file that holds far more changes than it needs is written anew at the start.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from quorumlog.node.connection import Connection
+from quorumlog.read_path import events as e
+from quorumlog.read_path import messages as m
+from quorumlog.read_path.contents import Contents
+from quorumlog.read_path.core import Role
+from quorumlog.read_path.internal_log import Told
+from quorumlog.read_path.process.calls import State
+from quorumlog.read_path.process.driver import Place, StreamDriver
+from quorumlog.read_path.recording import shipped
+from quorumlog.read_path.rules import REFERENCE
+from quorumlog.read_path.shard import ShardCore
+from quorumlog.read_path.wire import framed, unframed
+from quorumlog.storage.disk import StorageError
+from quorumlog.storage.files import FileDisk
+
+RECORDS = "records"
+"""The directory of a shard's disk that has all that it stores: without it the shard has lost its data."""
+CHANGES = f"{RECORDS}/changes"
+_WORTH_WRITING_ANEW = 1 << 20
+_ON_STREAMS = (m.Start, m.Window, m.Stop, m.FromShard)
+
+
+def stored(disk: FileDisk, incarnation: int) -> list[e.Change]:
+    """The changes on a shard's disk, in order. A shard that was never started has nothing, and knows that this is all
+    that it ever had. Raises `StorageError`."""
+    if not disk.exists(CHANGES):
+        disk.make_directory(RECORDS)
+        disk.create(CHANGES)
+        if incarnation == 0:
+            disk.append(CHANGES, framed(e.Change(intact=True)))
+        disk.sync(CHANGES)
+        disk.sync(RECORDS)
+    size = disk.size(CHANGES)
+    changes, whole = unframed(disk.read(CHANGES, 0, size))
+    if whole < size:
+        disk.truncate(CHANGES, whole)
+        disk.sync(CHANGES)
+    contents = Contents(REFERENCE)
+    for change in changes:
+        contents.apply(change)
+    needed = list(contents.changes())
+    if whole > _WORTH_WRITING_ANEW and len(needed) < len(changes) // 2:
+        disk.replace(CHANGES, b"".join(map(framed, needed)))
+        return needed
+    return [*changes]
+
+
+class ShardDriver(StreamDriver):
+    """See the module."""
+
+    core: ShardCore
+
+    def __init__(self, place: Place, disk: FileDisk) -> None:
+        super().__init__(place)
+        configuration = place.configuration
+        self.readers = frozenset(configuration.numbers(Role.READER))
+        self._disk = disk
+        self.core = place.make_core(
+            Role.SHARD, self.number, dict(configuration.locations), stored(disk, place.incarnation), configuration.shard
+        )
+        self._due_tickets: list[int] = []
+        self._syncing = False
+        self._thread = ThreadPoolExecutor(1, "sync")
+        self._perform |= {
+            e.Persist: self._persist,
+            e.ReadBatch: self._read_batch,
+            e.TellEventLog: self._tell_event_log,
+        }
+
+    def state(self) -> dict[str, Any]:
+        """The role, and whether the shard has all that was ever stored on it."""
+        return {**super().state(), "reason": "intact" if self.core.contents.intact else "lost"}
+
+    def answer_of(self, call: int) -> State:
+        """How far the shard is."""
+        leaving = tuple(sorted(self.core.leaving))
+        return State(call, released=self.core.released, lost=self.core.lost, leaving=leaving)
+
+    async def close(self) -> None:
+        """Handle nothing more, and let what is on its way to the disk arrive. Raises `StorageError`."""
+        await super().close()
+        await self._loop.run_in_executor(None, self._thread.shutdown)
+        self._disk.close()
+
+    # -- the disk ------------------------------------------------------------------------------------------------------
+
+    def _persist(self, effect: e.Persist) -> None:
+        try:
+            self._disk.append(CHANGES, framed(effect.change))
+        except StorageError as error:
+            self._fail(error)
+            return
+        self._due_tickets.append(effect.ticket)
+        self._sync()
+
+    def _sync(self) -> None:
+        if self._syncing or not self._due_tickets or self._dead:
+            return
+        self._syncing = True
+        tickets, self._due_tickets = self._due_tickets, []
+        point = self._disk.sync_point(CHANGES)
+        self._loop.run_in_executor(self._thread, point.run).add_done_callback(lambda done: self._synced(done, tickets))
+
+    def _synced(self, done: Any, tickets: list[int]) -> None:  # noqa: ANN401
+        self._syncing = False
+        if done.cancelled() or self._dead:
+            return
+        if done.exception() is not None:
+            self._fail(done.exception())
+            return
+        for ticket in tickets:
+            self.handle(e.Persisted(ticket))
+        self._sync()
+
+    def _fail(self, error: BaseException) -> None:
+        self._dead = True
+        self.history.storage_error(type(error).__name__)
+        self.place.failed(str(error))
+
+    def _read_batch(self, effect: e.ReadBatch) -> None:
+        self._loop.call_soon(self.handle, e.BatchRead(effect.reader, effect.stream, effect.ticket))
+
+    def _tell_event_log(self, effect: e.TellEventLog) -> None:
+        record = effect.record
+        self.internal.append(str(record), lambda by, number: Told(by, number, record))
+
+    # -- readers -------------------------------------------------------------------------------------------------------
+
+    def opened(self, reader: int, connection: Connection) -> None:
+        """A reader has a connection, in place of any before it: what was open on that one is over."""
+        self.gone(reader)
+        self.new_line(reader, connection)
+        self.handle(e.Connected(reader))
+
+    def gone(self, reader: int) -> None:
+        """A reader has no connection any more."""
+        if self.lines.pop(reader, None) is not None:
+            self.handle(e.Disconnected(reader))
+
+    def received(self, sender: int, messages: list[Any]) -> None:
+        """Messages of another process."""
+        if sender in self.lines:
+            self.lines[sender].heard()
+        super().received(sender, messages)
+
+    def send(self, to: int, message: Any) -> None:  # noqa: ANN401
+        """Send; to a reader over its connection."""
+        if not isinstance(message, _ON_STREAMS):
+            super().send(to, message)
+            return
+        if isinstance(message, m.Records):
+            stream = self.core.streams[to, message.stream]
+            self.noted(shipped(message, to, stream.start.filter_version))
+        if to in self.lines:
+            self.hand(self.lines[to], message)

@@ -1,0 +1,100 @@
+"""What a killed shard could not record: the next incarnation records the difference, and no more."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from loghistory import HybridClock
+from quorumlog.node.recording import HistoryFile
+from quorumlog.read_path.contents import Contents
+from quorumlog.read_path.events import Change
+from quorumlog.read_path.process.missing import missing_changes
+from quorumlog.read_path.process.shards import CHANGES, stored
+from quorumlog.read_path.records import new_copy
+from quorumlog.read_path.rules import REFERENCE, lsn_of
+from quorumlog.read_path.shard import copy_columns
+from quorumlog.read_path.wire import framed
+from quorumlog.storage.files import FileDisk
+
+
+def copy(esn: int, wave: int = 1) -> Change:
+    return Change(copy=new_copy(lsn_of(1, esn), (0, 1), esn.to_bytes(8, "big"), wave=wave))
+
+
+def contents(*changes: Change) -> Contents:
+    held = Contents(REFERENCE)
+    for change in changes:
+        held.apply(change)
+    return held
+
+
+def history(path: Path, *events: tuple[str, dict[str, object]]) -> Path:
+    file = HistoryFile(path, HybridClock(), {"node": 0, "incarnation": 0})
+    for kind, columns in events:
+        file.event(kind, columns)
+    file.close()
+    return path
+
+
+def test_only_what_no_file_has_is_missing(tmp_path: Path) -> None:
+    kept, amended, new = copy(1), copy(2, wave=2), copy(3)
+    assert kept.copy is not None
+    assert amended.copy is not None
+    assert new.copy is not None
+    before = copy(2).copy
+    gone = copy(4).copy
+    assert before is not None
+    assert gone is not None
+    path = history(
+        tmp_path / "node-0.0.jsonl",
+        ("takes_part", {"f": "shard", "reason": "intact"}),
+        *(("copy", copy_columns(each)) for each in (kept.copy, before, gone)),
+        ("seal", {"epoch": 1}),
+    )
+    held = contents(kept, amended, new, Change(sealed=1))
+    assert missing_changes([path], held) == [
+        ("purge", {"offset": gone.lsn, "last_offset": gone.lsn}),
+        ("copy", copy_columns(amended.copy)),
+        ("copy", copy_columns(new.copy)),
+    ]
+
+
+def test_a_trim_explains_what_is_gone_and_a_wiped_disk_nothing(tmp_path: Path) -> None:
+    one, two = copy(1), copy(2)
+    assert one.copy is not None
+    assert two.copy is not None
+    first = history(tmp_path / "first", ("copy", copy_columns(one.copy)))
+    held = contents(one, two, Change(trim_point=lsn_of(1, 1)))
+    assert missing_changes([first], held) == [
+        ("trim_point", {"offset": lsn_of(1, 1)}),
+        ("copy", copy_columns(two.copy)),
+    ]
+    wiped = history(tmp_path / "wiped", ("takes_part", {"f": "shard", "reason": "lost"}))
+    assert missing_changes([first, wiped], contents(Change(intact=True))) == []
+
+
+def test_a_torn_end_is_cut_and_a_long_file_is_written_anew(tmp_path: Path) -> None:
+    disk = FileDisk(tmp_path / "disk")
+    assert [change.intact for change in stored(disk, 0)] == [True]
+    payload = bytes(1 << 12)
+    for wave in range(1, 600):
+        for esn in (1, 2):
+            change = Change(copy=new_copy(lsn_of(1, esn), (0,), payload, wave=wave), sealed=3)
+            disk.append(CHANGES, framed(change))
+    disk.append(CHANGES, framed(Change(clean=(1, 0, 2)))[:-3])
+    changes = stored(disk, 1)
+    assert len(changes) < 10
+    held = contents(*changes)
+    assert (held.intact, held.sealed, held.clean) == (True, 3, {})
+    assert [each.wave for each in held.copies.values()] == [599, 599]
+    assert disk.size(CHANGES) < 1 << 15
+    disk.close()
+    again = FileDisk(tmp_path / "disk")
+    assert contents(*stored(again, 2)).copies == held.copies
+    again.close()
+
+
+def test_a_shard_that_was_started_before_and_finds_nothing_has_lost_its_data(tmp_path: Path) -> None:
+    disk = FileDisk(tmp_path / "disk")
+    assert stored(disk, 1) == []
+    disk.close()

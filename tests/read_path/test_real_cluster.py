@@ -1,0 +1,176 @@
+"""The read path in processes of its own: whole runs under faults, and what a process refuses."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import Sequence
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from loghistory import open_run
+from quorumlog.cluster.cli import cluster
+from quorumlog.cluster.groups import Groups
+from quorumlog.node.configuration import cluster_key
+from quorumlog.node.framing import Hello, Role, frame
+from quorumlog.read_path.process.internal import LOG
+from quorumlog.read_path.processes import PathProcesses
+from quorumlog.read_path.rules import lsn_of
+
+DRIVE = """
+import sys
+from pathlib import Path
+from quorumlog.read_path import processes
+from quorumlog.cluster.cli import cluster
+planted = sys.argv.pop(1)
+if planted:
+    path = Path(planted)
+    processes.COMMAND = (sys.executable, str(path))
+cluster(prog_name="logwitness cluster")
+"""
+PLANTED = """
+from quorumlog.read_path.mutants import MUTANTS
+from quorumlog.read_path.process import process
+from quorumlog.read_path.process.__main__ import main
+process.make_core = MUTANTS["{mutant}"].make_core
+main()
+"""
+
+pytestmark = pytest.mark.slow
+
+
+def play(directory: Path, arguments: Sequence[str], planted: str = "") -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", DRIVE, planted, "--protocol", "read-path", "-o", str(directory), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
+
+
+def judged(directory: Path) -> dict[str, Any]:
+    (judge,) = entry_points(group="logwitness.judges", name="history")
+    verdict: dict[str, Any] = judge.load()(open_run(directory))
+    return verdict
+
+
+def test_a_run_with_a_shard_wiped_and_a_sequencer_killed_is_recorded_and_holds(tmp_path: Path) -> None:
+    directory = tmp_path / "run"
+    arguments = ["--nodes", "4", "--faults", "wipe,kill-leader", "--duration", "4", "--seed", "3"]
+    done = play(directory, [*arguments, "--set", "rebuild_after=0.4"])
+    assert done.returncode == 0, done
+    assert done.stdout.startswith("seed 3\n")
+    assert "all nodes agree" in done.stdout
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
+    verdict = judged(directory)
+    assert verdict["verdict"] == "holds", verdict
+    facts = {check["id"]: check["judged"] for check in verdict["checks"]}
+    for check in ("tiling", "record-as-appended", "released-only", "replication-property-holds"):
+        assert facts[check] > 100, check
+    kinds, reasons = set(), set()
+    for batch in open_run(directory).batches(columns=["kind", "reason"]):
+        kinds |= {*batch.column("kind").to_pylist()}
+        reasons |= {*batch.column("reason").to_pylist()}
+    assert {"crash", "nodeset", "event_log", "recover", "seal", "ship", "stream_rewind", "stream_gap"} <= kinds
+    assert {"intact", "lost"} <= reasons
+
+
+def test_a_planted_fault_is_noticed(tmp_path: Path) -> None:
+    """Shards send what is not released."""
+    planted = tmp_path / "planted.py"
+    planted.write_text(PLANTED.format(mutant="release-ignored"))
+    directory = tmp_path / "run"
+    done = play(directory, ["--nodes", "3", "--faults", "none", "--duration", "1", "--seed", "1"], str(planted))
+    assert done.returncode == 0, done
+    assert judged(directory)["verdict"] == "violated"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--retention", "8192"], "leave out --write-caching and --retention"),
+        (["--set", "reader=1"], "there are sequencers, readers, brokers"),
+        (["--nodes", "2", "--set", 'replication={"NODE":3}'], "more than a nodeset has shards"),
+        (["--set", 'replication={"PLANET":1}'], "scope 'PLANET' is unknown"),
+        (["--set", "readers=0"], "give at least 1 of sequencers, readers and brokers"),
+        (["--faults", "power"], "'power' is unknown"),
+    ],
+)
+def test_what_cannot_be_run_is_refused_with_one_line(arguments: list[str], said: str, tmp_path: Path) -> None:
+    done = CliRunner().invoke(cluster, ["--protocol", "read-path", "-o", str(tmp_path / "run"), *arguments])
+    assert done.exit_code == 2, done.output
+    assert said in done.stderr.splitlines()[-1]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_was_acknowledged_outlives_sigkill_and_strangers_are_refused(tmp_path: Path) -> None:
+    """One shard, so that nobody else has the records; a damaged frame and an append that is too large do no harm."""
+
+    async def body() -> None:
+        async with Groups(tmp_path / "logs", [LOG], 1, 1) as groups:
+            (tmp_path / "processes").mkdir()
+            processes = PathProcesses(
+                tmp_path / "processes",
+                name="test",
+                locations={0: ("R", "C", "W", "K", "N0")},
+                sequencers=1,
+                readers=1,
+                internal=groups.places[LOG],
+                settings={"replication": {"NODE": 1}},
+            )
+            async with processes:
+                sequencer = await processes.client(1)
+                for number in range(1, 41):
+                    assert (await sequencer.append_record(number.to_bytes(8, "big"))).lsn == lsn_of(1, number)
+                await processes.kill(0)
+                await processes.start(0)
+                await processes.wait_for(0)
+                await junk(processes, 0)
+                refused = (await sequencer.append_record(bytes(1 << 20))).refused
+                assert refused is not None
+                assert "a payload may have" in refused
+                reader = await processes.client(2)
+                await reader.start_reading(1, lsn_of(1, 1), lsn_of(1, 40))
+                values: list[int] = []
+                while len(values) < 40:
+                    taken = await reader.take(1, 100)
+                    values += [int.from_bytes(payload, "big") for _, payload in taken.records]
+                    assert taken.gap is None
+                    await asyncio.sleep(0.01)
+                assert values == [*range(1, 41)]
+                sequencer.close()
+                reader.close()
+        said = (tmp_path / "processes" / "node-0.stderr").read_text()
+        assert "not a message of this protocol" in said
+        assert "it belongs to another cluster" in said
+
+    asyncio.run(asyncio.wait_for(body(), 60))
+
+
+async def junk(processes: PathProcesses, node: int) -> None:
+    """Say what is no message as a sequencer, and hello as another cluster."""
+    host, port = processes.addresses[node]
+    for hello, rest in (
+        (Hello(Role.NODE, 1, cluster_key("test")), frame(bytes(12) + b"\xc1")),
+        (Hello(Role.NODE, 1, cluster_key("other")), b""),
+    ):
+        reader, writer = await asyncio.open_connection(host, port)
+        writer.write(hello.encode() + rest)
+        while await reader.read(1 << 12):
+            pass  # it closes the connection
+        writer.close()
+
+
+@pytest.mark.long
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("seed", range(4))
+def test_every_fault_at_once_and_a_group_of_three_keeps_the_log(seed: int, tmp_path: Path) -> None:
+    directory = tmp_path / "run"
+    faults = "kill,kill-leader,wipe,drain,slow,stop,terminate,cut"
+    arguments = ["--nodes", "6", "--faults", faults, "--duration", "30", "--seed", str(seed)]
+    for option in ("brokers=3", "readers=2", "spare=1", "nodeset_changes=0.5"):
+        arguments += ["--set", option]
+    done = play(directory, arguments)
+    assert done.returncode == 0, done
+    assert judged(directory)["verdict"] == "holds"

@@ -1,0 +1,310 @@
+"""The twins of the checks of copies and of who ships them, written from the rules that they name."""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from plain import EXCUSED, JUDGED, UNJUDGED, VIOLATED, Count, Event, History, Plain, total, wipes
+from plain_gaps import settings, statuses
+from plain_read_path import judged, lives, nodeset, satisfied
+
+
+def within(mask: int | None) -> set[int]:
+    """The shards of a set."""
+    return {shard for shard in range(63) if max(mask or 0, 0) >> shard & 1}
+
+
+@functools.cache
+def nodesets(history: History) -> list[tuple[int, int, Any]]:
+    """The event that tells it, the epoch from which on it goes, and what it says, of each nodeset."""
+    return [(e.seq, e.epoch, nodeset(e)) for e in history.events if e.kind == "nodeset" and nodeset(e)]
+
+
+def nodeset_of(history: History, lsn: int, before: int) -> Any:  # noqa: ANN401
+    """The nodeset of an epoch, as far as it was told by then."""
+    since = [(epoch, seq, told) for seq, epoch, told in nodesets(history) if seq < before and epoch <= lsn >> 32]
+    return max(since, key=lambda each: each[:2])[2] if since else None
+
+
+def takes_copies(e: Event, lsn: int) -> bool:
+    """Whether the copy of a node at an LSN goes with this event, as far as its disk or the system is concerned."""
+    lost = wipes(e) or (e.kind == "takes_part" and e.reason == "lost")
+    given_up = (e.kind == "trim_point" and lsn <= e.offset) or (e.kind == "purge" and e.offset <= lsn <= e.last)
+    return lost or given_up
+
+
+class Fate(NamedTuple):
+    """What became of an acknowledged record: when it was acknowledged, since when it has had enough copies, and when it
+    had for the first time."""
+
+    acknowledged: int
+    since: int | None
+    first: int | None
+
+
+def fate(history: History, lsn: int, before: int) -> Fate | None:
+    """read-path.md#acknowledged-not-lost: whether it has enough copies on disks that were not lost."""
+    held: dict[int, tuple[str, Any]] = {}
+    empty: set[int] = set()
+    found: Event | None = None
+    since: int | None = None
+    first: int | None = None
+    for e in history.events:
+        if e.seq >= before:
+            break
+        lost = False
+        if e.kind == "copy" and e.offset == lsn:
+            held[e.node] = e.record, e.value
+        elif e.kind == "acknowledge" and e.offset == lsn and found is None:
+            found = e
+        elif e.kind == "event_log":
+            now = {shard for shard, status in statuses(e).items() if status == 2}
+            lost, empty = bool(now - empty), now
+        elif e.kind == "stream_heard" and e.f == "damaged" and e.offset == lsn:
+            lost = held.pop(e.peer, None) is not None
+        elif takes_copies(e, lsn):
+            gone = held.pop(e.node, None) is not None
+            lost = gone and e.kind in ("fault", "takes_part")
+        else:
+            continue
+        if found is not None:
+            told = nodeset_of(history, lsn, e.seq)
+            having = {s for s, copy in held.items() if copy == ("data", found.value)} - empty
+            enough = bool(told) and satisfied(told, having)
+            if enough and since is None and e.kind in ("copy", "acknowledge") and e.offset == lsn:
+                since = e.seq
+                first = e.seq if first is None else first
+            elif lost and not enough:
+                since = None
+    return Fate(found.seq, since, first) if found is not None else None
+
+
+@dataclass
+class Passed:
+    """A gap, and what it passes over: acknowledged records that are owed, and others."""
+
+    e: Event
+    owed: bool
+    covers: bool
+    ever: bool
+    by_record: bool
+    edge: bool
+    rotten: bool
+
+
+def passed(history: History, kinds: tuple[str, ...]) -> list[Passed]:
+    """The gaps of these types with what they cover."""
+    found = []
+    for life in lives(history):
+        begins = life[0] if life[0].kind == "invoke" else None
+        for e in life:
+            if e.kind != "stream_gap" or e.f not in kinds:
+                continue
+            before = [b for b in life if b.seq < e.seq]
+            done = [b.seq for b in before if b.kind == "stream_rewind" and b.f == "done"]
+            asked = done[-1] if done else begins.seq if begins else -1
+            heard = [b for b in before if b.kind == "stream_heard" and b.record == "bridge" and b.f != "damaged"]
+            by_record = e.f == "hole" or any(b.offset == e.offset for b in heard)
+            earlier = [b for b in history.events if b.seq < e.seq]
+            trimmed = max([b.offset for b in earlier if b.kind == "trim_point"], default=-1)
+            told = {b.offset for b in earlier if b.kind == "acknowledge" and max(e.offset, trimmed + 1) <= b.offset}
+            fates = [fate(history, lsn, e.seq) for lsn in told if lsn <= e.last]
+            owed = any(f and f.since is not None and (f.since in (f.acknowledged, *range(asked))) for f in fates)
+            said = [b for b in before if b.kind == "stream_settings"]
+            edge = at_edge(e, begins, settings(said[-1]) if said else None, by_record)
+            rotten = any(b.kind == "fault" and b.f == "rot" for b in earlier)
+            ever = any(f and f.first is not None for f in fates)
+            found.append(Passed(e, owed, bool(fates), ever, by_record, edge, rotten))
+    return found
+
+
+def at_edge(e: Event, begins: Event | None, told: Any, by_record: bool) -> bool:  # noqa: ANN401
+    """Whether a bridge may cover a loss (read-path.md#gap-bridge, read-path.md#gap-data-loss); a gap that ends where
+    its stream does may have gone on."""
+    until = begins.last_offset if begins and begins.last_offset != begins.offset else None
+    if not told or e.last == until:
+        return True
+    end = e.last + 1
+    starts = (begins is not None and e.offset == begins.offset) or (e.offset - 1) >> 32 < end >> 32
+    between = e.offset >> 32 != end >> 32 or (starts and end & 0xFFFFFFFF <= told["in_flight"])
+    return between and not by_record
+
+
+def acknowledged_not_lost(history: History) -> Count:
+    """read-path.md#acknowledged-not-lost."""
+    enough = first_enough(history)
+    given = [e for e in history.events if e.kind == "stream_record"]
+    count = Count(judged=sum(enough.get(e.offset, e.seq) < e.seq for e in given))
+    for gap in passed(history, ("hole", "dataloss")):
+        if gap.covers:
+            unknown = not gap.ever or (gap.rotten and gap.by_record)
+            count += UNJUDGED if unknown else judged(gap.owed) + (Count() if gap.owed else EXCUSED)
+        elif min(enough.values(), default=gap.e.seq) >= gap.e.seq:
+            count += UNJUDGED
+    return count
+
+
+def first_enough(history: History) -> dict[int, int]:
+    """By LSN the event with which what was acknowledged there has had enough copies for the first time."""
+    told = {e.offset for e in history.events if e.kind == "acknowledge"}
+    fates = {lsn: fate(history, lsn, history.events[-1].seq + 1) for lsn in told}
+    return {lsn: each.first for lsn, each in fates.items() if each is not None and each.first is not None}
+
+
+def bridge_hides_nothing(history: History) -> Count:
+    """read-path.md#bridge-hides-nothing."""
+    count, enough = Count(), first_enough(history)
+    for gap in passed(history, ("bridge",)):
+        some = gap.ever if gap.covers else min(enough.values(), default=gap.e.seq) < gap.e.seq
+        if not some or (gap.covers and gap.rotten and gap.by_record):
+            count += UNJUDGED
+        elif gap.owed or (gap.covers and not gap.edge):
+            count += JUDGED + VIOLATED
+        else:
+            count += JUDGED + (EXCUSED if gap.covers else Count())
+    return count
+
+
+def recovered_copies_agree(history: History) -> Count:
+    """read-path.md#recovered-copies-agree."""
+    count = Count()
+    settled: dict[int, tuple[str, Any]] = {}
+    good: dict[int, int] = {}
+    held: dict[int, dict[int, tuple[str, Any]]] = defaultdict(dict)
+    for e in history.events:
+        if e.kind == "copy":
+            held[e.offset][e.node] = e.record, e.value
+        elif e.kind == "stream_heard" and e.f == "damaged":
+            held[e.offset].pop(e.peer, None)
+        elif e.kind in ("fault", "takes_part", "trim_point", "purge"):
+            for lsn, copies in held.items():
+                if takes_copies(e, lsn):
+                    copies.pop(e.node, None)
+        elif e.kind == "recover":
+            for lsn, copies in held.items():
+                if e.epoch == lsn >> 32 and max(e.offset, e.epoch << 32) < lsn <= e.last:
+                    found = [copy for shard, copy in copies.items() if shard in within(e.shards)]
+                    count += judged(len({*found}) > 1) if found else Count()
+                    settled |= {lsn: found[0]} if found else {}
+            empty = e.last <= e.epoch << 32
+            good.setdefault(e.epoch, (e.epoch + 1 << 32) - 1 if empty else max(e.offset, e.epoch << 32))
+        elif e.kind == "ship":
+            has = [lsn for lsn in shipped(e) if e.node in held.get(lsn, {}) and lsn > good.get(lsn >> 32, lsn)]
+            count += total(judged(held[lsn][e.node] != settled.get(lsn)) for lsn in has)
+        elif e.kind == "release" and 2 <= e.epoch <= 1 << 16 and good:
+            count += judged({*range(1, e.epoch)} - {*good})
+    return count
+
+
+@dataclass
+class Asked:
+    """A START: the event, and up to where the shard has sent since."""
+
+    e: Event
+    next: int
+
+
+@dataclass
+class Delivery:
+    """One stream since its last rewind: who was asked how, and who shipped what."""
+
+    starts: dict[int, Asked] = field(default_factory=dict)
+    shipped: dict[int, tuple[int, set[int]]] = field(default_factory=dict)
+
+
+def one_shipper(history: History) -> Count:
+    """read-path.md#one-shipper."""
+    count, trimmed, recorded = Count(), -1, False
+    copies: dict[int, dict[int, set[int]]] = defaultdict(dict)  # by LSN and shard: the copyset, empty without data
+    changed: dict[int, int] = {}
+    streams: dict[int, Delivery] = defaultdict(Delivery)
+    for e in history.events:
+        if e.kind == "copy":
+            copies[e.offset][e.node] = within(e.shards) if e.record == "data" else set()
+            changed[e.offset] = e.seq
+        elif e.kind in ("fault", "purge", "trim_point"):
+            trimmed = max(trimmed, e.offset) if e.kind == "trim_point" else trimmed
+            for lsn in list(copies):
+                if lsn <= trimmed and e.kind == "trim_point":
+                    del copies[lsn]
+                elif e.kind != "trim_point" and takes_copies(e, lsn) and e.node in copies[lsn]:
+                    del copies[lsn][e.node]
+                    changed[lsn] = e.seq
+        elif e.kind == "stream_rewind" and e.f == "done":
+            streams[e.op] = Delivery()
+        elif e.kind == "stream_start":
+            streams[e.op].starts[e.peer] = Asked(e, e.offset)
+        elif e.kind == "ship":
+            recorded = True
+            if e.node not in streams[e.op].starts:
+                continue
+            start = streams[e.op].starts[e.node].e
+            if start.filter == e.filter and start.shards is not None:
+                for lsn in shipped(e):
+                    copyset = copies.get(lsn, {}).get(e.node, set())
+                    alone = (
+                        copyset and len(copyset) == factor(history, lsn, e.seq) and not copyset & within(start.shards)
+                    )
+                    first, among = streams[e.op].shipped.setdefault(lsn, (e.node, copyset if alone else set()))
+                    count += judged(first != e.node and among == copyset) if alone else Count()
+        elif e.kind == "stream_heard" and e.peer in streams[e.op].starts:
+            over = passed_over(history, e, streams[e.op], copies, changed, trimmed)
+            count += over if recorded else Count()
+    return count
+
+
+def passed_over(
+    history: History,
+    e: Event,
+    stream: Delivery,
+    copies: dict[int, dict[int, set[int]]],
+    changed: dict[int, int],
+    trimmed: int,
+) -> Count:
+    """What a shard passes over with a message somebody shipped, if all who are not listed have passed it."""
+    count, start = Count(), stream.starts[e.peer]
+    if start.e.filter != e.filter or e.last < start.next:
+        return count
+    before, start.next = start.next, e.last + 1
+    if start.e.shards is None:
+        return count
+    if e.record is not None:
+        stream.shipped.setdefault(e.offset, (e.peer, set()))
+    for lsn, held in copies.items():
+        if not max(before, trimmed + 1) <= lsn <= e.last:
+            continue
+        copyset = next(iter(held.values()), set())
+        asked = [stream.starts.get(shard) for shard in copyset - within(start.e.shards)]
+        equal = all(each == copyset for each in held.values()) and {*held} == copyset
+        if asked and equal and len(copyset) == factor(history, lsn, e.seq):
+            same = [a for a in asked if a and a.e.shards == start.e.shards and changed[lsn] < a.e.seq]
+            if len(same) == len(asked) and all(a.e.offset <= lsn < a.next for a in same):
+                count += judged(lsn not in stream.shipped)
+    return count
+
+
+def factor(history: History, lsn: int, before: int) -> int:
+    """R of the epoch, 0 if it is not known."""
+    told = nodeset_of(history, lsn, before)
+    return max(told["replication"].values()) if told else 0
+
+
+def shipped(e: Event) -> list[int]:
+    """The LSNs that a `ship` names."""
+    try:
+        told = json.loads(e.text)
+        return told if type(told) is list and all(type(lsn) is int for lsn in told) else []
+    except (TypeError, ValueError):
+        return []
+
+
+TWINS: dict[str, Plain] = {
+    "acknowledged-not-lost": acknowledged_not_lost,
+    "bridge-hides-nothing": bridge_hides_nothing,
+    "recovered-copies-agree": recovered_copies_agree,
+    "one-shipper": one_shipper,
+}

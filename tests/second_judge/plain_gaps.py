@@ -1,0 +1,386 @@
+"""The twins of the checks of gaps, written from the rules that they name: what a reader knows is told over again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from plain import JUDGED, UNJUDGED, VIOLATED, Count, Event, History, Plain
+from plain_read_path import REFUSALS, SCOPES, judged, lives, nodeset
+
+FULL, WITHOUT_DATA = (0, 3), (1, 2)
+RECORDS = ("record", "damaged", "filtered_out")
+
+
+def scopes(told: Any) -> Iterator[tuple[int, list[set[int]]]]:  # noqa: ANN401
+    """Of each scope that counts the factor and the domains (read-path.md#replication-property)."""
+    shards = {int(shard): tuple(names) for shard, names in told["locations"].items() if int(shard) < 63}
+    largest = 0
+    for depth, scope in enumerate(SCOPES, 1):
+        if told["replication"].get(scope, 0) > largest:
+            largest = told["replication"][scope]
+            names = {place[:depth] for place in shards.values()}
+            yield largest, [{s for s, place in shards.items() if place[:depth] == name} for name in names]
+    yield largest, [{shard} for shard in shards]
+
+
+def f_majority_verdict(told: Any, statuses: dict[int, int], responded: set[int]) -> str:  # noqa: ANN401
+    """read-path.md#f-majority-verdict."""
+    full = {shard for shard, status in statuses.items() if status in FULL}
+    non_empty = {shard for shard, status in statuses.items() if status != 2}
+    everyone, some = full <= responded, False
+    for factor, domains in scopes(told):
+        complete = [d for d in domains if d & full & responded and d & non_empty <= full & responded]
+        counting = [d for d in domains if d & non_empty]
+        some = some or len(complete) >= max(0, len(counting) - factor + 1)
+    return ("complete" if everyone else "incomplete") if some else ("non_auth" if everyone else "none")
+
+
+@dataclass
+class Shard:
+    """What a shard has said since START."""
+
+    filter: int | None = None
+    next: int = 0
+    unsure: int = 0
+    reading: bool = False
+    expired: int = 0
+    version: int | None = None
+    single: bool = False
+
+
+@dataclass
+class Knowledge:
+    """What one stream knows: of its life all events up to now have been told."""
+
+    history: History
+    first: int | None = None
+    until: int | None = None
+    position: int = -1
+    known_epoch: int | None = None
+    version: int = 0
+    statuses: dict[int, int] = field(default_factory=dict)
+    answers: int = 0
+    settings: Any = None
+    shards: dict[int, Shard] = field(default_factory=dict)
+    heard: dict[int, str] = field(default_factory=dict)
+    trimmed: int = -1
+    refused: bool = False
+    rewinding: bool = False
+    listed: set[int] = field(default_factory=set)
+    grace: tuple[int, int, int | None] | None = None  # LSN, begun, over
+    now: int = -1
+    learned: bool = False
+    emptied: bool = False
+    asks: bool = False
+    hears: bool = False
+
+    @property
+    def recorded(self) -> bool:
+        """Whether it is recorded where it began, whom it asked and what it heard."""
+        return self.first is not None and self.first >= 0 and self.asks and self.hears
+
+    def nodeset_of(self, lsn: int) -> Any:  # noqa: ANN401
+        """The nodeset of an epoch, as far as it was told by now."""
+        told = [e for e in self.history.events if e.kind == "nodeset" and e.seq < self.now and nodeset(e)]
+        since = [e for e in told if e.epoch <= lsn >> 32]
+        return nodeset(max(since, key=lambda e: (e.epoch, e.seq))) if since else None
+
+    def status(self, shard: int) -> int:
+        """read-path.md#reader-statuses."""
+        if shard in self.shards and self.shards[shard].reading:
+            return 0
+        status = self.statuses.get(shard, 0)
+        return 1 if status == 3 and self.settings and self.settings["guaranteed_delivery_efficiency"] else status
+
+    def asked(self, told: Any) -> set[int]:  # noqa: ANN401
+        """The shards of a nodeset."""
+        return {int(shard) for shard in told["locations"] if int(shard) < 63}
+
+    def silent(self, lsn: int, told: Any) -> set[int]:  # noqa: ANN401
+        """Who has said nothing of an LSN."""
+        return {s for s in self.asked(told) if s not in self.shards or self.shards[s].next <= lsn}
+
+    def unsure(self, lsn: int, told: Any) -> set[int]:  # noqa: ANN401
+        """Who has sent nothing there, and may lack it."""
+        return {s for s in self.asked(told) - self.silent(lsn, told) if lsn < self.shards[s].unsure}
+
+    def verdict(self, lsn: int, told: Any) -> str:  # noqa: ANN401
+        """read-path.md#gap-verdict."""
+        statuses = {shard: self.status(shard) for shard in self.asked(told)}
+        answered = self.asked(told) - self.silent(lsn, told)
+        gaps = f_majority_verdict(told, statuses, answered - self.unsure(lsn, told))
+        if gaps in ("complete", "non_auth") or f_majority_verdict(told, statuses, answered) in ("none", "incomplete"):
+            return gaps
+        return "complete" if gaps == "incomplete" else "non_auth"
+
+    def take(self, e: Event) -> None:
+        """The next event of its life."""
+        self.now = e.seq
+        shard = self.shards.get(e.peer)
+        self.asks = self.asks or e.kind == "stream_start"
+        self.hears = self.hears or e.kind == "stream_heard"
+        match e.kind:
+            case "invoke":
+                self.first = self.position = e.offset
+                self.until = e.last_offset if e.last_offset != e.offset else None
+            case "stream_settings":
+                self.settings = settings(e)
+            case "stream_statuses":
+                log = {b.version: statuses(b) for b in self.history.events if b.kind == "event_log" and b.seq < e.seq}
+                asked = any(each.filter is not None for each in self.shards.values())
+                empties = emptied(self.history, e.version, e.seq) > emptied(self.history, self.version, e.seq)
+                self.emptied = self.emptied or (self.learned and asked and empties)
+                self.version, self.statuses, self.learned = e.version, log.get(e.version, {}), True
+            case "stream_metadata":
+                self.known_epoch = max(-1 if self.known_epoch is None else self.known_epoch, e.epoch)
+                told = self.nodeset_of(self.known_epoch << 32)
+                if told:
+                    self.shards = {s: each for s, each in self.shards.items() if s in self.asked(told)}
+            case "stream_start":
+                expired = shard.expired if shard else 0
+                single = e.shards is not None
+                self.shards[e.peer] = Shard(e.filter, e.offset, 0, False, expired, self.version, single)
+                if single:
+                    self.listed = {s for s in range(63) if e.shards >> s & 1}
+            case "stream_started" if shard and shard.filter == e.filter:
+                shard.expired, shard.reading = 0, shard.reading or e.reason == "ok"
+                self.answers = max(self.answers, e.version)
+            case "stream_closed":
+                self.shards.setdefault(e.peer, Shard()).reading = False
+            case "stream_heard" if shard and shard.filter is not None and shard.filter in (1, e.filter):
+                self.hear(e, shard)
+            case "stream_rewind":
+                self.rewinding = e.f == "due"
+                if e.f != "due":
+                    self.emptied = False
+                    self.grace, self.heard = None, {}
+                    self.listed = {s for s in range(63) if (e.shards or 0) >> s & 1}
+                    for each in self.shards.values():
+                        each.filter, each.next, each.unsure = None, 0, 0
+            case "stream_grace" if e.f == "begun":
+                self.grace = (e.offset, e.time, None)
+            case "stream_grace" if e.f == "over" and self.grace and self.grace[0] == e.offset:
+                self.grace = (e.offset, self.grace[1], e.time)
+                told = self.nodeset_of(e.offset)
+                for s in self.silent(e.offset, told) if told else ():
+                    self.shards.setdefault(s, Shard()).expired += 1
+            case "stream_grace":
+                self.grace = None
+            case "stream_record":
+                self.move(e.offset)
+
+    def hear(self, e: Event, shard: Shard) -> None:
+        """A record or a gap of a shard."""
+        if e.f in REFUSALS:
+            self.refused = True
+            return
+        shard.expired, shard.reading = 0, True
+        self.answers = max(self.answers, e.version)
+        self.trimmed = max(self.trimmed, e.last) if e.f == "trim" else self.trimmed
+        if e.last >= shard.next:
+            shard.next = e.last + 1
+            if e.f in ("under_replicated", "damaged") or e.get("count") == 1:
+                shard.unsure = max(shard.unsure, e.last + 1)
+            if e.f in ("record", "filtered_out") and e.offset >= self.position:
+                self.heard[e.offset] = (e.record or "data") if e.f == "record" else "filtered_out"
+
+    def move(self, last: int) -> None:
+        """All up to an LSN is delivered."""
+        self.position, self.grace = last + 1, None
+        self.heard = {lsn: what for lsn, what in self.heard.items() if lsn > last}
+
+
+def emptied(history: History, version: int, before: int) -> int:
+    """How often a shard had become empty by a version of the event log, as far as the records before it are known."""
+    times: dict[int, int] = {}
+    log: dict[int, dict[int, int]] = {}
+    for e in history.events:
+        if e.kind == "event_log" and e.seq < before:
+            was = {shard for shard, status in log.get(e.version - 1, {}).items() if status == 2}
+            now = {shard for shard, status in statuses(e).items() if status == 2}
+            counts = e.version - 1 in log or e.version == 1
+            times[e.version] = times.get(e.version - 1, 0) + (len(now - was) if counts else 0)
+            log[e.version] = statuses(e)
+    return times.get(version, 0)
+
+
+def settings(e: Event) -> Any:  # noqa: ANN401
+    """What a reader says of itself; None if it has another form."""
+    try:
+        told = json.loads(e.text)
+        numbers = all(type(told[name]) is int for name in ("grace", "in_flight"))
+        flags = all(type(told[name]) is bool for name in ("require_full_read_set", "guaranteed_delivery_efficiency"))
+        return told if numbers and flags else None
+    except (TypeError, ValueError, KeyError):
+        return None
+
+
+def statuses(e: Event) -> dict[int, int]:
+    """What the text of an event log's record says."""
+    try:
+        told = {int(shard): status for shard, status in json.loads(e.text).items()}
+        return told if all(type(status) is int for status in told.values()) else {}
+    except (TypeError, ValueError, AttributeError):
+        return {}
+
+
+def classified(e: Event, known: Knowledge) -> tuple[str, bool]:
+    """What a gap follows from (refusal, record, trim, begin, zero, answers), and whether a shard told of that."""
+    lsn, epoch = e.offset, e.offset >> 32
+    if e.f in REFUSALS:
+        return "refusal", known.refused
+    if e.f in ("hole", "filtered_out"):
+        return "record", known.heard.get(lsn) == e.f and e.last == lsn
+    if e.f == "bridge" and known.heard.get(lsn) == "bridge" and e.last in (known.until, (epoch + 1 << 32) - 1):
+        return "record", True
+    if e.f == "trim":
+        return "trim", e.last <= known.trimmed
+    end = e.last + 1
+    begins = lsn & 0xFFFFFFFF == 0 or lsn == known.first
+    if e.f == "bridge" and begins and e.last >> 32 == epoch and end & 0xFFFFFFFF == 1 and end in known.heard:
+        return "begin", True
+    if e.f == "bridge" and lsn == known.first and e.last <= 1 << 32:
+        return "zero", True
+    return "answers", True
+
+
+def counted(history: History, kinds: tuple[str, ...], judge: Any) -> Count:  # noqa: ANN401
+    """What a judge says of each such event, given what the stream knew before it."""
+    count = Count()
+    for life in lives(history):
+        known = Knowledge(history)
+        for e in life:
+            if e.kind == "stream_gap":
+                known.now, known.position = e.seq, e.offset
+                way, told = classified(e, known)
+                count += judge(e, known, way, told) if e.kind in kinds else Count()
+                if way == "record" and e.f == "bridge" and known.known_epoch is not None:
+                    known.known_epoch = max(known.known_epoch, e.offset >> 32)
+                known.move(e.last)
+            elif e.kind in kinds:
+                known.now = e.seq
+                count += judge(e, known, "", True)
+            else:
+                known.take(e)
+    return count
+
+
+def patience(e: Event, known: Knowledge, told: Any) -> bool:  # noqa: ANN401
+    """Whether who was to be waited for was waited for (read-path.md#gap-grace)."""
+    if known.settings["require_full_read_set"]:
+        return False
+    if known.grace and known.grace[0] == e.offset:
+        over = -1 if known.grace[2] is None else known.grace[2]
+        if 8 * (over - known.grace[1]) >= 7 * known.settings["grace"]:
+            return True
+    late = {s for s, each in known.shards.items() if each.expired > 2}
+    worth = {s for s in known.silent(e.offset, told) - late if known.status(s) == 0}
+    skips = e.f == "bridge" and e.offset != known.first
+    return known.settings["grace"] <= 0 or skips or known.trimmed >= e.offset or not worth
+
+
+def gap_has_verdict(history: History) -> Count:
+    """read-path.md#gap-has-verdict."""
+
+    def judge(e: Event, known: Knowledge, way: str, is_told: bool) -> Count:
+        if way == "zero":
+            return Count()
+        if way != "answers":
+            return judged(not is_told) if known.recorded else UNJUDGED
+        told = known.nodeset_of(e.offset)
+        if not told or not known.recorded:
+            return UNJUDGED
+        ends = {end for each in known.shards.values() for end in (each.next, each.unsure)}
+        ends |= {epoch << 32 for epoch in range((e.offset >> 32) + 1, min(e.last >> 32, (e.offset >> 32) + 64) + 1)}
+        steps = {e.offset, *(end for end in ends if e.offset < end <= e.last)}
+        if any(known.verdict(step, known.nodeset_of(step) or told) == "none" for step in steps):
+            return JUDGED + VIOLATED
+        verdict = known.verdict(e.offset, told)
+        if e.text is not None and e.text != verdict:
+            return JUDGED + VIOLATED
+        return judged(verdict == "incomplete" and known.settings and not patience(e, known, told))
+
+    return counted(history, ("stream_gap",), judge)
+
+
+def gap_has_type(history: History) -> Count:
+    """read-path.md#gap-all-lost, read-path.md#gap-data-loss."""
+
+    def judge(e: Event, known: Knowledge, way: str, _: bool) -> Count:
+        if way != "answers":
+            return Count()
+        told, end = known.nodeset_of(e.offset), e.last + 1
+        if not told or not known.settings or not known.recorded or e.last == known.until:
+            return UNJUDGED
+        asked = known.asked(told)
+        begins = e.offset == known.first or (e.offset - 1) >> 32 < end >> 32
+        if asked and all(known.status(shard) in WITHOUT_DATA for shard in asked):
+            due = "dataloss"
+        elif e.last <= known.trimmed:
+            due = "trim"
+        elif end & 0xFFFFFFFF <= known.settings["in_flight"] and begins:
+            due = "bridge"
+        else:
+            due = "dataloss" if e.offset >> 32 == end >> 32 else "bridge"
+        return judged(due != e.f)
+
+    return counted(history, ("stream_gap",), judge)
+
+
+def no_gap_too_early(history: History) -> Count:
+    """read-path.md#no-gap-too-early."""
+
+    def judge(e: Event, known: Knowledge, way: str, _: bool) -> Count:
+        if way not in ("trim", "begin", "answers"):
+            return Count()
+        if known.known_epoch is None or not known.recorded:
+            return UNJUDGED
+        early = e.last >> 32 > known.known_epoch
+        if way == "answers" and not early:
+            single = any(each.single for each in known.shards.values()) and not guaranteed(known, e.offset)
+            early = known.rewinding or known.emptied or known.answers > known.version or single
+        return judged(early)
+
+    return counted(history, ("stream_gap",), judge)
+
+
+def guaranteed(known: Knowledge, lsn: int) -> bool:
+    """read-path.md#guaranteed-delivery."""
+    told = known.nodeset_of(lsn)
+    if not known.settings or not told:
+        return True
+    versions = {each.version for each in known.shards.values() if each.filter is not None}
+    if not known.settings["guaranteed_delivery_efficiency"] or versions - {known.version}:
+        return False
+    heard = known.verdict(lsn, told) in ("complete", "non_auth") or known.silent(lsn, told) <= known.listed
+    return known.unsure(lsn, told) <= known.listed and heard
+
+
+def progress_or_stall(history: History) -> Count:
+    """read-path.md#progress-or-stall."""
+
+    def judge(e: Event, known: Knowledge, _: str, __: bool) -> Count:
+        told = known.nodeset_of(e.offset)
+        if not told or not known.recorded:
+            return UNJUDGED
+        named = {s for s in range(63) if (e.shards or 0) >> s & 1}
+        useful = {s for s in known.silent(e.offset, told) if known.status(s) in FULL}
+        impatient = known.settings and not known.settings["require_full_read_set"]
+        due = e.offset in known.heard or (known.verdict(e.offset, told) == "incomplete" and impatient)
+        return judged(due or not named or not named <= useful)
+
+    begun = {e.op: e.seq for e in reversed(history.events) if e.kind == "invoke" and e.f == "read_stream"}
+    ok = [e for e in history.events if e.kind == "ok" and e.f == "read_stream"]
+    ended = sum(begun.get(e.op, e.seq) < e.seq for e in ok)
+    return Count(judged=ended) + counted(history, ("stream_stall",), judge)
+
+
+TWINS: dict[str, Plain] = {
+    "gap-has-verdict": gap_has_verdict,
+    "gap-has-type": gap_has_type,
+    "no-gap-too-early": no_gap_too_early,
+    "progress-or-stall": progress_or_stall,
+}
