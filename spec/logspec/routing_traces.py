@@ -22,6 +22,7 @@ MODULE = "pull_queries/TraceRouting.tla"
 BATCH_TRACES = 2000
 """Traces that are followed in one run of TLC."""
 
+_EXHAUSTED = "Unable to execute pull query: Exhausted standby hosts to try."
 _FINAL = ("client error", "no header")
 """After these the public implementation tries nobody else, which the model does not know."""
 _KINDS = (Kind.SERVE, Kind.INVOKE, Kind.ROUTE, Kind.ANSWER, Kind.FINISH)
@@ -165,7 +166,8 @@ def _attempted(trace: RoutingTrace, finished: Mapping[str, Any], answered: Mappi
         trace.events.append(("reply", 0))
     alone = {partition for partition, _, _ in finished["attempts"]} <= {trace.partition}
     final = trace.shipped and bool(attempts) and attempts[-1][1] in _FINAL
-    if not attempts or (alone and finished["message"] is not None and not final):
+    unknown = not trace.shipped and finished["message"] not in (None, _EXHAUSTED)  # who is not exhausted goes on
+    if not attempts or (finished["message"] is not None and (alone or unknown) and not final):
         trace.events.append(("over", 0))
 
 

@@ -6,19 +6,23 @@ of pull-queries.md#invariants, written here from the page.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, ClassVar
 
-from hypothesis import settings
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import Phase as Step
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
 from quorumlog.pull_queries.assignment import Assignment, Placement, folded, proposed
 from quorumlog.pull_queries.configuration import Configuration
 from quorumlog.pull_queries.execution import Execution, Phase
 from quorumlog.pull_queries.lag import LagRecords, LagReport, Store
 from quorumlog.pull_queries.routing import View, candidates, no_valid_host, terms_of
-from quorumlog.pull_queries.rules import REFERENCE, Failure, Terms
+from quorumlog.pull_queries.rules import REFERENCE, Failure, Rules, Terms, obstacles
 from quorumlog.pull_queries.status import Membership, Status
 from quorumlog.pull_queries.table import Change, Record, SavedTable, Table, Takeover, scan
 
@@ -45,11 +49,16 @@ def plain_table(log: list[Record | None], position: int) -> dict[str, object]:
 class Replica:
     """A host that folds the changelog and can lose its process or its store."""
 
-    def __init__(self) -> None:
-        self.saved, self.table = SavedTable(), Table(REFERENCE)
+    def __init__(self, rules: Rules) -> None:
+        self.saved, self.table = SavedTable(), Table(rules)
+        self.told = 0  # the end that it reported last
 
 
 class AnySequence(RuleBasedStateMachine):
+    """``decided_by`` are the rules of the cores; the truth that they are held against is written here."""
+
+    decided_by: ClassVar[Rules] = REFERENCE
+
     @initialize(shipped=st.booleans(), bound=st.integers(0, 6))
     def begin(self, shipped: bool, bound: int) -> None:
         self.configuration = Configuration(
@@ -62,13 +71,13 @@ class AnySequence(RuleBasedStateMachine):
             lag_reports=True,
         )
         self.now = 0
-        self.membership = Membership(ROUTER, 0, self.configuration, REFERENCE)
+        self.membership = Membership(ROUTER, 0, self.configuration, self.decided_by)
         self.heard: dict[str, set[int]] = {host: set() for host in HOSTS}
         self.statuses = self.membership.statuses
         self.log: list[Record | None] = []
-        self.replicas = {host: Replica() for host in HOSTS}
+        self.replicas = {host: Replica(self.decided_by) for host in HOSTS}
         self.reports: list[LagReport] = []
-        self.records = LagRecords(REFERENCE)
+        self.records = LagRecords(self.decided_by)
         self.accepted: dict[str, LagReport] = {}
         self.proposals: list[Assignment] = []
         self.folds = [[Assignment()], [Assignment()]]
@@ -137,12 +146,14 @@ class AnySequence(RuleBasedStateMachine):
         }
         self.log.append(changes[record])
 
-    @rule(host=A_HOST, most=st.integers(1, 6))
-    def fold(self, host: str, most: int) -> None:
+    @rule(host=A_HOST, most=st.integers(1, 6), behind=st.sampled_from((0, 0, 1, 2)))
+    def fold(self, host: str, most: int, behind: int) -> None:
+        """What a node of the group shows, which may be behind another one."""
         table = self.replicas[host].table
-        table.told_visible(len(self.log) - 1)
-        for offset in range(table.current, len(self.log))[:most]:
+        table.told_visible(len(self.log) - 1 - behind)
+        for offset in range(table.current, len(self.log) - behind)[:most]:
             table.fold(offset, self.log[offset])
+            table.told_visible(offset)
 
     @rule(host=A_HOST)
     def save(self, host: str) -> None:
@@ -152,10 +163,16 @@ class AnySequence(RuleBasedStateMachine):
     def restart(self, host: str, lost: bool) -> None:
         replica = self.replicas[host]
         replica.saved = SavedTable() if lost else replica.saved
-        replica.table = Table(REFERENCE, replica.saved)
+        replica.table, replica.told = Table(self.decided_by, replica.saved), 0
 
     @rule(host=A_HOST)
     def report(self, host: str) -> None:
+        """pull-queries.md#reports-are-true."""
+        replica = self.replicas[host]
+        current, end = replica.table.position
+        assert current <= end <= len(self.log)
+        assert replica.told <= end
+        replica.told = end
         self.reports.append(LagReport(host, self.now, {(STORE, 0): self.replicas[host].table.position}))
 
     @rule(data=st.data())
@@ -183,14 +200,14 @@ class AnySequence(RuleBasedStateMachine):
         """Each of two servers folds the same log at its own pace."""
         mine = self.folds[by]
         for record in self.proposals[len(mine) - 1 :][:most]:
-            mine.append(folded(REFERENCE, mine[-1], record))
+            mine.append(folded(self.decided_by, mine[-1], record))
 
     @invariant()
     def assignments_are_prefixes(self) -> None:
         if hasattr(self, "folds"):
             short, long = sorted(self.folds, key=len)
             assert long[: len(short)] == short
-            assert all(later.epoch - earlier.epoch in (0, 1) for earlier, later in pairwise(long))
+            assert all(later == earlier or later.epoch == earlier.epoch + 1 for earlier, later in pairwise(long))
 
     @invariant()
     def statuses_change_at_a_check_alone(self) -> None:
@@ -204,7 +221,7 @@ class AnySequence(RuleBasedStateMachine):
         placement = Placement(active, tuple(host for host in HOSTS if host != active))
         view = View(Assignment(1, HOSTS, (placement,)), self.membership.statuses, self.records.snapshot())
         terms = terms_of(self.configuration, bound)
-        scanned = candidates(REFERENCE, view, terms, STORE, 0)
+        scanned = candidates(self.decided_by, view, terms, STORE, 0)
         self.excluded_rightly(scanned, placement, view, terms)
         chosen = [each.host for each in scanned if each.selected]
         message = no_valid_host({0: scanned})
@@ -212,7 +229,7 @@ class AnySequence(RuleBasedStateMachine):
         if message is not None:
             assert all(f"{each.host} was not selected because {','.join(each.reasons)}" in message for each in scanned)
             return
-        query = Execution(REFERENCE, self.configuration.shipped, {0: chosen})
+        query = Execution(self.decided_by, self.configuration.shipped, {0: chosen})
         contacted: list[str] = []
         answers = 0
         while requests := query.next_round():
@@ -267,3 +284,35 @@ class AnySequence(RuleBasedStateMachine):
 
 TestAnySequence = AnySequence.TestCase
 TestAnySequence.settings = settings(max_examples=200, stateful_step_count=40, deadline=None)
+
+
+FAULTS: dict[str, dict[str, Callable[..., Any]]] = {
+    "threshold": {"tolerated": lambda missed, threshold: missed <= threshold},
+    "older report": {"report_replaces": lambda stored, received: True},
+    "dead": {"obstacles": lambda known, terms: (False, False, *obstacles(known, terms)[2:])},
+    "far": {"obstacles": lambda known, terms: (*obstacles(known, terms)[:3], False)},
+    "old epoch": {"counts": lambda epoch, seen, source, expected: source == expected},
+    "end falls": {"end_after": lambda end, visible: visible + 1},
+    "later proposal": {"assignment_valid": lambda epoch, last: epoch in (last, last + 1)},
+}
+"""Faults of rules; two of them are found after hundreds of sequences."""
+
+
+@pytest.mark.parametrize(
+    "fault", [pytest.param(name, marks=pytest.mark.long if name in ("far", "old epoch") else []) for name in FAULTS]
+)
+def test_a_fault_of_a_rule_is_found(fault: str) -> None:
+    class Faulty(AnySequence):
+        decided_by = replace(REFERENCE, **FAULTS[fault])
+
+    given = settings(
+        max_examples=2000,
+        stateful_step_count=40,
+        deadline=None,
+        derandomize=True,
+        database=None,
+        phases=[Step.generate],
+        suppress_health_check=[*HealthCheck],
+    )
+    with pytest.raises(AssertionError):
+        run_state_machine_as_test(Faulty, settings=given)

@@ -162,8 +162,14 @@ def cluster(*arguments: str) -> Callable[[str], None]:
 servers = partial(cluster, "--protocol", "pull-queries")
 """A run of real servers."""
 
-LONGER = {"stale-answers": 1800, "losses": 1800}
-"""How long runs of the read path last that need more time, in milliseconds."""
+CHOSEN = {
+    "stale-answers": (0, 1800),
+    "losses": (5, 1000),  # a loss at the edge of an epoch, and grace periods
+    "late-rewinds": (3, 1500),  # losses in the middle of one
+    "failover": (2, 1200),  # holes, and two recoveries
+    "slow": (1, 1500),  # a shard that is passed over
+}
+"""The seeds of runs of the read path that show what others do not, and how long they last, in milliseconds."""
 
 RECORDINGS: dict[str, Callable[[str], None]] = {
     "raft/reference-default": reference(1, "default"),
@@ -192,11 +198,11 @@ RECORDINGS: dict[str, Callable[[str], None]] = {
     **{
         f"read_path/reference-{setting}": reference(seed, setting, protocol=READ_PATH, duration=700 * MILLISECOND)
         for seed, setting in enumerate(READ_PATH.settings)
-        if setting not in LONGER
+        if setting not in CHOSEN
     },
     **{
-        f"read_path/reference-{setting}": reference(0, setting, protocol=READ_PATH, duration=duration * MILLISECOND)
-        for setting, duration in LONGER.items()
+        f"read_path/reference-{setting}": reference(seed, setting, protocol=READ_PATH, duration=duration * MILLISECOND)
+        for setting, (seed, duration) in CHOSEN.items()
     },
     **{
         f"read_path/mutant-{each.id}": shortest_run(each, READ_PATH, (400, 700, 1000, 1500, 2500, None), 20 * SECOND)

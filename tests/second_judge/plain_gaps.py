@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -72,6 +73,7 @@ class Knowledge:
     listed: set[int] = field(default_factory=set)
     grace: tuple[int, int, int | None] | None = None  # LSN, begun, over
     now: int = -1
+    rejected: int | None = None
     learned: bool = False
     emptied: bool = False
     asks: bool = False
@@ -145,6 +147,8 @@ class Knowledge:
                 self.shards[e.peer] = Shard(e.filter, e.offset, 0, False, expired, self.version, single)
                 if single:
                     self.listed = {s for s in range(63) if e.shards >> s & 1}
+            case "stream_started" | "stream_heard" if self.without_data(e) and e.reason in (None, "ok"):
+                pass
             case "stream_started" if shard and shard.filter == e.filter:
                 shard.expired, shard.reading = 0, shard.reading or e.reason == "ok"
                 self.answers = max(self.answers, e.version)
@@ -156,10 +160,12 @@ class Knowledge:
                 self.rewinding = e.f == "due"
                 if e.f != "due":
                     self.emptied = False
-                    self.grace, self.heard = None, {}
+                    self.grace, self.heard, self.rejected = None, {}, None
                     self.listed = {s for s in range(63) if (e.shards or 0) >> s & 1}
                     for each in self.shards.values():
                         each.filter, each.next, each.unsure = None, 0, 0
+            case "stream_reject":
+                self.rejected = e.offset
             case "stream_grace" if e.f == "begun":
                 self.grace = (e.offset, e.time, None)
             case "stream_grace" if e.f == "over" and self.grace and self.grace[0] == e.offset:
@@ -171,6 +177,21 @@ class Knowledge:
                 self.grace = None
             case "stream_record":
                 self.move(e.offset)
+
+    def without_data(self, e: Event) -> bool:
+        """Whether the shard that sent it has lost its data, and has not been rebuilt since
+        (read-path.md#lost-data-refuses)."""
+        newest: dict[int, int] = {}
+        lost = False
+        for b in told_of_shards(self.history):
+            if b.seq >= e.seq:
+                break
+            if b.kind == "event_log":
+                newest = statuses(b)
+                lost = lost and newest.get(e.peer) != 2
+            elif b.kind == "takes_part" and b.node == e.peer and b.reason == "lost":
+                lost = lost or newest.get(e.peer) != 2
+        return lost
 
     def hear(self, e: Event, shard: Shard) -> None:
         """A record or a gap of a shard."""
@@ -191,6 +212,12 @@ class Knowledge:
         """All up to an LSN is delivered."""
         self.position, self.grace = last + 1, None
         self.heard = {lsn: what for lsn, what in self.heard.items() if lsn > last}
+
+
+@functools.cache
+def told_of_shards(history: History) -> list[Event]:
+    """What is told of shards by themselves."""
+    return [e for e in history.events if e.kind in ("event_log", "takes_part")]
 
 
 def emptied(history: History, version: int, before: int) -> int:
@@ -340,7 +367,9 @@ def no_gap_too_early(history: History) -> Count:
             return UNJUDGED
         early = e.last >> 32 > known.known_epoch
         if way == "answers" and not early:
-            single = any(each.single for each in known.shards.values()) and not guaranteed(known, e.offset)
+            single = any(each.single and each.filter is not None for each in known.shards.values()) and not guaranteed(
+                known, e.offset
+            )
             early = known.rewinding or known.emptied or known.answers > known.version or single
         return judged(early)
 
@@ -364,7 +393,11 @@ def progress_or_stall(history: History) -> Count:
 
     def judge(e: Event, known: Knowledge, _: str, __: bool) -> Count:
         told = known.nodeset_of(e.offset)
-        if not told or not known.recorded:
+        known_epoch = -1 if known.known_epoch is None else known.known_epoch
+        ignorant = known.answers > known.version or known.position >> 32 > known_epoch
+        in_grace = known.grace is not None and known.grace[2] is None
+        busy = known.rejected == known.position or known.rewinding or in_grace or ignorant
+        if not told or not known.recorded or busy:
             return UNJUDGED
         named = {s for s in range(63) if (e.shards or 0) >> s & 1}
         useful = {s for s in known.silent(e.offset, told) if known.status(s) in FULL}

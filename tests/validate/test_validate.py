@@ -107,8 +107,8 @@ def test_the_wrong_change_is_not_proved() -> None:
 def test_whole_validations(rules: tuple[str, ...], status: int, tmp_path: Path) -> None:
     results = validated(*rules, cwd=tmp_path, status=status)
     assert {result["stage"] for result in results} == {"simulation", "traces", "proofs"}
-    if status == 1:  # stages by themselves say what is wrong, and how to see it again; no run that is traced shows it
-        assert shown_by(results) == {"simulation", "proofs"}
+    if status == 1:  # stages by themselves say what is wrong, and how to see it again; few runs that are traced show it
+        assert shown_by(results) >= {"simulation", "proofs"}
 
 
 @pytest.mark.long

@@ -17,8 +17,13 @@ from __future__ import annotations
 from quorumlog.quorum import VOTE_WON
 from quorumlog.raft.events import SetTimer, Timer
 from quorumlog.raft.messages import VoteReply, VoteRequest
-from quorumlog.raft.rules import NOBODY, Rules
+from quorumlog.raft.rules import LARGEST_PRIORITY, NOBODY, Rules
 from quorumlog.raft.state import Configuration, Replica, Restored
+
+
+def _unit(members: int) -> int:
+    """What each of so many members adds to a priority."""
+    return LARGEST_PRIORITY // max(1, members)
 
 
 class Elections(Replica):
@@ -54,14 +59,17 @@ class Elections(Replica):
         self._want_the_first()
 
     def _want_the_first(self) -> None:
-        self._target = self.rules.first_target(len(self.voters.members))
+        members = len(self.voters.members)
+        self._target = self.rules.first_target(members, _unit(members))
 
     def _has_priority(self, node: int) -> bool:
         """Tell whether ``node`` may stand by its priority; always where priorities are not wanted."""
+        if not self.configuration.priorities:
+            return True
         members = self.voters.members
-        return not self.configuration.priorities or self.rules.may_stand(
-            self.rules.priority(members, node), self._target, self.voters.voting == (node,)
-        )
+        place = members.index(node) if node in members else -1
+        priority = self.rules.priority(place, len(members), _unit(len(members)))
+        return self.rules.may_stand(priority, self._target, self.voters.voting == (node,))
 
     def _arm_election(self, delay: int) -> None:
         self._effects.append(SetTimer(Timer.ELECTION, delay, self.configuration.election_jitter))
@@ -97,7 +105,8 @@ class Elections(Replica):
             return
         self._arm_election(self.configuration.election_timeout)
         has_priority = self._has_priority(self.node)
-        self._target = self.rules.lowered_target(self._target, len(self.voters.members))
+        members = len(self.voters.members)
+        self._target = self.rules.lowered_target(self._target // max(1, members), members)
         if self.node in self.voters.voting and not self.rules.election_waits(bool(self._save)):
             if self._pre_voting and self.rules.vote_result(self.voters, self._pre_votes) == VOTE_WON:
                 self._ask_for_votes(pre_vote=False)  # it has waited for the other answers long enough

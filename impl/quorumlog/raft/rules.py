@@ -13,7 +13,7 @@ documents.md#raft-simplification.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, fields
 
 from quorumlog.quorum import VOTE_WON, Voters, is_quorum, quorum_match, vote_result
@@ -301,31 +301,33 @@ def election_waits(saving: bool) -> bool:
     return saving
 
 
-def priority(members: Sequence[int], node: int) -> int:
-    """Return how much a node is preferred as a leader: the more, the earlier it is named among the members.
+def priority(place: int, members: int, unit: int) -> int:
+    """Return how much a node is preferred as a leader: the more, the smaller its place among so many members is.
 
-    A node that is not a member has the largest one: its own configuration is newer than this one.
+    ``place`` counts from 0; -1 is that of a node that is not a member. It has the largest priority: its own
+    configuration is newer than this one. ``unit`` is the part of that which each member adds.
 
     Source: raft.md#priority.
     """
-    unit = LARGEST_PRIORITY // max(1, len(members))
-    return (len(members) - list(members).index(node)) * unit if node in members else LARGEST_PRIORITY
+    return (members - place) * unit if place >= 0 else LARGEST_PRIORITY
 
 
-def first_target(members: int) -> int:
+def first_target(members: int, unit: int) -> int:
     """Return the priority that a group of so many members wants of its leader at first: the largest of a member.
 
     Source: raft.md#priority.
     """
-    return members * (LARGEST_PRIORITY // max(1, members))
+    return members * unit
 
 
-def lowered_target(target: int, members: int) -> int:
+def lowered_target(share: int, members: int) -> int:
     """Return the priority that is wanted of a leader after another election time-out without one.
+
+    ``share``: what was wanted, divided by the members and rounded down.
 
     Source: raft.md#priority.
     """
-    return max(1, target // max(1, members) * (members - 1))
+    return max(1, share * (members - 1))
 
 
 def may_stand(candidate: int, target: int, alone: bool) -> bool:
@@ -439,8 +441,8 @@ class Rules:
     vote_after_step_down: Callable[[int, int, int], int] = vote_after_step_down
     vote_is_durable_first: Callable[[], bool] = vote_is_durable_first
     election_waits: Callable[[bool], bool] = election_waits
-    priority: Callable[[Sequence[int], int], int] = priority
-    first_target: Callable[[int], int] = first_target
+    priority: Callable[[int, int, int], int] = priority
+    first_target: Callable[[int, int], int] = first_target
     lowered_target: Callable[[int, int], int] = lowered_target
     may_stand: Callable[[int, int, bool], bool] = may_stand
     gives_way: Callable[[bool, bool], bool] = gives_way

@@ -103,7 +103,7 @@ class RaftConfiguration(LogConfiguration, frozen=True, kw_only=True):
 
     def _with_preferences(self, draw: Random) -> Self:
         """In some runs heartbeats are light, in some not whoever asks first may lead: it is waited for longer then."""
-        priorities, longest_log, light = draw.random() < 0.3, draw.random() < 0.3, draw.random() < 0.4
+        priorities, longest_log, light = draw.random() < 0.15, draw.random() < 0.15, draw.random() < 0.2
         if not priorities and not longest_log:
             return replace(self, light_heartbeats=light)
         bound = self.progress_bound + _TURNS * self.nodes * self.timing.election

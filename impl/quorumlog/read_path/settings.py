@@ -155,6 +155,7 @@ class ReadPathConfiguration(ClusterConfiguration, frozen=True, kw_only=True):
             "room": draw.choice((1, 10, 200)),
         }
         spare = draw.randint(0, max(0, shards - max(replication.values()) - 2)) if domains == (1, 1, 1, 1) else 0
+        patience = 10 if changes["room"] == 1 else 1  # a reader with room for one record asks for most of them again
         drawn = super().drawn(draw)
         weights = {name: weight for name, weight in _FAULTS.weights.items() if draw.random() < 0.5} or {"kill": 1.0}
         faults = replace(_FAULTS, weights=weights, per_second=draw.uniform(0.5, 4.0))
@@ -168,7 +169,8 @@ class ReadPathConfiguration(ClusterConfiguration, frozen=True, kw_only=True):
             spare=min(spare, 2),
             nodeset_changes=draw.choice((0.0, 0.3, 1.0)),
             duration=between(draw, 1500 * MILLISECOND, 4 * SECOND),
-            settle=self.settle,
+            settle=self.settle * patience,
+            final_read=self.final_read * patience,
             first_fault=between(draw, 50 * MILLISECOND, 600 * MILLISECOND),
             link=Link(delay=drawn.link.delay // 4, jitter=drawn.link.jitter // 4, loss=drawn.link.loss),
             disk=DiskTiming(least=between(draw, 50 * MICROSECOND, MILLISECOND), most=between(draw, MILLISECOND, 10**7)),
@@ -271,6 +273,29 @@ SETTINGS: Mapping[str, ReadPathConfiguration] = {
         ),
         reader=replace(_READER, window=16, slow_margin=3.0),
     ),
+    # The same, of one that alone has what it has: nobody may be passed over.
+    "slow-alone": replace(
+        _DEFAULT,
+        replication={"NODE": 1},
+        faults=replace(
+            _FAULTS,
+            weights={"slow_disk": 1.0},
+            targets={"follower": 1.0},
+            per_second=2.0,
+            arguments={"slow_disk": {"factor": 200.0}},
+        ),
+        reader=replace(_READER, window=16, slow_margin=3.0),
+    ),
+    # More is lost than the property allows for, and rewinds are a long time coming.
+    "late-rewinds": replace(
+        _DEFAULT,
+        loses=True,
+        replication={"NODE": 2},
+        reader=replace(
+            _READER, single_copy=False, rewind=200 * MILLISECOND, rewind_most=600 * MILLISECOND, grace=20 * MILLISECOND
+        ),
+        faults=replace(_FAULTS, weights={"wipe": 4.0, "kill": 2.0, "power_loss": 1.0}, per_second=2.5),
+    ),
     # Far away, and much changes: what is on its way belongs to an earlier START.
     "far": replace(
         _DEFAULT,
@@ -281,6 +306,19 @@ SETTINGS: Mapping[str, ReadPathConfiguration] = {
             weights={"pause": 2.0, "rot": 4.0, "one_way": 2.0},
             targets={"follower": 1.0},
             per_second=8.0,
+            longest=600 * MILLISECOND,
+        ),
+    ),
+    # The same while epochs come and go: what is on its way was said in single-copy delivery.
+    "far-failover": replace(
+        _DEFAULT,
+        link=Link(delay=15 * MILLISECOND, jitter=10 * MILLISECOND),
+        nodeset_changes=0.0,
+        faults=replace(
+            _FAULTS,
+            weights={"kill": 3.0, "pause": 2.0, "partition": 3.0, "one_way": 2.0},
+            targets={"leader": 5.0, "follower": 2.0},
+            per_second=4.0,
             longest=600 * MILLISECOND,
         ),
     ),

@@ -37,3 +37,17 @@ def unframed(data: bytes) -> tuple[Sequence[Change], int]:
         found.append(_DECODER.decode(content))
         place += _HEADER + size
     return found, place
+
+
+def torn(rest: bytes) -> bool:
+    """Whether the rest of a file is the beginning of one change that was being written, and not something damaged."""
+    if len(rest) >= _HEADER and _HEADER + int.from_bytes(rest[:4], "big") <= len(rest):
+        return False
+    return not any(_whole(rest, place) for place in range(1, len(rest) - _HEADER))
+
+
+def _whole(data: bytes, place: int) -> bool:
+    """Whether a change lies at a place."""
+    start, size = place + _HEADER, int.from_bytes(data[place : place + 4], "big")
+    check = int.from_bytes(data[place + 4 : start], "big")
+    return 0 < size <= len(data) - start and crc32c.crc32c(data[start : start + size]) == check

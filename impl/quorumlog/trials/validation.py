@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from quorumlog.faults import CHANGES
 from quorumlog.protocol import ProtocolError, find
 from quorumlog.rules_file import RulesFileError, read_rules
 from quorumlog.simulation.configuration import ClusterConfiguration
@@ -86,8 +87,9 @@ def record(rules: Path | None, seed: int, directory: Path, protocol: str | None 
     Raises RuntimeError, in one sentence, if the rules broke off the run.
     """
     of = _candidate(rules, protocol)
-    # A specification cannot follow all that a swarm draws, such as trimmed logs.
-    settings = [name for name, setting in of.of.settings.items() if not setting.faults.weights.get("trim")]
+    # A specification cannot follow all that a swarm draws, such as trimmed logs, or members that change.
+    unknown = {"trim", *CHANGES}
+    settings = [name for name, setting in of.of.settings.items() if unknown.isdisjoint(setting.faults.weights)]
     candidate = replace(of, under=settings[seed % len(settings)])
     configuration = candidate.configuration(seed)
     try:

@@ -40,6 +40,10 @@ chunk_end, before_read, last_sent, previous = z3.Ints("chunk_end commit_before_r
 unflushed, every, voted_for = z3.Ints("unflushed_bytes every_bytes voted_for")
 write_caching, force_flush, last_chunk, required = z3.Bools("write_caching force_flush last_chunk last_write_required")
 recovering, saving, log_ok, heard_leader = z3.Bools("recovering saving candidate_log_ok heard_leader")
+behind, gave_way, alone, answered, unchanged = z3.Bools("behind gave_way alone answered unchanged")
+target, share, unit, last_full = z3.Ints("target share unit last_full")
+_MEMBERS = range(1, 10)
+_LARGEST = 2**32 - 1
 
 _TOLD = (commit, leader_commit, flushed, verified)
 _CACHED = (offset, term, term_at_offset, majority, commit, term_at_commit)
@@ -311,6 +315,81 @@ LEMMAS: dict[str, _Lemma] = {
     "election-waits": _Lemma(
         lambda run: {"while-term-and-vote-are-saved": _formula(run("election_waits", saving)) == saving}
     ),
+    "priority": _Lemma(
+        lambda run: {
+            "who-is-named-earlier-comes-first": z3.And(
+                [
+                    run("priority", at, n, unit) > run("priority", at + 1, n, unit)
+                    for n in _MEMBERS
+                    for at in range(n - 1)
+                ]
+            ),
+            "the-first-is-wanted-at-first": z3.And(
+                [run("priority", 0, n, unit) == run("first_target", n, unit) for n in _MEMBERS]
+            ),
+            "a-stranger-may-always-stand": z3.And(
+                [
+                    z3.Implies(n * unit <= _LARGEST, run("priority", -1, n, unit) >= run("first_target", n, unit))
+                    for n in _MEMBERS
+                ]
+            ),
+        },
+        lambda run: [unit >= 1],
+        "every member adds something",
+    ),
+    "first-target": _Lemma(
+        lambda run: {
+            "nobody-else-has-it": z3.And(
+                [run("priority", 1, n, unit) < run("first_target", n, unit) for n in _MEMBERS[1:]]
+            )
+        },
+        lambda run: [unit >= 1],
+        "every member adds something",
+    ),
+    "lowered-target": _Lemma(
+        lambda run: {
+            "falls-until-everybody-may-stand": z3.And(
+                [
+                    z3.Implies(
+                        z3.And(n * share <= target, target < n * share + n, target > 1),
+                        run("lowered_target", share, n) < target,
+                    )
+                    for n in _MEMBERS
+                ]
+            ),
+            "is-never-less-than-one": z3.And([run("lowered_target", share, n) >= 1 for n in _MEMBERS]),
+        },
+        lambda run: [share >= 0],
+        "it was not negative",
+    ),
+    "may-stand": _Lemma(
+        lambda run: {
+            "with-the-priority-that-is-wanted": z3.Implies(
+                z3.Not(alone), _formula(run("may_stand", candidate, target, alone)) == (candidate >= target)
+            ),
+            "or-alone": _formula(run("may_stand", candidate, target, True)),
+        }
+    ),
+    "gives-way": _Lemma(
+        lambda run: {
+            "only-to-a-better-log": z3.Implies(_formula(run("gives_way", behind, gave_way)), behind),
+            "not-twice-in-a-row": z3.Not(_formula(run("gives_way", behind, True))),
+            "once": _formula(run("gives_way", True, False)),
+        }
+    ),
+    # rules: Heartbeats
+    "full-was-answered": _Lemma(
+        lambda run: {
+            "when-nothing-was-sent-since": _formula(run("full_was_answered", sequence, last_full, processed))
+            == z3.And(sequence == last_full, sequence == processed)
+        }
+    ),
+    "light-suffices": _Lemma(
+        lambda run: {
+            "when-all-was-said-and-flushed": _formula(run("light_suffices", answered, unchanged, flushed, captured))
+            == z3.And(answered, unchanged, flushed == captured)
+        }
+    ),
     # rules: Serving clients
     "may-serve": _Lemma(
         lambda run: {
@@ -414,6 +493,34 @@ PROOF = Proof(
             "election-waits",
             "while-term-and-vote-are-saved",
             {"election_waits": lambda saving: False},
+        ),
+        Twin(
+            "priority-never-decays",
+            "the priority that a leader has to have is never lowered",
+            "lowered-target",
+            "falls-until-everybody-may-stand",
+            {"lowered_target": lambda share, members: share * members},
+        ),
+        Twin(
+            "gives-way-for-ever",
+            "a node lets one with a longer log go first every time",
+            "gives-way",
+            "not-twice-in-a-row",
+            {"gives_way": lambda behind, gave_way: behind},
+        ),
+        Twin(
+            "light-after-any-answer",
+            "heartbeats are light once any request was answered",
+            "full-was-answered",
+            "when-nothing-was-sent-since",
+            {"full_was_answered": lambda last_request, last_full, last_reply: last_request == last_reply},
+        ),
+        Twin(
+            "light-ignores-flushed",
+            "heartbeats are light though the follower has not flushed all",
+            "light-suffices",
+            "when-all-was-said-and-flushed",
+            {"light_suffices": lambda answered, unchanged, flushed, own_flushed: answered and unchanged},
         ),
         Twin(
             "commit-counts-dirty",

@@ -82,7 +82,7 @@ CHECKS = (VERDICT, TYPE, EARLY, STALL)
 
 _JUDGED = (Kind.STREAM_RECORD, Kind.STREAM_GAP, Kind.STREAM_STALL)
 _RECORD, _GAP, _STALL = map(code, _JUDGED)
-_KINDS = frozenset({Kind.INVOKE, Kind.OK, Kind.NODESET, Kind.EVENT_LOG, *OF_STREAMS, *_JUDGED})
+_KINDS = frozenset({Kind.INVOKE, Kind.OK, Kind.NODESET, Kind.EVENT_LOG, Kind.TAKES_PART, *OF_STREAMS, *_JUDGED})
 _IS_WANTED = lookup(_KINDS)
 _REFUSALS = (GAP[GapWord.ACCESS], GAP[GapWord.NOT_IN_CONFIG])
 _RECORDS = {GAP[GapWord.HOLE]: RECORDS[RecordWord.HOLE], GAP[GapWord.FILTERED_OUT]: FILTERED}
@@ -247,7 +247,9 @@ class GapFold(StreamFold):
             tally.violation(due, seq, way="rewind", **found)
         elif newer > stream.version:
             tally.violation(answer, seq, way="statuses", known=stream.version, newer=newer, **found)
-        elif any(each.single for each in stream.shards.values()) and not self._guaranteed(stream, rows.offset[at]):
+        elif any(each.single and each.filter >= 0 for each in stream.shards.values()) and not self._guaranteed(
+            stream, rows.offset[at]
+        ):
             tally.violation(seq, way="single", **found)
 
     def _guaranteed(self, stream: Stream, lsn: int) -> bool:
@@ -266,7 +268,7 @@ class GapFold(StreamFold):
     def _stalls(self, stream: Stream, rows: Columns, at: int) -> None:
         tally, lsn, shards, seq = self._tallies[STALL.id], rows.offset[at], max(rows.shards[at], 0), rows.seq[at]
         nodeset = self._streams.nodesets.of(epoch_of(lsn))
-        if nodeset is None or not stream.recorded:
+        if nodeset is None or not stream.recorded or stream.busy:
             tally.unjudged += 1
             return
         tally.judged += 1

@@ -1,6 +1,6 @@
 """Where records may lie, and whose answers tell that one does not exist: the checker's own f-majority.
 
-Written from the document and the rules page alone. Sets of shards are bit masks; texts are not trusted: what has
+Written from the sources below alone. Sets of shards are bit masks; texts are not trusted: what has
 another form says nothing.
 
 Sources: documents.md#read-path-gap-detection, read-path.md#replication-property, read-path.md#complete-domain,

@@ -1,9 +1,11 @@
 """What a reader may go by: what shards have sent it since each START, and the statuses in force.
 
 It is recomputed from the recorded messages; what the reader says of itself counts only where it is about the reader:
-which statuses and nodesets it knows, when it rewinds, whom it asks.
+which statuses and nodesets it knows, when it rewinds, whom it asks. What a shard says that lost its data, and has not
+been rebuilt since, is no answer.
 
-Sources: read-path.md#shard-state, read-path.md#reader-statuses, read-path.md#gap-verdict.
+Sources: read-path.md#shard-state, read-path.md#reader-statuses, read-path.md#gap-verdict,
+read-path.md#lost-data-refuses.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from typing import NamedTuple
 import msgspec
 
 from loghistory.schema import Kind
-from loghistory.vocabularies.read_path import AnswerWord, GraceWord, HeardWord, RecordWord, RewindWord
+from loghistory.vocabularies.read_path import AnswerWord, GraceWord, HeardWord, RecordWord, RewindWord, ShardWord
 
 from ..codes import REASONS, RECORDS, Words, code, word_code
 from ..columns import Columns
@@ -45,9 +47,11 @@ OF_STREAMS = (
     Kind.STREAM_HEARD,
     Kind.STREAM_REWIND,
     Kind.STREAM_GRACE,
+    Kind.STREAM_REJECT,
 )
-(_SETTINGS, _STATUSES, _METADATA, _START, _STARTED, _CLOSED, _HEARD, _REWIND, _GRACE) = map(code, OF_STREAMS)
-_NODESET, _EVENT_LOG = code(Kind.NODESET), code(Kind.EVENT_LOG)
+(_SETTINGS, _STATUSES, _METADATA, _START, _STARTED, _CLOSED, _HEARD, _REWIND, _GRACE, _REJECT) = map(code, OF_STREAMS)
+_NODESET, _EVENT_LOG, _TAKES_PART = map(code, (Kind.NODESET, Kind.EVENT_LOG, Kind.TAKES_PART))
+_LOST = REASONS[ShardWord.LOST]
 _OK = REASONS[AnswerWord.OK]
 _DUE, _BEGUN, _OVER = (word_code(word) for word in (RewindWord.DUE, GraceWord.BEGUN, GraceWord.OVER))
 _TRIM, _UNSURE, _DAMAGED = (word_code(w) for w in (HeardWord.TRIM, HeardWord.UNDER_REPLICATED, HeardWord.DAMAGED))
@@ -127,6 +131,8 @@ class Stream:
     """The event by which it learned that a shard became empty, until it asks anew (read-path.md#empty-rewinds)."""
     listed: int = 0
     grace: Grace | None = None
+    rejected: int = -1
+    """The LSN that the application did not take, and that comes next."""
 
     def status(self, shard: int) -> int:
         """The status that counts for a shard (read-path.md#reader-statuses)."""
@@ -145,6 +151,14 @@ class Stream:
     def recorded(self) -> bool:
         """Whether the record of it shows where it began, whom it asked and what it heard."""
         return self.first >= 0 and self.asks and self.hears
+
+    @property
+    def busy(self) -> bool:
+        """Whether it waits for something else than an answer: its application, a rewind, a grace period, one of the
+        logs that say where records lie and whose answers count."""
+        in_grace = self.grace is not None and self.grace.over < 0
+        ignorant = self.answers[0] > self.version or epoch_of(self.position) > self.known_epoch
+        return self.rejected == self.position or self.rewinding >= 0 or in_grace or ignorant
 
     def silent(self, lsn: int, nodeset: Nodeset) -> int:
         """The shards that have said nothing of an LSN."""
@@ -196,6 +210,8 @@ class Streams:
         self.nodesets = Nodesets(words)
         self._logged: dict[int, Mapping[int, int]] = {}
         self._emptied: dict[int, int] = {}  # by version: how often a shard had become empty by then
+        self._newest: Mapping[int, int] = {}
+        self._without_data: set[int] = set()
         self._of: dict[int, Stream] = {}
 
     def of(self, op: int) -> Stream:
@@ -215,6 +231,9 @@ class Streams:
             self.nodesets.told(rows.epoch[at], rows.value[at])
         elif kind == _EVENT_LOG:
             self._event_log(rows.version[at], statuses_said(self._words.text(rows.value[at])))
+        elif kind == _TAKES_PART:
+            if rows.reason[at] == _LOST and self._newest.get(rows.node[at]) != AUTHORITATIVE_EMPTY:
+                self._without_data.add(rows.node[at])
         elif kind == _HEARD:
             self._heard(self.of(op), rows, at)
         elif kind == _SETTINGS:
@@ -233,6 +252,8 @@ class Streams:
             self._rewinds(self.of(op), rows, at)
         elif kind == _GRACE:
             self._grace(self.of(op), rows, at)
+        elif kind == _REJECT:
+            self.of(op).rejected = rows.offset[at]
 
     def _event_log(self, version: int, statuses: Mapping[int, int]) -> None:
         """The event log has another record; the one before it is needed to tell who became empty."""
@@ -242,6 +263,8 @@ class Streams:
             was = {shard for shard, status in (before or {}).items() if status == AUTHORITATIVE_EMPTY}
             times += len(now - was)
         self._logged[version], self._emptied[version] = statuses, times
+        self._newest = statuses
+        self._without_data -= {shard for shard, status in statuses.items() if status == AUTHORITATIVE_EMPTY}
 
     def _learns(self, stream: Stream, rows: Columns, at: int) -> None:
         """The statuses of a version: who became empty since the last one may have copies elsewhere now."""
@@ -272,6 +295,8 @@ class Streams:
         each = stream.shards.get(rows.peer[at])
         if each is None or each.filter != rows.filter[at]:
             return
+        if rows.reason[at] == _OK and rows.peer[at] in self._without_data:
+            return
         each.expired = 0
         each.reading = each.reading or rows.reason[at] == _OK
         stream.answers = max(stream.answers, (rows.version[at], rows.seq[at]))
@@ -281,6 +306,8 @@ class Streams:
         stream.hears = True
         each, f, lsn, last = stream.shards.get(rows.peer[at]), rows.f[at], rows.offset[at], rows.last_offset[at]
         if each is None or each.filter < 0 or (each.filter != 1 and each.filter != rows.filter[at]):
+            return
+        if rows.peer[at] in self._without_data:
             return
         if f in _REFUSALS:
             stream.refused = True
@@ -304,7 +331,7 @@ class Streams:
             stream.rewinding = rows.seq[at]
             return
         stream.rewinding = stream.emptied = -1
-        stream.grace = None
+        stream.grace, stream.rejected = None, -1
         stream.listed = max(rows.shards[at], 0)
         stream.heard.clear()
         for each in stream.shards.values():

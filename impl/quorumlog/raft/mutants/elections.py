@@ -273,7 +273,7 @@ MUTANTS = (
         "priority-never-decays",
         "the priority that a leader has to have is never lowered",
         ("somebody-leads",),
-        with_rules(lowered_target=lambda target, members: target),
+        with_rules(lowered_target=lambda share, members: share * members),
         setting="preferences",
     ),
     Mutant(

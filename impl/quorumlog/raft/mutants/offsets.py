@@ -74,6 +74,7 @@ MUTANTS = (
         "the commit index counts a follower's flushed offset without min(match index)",
         ("committed-flushed-on-majority",),
         with_rules(replicated_flushed=lambda dirty, flushed, match: flushed),
+        seeds=32,
     ),
     Mutant(
         "commit-old-term",

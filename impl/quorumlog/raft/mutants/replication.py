@@ -310,6 +310,7 @@ MUTANTS = (
         "a reply that refuses a request names the follower's end as its match",
         ("committed-flushed-on-majority",),
         FailedCheckMatches,
+        seeds=32,
     ),
     Mutant(
         "match-from-heartbeat",

@@ -362,6 +362,7 @@ MUTANTS = (
         "recovery cuts a log at the first damaged byte, also in front of what is known to be durable",
         ("flushed-durable",),
         stage=on_nodes(log=PromiseIgnored),
+        seeds=100,
     ),
     Mutant(
         "restart-cuts-unflushed",

@@ -174,21 +174,61 @@ def _waits_for_ever(verdict: int, require_full_read_set: bool, grace: bool) -> i
 
 
 MUTANTS = (
-    mutant("empty-without-rewind", "EMPTY without rewind", with_cores(reader=EmptyWithoutRewind), "stale-answers"),
+    mutant(
+        "empty-without-rewind",
+        "EMPTY without rewind",
+        with_cores(reader=EmptyWithoutRewind),
+        "stale-answers",
+        checks=("no-gap-too-early",),
+    ),
     mutant(
         "old-statuses",
         "statuses older than answers, as the rule was known: no versions",
         with_cores(reader=OldStatuses, statuses_suffice=lambda answers, known: True),
         "stale-answers",
+        checks=("no-gap-too-early",),
     ),
     mutant(
-        "unavailable-dropped", "UNAVAILABLE dropped from the read set", with_rules(gap_verdict=_without_unavailable)
+        "unavailable-dropped",
+        "UNAVAILABLE dropped from the read set",
+        with_rules(gap_verdict=_without_unavailable),
+        checks=("gap-has-verdict", "acknowledged-not-lost"),
     ),
-    mutant("f-majority-one-short", "f-majority as n - R", with_rules(gap_verdict=_one_short)),
-    mutant("incomplete-as-complete", "INCOMPLETE as COMPLETE", with_rules(gap_verdict=_incomplete_as_complete)),
-    mutant("start-keeps-next", "START keeps next or ur", with_cores(reader=StartKeepsNext)),
-    mutant("stale-filter-version", "stale filter_version accepted", with_cores(reader=StaleFilterVersion)),
-    mutant("gap-during-rewind", "gap during a rewind", with_cores(reader=GapDuringRewind)),
+    mutant(
+        "f-majority-one-short",
+        "f-majority as n - R",
+        with_rules(gap_verdict=_one_short),
+        "losses",
+        checks=("gap-has-verdict",),
+    ),
+    mutant(
+        "incomplete-as-complete",
+        "INCOMPLETE as COMPLETE",
+        with_rules(gap_verdict=_incomplete_as_complete),
+        "losses",
+        checks=("gap-has-verdict",),
+    ),
+    mutant(
+        "start-keeps-next",
+        "START keeps next or ur",
+        with_cores(reader=StartKeepsNext),
+        "failover",
+        checks=("gap-has-verdict", "bridge-hides-nothing", "progress-or-stall"),
+    ),
+    mutant(
+        "stale-filter-version",
+        "stale filter_version accepted",
+        with_cores(reader=StaleFilterVersion),
+        "far-failover",
+        checks=("gap-has-verdict", "acknowledged-not-lost"),
+    ),
+    mutant(
+        "gap-during-rewind",
+        "gap during a rewind",
+        with_cores(reader=GapDuringRewind),
+        "late-rewinds",
+        checks=("no-gap-too-early",),
+    ),
     mutant(
         "trim-over-rejected",
         "TRIM over a rejected record",
@@ -198,7 +238,13 @@ MUTANTS = (
     mutant("grace-restarted", "grace restarted at each wake-up", with_cores(reader=GraceRestarted)),
     mutant("f-majority-in-every-scope", "f-majority in every scope", with_rules(gap_verdict=_in_every_scope)),
     mutant("no-marker", "no marker at ur", with_cores(reader=NoMarker)),
-    mutant("too-many-slow", "R slow at once", with_rules(most_slow=lambda factor, down: factor), "slow"),
+    mutant(
+        "too-many-slow",
+        "R slow at once",
+        with_rules(most_slow=lambda factor, down: factor),
+        "slow-alone",
+        checks=("slow-is-bounded",),
+    ),
     mutant(
         "deduplicated-by-arrival",
         "de-duplication by arrival",
@@ -208,10 +254,22 @@ MUTANTS = (
     mutant(
         "slide-before-delivery", "slide before delivery", with_cores(reader=SlideBeforeDelivery), checks=("tiling",)
     ),
-    mutant("all-send-all-with-list", "all-send-all with a list", with_cores(reader=AllSendAllWithList)),
+    mutant(
+        "all-send-all-with-list",
+        "all-send-all with a list",
+        with_cores(reader=AllSendAllWithList),
+        "failover",
+        checks=("no-gap-too-early", "bridge-hides-nothing"),
+    ),
     mutant("lost-one-short", "lost = hi - lo", with_cores(reader=LostOneShort)),
     mutant("no-repeat-before-loss", "no repeat before DATALOSS", with_cores(reader=NoRepeatBeforeLoss)),
-    mutant("bridge-hides-loss", "BRIDGE hides a loss", with_rules(gap_type=_bridge_hides_loss), "losses"),
+    mutant(
+        "bridge-hides-loss",
+        "BRIDGE hides a loss",
+        with_rules(gap_type=_bridge_hides_loss),
+        "losses",
+        checks=("bridge-hides-nothing", "gap-has-type"),
+    ),
     mutant(
         "reader-stuck-no-dataloss",
         "a reader waits for ever where a data loss gap was due",

@@ -41,7 +41,13 @@ class Unfenced(ShardCore):
 
 
 MUTANTS = (
-    mutant("wiped-shard-answers", "wiped shard answers", with_cores(shard=WipedShardAnswers), "rebuilding"),
+    mutant(
+        "wiped-shard-answers",
+        "wiped shard answers",
+        with_cores(shard=WipedShardAnswers),
+        "stale-answers",
+        checks=("gap-has-verdict",),
+    ),
     mutant(
         "release-ignored",
         "release ignored by a shard",
@@ -61,6 +67,6 @@ MUTANTS = (
         with_cores(shard=Unfenced),
         "failover",
         "apache/bookkeeper#2614",
-        ("holes-are-for-all",),
+        ("holes-are-for-all", "recovered-copies-agree", "bridge-hides-nothing"),
     ),
 )

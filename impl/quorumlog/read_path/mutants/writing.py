@@ -69,6 +69,7 @@ MUTANTS = (
         "release before recovery",
         with_cores(sequencer=ReleaseBeforeRecovery, takes_release=lambda epoch, last_clean: True),
         "failover",
+        checks=("recovered-copies-agree",),
     ),
     mutant("wrong-precedence", "wrong precedence", with_rules(beats=_wave_first), "failover"),
     mutant(
@@ -76,6 +77,7 @@ MUTANTS = (
         "recovery counts UNAVAILABLE as lost, as the rule was known",
         with_rules(digest_status=_unavailable_is_lost),
         "unavailable",
+        checks=("acknowledged-not-lost",),
     ),
     mutant("hole-at-non-auth", "holes or bridge at NON_AUTH", with_rules(plugs=lambda verdict: True), "losses"),
     mutant(

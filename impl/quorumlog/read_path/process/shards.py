@@ -20,7 +20,7 @@ from quorumlog.read_path.process.driver import Place, StreamDriver
 from quorumlog.read_path.recording import shipped
 from quorumlog.read_path.rules import REFERENCE
 from quorumlog.read_path.shard import ShardCore
-from quorumlog.read_path.wire import framed, unframed
+from quorumlog.read_path.wire import framed, torn, unframed
 from quorumlog.storage.disk import StorageError
 from quorumlog.storage.files import FileDisk
 
@@ -44,6 +44,10 @@ def stored(disk: FileDisk, incarnation: int) -> list[e.Change]:
     size = disk.size(CHANGES)
     changes, whole = unframed(disk.read(CHANGES, 0, size))
     if whole < size:
+        if not torn(disk.read(CHANGES, whole, size - whole)):
+            raise StorageError(
+                f"{CHANGES}: damaged at byte {whole} of {size}; remove {RECORDS}, and others make anew what was there"
+            )
         disk.truncate(CHANGES, whole)
         disk.sync(CHANGES)
     contents = Contents(REFERENCE)

@@ -1,8 +1,10 @@
-"""What a killed shard could not record: the next incarnation records the difference, and no more."""
+"""What a shard finds on its disk: a torn end, damage, nothing; and what it had not recorded before it was killed."""
 
 from __future__ import annotations
 
 from pathlib import Path
+
+import pytest
 
 from loghistory import HybridClock
 from quorumlog.node.recording import HistoryFile
@@ -14,6 +16,7 @@ from quorumlog.read_path.records import new_copy
 from quorumlog.read_path.rules import REFERENCE, lsn_of
 from quorumlog.read_path.shard import copy_columns
 from quorumlog.read_path.wire import framed
+from quorumlog.storage.disk import StorageError
 from quorumlog.storage.files import FileDisk
 
 
@@ -92,6 +95,25 @@ def test_a_torn_end_is_cut_and_a_long_file_is_written_anew(tmp_path: Path) -> No
     again = FileDisk(tmp_path / "disk")
     assert contents(*stored(again, 2)).copies == held.copies
     again.close()
+
+
+@pytest.mark.parametrize("place", [0, 3, 5, 20, 60])
+def test_a_damaged_change_with_others_behind_it_is_no_torn_end(place: int, tmp_path: Path) -> None:
+    """Whatever bit it is: nothing that was acknowledged may be cut off."""
+    disk = FileDisk(tmp_path / "disk")
+    stored(disk, 0)
+    begin = disk.size(CHANGES)
+    for esn in range(1, 4):
+        disk.append(CHANGES, framed(copy(esn)))
+    disk.close()
+    path = tmp_path / "disk" / CHANGES
+    data = bytearray(path.read_bytes())
+    data[begin + place] ^= 0x10
+    path.write_bytes(data)
+    disk = FileDisk(tmp_path / "disk")
+    with pytest.raises(StorageError, match=f"damaged at byte {begin} of"):
+        stored(disk, 1)
+    disk.close()
 
 
 def test_a_shard_that_was_started_before_and_finds_nothing_has_lost_its_data(tmp_path: Path) -> None:
