@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from itertools import pairwise
 from random import Random
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from quorumlog.quorum import Voters
 from quorumlog.raft.core import Configuration, RaftCore, Restored
@@ -36,7 +39,7 @@ from quorumlog.storage.vote import VoteStore
 
 THREE = Voters((0, 1, 2))
 OTHERS = Members(Voters((0, 1)), revision=4)
-AFTER_FOUR = State().applied(RecordBatch(at, 1, BatchKind.DATA, 1, 1, at.to_bytes(8, "big")) for at in range(4))
+AFTER_THREE = State().applied(RecordBatch(at, 1, BatchKind.DATA, 1, 1, at.to_bytes(8, "big")) for at in range(3))
 SNAPSHOT = Snapshot(9, 2, 6, OTHERS.encode(), State(5, 77))
 
 
@@ -83,17 +86,18 @@ def test_a_snapshot_is_installed_with_its_last_part() -> None:
     assert core.members == OTHERS
 
 
-def test_a_log_may_begin_inside_of_what_its_snapshot_sums_up() -> None:
-    core = follower(*(2,) * 8)
+def test_a_snapshot_ends_where_the_log_begins_though_more_is_applied() -> None:
+    core = follower(1, *(2,) * 7)
     give(core, Received(1, Heartbeat(2, 1, 7, 2, 6, 6)))
-    effects = give(core, TrimRequested(3))
+    effects = give(core, TrimRequested(1))
     assert [each for each in effects if isinstance(each, TakeSnapshot | Trim)] == [
-        TakeSnapshot(3, 6, 2, -1, b"0,1,2"),
-        Trim(3),
+        TakeSnapshot(0, 1, -1, b"0,1,2"),
+        Trim(1),
     ]
+    assert core.applied == 6
     index = LogIndex.of(((offset, offset, 2) for offset in range(3, 8)), 3, 2)
-    again = RaftCore(Configuration(0, THREE), Restored(2, index=index, snapshot=6))
-    assert offsets(again) == (7, 7, 6, 6, 6)
+    again = RaftCore(Configuration(0, THREE), Restored(2, index=index))
+    assert offsets(again) == (7, 7, 2, 2, 2)
 
 
 def test_a_part_that_does_not_follow_is_refused() -> None:
@@ -171,7 +175,7 @@ def test_a_node_trims_what_it_has_applied_and_kept() -> None:
     assert [each for each in effects if isinstance(each, Apply)] == [Apply(5, 6)]
     effects = give(core, TrimRequested(20))
     wanted = [each for each in effects if isinstance(each, TakeSnapshot | Trim)]
-    assert wanted == [TakeSnapshot(7, 6, 2, -1, b"0,1,2"), Trim(7)]
+    assert wanted == [TakeSnapshot(6, 2, -1, b"0,1,2"), Trim(7)]
     assert [each.kind for each in effects if isinstance(each, Note)] == ["snapshot", "trim"]
 
 
@@ -197,16 +201,24 @@ def found(disk: SimulatedDisk) -> tuple[int, int, Snapshot | None]:
     return restored.index.start, restored.index.dirty, machine.snapshot
 
 
-def test_the_state_is_what_was_applied_however_it_was_cut() -> None:
-    log, machine = written(SimulatedDisk(Random(1)))
-    machine.apply(4, 9)
-    machine.take(TakeSnapshot(4, 9, 1, -1, b"0,1,2"))
-    again = StateMachine(SimulatedDisk(Random(1)), log)
-    again.apply(0, 9)
-    again.take(TakeSnapshot(4, 9, 1, -1, b"0,1,2"))
-    assert machine.snapshot == again.snapshot
-    assert again.snapshot is not None
-    assert again.snapshot.state.records == 10
+@given(
+    cuts=st.sets(st.integers(1, 39)),
+    ends=st.sets(st.integers(0, 39), min_size=1, max_size=4),
+    segment_bytes=st.integers(40, 900),
+)
+def test_the_state_is_what_was_applied_however_it_was_cut(cuts: set[int], ends: set[int], segment_bytes: int) -> None:
+    disk = SimulatedDisk(Random(1))
+    log = Log.open(disk, "log", segment_bytes)
+    machine = StateMachine(disk, log)
+    batches = [RecordBatch(at, 1, BatchKind.DATA, 1, 1, at.to_bytes(8, "big")) for at in range(40)]
+    log.append(batches)
+    for first, following in pairwise([0, *sorted(cuts), 40]):
+        machine.apply(first, following - 1)
+    for last in sorted(ends):
+        machine.take(TakeSnapshot(last, 1, -1, b"0,1,2"))
+        assert machine.snapshot == Snapshot(last, 1, -1, b"0,1,2", State().applied(batches[: last + 1]))
+        log.trim(last + 1)
+    assert machine.state == State().applied(batches)
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -214,8 +226,8 @@ def test_a_crash_in_the_middle_of_a_trim_or_an_installation_leaves_the_old_state
     random = Random(seed)
     disk = SimulatedDisk(random)
     log, machine = written(disk)
-    steps = [lambda: machine.take(TakeSnapshot(3, 3, 1, -1, b"0,1,2")), lambda: log.trim(3)]
-    steps += [lambda: machine.keep(SNAPSHOT, 10), lambda: log.reset(10, 2)]
+    steps = [lambda: machine.take(TakeSnapshot(2, 1, -1, b"0,1,2")), lambda: log.trim(3)]
+    steps += [lambda: machine.install(SNAPSHOT), lambda: log.reset(10, 2)]
     end = random.randrange(len(steps) + 1)
     for step in steps[:end]:
         step()
@@ -225,7 +237,7 @@ def test_a_crash_in_the_middle_of_a_trim_or_an_installation_leaves_the_old_state
             steps[end]()
         disk.fail_next_sync = False
     disk.power_loss()
-    taken = Snapshot(3, 1, -1, b"0,1,2", AFTER_FOUR)
+    taken = Snapshot(2, 1, -1, b"0,1,2", AFTER_THREE)
     start, dirty, snapshot = found(disk)
     assert (start, dirty, snapshot) in [(0, 9, None), (3, 9, taken), (10, 9, SNAPSHOT)]
     assert len([name for name in disk.list("log") if name.startswith("snapshot-")]) == (start > 0)

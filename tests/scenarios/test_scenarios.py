@@ -358,8 +358,7 @@ class Play:
             leader = self.stage.leader()
             assert leader is not None
             nodes = self.stage.members(leader) if rest.endswith("members") else self.stage.nodes
-            start = max(node.log.start_offset for node in nodes)  # what some have trimmed cannot be compared
-            logs = [[each for each in contents(node.log) if each[0] >= start] for node in nodes]
+            logs = [contents(node.log) for node in nodes]
             assert all(log == logs[0] for log in logs)
         elif match := re.fullmatch(r"values (\d+) on (\w+)", rest):
             (number,) = self.nodes(match[2])

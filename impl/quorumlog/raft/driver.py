@@ -73,7 +73,7 @@ class RaftDriver(Driver):
             SaveVote: self._save_vote,
             Apply: lambda effect: machine.apply(effect.offset, effect.last_offset),
             TakeSnapshot: machine.take,
-            KeepSnapshot: lambda effect: machine.keep(effect.snapshot, effect.snapshot.last + 1),
+            KeepSnapshot: lambda effect: machine.install(effect.snapshot),
             ReadSnapshot: lambda effect: self._inbox.append(machine.read(effect)),
             ReadLog: self._read_for_peer,
             Send: lambda effect: self._queue_message(effect.to, effect.message),

@@ -103,13 +103,12 @@ class Apply(events.Effect, frozen=True):
 
 
 class TakeSnapshot(events.Effect, frozen=True):
-    """Keep a snapshot of what is applied, durably when this effect is done; the log will begin at ``start``.
+    """Keep a snapshot of all up to ``last``, durably when this effect is done; the log will begin behind it.
 
-    ``last`` and ``term`` are those of the last entry applied; the configuration in force there was the entry at
-    ``offset``, ``members`` is it as an entry holds it.
+    ``term`` is that of the entry at ``last``; the configuration in force there was the entry at ``offset``, ``members``
+    is it as an entry holds it.
     """
 
-    start: int
     last: int
     term: int
     offset: int

@@ -336,14 +336,14 @@ class Leader(Rounds):
         """What the follower needs next was given up: it is sent this log's snapshot (raft.md#snapshot-transfer)."""
         follower.reading = self._next_ticket()
         most = self.configuration.snapshot_chunk_bytes
-        self._effects.append(ReadSnapshot(follower.reading, self.snapshot, follower.position, most))
+        self._effects.append(ReadSnapshot(follower.reading, self.index.start - 1, follower.position, most))
 
     def _snapshot_read(self, event: SnapshotRead) -> None:
         found = self._reading(event.ticket)
         if found is None:
             return
         peer, follower = found
-        if event.last != self.snapshot or follower.last_sent >= self.index.start - 1:
+        if event.last != self.index.start - 1 or follower.last_sent >= event.last:
             follower.position = 0
             return  # it is gone: the next heartbeat shows what the follower needs now
         follower.requested = True
@@ -356,7 +356,7 @@ class Leader(Rounds):
         if follower is None:
             return
         if reply.sequence >= follower.last_append:
-            follower.position = reply.position if reply.last == self.snapshot else 0
+            follower.position = reply.position if reply.last == self.index.start - 1 else 0
             self._recover(sender, follower, reply.match if reply.success else follower.last_sent)
         self._replicated()
 

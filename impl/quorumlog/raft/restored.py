@@ -1,11 +1,14 @@
 """What a replica keeps on its disk beside its log, and what it finds there when it starts.
 
-A log that does not begin at offset 0 begins behind a snapshot, or inside of what it sums up. There is a file for each
-beginning, written before the log begins there: until it does, the file of the beginning before is the right one. A file
-appears whole, by a rename, so a crash leaves the old state or the new one (raft.md#trim, raft.md#snapshot-transfer).
+A log that does not begin at offset 0 begins behind a snapshot. There is a file for each beginning, written before the
+log begins there: until it does, the file of the beginning before is the right one. A file appears whole, by a rename,
+so a crash leaves the old state or the new one (raft.md#trim, raft.md#snapshot-transfer).
 """
 
 from __future__ import annotations
+
+from bisect import bisect_right
+from operator import itemgetter
 
 from quorumlog.quorum import NOTHING
 from quorumlog.raft.events import ReadSnapshot, SnapshotRead, TakeSnapshot
@@ -33,7 +36,7 @@ class StateMachine:
         """Begin with the snapshot of the log's beginning; those of other beginnings go."""
         self._disk = disk
         self._log = log
-        self.state = State()  # of what was applied since the start, and before the log's beginning
+        self.state = State()  # of all that was applied
         self._files: list[str] = []
         kept = None if log.start_offset == 0 else _path(log.start_offset)
         for name in disk.list(_DIRECTORY):
@@ -41,26 +44,30 @@ class StateMachine:
             if name.startswith(_NAME) and path != kept:
                 disk.remove(path)
         self.snapshot = None if kept is None else self._load(kept)
+        self._states = [(log.start_offset - 1, self.state)]  # before the log's beginning, and at ends of its segments
 
     def apply(self, first: int, last: int) -> None:
         """Apply the entries from ``first`` to ``last``, the next ones, which the log holds."""
         while first <= last:
-            batches = self._log.read(first, _READ_BYTES, last)
-            self.state = self.state.applied(batches)
-            first = batches[-1].last_offset + 1
+            begin, end = self._log.segment_around(first)
+            if first == begin > self._states[-1][0] + 1:
+                self._states.append((first - 1, self.state))
+            self.state = self._applied(self.state, first, min(last, end))
+            first = end + 1
 
     def take(self, taken: TakeSnapshot) -> None:
-        """Keep a snapshot of what is applied, durably."""
-        self.keep(Snapshot(taken.last, taken.term, taken.offset, taken.members, self.state), taken.start)
+        """Keep a snapshot of what was applied up to an offset, durably; the log has to begin behind it next."""
+        del self._states[: bisect_right(self._states, taken.last, key=itemgetter(0)) - 1]
+        before, state = self._states[0]
+        state = self._applied(state, before + 1, taken.last)
+        self._states[0] = taken.last, state
+        self._keep(Snapshot(taken.last, taken.term, taken.offset, taken.members, state))
 
-    def keep(self, snapshot: Snapshot, start: int) -> None:
-        """Keep a snapshot beside the one before, durably; the log has to begin at ``start`` next."""
-        path = _path(start)
-        self._write(path, snapshot.encode())
-        for older in self._files[:-1]:
-            self._disk.remove(older)
-        self._files = [*self._files[-1:], path]
-        self.snapshot, self.state = snapshot, snapshot.state
+    def install(self, snapshot: Snapshot) -> None:
+        """Keep a snapshot, durably, and go on from its state; the log has to begin behind it next."""
+        self._keep(snapshot)
+        self.state = snapshot.state
+        self._states = [(snapshot.last, snapshot.state)]
 
     def read(self, asked: ReadSnapshot) -> SnapshotRead:
         """The part of the snapshot that is asked for, if there is no later one."""
@@ -71,6 +78,21 @@ class StateMachine:
         return SnapshotRead(
             asked.ticket, asked.last, asked.position, content[asked.position : end], done=end >= len(content)
         )
+
+    def _applied(self, state: State, first: int, last: int) -> State:
+        while first <= last:
+            batches = self._log.read(first, _READ_BYTES, last)
+            state = state.applied(batches)
+            first = batches[-1].last_offset + 1
+        return state
+
+    def _keep(self, snapshot: Snapshot) -> None:
+        path = _path(snapshot.last + 1)
+        self._write(path, snapshot.encode())
+        for older in self._files[:-1]:
+            self._disk.remove(older)
+        self._files = [*self._files[-1:], path]
+        self.snapshot = snapshot
 
     def _write(self, path: str, content: bytes) -> None:
         write_sealed(self._disk, path, MAGIC, content)
@@ -101,13 +123,12 @@ def restore(log: Log, votes: VoteStore, machine: StateMachine) -> Restored:
     entries = [(offset, log.read(offset, size, offset)[0].payload) for offset, size in found]
     kept = machine.snapshot
     if kept is not None:
-        entries = [(kept.offset, kept.members), *(each for each in entries if each[0] > kept.offset)]
+        entries.insert(0, (kept.offset, kept.members))
     try:
         members = [(offset, Members.decode(payload)) for offset, payload in entries]
     except ValueError as error:
         raise FileDamaged(f"the log: {error}; restore the disk, or replace the node by an empty one") from None
-    last = NOTHING if kept is None else kept.last
-    return Restored(term, NOBODY if voted_for is None else voted_for, index, tuple(members), last)
+    return Restored(term, NOBODY if voted_for is None else voted_for, index, tuple(members))
 
 
 def _path(start: int) -> str:

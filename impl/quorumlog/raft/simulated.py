@@ -152,7 +152,7 @@ class RaftNode(LogNode):
         self.machine.take(effect)
 
     def _keep_snapshot(self, effect: KeepSnapshot) -> None:
-        self.machine.keep(effect.snapshot, effect.snapshot.last + 1)
+        self.machine.install(effect.snapshot)
 
     def _read_snapshot(self, effect: ReadSnapshot) -> None:
         delay = int(self._random.random() * self._timing.read)

@@ -80,7 +80,6 @@ class Restored:
     voted_for: int = NOBODY
     index: LogIndex = field(default_factory=LogIndex)
     members: tuple[tuple[int, Members], ...] = ()  # offset and configuration: of the snapshot, then in the log
-    snapshot: int = NOTHING  # up to where the snapshot reaches
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,9 +112,7 @@ class Replica:
         self.role = "follower"
         self.leader = NOBODY
         self.flushed = self.index.dirty
-        # Only what is committed is ever trimmed, or applied and in a snapshot.
-        self.commit = max(self.index.start - 1, min(restored.snapshot, self.index.dirty))
-        self.applied = self.snapshot = self.commit
+        self.commit = self.applied = self.index.start - 1  # only what is committed, and in a snapshot, is ever trimmed
         self.majority_replicated = self.commit  # majority replicated index, MRI
         self.visibility_upper_bound = self.commit  # visibility upper bound, UB
         self.visible = self.commit
@@ -226,7 +223,7 @@ class Replica:
         if self.index.start != start:
             self._forget_before(self.index.start)
             self._apply(self.index.start - 1)
-            self._take_snapshot(self.applied, self.index.term(self.applied))
+            self._take_snapshot(self.index.start - 1, self.index.start_term)
             self.note("trim", offset=self.index.start)
 
     def _reset(self, start: int, start_term: int, members: Members) -> None:
@@ -260,13 +257,13 @@ class Replica:
             self.applied = last
 
     def _take_snapshot(self, last: int, term: int) -> None:
-        """Keep what the state machine has made of all up to ``last``; then let the log begin where it begins now.
+        """Keep what the state machine has made of all up to ``last``; then let the log begin behind it.
 
         Source: raft.md#snapshot.
         """
-        offset, members = next(each for each in reversed(self._configurations) if each[0] <= last)
-        self._effects.append(TakeSnapshot(self.index.start, last, term, offset, members.encode()))
-        self._effects.append(Trim(self.index.start))
+        offset, members = self._configurations[0]
+        self._effects.append(TakeSnapshot(last, term, offset, members.encode()))
+        self._effects.append(Trim(last + 1))
         self._note_snapshot(last, term, members, "taken")
 
     def _install(self, snapshot: Snapshot) -> None:
@@ -300,7 +297,6 @@ class Replica:
         self._in_force()
 
     def _note_snapshot(self, last: int, term: int, members: Members, how: str) -> None:
-        self.snapshot = last
         self.note("snapshot", offset=last, entry_term=term, text=str(members), reason=how)
 
     # -- configurations ------------------------------------------------------------------------------------------
