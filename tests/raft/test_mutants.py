@@ -32,7 +32,7 @@ from quorumlog.raft.events import (
     VoteSaved,
 )
 from quorumlog.raft.index import LogIndex
-from quorumlog.raft.members import Change
+from quorumlog.raft.members import Change, Members
 from quorumlog.raft.messages import (
     AppendEntries,
     AppendReply,
@@ -285,6 +285,19 @@ def begins_anew_for_its_leader(make_core: CoreFactory) -> bool:
     ]
 
 
+def stands_until_its_removal_is_committed(make_core: CoreFactory) -> bool:
+    """raft.md#needed-until-committed."""
+    joint, alone = Members(Voters((1,), (0, 1)), 1, removing=(0,)), Members(Voters((1,)), 1)
+    index = LogIndex.of((offset, offset, 1) for offset in range(3))
+    restored = Restored(1, index=index, members=((1, joint), (2, alone)))
+    core = make_core(Configuration(0, Voters((0, 1))), restored)
+    give(core, Started())
+    sent = [each.message for each in core.handle(10**10, TimerFired(Timer.ELECTION)) if isinstance(each, Send)]
+    give(core, Received(1, Heartbeat(2, 1, 2, 1, 2, 2)))
+    again = [each for each in core.handle(10**11, TimerFired(Timer.ELECTION)) if isinstance(each, Send)]
+    return [isinstance(each, VoteRequest) and each.pre_vote for each in sent] == [True] and not again
+
+
 def takes_parts_in_order(make_core: CoreFactory) -> bool:
     """raft.md#snapshot-transfer."""
     core = follower(make_core, (1, 1))
@@ -408,6 +421,7 @@ PROMISES = {
     "light-counts-for-barrier": confirms_a_barrier_by_full_answers,
     "transfer-vote-skips-log": refuses_a_vote_for_a_transfer_to_a_shorter_log,
     "gives-way-for-ever": gives_way_once,
+    "removed-never-stands": stands_until_its_removal_is_committed,
     "rejoin-session": ignores_replies_of_an_earlier_session,
     "pre-votes-ignore-logs": refuses_a_pre_vote_to_a_shorter_log,
     "answers-for-an-earlier-term": answers_a_request_in_its_own_term,

@@ -458,7 +458,7 @@ SETTINGS: Mapping[str, RaftConfiguration] = {
         limits=NodeLimits(snapshot_chunk_bytes=16),
         segment_bytes=200,
         faults=FaultMix(
-            weights={"trim": 8.0, "join": 6.0, "leave": 1.5, "cancel_change": 1.0}
+            weights={"trim": 8.0, "join": 6.0, "leave": 4.0, "cancel_change": 1.0}
             | {"partition": 5.0, "kill": 2.0, "power_loss": 1.0, "power_loss_midway": 2.0, "kill_midway": 1.0},
             targets={"leader": 4.0, "follower": 3.0, "any": 3.0, "minority": 1.0, "all": 1.0},
             per_second=20.0,
