@@ -253,8 +253,8 @@ class CopyFold(StreamFold):
         tally, epoch = self._tallies[AGREE.id], rows.epoch[at]
         if epoch < 2 or epoch > _MOST_EPOCHS or not self._recovered_from:
             return
-        tally.judged += 1
         open_ = [each for each in range(1, epoch) if each not in self._recovered_from]
+        tally.judged += bool(open_ or self._index)  # where no copies are recorded, a release shows little
         if open_:
             found = {"node": rows.node[at], "epoch": open_[0], "lsn": shown(rows.offset[at])}
             tally.violation(rows.seq[at], way="released", **found)
