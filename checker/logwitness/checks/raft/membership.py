@@ -43,8 +43,8 @@ IN_FORCE = Check(
         "ignored": "Node {node} appended the configuration at offset {offset} ({told}), and goes by another one "
         "({own}).",
         "cut": "Node {node} goes by the configuration at offset {offset}, though its log ends at offset {end}.",
-        "kept": "Node {node} goes by the configuration at offset {offset} ({own}), though that was cut off, and the last "
-        "one in its log is {told}.",
+        "kept": "Node {node} goes by the configuration at offset {offset} ({own}), though that was cut off, and the "
+        "last one in its log is {told}.",
         "reverted": "Node {node} goes back to the configuration {own}, though the last one in its log is {told}.",
     },
     kinds=(Kind.CONFIGURATION,),
