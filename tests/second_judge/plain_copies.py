@@ -175,9 +175,11 @@ def recovered_copies_agree(history: History) -> Count:
     settled: dict[int, tuple[str, Any]] = {}
     good: dict[int, int] = {}
     held: dict[int, dict[int, tuple[str, Any]]] = defaultdict(dict)
+    copied = False
     for e in history.events:
         if e.kind == "copy":
             held[e.offset][e.node] = e.record, e.value
+            copied = True
         elif e.kind == "stream_heard" and e.f == "damaged":
             held[e.offset].pop(e.peer, None)
         elif e.kind in ("fault", "takes_part", "trim_point", "purge"):
@@ -196,7 +198,8 @@ def recovered_copies_agree(history: History) -> Count:
             has = [lsn for lsn in shipped(e) if e.node in held.get(lsn, {}) and lsn > good.get(lsn >> 32, lsn)]
             count += total(judged(held[lsn][e.node] != settled.get(lsn)) for lsn in has)
         elif e.kind == "release" and 2 <= e.epoch <= 1 << 16 and good:
-            count += judged({*range(1, e.epoch)} - {*good})
+            early = bool({*range(1, e.epoch)} - {*good})
+            count += judged(early) if early or copied else Count()
     return count
 
 

@@ -137,9 +137,9 @@ class _State(NamedTuple):
     run: Ints
 
 
-_EMPTY, _ANY, _LOSS_SEQ, _UPTO, _TRIMMED = range(5)
+_EMPTY, _ANY, _LOSS_SEQ, _UPTO, _TRIMMED, _COPIED = range(6)
 """The shards that are empty, as a set; whether some record has been owed; the first event that took copies of what was
-owed (-1: none); up to which epoch all are recovered; the highest trim point."""
+owed (-1: none); up to which epoch all are recovered; the highest trim point; whether any copy is recorded."""
 
 
 @part
@@ -227,6 +227,7 @@ def _skim(rows: _Rows, at: int, places: Places, state: _State, judged: Ints) -> 
         elif kind == _COPY:
             row, node = lsn_row(held.lsns, lsn), rows.node[i]
             put(held, row, node, rows.record[i], rows.value[i], 0)
+            state.run[_COPIED] = 1
             if 0 <= node < MOST_SHARDS:
                 state.lowest[node] = min(state.lowest[node], lsn)
             _owes(state, places, row, lsn, seq)
@@ -243,7 +244,7 @@ def _skim(rows: _Rows, at: int, places: Places, state: _State, judged: Ints) -> 
             if 2 <= epoch <= _MOST_EPOCHS and len(state.recovered):
                 if state.run[_UPTO] < epoch - 1:
                     return i
-                judged[_AGREE] += 1
+                judged[_AGREE] += state.run[_COPIED]  # where no copies are recorded, a release shows little
         elif kind == _TRIM_POINT:
             _gives_up(state, rows.node[i], lsn)
         elif kind != INVOKE or rows.f[i] == F_READ:
@@ -274,7 +275,7 @@ class CopyFold(StreamFold[_Rows]):
         self._rotten = False
         self._nodesets = Nodesets(setting.words)
         none = np.zeros(0, dtype=np.int64)
-        run, lowest = np.array([0, 0, -1, 0, -1], dtype=np.int64), np.zeros(MOST_SHARDS + 1, dtype=np.int64)
+        run, lowest = np.array([0, 0, -1, 0, -1, 0], dtype=np.int64), np.zeros(MOST_SHARDS + 1, dtype=np.int64)
         self._state = _State(nothing_held(), no_rows(_Records), none, none, lowest, run)
         self._recovered_by: dict[int, tuple[int, int]] = {}  # by epoch: the last known good LSN, the event
         self._readers: dict[int, _Reader] = {}
