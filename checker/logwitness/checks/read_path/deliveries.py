@@ -10,9 +10,9 @@ from typing import NamedTuple
 import numpy as np
 
 from loghistory.schema import Kind, Operation
-from loghistory.vocabularies.read_path import GapWord
+from loghistory.vocabularies.read_path import GapWord, HeardWord
 
-from ..codes import INVOKE, NULL, OK, among, code, lookup
+from ..codes import INVOKE, NULL, OK, among, code, lookup, word_code
 from ..columns import Ints
 from ..contract import Check, Family, Setting
 from ..hashing import Table, all_grown, empty_table, place_of, roomy, row_of
@@ -33,12 +33,14 @@ TILING = Check(
 )
 AS_APPENDED = Check(
     id="record-as-appended",
-    rule="A record equals what was appended: a client asked for it, and at its LSN nobody was told of another one.",
+    rule="A record equals what was appended: a client asked for it, and at its LSN nobody was told of another one, nor "
+    "does any shard send one.",
     source=("read-path.md#record-as-appended",),
-    fact="a record delivered",
+    fact="a record delivered, or another one that a shard sent",
     sentence={
         "unwritten": "Stream {op} delivered {value} at {lsn}, which no client had appended.",
         "other": "Stream {op} delivered {value} at {lsn}, where {known} is.",
+        "sent": "Shard {peer} sent stream {op} {value} at {lsn}, where {known} is.",
     },
     kinds=(Kind.INVOKE, Kind.STREAM_RECORD),
     columns=("op", "offset", "value"),
@@ -106,6 +108,7 @@ _ACKNOWLEDGE, _RELEASE, _TRIM_POINT = map(code, (Kind.ACKNOWLEDGE, Kind.RELEASE,
 _REFUSALS = (GAP[GapWord.ACCESS], GAP[GapWord.NOT_IN_CONFIG])
 _HOLE, _LOSS, _TRIM, _BRIDGE = (GAP[each] for each in (GapWord.HOLE, GapWord.DATALOSS, GapWord.TRIM, GapWord.BRIDGE))
 _OF_RECORDS = [CHECKS.index(check) for check in (TILING, AS_APPENDED, RELEASED, END)]
+_SENT = word_code(HeardWord.RECORD)
 _IN_ORDER, _APPENDED, _UP_TO_RELEASED, _BEFORE_END = _OF_RECORDS
 _IS_WANTED = lookup(_KINDS)
 
@@ -116,6 +119,7 @@ class _Rows(NamedTuple):
     seq: Cells
     kind: Cells
     op: Cells
+    peer: Cells
     f: Cells
     offset: Cells
     last_offset: Cells
@@ -183,6 +187,13 @@ _USED_OPS, _USED_LSNS, _USED_EPOCHS, _USED_APPENDS, _USED_VALUES, _TOP, _TOP_SEQ
 def _lsn(state: _State, lsn: int) -> int:
     row: int = row_of(state.lsns, state.run[_USED_LSNS:], lsn)
     return row
+
+
+@part
+def _lsn_known(state: _State, lsn: int) -> int:
+    """The row of an LSN of which somebody said what is there; -1."""
+    row = int(state.lsns.rows[place_of(state.lsns, lsn)])
+    return row if row >= 0 and state.known.seq[row] >= 0 else -1
 
 
 @part
@@ -254,7 +265,8 @@ def _skim(rows: _Rows, at: int, state: _State, judged: Ints) -> int:
             stream = state.ops.rows[place_of(state.ops, op)]
             state.streams.next[stream], state.streams.before[stream] = last + 1, seq
         elif kind == _HEARD:
-            if rows.record[i] == BRIDGE:
+            known = _lsn_known(state, lsn) if f == _SENT and value != NULL else -1
+            if rows.record[i] == BRIDGE or (known >= 0 and state.known.value[known] != value):
                 return i
         elif kind == INVOKE:
             if f == F_READ:
@@ -322,7 +334,7 @@ class DeliveryFold(StreamFold[_Rows]):
     def take(self, e: _Rows) -> None:
         """See `StreamFold`."""
         if e.kind == _HEARD:
-            self._bridges.setdefault(e.op, set()).add(e.offset)
+            self._heard(e)
             return
         stream = self._stream(e.op)
         streams = self._state.streams
@@ -340,6 +352,17 @@ class DeliveryFold(StreamFold[_Rows]):
         elif e.value != NULL:
             streams.rejected[stream], streams.value[stream] = e.offset, e.value
             streams.rejected_seq[stream] = e.seq
+
+    def _heard(self, e: _Rows) -> None:
+        """A bridge record, or a record that is another one than was appended."""
+        if e.record == BRIDGE:
+            self._bridges.setdefault(e.op, set()).add(e.offset)
+        row = _lsn_known(self._state, e.offset) if e.f == _SENT and e.value != NULL else -1
+        if row >= 0 and self._state.known.value[row] != e.value:
+            known, said = int(self._state.known.value[row]), int(self._state.known.seq[row])
+            found = {"peer": e.peer, "op": e.op, "value": e.value, "lsn": shown(e.offset), "known": known}
+            self.tallies[AS_APPENDED.id].judged += 1
+            self.tallies[AS_APPENDED.id].violation(said, e.seq, way="sent", **found)
 
     def _stream(self, op: int) -> int:
         """The row of a stream."""
@@ -470,7 +493,7 @@ FAMILY = Family(
     "read_path_deliveries",
     CHECKS,
     _KINDS,
-    ("op", "f", "offset", "last_offset", "value", "record"),
+    ("op", "peer", "f", "offset", "last_offset", "value", "record"),
     DeliveryFold,
     READ_PATH,
     operations=frozenset({Operation.APPEND_RECORD, Operation.READ_STREAM, Operation.TRIM_LOG}),

@@ -12,8 +12,9 @@ from typing import NamedTuple
 import numpy as np
 
 from loghistory.schema import Kind
+from loghistory.vocabularies.read_path import RecordWord
 
-from ..codes import among, code, lookup
+from ..codes import NULL, RECORDS, among, code, lookup
 from ..columns import Ints
 from ..contract import Check, Family, Setting
 from ..hashing import Table, all_grown, empty_table, grown, place_of, roomy, row_of
@@ -28,7 +29,7 @@ HOLDS = Check(
     source=("read-path.md#replication-property-holds", "read-path.md#append-waves"),
     fact="a record acknowledged, or released in its epoch",
     sentence={
-        "copies": "Node {node} acknowledged {lsn}, and only shards {shards} had stored it.",
+        "copies": "Node {node} acknowledged {value} at {lsn}, and only shards {shards} had stored it.",
         "released": "Node {node} released {lsn}, which was not acknowledged.",
     },
     kinds=(Kind.NODESET, Kind.ACKNOWLEDGE),
@@ -49,6 +50,7 @@ CHECKS = (HOLDS, SLOW)
 
 _OWN = (Kind.NODESET, Kind.COPY, Kind.ACKNOWLEDGE, Kind.RELEASE, Kind.STREAM_SLOW)
 _NODESET, _COPY, _ACKNOWLEDGE, _RELEASE, _SLOW = map(code, _OWN)
+_DATA = RECORDS[RecordWord.DATA]
 _MOST = 1 << 16
 """A release of more LSNs at once is not judged."""
 _IS_WANTED = lookup(_OWN)
@@ -65,12 +67,14 @@ class _Rows(NamedTuple):
     shards: Cells
     epoch: Cells
     value: Cells
+    record: Cells
     records: Cells
 
 
 class _Known(NamedTuple):
-    """By row of an LSN: the shards that ever had a copy, and whether it was acknowledged."""
+    """By row of an LSN: the first value stored there, the shards that ever had it, and whether it was acknowledged."""
 
+    value: Ints  # NULL: none yet
     stored: Ints
     acknowledged: Ints
 
@@ -104,12 +108,17 @@ def _skim(rows: _Rows, at: int, places: Places, state: _State, judged: Ints) -> 
         if not _IS_WANTED[kind]:
             continue
         if kind == _COPY:
-            if 0 <= rows.node[i] < MOST_SHARDS:
-                state.known.stored[row_of(state.lsns, state.used, lsn)] |= 1 << rows.node[i]
+            if rows.record[i] == _DATA and 0 <= rows.node[i] < MOST_SHARDS:
+                row, value = row_of(state.lsns, state.used, lsn), rows.value[i]
+                if value == NULL or state.known.value[row] not in (NULL, value):
+                    return i
+                state.known.value[row] = value
+                state.known.stored[row] |= 1 << rows.node[i]
         elif kind == _ACKNOWLEDGE:
             row = row_of(state.lsns, state.used, lsn)
             state.known.acknowledged[row] = 1
-            if not satisfied(places, lsn, max(rows.shards[i], 0) & state.known.stored[row]):
+            named, same = max(rows.shards[i], 0), state.known.value[row] == rows.value[i]
+            if not same or not satisfied(places, lsn, named & state.known.stored[row]):
                 return i
             judged[0] += 1
         elif kind == _RELEASE:
@@ -138,6 +147,7 @@ class PlacementFold(StreamFold[_Rows]):
         self._nodesets = Nodesets(setting.words)
         released, used = np.zeros(0, dtype=np.int64), np.zeros(2, dtype=np.int64)
         self._state = _State(empty_table(), no_rows(_Known), empty_table(), released, used)
+        self._others: dict[tuple[int, int], int] = {}  # by LSN and value, where it is not the first; NULL: not told
         self._slow: dict[int, int] = {}  # by stream
 
     def make_room(self, rows: _Rows) -> None:
@@ -147,7 +157,7 @@ class PlacementFold(StreamFold[_Rows]):
         copies = int(np.count_nonzero(among(rows.kind, (_COPY, _ACKNOWLEDGE))))
         self._state = _State(
             roomy(state.lsns, lsns, copies, self.compiled),
-            all_grown(state.known, lsns, copies, lambda _: 0),
+            all_grown(state.known, lsns, copies, lambda name: NULL if name == "value" else 0),
             roomy(state.epochs, epochs, releases, self.compiled),
             grown(state.released, epochs, releases, 0),
             state.used,
@@ -161,6 +171,8 @@ class PlacementFold(StreamFold[_Rows]):
         """See `StreamFold`."""
         if e.kind == _ACKNOWLEDGE:
             self._acknowledges(e)
+        elif e.kind == _COPY:
+            self._others[e.offset, e.value] = self._others.get((e.offset, e.value), 0) | 1 << e.node
         elif e.kind == _RELEASE:
             self._releases(e)
         elif e.kind == _SLOW:
@@ -169,15 +181,20 @@ class PlacementFold(StreamFold[_Rows]):
             self._nodesets.told(e.epoch, e.value)
 
     def _acknowledges(self, e: _Rows) -> None:
-        """Too few copies are known of what is acknowledged."""
+        """Too few copies may be known of what is acknowledged."""
         tally = self.tallies[HOLDS.id]
         if self._nodesets.of(epoch_of(e.offset)) is None:
             tally.unjudged += 1
             return
         tally.judged += 1
-        row = self._state.lsns.rows[place_of(self._state.lsns, e.offset)]
-        shards = [*members(max(e.shards, 0) & int(self._state.known.stored[row]))]
-        tally.violation(e.seq, way="copies", node=e.node, lsn=shown(e.offset), shards=shards)
+        row, known = self._state.lsns.rows[place_of(self._state.lsns, e.offset)], self._state.known
+        having = self._others.get((e.offset, e.value), 0) | self._others.get((e.offset, NULL), 0)
+        if known.value[row] == e.value:
+            having |= int(known.stored[row])
+        having &= max(e.shards, 0)
+        if not satisfied(self._nodesets.places, e.offset, having):
+            found = {"node": e.node, "lsn": shown(e.offset), "value": e.value, "shards": [*members(having)]}
+            tally.violation(e.seq, way="copies", **found)
 
     def _releases(self, e: _Rows) -> None:
         """Not all of what is released was acknowledged, or it cannot be told."""
@@ -212,7 +229,7 @@ FAMILY = Family(
     "read_path_placement",
     CHECKS,
     frozenset(_OWN),
-    ("node", "op", "offset", "shards", "epoch", "value", "count"),
+    ("node", "op", "offset", "shards", "epoch", "value", "record", "count"),
     PlacementFold,
     READ_PATH,
     reads_texts=True,

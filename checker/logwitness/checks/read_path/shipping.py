@@ -39,9 +39,9 @@ CHECKS = (SHIPPER,)
 
 _OWN = (
     *(Kind.NODESET, Kind.FAULT, Kind.COPY, Kind.PURGE, Kind.TRIM_POINT),
-    *(Kind.STREAM_START, Kind.STREAM_HEARD, Kind.STREAM_REWIND, Kind.SHIP),
+    *(Kind.STREAM_START, Kind.STREAM_HEARD, Kind.STREAM_REWIND, Kind.SHIP, Kind.RELEASE),
 )
-_NODESET, _FAULT, _COPY, _PURGE, _TRIM_POINT, _START, _HEARD, _REWIND, _SHIP = map(code, _OWN)
+_NODESET, _FAULT, _COPY, _PURGE, _TRIM_POINT, _START, _HEARD, _REWIND, _SHIP, _RELEASE = map(code, _OWN)
 _DATA, _DONE = RECORDS[RecordWord.DATA], word_code(RewindWord.DONE)
 _ALL_SEND_ALL = -1
 _IS_WANTED = lookup(_OWN)
@@ -88,6 +88,7 @@ class _State(NamedTuple):
 
     held: Held  # a copyset is 0 where there is no data
     changed: Ints  # by row of an LSN: the last event that changed any copy
+    released: Ints  # and the event that released it; -1: none yet
     streams: Table
     life: Ints  # by row of a stream: a number that changes with every rewind
     starts: Table  # by life and shard
@@ -99,9 +100,9 @@ class _State(NamedTuple):
     run: Ints
 
 
-_STREAMS, _LIVES, _STARTS, _SHIPPED, _RECORDED, _TRIMMED, _LOWEST, _NAMED = range(8)
+_STREAMS, _LIVES, _STARTS, _SHIPPED, _RECORDED, _TRIMMED, _LOWEST, _NAMED, _RELEASED = range(9)
 """How many streams, lives, STARTs and shipped LSNs there are; whether some shard said what it ships; the highest trim
-point; where copies begin; how many of the rows' `ship` events were taken."""
+point; where copies begin; how many of the rows' `ship` events were taken; the highest LSN released."""
 
 
 @part
@@ -154,7 +155,10 @@ def _ships(state: _State, life: int, lsn: int, shard: int, copyset: int, seq: in
 
 @part
 def _settled(state: _State, places: Places, life: int, row: int, lsn: int, listed: int) -> int:
-    """The copyset of an LSN if all of it have equal copies, and all who are not listed were asked and passed it."""
+    """The copyset of an LSN if all of it have equal copies, and all who are not listed were asked and passed it.
+
+    Its copies must not have changed since: they were as they are when it was released, or when the shard was asked.
+    """
     copies, place, having = state.held.copies, state.held.first[row], 0
     copyset = int(copies.copyset[place]) if place >= 0 else 0
     if not copyset or not copyset & ~listed or size(copyset) != factor_at(places, lsn):
@@ -170,7 +174,9 @@ def _settled(state: _State, places: Places, life: int, row: int, lsn: int, liste
     while left >> shard:
         if left >> shard & 1:
             start = _start_of(state, life, shard)
-            if start < 0 or state.asked.listed[start] != listed or state.changed[row] >= state.asked.seq[start]:
+            if start < 0 or state.asked.listed[start] != listed:
+                return 0
+            if state.changed[row] >= max(state.asked.seq[start], state.released[row]):
                 return 0
             if not state.asked.first[start] <= lsn < state.asked.next[start]:
                 return 0
@@ -274,6 +280,11 @@ def _skim(rows: _Rows, at: int, places: Places, state: _State, judged: Ints) -> 
             asked.listed[start], asked.next[start] = max(rows.shards[i], _ALL_SEND_ALL), rows.offset[i]
         elif kind == _TRIM_POINT:
             _gives_up(state, rows.offset[i])
+        elif kind == _RELEASE:
+            first = place_in_order(held.lsns, state.run[_RELEASED] + 1)
+            for place in range(first, place_in_order(held.lsns, rows.offset[i] + 1)):
+                state.released[held.lsns.rows[place]] = seq
+            state.run[_RELEASED] = max(state.run[_RELEASED], rows.offset[i])
         else:
             return i
     return len(rows.kind)
@@ -289,10 +300,10 @@ class ShippingFold(StreamFold[_Rows]):
         super().__init__(setting, _Rows)
         self._tally = self.tallies[SHIPPER.id]
         self._nodesets = Nodesets(setting.words)
-        changed, life, named, upto = (np.zeros(0, dtype=np.int64) for _ in range(4))
+        changed, released, life, named, upto = (np.zeros(0, dtype=np.int64) for _ in range(5))
         tables = empty_table(), life, empty_table(), no_rows(_Starts), empty_table(), no_rows(_Shipped)
-        run = np.array([0, 0, 0, 0, 0, -1, 0, 0], dtype=np.int64)
-        self._state = _State(nothing_held(), changed, *tables, named, upto, run)
+        run = np.array([0, 0, 0, 0, 0, -1, 0, 0, -1], dtype=np.int64)
+        self._state = _State(nothing_held(), changed, released, *tables, named, upto, run)
 
     def make_room(self, rows: _Rows) -> None:
         """See `StreamFold`."""
@@ -313,6 +324,7 @@ class ShippingFold(StreamFold[_Rows]):
         self._state = _State(
             held,
             grown(state.changed, before, int(held.lsns.used[0]) - before, -1),
+            grown(state.released, before, int(held.lsns.used[0]) - before, -1),
             roomy(state.streams, streams, ops, self.compiled),
             grown(state.life, streams, ops, -1),
             roomy(state.starts, starts, more[_START], self.compiled),
