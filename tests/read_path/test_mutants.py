@@ -48,7 +48,8 @@ BY_RUN = {
 
 SURVIVES = {
     "grace-restarted": "while one shard is silent, what wakes a reader comes more seldom than a grace period: its"
-    " window is full, and it tries to connect again every 200 ms; a run that ended in a period begun anew would show it",
+    " window is full, and it tries to connect again every 200 ms; a run that ended in a period begun anew would show"
+    " it",
     "no-marker": "the next message of a shard, or the next slide, marks where its answers end: the reader is late, and"
     " nobody states a bound",
     "release-without-purge": "a shard would have to come back with a copy of an append that was never finished, at an"
