@@ -71,6 +71,8 @@ FOLLOW = Check(
         "attempts": "Operation {op} attempted {attempts:host|hosts} one after the other otherwise than the rounds say, "
         "by the view of node {node}.",
         "asked": "Operation {op} attempted other hosts than those that node {node} asked.",
+        "early": "Operation {op} asked somebody else before {host} had answered it for partition {partition}, in an "
+        "earlier round.",
         "ended": 'Operation {op} ended otherwise than its attempts say, with the message "{message}".',
         "refused": "Operation {op} took {host} for one that did not answer partition {partition} ({failure}), and it "
         "had.",
@@ -249,7 +251,7 @@ class RoutingFold(ServerFold):
         super().__init__(setting)
         self._queries: dict[int, tuple[int, int]] = {}  # by operation: the text and the event
         self._routes: dict[int, _Route | None] = {}  # None: what the first view says cannot be told
-        self._answered: set[tuple[int, int, int]] = set()  # operation, node, partition
+        self._answered: dict[tuple[int, int, int], int] = {}  # by operation, node and partition: the event
         self._got: dict[int, dict[int, list[int]]] = {}  # by operation and partition: the events
         self._scan = lru_cache(maxsize=_KEPT)(partial(_scan_again, setting.words))
 
@@ -263,7 +265,7 @@ class RoutingFold(ServerFold):
             elif kind == _SERVE:
                 self._hosts.serve(rows.node[at], rows.value[at])
             elif kind == _ANSWER:
-                self._answered.add((op, rows.node[at], rows.partition[at]))
+                self._answered.setdefault((op, rows.node[at], rows.partition[at]), rows.seq[at])
             elif kind == _ROUTE:
                 self._routed(rows, at)
             elif kind == _ROWS:
@@ -393,6 +395,7 @@ class RoutingFold(ServerFold):
                 follow.violation(seq, way="refused", op=op, host=host, partition=partition, failure=failure)
         left, remaining, round_, final = list(finished.attempts), set(scanned), 0, False
         hosts = {p: found.candidates for p, found in scanned.items()}
+        rounds = []
         while remaining and not final and all(len(hosts[p]) > round_ for p in remaining):
             due = {(p, hosts[p][round_]) for p in remaining}
             made, left = left[: len(due)], left[len(due) :]
@@ -400,15 +403,29 @@ class RoutingFold(ServerFold):
                 attempts = len(finished.attempts)
                 follow.violation(route.event, seq, way="attempts", op=op, attempts=attempts, node=route.node)
                 return
+            rounds.append(made)
             remaining = {p for p, _, failure in made if failure is not None}
             final = route.server.shipped and any(failure in _FINAL for _, _, failure in made)
             round_ += 1
         if left:
             attempts = len(finished.attempts)
             follow.violation(route.event, seq, way="attempts", op=op, attempts=attempts, node=route.node)
+        self._waited(route, rounds, op)
         complete = finished.message is None
         if complete == bool(remaining) or (remaining and not final and finished.message != EXHAUSTED):
             follow.violation(route.event, seq, way="ended", op=op, message=finished.message or "complete")
+
+    def _waited(self, route: _Route, rounds: list[list[tuple[int, str, str | None]]], op: int) -> None:
+        """A round begins when all of the one before are over: who answered in that had done so."""
+        began = 2**63 - 1  # the rounds behind this one
+        for made in reversed(rounds):
+            for partition, host, failure in made:
+                answered = self._answered.get((op, self._hosts.nodes.get(host, -1), partition), -1)
+                if failure is None and answered > began:
+                    place = {"op": op, "host": host, "partition": partition}
+                    self._tallies[FOLLOW.id].violation(route.event, began, answered, way="early", **place)
+            asked = {(host, partition) for partition, host, _ in made}
+            began = min([began, *(event for host, partition, event in route.asked if (host, partition) in asked)])
 
     def _stale(self, rows: Columns, at: int) -> None:
         """The true end takes no part: it is on both sides of the inequality (pull-queries.md#staleness-bounded)."""
