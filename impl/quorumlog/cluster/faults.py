@@ -36,6 +36,7 @@ CHOICES: dict[str, tuple[tuple[str, str], ...]] = {
     "drain": (("drain", "any"),),
     "slow": (("slow", "any"),),
     "cut-reader": (("part", "any"),),
+    "kill-broker": (("kill_broker", "any"),),
     "cut": (("partition", "leader"), ("mute", "leader"), ("deafen", "leader"), ("partition", "any")),
 }
 """What may be asked for, and the faults and nodes that each stands for, in turn."""
@@ -49,7 +50,7 @@ _SYNCS = 2
 """An opening does at least so many."""
 _SLOW = 0.002, 0.038
 """Seconds that a slow process runs, and then stands still."""
-_OWN = frozenset({"drain", "part"})
+_OWN = frozenset({"drain", "part", "kill_broker"})
 _HOLDS_DOWN = frozenset(
     {"kill", "wipe", "power_loss", "stop", "fsync_error", "disk_full", "open_error", "flipped_bit", "lost_name"}
 )
