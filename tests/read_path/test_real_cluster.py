@@ -107,7 +107,7 @@ def test_a_planted_fault_is_noticed(tmp_path: Path) -> None:
         (["--nodes", "2", "--set", 'replication={"NODE":3}'], "more than a nodeset has shards"),
         (["--set", 'replication={"PLANET":1}'], "scope 'PLANET' is unknown"),
         (["--set", "readers=0"], "give at least 1 of sequencers, readers and brokers"),
-        (["--faults", "power"], "'power' is unknown"),
+        (["--faults", "rot"], "'rot' is unknown"),
     ],
 )
 def test_what_cannot_be_run_is_refused_with_one_line(arguments: list[str], said: str, tmp_path: Path) -> None:
