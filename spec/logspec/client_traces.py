@@ -95,7 +95,7 @@ def _told(event: dict[str, Any], waiting: dict[int, str]) -> ClientEvent | None:
 def follow_clients(traces: Sequence[ClientTrace], tools: Toolchain, seconds: float | None = None) -> None:
     """Follow every trace, and set ``stuck`` of those that the spec does not allow. Raises `SpecError`."""
     for batch in _batches(traces):
-        for trace, line in followed(MODULE, batch, _written, (), tools, seconds):
+        for trace, line, _ in followed(MODULE, batch, _written, (), tools, seconds):
             trace.stuck_at = trace.seqs[line - 1]
             trace.stuck = f"operation {trace.events[line - 1][1]} {_sentence(trace.events[line - 1])}"
 

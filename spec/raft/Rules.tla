@@ -96,6 +96,28 @@ VoteAfterStepDown(votedFor, oldTerm, newTerm) == IF newTerm = oldTerm THEN voted
 VoteIsDurableFirst == TRUE
 
 -------------------------------------------------------------------------------------------
+(* Who stands for election (raft.md#priority, raft.md#longest-log)                                           *)
+
+LargestPriority == 2147483647      \* TLC counts no further; the implementation has twice this and one
+
+Priority(place, members, unit) == IF place >= 0 THEN (members - place) * unit ELSE LargestPriority
+
+FirstTarget(members, unit) == members * unit
+
+LoweredTarget(share, members) == Max(1, share * (members - 1))
+
+MayStand(candidate, target, alone) == alone \/ candidate >= target
+
+GivesWay(behind, gaveWay) == behind /\ ~gaveWay
+
+-------------------------------------------------------------------------------------------
+(* Light heartbeats (raft.md#light-heartbeat)                                                                *)
+
+FullWasAnswered(lastRequest, lastFull, lastReply) == lastRequest = lastFull /\ lastFull = lastReply
+
+LightSuffices(answered, unchanged, flushed, ownFlushed) == answered /\ unchanged /\ flushed = ownFlushed
+
+-------------------------------------------------------------------------------------------
 (* Serving clients (raft.md#first-entry-of-term, raft.md#read-index, raft.md#barrier)                        *)
 
 MayServe(termAtCommit, currentTerm) == termAtCommit = currentTerm

@@ -14,6 +14,7 @@ from loghistory import MemorySink, Recorder
 from loghistory.schema import CLIENT_KINDS, Kind
 from logwitness import Verdict, check
 from logwitness.checks.faults import CAUSES
+from logwitness.explain.transcripts import history
 from quorumlog.durations import MILLISECOND, SECOND
 from quorumlog.faults import CHANGES, KINDS
 from quorumlog.raft.core import RaftCore
@@ -45,8 +46,8 @@ class Wiping(RaftCluster):
         self.simulation.after(int(draw.uniform(1, 400) * MILLISECOND), self.faults.storage_failed, number)
 
 
-def _configuration(draw: random.Random) -> RaftConfiguration:
-    same_voters = {name for name, setting in SETTINGS.items() if CHANGES.isdisjoint(setting.faults.weights)} - LATER
+def _configuration(draw: random.Random, without: set[str]) -> RaftConfiguration:
+    same_voters = {name for name, setting in SETTINGS.items() if CHANGES.isdisjoint(setting.faults.weights)} - without
     base = SETTINGS[draw.choice(sorted(same_voters))]
     faults = {
         *draw.sample(sorted({*KINDS} - CHANGES), draw.randint(1, 6)),
@@ -76,11 +77,16 @@ def _configuration(draw: random.Random) -> RaftConfiguration:
 
 
 @pytest.mark.parametrize(
-    "seed", [*range(8), *(pytest.param(seed, marks=pytest.mark.long(92)) for seed in range(8, 300))]
+    ("seed", "without"),
+    [
+        *((seed, LATER) for seed in range(8)),
+        (2, set()),  # two disks are emptied, and what the third node committed is not in the log of the others
+        *(pytest.param(seed, LATER, marks=pytest.mark.long(92)) for seed in range(8, 300)),
+    ],
 )
-def test_the_reference_is_not_accused(seed: int) -> None:
+def test_the_reference_is_not_accused(seed: int, without: set[str]) -> None:
     draw = random.Random(f"{seed} excuses")
-    configuration = _configuration(draw)
+    configuration = _configuration(draw, without)
     sink = MemorySink()
     recorder = Recorder(sink)
     cluster = Wiping(seed, configuration, recorder, RaftCore)
@@ -98,3 +104,14 @@ def test_the_reference_is_not_accused(seed: int) -> None:
         for each in verdict.checks:
             assert each.excused == sum(excuse.facts for excuse in each.excuses)
             assert {excuse.cause for excuse in each.excuses} <= set(CAUSES)
+
+
+def test_a_wipe_excuses_a_skip_of_what_was_asked_for_before_it() -> None:
+    told = "c1 append v8 all|c1 ok 0|{}|c3 read 0|c3 sees 0 v8|c3 sees 1 v9|c3 ok 2|{}|c1 append v10 all|c1 ok 2"
+    passes = "|c2 read 0|c2 sees 0 v8|c2 sees 2 v10|c2 ok 3"
+    value, wipe, power = "c1 append v9 all|c1 ok 1", "- fault wipe n1", "- fault power_loss n1"
+    for first, then, excused in ((value, wipe, True), (wipe, value, False), (value, power, False)):
+        configuration = {"voters": [1, 2, 3], "protocol": "raft"}
+        (skip,) = check(history(told.format(first, then) + passes).table, ["skip"], configuration=configuration).checks
+        assert (skip.excused, skip.violated) == (excused, not excused)
+        assert not excused or [each.cause for each in skip.excuses] == ["wipe"]

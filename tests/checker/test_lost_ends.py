@@ -148,10 +148,15 @@ def test_the_memory_of_a_leader_that_was_cut_off_is_counted_anew(lost: int) -> N
         assert not told.violated
 
 
-@pytest.mark.parametrize("seed", range(7100, 7111))
-def test_a_recorder_that_ends_accuses_nobody(seed: int) -> None:
+@pytest.mark.parametrize(
+    ("seed", "setting"),
+    [
+        *((seed, SAME_VOTERS[seed % len(SAME_VOTERS)]) for seed in range(7100, 7111)),
+        *((seed, "slow-disks") for seed in (7105, 7109)),
+    ],
+)
+def test_a_recorder_that_ends_accuses_nobody(seed: int, setting: str) -> None:
     """A node goes on and its record does not: nothing says so but what others show of it."""
-    setting = SAME_VOTERS[seed % len(SAME_VOTERS)]
     sink = MemorySink()
     recorder = Recorder(sink)
     RaftCluster(seed, replace(SETTINGS[setting], duration=600 * MILLISECOND), recorder).play()

@@ -468,8 +468,13 @@ def skip(history: History) -> Count:
     def there(v: Value) -> bool:
         if final:
             return v.final
-        kept = bool(v.reads) and (v.acks == ALL or not _unflushed_lost(history, v.reads[0].seq, _last_look(history)))
+        flushed = v.acks == ALL and not history.write_caching
+        kept = bool(v.reads) and (flushed or not _unflushed_lost(history, v.reads[0].seq, _last_look(history)))
         return kept or promised(v)
+
+    def wiped(v: Value) -> bool:
+        """Nodes may show two logs in the end: that of the emptied disk, and one with the value."""
+        return _lost(history, v.begun, _last_look(history), weak=False)
 
     def place(v: Value) -> tuple[int, int]:
         if v.reads:
@@ -486,7 +491,8 @@ def skip(history: History) -> Count:
         if passed:
             kept = [v for v in passed if not _within(*place(v), _removed(history))]
             unseen_trim = (history.unseen_trims() or _trim_may_lack(history)) and gap.begins
-            count += EXCUSED if not kept else UNJUDGED if unseen_trim else VIOLATED
+            two_logs = all(wiped(v) for v in kept) or (gap.ended_by is not None and wiped(gap.ended_by))
+            count += EXCUSED if not kept else UNJUDGED if unseen_trim else EXCUSED if two_logs else VIOLATED
     return count.if_shown(lacks=count.unjudged > 0, void=_observes_nothing(history))
 
 

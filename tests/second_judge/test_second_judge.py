@@ -74,6 +74,17 @@ EDGES = (
     "|n1 append 1 t1 v11 1 commit=-1|c1 sees 1 v11 node=1|c1 ok 2 node=1",
     # A node that goes on after its end, and leads.
     "n1 start|n2 start|n3 start|n1 term 1|n1 storage_error|n1 flush|n1 term 2|n1 flush role=leader|n2 term 2|n3 term 2",
+    # A disk is emptied, and then nodes show two logs; or what was passed over was asked for later.
+    *(
+        f"{'n1 start|' * recorded}c1 append v8 all|c1 ok 0|{first}|c3 read 0|c3 sees 0 v8|c3 sees 1 v9|c3 ok 2|{then}"
+        "|c1 append v10 all|c1 ok 2|c2 read 0|c2 sees 0 v8|c2 sees 2 v10|c2 ok 3"
+        for recorded in (False, True)
+        for first, then in (
+            ("c1 append v9 all|c1 ok 1", "- fault wipe n1"),
+            ("- fault wipe n1", "c1 append v9 all|c1 ok 1"),
+            ("c1 append v9 1|c1 ok 1", "- fault power_loss n1"),
+        )
+    ),
     # Who was stopped, and has recorded something, or nothing.
     "n1 start|n1 crash|n2 crash|- phase heal|- phase final_read",
 )

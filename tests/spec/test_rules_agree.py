@@ -21,7 +21,7 @@ from logspec.places import spec_directory
 from logspec.tlc import run_tlc
 from logspec.toolchain import Toolchain
 from quorumlog.quorum import EVERYTHING, VOTE_LOST, VOTE_PENDING, VOTE_WON, Voters, is_quorum, quorum_match
-from quorumlog.raft.rules import NOBODY, PENDING, REFERENCE, SUCCESS, TRUNCATED, Rules
+from quorumlog.raft.rules import LARGEST_PRIORITY, NOBODY, PENDING, REFERENCE, SUCCESS, TRUNCATED, Rules
 
 RULES = {
     **{field.name: getattr(REFERENCE, field.name) for field in fields(Rules)},
@@ -45,6 +45,7 @@ OUTCOMES = {
     "resolve_write_cached": {PENDING: "Pending", SUCCESS: "Success", TRUNCATED: "Truncated"},
     "vote_result": {VOTE_PENDING: "VotePending", VOTE_WON: "VoteWon", VOTE_LOST: "VoteLost"},
     "quorum_match": {EVERYTHING: "Everything"},
+    "priority": {LARGEST_PRIORITY: "LargestPriority"},
 }
 """The names that the specification has for answers."""
 

@@ -97,7 +97,7 @@ class AtEnd:
             passed = ended.acked & ~ended.read & (ended.replaced | ended.passed(gaps))
             seen = ended.acked & (ended.read | passed)
             self._missing(ended, passed, passed, np.zeros_like(passed), seen, faults, found, compiled)
-        _skips(ended, gaps, self._has_final, found)
+        _skips(ended, gaps, self._has_final, faults, found)
         if not known.compacted[0]:
             _ends(ended, bool(known.ok_lasts[0]), bool(known.read_lasts[0]), found)
         _overlaps(ended, self._has_final, faults, found)
@@ -164,7 +164,8 @@ class _Ended:
         self.weak = (self.acks != ACKS_ALL) | self.write_caching
         # What is lost was so when it was last read, and may have been before its client heard of the acknowledgement.
         self.power_seq = int(known.seen_power[0])
-        self.taken = (int(known.seen_wipe[0]) > self.invoke_seq) | (self.weak & (self.power_seq > self.invoke_seq))
+        self.wiped = int(known.seen_wipe[0]) > self.invoke_seq
+        self.taken = self.wiped | (self.weak & (self.power_seq > self.invoke_seq))
         # acks 0 and 1 promise nothing; acks=all with write caching promises what no power loss takes.
         self.may_be_gone = (self.acks != ACKS_ALL) | self.taken
         self.excused = _inside(self.offset, self.last, excused) if len(excused) else np.zeros(used, dtype=bool)
@@ -241,12 +242,12 @@ def _inside(first: Ints, last: Ints, ranges: Ints) -> Array:
     return result
 
 
-def _skips(ended: _Ended, gaps: Ints, has_final: bool, found: Findings) -> None:
+def _skips(ended: _Ended, gaps: Ints, has_final: bool, faults: Faults, found: Findings) -> None:
     """Gaps of readers that hold something in the log as it ended up.
 
     A gap that ends at a value is judged only if that value is in the final log: then, by log matching, what is before
-    it there was before it for the reader too. A gap at the end of a read is judged by what had been acknowledged with
-    acks=all before that read began.
+    it there was before it for the reader too. After a wipe nodes may show two logs, which differ in what was asked for
+    before it. A gap at the end of a read is judged by what had been acknowledged with acks=all before that read began.
     """
     if not len(gaps):
         return
@@ -255,7 +256,7 @@ def _skips(ended: _Ended, gaps: Ints, has_final: bool, found: Findings) -> None:
         there = (ended.final > 0) & ended.read
     else:
         # Without a final read what was read counts, unless it may have been lost since.
-        there = ended.read & ((ended.acks == ACKS_ALL) | (ended.power_seq < ended.read_seq))
+        there = ended.read & (~ended.weak | (ended.power_seq < ended.read_seq))
         there |= strong
     offset = np.where(ended.read, ended.read_offset, ended.offset)
     last = np.where(ended.read, ended.read_last, ended.last)
@@ -280,7 +281,12 @@ def _skips(ended: _Ended, gaps: Ints, has_final: bool, found: Findings) -> None:
         if gap[HIGH] <= ended.hidden_until and gap[BEFORE] <= gap[INVOKED]:
             found.unjudged[SKIP] += 1
             continue
-        row = passed[0]
+        suspects = [ending_row] if ending_row >= 0 and ended.wiped[ending_row] else passed
+        kept = [row for row in suspects if not ended.wiped[row]]
+        if not kept:
+            _excuse_losses(found, faults, ended.invoke_seq[suspects[:1]], False, SKIP)
+            continue
+        row = kept[0]
         shown = int(ended.ok_seq[row] if ended.ok_seq[row] >= 0 else ended.read_seq[row])
         value, at = int(ended.value[row]), int(offset[row])
         passed_over = PassedOver(before=gap[LOW], after=gap[HIGH] + 1, value=value, offset=at)

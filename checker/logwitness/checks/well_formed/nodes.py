@@ -80,7 +80,7 @@ has not ended as far as is recorded."""
 _STOPPED, _CRASHED, _FAILED = 1, 2, 4
 """How a life ended; several may be recorded."""
 
-QUIET = 32
+QUIET = 12
 """Events of the others after which a node that runs, and records nothing to the end, may not be recorded any more."""
 
 _TERMS = 64
