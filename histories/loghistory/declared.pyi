@@ -83,6 +83,8 @@ class Kind(StrEnum):
     STREAM_REWIND = "stream_rewind"
     STREAM_SLOW = "stream_slow"
     STREAM_STALL = "stream_stall"
+    APPLY = "apply"
+    SNAPSHOT = "snapshot"
     FAULT = "fault"
     HEAL = "heal"
     PHASE = "phase"

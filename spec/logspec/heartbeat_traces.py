@@ -112,7 +112,7 @@ def follow_heartbeats(traces: Sequence[HeartbeatTrace], tools: Toolchain, second
             **dict.fromkeys(("MaxNow", "MaxSkew", "MaxDelay"), 0),  # bounds of the model's own steps
         }
         lines = ["CONSTANT Interval <- Given", *(f"CONSTANT {name} = {value}" for name, value in constants.items())]
-        for trace, line in followed(MODULE, batch, _written, lines, tools, seconds, f"Given == {rule.send}"):
+        for trace, line, _ in followed(MODULE, batch, _written, lines, tools, seconds, f"Given == {rule.send}"):
             trace.stuck = _sentence(trace, line - 1)
 
 

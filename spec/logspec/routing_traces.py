@@ -94,7 +94,7 @@ def follow_queries(traces: Sequence[RoutingTrace], tools: Toolchain, seconds: fl
         of_mode = list(group)
         for start in range(0, len(of_mode), BATCH_TRACES):
             batch = of_mode[start : start + BATCH_TRACES]
-            for trace, line in followed(MODULE, batch, _written, _configuration(batch), tools, seconds):
+            for trace, line, _ in followed(MODULE, batch, _written, _configuration(batch), tools, seconds):
                 trace.stuck = _sentence(trace, line - 1)
 
 

@@ -15,9 +15,10 @@ from loghistory import HistoryError, open_run
 from logspec.console import HOLDS, UNEXERCISED, VIOLATED, Status, print_actions, tool_options
 from logspec.errors import SpecError
 from logspec.heartbeat_traces import HeartbeatTrace, follow_heartbeats, read_heartbeat_traces
+from logspec.reading_traces import ReadingTrace, follow_reading, nearest_step, read_reading_traces
 from logspec.recording import read_traces
 from logspec.routing_traces import RoutingTrace, follow_queries, read_routing_traces
-from logspec.toolchain import find_toolchain
+from logspec.toolchain import Toolchain, find_toolchain
 from logspec.traces import Campaign, Followed, Nearest, action_names, follow_traces, nearest_action
 
 _EXPLAINED = 3
@@ -53,17 +54,21 @@ def trace_command(
     \b
     logwitness spec trace histories/runs/raft/reference-default
     logwitness spec trace histories/runs/pull_queries/cluster-kill-active
+    logwitness spec trace histories/runs/read_path/reference-failover
     """
     try:
         traces, empty = [], []
         heard: list[HeartbeatTrace] = []
         asked: list[RoutingTrace] = []
+        streams: list[ReadingTrace] = []
         for run in runs:
             of_servers = read_heartbeat_traces(open_run(run), str(run))
             of_queries = read_routing_traces(open_run(run), str(run))
+            of_readers = read_reading_traces(open_run(run), str(run))
             heard += of_servers
             asked += of_queries
-            if of_servers or of_queries:
+            streams += of_readers
+            if of_servers or of_queries or of_readers:
                 continue
             found = read_traces(open_run(run), caching)
             for trace in found:
@@ -73,11 +78,11 @@ def trace_command(
                 empty.append(run)
         traces = [trace for trace in traces if trace.events]
         campaign = None
-        if traces or heard or asked:
+        if traces or heard or asked or streams:
             tools = find_toolchain(jar, version)
-        if heard or asked:
             follow_heartbeats(heard, tools, seconds)
             follow_queries(asked, tools, seconds)
+            follow_reading(streams, tools, seconds)
         if traces:
             with Status("trace", enabled=sys.stderr.isatty() and not as_json) as status:
                 campaign = follow_traces(
@@ -91,6 +96,8 @@ def trace_command(
     except (SpecError, HistoryError) as problem:
         raise click.ClickException(str(problem)) from None
     rejected = _show_servers(heard, asked, as_json)
+    if streams:
+        rejected += _show_streams(streams, tools, seconds, as_json)
     if campaign:
         for followed in campaign.followed:
             rejected += not followed.accepted
@@ -123,6 +130,32 @@ def _show_servers(heard: Sequence[HeartbeatTrace], asked: Sequence[RoutingTrace]
     return rejected
 
 
+def _show_streams(streams: Sequence[ReadingTrace], tools: Toolchain, seconds: float, as_json: bool) -> int:
+    """What became of runs of the read path; how many the spec does not allow."""
+    rejected = 0
+    for run in dict.fromkeys(each.name for each in streams):
+        of_run = [each for each in streams if each.name == run]
+        events, stuck = sum(len(each.events) for each in of_run), [each for each in of_run if each.stuck is not None]
+        rejected += bool(stuck)
+        near = nearest_step(stuck[0], tools, seconds) if stuck and rejected <= _EXPLAINED else None
+        if as_json:
+            result = {"run": run, "events": events, "verdict": "rejected" if stuck else "accepted"}
+            result |= {"sentences": [each.stuck for each in stuck]}
+            result |= {"nearest": {"action": near.action, "conjunct": near.conjunct}} if near else {}
+            click.echo(json.dumps(result))
+        elif stuck:
+            click.echo(f"{run}: not allowed: {stuck[0].stuck}")
+            _show_nearest(near)
+        else:
+            click.echo(f"{run}: allowed, {events} events in {len(of_run)} streams")
+    return rejected
+
+
+def _show_nearest(near: Nearest | None) -> None:
+    if near:
+        click.echo(f"  nearest action: {near.action}; what does not hold: {near.conjunct}")
+
+
 def _show_followed(followed: Followed, near: Nearest | None, as_json: bool) -> None:
     trace, stuck = followed.trace, followed.stuck
     name = trace.name if trace.log is None else f"{trace.name} log {trace.log}"
@@ -142,8 +175,7 @@ def _show_followed(followed: Followed, near: Nearest | None, as_json: bool) -> N
         click.echo(f"{name}: allowed, {len(trace.events)} events, {took}, {pairs} pairs of them")
     else:
         click.echo(f"{name}: event {stuck.place.seq} (line {stuck.place.row + 2}) is not allowed: {stuck.sentence}")
-        if near:
-            click.echo(f"  nearest action: {near.action}; what does not hold: {near.conjunct}")
+        _show_nearest(near)
 
 
 def _show_campaign(campaign: Campaign, as_json: bool, coverage: bool) -> None:

@@ -175,10 +175,15 @@ def nearest_action(rejected: Followed, tools: Toolchain, seconds: float | None =
     alone = replace(trace, events=trace.events[stuck.index : stuck.index + 1])
     outcome = _run([alone], tools, "ReportAccepted", 1, True, seconds, stuck.before)
     tried = {name: looked for name, looked in outcome.conjuncts.items() if name.removeprefix("Trace") in action_names()}
-    furthest = max(tried, key=lambda name: len(tried[name]), default=None)
-    if furthest is None or len(tried[furthest]) <= _KIND_CONJUNCTS:
+    return furthest(tried)
+
+
+def furthest(tried: Mapping[str, Sequence[str]]) -> Nearest | None:
+    """Of actions with the conjuncts that were looked at the one with the most; None if none got beyond its kind."""
+    best = max(tried, key=lambda name: len(tried[name]), default=None)
+    if best is None or len(tried[best]) <= _KIND_CONJUNCTS:
         return None
-    return Nearest(furthest.removeprefix("Trace"), tried[furthest][-1])
+    return Nearest(best.removeprefix("Trace"), tried[best][-1])
 
 
 def _run(

@@ -27,12 +27,20 @@ Largest(S) == CHOOSE x \in S : \A y \in S : y <= x
 Symmetric == Permutations(Node)
 NoQuery == [phase |-> "none"]
 Open == query.phase = "open"
-Over == query.phase \in {"answered", "failed"}
+
+(* Nothing but the query depends on assignments, so that they may all come last before it.                   *)
+Before == query = NoQuery /\ Len(actives) = 1
+(* What happens to a host still matters: before the query always, then as long as it may answer.           *)
+Matters(h) == Before \/ (Open /\ h \in query.left \union {query.at})
+(* What hosts are told of the end still goes into a report.                                                  *)
+Tells == Before /\ reports < MaxReports
 
 -------------------------------------------------------------------------------------------
 (* What the router decides, by its view v: who is active, who is alive, the records.                        *)
+EndOf(said) == Largest({0} \union {said[h].end : h \in {g \in Node : said[g] # Nobody}})
+View(epoch, alive) == [active |-> actives[epoch], alive |-> alive, records |-> records, end |-> EndOf(records)]
 Recorded(v) == {h \in Node : v.records[h] # Nobody}
-KnownEnd(v) == Largest({0} \union {v.records[h].end : h \in Recorded(v)})
+KnownEnd(v) == v.end
 Lag(v, h) == IF h \in Recorded(v) THEN Max(0, KnownEnd(v) - v.records[h].current) ELSE 0
 Within(lag) == IF Shipped THEN lag <= Bound ELSE lag < Bound
 LagCounts(v, h) == Shipped \/ h # v.active
@@ -60,79 +68,82 @@ Init ==
     /\ query = NoQuery
 
 Write ==
-    /\ ~Over /\ end < MaxEnd
+    /\ Before \/ Open
+    /\ end < MaxEnd
     /\ end' = end + 1
     /\ UNCHANGED <<known, current, up, told, crashes, actives, query>>
 
 Apply(h) ==
-    /\ ~Over /\ h \in up /\ current[h] < end
+    /\ Matters(h) /\ h \in up /\ current[h] < end
     /\ current' = [current EXCEPT ![h] = @ + 1]
-    /\ known' = IF Open THEN known ELSE [known EXCEPT ![h] = Max(@, current[h] + 1)]
+    /\ known' = IF Tells THEN [known EXCEPT ![h] = Max(@, current[h] + 1)] ELSE known
     /\ UNCHANGED <<end, up, told, crashes, actives, query>>
 
 Learn(h) ==
-    /\ query = NoQuery /\ h \in up /\ known[h] < end
+    /\ Tells /\ h \in up /\ known[h] < end
     /\ known' = [known EXCEPT ![h] = end]
     /\ UNCHANGED <<end, current, up, told, crashes, actives, query>>
 
 (* Nothing that arrives after the query has read its view changes it, so reports stop there.                *)
 Report(h) ==
-    /\ query = NoQuery /\ h \in up /\ reports < MaxReports /\ flight = {}
+    /\ Tells /\ h \in up /\ flight = {}
     /\ flight' = {[host |-> h, said |-> [current |-> current[h], end |-> known[h]]]}
     /\ reports' = reports + 1
-    /\ UNCHANGED <<replicas, records, crashes, actives, query>>
+    /\ known' = IF reports' < MaxReports THEN known ELSE [g \in Node |-> 0]
+    /\ UNCHANGED <<end, current, up, records, crashes, actives, query>>
 
 Deliver ==
-    /\ query = NoQuery
+    /\ Before
     /\ \E r \in flight :
         /\ records' = [records EXCEPT ![r.host] = r.said]
         /\ flight' = flight \ {r}
     /\ UNCHANGED <<replicas, reports, crashes, actives, query>>
 
 Lose ==
-    /\ query = NoQuery /\ flight # {}
+    /\ Before /\ flight # {}
     /\ flight' = {}
     /\ UNCHANGED <<replicas, records, reports, crashes, actives, query>>
 
 Crash(h) ==
-    /\ ~Over /\ h \in up /\ crashes < MaxCrashes
+    /\ Matters(h) /\ h \in up /\ crashes < MaxCrashes
     /\ up' = up \ {h}
     /\ crashes' = crashes + 1
-    /\ query' = IF Open /\ h \in (query.left \union {query.at}) \ query.cut
+    /\ query' = IF Open /\ h \notin query.cut
                 THEN [query EXCEPT !.bad = @ \union {h}] ELSE query
     /\ UNCHANGED <<end, known, current, told, actives>>
 
 (* A host comes back with what it had saved, or with nothing.                                               *)
 Restart(h, n) ==
-    /\ ~Over /\ h \notin up /\ n <= current[h]
+    /\ Matters(h) /\ h \notin up /\ n <= current[h]
     /\ up' = up \union {h}
     /\ current' = [current EXCEPT ![h] = n]
-    /\ known' = IF Open THEN known ELSE [known EXCEPT ![h] = n]
+    /\ known' = IF Tells THEN [known EXCEPT ![h] = n] ELSE known
     /\ UNCHANGED <<end, told, crashes, actives, query>>
 
 Propose(h) ==
-    /\ query = NoQuery /\ Len(actives) < MaxEpochs /\ h # actives[Len(actives)]
+    /\ query = NoQuery /\ flight = {} /\ Len(actives) < MaxEpochs /\ h # actives[Len(actives)]
     /\ actives' = Append(actives, h)
     /\ UNCHANGED <<replicas, told, crashes, query>>
 
-(* Whom the router may fail to reach: any of those that it asks. If it is all of them, every failure is possible *)
-(* at any time, which is enough for all that is promised of each state.                                     *)
-Cuts(selected) == SUBSET selected
-AllCut(selected) == {selected}
-
-(* The query reads its view; what else was known before is forgotten, for it changes nothing any more.       *)
+(* The query reads its view; what else was known before is forgotten, for it changes nothing any more. The same  *)
+(* holds of the hosts that it will not ask, but for the end that they reported. Reports on their way are lost;   *)
+(* whom the router fails to reach is cut.                                                                        *)
 Ask(epoch, alive, cut) ==
-    LET v == [active |-> actives[epoch], alive |-> alive, records |-> records]
+    LET v == View(epoch, alive)
         selected == Selected(v)
-    IN  /\ query = NoQuery /\ cut \in Cuts(selected)
-        /\ query' = [phase |-> IF selected = {} THEN "failed" ELSE "open", view |-> v, left |-> selected, tried |-> {},
-                     at |-> Nobody, cut |-> cut, bad |-> selected \ (up \union cut), position |-> 0]
+        seen == [v EXCEPT !.alive = @ \intersect (selected \union {v.active}),
+                          !.records = [h \in Node |-> IF h \in selected THEN @[h] ELSE Nobody]]
+    IN  /\ query = NoQuery
+        /\ query' = [phase |-> IF selected = {} THEN "failed" ELSE "open", view |-> seen, left |-> selected,
+                     tried |-> {}, at |-> Nobody, cut |-> cut, bad |-> selected \ (up \union cut), position |-> 0]
         /\ known' = [h \in Node |-> 0]
         /\ records' = [h \in Node |-> Nobody]
         /\ flight' = {}
         /\ reports' = 0
         /\ actives' = <<v.active>>
-        /\ UNCHANGED <<end, current, up, crashes>>
+        /\ current' = [h \in Node |-> IF h \in selected THEN current[h] ELSE 0]
+        /\ up' = up \union (Node \ selected)
+        /\ UNCHANGED <<end, crashes>>
 
 Attempt ==
     /\ Open /\ query.at = Nobody
@@ -143,7 +154,9 @@ Attempt ==
 Reply ==
     /\ Open /\ query.at \in up
     /\ query' = [query EXCEPT !.phase = "answered", !.position = current[query.at]]
-    /\ UNCHANGED <<replicas, told, crashes, actives>>
+    /\ current' = [h \in Node |-> 0]
+    /\ up' = Node
+    /\ UNCHANGED <<end, known, told, crashes, actives>>
 
 (* What a failure makes of the query: the next candidate, as long as there is one.                          *)
 AfterFailure(left) == IF left = {} THEN "failed" ELSE "open"
@@ -153,13 +166,18 @@ Fail ==
     /\ Open /\ query.at # Nobody
     /\ query.at \in query.cut \union query.bad
     /\ query' = [query EXCEPT !.phase = AfterFailure(query.left), !.at = Nobody]
-    /\ UNCHANGED <<replicas, told, crashes, actives>>
+    /\ current' = [current EXCEPT ![query.at] = 0]
+    /\ up' = up \union {query.at}
+    /\ UNCHANGED <<end, known, told, crashes, actives>>
 
 Next ==
     \/ Write \/ Deliver \/ Lose \/ Attempt \/ Reply \/ Fail
     \/ \E h \in Node : Apply(h) \/ Learn(h) \/ Report(h) \/ Crash(h) \/ Propose(h)
     \/ \E h \in Node, n \in 0..MaxEnd : Restart(h, n)
-    \/ \E epoch \in 1..Len(actives), alive, cut \in SUBSET Node : Ask(epoch, alive, cut)
+    \/ /\ query = NoQuery /\ flight = {}
+       /\ \E epoch \in 1..Len(actives) :
+            \E alive \in SUBSET (Selected(View(epoch, Node)) \union {actives[epoch]}) :
+                \E cut \in SUBSET Selected(View(epoch, alive)) : Ask(epoch, alive, cut)
 
 -------------------------------------------------------------------------------------------
 Asked == query.phase # "none"

@@ -29,8 +29,7 @@ TraceInit ==
 
 (* Those that will not answer are those that the router fails to reach.                                       *)
 TraceAsk ==
-    LET v == [active |-> actives[1], alive |-> Given.alive, records |-> records]
-    IN  Is("ask") /\ Ask(1, Given.alive, Given.failed \intersect Selected(v))
+    Is("ask") /\ Ask(1, Given.alive, Given.failed \intersect Selected(View(1, Given.alive)))
 
 TraceAttempt == Is("attempt") /\ Attempt /\ query'.at = Event[2]
 TraceFail == Is("fail") /\ Fail

@@ -84,11 +84,12 @@ CommittedFollows ==
 Follow == LeadersFollow /\ CommittedFollows
 
 -------------------------------------------------------------------------------------------
-(* A voter of its newest configuration stands; whoever is asked answers by its own log, whether it knows the  *)
-(* candidate as a member or not (raft.md#configuration-in-force).                                            *)
+(* Who is, or was, a voter by its log stands: a restart forgets what is committed (raft.md#needed-until-committed). *)
+(* Whoever is asked answers by its own log, whether it knows the candidate as a member or not                 *)
+(* (raft.md#configuration-in-force).                                                                         *)
 StandForElection(n) ==
     /\ role[n] # "leader"
-    /\ n \in Configuration(n).current \union Configuration(n).old
+    /\ \E i \in DOMAIN log[n] : n \in log[n][i].voters.current \union log[n][i].voters.old
     /\ term' = [term EXCEPT ![n] = @ + 1]
     /\ vote' = [vote EXCEPT ![n] = n]
     /\ role' = [role EXCEPT ![n] = "candidate"]

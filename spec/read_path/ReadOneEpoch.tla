@@ -86,6 +86,9 @@ LacksAtStart(r, s) == 0
 Accepts(r, s) == s \in r.on
 (* read-path.md#trim-over-rejected: a trim point does not take away the record that was rejected.              *)
 TrimWaits(r) == r.rejected
+TrimFirst(r) == r.trim >= r.at /\ ~r.rejected
+(* read-path.md#known-down-joins: a listed shard sent a record of its own.                                    *)
+Leaves(r, s) == InScd(r) /\ s \in r.list
 
 Overridden(stat, s) == IF stat[s] \in {"under", "empty"} THEN [stat EXCEPT ![s] = "full"] ELSE stat
 
@@ -99,7 +102,7 @@ TookData(r, s, m) ==
                        !.lacks[s] = IF m.dirty THEN Max(@, m.to + 1) ELSE @]
     IN  IF m.kind = "record"
         THEN [q EXCEPT !.buffer = @ \union {m.to},
-                       !.due = IF InScd(r) /\ s \in r.list THEN "scd" ELSE @,
+                       !.due = IF Leaves(r, s) THEN "scd" ELSE @,
                        !.joined = IF s \in r.list THEN @ \ {s} ELSE @]
         ELSE q
 Took(r, s, m) ==
@@ -303,7 +306,7 @@ Advanced(r) ==
               !.due = IF Scd /\ r.mode = "all" THEN "scd" ELSE @]
 
 Deliver ==
-    /\ Open(reader) /\ reader.at \in reader.buffer /\ (reader.trim < reader.at \/ reader.rejected)
+    /\ Open(reader) /\ reader.at \in reader.buffer /\ ~TrimFirst(reader)
     /\ reader' = Advanced(reader)
     /\ shown' = shown \union {reader.at}
     /\ UNCHANGED <<data, events, streams, lost, trimmed, whole>>
@@ -354,13 +357,15 @@ ScdCheck ==
 
 (* read-path.md#rewind: what was said is forgotten, the statuses are read again, and a START is sent to all. What *)
 (* can be delivered has been, unless the application rejects it.                                             *)
+Rewound(r, all, listed) ==
+    [r EXCEPT !.buffer = {}, !.next = [s \in Node |-> r.at], !.lacks = [s \in Node |-> 0], !.stat = r.log,
+              !.heard = 0, !.on = {}, !.reading = {}, !.timer = Grace, !.due = "no",
+              !.mode = IF all THEN "all" ELSE "scd", !.list = listed, !.joined = listed]
 Rewind ==
     /\ reader.due # "no" /\ (Deliverable(reader) => reader.rejected)
     /\ LET all == reader.due = "all" \/ reader.joined = Node
            listed == IF all THEN {} ELSE reader.joined
-       IN  reader' = [reader EXCEPT !.buffer = {}, !.next = [s \in Node |-> reader.at], !.lacks = [s \in Node |-> 0],
-                                    !.stat = reader.log, !.heard = 0, !.on = {}, !.reading = {}, !.timer = Grace,
-                                    !.due = "no", !.mode = IF all THEN "all" ELSE "scd", !.list = listed, !.joined = listed]
+       IN  reader' = Rewound(reader, all, listed)
     /\ started' = {}
     /\ sent' = [s \in Node |-> reader.at]
     /\ flight' = [s \in Node |-> IF flight[s] = None THEN None ELSE [flight[s] EXCEPT !.fresh = FALSE]]

@@ -560,16 +560,17 @@ def configuration_in_force(evidence: Evidence) -> list[Fields] | Fields:
         sure(last["offset"] > last["dirty"] or _said(last) != first)
         fields: Fields = {"node": last["node"], "offset": last["offset"], "end": last["dirty"]}
         return fields if last["offset"] > last["dirty"] else {"node": last["node"], "told": first, "own": _said(last)}
+    if last["kind"] != "configuration" and before[0]["node"] == last["node"]:
+        kept, *others = before
+        back = _said(only(others)) if others else first
+        sure(kept["kind"] == "configuration" and (last["kind"] != "append" or last["offset"] <= kept["offset"]))
+        sure(_said(kept) != back and all(row["offset"] < kept["offset"] for row in others))
+        return {"node": last["node"], "offset": kept["offset"], "own": _said(kept), "told": back}
     told = only(before)
     sure(told["kind"] == "configuration")
     if last["kind"] == "configuration" and told["node"] == last["node"]:
         sure(_said(last) != _said(told) and told["offset"] <= last["dirty"])
         return {"node": last["node"], "told": _said(told), "own": _said(last)}
-    if told["node"] == last["node"]:
-        own = [row for row in evidence.rows if row["kind"] == "append"]
-        sure(not own or only(own) is last)
-        end = last["dirty"]
-        return {"node": last["node"], "offset": told["offset"], "end": end}
     own = _said(last) if last["kind"] == "configuration" else first
     sure(own != _said(told) and last["dirty"] >= told["offset"])
     return {"node": last["node"], "offset": told["offset"], "told": _said(told), "own": own}

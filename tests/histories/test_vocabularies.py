@@ -33,6 +33,7 @@ from loghistory.vocabularies.read_path import (
     RewindWord,
     ShardWord,
 )
+from loghistory.vocabularies.snapshots import SnapshotFrom
 from loghistory.vocabularies.surroundings import FaultWord, Phase
 from loghistory.vocabulary import Column, EventKind, Vocabulary, Words, assembled_columns, assembled_kinds
 
@@ -65,7 +66,7 @@ def test_every_word_that_has_a_name_has_a_meaning() -> None:
     assert set(words_of("f")) == {*Operation, *FaultWord, *Phase, *GapWord, *HeardWord, *RewindWord, *GraceWord}
     assert set(words_of("record")) == set(RecordWord)
     assert set(words_of("role")) == set(Role)
-    assert set(words_of("reason")) == {*Resolution, *Refusal, *ShardWord, *AnswerWord}
+    assert set(words_of("reason")) == {*Resolution, *Refusal, *ShardWord, *AnswerWord, *SnapshotFrom}
     for vocabulary in VOCABULARIES:
         for words in vocabulary.words:
             assert set(words.kinds) <= set(KINDS)

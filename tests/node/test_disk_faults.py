@@ -1,4 +1,4 @@
-"""What failing disks do to real nodes, and nodes that stop under load: it happens, and the run is judged rightly."""
+"""What failing disks do to real nodes, and nodes that stop or end under load: it happens, and is judged rightly."""
 
 from __future__ import annotations
 
@@ -69,6 +69,17 @@ def test_a_node_refuses_what_was_damaged_and_returns_when_its_disk_is_restored(t
         refused = during(events, f, "storage_error")
         assert refused, f"no {f}"
         assert all(refused), f"a node starts in spite of {f}"
+    assert result.agreed
+    assert verdict["verdict"] == "holds", verdict
+
+
+def test_who_ends_in_the_middle_of_a_step_loses_nothing_and_records_it_in_time(tmp_path: Path) -> None:
+    """What it could not record is older than its end, and not older than what a client asked for meanwhile."""
+    result, verdict, events = played(tmp_path, seed=3, duration=7.0, faults=("midway",))
+    for f, end in (("kill_midway", "crash"), ("power_loss_midway", "power_loss")):
+        ended = during(events, f, end)
+        assert ended, f"no {f}"
+        assert all(ended), f"a node outlives {f}"
     assert result.agreed
     assert verdict["verdict"] == "holds", verdict
 

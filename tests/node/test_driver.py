@@ -11,8 +11,9 @@ from loghistory import HybridClock, open_run
 from quorumlog.node.driver import Place
 from quorumlog.node.recording import HistoryFile, find_history, whole_events
 from quorumlog.raft.events import Started, Timer, TimerFired
-from quorumlog.raft.messages import AppendEntries, Heartbeat, StartAt
+from quorumlog.raft.messages import AppendEntries, Heartbeat, InstallSnapshot
 from quorumlog.raft.real import REAL, Timing
+from quorumlog.raft.snapshot import Snapshot, State
 from quorumlog.storage.batch import BatchKind, RecordBatch
 from quorumlog.storage.files import FileDisk
 from quorumlog.storage.log import Log
@@ -77,9 +78,10 @@ def test_what_led_to_a_trim_is_written_before_a_segment_goes(tmp_path: Path) -> 
         driver.received(1, [Heartbeat(1, 2, 9, 1, 9, 9)])
         driver.retain(1)
         assert driver.log.start_offset == 8
-        driver.received(1, [StartAt(1, 3, 100, 1, b"0,1,2")])
+        snapshot = Snapshot(99, 1, -1, b"0,1,2", State())
+        driver.received(1, [InstallSnapshot(1, 3, 99, 0, snapshot.encode(), True)])
         assert (driver.log.start_offset, driver.log.dirty) == (100, 99)
         await driver.stop()
 
     asyncio.run(body())
-    assert [kinds[-2:] for kinds in written] == [["commit", "visible"]] * 4 + [["visible", "trim"]]
+    assert [kinds[-2:] for kinds in written] == [["visible", "apply"]] * 4 + [["snapshot", "trim"]]

@@ -20,6 +20,7 @@ from quorumlog.node.framing import (
 )
 from quorumlog.raft import messages
 from quorumlog.raft import wire as raft_wire
+from quorumlog.raft.snapshot import MOST_SNAPSHOT_BYTES, Snapshot, State
 from quorumlog.storage.batch import BatchKind, RecordBatch
 
 HELLO = Hello(Role.CLIENT, -1, b"12345678")
@@ -57,7 +58,9 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "behind": st.booleans(),
     "follows": st.booleans(),
     "success": st.booleans(),
-    "members": MEMBERS,
+    "done": st.booleans(),
+    "data": st.binary(max_size=100),
+    "position": st.integers(0, MOST_SNAPSHOT_BYTES - 100),
 }
 MESSAGES = st.one_of(
     append_entries(),
@@ -114,13 +117,17 @@ def test_messages_survive_the_wire(stamp: wire.Stamp, sent: list[messages.AnyMes
 @pytest.mark.parametrize("members", [b"", b"0,0", b"\xff", b"0 old"])
 def test_what_is_no_configuration_is_refused(members: bytes) -> None:
     entry = RecordBatch(0, 1, BatchKind.CONFIGURATION, 1, -1, members)
-    for message in (
-        messages.StartAt(1, 1, 5, 1, members),
-        messages.AppendEntries(1, 1, -1, -1, -1, -1, False, (entry,)),
-    ):
-        framed = raft_wire.MESSAGES.encode((0, 0), [message])
-        with pytest.raises(FrameError):
-            raft_wire.MESSAGES.decode(framed[4:])
+    framed = raft_wire.MESSAGES.encode((0, 0), [messages.AppendEntries(1, 1, -1, -1, -1, -1, False, (entry,))])
+    with pytest.raises(FrameError):
+        raft_wire.MESSAGES.decode(framed[4:])
+    with pytest.raises(ValueError, match=r"."):
+        Snapshot.decode(Snapshot(4, 1, 0, members, State()).encode())
+
+
+def test_a_snapshot_larger_than_any_is_refused() -> None:
+    part = messages.InstallSnapshot(1, 1, 5, MOST_SNAPSHOT_BYTES - 1, b"no", True)
+    with pytest.raises(FrameError, match="snapshot"):
+        raft_wire.MESSAGES.decode(raft_wire.MESSAGES.encode((0, 0), [part])[4:])
 
 
 @given(stamp=STAMPS, message=MESSAGES, where=st.integers(0, 10_000), flip=st.integers(1, 255))

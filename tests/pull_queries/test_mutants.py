@@ -7,12 +7,13 @@ import pytest
 from quorumlog.pull_queries.assignment import Assignment, Placement
 from quorumlog.pull_queries.configuration import Configuration
 from quorumlog.pull_queries.core import ServerCore
-from quorumlog.pull_queries.events import AssignmentRead, ChangelogRead, Clocks
+from quorumlog.pull_queries.events import AssignmentRead, ChangelogRead, Clocks, ForwardEnded, Query, QueryAsked
 from quorumlog.pull_queries.lag import LagReport, Position, Store
 from quorumlog.pull_queries.mutants.lags import LagWithoutStoreCore
 from quorumlog.pull_queries.mutants.placements import TableGivenAway
+from quorumlog.pull_queries.mutants.queries import NextRoundEarly
 from quorumlog.pull_queries.protocol import PROTOCOL
-from quorumlog.pull_queries.rules import REFERENCE
+from quorumlog.pull_queries.rules import REFERENCE, Failure
 from quorumlog.pull_queries.settings import SETTINGS
 from quorumlog.trials.judge import Candidate, judge_seed
 
@@ -41,6 +42,25 @@ def test_stores_are_told_apart(core: type[ServerCore], known: Position) -> None:
     records = core.records_type(REFERENCE)
     records.accept(LagReport("h:1", 100, {(one, 0): Position(3, 12), (other, 0): Position(9, 15)}))
     assert records.of("h:1", one, 0) == known
+
+
+@pytest.mark.parametrize(("core", "next_round"), [(ServerCore, 0), (NextRoundEarly, 1)])
+def test_a_round_waits_for_all(core: type[ServerCore], next_round: int) -> None:
+    """next-round-early: replicas of partitions are on the same hosts in short runs, so that rounds have one request."""
+    server = core("h:1", Configuration(mode="shipped", partitions=2, standby_reads=True), Clocks(0, 0))
+    placements = Placement("i:1", ("k:1",)), Placement("j:1", ("k:1",))
+    server.handle(Clocks(0, 0), AssignmentRead(Assignment(1, ("i:1", "j:1", "k:1"), placements)))
+    assert len(server.handle(Clocks(9000, 0), QueryAsked(1, Query()))) == 2
+    effects = server.handle(Clocks(9000, 0), ForwardEnded(1, "i:1", (), Failure.NO_CONNECTION))
+    assert len(effects) == next_round
+
+
+@pytest.mark.parametrize(("mutant", "lag"), [(None, 0), ("lag-abs", 4)])
+def test_who_has_passed_the_known_end_lags_by_nothing(mutant: str | None, lag: int) -> None:
+    """lag-abs: every end in a view is that of who has passed the most, or behind it."""
+    make_core = ServerCore if mutant is None else PROTOCOL.mutants[mutant].make_core
+    assert make_core is not None
+    assert make_core("h:1", Configuration(), Clocks(0, 0)).rules.lag(3, 7) == lag
 
 
 @pytest.mark.parametrize(("core", "current"), [(ServerCore, 2), (TableGivenAway, 0)])

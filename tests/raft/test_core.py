@@ -22,12 +22,14 @@ from quorumlog.raft.events import (
     Outcome,
     ReadIndexRequested,
     ReadLog,
+    ReadSnapshot,
     Received,
     Reset,
     Resolved,
     SaveVote,
     Send,
     SetTimer,
+    SnapshotRead,
     Started,
     StartFlush,
     Timer,
@@ -44,13 +46,14 @@ from quorumlog.raft.messages import (
     AppendReply,
     Heartbeat,
     HeartbeatReply,
+    InstallSnapshot,
     Message,
-    StartAt,
     TimeoutNow,
     VoteReply,
     VoteRequest,
 )
 from quorumlog.raft.rules import REFERENCE, Rules
+from quorumlog.raft.snapshot import Snapshot, State
 from quorumlog.storage.batch import BatchKind, RecordBatch
 
 SECOND = 1_000_000_000
@@ -473,9 +476,13 @@ def test_a_follower_of_a_trimmed_log_begins_where_the_leader_begins() -> None:
     leader.give(TrimRequested(4))
     assert leader.core.index.start == 4
     leader.receive(2, HeartbeatReply(leader.core.term, 200, False, -1, -1, -1))
-    (start,) = leader.sent(StartAt)
-    follower = Bench(term=start.term, entries=(0, 0))
-    follower.receive(0, start)
+    (read,) = leader.of(ReadSnapshot)
+    assert (read.last, read.position) == (3, 0)
+    snapshot = Snapshot(3, leader.core.term, 0, b"0,1,2", State())
+    leader.give(SnapshotRead(read.ticket, 3, 0, snapshot.encode(), done=True))
+    (sent,) = leader.sent(InstallSnapshot)
+    follower = Bench(term=sent.term, entries=(0, 0))
+    follower.receive(0, sent)
     assert follower.of(Reset) == [Reset(4, leader.core.term)]
     assert (follower.core.dirty, follower.core.commit, follower.core.flushed) == (3, 3, 3)
 
@@ -485,7 +492,8 @@ def test_what_a_reset_log_no_longer_tells_is_unknown_and_not_truncated() -> None
     bench.append(7)
     waiting, term = bench.core.dirty, bench.core.term
     # The next leader may have committed that very entry, and has trimmed its log since.
-    bench.receive(2, StartAt(term + 1, 1, waiting + 10, term + 1, b"0,1,2"))
+    snapshot = Snapshot(waiting + 9, term + 1, 0, b"0,1,2", State())
+    bench.receive(2, InstallSnapshot(term + 1, 1, snapshot.last, 0, snapshot.encode(), done=True))
     assert bench.of(Reset) == [Reset(waiting + 10, term + 1)]
     assert [(resolved.request, resolved.outcome) for resolved in bench.of(Resolved)] == [(7, Outcome.UNKNOWN)]
 

@@ -32,19 +32,20 @@ from quorumlog.raft.events import (
     VoteSaved,
 )
 from quorumlog.raft.index import LogIndex
-from quorumlog.raft.members import Change
+from quorumlog.raft.members import Change, Members
 from quorumlog.raft.messages import (
     AppendEntries,
     AppendReply,
     Heartbeat,
     HeartbeatReply,
+    InstallSnapshot,
     LightHeartbeat,
     LightReply,
-    StartAt,
     VoteReply,
     VoteRequest,
 )
 from quorumlog.raft.mutants import MUTANTS
+from quorumlog.raft.snapshot import Snapshot, State
 from quorumlog.raft.state import Configuration, Restored
 from quorumlog.storage.batch import BatchKind, RecordBatch
 
@@ -132,6 +133,11 @@ def give(core: RaftCore, *events: Event) -> list[Effect]:
     return effects
 
 
+def whole(snapshot: Snapshot, term: int) -> InstallSnapshot:
+    """A snapshot in one part, from a leader of ``term``."""
+    return InstallSnapshot(term, 1, snapshot.last, 0, snapshot.encode(), done=True)
+
+
 def refuses_a_pre_vote_to_a_shorter_log(make_core: CoreFactory) -> bool:
     """raft.md#pre-vote."""
     core = follower(make_core, (1, 1))
@@ -177,7 +183,7 @@ def discards_a_flush_of_the_log_before(make_core: CoreFactory) -> bool:
         for each in core.handle(1, Received(1, AppendEntries(2, 1, 4, 1, -1, -1, True, more)))
         if isinstance(each, StartFlush)
     )
-    give(core, Received(2, StartAt(3, 1, 3, 2, b"0,1,2")), Flushed(flush.ticket))
+    give(core, Received(2, whole(Snapshot(2, 2, 0, b"0,1,2", State()), 3)), Flushed(flush.ticket))
     return core.flushed == core.dirty == 2
 
 
@@ -270,9 +276,35 @@ def shows_what_is_verified(make_core: CoreFactory) -> bool:
 
 
 def begins_anew_for_its_leader(make_core: CoreFactory) -> bool:
-    """raft.md#log-begun-anew."""
+    """raft.md#snapshot-transfer."""
     core = follower(make_core, (1, 1))
-    return not [each for each in give(core, Received(1, StartAt(1, 1, 50, 1, b"0,1,2"))) if isinstance(each, Reset)]
+    return not [
+        each
+        for each in give(core, Received(1, whole(Snapshot(49, 1, 0, b"0,1,2", State()), 1)))
+        if isinstance(each, Reset)
+    ]
+
+
+def stands_until_its_removal_is_committed(make_core: CoreFactory) -> bool:
+    """raft.md#needed-until-committed."""
+    joint, alone = Members(Voters((1,), (0, 1)), 1, removing=(0,)), Members(Voters((1,)), 1)
+    index = LogIndex.of((offset, offset, 1) for offset in range(3))
+    restored = Restored(1, index=index, members=((1, joint), (2, alone)))
+    core = make_core(Configuration(0, Voters((0, 1))), restored)
+    give(core, Started())
+    sent = [each.message for each in core.handle(10**10, TimerFired(Timer.ELECTION)) if isinstance(each, Send)]
+    give(core, Received(1, Heartbeat(2, 1, 2, 1, 2, 2)))
+    again = [each for each in core.handle(10**11, TimerFired(Timer.ELECTION)) if isinstance(each, Send)]
+    return [isinstance(each, VoteRequest) and each.pre_vote for each in sent] == [True] and not again
+
+
+def takes_parts_in_order(make_core: CoreFactory) -> bool:
+    """raft.md#snapshot-transfer."""
+    core = follower(make_core, (1, 1))
+    content = Snapshot(49, 1, 0, b"0,1,2", State()).encode()
+    parts = [InstallSnapshot(2, 1, 49, at, content[at : at + 9], at + 9 >= len(content)) for at in (9, 0)]
+    effects = give(core, *(Received(1, part) for part in parts))
+    return [each.message.position for each in effects if isinstance(each, Send)] == [0, 9]
 
 
 def holds_what_it_trimmed(make_core: CoreFactory) -> bool:
@@ -389,6 +421,7 @@ PROMISES = {
     "light-counts-for-barrier": confirms_a_barrier_by_full_answers,
     "transfer-vote-skips-log": refuses_a_vote_for_a_transfer_to_a_shorter_log,
     "gives-way-for-ever": gives_way_once,
+    "removed-never-stands": stands_until_its_removal_is_committed,
     "rejoin-session": ignores_replies_of_an_earlier_session,
     "pre-votes-ignore-logs": refuses_a_pre_vote_to_a_shorter_log,
     "answers-for-an-earlier-term": answers_a_request_in_its_own_term,
@@ -412,6 +445,7 @@ PROMISES = {
     "follower-visible-unverified": shows_what_is_verified,
     "start-at-from-any-term": begins_anew_for_its_leader,
     "trimmed-is-not-held": holds_what_it_trimmed,
+    "chunk-out-of-order": takes_parts_in_order,
     "votes-while-led": refuses_a_vote_while_it_hears_its_leader,
     "expected-term-ignored": writes_nothing_in_another_term,
     "forced-flush-cached": counts_a_forced_flush,

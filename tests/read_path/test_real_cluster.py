@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -14,12 +15,13 @@ import pytest
 from click.testing import CliRunner
 from omniscient import problems
 
-from loghistory import open_run
+from loghistory import HybridClock, open_run
 from quorumlog.cluster.cli import cluster
 from quorumlog.cluster.groups import Groups
+from quorumlog.cluster.log_client import Log, UnreachableError
 from quorumlog.node.configuration import cluster_key
 from quorumlog.node.framing import Hello, Role, frame
-from quorumlog.read_path.process.internal import LOG
+from quorumlog.read_path.process.internal import FORM, LOG
 from quorumlog.read_path.processes import PathProcesses
 from quorumlog.read_path.rules import lsn_of
 
@@ -144,6 +146,39 @@ def test_what_was_acknowledged_outlives_sigkill_and_strangers_are_refused(tmp_pa
         said = (tmp_path / "processes" / "node-0.stderr").read_text()
         assert "not a message of this protocol" in said
         assert "it belongs to another cluster" in said
+
+    asyncio.run(asyncio.wait_for(body(), 60))
+
+
+def test_calls_at_the_same_time_find_who_leads(tmp_path: Path) -> None:
+    """What one call learns of the leader is not lost to another one that is still connecting elsewhere."""
+
+    async def follow(log: Log) -> None:
+        while True:
+            with contextlib.suppress(UnreachableError):
+                await log.read(0, 100)
+            await asyncio.sleep(0.01)
+
+    async def catch_up(log: Log) -> None:
+        while True:
+            try:
+                await log.read_index()
+            except UnreachableError:
+                await asyncio.sleep(0.01)
+            else:
+                return
+
+    async def body() -> None:
+        async with Groups(tmp_path / "logs", [LOG], 3, 1) as groups:
+            logs = [Log(LOG, FORM, groups.places[LOG], HybridClock()) for _ in range(30)]
+            following = [asyncio.create_task(follow(log)) for log in logs]
+            async with asyncio.timeout(15):
+                await asyncio.gather(*map(catch_up, logs))
+            for task in following:
+                task.cancel()
+            await asyncio.wait(following)
+            for log in logs:
+                log.close()
 
     asyncio.run(asyncio.wait_for(body(), 60))
 

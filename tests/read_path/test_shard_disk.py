@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -18,6 +20,7 @@ from quorumlog.read_path.shard import copy_columns
 from quorumlog.read_path.wire import framed
 from quorumlog.storage.disk import StorageError
 from quorumlog.storage.files import FileDisk
+from quorumlog.storage.power import PowerDisk, lose_power
 
 
 def copy(esn: int, wave: int = 1) -> Change:
@@ -114,6 +117,66 @@ def test_a_damaged_change_with_others_behind_it_is_no_torn_end(place: int, tmp_p
     with pytest.raises(StorageError, match=f"damaged at byte {begin} of"):
         stored(disk, 1)
     disk.close()
+
+
+def _with_hole(path: Path, changes: Sequence[bytes], hole: int) -> tuple[FileDisk, int]:
+    """A disk with these changes, of which one reads as zeros, and where that begins."""
+    disk = FileDisk(path)
+    stored(disk, 0)
+    begins = [disk.size(CHANGES)]
+    for change in changes:
+        disk.append(CHANGES, change)
+        begins.append(disk.size(CHANGES))
+    disk.close()
+    data = bytearray((path / CHANGES).read_bytes())
+    data[begins[hole] : begins[hole + 1]] = bytes(begins[hole + 1] - begins[hole])
+    (path / CHANGES).write_bytes(data)
+    return FileDisk(path), begins[hole]
+
+
+@pytest.mark.parametrize("hole", [0, 1, 2])
+def test_what_no_sync_covered_may_be_gone_in_the_middle_after_a_power_loss(hole: int, tmp_path: Path) -> None:
+    """A device writes pages in any order; without a power loss the same is damage."""
+    disk, begin = _with_hole(tmp_path / "disk", [framed(copy(esn)) for esn in (1, 2, 3, 4)], hole)
+    with pytest.raises(StorageError, match=f"damaged at byte {begin} of"):
+        stored(disk, 1)
+    held = contents(*stored(disk, 1, lost_power=True))
+    assert sorted(held.copies) == [lsn_of(1, esn) for esn in range(1, hole + 1)]
+    assert disk.size(CHANGES) == begin
+    disk.close()
+
+
+def test_what_a_sync_covered_is_damaged_after_a_power_loss_too(tmp_path: Path) -> None:
+    """The last change was written when the second one was known to be synced."""
+    synced = 1 << 10
+    changes = [framed(copy(1)), framed(copy(2)), framed(copy(3), synced)]
+    disk, begin = _with_hole(tmp_path / "disk", changes, 1)
+    assert begin < synced
+    with pytest.raises(StorageError, match=f"damaged at byte {begin} of"):
+        stored(disk, 1, lost_power=True)
+    disk.close()
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_no_power_loss_takes_what_was_synced_or_keeps_a_shard_from_starting(seed: int, tmp_path: Path) -> None:
+    draw = Random(seed)
+    root, journal = tmp_path / "disk", tmp_path / "journal"
+    esn = synced = known = 0
+    for incarnation in range(4):
+        disk = PowerDisk(root, journal)
+        assert disk.lost_power == (incarnation > 0)
+        held = contents(*stored(disk, incarnation, lost_power=disk.lost_power))
+        assert held.intact
+        assert {lsn_of(1, number) for number in range(1, synced + 1)} <= held.copies.keys()
+        esn, known = max((lsn & 0xFFFFFFFF for lsn in held.copies), default=0), disk.size(CHANGES)
+        for _ in range(draw.randrange(40)):
+            esn += 1
+            disk.append(CHANGES, framed(copy(esn), known))
+            if draw.random() < 0.2:
+                disk.sync(CHANGES)
+                synced, known = esn, disk.size(CHANGES)
+        disk.close()
+        lose_power(root, journal, draw)
 
 
 def test_a_shard_that_was_started_before_and_finds_nothing_has_lost_its_data(tmp_path: Path) -> None:

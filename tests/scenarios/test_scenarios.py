@@ -3,8 +3,8 @@
 Steps, one a line. NODE is a number, ``leader``, ``old_leader`` (the last one isolated), ``follower`` (the node after
 the leader), ``last`` (the other end of that ring), ``all``, or a name given by ``let``; VALUE is a number, a name given
 by ``let``, or NODE.commit, .dirty, .flushed, .visible, .term, .start, .reserved (memory for appends), .reads (how often
-it read its log for others), .voters (how many there are by its configuration), .changing (1: that is not simple), each
-with ``+ N`` if wanted.
+it read its log for others), .voters (how many there are by its configuration), .changing (1: that is not simple),
+.applied, .records and .digest (its state machine), each with ``+ N`` if wanted.
 
     append COUNT acks=all|1|0 to=NODE [records=N] [bytes=N] [term=NAME|now] -> ok|info|fail REASON    one after another
     submit NAME COUNT acks=..,.. to=NODE ...        all at once, from as many clients; the acks levels in turn
@@ -164,7 +164,9 @@ class Play:
             return int(not node.core.members.simple)
         if field == "reserved":
             return node.core.reserved
-        assert field in {"commit", "dirty", "flushed", "visible", "term"}, f"a node has no {field!r}"
+        if field in {"records", "digest"}:
+            return int(getattr(node.machine.state, field))
+        assert field in {"applied", "commit", "dirty", "flushed", "visible", "term"}, f"a node has no {field!r}"
         return int(getattr(node.core, field))
 
     def holds(self, expression: str) -> bool:

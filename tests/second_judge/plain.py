@@ -27,6 +27,8 @@ STATE = (
     "commit",
     "visible",
     "acked",
+    "apply",
+    "snapshot",
     "start",
 )
 """Kinds of events that carry the state of a node's log after them, besides `compact` and `trim`, which may."""

@@ -175,9 +175,11 @@ def recovered_copies_agree(history: History) -> Count:
     settled: dict[int, tuple[str, Any]] = {}
     good: dict[int, int] = {}
     held: dict[int, dict[int, tuple[str, Any]]] = defaultdict(dict)
+    copied = False
     for e in history.events:
         if e.kind == "copy":
             held[e.offset][e.node] = e.record, e.value
+            copied = True
         elif e.kind == "stream_heard" and e.f == "damaged":
             held[e.offset].pop(e.peer, None)
         elif e.kind in ("fault", "takes_part", "trim_point", "purge"):
@@ -197,7 +199,7 @@ def recovered_copies_agree(history: History) -> Count:
             count += total(judged(held[lsn][e.node] != settled.get(lsn)) for lsn in has)
         elif e.kind == "release" and 2 <= e.epoch <= 1 << 16 and good:
             early = bool({*range(1, e.epoch)} - {*good})
-            count += judged(early) if early or any(held.values()) else Count()
+            count += judged(early) if early or copied else Count()
     return count
 
 
@@ -222,9 +224,12 @@ def one_shipper(history: History) -> Count:
     count, trimmed, recorded = Count(), -1, False
     copies: dict[int, dict[int, set[int]]] = defaultdict(dict)  # by LSN and shard: the copyset, empty without data
     changed: dict[int, int] = {}
+    released: list[Event] = []
     streams: dict[int, Delivery] = defaultdict(Delivery)
     for e in history.events:
-        if e.kind == "copy":
+        if e.kind == "release":
+            released.append(e)
+        elif e.kind == "copy":
             copies[e.offset][e.node] = within(e.shards) if e.record == "data" else set()
             changed[e.offset] = e.seq
         elif e.kind in ("fault", "purge", "trim_point"):
@@ -253,7 +258,7 @@ def one_shipper(history: History) -> Count:
                     first, among = streams[e.op].shipped.setdefault(lsn, (e.node, copyset if alone else set()))
                     count += judged(first != e.node and among == copyset) if alone else Count()
         elif e.kind == "stream_heard" and e.peer in streams[e.op].starts:
-            over = passed_over(history, e, streams[e.op], copies, changed, trimmed)
+            over = passed_over(history, e, streams[e.op], copies, (changed, released), trimmed)
             count += over if recorded else Count()
     return count
 
@@ -263,11 +268,15 @@ def passed_over(
     e: Event,
     stream: Delivery,
     copies: dict[int, dict[int, set[int]]],
-    changed: dict[int, int],
+    at_rest: tuple[dict[int, int], list[Event]],
     trimmed: int,
 ) -> Count:
-    """What a shard passes over with a message somebody shipped, if all who are not listed have passed it."""
+    """What a shard passes over with a message somebody shipped, if all who are not listed have passed it.
+
+    Its copies are as they were when it was released, or when they were asked.
+    """
     count, start = Count(), stream.starts[e.peer]
+    changed, released = at_rest
     if start.e.filter != e.filter or e.last < start.next:
         return count
     before, start.next = start.next, e.last + 1
@@ -282,7 +291,8 @@ def passed_over(
         asked = [stream.starts.get(shard) for shard in copyset - within(start.e.shards)]
         equal = all(each == copyset for each in held.values()) and {*held} == copyset
         if asked and equal and len(copyset) == factor(history, lsn, e.seq):
-            same = [a for a in asked if a and a.e.shards == start.e.shards and changed[lsn] < a.e.seq]
+            out = next((b.seq for b in released if b.offset >= lsn), -1)
+            same = [a for a in asked if a and a.e.shards == start.e.shards and changed[lsn] < max(a.e.seq, out)]
             if len(same) == len(asked) and all(a.e.offset <= lsn < a.next for a in same):
                 count += judged(lsn not in stream.shipped)
     return count
@@ -295,10 +305,11 @@ def factor(history: History, lsn: int, before: int) -> int:
 
 
 def shipped(e: Event) -> list[int]:
-    """The LSNs that a `ship` names."""
+    """The LSNs that a `ship` names, of those that it is about."""
     try:
         told = json.loads(e.text)
-        return told if type(told) is list and all(type(lsn) is int for lsn in told) else []
+        named = type(told) is list and all(type(lsn) is int for lsn in told)
+        return [lsn for lsn in told if e.offset <= lsn <= e.last] if named else []
     except (TypeError, ValueError):
         return []
 

@@ -75,7 +75,8 @@ def moments(history: History) -> list[Moment]:
             anew = e.kind == "trim"
             known, whole = [] if anew else [k for k in known if k.offset <= e.dirty], whole and not anew
         elif before is not None and before.kind in ("truncate", "trim") and _is_cut(now):
-            force = None
+            force = force if _last(now) == force else None
+            place = known[-1].offset if known else -1
         last[e.node] = Moment(e, e, known, force, place, first, whole)
     return found
 
@@ -85,6 +86,11 @@ def _is_cut(m: Moment) -> bool:
     b = m.before
     pending = b is not None and (b.kind == "truncate" or (b.kind == "trim" and b.dirty < b.offset))
     return bool(pending and m.force is not None and m.place > b.dirty) if b is not None else False
+
+
+def _last(m: Moment) -> Configuration | None:
+    """The last configuration in the log of a node, if that is known."""
+    return read(m.known[-1].text) if m.known else m.first if m.whole else None
 
 
 def _told(history: History) -> dict[tuple[int, int], list[tuple[int, Configuration]]]:
@@ -115,16 +121,17 @@ def configuration_in_force(history: History) -> Count:
                 count += JUDGED if due in (None, own) else JUDGED + VIOLATED
             elif e.offset > e.dirty:
                 count += JUDGED + VIOLATED
-            elif m.known or (m.whole and m.first):
-                last = read(m.known[-1].text) if m.known else m.first
-                count += JUDGED if last == own else JUDGED + VIOLATED
             else:
-                count += UNJUDGED
+                last = _last(m)
+                count += UNJUDGED if last is None else JUDGED if last == own else JUDGED + VIOLATED
         elif e.kind not in ("start", "truncate", "trim"):
+            force = m.force
             if _is_cut(m):
-                count += JUDGED + VIOLATED
+                last = _last(m)
+                count += UNJUDGED if last is None else JUDGED if last == force else JUDGED + VIOLATED
+                force = force if last == force else None
             if due is not None:
-                count += UNJUDGED if m.force is None or _is_cut(m) else JUDGED if m.force == due else JUDGED + VIOLATED
+                count += UNJUDGED if force is None else JUDGED if force == due else JUDGED + VIOLATED
     return count.if_shown(lacks=history.unreadable)
 
 

@@ -826,11 +826,14 @@ def ended(events: list[Event], e: Event, route: Route, finished: Plainly) -> Cou
         answered = [b for b in events if b.kind == "answer" and b.op == e.op and b.partition == p]
         if told and any(b.node == nodes.get(host, -1) for b in answered):
             count += VIOLATED
-    return count + rounds(route, attempts, finished["message"])
+    return count + rounds(events, route, e.op, attempts, finished["message"])
 
 
-def rounds(route: Route, attempts: list[tuple[int, str, str | None]], message: str | None) -> Count:
+def rounds(
+    events: list[Event], route: Route, op: int | None, attempts: list[tuple[int, str, str | None]], message: str | None
+) -> Count:
     """pull-queries.md#rounds."""
+    every: list[list[tuple[int, str, str | None]]] = []
     candidates = {p: route.candidates(p) for p in route.partitions}
     remaining, left = set(route.partitions), attempts
     final = False
@@ -838,14 +841,36 @@ def rounds(route: Route, attempts: list[tuple[int, str, str | None]], message: s
         made, left = left[: len(remaining)], left[len(remaining) :]
         if {(p, host) for p, host, _ in made} != {(p, candidates[p][0]) for p in remaining}:
             return VIOLATED
+        every.append(made)
         candidates = {p: rest[1:] for p, rest in candidates.items()}
         remaining = {p for p, _, failure in made if failure is not None}
         final = shipped(route.server or {}) and any(f in ("client error", "no header") for _, _, f in made)
     count = VIOLATED if left else Count()
+    for i, made in enumerate(every):
+        later = [(p, host) for others in every[i + 1 :] for p, host, _ in others]
+        for p, host, failure in made:
+            own = [
+                b.seq
+                for b in events
+                if b.kind == "answer" and (b.op, b.partition) == (op, p) and b.node == numbers(events).get(host, -1)
+            ]
+            if failure is None and own and any(own[0] > seq for seq in asked_at(events, route, op, later)):
+                count += VIOLATED
     if not remaining:
         return count if message is None else count + VIOLATED
     fits = message is not None if final else message == EXHAUSTED
     return count if fits else count + VIOLATED
+
+
+def asked_at(events: list[Event], route: Route, op: int | None, places: list[tuple[int, str]]) -> list[int]:
+    """When the router asked these hosts for these partitions."""
+    found = []
+    for at, b in enumerate(events):
+        if b.kind == "forward" and b.op == op and b.node == route.node and at > route.at:
+            asked = said(b, is_asked)
+            if any((p, name_of(events[:at], b.peer)) in places for p in (asked["partitions"] if asked else ())):
+                found.append(b.seq)
+    return found
 
 
 def partitions_once(history: History) -> Count:

@@ -78,6 +78,9 @@ def record_as_appended(history: History) -> Count:
             values.setdefault(e.offset, asked.pop(e.op))
         elif e.kind == "acknowledge":
             values.setdefault(e.offset, e.value)
+        elif e.kind == "stream_heard":
+            if e.f == "record" and e.value is not None and values.get(e.offset, e.value) != e.value:
+                count += JUDGED + VIOLATED
         elif e.kind == "stream_record":
             if not written:
                 count += UNJUDGED
@@ -177,18 +180,19 @@ def satisfied(told: Any, shards: set[int]) -> bool:  # noqa: ANN401
 def replication_property_holds(history: History) -> Count:
     """read-path.md#replication-property-holds."""
     count, told = Count(), dict[int, Any]()
-    having: dict[int, set[int]] = {}
+    having: dict[int, list[Event]] = {}
     acknowledged: set[int] = set()
     released: dict[int, int] = {}
     for e in history.events:
         if e.kind == "nodeset" and nodeset(e):
             told[e.epoch] = nodeset(e)
         elif e.kind == "copy":
-            having.setdefault(e.offset, set()).add(e.node)
+            having.setdefault(e.offset, []).append(e)
         elif e.kind == "acknowledge":
             acknowledged.add(e.offset)
             since = [epoch for epoch in told if epoch <= e.offset >> 32]
-            copies = {shard for shard in having.get(e.offset, set()) if e.shards >> shard & 1}
+            data = [copy for copy in having.get(e.offset, []) if copy.record == "data"]
+            copies = {c.node for c in data if c.value in (None, e.value) and e.shards >> c.node & 1}
             count += judged(not satisfied(told[max(since)], copies)) if since else UNJUDGED
         elif e.kind == "release" and e.offset >> 32 == e.epoch:
             first = released.get(e.epoch, e.epoch << 32) + 1

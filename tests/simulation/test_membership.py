@@ -33,6 +33,7 @@ def survives(seed: int) -> None:
     for name, configuration in (
         ("members", SETTINGS["members"]),
         ("members-leave", SETTINGS["members-leave"]),
+        ("snapshots", SETTINGS["snapshots"]),
         (SWARM, drawn(seed)),
     ):
         judged = judge_run(REFERENCE, seed, name, configuration)

@@ -8,6 +8,8 @@
     n1 send 2 f=heartbeat message=7                   to node 2
     n1 transfer 2 offset=2                            it hands its leadership on to node 2
     n1 configuration 3 text=1,2,3 old 1,2             the entry at offset 3 is its configuration
+    n1 apply 0-2 commit=2                             its state machine has applied these
+    n1 snapshot 2 t1 reason=taken text=1,2,3          it keeps a snapshot of all up to an offset
     n1 enqueue v10 all bytes=40 reserved=40           an append passed stage one
     n1 hand_over 0-2 count=1 reserved=0               nothing is held for these offsets any more
     c7 append v11 1                                   client 7 invokes
@@ -142,6 +144,8 @@ class _Writer:
                 state["dirty"] = row["last_offset"]
             else:
                 row["reason"] = words[-1]
+        elif kind in ("apply", "snapshot"):
+            _batch(row, words)
         elif kind == "configuration":
             row["offset"] = int(first)
         elif kind in ("trim", "compact"):

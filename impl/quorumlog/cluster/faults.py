@@ -1,12 +1,13 @@
 """Faults in a run of real processes: a plan drawn from the seed, and what carries it out.
 
 The plan is the simulator's (`quorumlog.faults`), limited to what can be done to a process: ``kill``
-(SIGKILL, started again at the end), ``power_loss`` (the same, and what the node had not synced is discarded), ``stop``
-(SIGTERM under load), ``pause`` (SIGSTOP), disks that fail (``fsync_error``, ``open_error``, ``disk_full``) or that are
-damaged while the process is down (``flipped_bit``, ``lost_name``) or lost with all that it stored (``wipe``), a process
-that is ``slow`` (stopped nearly all of the time), and cut links: ``partition`` (both directions),
-``mute`` (nobody hears the node, which hears the others) and ``deafen`` (it hears nobody). Times are real, so the same
-seed gives the same plan but not the same run.
+(SIGKILL, started again at the end), ``power_loss`` (the same, and what the node had not synced is discarded),
+``kill_midway`` and ``power_loss_midway`` (in the middle of a step), ``stop`` (SIGTERM under load), ``pause`` (SIGSTOP),
+disks that fail (``fsync_error``, ``open_error``, ``disk_full``) or that are damaged while the process is down
+(``flipped_bit``, ``lost_name``) or lost with all that it stored (``wipe``), a process that is ``slow`` (stopped nearly
+all of the time), a clock that jumps ahead (``clock_jump``), and cut links: ``partition`` (both directions), ``mute``
+(nobody hears the node, which hears the others), ``deafen`` (it hears nobody) and ``one_way`` (the next node does not
+hear it). Times are real, so the same seed gives the same plan but not the same run.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ CHOICES: dict[str, tuple[tuple[str, str], ...]] = {
     "kill": (("kill", "any"), ("kill", "leader")),
     "kill-leader": (("kill", "leader"),),
     "power": (("power_loss", "any"), ("power_loss", "leader")),
+    "midway": (("kill_midway", "leader"), ("power_loss_midway", "any"), ("kill_midway", "any")),
     "stop": (("pause", "leader"), ("pause", "any")),
     "terminate": (("stop", "leader"), ("stop", "any")),
     "disk": (("fsync_error", "leader"), ("disk_full", "any"), ("open_error", "any"), ("fsync_error", "any")),
@@ -35,22 +37,32 @@ CHOICES: dict[str, tuple[tuple[str, str], ...]] = {
     "wipe": (("wipe", "any"),),
     "drain": (("drain", "any"),),
     "slow": (("slow", "any"),),
-    "cut": (("partition", "leader"), ("mute", "leader"), ("deafen", "leader"), ("partition", "any")),
+    "cut-reader": (("part", "any"),),
+    "cut": (
+        *(("partition", "leader"), ("mute", "leader"), ("deafen", "leader"), ("partition", "any")),
+        *(("one_way", "leader"), ("one_way", "any")),
+    ),
+    "clock": (("clock_jump", "any"), ("clock_jump", "leader")),
 }
 """What may be asked for, and the faults and nodes that each stands for, in turn."""
 
-JOURNALLED = frozenset({"power", "disk", "damage"})
+JOURNALLED = frozenset({"power", "midway", "disk", "damage"})
 """Of these, what nodes keep a journal for."""
 
 _FIRST = 1.0
 _EVERY = 2.5
+_EFFECTS = 4
+"""A process ends in the middle of a step after at most so many effects."""
 _SYNCS = 2
 """An opening does at least so many."""
 _SLOW = 0.002, 0.038
 """Seconds that a slow process runs, and then stands still."""
-_OWN = frozenset({"drain"})
+_OWN = frozenset({"drain", "part"})
 _HOLDS_DOWN = frozenset(
-    {"kill", "wipe", "power_loss", "stop", "fsync_error", "disk_full", "open_error", "flipped_bit", "lost_name"}
+    {
+        *("kill", "kill_midway", "wipe", "power_loss", "power_loss_midway", "stop"),
+        *("fsync_error", "disk_full", "open_error", "flipped_bit", "lost_name"),
+    }
 )
 
 
@@ -75,7 +87,8 @@ def draw_plan(seed: int, kinds: Sequence[str], nodes: int, duration: float) -> P
         target: Target = draw.randrange(nodes) if who == "any" else who
         at = _FIRST + gap * (number + 0.4 * draw.random())
         lasting = gap * (0.33 + 0.77 * draw.random())
-        plan.append(Fault(_milliseconds(at), name, (target,), _milliseconds(lasting)))
+        args = {"effects": float(draw.randint(1, _EFFECTS))} if name.endswith("_midway") else {}
+        plan.append(Fault(_milliseconds(at), name, (target,), _milliseconds(lasting), args))
     return tuple(plan)
 
 
@@ -131,15 +144,22 @@ class Injector:
             return
         described = {"f": fault.name, "node": node, "text": _described(fault, node)}
         self._register.record(Kind.FAULT, described)
-        await self._begin(fault.name, node)
+        await self._begin(fault, node)
         await _sleep(fault.lasting / SECOND, healed)
         await self._end(fault.name, node)
         self._register.record(Kind.HEAL, described)
 
-    async def _begin(self, name: str, node: int) -> None:
+    async def _begin(self, fault: Fault, node: int) -> None:
+        name = fault.name
         if name == "kill":
             self._down[node] += 1
             await self._cluster.kill(node)
+        elif name in ("kill_midway", "power_loss_midway"):
+            self._down[node] += 1
+            await self._cluster.end_midway(node, round(fault.argument("effects")), fault.lasting / SECOND)
+            await (self._cluster.kill(node) if name == "kill_midway" else self._cluster.lose_power(node, self._draw))
+        elif name == "clock_jump":
+            self._cluster.jump_clock(node, round(fault.argument("ms")) * MILLISECOND)
         elif name == "wipe":
             self._down[node] += 1
             await self._cluster.kill(node)
@@ -203,7 +223,7 @@ class Injector:
             self._paused[node] -= 1
             if not self._paused[node]:
                 self._cluster.resume(node)
-        else:
+        elif name != "clock_jump":
             self._cluster.mend(self._pairs(name, node))
 
     async def _slow_down(self, node: int) -> None:
@@ -233,6 +253,8 @@ class Injector:
 
     def _pairs(self, name: str, node: int) -> list[Pair]:
         others = [other for other in self._cluster.nodes if other != node]
+        if name == "one_way":
+            return [(node, (node + 1) % len(self._cluster.nodes))] if others else []
         away = [] if name == "deafen" else [(node, other) for other in others]
         back = [] if name == "mute" else [(other, node) for other in others]
         return away + back

@@ -62,6 +62,8 @@ class Log:
         self._nodes = sorted(place.nodes)
         self._node = self._nodes[0]
         self._connection: NodeClient | None = None
+        self._connected = self._node  # whose connection it is
+        self._connecting = asyncio.Lock()
         self._names = itertools.count(number << 32)
 
     async def read(self, start: int, most: int) -> tuple[int, list[tuple[int, Any]]]:
@@ -101,20 +103,29 @@ class Log:
             self._connection = None
 
     async def _ask(self, call: Callable[[NodeClient], asyncio.Future[_Result | Refusal]]) -> _Result:
+        connection, asked = None, self._node
         try:
             async with asyncio.timeout(_SECONDS):
-                if self._connection is None or not self._connection.open:
-                    place = address(self._place.nodes[self._node])
-                    self._connection = await NodeClient.connect(place, self._place.cluster, self._clock)
-                answer = await call(self._connection)
+                connection, asked = await self._connect()
+                answer = await call(connection)
         except (OSError, TimeoutError) as error:
-            self._look_elsewhere(-1)
+            if connection is self._connection:  # else another call has looked elsewhere meanwhile
+                self._look_elsewhere(-1)
             raise UnreachableError(str(error)) from None
-        if answer.leader != self._node:
+        if answer.leader != asked and connection is self._connection:
             self._look_elsewhere(answer.leader)
         if isinstance(answer, Refusal):
             raise UnreachableError(answer.reason)
         return answer
+
+    async def _connect(self) -> tuple[NodeClient, int]:
+        """The connection, and to whom; calls at the same time share one."""
+        async with self._connecting:
+            if self._connection is None or not self._connection.open:
+                self._connection, self._connected = None, self._node
+                place = address(self._place.nodes[self._connected])
+                self._connection = await NodeClient.connect(place, self._place.cluster, self._clock)
+            return self._connection, self._connected
 
     def _look_elsewhere(self, leader: int) -> None:
         """Ask another node from now on: the one that leads, if that is known, or the next one."""

@@ -27,6 +27,7 @@ from loghistory import HybridClock
 from loghistory.schema import Kind
 from quorumlog.node.recording import HistoryFile, end_stamp, find_history, history_path, whole_events
 from quorumlog.node.supervision import DISK_FAILED, UNUSABLE, Order
+from quorumlog.node.wire import Stamp
 from quorumlog.storage.power import FULL, SYNC_FAILS, Damage, damage, let_fail, lose_power, mend
 
 START_SECONDS = 30.0
@@ -90,11 +91,16 @@ class Processes(ABC):
         self._met_failure: set[int] = set()  # whose disk failed in this life: it may stop after that is over
         self._damage: dict[int, Damage] = {}
         self._starts = [0] * nodes
+        self._ends: dict[int, Stamp] = {}  # before what was recorded of the end of its last life
         self._cuts: dict[Pair, int] = {}
 
     @abstractmethod
     def configuration(self, node: int) -> dict[str, Any]:
         """The configuration file of a node."""
+
+    def arguments(self, node: int) -> list[str]:
+        """What the command of a node needs besides."""
+        return []
 
     @abstractmethod
     async def answers(self, node: int) -> None:
@@ -157,6 +163,7 @@ class Processes(ABC):
                 str(configuration),
                 "--supervisor",
                 *map(str, (os.getpid(), *after)),
+                *self.arguments(node),
                 stdin=asyncio.subprocess.PIPE,
                 stdout=errors,
                 stderr=errors,
@@ -199,8 +206,24 @@ class Processes(ABC):
         self._expected.add(node)
         _signal(process, signal.SIGKILL)
         await process.wait()
-        self._processes.pop(node, None)
-        return True
+        return self._processes.pop(node, None) is not None
+
+    async def end_midway(self, node: int, effects: int, seconds: float) -> None:
+        """Let a node end in the middle of a step, after so many effects; wait for that, but only so long.
+
+        `kill` or `lose_power` is to follow.
+        """
+        process = self._processes.get(node)
+        if process is not None:
+            self._expected.add(node)
+            self._order(node, Order(effects=effects))
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(process.wait(), seconds)
+
+    def jump_clock(self, node: int, by: int) -> None:
+        """Let the clock that the node goes by jump ahead, by nanoseconds; does nothing if it is not running."""
+        if node in self._processes:
+            self._order(node, Order(jump=by))
 
     def wipe(self, node: int) -> None:
         """Remove what a node that is down has stored, but for how often it was started."""
@@ -248,9 +271,12 @@ class Processes(ABC):
     def damage(self, node: int, draw: Random, *, lose_name: bool) -> None:
         """Damage what the node, which is down, had flushed, until `restore`. Raises OSError and `StorageError`."""
         self._broken[node] += 1
-        done = None if node in self._damage else damage(self.directory / f"node-{node}", draw, lose_name=lose_name)
+        done = None if node in self._damage else self._damaged(node, draw, lose_name)
         if done is not None:
             self._damage[node] = done
+
+    def _damaged(self, node: int, draw: Random, lose_name: bool) -> Damage | None:
+        return damage(self.directory / f"node-{node}", draw, lose_name=lose_name)
 
     def restore(self, node: int) -> None:
         """Take back one `damage`; the node must be down. Raises OSError."""
@@ -343,12 +369,15 @@ class Processes(ABC):
         if self._recorder is None:
             return
         incarnation = self._starts[node] - 1
+        self._ends.pop(node, None)
         files = self._files(node, incarnation)
         if kind is Kind.STORAGE_ERROR and any(event.kind == kind for path in files for event in whole_events(path)):
             return  # it could still say so itself
         for path in files:
             _, end = end_stamp(path)
             self.clock.merge(end)
+        self._ends[node] = self.clock.tick()
+        self.clock.merge((self._ends[node][0] + 1, 0))  # there is room for what the node adds when it starts again
         columns: dict[str, Any] = {"node": node, "incarnation": incarnation}
         if kind is Kind.STORAGE_ERROR:
             columns["reason"] = self.last_words(node)
@@ -360,10 +389,12 @@ class Processes(ABC):
             self._send_cuts(node)
 
     def _send_cuts(self, node: int) -> None:
-        muted = sorted(target for source, target in self._cuts if source == node)
+        self._order(node, Order(sorted(target for source, target in self._cuts if source == node)))
+
+    def _order(self, node: int, order: Order) -> None:
         stdin = self._processes[node].stdin
         if stdin is not None and not stdin.is_closing():
-            stdin.write(msgspec.json.encode(Order(muted)) + b"\n")
+            stdin.write(msgspec.json.encode(order) + b"\n")
 
 
 def _hold_port() -> socket.socket:

@@ -63,6 +63,10 @@ class Cluster(Processes):
             **self._settings,
         }
 
+    def arguments(self, node: int) -> list[str]:
+        """When the life before ended, for what that could not record any more."""
+        return ["--ended", *map(str, self._ends[node])] if node in self._ends else []
+
     async def answers(self, node: int) -> None:
         """Return if the node answers. Raises OSError if it does not."""
         (await self.client(node)).close()

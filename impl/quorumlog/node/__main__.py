@@ -15,7 +15,8 @@ from quorumlog.node.supervision import UNUSABLE, Supervisor
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("--config", required=True, type=click.Path(path_type=Path), help="The node's configuration (JSON).")
 @click.option("--supervisor", type=(int, int, int), hidden=True, help="The parent's process number and hybrid clock.")
-def main(config: Path, supervisor: tuple[int, int, int] | None) -> None:
+@click.option("--ended", type=(int, int), hidden=True, help="The hybrid clock at the end of the life before.")
+def main(config: Path, supervisor: tuple[int, int, int] | None, ended: tuple[int, int] | None) -> None:
     """Run one node of a replicated log.
 
     \b
@@ -36,7 +37,7 @@ def main(config: Path, supervisor: tuple[int, int, int] | None) -> None:
     except ConfigurationError as error:
         print(error, file=sys.stderr)
         sys.exit(UNUSABLE)
-    under = None if supervisor is None else Supervisor(supervisor[0], (supervisor[1], supervisor[2]))
+    under = None if supervisor is None else Supervisor(supervisor[0], (supervisor[1], supervisor[2]), ended)
     sys.exit(run(configuration, supervisor=under))
 
 

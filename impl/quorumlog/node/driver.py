@@ -16,7 +16,9 @@ events that answer them.
 from __future__ import annotations
 
 import asyncio
+import os
 import random
+import signal
 import time
 from abc import ABC, abstractmethod
 from collections import deque
@@ -134,6 +136,8 @@ class Driver(ABC):
         self._queued: dict[int, tuple[int, Callable[[], None]]] = {}  # appends before the end of stage one, with bytes
         self._queued_bytes = 0
         self._moment = 0
+        self._jumped = 0
+        self._most_effects: int | None = None
         self._threads: list[ThreadPoolExecutor] = []
         self._flush_thread = self._thread("flush")
         self._flushes_due: list[tuple[int, FlushTicket]] = []
@@ -205,7 +209,10 @@ class Driver(ABC):
         try:
             while self._inbox:
                 self._moment = self.history.clock.wall()
-                for effect in self.core.handle(time.monotonic_ns(), self._inbox.popleft()):
+                effects = self.core.handle(time.monotonic_ns() + self._jumped, self._inbox.popleft())
+                for number, effect in enumerate(effects):
+                    if number == self._most_effects:
+                        os.kill(os.getpid(), signal.SIGKILL)
                     self._carry_out[type(effect)](effect)
         except (StorageError, OSError) as error:
             self._fail(error)
@@ -415,6 +422,18 @@ class Driver(ABC):
         timer = self._timers.pop(name, None)
         if timer is not None:
             timer.cancel()
+
+    def jump(self, by: int) -> None:
+        """Let the clock of the core and of its timers jump ahead by so many nanoseconds."""
+        self._jumped += by
+        for name, timer in [*self._timers.items()]:
+            if by and isinstance(timer, asyncio.TimerHandle):
+                timer.cancel()
+                self._timers[name] = self._loop.call_at(timer.when() - by / 1e9, self._timer_ended, name)
+
+    def end_midway(self, effects: int) -> None:
+        """Let the process end by SIGKILL after so many effects of the next step of the core that has more."""
+        self._most_effects = effects
 
     def _timer_ended(self, name: str) -> None:
         self._timers.pop(name, None)

@@ -31,12 +31,12 @@ from quorumlog.node.real_protocol import RealProtocol, real_protocol
 from quorumlog.node.recording import History, HistoryFile, NoHistory, end_stamp, history_path
 from quorumlog.node.server import Server
 from quorumlog.node.supervised import Supervised, say
-from quorumlog.node.supervision import DISK_FAILED, STOPPED, UNUSABLE, Supervisor
+from quorumlog.node.supervision import DISK_FAILED, STOPPED, UNUSABLE, Order, Supervisor
+from quorumlog.node.wire import Stamp
 from quorumlog.storage.disk import Disk, StorageError
-from quorumlog.storage.files import FileDisk
 from quorumlog.storage.folder import Folder
 from quorumlog.storage.log import Log
-from quorumlog.storage.power import PowerDisk
+from quorumlog.storage.power import disk_of
 from quorumlog.storage.recovery import RecoveryReport
 
 DRAIN_SECONDS = 1.0
@@ -54,9 +54,10 @@ class Node(Supervised):
         OSError."""
         number = configuration.node
         super().__init__(_name(configuration), supervisor)
+        self._ended_before = None if supervisor is None else supervisor.ended
         self._configuration = configuration
         nodes = tuple(sorted(configuration.addresses))
-        self._disk, lost_power = _disk_of(configuration)
+        self._disk, lost_power = disk_of(configuration.data, configuration.journal)
         incarnation = next_incarnation(self._disk)
         self._clock = HybridClock()
         self._threads, self._outbox, channel = None, None, protocol.messages
@@ -94,7 +95,9 @@ class Node(Supervised):
             write_caching=configuration.write_caching,
             disk=disk,
             log=log,
-            history=_open_history(configuration, incarnation, log, self._clock, named, lost_power=lost_power),
+            history=_open_history(
+                configuration, incarnation, log, self._clock, named, lost_power=lost_power, ended=self._ended_before
+            ),
             jitter=random.Random(f"{configuration.seed} {stream} {configuration.node} {incarnation}"),
             send=self._send if self._outbox is None else self._outbox.of(group),
             disconnect=lambda node: self._links[node].disconnect(),
@@ -164,6 +167,13 @@ class Node(Supervised):
         say(self._name, f"stopped, the disk failed: {reason}")
         self.end(DISK_FAILED)
 
+    def disturb(self, order: Order) -> None:
+        """Let the clock jump, or the process end in the middle of a step."""
+        for driver in self._drivers:
+            driver.jump(order.jump)
+            if order.effects is not None:
+                driver.end_midway(order.effects)
+
     def last_words(self) -> None:
         """Write the history so far. Raises OSError."""
         for driver in self._drivers:
@@ -209,14 +219,6 @@ def _report_recovery(name: str, recovery: RecoveryReport) -> None:
         say(name, f"cut {recovery.bytes_cut} bytes behind offset {recovery.dirty}: {recovery.reason}{behind}")
 
 
-def _disk_of(configuration: NodeConfiguration) -> tuple[FileDisk, bool]:
-    """The node's disk, and whether its power was lost since it was used last."""
-    if configuration.journal is None:
-        return FileDisk(Path(configuration.data)), False
-    disk = PowerDisk(Path(configuration.data), Path(configuration.journal))
-    return disk, disk.lost_power
-
-
 def _open_history(
     configuration: NodeConfiguration,
     incarnation: int,
@@ -225,8 +227,13 @@ def _open_history(
     group: int | None,
     *,
     lost_power: bool,
+    ended: Stamp | None,
 ) -> History:
-    """Begin this incarnation's history of a group with what the one before could not record any more."""
+    """Begin this incarnation's history of a group with what the one before could not record any more.
+
+    Nobody learned of that before its end (`quorumlog.node.driver`), and what led to it, such as the request of a
+    client, may be later than the last event: it is stamped with the end, if that is known.
+    """
     if configuration.history is None:
         return NoHistory(clock)
     node = configuration.node
@@ -238,10 +245,11 @@ def _open_history(
     history = HistoryFile(history_path(directory, node, incarnation), clock, common)
     before = files_before(directory, node, incarnation)
     last, end = max(map(end_stamp, before), default=((0, 0), (0, 0)))
+    last = last if ended is None else max(last, ended)
     for step, (kind, columns) in enumerate(missing_changes(before, log, lost_power=lost_power), start=1):
         history.stamped(kind, (last[0], last[1] + step), columns)
     try:
-        clock.merge(end)
+        clock.merge(max(end, last))
     except ValueError as error:
         raise StorageError(f"{before[-1]}: {error}; set this machine's clock right") from None
     return history

@@ -81,6 +81,9 @@ class Supervised:
             self.last_words()
         os._exit(FAULT)
 
+    def disturb(self, order: Order) -> None:
+        """Obey what an order asks for besides cut links, as far as this kind of process can."""
+
     def last_words(self) -> None:
         """Write what must not be lost when the process ends by a fault. Raises OSError."""
 
@@ -98,9 +101,13 @@ class Supervised:
 
     def _obey(self, line: bytes) -> None:
         try:
-            self.muted = frozenset(msgspec.json.decode(line, type=Order).mute)
+            order = msgspec.json.decode(line, type=Order)
         except msgspec.MsgspecError as error:
             self.warn(f"an invalid order: {error}")
+            return
+        if order.mute is not None:
+            self.muted = frozenset(order.mute)
+        self.disturb(order)
 
     async def _watch_orders(self) -> None:
         """Read orders from standard input until its end, which means that the supervisor is gone."""

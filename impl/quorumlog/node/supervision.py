@@ -24,14 +24,22 @@ FAULT = 70
 class Order(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A line from the supervisor.
 
-    ``mute``: nodes to which nothing is sent from now on, in place of the ones before (cut links).
+    ``mute``: nodes to which nothing is sent from now on, in place of the ones before (cut links). ``jump``: by how much
+    the clock that the node goes by jumps ahead, in nanoseconds. ``effects``: the process ends by SIGKILL after so many
+    effects of the next step that has more.
     """
 
-    mute: list[int]
+    mute: list[int] | None = None
+    jump: int = 0
+    effects: int | None = None
 
 
 class Supervisor(NamedTuple):
-    """Who started this process: its number, and a hybrid clock stamp that everything here is later than."""
+    """Who started this process: its number, and a hybrid clock stamp that everything here is later than.
+
+    ``ended``: the stamp before the recorded end of the life before, if it could not record all that it did.
+    """
 
     process: int
     after: Stamp
+    ended: Stamp | None = None

@@ -24,6 +24,7 @@ from quorumlog.raft.events import (
     LogRead,
     ReadIndexRequested,
     Received,
+    SnapshotRead,
     Started,
     Timer,
     TimerFired,
@@ -38,9 +39,10 @@ from quorumlog.raft.messages import (
     AppendReply,
     Heartbeat,
     HeartbeatReply,
+    InstallSnapshot,
     LightHeartbeat,
     LightReply,
-    StartAt,
+    SnapshotReply,
     TimeoutNow,
     VoteReply,
     VoteRequest,
@@ -77,6 +79,8 @@ class RaftCore(Memberships):
             self._handed_over(event)
         elif isinstance(event, LogRead):
             self._log_read(event)
+        elif isinstance(event, SnapshotRead):
+            self._snapshot_read(event)
         elif isinstance(event, VoteSaved):
             if self._vote_saved(event.ticket):
                 self._vote_durable()
@@ -113,15 +117,18 @@ class RaftCore(Memberships):
         elif isinstance(message, Heartbeat):
             self._heartbeat(sender, message)
             self._resolve()
+            self._apply(self.commit)
         elif isinstance(message, HeartbeatReply):
             self._heartbeat_replied(sender, message)
         elif isinstance(message, LightHeartbeat):
             self._light_heartbeat(sender)
         elif isinstance(message, LightReply):
             self._light_replied(sender, message)
-        elif isinstance(message, StartAt):
-            self._start_at(sender, message)
+        elif isinstance(message, InstallSnapshot):
+            self._snapshot_sent(sender, message)
             self._resolve()
+        elif isinstance(message, SnapshotReply):
+            self._snapshot_replied(sender, message)
         elif isinstance(message, VoteRequest):
             self._vote_requested(sender, message)
         elif isinstance(message, VoteReply):
@@ -132,6 +139,7 @@ class RaftCore(Memberships):
     def _timer_fired(self, timer: str) -> None:
         if timer is Timer.HEARTBEAT:
             self._heartbeat_timer_fired()
+            self._apply(self.commit)
         elif timer is Timer.ELECTION:
             self._election_timer_fired()
         elif timer is Timer.FLUSH:

@@ -16,24 +16,27 @@ from quorumlog.raft.events import (
     Accepted,
     Append,
     AppendRequested,
+    Apply,
     BarrierRequested,
     CancelTimer,
     Disconnect,
     Flushed,
     HandedOver,
+    KeepSnapshot,
     LogRead,
     Note,
     ReadIndexRequested,
     ReadLog,
+    ReadSnapshot,
     Received,
     Reset,
     Resolved,
-    SaveMembers,
     SaveVote,
     Send,
     SetTimer,
     Started,
     StartFlush,
+    TakeSnapshot,
     Timer,
     TimerFired,
     Trim,
@@ -42,16 +45,17 @@ from quorumlog.raft.events import (
     VoteSaved,
 )
 from quorumlog.raft.messages import AnyMessage, AppendEntries
-from quorumlog.raft.restored import save_members
+from quorumlog.raft.restored import StateMachine
 from quorumlog.raft.rules import NOBODY
 from quorumlog.storage.batch import RecordBatch
 from quorumlog.storage.vote import VoteStore
 
 
 class RaftDriver(Driver):
-    """One Raft core with its log, vote and history."""
+    """One Raft core with its log, state machine, vote and history."""
 
-    def __init__(self, core: RaftCore, votes: VoteStore, place: Place) -> None:
+    def __init__(self, core: RaftCore, votes: VoteStore, machine: StateMachine, place: Place) -> None:
+        self._machine = machine
         super().__init__(core, place)
         self._votes = votes
         self._vote_thread = self._thread("vote")
@@ -59,7 +63,7 @@ class RaftDriver(Driver):
         self._saving = False
 
     def _effects(self) -> Mapping[type, Callable[[Any], object]]:
-        log = self.log
+        log, machine = self.log, self._machine
         return {
             Append: lambda effect: log.append(effect.batches),
             Truncate: lambda effect: log.truncate(effect.offset),
@@ -67,7 +71,10 @@ class RaftDriver(Driver):
             Reset: lambda effect: self._reset(effect.start, effect.start_term),
             StartFlush: lambda effect: self._start_flush(effect.ticket),
             SaveVote: self._save_vote,
-            SaveMembers: self._save_members,
+            Apply: lambda effect: machine.apply(effect.offset, effect.last_offset),
+            TakeSnapshot: machine.take,
+            KeepSnapshot: lambda effect: machine.install(effect.snapshot),
+            ReadSnapshot: lambda effect: self._inbox.append(machine.read(effect)),
             ReadLog: self._read_for_peer,
             Send: lambda effect: self._queue_message(effect.to, effect.message),
             Disconnect: lambda effect: self._place.disconnect(effect.to),
@@ -136,9 +143,6 @@ class RaftDriver(Driver):
 
     def _read_for_peer(self, effect: ReadLog) -> None:
         self._inbox.append(LogRead(effect.ticket, self._read_log(effect.start, effect.max_bytes)))
-
-    def _save_members(self, effect: SaveMembers) -> None:
-        save_members(self._place.disk, effect.start, effect.offset, effect.members)
 
     def _save_vote(self, effect: SaveVote) -> None:
         self._vote_due = effect  # an older one that still waits is no longer needed

@@ -107,11 +107,19 @@ class Elections(Replica):
         has_priority = self._has_priority(self.node)
         members = len(self.voters.members)
         self._target = self.rules.lowered_target(self._target // max(1, members), members)
-        if self.node in self.voters.voting and not self.rules.election_waits(bool(self._save)):
+        if self._may_be_needed() and not self.rules.election_waits(bool(self._save)):
             if self._pre_voting and self.rules.vote_result(self.voters, self._pre_votes) == VOTE_WON:
                 self._ask_for_votes(pre_vote=False)  # it has waited for the other answers long enough
             elif has_priority:
                 self._ask_for_votes(pre_vote=True)
+
+    def _may_be_needed(self) -> bool:
+        """Tell whether this node is a voter, or was one and may still be needed to commit that it is none any more.
+
+        Source: raft.md#needed-until-committed.
+        """
+        settled = sum(offset <= self.commit for offset, _ in self._configurations)
+        return any(self.node in members.voters.voting for _, members in self._configurations[max(0, settled - 1) :])
 
     def _ask_for_votes(self, *, pre_vote: bool) -> None:
         self.leader = NOBODY
@@ -159,7 +167,7 @@ class Elections(Replica):
         elif self.rules.gives_way(self._behind, self._gave_way):
             self._pre_voting, self._gave_way = False, True
             self._arm_election(self.configuration.election_timeout)
-        elif len(self._pre_votes) == len(self.voters.voting):
+        elif self._pre_votes.keys() >= {*self.voters.voting}:
             self._ask_for_votes(pre_vote=False)
         else:
             left = self._asked_at + self.configuration.election_timeout - self.now

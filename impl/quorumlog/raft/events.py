@@ -35,6 +35,7 @@ from quorumlog.events import (
 )
 from quorumlog.raft.members import Change
 from quorumlog.raft.messages import AppendEntries
+from quorumlog.raft.snapshot import Snapshot
 
 
 class Timer(StrEnum):
@@ -81,15 +82,53 @@ class Disconnect(events.Effect, frozen=True):
     to: int
 
 
-class SaveMembers(events.Effect, frozen=True):
-    """Keep, durably when this effect is done, the configuration of a log that will begin at ``start``.
+class SnapshotRead(events.Event, frozen=True):
+    """The read with this ticket is done: ``data`` of the snapshot up to ``last``; ``done``: they end it.
 
-    It was the entry at ``offset``; ``members`` is it as an entry holds it.
+    ``last`` is -1 if the snapshot asked for is gone.
     """
 
-    start: int
+    ticket: int
+    last: int
+    position: int
+    data: bytes
+    done: bool
+
+
+class Apply(events.Effect, frozen=True):
+    """Apply the entries from ``offset`` to ``last_offset`` to the state machine; they follow what was applied."""
+
+    offset: int
+    last_offset: int
+
+
+class TakeSnapshot(events.Effect, frozen=True):
+    """Keep a snapshot of all up to ``last``, durably when this effect is done; the log will begin behind it.
+
+    ``term`` is that of the entry at ``last``; the configuration in force there was the entry at ``offset``, ``members``
+    is it as an entry holds it.
+    """
+
+    last: int
+    term: int
     offset: int
     members: bytes
+
+
+class KeepSnapshot(events.Effect, frozen=True):
+    """Keep a snapshot that another node took, and its state, durably when this effect is done; the log will begin
+    behind it."""
+
+    snapshot: Snapshot
+
+
+class ReadSnapshot(events.Effect, frozen=True):
+    """Read ``max_bytes`` at most of the snapshot up to ``last`` from a position on; answer with ``SnapshotRead``."""
+
+    ticket: int
+    last: int
+    position: int
+    max_bytes: int
 
 
 class SaveVote(events.Effect, frozen=True):
@@ -114,6 +153,7 @@ Event = (
     | TransferRequested
     | ChangeRequested
     | LogRead
+    | SnapshotRead
 )
 Effect = (
     Append
@@ -122,7 +162,10 @@ Effect = (
     | Reset
     | StartFlush
     | SaveVote
-    | SaveMembers
+    | Apply
+    | TakeSnapshot
+    | KeepSnapshot
+    | ReadSnapshot
     | ReadLog
     | Send
     | Disconnect
@@ -137,6 +180,7 @@ __all__ = [
     "Accepted",
     "Append",
     "AppendRequested",
+    "Apply",
     "BarrierRequested",
     "CancelTimer",
     "ChangeRequested",
@@ -145,20 +189,23 @@ __all__ = [
     "Event",
     "Flushed",
     "HandedOver",
+    "KeepSnapshot",
     "LogRead",
     "Note",
     "Outcome",
     "ReadIndexRequested",
     "ReadLog",
+    "ReadSnapshot",
     "Received",
     "Reset",
     "Resolved",
-    "SaveMembers",
     "SaveVote",
     "Send",
     "SetTimer",
+    "SnapshotRead",
     "StartFlush",
     "Started",
+    "TakeSnapshot",
     "Timer",
     "TimerFired",
     "TransferRequested",

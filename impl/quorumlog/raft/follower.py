@@ -2,18 +2,26 @@
 
 It skips the batches it already holds (raft.md#skip-duplicates), truncates only at a real mismatch (raft.md#truncation)
 and never at or below its commit index (raft.md#cut-below-commit), and answers a request that asks for a flush once the
-flush is done (raft.md#follower-flush); all others are answered at once. It restarts its log where the leader's begins
-if the leader has trimmed what it lacks (raft.md#log-begun-anew).
+flush is done (raft.md#follower-flush); all others are answered at once. If the leader has given up what it lacks, it
+installs the leader's snapshot, which comes in parts (raft.md#snapshot-transfer).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from quorumlog.quorum import NOTHING
 from quorumlog.raft.elections import Elections
-from quorumlog.raft.members import Members
-from quorumlog.raft.messages import AppendEntries, AppendReply, Heartbeat, HeartbeatReply, StartAt
+from quorumlog.raft.messages import (
+    AppendEntries,
+    AppendReply,
+    Heartbeat,
+    HeartbeatReply,
+    InstallSnapshot,
+    SnapshotReply,
+)
 from quorumlog.raft.rules import Rules
+from quorumlog.raft.snapshot import MOST_SNAPSHOT_BYTES, Snapshot
 from quorumlog.raft.state import Configuration, Restored
 
 
@@ -33,6 +41,7 @@ class Follower(Elections):
     def __init__(self, configuration: Configuration, restored: Restored, rules: Rules) -> None:
         super().__init__(configuration, restored, rules)
         self._waiting: list[_Waiting] = []
+        self._arriving: tuple[int, bytes] = (NOTHING, b"")  # the snapshot up to this offset, as far as it is here
 
     def _accept_leader(self, sender: int, term: int) -> bool:
         """Follow the sender if its term allows it; False if its request is to be refused."""
@@ -111,13 +120,38 @@ class Follower(Elections):
     def _reply_append(self, to: int, sequence: int, *, success: bool, match: int) -> None:
         self._send(to, AppendReply(self.term, sequence, success, match, self.flushed, self.index.dirty))
 
-    def _start_at(self, sender: int, request: StartAt) -> None:
-        """Begin the log where the leader's begins, unless this log holds the entry before it."""
-        success = self._accept_leader(sender, request.term)
-        if success and not self._holds(request.start - 1, request.start_term):
-            self._waiting.clear()
-            self._reset(request.start, request.start_term, Members.decode(request.members))
-        self._reply_append(sender, request.sequence, success=success, match=request.start - 1 if success else -1)
+    def _snapshot_sent(self, sender: int, request: InstallSnapshot) -> None:
+        """Take the next part of a snapshot; with the last one, install it."""
+        success = False
+        if self._accept_leader(sender, request.term):
+            success = request.last <= self.commit or self._take_part(request)
+        match = request.last if success else NOTHING
+        last, part = self._arriving
+        offsets = self.flushed, self.index.dirty, last, len(part)
+        self._send(sender, SnapshotReply(self.term, request.sequence, success, match, *offsets))
+
+    def _take_part(self, request: InstallSnapshot) -> bool:
+        """Take a part of a snapshot, unless it does not follow what is here; True if the snapshot is installed by it.
+
+        Source: raft.md#snapshot-transfer.
+        """
+        last, part = self._arriving if request.position else (request.last, b"")
+        if (request.last, request.position) != (last, len(part)):
+            return False
+        part += request.data
+        self._arriving = last, part
+        if not request.done and len(part) < MOST_SNAPSHOT_BYTES:
+            return False
+        self._arriving = NOTHING, b""
+        try:
+            snapshot = Snapshot.decode(part)
+        except ValueError:
+            return False
+        if snapshot.last != last:
+            return False
+        self._waiting.clear()
+        self._install(snapshot)
+        return True
 
     def _heartbeat(self, sender: int, request: Heartbeat) -> None:
         success = self._accept_leader(sender, request.term) and self._holds(request.previous, request.previous_term)

@@ -18,12 +18,14 @@ from quorumlog.raft.events import (
     Outcome,
     ReadIndexRequested,
     ReadLog,
+    ReadSnapshot,
     Resolved,
     SetTimer,
+    SnapshotRead,
     Timer,
 )
 from quorumlog.raft.members import Members
-from quorumlog.raft.messages import AppendReply, Heartbeat, HeartbeatReply, StartAt
+from quorumlog.raft.messages import AppendReply, Heartbeat, HeartbeatReply, InstallSnapshot, Reply, SnapshotReply
 from quorumlog.raft.progress import Progress, Round
 from quorumlog.raft.rounds import Rounds
 from quorumlog.raft.rules import ACKS_ALL, PENDING, Rules
@@ -178,7 +180,7 @@ class Leader(Rounds):
 
     # -- replies ---------------------------------------------------------------------------------------------------
 
-    def _current(self, sender: int, reply: AppendReply | HeartbeatReply) -> Progress | None:
+    def _current(self, sender: int, reply: Reply) -> Progress | None:
         """Take the offsets out of a reply of this term that was not overtaken; None for all others."""
         follower = self.progress.get(sender)
         if reply.term > self.term:
@@ -188,7 +190,7 @@ class Leader(Rounds):
         if follower is None or reply.term != self.term or self.role != "leader" or reply.sequence <= follower.began:
             return None
         follower.heard = self.now
-        if isinstance(reply, AppendReply):
+        if not isinstance(reply, HeartbeatReply):
             follower.unanswered.discard(reply.sequence)
         # All from one reply: the offsets of one and the match of another may belong to two different logs.
         # What is durable and equal stays so for the whole term, so an overtaken reply counts for that as well.
@@ -291,27 +293,17 @@ class Leader(Rounds):
         if self.rules.recovery_waits(follower.last_sent, self.index.dirty):
             return
         if follower.last_sent < self.index.start - 1:
-            self._send_start(peer, follower)
+            self._read_snapshot(follower)
             return
         follower.commit_sample = self.commit
         follower.reading = self._next_ticket()
         self._effects.append(ReadLog(follower.reading, follower.last_sent + 1, self.configuration.recovery_chunk_bytes))
 
-    def _send_start(self, peer: int, follower: Progress) -> None:
-        """What the follower needs next was trimmed: send it where this log begins (raft.md#log-begun-anew)."""
-        follower.requested = True
-        follower.last_append = follower.next_sequence()
-        follower.previous = follower.last_sent = self.index.start - 1
-        members = self._configurations[0][1].encode()
-        start = StartAt(self.term, follower.last_append, self.index.start, self.index.start_term, members)
-        self._send(peer, start)
-
     def _log_read(self, event: LogRead) -> None:
-        found = next((item for item in self.progress.items() if item[1].reading == event.ticket), None)
-        if found is None or self.role != "leader":
+        found = self._reading(event.ticket)
+        if found is None:
             return
         peer, follower = found
-        follower.reading = 0
         if not event.batches or event.batches[0].base_offset != follower.last_sent + 1:
             self._continue_recovery(peer, follower)
             return
@@ -330,6 +322,43 @@ class Leader(Rounds):
         previous = follower.last_sent
         follower.requested = True
         self._send_append(peer, follower, previous, self.index.term(previous), event.batches, flush, commit)
+
+    def _reading(self, ticket: int) -> tuple[int, Progress] | None:
+        """The follower for which the read with this ticket was; it may be sent what was read, or read for again."""
+        found = next((item for item in self.progress.items() if item[1].reading == ticket), None)
+        if found is not None:
+            found[1].reading = 0
+        return found
+
+    # -- snapshots -------------------------------------------------------------------------------------------------
+
+    def _read_snapshot(self, follower: Progress) -> None:
+        """What the follower needs next was given up: it is sent this log's snapshot (raft.md#snapshot-transfer)."""
+        follower.reading = self._next_ticket()
+        most = self.configuration.snapshot_chunk_bytes
+        self._effects.append(ReadSnapshot(follower.reading, self.index.start - 1, follower.position, most))
+
+    def _snapshot_read(self, event: SnapshotRead) -> None:
+        found = self._reading(event.ticket)
+        if found is None:
+            return
+        peer, follower = found
+        if event.last != self.index.start - 1 or follower.last_sent >= event.last:
+            follower.position = 0
+            return  # it is gone: the next heartbeat shows what the follower needs now
+        follower.requested = True
+        follower.last_append = follower.next_sequence()
+        part = event.position, event.data, event.done
+        self._send(peer, InstallSnapshot(self.term, follower.last_append, event.last, *part))
+
+    def _snapshot_replied(self, sender: int, reply: SnapshotReply) -> None:
+        follower = self._current(sender, reply)
+        if follower is None:
+            return
+        if reply.sequence >= follower.last_append:
+            follower.position = reply.position if reply.last == self.index.start - 1 else 0
+            self._recover(sender, follower, reply.match if reply.success else follower.last_sent)
+        self._replicated()
 
     # -- heartbeats ------------------------------------------------------------------------------------------------
 

@@ -66,16 +66,32 @@ class AppendReply(Message, frozen=True):
     dirty: int
 
 
-class StartAt(Message, frozen=True):
-    """The leader's log begins at ``start``, because it trimmed committed entries; begin yours there too.
+class InstallSnapshot(Message, frozen=True):
+    """What you need was given up here: a part, from ``position`` on, of the snapshot of all up to ``last``.
 
-    ``start_term`` is the term of the entry before ``start``, ``members`` the configuration in force there.
+    ``done``: it ends the snapshot.
     """
 
     sequence: int
-    start: int
-    start_term: int
-    members: bytes
+    last: int
+    position: int
+    data: bytes
+    done: bool
+
+
+class SnapshotReply(Message, frozen=True):
+    """Answer to a part of a snapshot. Success: all up to ``match`` is the leader's and committed.
+
+    Else ``position`` is up to where the follower has the snapshot of all up to ``last``.
+    """
+
+    sequence: int
+    success: bool
+    match: int
+    flushed: int
+    dirty: int
+    last: int
+    position: int
 
 
 class Heartbeat(Message, frozen=True):
@@ -117,10 +133,14 @@ AnyMessage = (
     | VoteReply
     | AppendEntries
     | AppendReply
-    | StartAt
+    | InstallSnapshot
+    | SnapshotReply
     | Heartbeat
     | HeartbeatReply
     | TimeoutNow
     | LightHeartbeat
     | LightReply
 )
+
+Reply = AppendReply | HeartbeatReply | SnapshotReply
+"""What a follower answers: each has its offsets."""

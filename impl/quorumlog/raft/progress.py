@@ -51,6 +51,7 @@ class Progress:
         "last_reply",
         "last_sent",
         "match",
+        "position",
         "previous",
         "reading",
         "recovering",
@@ -77,6 +78,7 @@ class Progress:
         self.reading = 0  # ticket of the log read that recovery waits for, else 0
         self.requested = False  # a recovery request is on its way; never two at a time
         self.commit_sample = NOTHING
+        self.position = 0  # up to where it has this log's snapshot, in bytes
         self.unflushed_bytes = 0  # sent by recovery since the follower was last asked to flush
 
     @property

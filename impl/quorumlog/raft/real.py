@@ -11,7 +11,7 @@ from quorumlog.quorum import Voters
 from quorumlog.raft.core import RaftCore
 from quorumlog.raft.driver import RaftDriver
 from quorumlog.raft.grouped import GROUPED
-from quorumlog.raft.restored import restore
+from quorumlog.raft.restored import StateMachine, restore
 from quorumlog.raft.rules import REFERENCE, Rules
 from quorumlog.raft.state import MILLISECOND, Configuration
 from quorumlog.raft.wire import MESSAGES
@@ -63,12 +63,12 @@ def real(rules: Rules = REFERENCE) -> RealProtocol:
                 Operation.TAIL,
             }
         ),
-        faults=("kill", "kill-leader", "power", "stop", "terminate", "disk", "damage", "cut"),
+        faults=("kill", "kill-leader", "power", "midway", "stop", "terminate", "disk", "damage", "cut", "clock"),
     )
 
 
 def _drive(place: Place, rules: Rules) -> RaftDriver:
-    """The driver of one incarnation. Raises `FileDamaged` if the vote is damaged."""
+    """The driver of one incarnation. Raises `FileDamaged` if vote or snapshot are."""
     timing = place.timing
     assert isinstance(timing, Timing)
     votes = VoteStore(place.disk)
@@ -85,7 +85,8 @@ def _drive(place: Place, rules: Rules) -> RaftDriver:
         longest_log=timing.longest_log,
         light_heartbeats=timing.light_heartbeats,
     )
-    return RaftDriver(RaftCore(configuration, restore(place.disk, place.log, votes), rules), votes, place)
+    machine = StateMachine(place.disk, place.log)
+    return RaftDriver(RaftCore(configuration, restore(place.log, votes, machine), rules), votes, machine, place)
 
 
 REAL = real()

@@ -48,6 +48,7 @@ class NodeLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     flush_bytes: Size = 256 << 10
     recovery_chunk_bytes: Size = 32 << 10
     recovery_flush_bytes: Size = 1 << 20
+    snapshot_chunk_bytes: Size = 32 << 10
     max_in_flight: Size = 16
     round_bytes: Size = 1 << 20
     memory_bytes: Size = 1 << 20
@@ -95,7 +96,10 @@ class RaftConfiguration(LogConfiguration, frozen=True, kw_only=True):
         )
         if drawn.nodes == 1:
             return configuration
-        return replace(configuration, faults=_with_more(drawn.faults, draw))._with_preferences(draw)
+        faults = _with_more(drawn.faults, draw)
+        configuration = replace(configuration, faults=faults)._with_preferences(draw)
+        limits = replace(configuration.limits, snapshot_chunk_bytes=between(draw, 8, 200))
+        return replace(configuration, limits=limits)
 
     def _with_preferences(self, draw: Random) -> Self:
         """In some runs heartbeats are light, in some not whoever asks first may lead: it is waited for longer then."""
@@ -444,6 +448,21 @@ SETTINGS: Mapping[str, RaftConfiguration] = {
             per_second=20.0,
             shortest=30 * MILLISECOND,
             longest=250 * MILLISECOND,
+        ),
+    ),
+    # Nodes that come and go are behind logs that were trimmed: snapshots come in small parts, and bring the members.
+    "snapshots": replace(
+        _MEMBERS,
+        settle=5 * SECOND,
+        link=Link(loss=0.05, reorder=0.2, duplicate=0.3, straggle=50 * MILLISECOND),
+        limits=NodeLimits(snapshot_chunk_bytes=16),
+        segment_bytes=200,
+        faults=FaultMix(
+            weights={"trim": 8.0, "join": 6.0, "leave": 4.0, "cancel_change": 1.0}
+            | {"partition": 5.0, "kill": 2.0, "power_loss": 1.0, "power_loss_midway": 2.0, "kill_midway": 1.0},
+            targets={"leader": 4.0, "follower": 3.0, "any": 3.0, "minority": 1.0, "all": 1.0},
+            per_second=20.0,
+            longest=400 * MILLISECOND,
         ),
     ),
     # Syncs that fail, also while a log is opened, full disks, damage, and power lost before anybody looks again.

@@ -14,18 +14,21 @@ from quorumlog.events import CoreFactory
 from quorumlog.quorum import Voters
 from quorumlog.raft.core import RaftCore
 from quorumlog.raft.events import (
+    Apply,
     ChangeRequested,
     Disconnect,
     HandedOver,
-    SaveMembers,
+    KeepSnapshot,
+    ReadSnapshot,
     SaveVote,
     Send,
+    TakeSnapshot,
     TransferRequested,
     VoteSaved,
 )
 from quorumlog.raft.members import Change
 from quorumlog.raft.messages import AppendEntries
-from quorumlog.raft.restored import restore, save_members
+from quorumlog.raft.restored import StateMachine, restore
 from quorumlog.raft.rules import NOBODY
 from quorumlog.raft.settings import RaftConfiguration
 from quorumlog.raft.state import Configuration
@@ -43,7 +46,9 @@ class RaftNode(LogNode):
     """A replica, its durable vote, and the requests that the network has not taken yet."""
 
     core: RaftCore
+    machine: StateMachine
     votes_type: ClassVar[type[VoteStore]] = VoteStore
+    machine_type: ClassVar[type[StateMachine]] = StateMachine
 
     def __init__(
         self, cluster: Surroundings, number: int, configuration: RaftConfiguration, make_core: CoreFactory
@@ -66,7 +71,14 @@ class RaftNode(LogNode):
             light_heartbeats=configuration.light_heartbeats,
             **structs.asdict(configuration.limits),
         )
-        self._perform |= {SaveVote: self._save_vote, SaveMembers: self._save_members, Disconnect: self._disconnect}
+        self._perform |= {
+            SaveVote: self._save_vote,
+            Apply: self._apply,
+            TakeSnapshot: self._take_snapshot,
+            KeepSnapshot: self._keep_snapshot,
+            ReadSnapshot: self._read_snapshot,
+            Disconnect: self._disconnect,
+        }
         self._untaken: dict[int, list[AppendEntries]] = {}
 
     def new_disk(self) -> None:
@@ -78,7 +90,8 @@ class RaftNode(LogNode):
         """A core that knows the log, the term and the vote on the disk. Raises `StorageError`."""
         self._votes.begin()
         log = self.open_log()
-        core: RaftCore = self._make_core(self._configuration, restore(self.disk, log, self._votes))
+        self.machine = self.machine_type(self.disk, log)
+        core: RaftCore = self._make_core(self._configuration, restore(log, self._votes, self.machine))
         return core
 
     def forget(self) -> None:
@@ -132,8 +145,21 @@ class RaftNode(LogNode):
         for message in self._untaken.pop(effect.to, []):
             self.host.after(0, self.handle, HandedOver(effect.to, message))
 
-    def _save_members(self, effect: SaveMembers) -> None:
-        save_members(self.disk, effect.start, effect.offset, effect.members)
+    def _apply(self, effect: Apply) -> None:
+        self.machine.apply(effect.offset, effect.last_offset)
+
+    def _take_snapshot(self, effect: TakeSnapshot) -> None:
+        self.machine.take(effect)
+
+    def _keep_snapshot(self, effect: KeepSnapshot) -> None:
+        self.machine.install(effect.snapshot)
+
+    def _read_snapshot(self, effect: ReadSnapshot) -> None:
+        delay = int(self._random.random() * self._timing.read)
+        self.host.after(delay, self._have_snapshot, effect)
+
+    def _have_snapshot(self, effect: ReadSnapshot) -> None:
+        self.handle(self.machine.read(effect))
 
     def _save_vote(self, effect: SaveVote) -> None:
         voted_for = None if effect.voted_for == NOBODY else effect.voted_for

@@ -15,15 +15,17 @@ import msgspec
 from quorumlog.quorum import NOTHING, Voters
 from quorumlog.raft.events import (
     Append,
+    Apply,
     CancelTimer,
     Effect,
+    KeepSnapshot,
     Note,
     Reset,
-    SaveMembers,
     SaveVote,
     Send,
     SetTimer,
     StartFlush,
+    TakeSnapshot,
     Timer,
     Trim,
     Truncate,
@@ -32,6 +34,7 @@ from quorumlog.raft.index import LogIndex
 from quorumlog.raft.members import Members
 from quorumlog.raft.messages import AnyMessage
 from quorumlog.raft.rules import NOBODY, Rules
+from quorumlog.raft.snapshot import Snapshot
 from quorumlog.storage.batch import BatchKind, RecordBatch
 
 MILLISECOND = 1_000_000
@@ -57,6 +60,7 @@ class Configuration(msgspec.Struct, frozen=True):
     flush_bytes: int = 256 << 10
     recovery_chunk_bytes: int = 32 << 10
     recovery_flush_bytes: int = 1 << 20
+    snapshot_chunk_bytes: int = 32 << 10
     max_in_flight: int = 16
     round_bytes: int = 1 << 20
     memory_bytes: int = 1 << 20
@@ -75,7 +79,7 @@ class Restored:
     term: int = 0
     voted_for: int = NOBODY
     index: LogIndex = field(default_factory=LogIndex)
-    members: tuple[tuple[int, Members], ...] = ()  # offset and configuration: before the log's start, then in the log
+    members: tuple[tuple[int, Members], ...] = ()  # offset and configuration: of the snapshot, then in the log
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +112,7 @@ class Replica:
         self.role = "follower"
         self.leader = NOBODY
         self.flushed = self.index.dirty
-        self.commit = self.index.start - 1  # only what is committed is ever trimmed
+        self.commit = self.applied = self.index.start - 1  # only what is committed, and in a snapshot, is ever trimmed
         self.majority_replicated = self.commit  # majority replicated index, MRI
         self.visibility_upper_bound = self.commit  # visibility upper bound, UB
         self.visible = self.commit
@@ -213,13 +217,13 @@ class Replica:
         self._in_force()
 
     def _trim(self, offset: int) -> None:
-        """Remove entries before ``offset``: whole batches, and committed ones only."""
+        """Remove entries before ``offset``: whole batches, committed ones only, once they are in a snapshot."""
         start = self.index.start
         self.index.trim(min(offset, self.commit + 1))
         if self.index.start != start:
             self._forget_before(self.index.start)
-            self._save_members(self.index.start)
-            self._effects.append(Trim(self.index.start))
+            self._apply(self.index.start - 1)
+            self._take_snapshot(self.index.start - 1, self.index.start_term)
             self.note("trim", offset=self.index.start)
 
     def _reset(self, start: int, start_term: int, members: Members) -> None:
@@ -230,7 +234,6 @@ class Replica:
         if self.index.dirty >= start:
             self._truncate(start)
         self._configurations = [(start - 1, members)]
-        self._save_members(start)
         self._effects.append(Reset(start, start_term))
         self.index = LogIndex(start, start_term)
         self.truncations += 1
@@ -240,6 +243,61 @@ class Replica:
         self.visible = start - 1
         self.note("trim", offset=start)
         self._in_force()
+
+    # -- snapshots -------------------------------------------------------------------------------------------------
+
+    def _apply(self, last: int) -> None:
+        """Apply the entries up to ``last``, which are committed.
+
+        Source: raft.md#apply.
+        """
+        if self.applied < last:
+            self._effects.append(Apply(self.applied + 1, last))
+            self.note("apply", offset=self.applied + 1, last_offset=last)
+            self.applied = last
+
+    def _take_snapshot(self, last: int, term: int) -> None:
+        """Keep what the state machine has made of all up to ``last``; then let the log begin behind it.
+
+        Source: raft.md#snapshot.
+        """
+        offset, members = self._configurations[0]
+        self._effects.append(TakeSnapshot(last, term, offset, members.encode()))
+        self._effects.append(Trim(last + 1))
+        self._note_snapshot(last, term, members, "taken")
+
+    def _install(self, snapshot: Snapshot) -> None:
+        """Take over a snapshot of more than is known to be committed here; keep what follows it, if that is known to.
+
+        Sources: raft.md#snapshot-install, raft.md#snapshot-configuration.
+        """
+        last, members = snapshot.last, Members.decode(snapshot.members)
+        self._effects.append(KeepSnapshot(snapshot))
+        if last < self.index.dirty and self.index.term(last) == snapshot.term:
+            self._begin_behind(snapshot, members)
+        else:
+            self._reset(last + 1, snapshot.term, members)
+        self.applied = last
+        self._note_snapshot(last, snapshot.term, members, "installed")
+
+    def _begin_behind(self, snapshot: Snapshot, members: Members) -> None:
+        """Give up what a snapshot sums up; what follows it in this log stays."""
+        last = snapshot.last
+        self.index.trim(last + 1)
+        self._configurations = [(snapshot.offset, members), *(each for each in self._configurations if each[0] > last)]
+        self._effects.append(Trim(last + 1))
+        if self.flushed < last:
+            self.flushed = last
+            self.note("flush")
+        self._set_commit(last)
+        self.majority_replicated = max(self.majority_replicated, last)
+        self.visibility_upper_bound = max(self.visibility_upper_bound, last)
+        self._show_visible()
+        self.note("trim", offset=last + 1)
+        self._in_force()
+
+    def _note_snapshot(self, last: int, term: int, members: Members, how: str) -> None:
+        self.note("snapshot", offset=last, entry_term=term, text=str(members), reason=how)
 
     # -- configurations ------------------------------------------------------------------------------------------
 
@@ -264,15 +322,6 @@ class Replica:
 
     def _members_changed(self) -> None:
         """Act on another configuration in force."""
-
-    def _save_members(self, start: int) -> None:
-        """Keep the configuration before ``start``, where the log will begin; the one of the beginning is known anyway.
-
-        Sources: raft.md#trim, raft.md#log-begun-anew.
-        """
-        offset, members = self._configurations[0]
-        if members != Members(self.configuration.voters):
-            self._effects.append(SaveMembers(start, offset, members.encode()))
 
     # -- flush ---------------------------------------------------------------------------------------------------
 

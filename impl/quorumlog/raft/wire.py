@@ -19,14 +19,16 @@ from quorumlog.raft.messages import (
     AppendReply,
     Heartbeat,
     HeartbeatReply,
+    InstallSnapshot,
     LightHeartbeat,
     LightReply,
     Message,
-    StartAt,
+    SnapshotReply,
     TimeoutNow,
     VoteReply,
     VoteRequest,
 )
+from quorumlog.raft.snapshot import MOST_SNAPSHOT_BYTES
 from quorumlog.storage.batch import BatchKind
 
 _Message = TypeVar("_Message", bound=msgspec.Struct)
@@ -51,7 +53,8 @@ OnWire = (
     | VoteReply
     | _Packed
     | AppendReply
-    | StartAt
+    | InstallSnapshot
+    | SnapshotReply
     | Heartbeat
     | HeartbeatReply
     | TimeoutNow
@@ -86,8 +89,8 @@ def check_numbers(message: _Message) -> _Message:
 def unpack(message: OnWire) -> AnyMessage:
     """What arrived as the core takes it; raises `FrameError` for what cannot be right."""
     check_numbers(message)
-    if isinstance(message, StartAt):
-        _check_members(message.members)
+    if isinstance(message, InstallSnapshot) and message.position + len(message.data) > MOST_SNAPSHOT_BYTES:
+        raise FrameError(f"a part of a snapshot of more than {MOST_SNAPSHOT_BYTES} bytes")
     if not isinstance(message, _Packed):
         return message
     batches = unpack_batches(message.batches)

@@ -6,6 +6,7 @@ import shutil
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from random import Random
 from typing import Any, ClassVar
 
 import msgspec
@@ -13,7 +14,7 @@ import msgspec
 from loghistory import HybridClock
 from quorumlog.cluster.client import NodeClient
 from quorumlog.cluster.log_client import LogPlace
-from quorumlog.cluster.processes import Processes
+from quorumlog.cluster.processes import Processes, journal_of
 from quorumlog.node.recording import HistoryFile
 from quorumlog.node.wire import Channel
 from quorumlog.read_path.core import Role
@@ -31,8 +32,16 @@ from quorumlog.read_path.process.calls import (
     Taken,
     TrimLog,
 )
+from quorumlog.read_path.process.shards import CHANGES, RECORDS
+from quorumlog.storage.files import FileDisk
+from quorumlog.storage.power import Damage, damage
 
 COMMAND = (sys.executable, "-m", "quorumlog.read_path.process")
+
+
+def _changes(disk: FileDisk) -> list[tuple[str, int]]:
+    """The file of a shard, all of which is synced once it was opened."""
+    return [(CHANGES, disk.size(CHANGES))] if disk.exists(CHANGES) else []
 
 
 class PathClient(NodeClient):
@@ -90,10 +99,18 @@ class PathProcesses(Processes):
         settings: Mapping[str, Any],
         recorder: HistoryFile | None = None,
         ended: Callable[[int, int], None] | None = None,
+        loses_power: bool = False,
     ) -> None:
         counts = {Role.SHARD: len(locations), Role.SEQUENCER: sequencers, Role.READER: readers}
         self.roles = dict(enumerate(role for role, count in counts.items() for _ in range(count)))
-        super().__init__(directory, nodes=len(self.roles), command=COMMAND, recorder=recorder, ended=ended)
+        super().__init__(
+            directory,
+            nodes=len(self.roles),
+            command=COMMAND,
+            recorder=recorder,
+            ended=ended,
+            loses_power=loses_power,
+        )
         self.name, self._locations, self._internal, self._settings = name, locations, internal, settings
 
     def numbers(self, role: Role) -> list[int]:
@@ -111,6 +128,7 @@ class PathProcesses(Processes):
             "internal": msgspec.to_builtins(self._internal, str_keys=True),
             "data": f"node-{node}",
             "history": self.histories.name,
+            "journal": journal_of(node) if self._loses_power else None,
             **self._settings,
         }
 
@@ -124,4 +142,9 @@ class PathProcesses(Processes):
 
     def wipe(self, shard: int) -> None:
         """Remove what a shard that is down has stored; how often it was started stays."""
-        shutil.rmtree(self.directory / f"node-{shard}" / "records", ignore_errors=True)
+        shutil.rmtree(self.directory / f"node-{shard}" / RECORDS, ignore_errors=True)
+        shutil.rmtree(self.directory / journal_of(shard), ignore_errors=True)  # it begins anew with what is left
+
+    def _damaged(self, node: int, draw: Random, lose_name: bool) -> Damage | None:
+        root = self.directory / f"node-{node}"
+        return damage(root, draw, lose_name=lose_name, flushed=_changes)

@@ -15,9 +15,10 @@ from typing import Any, Self
 
 import msgspec
 
+from quorumlog.cluster.faults import JOURNALLED
 from quorumlog.cluster.groups import Groups, content
 from quorumlog.cluster.log_client import Log, UnreachableError
-from quorumlog.cluster.processes import ClusterError
+from quorumlog.cluster.processes import ClusterError, Pair
 from quorumlog.cluster.register import Register
 from quorumlog.cluster.stage import Ended, Setting, Stage, Staging, Worker
 from quorumlog.durations import MILLISECOND, SECOND
@@ -110,6 +111,7 @@ class PathStage(Stage):
             },
             recorder=register.recorder,
             ended=ended,
+            loses_power=not JOURNALLED.isdisjoint(setting.faults),
         )
         self._log = Log(LOG, FORM, place, clock)
         self._told = 0
@@ -222,7 +224,7 @@ class PathStage(Stage):
 
     async def allows(self, fault: str, node: int) -> bool:
         """A shard is wiped only if no other is lost, so that no record loses all its copies."""
-        if fault != "wipe":
+        if fault not in ("wipe", "lost_name"):
             return True
         states = await self._states(Role.SHARD)
         others = [shard for shard in self._shards if shard != node]
@@ -235,16 +237,29 @@ class PathStage(Stage):
         return True
 
     async def begin_own(self, fault: str, node: int) -> None:
-        """Drain a shard."""
-        await self._tell(LogRecord(Word.DRAIN, node))
+        """Drain a shard, or part a reader from it and other shards of the nodeset."""
+        if fault == "part":
+            self.processes.cut(self._parted(node))
+        else:
+            await self._tell(LogRecord(Word.DRAIN, node))
 
     async def end_own(self, fault: str, node: int) -> None:
-        """Let a drained shard come back: at once, or when it is empty."""
+        """Let a drained shard come back, at once or when it is empty; or the reader hear again."""
+        if fault == "part":
+            self.processes.mend(self._parted(node))
+            return
         states = await self._states(Role.SHARD)
         empty = node in states and node in states[node].leaving
         await self._tell(LogRecord(Word.ABORT, node))
         if empty:
             await self._tell(LogRecord(Word.ACKNOWLEDGE, node))
+
+    def _parted(self, node: int) -> list[Pair]:
+        """A reader, and half of the shards, from a shard on."""
+        readers = self.processes.numbers(Role.READER)
+        reader = readers[node % len(readers)]
+        part = [self._shards[(node + each) % len(self._shards)] for each in range((len(self._shards) + 1) // 2)]
+        return [*((reader, shard) for shard in part), *((shard, reader) for shard in part)]
 
     async def _supervise(self) -> None:
         """Have shards rebuilt that have been down for long."""
@@ -329,6 +344,19 @@ def _configured(setting: Setting) -> Options:
 
 STAGING = Staging(
     name="read-path",
-    faults=("kill", "kill-leader", "wipe", "drain", "slow", "stop", "terminate", "cut"),
+    faults=(
+        "kill",
+        "kill-leader",
+        "power",
+        "wipe",
+        "drain",
+        "slow",
+        "stop",
+        "terminate",
+        "disk",
+        "damage",
+        "cut",
+        "cut-reader",
+    ),
     make=PathStage,
 )

@@ -192,6 +192,11 @@ class Log:
         """Base offset of the batch that fills `offset`. Raises `OffsetOutOfRange` outside the log."""
         return self._segment_of(offset).batch_base(offset)
 
+    def segment_around(self, offset: int) -> tuple[int, int]:
+        """First and last offset of the segment that `offset` lies in. Raises `OffsetOutOfRange` outside the log."""
+        segment = self._segment_of(offset)
+        return max(segment.base_offset, self._state.start_offset), segment.next_offset - 1
+
     def headers(self) -> Iterator[BatchPlace]:
         """Every batch of the log, in order, from memory."""
         for segment in self._segments:

@@ -18,7 +18,7 @@ import itertools
 import os
 import shutil
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
 from typing import NamedTuple
@@ -134,6 +134,17 @@ class PowerDisk(FileDisk):
             self._journal = -1
 
 
+def disk_of(data: str, journal: str | None) -> tuple[FileDisk, bool]:
+    """The disk of a process, with a journal if it is to have one, and whether it lost power since it was used last.
+
+    Raises `StorageError`.
+    """
+    if journal is None:
+        return FileDisk(Path(data)), False
+    disk = PowerDisk(Path(data), Path(journal))
+    return disk, disk.lost_power
+
+
 class _Point:
     """A sync point whose end is written down: only then is what it covers durable."""
 
@@ -207,14 +218,25 @@ class Damage(NamedTuple):
             self.path.write_bytes(self.before)
 
 
-def damage(root: Path, random: Random, *, lose_name: bool) -> Damage | None:
+def flushed_of_log(disk: FileDisk) -> list[tuple[str, int]]:
+    """The files of a replicated log that hold what is known to be flushed, and how many bytes of each do."""
+    return known_to_be_flushed(disk, "log")
+
+
+def damage(
+    root: Path,
+    random: Random,
+    *,
+    lose_name: bool,
+    flushed: Callable[[FileDisk], list[tuple[str, int]]] = flushed_of_log,
+) -> Damage | None:
     """Flip a bit of what is known to be flushed, or take such a file from its directory; its process must have ended.
 
     None if nothing is known to be flushed yet. Raises OSError and `StorageError`.
     """
     disk = FileDisk(root)
     try:
-        files = [(path, size) for path, size in known_to_be_flushed(disk, "log") if size]
+        files = [(path, size) for path, size in flushed(disk) if size]
     finally:
         disk.close()
     if not files:

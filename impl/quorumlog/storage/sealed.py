@@ -20,19 +20,25 @@ class FileDamaged(StorageError):  # noqa: N818 - named for what happened
     """A file that is written by rename fails its checksum or has another format."""
 
 
+def sealed(magic: bytes, content: bytes) -> bytes:
+    """The bytes of a file with this content."""
+    return _PREFIX.pack(magic, crc32c(content)) + content
+
+
 def write_sealed(disk: Disk, path: str, magic: bytes, content: bytes) -> None:
     """Replace the file, durably. Raises `DiskFull` or `FlushFailed`."""
-    disk.replace(path, _PREFIX.pack(magic, crc32c(content)) + content)
+    disk.replace(path, sealed(magic, content))
 
 
-def read_sealed(disk: Disk, path: str, magic: bytes, size: int) -> bytes | None:
-    """The content, which must have `size` bytes; None if there is no such file. Raises `FileDamaged`."""
+def read_sealed(disk: Disk, path: str, magic: bytes, size: int | None = None) -> bytes | None:
+    """The content, which must have `size` bytes, if given; None if there is no such file. Raises `FileDamaged`."""
     if not disk.exists(path):
         return None
-    whole = disk.read(path, 0, _PREFIX.size + size + 1)
+    expected = max(disk.size(path), _PREFIX.size) if size is None else _PREFIX.size + size
+    whole = disk.read(path, 0, expected + 1)
     content = whole[_PREFIX.size :]
-    if len(content) != size:
-        raise FileDamaged(_sentence(path, f"it does not have the {_PREFIX.size + size} bytes it should have"))
+    if len(whole) != expected:
+        raise FileDamaged(_sentence(path, f"it does not have the {expected} bytes it should have"))
     found, crc = _PREFIX.unpack_from(whole)
     if found != magic:
         raise FileDamaged(_sentence(path, f"it begins with {found!r}, not with {magic!r}"))

@@ -18,7 +18,7 @@ from typing import Any
 
 import z3
 
-from logspec.groups import Census, Each, Group, Node, PerNode
+from logspec.groups import Census, Each, Group, Many, Node, PerNode
 from logspec.proofs.claims import Claim, Rules
 from logspec.proofs.pictures import table
 from logspec.proofs.vocabulary import Formula, Term, elements_of, implies
@@ -44,7 +44,7 @@ HALVES = (CURRENT, OLD)
 class Voters:
     """A group as the rules are given it: see ``quorumlog.quorum.Voters``."""
 
-    current: Group | tuple[int, ...] = CURRENT
+    current: Group | Many | tuple[int, ...] = CURRENT
     old: Group | tuple[int, ...] = OLD
     learners: Group | tuple[int, ...] = LEARNERS
 
@@ -229,6 +229,17 @@ def _across_a_change(rules: Rules) -> Made:
     )
 
 
+def _promotion(rules: Rules) -> Made:
+    """A quorum of a group meets every quorum of that group with one voter more."""
+    one, other = Said("votes", z3.BoolSort()), Said("other_votes", z3.BoolSort())
+    asked = Asked(rules, one, other)
+    added = asked.census.element("added")
+    before = asked.run("vote_result", Voters(CURRENT, ()), one.mapping) == WON
+    after = asked.run("vote_result", Voters(Many((CURRENT.each,), (added,)), ()), other.mapping) == WON
+    both = implies(before, after, asked.size(CURRENT) > 0, _in_common(asked, CURRENT, one, other))
+    return asked, {"meets-those-without-it": both}, [z3.Not(CURRENT.has(added))]
+
+
 def _keeps_office(rules: Rules) -> Made:
     """Which leaders go on leading."""
     silence = Said("silence", z3.IntSort())
@@ -251,6 +262,7 @@ _CLAIMS: Mapping[str, Callable[[Rules], Made]] = {
     "majority-replicated": _majority_replicated,
     "vote-result": _vote_result,
     "vote-result/across": _across_a_change,
+    "vote-result/promotion": _promotion,
     "keeps-office": _keeps_office,
     "leadership-confirmed": _leadership_confirmed,
 }

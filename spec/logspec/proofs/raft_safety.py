@@ -228,7 +228,7 @@ def _keeps_commits(make: MakeStep, rules: Rules, without: frozenset[str], world:
 MakeStep = Callable[[State, Rules, Choice], Step]
 Run = Sequence[tuple[MakeStep, str]]
 
-_ELECTS_FIRST: Run = (
+ELECTS_FIRST: Run = (
     (time_out, "n1"), (save_vote, "n1"), (ask_for_votes, "n1"), (grant_vote, "n2"), (save_vote, "n2"), (send_vote,
     "n2"),
     (become_leader, "n1"), (leader_append, "n1"),
@@ -236,12 +236,12 @@ _ELECTS_FIRST: Run = (
 
 RUNS: Mapping[str, Run] = {
     "a-run-that-commits": (
-        *_ELECTS_FIRST,
+        *ELECTS_FIRST,
         (begin_flush, "n1"), (end_flush, "n1"), (append_entries, "n2"), (begin_flush, "n2"), (end_flush, "n2"),
         (reply, "n2"), (count_own, "n1"), (leader_commit, "n1"), (tell_commit, "n1"), (follow_commit, "n2"),
     ),
     "a-run-that-truncates": (
-        *_ELECTS_FIRST,
+        *ELECTS_FIRST,
         (time_out, "n2"), (save_vote, "n2"), (ask_for_votes, "n2"), (grant_vote, "n3"), (save_vote, "n3"),
         (send_vote, "n3"), (become_leader, "n2"), (leader_append, "n2"), (truncate_and_append, "n1"), (step_down, "n2"),
         (restart, "n2"),

@@ -277,11 +277,11 @@ class AvailabilityFold(ServerFold):
             return []
         bound = server.bound(asked.bound)
         failed = [scan(server, view, bound, p) for p in partitions_asked(server, asked) if p not in answered]
-        empty = [hosts for hosts in failed if all(each.reasons for each in hosts)]
+        empty = [each for each in failed if not each.candidates]
         dead = {
             h: f"Host is not alive as of time {updated}" for h, (alive, updated) in view.statuses.items() if not alive
         }
-        found = [each.host for hosts in empty or failed for each in hosts if each.reasons == (dead.get(each.host),)]
+        found = [each.host for hosts, _ in empty or failed for each in hosts if each.reasons == (dead.get(each.host),)]
         return [*dict.fromkeys(found)]
 
     # -- what heartbeats tell --------------------------------------------------------------------------------------

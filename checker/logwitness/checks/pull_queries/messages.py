@@ -53,20 +53,22 @@ _MANY = 4096
 
 
 class _Sent:
-    """What one server said at which stamps, the newest of them, and when it said so."""
+    """What one server said at which stamps, as codes of texts if it has some, and the newest stamp."""
 
     __slots__ = ("newest", "said")
 
     def __init__(self) -> None:
         self.newest = -(2**63)
-        self.said: dict[int, list[int]] = {}
+        self.said: dict[int, tuple[int, ...]] = {}
 
-    def at(self, stamp: int, what: int) -> None:
+    def at(self, stamp: int, *what: int) -> None:
         """It says something."""
-        self.said.setdefault(stamp, []).append(what)
-        self.newest = max(self.newest, stamp)
-        if len(self.said) > _MANY and len(self.said) % _MANY == 0:
-            self.said = {at: told for at, told in self.said.items() if at >= self.newest - _LATE}
+        said = self.said
+        said[stamp] = (*said[stamp], *what) if stamp in said else what
+        if stamp > self.newest:
+            self.newest = stamp
+        if len(said) > _MANY and len(said) % _MANY == 0:
+            self.said = {at: told for at, told in said.items() if at >= self.newest - _LATE}
 
     def remembered(self, stamp: int) -> bool:
         """Whether all that was said with a stamp is known still."""
@@ -86,38 +88,47 @@ class MessageFold(ServerFold):
         self._beats: dict[tuple[int, int], _Sent] = defaultdict(_Sent)  # from one node to another
         self._reports: dict[int, _Sent] = defaultdict(_Sent)
         self._routers: dict[int, int] = {}  # by operation: the node that routed it first
-        self._forwards: dict[int, list[tuple[int, int, int]]] = defaultdict(list)  # by operation: from, to, text
+        self._forwards: dict[tuple[int, int, int], tuple[int, ...]] = {}  # by operation, from and to: texts
         self._asked: set[tuple[int, int, int]] = set()  # operation, node, partition
-        self._answers: dict[tuple[int, int, int], list[tuple[int, int]]] = defaultdict(list)  # the same: position, text
-        self._ended: dict[int, set[bool]] = defaultdict(set)  # by operation: complete, as its router said
+        self._answers: dict[tuple[int, int, int], tuple[tuple[int, int], ...]] = {}  # the same: positions and texts
+        self._ended: set[tuple[int, bool]] = set()  # operations: complete or not, as their routers said
 
     def feed(self, columns: Columns) -> None:
         """Take the next events of the run."""
         rows = self.rows(columns, _IS_WANTED)
+        beats, served, judged = self._beats, self._served, 0
         told = zip(rows.seq, rows.kind, rows.node, rows.peer, rows.stamp, strict=True)
         for at, (seq, kind, node, peer, stamp) in enumerate(told):
             if kind == _HEARTBEAT:
-                self._beats[node, peer].at(stamp, seq)
+                beats[node, peer].at(stamp)
             elif kind == _HEARD:
-                if peer in self._served:
-                    self._heard(self._beats[peer, node], node, peer, stamp, seq)
+                if peer in served:
+                    sent = beats[peer, node]
+                    if not sent.remembered(stamp):
+                        self._tally.unjudged += 1
+                        continue
+                    judged += 1
+                    if stamp not in sent.said:
+                        self._tally.violation(seq, way="heartbeat", node=node, peer=peer, stamp=stamp)
             else:
                 _TAKES[kind](self, rows, at)
-
-    def _heard(self, sent: _Sent, node: int, peer: int, stamp: int, seq: int) -> None:
-        if not sent.remembered(stamp):
-            self._tally.unjudged += 1
-        else:
-            self._compare(stamp in sent.said, seq, way="heartbeat", node=node, peer=peer, stamp=stamp)
+        self._tally.judged += judged
 
     def _serves(self, rows: Columns, at: int) -> None:
         self._hosts.serve(rows.node[at], rows.value[at])
         self._served.add(rows.node[at])
 
-    def _compare(self, same: bool, *events: int, way: str, **fields: Any) -> None:  # noqa: ANN401
+    def _compare(self, same: bool, event: int, way: str, **fields: Any) -> None:  # noqa: ANN401
         self._tally.judged += 1
         if not same:
-            self._tally.violation(*events, way=way, **fields)
+            self._tally.violation(event, way=way, **fields)
+
+    def _among(self, made: tuple[int, ...], text: int, form: Any) -> bool:  # noqa: ANN401
+        """Whether one of some texts says the same as this one, however both are written."""
+        if text in made:
+            return True
+        told = said(self._words, text, form) if made else None
+        return told is not None and any(told == said(self._words, each, form) for each in made)
 
     # -- between servers -----------------------------------------------------------------------------------------------
 
@@ -132,31 +143,32 @@ class MessageFold(ServerFold):
         if not sent.remembered(stamp):
             self._tally.unjudged += 1
             return
-        same = any(self._same(made, text, Positions) for made in sent.said.get(stamp, ()))
-        self._compare(same, rows.seq[at], way="report", node=node, peer=peer, stamp=stamp)
+        same = self._among(sent.said.get(stamp, ()), text, Positions)
+        self._compare(same, rows.seq[at], "report", node=node, peer=peer, stamp=stamp)
 
     def _routed(self, rows: Columns, at: int) -> None:
         self._routers.setdefault(rows.op[at], rows.node[at])
 
     def _forwards_it(self, rows: Columns, at: int) -> None:
-        self._forwards[rows.op[at]].append((rows.node[at], rows.peer[at], rows.value[at]))
+        place = rows.op[at], rows.node[at], rows.peer[at]
+        self._forwards[place] = (*self._forwards.get(place, ()), rows.value[at])
 
     def _is_asked(self, rows: Columns, at: int) -> None:
         op, node, peer, text = rows.op[at], rows.node[at], rows.peer[at], rows.value[at]
         asked = said(self._words, text, Asked)
-        self._asked |= {(op, node, partition) for partition in (() if asked is None else asked.partitions)}
+        for partition in () if asked is None else asked.partitions:
+            self._asked.add((op, node, partition))
         if peer in self._served:
-            told = [said_so for one, other, said_so in self._forwards[op] if (one, other) == (peer, node)]
-            same = any(self._same(made, text, Asked) for made in told)
-            self._compare(same, rows.seq[at], way="forwarded", node=node, peer=peer, op=op)
+            same = self._among(self._forwards.get((op, peer, node), ()), text, Asked)
+            self._compare(same, rows.seq[at], "forwarded", node=node, peer=peer, op=op)
 
     def _answered(self, rows: Columns, at: int) -> None:
         place = rows.op[at], rows.node[at], rows.partition[at]
         op, node, partition = place
         if rows.kind[at] == _ANSWER:
-            self._answers[place].append((rows.offset[at], rows.value[at]))
+            self._answers[place] = (*self._answers.get(place, ()), (rows.offset[at], rows.value[at]))
         if node in self._served and self._routers.get(op, node) != node:
-            self._compare(place in self._asked, rows.seq[at], way="answer", node=node, op=op, partition=partition)
+            self._compare(place in self._asked, rows.seq[at], "answer", node=node, op=op, partition=partition)
 
     # -- to routers and clients ----------------------------------------------------------------------------------------
 
@@ -165,33 +177,26 @@ class MessageFold(ServerFold):
         finished = said(self._words, rows.value[at], Finished)
         if finished is None or self._routers.get(op) != node:
             return
-        self._ended[op].add(finished.message is None)
+        self._ended.add((op, finished.message is None))
         for partition, host, failure in finished.attempts:
             answerer = self._hosts.nodes.get(host, -1)
             if failure is None and answerer in self._served:
                 same = (op, answerer, partition) in self._answers
-                self._compare(same, rows.seq[at], way="attempt", op=op, partition=partition, host=host)
+                self._compare(same, rows.seq[at], "attempt", op=op, partition=partition, host=host)
 
     def _got(self, rows: Columns, at: int) -> None:
         op, peer, partition, position = rows.op[at], rows.peer[at], rows.partition[at], rows.offset[at]
         if peer in self._served:
-            made = [text for place, text in self._answers.get((op, peer, partition), ()) if place == position]
-            same = any(self._same(text, rows.value[at], Rows) for text in made)
-            self._compare(same, rows.seq[at], way="rows", op=op, partition=partition, position=position, peer=peer)
+            made = self._answers.get((op, peer, partition), ())
+            same = self._among(tuple([text for place, text in made if place == position]), rows.value[at], Rows)
+            self._compare(same, rows.seq[at], "rows", op=op, partition=partition, position=position, peer=peer)
 
     def _closed(self, rows: Columns, at: int) -> None:
         op, complete = rows.op[at], rows.kind[at] == OK
         if self._routers.get(op) in self._served:
             told = "is complete" if complete else "failed"
-            same = complete in self._ended.get(op, ())
-            self._compare(same, rows.seq[at], way="told", op=op, told=told, node=self._routers[op])
-
-    def _same(self, one: int, other: int, form: Any) -> bool:  # noqa: ANN401
-        """Whether two texts say the same, however they are written."""
-        if one == other:
-            return True
-        told = said(self._words, one, form)
-        return told is not None and told == said(self._words, other, form)
+            same = (op, complete) in self._ended
+            self._compare(same, rows.seq[at], "told", op=op, told=told, node=self._routers[op])
 
 
 _TAKES = {

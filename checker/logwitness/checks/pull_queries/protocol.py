@@ -37,7 +37,7 @@ UNAVAILABLE = "unavailable:-1"
 """The host that stands for an active that is not known (pull-queries.md#read-once)."""
 
 
-class Server(msgspec.Struct, frozen=True, dict=True):
+class Server(msgspec.Struct, frozen=True, dict=True, cache_hash=True):
     """Which host a server is, and what it was told, else as the proposal has it (pull-queries.md#configuration).
 
     Times are milliseconds.
@@ -95,7 +95,7 @@ class Server(msgspec.Struct, frozen=True, dict=True):
         return 1000 + self.silence + slots * self.heartbeat_send + 2 * self.heartbeat_check
 
 
-class Assigned(msgspec.Struct, frozen=True):
+class Assigned(msgspec.Struct, frozen=True, gc=False):
     """An assignment: by partition the active and the standbys."""
 
     epoch: int
@@ -103,7 +103,7 @@ class Assigned(msgspec.Struct, frozen=True):
     placements: tuple[tuple[str, tuple[str, ...]], ...]
 
 
-class View(msgspec.Struct, frozen=True):
+class View(msgspec.Struct, frozen=True, gc=False):
     """What a router decides from: statuses with the time of the last decision, reports with theirs, by host."""
 
     assignment: Assigned
@@ -111,7 +111,7 @@ class View(msgspec.Struct, frozen=True):
     records: dict[str, tuple[int, Positions]]
 
 
-class Filter(msgspec.Struct, frozen=True):
+class Filter(msgspec.Struct, frozen=True, gc=False):
     """Which rows a scan wants."""
 
     column: Literal["k", "v"]
@@ -119,7 +119,7 @@ class Filter(msgspec.Struct, frozen=True):
     value: int | float | str
 
 
-class Query(msgspec.Struct, frozen=True):
+class Query(msgspec.Struct, frozen=True, gc=False):
     """What a client asks: some keys, or a scan; and the lag that it accepts, if it says so."""
 
     keys: tuple[str, ...] | None = None
@@ -127,21 +127,21 @@ class Query(msgspec.Struct, frozen=True):
     bound: int | None = None
 
 
-class Asked(msgspec.Struct, frozen=True):
+class Asked(msgspec.Struct, frozen=True, gc=False):
     """What a server asks another one."""
 
     partitions: tuple[int, ...]
     bound: int | None
 
 
-class Finished(msgspec.Struct, frozen=True):
+class Finished(msgspec.Struct, frozen=True, gc=False):
     """How a query ended: a message if it failed; partition, host and failure of each attempt."""
 
     message: str | None
     attempts: tuple[tuple[int, str, str | None], ...]
 
 
-class Record(msgspec.Struct, frozen=True):
+class Record(msgspec.Struct, frozen=True, gc=False):
     """What an offset of a changelog holds; ``source`` None: a takeover."""
 
     epoch: int
@@ -169,7 +169,7 @@ def _read(text: str, form: Any) -> Any:  # noqa: ANN401
 
 _OFTEN = 2048
 """Characters up to which what a text says is kept for a while: several folds ask for it, and many texts are alike."""
-_again = lru_cache(maxsize=4096)(_read)
+_again = lru_cache(maxsize=1 << 14)(_read)
 
 
 class Hosts:

@@ -9,13 +9,14 @@ Sources: pull-queries.md#two-modes, pull-queries.md#routing, pull-queries.md#lag
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 from loghistory.schema import Kind
 
-from ..codes import FAIL, INFO, INVOKE, OK, code, lookup
+from ..codes import FAIL, INFO, INVOKE, OK, Words, code, lookup
 from ..columns import Columns
 from ..contract import Check, Family, Setting
 from .protocol import PULL_QUERIES, UNAVAILABLE, Asked, Finished, Query, Server, ServerFold, View, said
@@ -70,6 +71,8 @@ FOLLOW = Check(
         "attempts": "Operation {op} attempted {attempts:host|hosts} one after the other otherwise than the rounds say, "
         "by the view of node {node}.",
         "asked": "Operation {op} attempted other hosts than those that node {node} asked.",
+        "early": "Operation {op} asked somebody else before {host} had answered it for partition {partition}, in an "
+        "earlier round.",
         "ended": 'Operation {op} ended otherwise than its attempts say, with the message "{message}".',
         "refused": "Operation {op} took {host} for one that did not answer partition {partition} ({failure}), and it "
         "had.",
@@ -140,40 +143,70 @@ def within(lag: int, bound: int, shipped: bool) -> bool:
     return lag <= bound if shipped else lag < bound
 
 
-def scan(server: Server, view: View, bound: int, partition: int) -> list[Scanned]:
-    """The hosts of a partition in the order in which they are tried (pull-queries.md#two-modes)."""
-    placements, records = view.assignment.placements, view.records
+class Scan(NamedTuple):
+    """The hosts of a partition in the order in which they are tried, and those of them that are candidates."""
+
+    hosts: tuple[Scanned, ...]
+    candidates: tuple[str, ...]
+
+    def seen(self, host: str) -> Scanned | None:
+        """What the router saw of a host; None: it did not scan it."""
+        for each in self.hosts:
+            if each.host == host:
+                return each
+        return None
+
+
+def scan(server: Server, view: View, bound: int, partition: int) -> Scan:
+    """How a router scans the hosts of a partition (pull-queries.md#two-modes)."""
+    placements = view.assignment.placements
     active, standbys = placements[partition] if partition < len(placements) else (UNAVAILABLE, ())
-    known = {host: positions[partition] for host, (_, positions) in records.items() if partition in positions}
+    known = {host: positions[partition] for host, (_, positions) in view.records.items() if partition in positions}
     of_max = (active, *standbys) if server.shipped else known
-    max_end = max((known[host][1] for host in of_max if host in known), default=0)
+    max_end = max([known[host][1] for host in of_max if host in known], default=0)
     found = []
     for host in (active, *standbys):
         current = known[host][0] if host in known else None
         filtered = server.lag_reports and (server.shipped or host != active)
         lag = None if current is None or not filtered else max(0, max_end - current)
-        reasons = tuple(_reasons(server, view, bound, host, active=host == active, filtered=filtered, lag=lag))
-        found.append(Scanned(host, reasons, filtered, current, max_end))
+        why = _reasons(server, view, bound, host, active=host == active, filtered=filtered, lag=lag)
+        found.append(Scanned(host, why, filtered, current, max_end))
     first, *rest = found
-    by_host = sorted(rest, key=lambda each: each.host)
-    if server.shipped:
-        return [first, *by_host]
-    return [first, *sorted(by_host, key=lambda each: (each.current is None, each.current is not None and each.lag))]
+    rest.sort(key=lambda each: each.host)
+    if not server.shipped:
+        rest.sort(key=lambda each: (each.current is None, each.current is not None and each.lag))
+    return Scan((first, *rest), tuple([each.host for each in (first, *rest) if not each.reasons]))
 
 
 def _reasons(
     server: Server, view: View, bound: int, host: str, *, active: bool, filtered: bool, lag: int | None
-) -> Iterator[str]:
+) -> tuple[str, ...]:
     """Every reason against a host, in the order of the filters (pull-queries.md#reasons); ``lag``: None, if unknown."""
-    if not active and not server.standby_reads:
-        yield "Host is not the active host for this partition."
     alive, updated = view.statuses.get(host, (server.shipped, -1))
+    unknown, far = filtered and lag is None, lag is not None and not within(lag, bound, server.shipped)
+    if alive and not unknown and not far and (active or server.standby_reads):
+        return ()
+    found = []
+    if not active and not server.standby_reads:
+        found.append("Host is not the active host for this partition.")
     if not alive:
-        yield f"Host is not alive as of time {updated}"
-    if filtered and lag is None:
-        yield "Lag information is not present for host."
-    elif lag is not None and not within(lag, bound, server.shipped):
-        yield f"Host excluded because lag {lag} exceeds maximum allowed lag {bound}."
+        found.append(f"Host is not alive as of time {updated}")
+    if unknown:
+        found.append("Lag information is not present for host.")
+    if far:
+        found.append(f"Host excluded because lag {lag} exceeds maximum allowed lag {bound}.")
+    return tuple(found)
+
+
+def _scan_again(words: Words, server: Server, view: int, bound: int, partition: int) -> Scan:
+    """As `scan`, with the code of a view's text."""
+    told = said(words, view, View)
+    assert told is not None, "the text was read before"
+    return scan(server, told, bound, partition)
+
+
+_KEPT = 4096
+"""Scans that are kept for a while: many queries are routed by the same view."""
 
 
 def partitions_asked(server: Server, query: Query) -> list[int]:
@@ -184,11 +217,11 @@ def partitions_asked(server: Server, query: Query) -> list[int]:
     return sorted({zlib.crc32(key.encode("utf-8", "surrogatepass")) % server.partitions for key in query.keys})
 
 
-def no_valid_host(scanned: Mapping[int, list[Scanned]]) -> str | None:
+def no_valid_host(scanned: Mapping[int, Scan]) -> str | None:
     """What a query is told that has a partition without a candidate (pull-queries.md#no-valid-host-says-why)."""
     told = []
-    for partition, hosts in scanned.items():
-        if all(each.reasons for each in hosts):
+    for partition, (hosts, candidates) in scanned.items():
+        if not candidates:
             why = ", ".join(f"{each.host} was not selected because {','.join(each.reasons)}" for each in hosts)
             told.append(f"Partition {partition} failed to find valid host. Hosts scanned: [{why}]")
     return f"Unable to execute pull query. [{', '.join(told)}]" if told else None
@@ -196,19 +229,16 @@ def no_valid_host(scanned: Mapping[int, list[Scanned]]) -> str | None:
 
 @dataclass(slots=True)
 class _Route:
-    """A query on its way: what it asks, and how the router scanned its partitions."""
+    """A query on its way: its router, what it asks, by which view (the code of its text), and whom it was sent to."""
 
     node: int
     server: Server
     bound: int
     own_bound: int | None
-    scanned: dict[int, list[Scanned]]
+    partitions: tuple[int, ...]
+    view: int
     event: int
-    asked: dict[tuple[str, int], int] = field(default_factory=dict)  # by host and partition: the event
-
-    def seen(self, partition: int, host: str) -> Scanned | None:
-        """What the router saw of a host; None: it did not scan it."""
-        return next((each for each in self.scanned.get(partition, ()) if each.host == host), None)
+    asked: tuple[tuple[str, int, int], ...] = ()  # host, partition, event
 
 
 class RoutingFold(ServerFold):
@@ -221,8 +251,9 @@ class RoutingFold(ServerFold):
         super().__init__(setting)
         self._queries: dict[int, tuple[int, int]] = {}  # by operation: the text and the event
         self._routes: dict[int, _Route | None] = {}  # None: what the first view says cannot be told
-        self._answered: set[tuple[int, int, int]] = set()  # operation, node, partition
+        self._answered: dict[tuple[int, int, int], int] = {}  # by operation, node and partition: the event
         self._got: dict[int, dict[int, list[int]]] = {}  # by operation and partition: the events
+        self._scan = lru_cache(maxsize=_KEPT)(partial(_scan_again, setting.words))
 
     def feed(self, columns: Columns) -> None:
         """Take the next events of the run."""
@@ -234,7 +265,7 @@ class RoutingFold(ServerFold):
             elif kind == _SERVE:
                 self._hosts.serve(rows.node[at], rows.value[at])
             elif kind == _ANSWER:
-                self._answered.add((op, rows.node[at], rows.partition[at]))
+                self._answered.setdefault((op, rows.node[at], rows.partition[at]), rows.seq[at])
             elif kind == _ROUTE:
                 self._routed(rows, at)
             elif kind == _ROWS:
@@ -258,9 +289,15 @@ class RoutingFold(ServerFold):
         self._routes[op] = None
         if query is None or server is None or view is None:
             return
-        bound = server.bound(query.bound)
-        scanned = {each: scan(server, view, bound, each) for each in partitions_asked(server, query)}
-        self._routes[op] = _Route(node, server, bound, query.bound, scanned, rows.seq[at])
+        partitions = tuple(partitions_asked(server, query))
+        place = rows.value[at], rows.seq[at]
+        self._routes[op] = _Route(node, server, server.bound(query.bound), query.bound, partitions, *place)
+
+    def _seen(self, route: _Route, partition: int, host: str) -> Scanned | None:
+        """What the router saw of a host; None: it did not scan it."""
+        if partition not in route.partitions:
+            return None
+        return self._scan(route.server, route.view, route.bound, partition).seen(host)
 
     def _routed_again(self, op: int, node: int, seq: int) -> None:
         """A query is routed by the server that the client asked, and by nobody else (pull-queries.md#no-second-hop)."""
@@ -296,19 +333,21 @@ class RoutingFold(ServerFold):
             tally.violation(route.event, seq, way="hop", node=node, op=op)
             return
         host = self._hosts.name(peer)
+        route.asked += tuple([(host, partition, seq) for partition in asked.partitions])
         for partition in asked.partitions:
-            route.asked[host, partition] = seq
             self._contact(route, op, partition, host, seq)
 
     def _contact(self, route: _Route, op: int, partition: int, host: str, seq: int) -> None:
         """A host is asked for a partition: it must be a candidate, and within the bound."""
-        seen = route.seen(partition, host)
-        place: dict[str, Any] = {"op": op, "host": host, "partition": partition, "node": route.node}
+        seen = self._seen(route, partition, host)
         if seen is None or seen.reasons:
-            self._tallies[FOLLOW.id].violation(route.event, seq, way="excluded", **place)
+            self._tallies[FOLLOW.id].violation(
+                route.event, seq, way="excluded", op=op, host=host, partition=partition, node=route.node
+            )
         if seen is None or not seen.filtered:
             return
         self._tallies[NO_RECORD.id].judged += 1
+        place: dict[str, Any] = {"op": op, "host": host, "partition": partition, "node": route.node}
         if seen.current is None:
             self._tallies[NO_RECORD.id].violation(route.event, seq, **place)
             return
@@ -322,9 +361,10 @@ class RoutingFold(ServerFold):
         if finished is None or rows.node[at] != route.node:
             follow.unjudged += 1
             return
-        expected = no_valid_host(route.scanned)
         if finished.message == NOT_READY and not finished.attempts:
             return
+        scanned = {each: self._scan(route.server, route.view, route.bound, each) for each in route.partitions}
+        expected = no_valid_host(scanned)
         follow.judged += 1
         if expected is not None or (finished.message or "").startswith(NO_VALID_HOST):
             self._tallies[SAYS_WHY.id].judged += 1
@@ -337,19 +377,25 @@ class RoutingFold(ServerFold):
                 self._contact(route, op, partition, host, seq)
         nobody = (route.server.host, UNAVAILABLE)
         asked = {(host, partition) for partition, host, _ in finished.attempts if host not in nobody}
-        if asked != route.asked.keys():
-            follow.violation(route.event, *route.asked.values(), seq, way="asked", op=op, node=route.node)
-        self._attempted(route, finished, op, seq)
+        sent = {(host, partition): event for host, partition, event in route.asked}
+        if asked != sent.keys():
+            follow.violation(route.event, *sent.values(), seq, way="asked", op=op, node=route.node)
+        self._attempted(route, scanned, finished, op, seq)
 
-    def _attempted(self, route: _Route, finished: Finished, op: int, seq: int) -> None:
+    def _attempted(self, route: _Route, scanned: Mapping[int, Scan], finished: Finished, op: int, seq: int) -> None:
         """Hold the attempts against the rounds, and the end against the attempts."""
         follow = self._tallies[FOLLOW.id]
+        asked_first = {(each, found.candidates[0], None) for each, found in scanned.items() if found.candidates}
+        at_once = len(finished.attempts) == len(scanned) == len(asked_first) and finished.message is None
+        if at_once and asked_first == set(finished.attempts):
+            return
         for partition, host, failure in finished.attempts:
             told = failure in _SAID_SO and (op, self._hosts.nodes.get(host, -1), partition) in self._answered
             if told and host != route.server.host:
                 follow.violation(seq, way="refused", op=op, host=host, partition=partition, failure=failure)
-        left, remaining, round_, final = list(finished.attempts), set(route.scanned), 0, False
-        hosts = {p: [each.host for each in found if not each.reasons] for p, found in route.scanned.items()}
+        left, remaining, round_, final = list(finished.attempts), set(scanned), 0, False
+        hosts = {p: found.candidates for p, found in scanned.items()}
+        rounds = []
         while remaining and not final and all(len(hosts[p]) > round_ for p in remaining):
             due = {(p, hosts[p][round_]) for p in remaining}
             made, left = left[: len(due)], left[len(due) :]
@@ -357,15 +403,29 @@ class RoutingFold(ServerFold):
                 attempts = len(finished.attempts)
                 follow.violation(route.event, seq, way="attempts", op=op, attempts=attempts, node=route.node)
                 return
+            rounds.append(made)
             remaining = {p for p, _, failure in made if failure is not None}
             final = route.server.shipped and any(failure in _FINAL for _, _, failure in made)
             round_ += 1
         if left:
             attempts = len(finished.attempts)
             follow.violation(route.event, seq, way="attempts", op=op, attempts=attempts, node=route.node)
+        self._waited(route, rounds, op)
         complete = finished.message is None
         if complete == bool(remaining) or (remaining and not final and finished.message != EXHAUSTED):
             follow.violation(route.event, seq, way="ended", op=op, message=finished.message or "complete")
+
+    def _waited(self, route: _Route, rounds: list[list[tuple[int, str, str | None]]], op: int) -> None:
+        """A round begins when all of the one before are over: who answered in that had done so."""
+        began = 2**63 - 1  # the rounds behind this one
+        for made in reversed(rounds):
+            for partition, host, failure in made:
+                answered = self._answered.get((op, self._hosts.nodes.get(host, -1), partition), -1)
+                if failure is None and answered > began:
+                    place = {"op": op, "host": host, "partition": partition}
+                    self._tallies[FOLLOW.id].violation(route.event, began, answered, way="early", **place)
+            asked = {(host, partition) for partition, host, _ in made}
+            began = min([began, *(event for host, partition, event in route.asked if (host, partition) in asked)])
 
     def _stale(self, rows: Columns, at: int) -> None:
         """The true end takes no part: it is on both sides of the inequality (pull-queries.md#staleness-bounded)."""
@@ -375,7 +435,7 @@ class RoutingFold(ServerFold):
             tally.unjudged += 1
             return
         host = self._hosts.name(rows.peer[at])
-        seen = route.seen(partition, host)
+        seen = self._seen(route, partition, host)
         if seen is None or not seen.filtered or seen.current is None:
             return
         tally.judged += 1
@@ -395,9 +455,9 @@ class RoutingFold(ServerFold):
         for partition, events in sorted(got.items()):
             if len(events) > 1:
                 tally.violation(*events, way="twice", op=op, partition=partition, times=len(events))
-            if partition not in route.scanned:
+            if partition not in route.partitions:
                 tally.violation(*events, way="other", op=op, partition=partition)
-        for partition in [each for each in route.scanned if kind == OK and each not in got]:
+        for partition in [each for each in route.partitions if kind == OK and each not in got]:
             tally.violation(route.event, seq, way="lacking", op=op, partition=partition)
 
 

@@ -272,9 +272,8 @@ class StatusFold(ServerFold):
         replays.judged += 1
         self._tallies[GO_ON.id].judged += 1
         life.went_on("checks", seq)
-        place = {"node": node, "stamp": end, "peer": peer}
         if peer not in life.statuses:
-            replays.violation(seq, way="unlisted", **place)
+            replays.violation(seq, way="unlisted", node=node, stamp=end, peer=peer)
         before, updated = life.statuses.get(peer, (True, end))
         stamps, start, up = life.stamps.get(peer, {}), end - server.heartbeat_window, rows.kind[at] == _UP
         life.statuses[peer] = up, end if stamps else updated
@@ -284,7 +283,8 @@ class StatusFold(ServerFold):
         for stamp in counted[:first]:
             del stamps[stamp]
         counted = counted[first : bisect_right(counted, end)]
-        silent = bisect_left(counted, end - server.silence) == bisect_left(counted, end)
+        last = bisect_left(counted, end)
+        silent = not last or counted[last - 1] < end - server.silence
         if server.shipped:
             decided = by_tail(server, start, end, counted)
             heard = bisect_left(counted, max(start, end - server.silence)) < bisect_right(counted, end - 2)
@@ -296,7 +296,7 @@ class StatusFold(ServerFold):
         self._tallies[SILENCE.id].judged += silent
         if up == decided and not (heard and not up) and not (silent and up):
             return
-        shown = (*(stamps[stamp] for stamp in counted), seq)
+        place, shown = {"node": node, "stamp": end, "peer": peer}, (*(stamps[stamp] for stamp in counted), seq)
         if up != decided:
             replays.violation(*shown, way="decided", said="alive" if up else "down", **place)
         if heard and not up:
@@ -314,16 +314,12 @@ class StatusFold(ServerFold):
             tally.unjudged += 1
             return
         tally.judged += 1
-        numbers = self._hosts.nodes
+        own, numbers, known = server.host, self._hosts.nodes, life.statuses if server.heartbeats else {}
+        told = [host for host, status in statuses.items() if known.get(numbers.get(host, -1)) != status and host != own]
+        untold = [host for host, peer in numbers.items() if peer in known and host not in (own, *statuses)]
         place = {"node": node} if rows.kind[at] == _SHOWN else {"node": node, "op": rows.op[at]}
-        way = "shown" if rows.kind[at] == _SHOWN else "view"
-        shown = {host: status for host, status in statuses.items() if host != server.host}
-        known = {peer: status for peer, status in life.statuses.items() if server.heartbeats}
-        for host, status in shown.items():
-            if known.get(numbers.get(host, -1)) != status:
-                tally.violation(seq, way=way, host=host, **place)
-        for host in sorted(host for host, peer in numbers.items() if peer in known and host not in shown):
-            tally.violation(seq, way=way, host=host, **place)
+        for host in (*told, *sorted(untold)):
+            tally.violation(seq, way="shown" if rows.kind[at] == _SHOWN else "view", host=host, **place)
 
     def _statuses_of(self, rows: Columns, at: int) -> Mapping[str, tuple[bool, int]] | None:
         if rows.kind[at] == _ROUTE:

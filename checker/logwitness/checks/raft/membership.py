@@ -43,6 +43,8 @@ IN_FORCE = Check(
         "ignored": "Node {node} appended the configuration at offset {offset} ({told}), and goes by another one "
         "({own}).",
         "cut": "Node {node} goes by the configuration at offset {offset}, though its log ends at offset {end}.",
+        "kept": "Node {node} goes by the configuration at offset {offset} ({own}), though that was cut off, and the "
+        "last one in its log is {told}.",
         "reverted": "Node {node} goes back to the configuration {own}, though the last one in its log is {told}.",
     },
     kinds=(Kind.CONFIGURATION,),
@@ -157,11 +159,7 @@ class MembershipFold:
         """What is due has to be in force by now."""
         due, node.due = node.due, None
         if node.cut and node.force is not None:
-            self._in_force.judged += 1
-            self._in_force.violation(
-                node.force.seq, e.seq, way="cut", node=e.node, offset=node.force.offset, end=e.dirty
-            )
-            node.force = None
+            self._keeps(node, node.force, e)
         node.cut = False
         if due is None:
             return
@@ -171,6 +169,25 @@ class MembershipFold:
         self._in_force.judged += 1
         if node.force.configuration != due.configuration:
             self._ignored(node.force.configuration, due, e)
+
+    def _keeps(self, node: _Node, own: _Entry, e: _Event) -> None:
+        """Its entry was cut off, and no other one came into force: what is left in the log has to be the same."""
+        node.force = last = self._last(node, e)
+        if last is None:
+            self._in_force.unjudged += 1
+            return
+        self._in_force.judged += 1
+        if last.configuration != own.configuration:
+            said = {"told": str(last.configuration), "own": str(own.configuration)}
+            self._in_force.violation(last.seq, own.seq, e.seq, way="kept", node=e.node, offset=own.offset, **said)
+            node.force = None
+
+    def _last(self, node: _Node, e: _Event) -> _Entry | None:
+        """The last configuration in a node's log, or that of the beginning; None: it is not known."""
+        if node.entries:
+            return node.entries[-1]
+        known = node.whole and self._first is not None and e.node in self._first.voters
+        return _Entry(-1, self._first, -1) if known and self._first is not None else None
 
     def _ignored(self, own: Configuration, due: _Entry, e: _Event) -> None:
         said = {"told": str(due.configuration), "own": str(own)}
@@ -207,8 +224,8 @@ class MembershipFold:
             self._in_force.judged += 1
             self._in_force.violation(e.seq, way="cut", node=e.node, offset=e.offset, end=e.dirty)
             return
-        last = node.entries[-1] if node.entries else _Entry(-1, self._first, -1) if node.whole and self._first else None
-        if last is None or (not node.entries and self._first and e.node not in self._first.voters):
+        last = self._last(node, e)
+        if last is None:
             self._in_force.unjudged += 1
             return
         self._in_force.judged += 1

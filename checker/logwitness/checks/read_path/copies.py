@@ -9,18 +9,33 @@ Sources: read-path.md#acknowledged-not-lost, read-path.md#bridge-hides-nothing, 
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right, insort
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
 
 from loghistory.schema import Kind
 from loghistory.vocabularies.read_path import GapWord, HeardWord, RecordWord, RewindWord, ShardWord
 
-from ..codes import FAULT_WIPE, INVOKE, REASONS, RECORDS, code, lookup, word_code
-from ..columns import Columns
+from ..codes import FAULT_WIPE, INVOKE, MAX_OFFSET, NULL, REASONS, RECORDS, code, lookup, word_code
+from ..columns import Ints
 from ..contract import Check, Family, Setting
-from .nodesets import AUTHORITATIVE_EMPTY, Nodesets, lsns_said, mask_of, members, statuses_said
-from .protocol import BRIDGE, F_READ, GAP, READ_PATH, StreamFold, epoch_of, esn_of, shown
+from ..hashing import all_grown
+from ..kernel import kernel, part
+from .held import NOWHERE, Held, drop, lsn_row, nothing_held, place_in_order, put, with_copies
+from .nodesets import (
+    AUTHORITATIVE_EMPTY,
+    MOST_SHARDS,
+    Nodesets,
+    Places,
+    lsns_said,
+    mask_of,
+    members,
+    satisfied,
+    statuses_said,
+)
+from .protocol import BRIDGE, F_READ, GAP, READ_PATH, Cells, StreamFold, epoch_of, esn_of, no_rows, shown
 from .streams import settings_said
 
 NOT_LOST = Check(
@@ -58,7 +73,7 @@ AGREE = Check(
         "shipped": "Shard {node} shipped what it has at {lsn}, where the recovery of the epoch left something else.",
         "released": "Node {node} released {lsn}, and epoch {epoch} was not recovered.",
     },
-    kinds=(Kind.COPY, Kind.RECOVER),
+    kinds=(Kind.RECOVER,),
     columns=("node", "offset", "record"),
 )
 CHECKS = (NOT_LOST, NOT_HIDDEN, AGREE)
@@ -70,7 +85,6 @@ _OWN = (
 )
 _NODESET, _EVENT_LOG, _FAULT, _TAKES_PART, _COPY, _PURGE, _TRIM_POINT, _RECOVER = map(code, _OWN[:8])
 _ACKNOWLEDGE, _SETTINGS, _HEARD, _REWIND, _RECORD, _GAP, _SHIP, _RELEASE = map(code, _OWN[8:])
-_IS_WANTED = lookup({*_OWN, Kind.INVOKE})
 _LOST, _DATA = REASONS[ShardWord.LOST], RECORDS[RecordWord.DATA]
 _DONE, _DAMAGED = word_code(RewindWord.DONE), word_code(HeardWord.DAMAGED)
 _HOLE, _LOSS, _BRIDGE = (GAP[each] for each in (GapWord.HOLE, GapWord.DATALOSS, GapWord.BRIDGE))
@@ -78,16 +92,164 @@ _MOST_EPOCHS = 1 << 16
 """The releases of later epochs are not judged."""
 _ROT = "rot"
 """The fault that spoils copies where they lie; of which ones nobody knows until they are read."""
+_AGREE = CHECKS.index(AGREE)
+_IS_WANTED = lookup({*_OWN, Kind.INVOKE})
 
 
-@dataclass(slots=True)
-class _Record:
-    """An acknowledged record: the event that acknowledged it, and since when it is owed; -1: it is not."""
+class _Rows(NamedTuple):
+    """The columns that are read."""
 
-    value: int
-    seq: int
-    since: int
-    ever: bool = False  # it was
+    seq: Cells
+    kind: Cells
+    node: Cells
+    op: Cells
+    peer: Cells
+    f: Cells
+    offset: Cells
+    last_offset: Cells
+    value: Cells
+    record: Cells
+    epoch: Cells
+    shards: Cells
+    reason: Cells
+
+
+class _Records(NamedTuple):
+    """By row of an LSN: the acknowledged record there, and what recovery left there."""
+
+    value: Ints
+    seq: Ints  # of the event that acknowledged it; -1: none
+    since: Ints  # since when it is owed; -1: it is not
+    ever: Ints  # whether it was
+    settled: Ints  # the event that settled it; -1: none
+    record: Ints
+    left: Ints  # the value that was left
+
+
+class _State(NamedTuple):
+    """What the loop knows; the numbers of ``run`` are named below."""
+
+    held: Held
+    records: _Records
+    recovered: Ints  # epochs that are recovered, in order
+    good: Ints  # the last known good LSN of each
+    lowest: Ints  # by shard: where copies that it may give up begin
+    run: Ints
+
+
+_EMPTY, _ANY, _LOSS_SEQ, _UPTO, _TRIMMED, _COPIED = range(6)
+"""The shards that are empty, as a set; whether some record has been owed; the first event that took copies of what was
+owed (-1: none); up to which epoch all are recovered; the highest trim point; whether any copy is recorded."""
+
+
+@part
+def _holders(state: _State, row: int) -> int:
+    """The shards whose copies of a record count."""
+    found, held = 0, state.held
+    place = held.first[row]
+    while place >= 0:
+        node = held.copies.node[place]
+        same = held.copies.record[place] == _DATA and held.copies.value[place] == state.records.value[row]
+        if same and 0 <= node < MOST_SHARDS:
+            found |= 1 << node
+        place = held.copies.next[place]
+    return int(found & ~state.run[_EMPTY])
+
+
+@part
+def _owes(state: _State, places: Places, row: int, lsn: int, seq: int) -> None:
+    """Whether an acknowledged record has enough copies now: then it is owed."""
+    records = state.records
+    if records.seq[row] >= 0 and records.since[row] < 0 and satisfied(places, lsn, _holders(state, row)):
+        records.since[row] = seq
+        records.ever[row] = state.run[_ANY] = 1
+
+
+@part
+def _owes_no_more(state: _State, places: Places, row: int, lsn: int, seq: int) -> None:
+    """Copies went with a disk: a record that has not enough others is not owed any more."""
+    if state.records.since[row] >= 0 and not satisfied(places, lsn, _holders(state, row)):
+        state.records.since[row] = -1
+        if state.run[_LOSS_SEQ] < 0:
+            state.run[_LOSS_SEQ] = seq
+
+
+@part
+def _gives_up(state: _State, node: int, last: int) -> None:
+    """A shard gives up what it has up to an LSN."""
+    lsns, slot = state.held.lsns, node if 0 <= node < MOST_SHARDS else MOST_SHARDS
+    for place in range(place_in_order(lsns, state.lowest[slot]), place_in_order(lsns, last + 1)):
+        drop(state.held, lsns.rows[place], node)
+    if slot < MOST_SHARDS:
+        state.lowest[slot] = max(state.lowest[slot], last + 1)
+    state.run[_TRIMMED] = max(state.run[_TRIMMED], last)
+
+
+@part
+def _is_settled(state: _State, first: int, last: int) -> bool:
+    """Whether recovery has settled any LSN from one to another."""
+    for place in range(len(state.recovered)):
+        if first >> 32 <= state.recovered[place] <= last >> 32 and last > state.good[place]:
+            return True
+    return False
+
+
+@kernel
+def _lose(state: _State, places: Places, node: int, first: int, last: int, seq: int) -> None:
+    """A shard loses its copies from one LSN to another; ``seq``: with a disk, -1: because the system deletes them."""
+    lsns = state.held.lsns
+    for place in range(place_in_order(lsns, first), place_in_order(lsns, last + 1)):
+        row = lsns.rows[place]
+        if drop(state.held, row, node) and seq >= 0:
+            _owes_no_more(state, places, row, lsns.order[place], seq)
+
+
+@kernel
+def _become_empty(state: _State, places: Places, seq: int) -> None:
+    """Copies of shards that are empty now do not count any more."""
+    for place in range(state.held.lsns.used[0]):
+        _owes_no_more(state, places, state.held.lsns.rows[place], state.held.lsns.order[place], seq)
+
+
+@kernel
+def _skim(rows: _Rows, at: int, places: Places, state: _State, judged: Ints) -> int:
+    held, records = state.held, state.records
+    for i in range(at, len(rows.kind)):
+        kind, lsn, seq = rows.kind[i], rows.offset[i], rows.seq[i]
+        if not _IS_WANTED[kind]:
+            continue
+        if kind == _RECORD:
+            row = lsn_row(held.lsns, lsn)
+            judged[0] += row >= 0 and records.ever[row] != 0
+        elif kind == _HEARD:
+            if rows.f[i] == _DAMAGED or rows.record[i] == BRIDGE:
+                return i
+        elif kind == _COPY:
+            row, node = lsn_row(held.lsns, lsn), rows.node[i]
+            put(held, row, node, rows.record[i], rows.value[i], 0)
+            state.run[_COPIED] = 1
+            if 0 <= node < MOST_SHARDS:
+                state.lowest[node] = min(state.lowest[node], lsn)
+            _owes(state, places, row, lsn, seq)
+        elif kind == _ACKNOWLEDGE:
+            row = lsn_row(held.lsns, lsn)
+            if records.seq[row] < 0:
+                records.value[row], records.seq[row] = rows.value[i], seq
+                _owes(state, places, row, lsn, seq)
+        elif kind == _SHIP:
+            if _is_settled(state, lsn, rows.last_offset[i]):
+                return i
+        elif kind == _RELEASE:
+            epoch = rows.epoch[i]
+            if 2 <= epoch <= _MOST_EPOCHS and len(state.recovered):
+                if state.run[_UPTO] < epoch - 1:
+                    return i
+                judged[_AGREE] += state.run[_COPIED]  # where no copies are recorded, a release shows little
+        elif kind == _TRIM_POINT:
+            _gives_up(state, rows.node[i], lsn)
+        elif kind != INVOKE or rows.f[i] == F_READ:
+            return i
+    return len(rows.kind)
 
 
 @dataclass(slots=True)
@@ -101,201 +263,168 @@ class _Reader:
     bridges: set[int] = field(default_factory=set)
 
 
-class CopyFold(StreamFold):
+class CopyFold(StreamFold[_Rows]):
     """Follows the copies of every shard; see the module."""
 
     checks = CHECKS
+    wanted = _IS_WANTED
 
     def __init__(self, setting: Setting) -> None:
-        super().__init__(setting)
-        self._words = setting.words
+        super().__init__(setting, _Rows)
         self._rot = setting.words.code(_ROT)
         self._rotten = False
         self._nodesets = Nodesets(setting.words)
-        self._held: dict[int, dict[int, tuple[int, int]]] = {}  # by LSN and shard: what it is, and its value
-        self._index: list[int] = []  # the LSNs of it in order
-        self._acknowledged: dict[int, _Record] = {}
-        self._order: list[int] = []  # the LSNs of it in order
-        self._recovered_from: dict[int, tuple[int, int]] = {}  # by epoch: the last known good LSN, the event
-        self._settled: dict[int, tuple[int, int]] = {}  # by LSN: what recovery left there
-        self._trimmed = -1
-        self._empty = 0
-        self._any = False  # some record has been owed
-        self._loss = -1  # the first event that took copies
+        none = np.zeros(0, dtype=np.int64)
+        run, lowest = np.array([0, 0, -1, 0, -1, 0], dtype=np.int64), np.zeros(MOST_SHARDS + 1, dtype=np.int64)
+        self._state = _State(nothing_held(), no_rows(_Records), none, none, lowest, run)
+        self._recovered_by: dict[int, tuple[int, int]] = {}  # by epoch: the last known good LSN, the event
         self._readers: dict[int, _Reader] = {}
 
-    def feed(self, columns: Columns) -> None:
-        """Take the next events of the run."""
-        rows = columns.where(_IS_WANTED[columns.kind]).lists()
-        for at, kind in enumerate(rows.kind):
-            if kind == _RECORD:
-                record = self._acknowledged.get(rows.offset[at])
-                self._tallies[NOT_LOST.id].judged += record is not None and record.ever
-            elif kind in (_HEARD, _REWIND, _SETTINGS, INVOKE):
-                self._hears(rows, at)
-            elif kind == _COPY:
-                self._copy(rows, at)
-            elif kind == _GAP:
-                self._gap(rows, at)
-            elif kind == _ACKNOWLEDGE:
-                self._acknowledges(rows, at)
-            elif kind == _NODESET:
-                self._nodesets.told(rows.epoch[at], rows.value[at])
-            elif kind == _RECOVER:
-                self._recovered(rows, at)
-            elif kind == _SHIP:
-                self._ships(rows, at)
-            elif kind == _RELEASE:
-                self._releases(rows, at)
-            else:
-                self._goes(rows, at)
+    def make_room(self, rows: _Rows) -> None:
+        """See `StreamFold`."""
+        copies = rows.kind == _COPY
+        lsns = rows.offset[copies | (rows.kind == _ACKNOWLEDGE)]
+        before, state = int(self._state.held.lsns.used[0]), self._state
+        held = with_copies(state.held, lsns, int(np.count_nonzero(copies)), self.compiled)
+        records = all_grown(state.records, before, int(held.lsns.used[0]) - before, _blank)
+        self._state = state._replace(held=held, records=records)
 
-    # -- copies come and go --------------------------------------------------------------------------------------------
+    def skim(self, rows: _Rows, at: int) -> int:
+        """See `StreamFold`."""
+        return _skim.form(self.compiled)(rows, at, self._nodesets.places, self._state, self.judged)
 
-    def _copy(self, rows: Columns, at: int) -> None:
-        lsn, node = rows.offset[at], rows.node[at]
-        held = self._held.get(lsn)
-        if held is None:
-            held = self._held[lsn] = {}
-            insort(self._index, lsn)
-        held[node] = rows.record[at], rows.value[at]
-        record = self._acknowledged.get(lsn)
-        if record is not None and record.since < 0 and self._enough(lsn, record):
-            record.since, record.ever, self._any = rows.seq[at], True, True
+    def take(self, e: _Rows) -> None:
+        """See `StreamFold`."""
+        if e.kind in (_HEARD, _REWIND, _SETTINGS, INVOKE):
+            self._hears(e)
+        elif e.kind == _GAP:
+            self._gap(e)
+        elif e.kind == _NODESET:
+            self._nodesets.told(e.epoch, e.value)
+        elif e.kind == _RECOVER:
+            self._recovered(e)
+        elif e.kind == _SHIP:
+            self._ships(e)
+        elif e.kind == _RELEASE:
+            self._releases(e)
+        else:
+            self._goes(e)
 
-    def _goes(self, rows: Columns, at: int) -> None:
-        """Copies go: given up, deleted, or lost with a disk."""
-        kind, node, seq = rows.kind[at], rows.node[at], rows.seq[at]
-        if kind == _TRIM_POINT:
-            self._trimmed = max(self._trimmed, rows.offset[at])
-            self._drop(self._between(self._index, 0, rows.offset[at]), node)
-        elif kind == _PURGE:
-            self._drop(self._between(self._index, rows.offset[at], rows.last_offset[at]), node)
-        elif kind == _EVENT_LOG:
-            statuses = statuses_said(self._words.text(rows.value[at]))
+    # -- copies go -----------------------------------------------------------------------------------------------------
+
+    def _goes(self, e: _Rows) -> None:
+        """Copies go: deleted, or lost with a disk."""
+        places, run = self._nodesets.places, self._state.run
+        if e.kind == _PURGE:
+            self._lose(e.node, e.offset, e.last_offset, -1)
+        elif e.kind == _EVENT_LOG:
+            statuses = statuses_said(self.words.text(e.value))
             empty = mask_of(shard for shard, status in statuses.items() if status == AUTHORITATIVE_EMPTY)
-            before, self._empty = self._empty, empty
+            before, run[_EMPTY] = int(run[_EMPTY]), empty
             if empty & ~before:
-                self._not_owed(list(self._order), seq)
-        elif kind == _FAULT and rows.f[at] == self._rot:
+                _become_empty.form(self.compiled)(self._state, places, e.seq)
+        elif e.kind == _FAULT and e.f == self._rot:
             self._rotten = True
-        elif (kind == _FAULT and rows.f[at] == FAULT_WIPE) or (kind == _TAKES_PART and rows.reason[at] == _LOST):
-            gone = [lsn for lsn, held in self._held.items() if node in held]
-            self._drop(gone, node)
-            self._not_owed(gone, seq)
+        elif (e.kind == _FAULT and e.f == FAULT_WIPE) or (e.kind == _TAKES_PART and e.reason == _LOST):
+            self._lose(e.node, NULL, MAX_OFFSET, e.seq)
 
-    def _drop(self, lsns: Iterable[int], node: int) -> None:
-        for lsn in [*lsns]:
-            self._held[lsn].pop(node, None)
-            if not self._held[lsn]:
-                del self._held[lsn], self._index[bisect_left(self._index, lsn)]
+    def _lose(self, node: int, first: int, last: int, seq: int) -> None:
+        _lose.form(self.compiled)(self._state, self._nodesets.places, node, first, last, seq)
 
-    @staticmethod
-    def _between(order: list[int], first: int, last: int) -> list[int]:
-        return order[bisect_left(order, first) : bisect_right(order, last)]
+    def _copies(self, lsn: int) -> dict[int, tuple[int, int]]:
+        """What lies at an LSN, by shard: what it is, and its value."""
+        held, found = self._state.held, dict[int, tuple[int, int]]()
+        row = lsn_row(held.lsns, lsn)
+        place = int(held.first[row]) if row >= 0 else NOWHERE
+        while place >= 0:
+            found[int(held.copies.node[place])] = int(held.copies.record[place]), int(held.copies.value[place])
+            place = int(held.copies.next[place])
+        return found
 
-    def _holders(self, lsn: int, record: _Record) -> int:
-        """The shards whose copies of a record count."""
-        held = self._held.get(lsn, {})
-        return mask_of(node for node, copy in held.items() if copy == (_DATA, record.value)) & ~self._empty
+    def _between(self, first: int, last: int) -> Iterator[tuple[int, int]]:
+        """The LSNs from one to another, each with its row."""
+        lsns = self._state.held.lsns
+        low, high = np.searchsorted(lsns.order, [first, last + 1]).tolist()
+        return zip(lsns.order[low:high].tolist(), lsns.rows[low:high].tolist(), strict=True)
 
-    def _enough(self, lsn: int, record: _Record) -> bool:
-        nodeset = self._nodesets.of(epoch_of(lsn))
-        return nodeset is not None and nodeset.satisfied(self._holders(lsn, record))
+    # -- recoveries ----------------------------------------------------------------------------------------------------
 
-    def _not_owed(self, lsns: Iterable[int], seq: int) -> None:
-        """Copies of these went with a disk: what has not enough others is not owed any more."""
-        for lsn in lsns:
-            record = self._acknowledged.get(lsn)
-            if record is not None and record.since >= 0 and not self._enough(lsn, record):
-                record.since = -1
-                self._loss = seq if self._loss < 0 else self._loss
-
-    # -- records and recoveries ----------------------------------------------------------------------------------------
-
-    def _acknowledges(self, rows: Columns, at: int) -> None:
-        lsn, seq = rows.offset[at], rows.seq[at]
-        if lsn in self._acknowledged:
-            return
-        record = self._acknowledged[lsn] = _Record(rows.value[at], seq, -1)
-        insort(self._order, lsn)
-        if self._enough(lsn, record):
-            record.since, record.ever, self._any = seq, True, True
-
-    def _recovered(self, rows: Columns, at: int) -> None:
-        tally, epoch, shards = self._tallies[AGREE.id], rows.epoch[at], max(rows.shards[at], 0)
-        first = max(rows.offset[at], epoch << 32) + 1
-        for lsn in self._between(self._index, first, min(rows.last_offset[at], (epoch + 1 << 32) - 1)):
-            found = {node: copy for node, copy in self._held[lsn].items() if node >= 0 and shards >> node & 1}
+    def _recovered(self, e: _Rows) -> None:
+        tally, epoch, shards, records = self.tallies[AGREE.id], e.epoch, max(e.shards, 0), self._state.records
+        first = max(e.offset, epoch << 32) + 1
+        for lsn, row in self._between(first, min(e.last_offset, (epoch + 1 << 32) - 1)):
+            copies = self._copies(lsn).items()
+            found = {node: copy for node, copy in copies if 0 <= node < MOST_SHARDS and shards >> node & 1}
             tally.judged += bool(found)
             if len({*found.values()}) > 1:
-                tally.violation(rows.seq[at], way="differ", epoch=epoch, lsn=shown(lsn), shards=sorted(found))
+                tally.violation(e.seq, way="differ", epoch=epoch, lsn=shown(lsn), shards=sorted(found))
             if found:
-                self._settled[lsn] = next(iter(found.values()))
-        if rows.last_offset[at] > epoch << 32:
-            self._recovered_from.setdefault(epoch, (first - 1, rows.seq[at]))
-        else:
-            self._recovered_from.setdefault(epoch, ((epoch + 1 << 32) - 1, rows.seq[at]))
-
-    def _ships(self, rows: Columns, at: int) -> None:
-        """What a shard ships of a recovered epoch is what recovery left there (read-path.md#release-needs-recovery)."""
-        tally, node = self._tallies[AGREE.id], rows.node[at]
-        for lsn in lsns_said(self._words.text(rows.value[at])):
-            good, seq = self._recovered_from.get(epoch_of(lsn), (lsn, -1))
-            copy = self._held.get(lsn, {}).get(node)
-            if lsn > good and copy is not None:
-                tally.judged += 1
-                if copy != self._settled.get(lsn):
-                    tally.violation(seq, rows.seq[at], way="shipped", node=node, lsn=shown(lsn))
-
-    def _releases(self, rows: Columns, at: int) -> None:
-        """All epochs before it are recovered (read-path.md#activation)."""
-        tally, epoch = self._tallies[AGREE.id], rows.epoch[at]
-        if epoch < 2 or epoch > _MOST_EPOCHS or not self._recovered_from:
+                records.settled[row] = e.seq
+                records.record[row], records.left[row] = next(iter(found.values()))
+        good = first - 1 if e.last_offset > epoch << 32 else (epoch + 1 << 32) - 1
+        if epoch in self._recovered_by:
             return
-        open_ = [each for each in range(1, epoch) if each not in self._recovered_from]
-        tally.judged += bool(open_ or self._index)  # where no copies are recorded, a release shows little
-        if open_:
-            found = {"node": rows.node[at], "epoch": open_[0], "lsn": shown(rows.offset[at])}
-            tally.violation(rows.seq[at], way="released", **found)
+        self._recovered_by[epoch] = good, e.seq
+        epochs = sorted(self._recovered_by)
+        self._state = self._state._replace(
+            recovered=np.array(epochs, dtype=np.int64),
+            good=np.array([self._recovered_by[each][0] for each in epochs], dtype=np.int64),
+        )
+        while self._state.run[_UPTO] + 1 in self._recovered_by:
+            self._state.run[_UPTO] += 1
+
+    def _ships(self, e: _Rows) -> None:
+        """What a shard ships of a recovered epoch is what recovery left there (read-path.md#release-needs-recovery)."""
+        tally, records = self.tallies[AGREE.id], self._state.records
+        for lsn in lsns_said(self.words.text(e.value), e.offset, e.last_offset):
+            good, seq = self._recovered_by.get(epoch_of(lsn), (lsn, -1))
+            copy = self._copies(lsn).get(e.node) if lsn > good else None
+            if copy is not None:
+                row = lsn_row(self._state.held.lsns, lsn)
+                tally.judged += 1
+                if records.settled[row] < 0 or copy != (records.record[row], records.left[row]):
+                    tally.violation(seq, e.seq, way="shipped", node=e.node, lsn=shown(lsn))
+
+    def _releases(self, e: _Rows) -> None:
+        """Not all epochs before it are recovered (read-path.md#activation)."""
+        tally = self.tallies[AGREE.id]
+        tally.judged += 1
+        found = {"node": e.node, "epoch": int(self._state.run[_UPTO]) + 1, "lsn": shown(e.offset)}
+        tally.violation(e.seq, way="released", **found)
 
     # -- readers -------------------------------------------------------------------------------------------------------
 
     def _reader(self, op: int) -> _Reader:
         return self._readers.setdefault(op, _Reader())
 
-    def _hears(self, rows: Columns, at: int) -> None:
-        kind, op, lsn = rows.kind[at], rows.op[at], rows.offset[at]
-        if kind == INVOKE:
-            if rows.f[at] == F_READ:
-                until = rows.last_offset[at] if rows.last_offset[at] != lsn else None
-                self._readers[op] = _Reader(lsn, until, rows.seq[at])
-        elif kind == _SETTINGS:
-            settings = settings_said(self._words.text(rows.value[at]))
-            self._reader(op).in_flight = None if settings is None else settings.in_flight
-        elif kind == _REWIND:
-            if rows.f[at] == _DONE:
-                self._reader(op).asked = rows.seq[at]
-        elif rows.f[at] == _DAMAGED:
-            if rows.peer[at] in self._held.get(lsn, {}):
-                self._drop([lsn], rows.peer[at])
-                self._not_owed([lsn], rows.seq[at])
-        elif rows.record[at] == BRIDGE:
-            self._reader(op).bridges.add(lsn)
+    def _hears(self, e: _Rows) -> None:
+        lsn = e.offset
+        if e.kind == INVOKE:
+            if e.f == F_READ:
+                until = e.last_offset if e.last_offset != lsn else None
+                self._readers[e.op] = _Reader(lsn, until, e.seq)
+        elif e.kind == _SETTINGS:
+            settings = settings_said(self.words.text(e.value))
+            self._reader(e.op).in_flight = None if settings is None else settings.in_flight
+        elif e.kind == _REWIND:
+            if e.f == _DONE:
+                self._reader(e.op).asked = e.seq
+        elif e.f == _DAMAGED:
+            self._lose(e.peer, lsn, lsn, e.seq)
+        else:
+            self._reader(e.op).bridges.add(lsn)
 
-    def _covered(self, rows: Columns, at: int) -> Iterator[tuple[int, _Record]]:
-        """The acknowledged records that a gap covers and that are not trimmed."""
-        for lsn in self._between(self._order, max(rows.offset[at], self._trimmed + 1), rows.last_offset[at]):
-            yield lsn, self._acknowledged[lsn]
-
-    def _gap(self, rows: Columns, at: int) -> None:
-        f, reader = rows.f[at], self._reader(rows.op[at])
+    def _gap(self, e: _Rows) -> None:
+        f, reader, state = e.f, self._reader(e.op), self._state
         if f not in (_HOLE, _LOSS, _BRIDGE):
             return
-        by_record = f == _HOLE or rows.offset[at] in reader.bridges
-        tally = self._tallies[NOT_HIDDEN.id if f == _BRIDGE else NOT_LOST.id]
-        covered = [*self._covered(rows, at)]
-        unknown = not any(record.ever for _, record in covered) if covered else not self._any
+        by_record = f == _HOLE or e.offset in reader.bridges
+        tally, records = self.tallies[NOT_HIDDEN.id if f == _BRIDGE else NOT_LOST.id], state.records
+        trimmed = int(state.run[_TRIMMED])
+        covered = [
+            each for each in self._between(max(e.offset, trimmed + 1), e.last_offset) if records.seq[each[1]] >= 0
+        ]
+        unknown = not any(records.ever[row] for _, row in covered) if covered else not state.run[_ANY]
         if unknown or (covered and self._rotten and by_record):
             tally.unjudged += 1  # or recovery may have found nothing but rotten copies
             return
@@ -303,32 +432,37 @@ class CopyFold(StreamFold):
         owed = [each for each in covered if self._is_owed(each[1], reader)]
         if not covered:
             return
-        lsn, record = (owed or covered)[0]
-        found = {"op": rows.op[at], "lsn": shown(lsn), "value": record.value}
-        shards = [*members(self._holders(lsn, record))]
+        lsn, row = (owed or covered)[0]
+        found = {"op": e.op, "lsn": shown(lsn), "value": int(records.value[row])}
+        shards, seq = [*members(_holders(state, row))], int(records.seq[row])
         if f != _BRIDGE and owed:
-            tally.violation(record.seq, rows.seq[at], gap=_WORDS[f], shards=shards, **found)
+            tally.violation(seq, e.seq, gap=_WORDS[f], shards=shards, **found)
         elif owed:
-            tally.violation(record.seq, rows.seq[at], way="there", shards=shards, **found)
-        elif f == _BRIDGE and not self._at_edge(reader, rows, at):
-            tally.violation(record.seq, rows.seq[at], way="loss", **found)
+            tally.violation(seq, e.seq, way="there", shards=shards, **found)
+        elif f == _BRIDGE and not self._at_edge(reader, e):
+            tally.violation(seq, e.seq, way="loss", **found)
         else:
-            tally.excuse("wipe", first=self._loss)
+            tally.excuse("wipe", first=int(state.run[_LOSS_SEQ]))
 
-    @staticmethod
-    def _is_owed(record: _Record, reader: _Reader) -> bool:
+    def _is_owed(self, row: int, reader: _Reader) -> bool:
         """Whether a record has had enough copies since the reader asked all shards, or since it was acknowledged."""
-        return record.since >= 0 and (record.since == record.seq or record.since < reader.asked)
+        since, seq = self._state.records.since[row], self._state.records.seq[row]
+        return bool(since >= 0 and (since == seq or since < reader.asked))
 
     @staticmethod
-    def _at_edge(reader: _Reader, rows: Columns, at: int) -> bool:
+    def _at_edge(reader: _Reader, e: _Rows) -> bool:
         """Whether a bridge may cover a loss: no bridge record tells where the epoch ended (read-path.md#gap-bridge)."""
-        lsn, last = rows.offset[at], rows.last_offset[at]
+        lsn, last = e.offset, e.last_offset
         if reader.in_flight is None or last == reader.until:
             return True
         begins = lsn == reader.first or epoch_of(lsn - 1) < epoch_of(last + 1)
         between = epoch_of(lsn) != epoch_of(last + 1) or (begins and esn_of(last + 1) <= reader.in_flight)
         return between and lsn not in reader.bridges
+
+
+def _blank(name: str) -> int:
+    """What is known of an LSN before anything is."""
+    return -1 if name in ("seq", "since", "settled") else 0
 
 
 _WORDS = {_HOLE: "hole", _LOSS: "loss"}

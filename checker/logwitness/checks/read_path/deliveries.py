@@ -5,15 +5,19 @@ Sources: read-path.md#invariants, read-path.md#loop-until-stuck.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
 
 from loghistory.schema import Kind, Operation
-from loghistory.vocabularies.read_path import GapWord
+from loghistory.vocabularies.read_path import GapWord, HeardWord
 
-from ..codes import INVOKE, NULL, OK, code, lookup
-from ..columns import Columns
+from ..codes import INVOKE, NULL, OK, among, code, lookup, word_code
+from ..columns import Ints
 from ..contract import Check, Family, Setting
-from .protocol import BRIDGE, F_APPEND, F_READ, GAP, READ_PATH, StreamFold, epoch_of, shown
+from ..hashing import Table, all_grown, empty_table, place_of, roomy, row_of
+from ..kernel import kernel, part
+from .protocol import BRIDGE, F_APPEND, F_READ, GAP, READ_PATH, Cells, StreamFold, epoch_of, no_rows, shown
 
 TILING = Check(
     id="tiling",
@@ -29,12 +33,14 @@ TILING = Check(
 )
 AS_APPENDED = Check(
     id="record-as-appended",
-    rule="A record equals what was appended: a client asked for it, and at its LSN nobody was told of another one.",
+    rule="A record equals what was appended: a client asked for it, and at its LSN nobody was told of another one, nor "
+    "does any shard send one.",
     source=("read-path.md#record-as-appended",),
-    fact="a record delivered",
+    fact="a record delivered, or another one that a shard sent",
     sentence={
         "unwritten": "Stream {op} delivered {value} at {lsn}, which no client had appended.",
         "other": "Stream {op} delivered {value} at {lsn}, where {known} is.",
+        "sent": "Shard {peer} sent stream {op} {value} at {lsn}, where {known} is.",
     },
     kinds=(Kind.INVOKE, Kind.STREAM_RECORD),
     columns=("op", "offset", "value"),
@@ -99,194 +105,395 @@ _OF_STREAMS = (Kind.STREAM_RECORD, Kind.STREAM_GAP, Kind.STREAM_REJECT, Kind.STR
 _KINDS = frozenset({Kind.INVOKE, Kind.OK, Kind.ACKNOWLEDGE, Kind.RELEASE, Kind.TRIM_POINT, *_OF_STREAMS})
 _RECORD, _GAP, _REJECT, _REWIND, _HEARD = map(code, _OF_STREAMS)
 _ACKNOWLEDGE, _RELEASE, _TRIM_POINT = map(code, (Kind.ACKNOWLEDGE, Kind.RELEASE, Kind.TRIM_POINT))
-_IS_WANTED = lookup(_KINDS)
 _REFUSALS = (GAP[GapWord.ACCESS], GAP[GapWord.NOT_IN_CONFIG])
 _HOLE, _LOSS, _TRIM, _BRIDGE = (GAP[each] for each in (GapWord.HOLE, GapWord.DATALOSS, GapWord.TRIM, GapWord.BRIDGE))
+_OF_RECORDS = [CHECKS.index(check) for check in (TILING, AS_APPENDED, RELEASED, END)]
+_SENT = word_code(HeardWord.RECORD)
+_IN_ORDER, _APPENDED, _UP_TO_RELEASED, _BEFORE_END = _OF_RECORDS
+_IS_WANTED = lookup(_KINDS)
 
 
-@dataclass(slots=True)
-class _Stream:
-    """One read stream: the next LSN to deliver, and the event that came before."""
+class _Rows(NamedTuple):
+    """The columns that are read."""
 
-    next: int | None = None  # None: it is not known where it began
-    until: int | None = None
-    before: int = -1
-    refused: int | None = None  # the event of a refusal
-    rejected: tuple[int, int, int] | None = None  # LSN, value, event
-    bridges: set[int] = field(default_factory=set)  # LSNs of the bridge records that it heard
-
-
-@dataclass(slots=True)
-class _Highest:
-    """The highest LSN of several, and its event."""
-
-    lsn: int = 0
-    seq: int = -1
-
-    def raised(self, lsn: int, seq: int) -> None:
-        """Take another one."""
-        if self.seq < 0 or lsn > self.lsn:
-            self.lsn, self.seq = lsn, seq
+    seq: Cells
+    kind: Cells
+    op: Cells
+    peer: Cells
+    f: Cells
+    offset: Cells
+    last_offset: Cells
+    value: Cells
+    record: Cells
 
 
-class DeliveryFold(StreamFold):
+class _Streams(NamedTuple):
+    """By row of a read stream: the next LSN to deliver, and the event that came before."""
+
+    next: Ints  # NULL: it is not known where it began
+    until: Ints  # NULL: it has no end
+    before: Ints
+    refused: Ints  # the event of a refusal; -1: none
+    rejected: Ints  # what the application did not take: LSN, value, event; -1: nothing
+    value: Ints
+    rejected_seq: Ints
+
+
+class _Lsns(NamedTuple):
+    """By row of an LSN: the value there and who said so first, and the first deliveries as a record and as a hole."""
+
+    value: Ints
+    seq: Ints  # -1: nobody
+    record: Ints
+    hole: Ints
+
+
+class _Epochs(NamedTuple):
+    """By row of an epoch: the last record delivered, the first bridge record, and their events; -1: none."""
+
+    last: Ints
+    last_seq: Ints
+    bridge: Ints
+    bridge_seq: Ints
+
+
+class _Asked(NamedTuple):
+    """By row of an operation: the value to append, and whether that was not acknowledged yet."""
+
+    value: Ints
+    waits: Ints
+
+
+class _State(NamedTuple):
+    """What the loop knows; the numbers of ``run`` are named below."""
+
+    ops: Table
+    streams: _Streams
+    lsns: Table
+    known: _Lsns
+    numbers: Table
+    epochs: _Epochs
+    appends: Table
+    asked: _Asked
+    written: Table
+    run: Ints
+
+
+_USED_OPS, _USED_LSNS, _USED_EPOCHS, _USED_APPENDS, _USED_VALUES, _TOP, _TOP_SEQ, _GIVEN_UP, _GIVEN_UP_SEQ = range(9)
+"""How many rows there are; the highest LSN that a sequencer released and that a shard gave up, and their events."""
+
+
+@part
+def _lsn(state: _State, lsn: int) -> int:
+    row: int = row_of(state.lsns, state.run[_USED_LSNS:], lsn)
+    return row
+
+
+@part
+def _lsn_known(state: _State, lsn: int) -> int:
+    """The row of an LSN of which somebody said what is there; -1."""
+    row = int(state.lsns.rows[place_of(state.lsns, lsn)])
+    return row if row >= 0 and state.known.seq[row] >= 0 else -1
+
+
+@part
+def _epoch(state: _State, lsn: int) -> int:
+    row: int = state.numbers.rows[place_of(state.numbers, lsn >> 32)]
+    return row
+
+
+@part
+def _is_told(state: _State, lsn: int, value: int, seq: int) -> None:
+    """Somebody says what is at an LSN; if he is not the first, nothing changes."""
+    row = _lsn(state, lsn)
+    if state.known.seq[row] < 0:
+        state.known.value[row], state.known.seq[row] = value, seq
+
+
+@part
+def _is_record(state: _State, lsn: int, seq: int) -> None:
+    """A stream got a record."""
+    row, epoch = _lsn(state, lsn), _epoch(state, lsn)
+    if state.known.record[row] < 0:
+        state.known.record[row] = seq
+    if state.epochs.last_seq[epoch] < 0 or lsn > state.epochs.last[epoch]:
+        state.epochs.last[epoch], state.epochs.last_seq[epoch] = lsn, seq
+
+
+@part
+def _raise(state: _State, which: int, lsn: int, seq: int) -> None:
+    """An LSN is told of that may be the highest one."""
+    if state.run[which + 1] < 0 or lsn > state.run[which]:
+        state.run[which], state.run[which + 1] = lsn, seq
+
+
+@part
+def _breaks(state: _State, op: int, lsn: int, last: int, value: int) -> bool:
+    """Whether a record delivered may break a rule, or cannot be judged by all of them."""
+    stream = state.ops.rows[place_of(state.ops, op)]
+    if stream < 0 or state.streams.next[stream] != lsn or state.streams.rejected_seq[stream] >= 0:
+        return True
+    until = state.streams.until[stream]
+    if state.streams.refused[stream] >= 0 or (until != NULL and last > until):
+        return True
+    if state.run[_TOP_SEQ] < 0 or last > state.run[_TOP] or state.written.rows[place_of(state.written, value)] < 0:
+        return True
+    row, epoch = _lsn(state, lsn), _epoch(state, lsn)
+    if epoch < 0:
+        return True
+    other = state.known.seq[row] >= 0 and state.known.value[row] != value
+    behind = state.epochs.bridge[epoch] >= 0 and lsn >= state.epochs.bridge[epoch]
+    return bool(other or state.known.hole[row] >= 0 or behind)
+
+
+@kernel
+def _skim(rows: _Rows, at: int, state: _State, judged: Ints) -> int:
+    for i in range(at, len(rows.kind)):
+        kind, op, f, lsn, seq, value = rows.kind[i], rows.op[i], rows.f[i], rows.offset[i], rows.seq[i], rows.value[i]
+        if not _IS_WANTED[kind]:
+            continue
+        if kind == _RECORD:
+            last = rows.last_offset[i]
+            if _breaks(state, op, lsn, last, value):
+                return i
+            judged[_IN_ORDER] += 1
+            judged[_APPENDED] += 1
+            judged[_UP_TO_RELEASED] += 1
+            judged[_BEFORE_END] += 1
+            _is_told(state, lsn, value, seq)
+            _is_record(state, lsn, seq)
+            stream = state.ops.rows[place_of(state.ops, op)]
+            state.streams.next[stream], state.streams.before[stream] = last + 1, seq
+        elif kind == _HEARD:
+            known = _lsn_known(state, lsn) if f == _SENT and value != NULL else -1
+            if rows.record[i] == BRIDGE or (known >= 0 and state.known.value[known] != value):
+                return i
+        elif kind == INVOKE:
+            if f == F_READ:
+                return i
+            if f == F_APPEND:
+                append = row_of(state.appends, state.run[_USED_APPENDS:], op)
+                state.asked.value[append], state.asked.waits[append] = value, 1
+                row_of(state.written, state.run[_USED_VALUES:], value)
+        elif kind == OK:
+            append = state.appends.rows[place_of(state.appends, op)]
+            if f == F_APPEND and append >= 0 and state.asked.waits[append]:
+                _is_told(state, lsn, state.asked.value[append], seq)
+                state.asked.waits[append] = 0
+        elif kind == _ACKNOWLEDGE:
+            _is_told(state, lsn, value, seq)
+        elif kind == _RELEASE:
+            _raise(state, _TOP, lsn, seq)
+        elif kind == _TRIM_POINT:
+            _raise(state, _GIVEN_UP, lsn, seq)
+        else:
+            return i
+    return len(rows.kind)
+
+
+class DeliveryFold(StreamFold[_Rows]):
     """Judges what the readers of one run deliver; see the module."""
 
     checks = CHECKS
+    wanted = _IS_WANTED
 
     def __init__(self, setting: Setting) -> None:
-        super().__init__(setting)
-        self._streams: dict[int, _Stream] = {}
-        self._asked: dict[int, int] = {}  # by operation: the value to append
-        self._written: set[int] = set()
-        self._known: dict[int, tuple[int, int]] = {}  # by LSN: the value there, and who said so first
-        self._released, self._trimmed = _Highest(), _Highest()
-        self._records: dict[int, int] = {}  # by LSN: the event of the first delivery
-        self._holes: dict[int, int] = {}
-        self._last: dict[int, _Highest] = {}  # by epoch: the last record delivered
-        self._bridges: dict[int, tuple[int, int]] = {}  # by epoch: the first bridge record, and its event
+        super().__init__(setting, _Rows)
+        run = np.array([0, 0, 0, 0, 0, 0, -1, 0, -1], dtype=np.int64)
+        self._state = _State(
+            empty_table(),
+            no_rows(_Streams),
+            empty_table(),
+            no_rows(_Lsns),
+            empty_table(),
+            no_rows(_Epochs),
+            empty_table(),
+            no_rows(_Asked),
+            empty_table(),
+            run,
+        )
+        self._bridges: dict[int, set[int]] = {}  # by stream: LSNs of the bridge records that it heard
 
-    def feed(self, columns: Columns) -> None:
-        """Take the next events of the run."""
-        rows = columns.where(_IS_WANTED[columns.kind]).lists()
-        for at, kind in enumerate(rows.kind):
-            if kind in (_RECORD, _GAP):
-                self._delivered(rows, at)
-            elif kind == _HEARD:
-                if rows.record[at] == BRIDGE:
-                    self._stream(rows.op[at]).bridges.add(rows.offset[at])
-            elif kind == INVOKE:
-                self._asks(rows, at)
-            elif kind == OK:
-                if rows.f[at] == F_APPEND and rows.op[at] in self._asked:
-                    self._known.setdefault(rows.offset[at], (self._asked.pop(rows.op[at]), rows.seq[at]))
-            elif kind == _ACKNOWLEDGE:
-                self._known.setdefault(rows.offset[at], (rows.value[at], rows.seq[at]))
-            elif kind == _RELEASE:
-                self._released.raised(rows.offset[at], rows.seq[at])
-            elif kind == _TRIM_POINT:
-                self._trimmed.raised(rows.offset[at], rows.seq[at])
-            elif kind == _REWIND:
-                self._stream(rows.op[at]).rejected = None
-            elif rows.value[at] != NULL:
-                self._stream(rows.op[at]).rejected = rows.offset[at], rows.value[at], rows.seq[at]
+    def make_room(self, rows: _Rows) -> None:
+        """See `StreamFold`."""
+        state, used = self._state, self._state.run.tolist()
+        begun = int(np.count_nonzero(rows.kind == INVOKE))
+        lsns = int(np.count_nonzero(among(rows.kind, (_RECORD, _GAP, OK, _ACKNOWLEDGE))))
+        self._state = state._replace(
+            lsns=roomy(state.lsns, used[_USED_LSNS], lsns, self.compiled),
+            known=all_grown(state.known, used[_USED_LSNS], lsns, _blank),
+            appends=roomy(state.appends, used[_USED_APPENDS], begun, self.compiled),
+            asked=all_grown(state.asked, used[_USED_APPENDS], begun, _blank),
+            written=roomy(state.written, used[_USED_VALUES], begun, self.compiled),
+        )
 
-    def _stream(self, op: int) -> _Stream:
-        return self._streams.setdefault(op, _Stream())
+    def skim(self, rows: _Rows, at: int) -> int:
+        """See `StreamFold`."""
+        return _skim.form(self.compiled)(rows, at, self._state, self.judged)
 
-    def _asks(self, rows: Columns, at: int) -> None:
-        op, offset, last = rows.op[at], rows.offset[at], rows.last_offset[at]
-        if rows.f[at] == F_READ:
-            until = last if last != offset else None  # a stream of one LSN looks like one without an end
-            self._streams[op] = _Stream(offset, until, rows.seq[at])
-        elif rows.f[at] == F_APPEND:
-            self._asked[op] = rows.value[at]
-            self._written.add(rows.value[at])
+    def take(self, e: _Rows) -> None:
+        """See `StreamFold`."""
+        if e.kind == _HEARD:
+            self._heard(e)
+            return
+        stream = self._stream(e.op)
+        streams = self._state.streams
+        if e.kind in (_RECORD, _GAP):
+            self._delivered(stream, e)
+        elif e.kind == INVOKE:
+            self._bridges.pop(e.op, None)
+            for name, column in zip(streams._fields, streams, strict=True):
+                column[stream] = _blank(name)
+            streams.next[stream], streams.before[stream] = e.offset, e.seq
+            if e.last_offset != e.offset:  # a stream of one LSN looks like one without an end
+                streams.until[stream] = e.last_offset
+        elif e.kind == _REWIND:
+            streams.rejected_seq[stream] = -1
+        elif e.value != NULL:
+            streams.rejected[stream], streams.value[stream] = e.offset, e.value
+            streams.rejected_seq[stream] = e.seq
 
-    def _delivered(self, rows: Columns, at: int) -> None:
-        op, lsn, last, seq = rows.op[at], rows.offset[at], rows.last_offset[at], rows.seq[at]
-        stream, is_record = self._stream(op), rows.kind[at] == _RECORD
-        gap = None if is_record else rows.f[at]
-        self._in_order(stream, op, lsn, last, seq)
-        self._comes_next(stream, rows, at)
+    def _heard(self, e: _Rows) -> None:
+        """A bridge record, or a record that is another one than was appended."""
+        if e.record == BRIDGE:
+            self._bridges.setdefault(e.op, set()).add(e.offset)
+        row = _lsn_known(self._state, e.offset) if e.f == _SENT and e.value != NULL else -1
+        if row >= 0 and self._state.known.value[row] != e.value:
+            known, said = int(self._state.known.value[row]), int(self._state.known.seq[row])
+            found = {"peer": e.peer, "op": e.op, "value": e.value, "lsn": shown(e.offset), "known": known}
+            self.tallies[AS_APPENDED.id].judged += 1
+            self.tallies[AS_APPENDED.id].violation(said, e.seq, way="sent", **found)
+
+    def _stream(self, op: int) -> int:
+        """The row of a stream."""
+        state, used = self._state, int(self._state.run[_USED_OPS])
+        ops, streams = roomy(state.ops, used, 1, self.compiled), all_grown(state.streams, used, 1, _blank)
+        self._state = state._replace(ops=ops, streams=streams)
+        return row_of(ops, state.run[_USED_OPS:], op)
+
+    def _with_epoch(self, lsn: int) -> None:
+        """Give the epoch of an LSN a row."""
+        state, used = self._state, int(self._state.run[_USED_EPOCHS])
+        numbers, epochs = roomy(state.numbers, used, 1, self.compiled), all_grown(state.epochs, used, 1, _blank)
+        self._state = state._replace(numbers=numbers, epochs=epochs)
+        row_of(numbers, state.run[_USED_EPOCHS:], epoch_of(lsn))
+
+    def _delivered(self, stream: int, e: _Rows) -> None:
+        is_record = e.kind == _RECORD
+        gap = None if is_record else e.f
+        self._with_epoch(e.offset)
+        self._in_order(stream, e)
+        self._comes_next(stream, e)
         if gap in _REFUSALS:
-            stream.refused = seq
+            self._state.streams.refused[stream] = e.seq
         if is_record:
-            self._as_appended(rows, at)
+            self._as_appended(e)
         if is_record or gap in (_HOLE, _LOSS):
-            self._within(RELEASED, self._released, op, last, seq)
+            self._within(RELEASED, _TOP, e)
         elif gap == _TRIM:
-            self._within(TRIMMED, self._trimmed, op, last, seq)
+            self._within(TRIMMED, _GIVEN_UP, e)
         if is_record:
-            self._holes_or_record(lsn, seq)
-        elif gap == _HOLE or (gap == _BRIDGE and lsn in stream.bridges):
-            self._nothing_there(lsn, seq, hole=gap == _HOLE)
+            self._holes_or_record(e.offset, e.seq)
+        elif gap == _HOLE or (gap == _BRIDGE and e.offset in self._bridges.get(e.op, ())):
+            self._nothing_there(e.offset, e.seq, hole=gap == _HOLE)
 
-    def _within(self, check: Check, bound: _Highest, op: int, last: int, seq: int) -> None:
+    def _within(self, check: Check, which: int, e: _Rows) -> None:
         """What is delivered goes no further than the highest LSN that somebody told of, if anybody did."""
-        tally = self._tallies[check.id]
-        if bound.seq < 0:
+        tally, (bound, seq) = self.tallies[check.id], self._state.run[which : which + 2].tolist()
+        if seq < 0:
             tally.unjudged += 1
             return
         tally.judged += 1
-        if last > bound.lsn:
-            tally.violation(bound.seq, seq, op=op, lsn=shown(last), bound=shown(bound.lsn))
+        if e.last_offset > bound:
+            tally.violation(seq, e.seq, op=e.op, lsn=shown(e.last_offset), bound=shown(bound))
 
-    def _in_order(self, stream: _Stream, op: int, lsn: int, last: int, seq: int) -> None:
-        tiling, end = self._tallies[TILING.id], self._tallies[END.id]
-        if stream.next is None:
+    def _in_order(self, stream: int, e: _Rows) -> None:
+        tiling, end, streams = self.tallies[TILING.id], self.tallies[END.id], self._state.streams
+        due, until, before, refused = (int(column[stream]) for column in streams[:4])
+        if due == NULL:
             tiling.unjudged += 1
             end.unjudged += 1
             return
         tiling.judged += 1
         end.judged += 1
-        if lsn != stream.next:
-            way = "skipped" if lsn > stream.next else "again"
-            tiling.violation(stream.before, seq, way=way, op=op, lsn=shown(lsn), next=shown(stream.next))
-        if stream.until is not None and last > stream.until:
-            end.violation(seq, way="beyond", op=op, lsn=shown(last), until=shown(stream.until))
-        elif stream.refused is not None:
-            end.violation(stream.refused, seq, way="after", op=op, lsn=shown(lsn))
-        stream.next, stream.before = last + 1, seq
+        if e.offset != due:
+            way = "skipped" if e.offset > due else "again"
+            tiling.violation(before, e.seq, way=way, op=e.op, lsn=shown(e.offset), next=shown(due))
+        if until != NULL and e.last_offset > until:
+            end.violation(e.seq, way="beyond", op=e.op, lsn=shown(e.last_offset), until=shown(until))
+        elif refused >= 0:
+            end.violation(refused, e.seq, way="after", op=e.op, lsn=shown(e.offset))
+        streams.next[stream], streams.before[stream] = e.last_offset + 1, e.seq
 
-    def _comes_next(self, stream: _Stream, rows: Columns, at: int) -> None:
-        if stream.rejected is None:
+    def _comes_next(self, stream: int, e: _Rows) -> None:
+        streams = self._state.streams
+        lsn, value, rejected = (int(column[stream]) for column in streams[4:])
+        if rejected < 0:
             return
-        (lsn, value, rejected), stream.rejected = stream.rejected, None
-        is_record = rows.kind[at] == _RECORD
-        tally = self._tallies[REJECTED.id]
+        streams.rejected_seq[stream] = -1
+        is_record = e.kind == _RECORD
+        tally = self.tallies[REJECTED.id]
         tally.judged += 1
-        same = is_record and rows.offset[at] == lsn and rows.value[at] == value
-        if not same and (is_record or rows.f[at] not in _REFUSALS):
-            found = {"op": rows.op[at], "lsn": shown(rows.offset[at])}
-            tally.violation(rejected, rows.seq[at], value=value, rejected=shown(lsn), **found)
+        same = is_record and e.offset == lsn and e.value == value
+        if not same and (is_record or e.f not in _REFUSALS):
+            found = {"op": e.op, "lsn": shown(e.offset)}
+            tally.violation(rejected, e.seq, value=value, rejected=shown(lsn), **found)
 
-    def _as_appended(self, rows: Columns, at: int) -> None:
-        op, lsn, value, seq = rows.op[at], rows.offset[at], rows.value[at], rows.seq[at]
-        tally = self._tallies[AS_APPENDED.id]
-        if not self._written:
+    def _as_appended(self, e: _Rows) -> None:
+        tally, state = self.tallies[AS_APPENDED.id], self._state
+        if not state.run[_USED_VALUES]:
             tally.unjudged += 1
             return
         tally.judged += 1
-        known, said = self._known.setdefault(lsn, (value, seq))
-        if value not in self._written:
-            tally.violation(seq, way="unwritten", op=op, lsn=shown(lsn), value=value)
-        elif known != value:
-            tally.violation(said, seq, way="other", op=op, lsn=shown(lsn), value=value, known=known)
+        _is_told(state, e.offset, e.value, e.seq)
+        row = _lsn(state, e.offset)
+        known, said = int(state.known.value[row]), int(state.known.seq[row])
+        found = {"op": e.op, "lsn": shown(e.offset), "value": e.value}
+        if state.written.rows[place_of(state.written, e.value)] < 0:
+            tally.violation(e.seq, way="unwritten", **found)
+        elif known != e.value:
+            tally.violation(said, e.seq, way="other", known=known, **found)
 
     def _holes_or_record(self, lsn: int, seq: int) -> None:
-        tally = self._tallies[HOLES.id]
-        self._records.setdefault(lsn, seq)
-        self._last.setdefault(epoch_of(lsn), _Highest()).raised(lsn, seq)
-        bridge = self._bridges.get(epoch_of(lsn))
-        if lsn in self._holes:
-            tally.violation(self._holes[lsn], seq, way="hole", lsn=shown(lsn))
-        elif bridge is not None and lsn >= bridge[0]:
-            tally.violation(bridge[1], seq, way="bridge", lsn=shown(lsn), bridge=shown(bridge[0]))
+        tally, state = self.tallies[HOLES.id], self._state
+        _is_record(state, lsn, seq)
+        row, epoch = _lsn(state, lsn), _epoch(state, lsn)
+        bridge, bridge_seq = int(state.epochs.bridge[epoch]), int(state.epochs.bridge_seq[epoch])
+        if state.known.hole[row] >= 0:
+            tally.violation(int(state.known.hole[row]), seq, way="hole", lsn=shown(lsn))
+        elif bridge_seq >= 0 and lsn >= bridge:
+            tally.violation(bridge_seq, seq, way="bridge", lsn=shown(lsn), bridge=shown(bridge))
         else:
             return
         tally.judged += 1
 
     def _nothing_there(self, lsn: int, seq: int, *, hole: bool) -> None:
-        tally, epoch = self._tallies[HOLES.id], epoch_of(lsn)
+        tally, state = self.tallies[HOLES.id], self._state
+        row, epoch, epochs = _lsn(state, lsn), _epoch(state, lsn), state.epochs
         tally.judged += 1
         if hole:
-            self._holes.setdefault(lsn, seq)
-            if lsn in self._records:
-                tally.violation(self._records[lsn], seq, way="hole", lsn=shown(lsn))
+            if state.known.hole[row] < 0:
+                state.known.hole[row] = seq
+            if state.known.record[row] >= 0:
+                tally.violation(int(state.known.record[row]), seq, way="hole", lsn=shown(lsn))
             return
-        if epoch not in self._bridges or lsn < self._bridges[epoch][0]:
-            self._bridges[epoch] = lsn, seq
-        last = self._last.get(epoch)
-        if last is not None and last.lsn >= lsn:
-            tally.violation(last.seq, seq, way="bridge", lsn=shown(last.lsn), bridge=shown(lsn))
+        if epochs.bridge_seq[epoch] < 0 or lsn < epochs.bridge[epoch]:
+            epochs.bridge[epoch], epochs.bridge_seq[epoch] = lsn, seq
+        last, last_seq = int(epochs.last[epoch]), int(epochs.last_seq[epoch])
+        if last_seq >= 0 and last >= lsn:
+            tally.violation(last_seq, seq, way="bridge", lsn=shown(last), bridge=shown(lsn))
+
+
+def _blank(name: str) -> int:
+    """What is known of a stream, an LSN, an epoch or an operation before anything is."""
+    return {"next": NULL, "until": NULL, "value": 0, "waits": 0}.get(name, -1)
 
 
 FAMILY = Family(
     "read_path_deliveries",
     CHECKS,
     _KINDS,
-    ("op", "f", "offset", "last_offset", "value", "record"),
+    ("op", "peer", "f", "offset", "last_offset", "value", "record"),
     DeliveryFold,
     READ_PATH,
     operations=frozenset({Operation.APPEND_RECORD, Operation.READ_STREAM, Operation.TRIM_LOG}),

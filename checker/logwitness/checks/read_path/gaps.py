@@ -8,12 +8,12 @@ from __future__ import annotations
 from loghistory.schema import Kind
 from loghistory.vocabularies.read_path import GapWord, RecordWord
 
-from ..codes import INVOKE, OK, RECORDS, Words, code, lookup
-from ..columns import Columns
+from ..codes import INVOKE, OK, RECORDS, code
 from ..contract import Check, Family, Setting
+from .hearing import FILTERED, IS_WANTED, KINDS, NOBODY, Rows
 from .nodesets import INCOMPLETE, NON_AUTH, VERDICTS, Nodeset, members
-from .protocol import BRIDGE, F_READ, GAP, READ_PATH, StreamFold, epoch_of, esn_of, shown
-from .streams import FILTERED, OF_STREAMS, Settings, Stream, Streams
+from .protocol import BRIDGE, GAP, READ_PATH, StreamFold, epoch_of, esn_of, shown
+from .streams import Settings, Stream, Streams
 
 VERDICT = Check(
     id="gap-has-verdict",
@@ -80,10 +80,7 @@ STALL = Check(
 )
 CHECKS = (VERDICT, TYPE, EARLY, STALL)
 
-_JUDGED = (Kind.STREAM_RECORD, Kind.STREAM_GAP, Kind.STREAM_STALL)
-_RECORD, _GAP, _STALL = map(code, _JUDGED)
-_KINDS = frozenset({Kind.INVOKE, Kind.OK, Kind.NODESET, Kind.EVENT_LOG, Kind.TAKES_PART, *OF_STREAMS, *_JUDGED})
-_IS_WANTED = lookup(_KINDS)
+_GAP, _STALL = code(Kind.STREAM_GAP), code(Kind.STREAM_STALL)
 _REFUSALS = (GAP[GapWord.ACCESS], GAP[GapWord.NOT_IN_CONFIG])
 _RECORDS = {GAP[GapWord.HOLE]: RECORDS[RecordWord.HOLE], GAP[GapWord.FILTERED_OUT]: FILTERED}
 _LOSS, _TRIM, _BRIDGE = (GAP[each] for each in (GapWord.DATALOSS, GapWord.TRIM, GapWord.BRIDGE))
@@ -105,142 +102,147 @@ def type_of(stream: Stream, last: int, nodeset: Nodeset, settings: Settings) -> 
     return _LOSS if epoch_of(stream.position) == epoch_of(end) else _BRIDGE
 
 
-class GapFold(StreamFold):
+class GapFold(StreamFold[Rows]):
     """Judges gaps by their evidence; see the module."""
 
     checks = CHECKS
+    wanted = IS_WANTED
 
     def __init__(self, setting: Setting) -> None:
-        super().__init__(setting)
-        self._words: Words = setting.words
-        self._streams = Streams(setting.words)
+        super().__init__(setting, Rows)
+        self._streams = Streams(setting.words, setting.compiled)
 
-    def feed(self, columns: Columns) -> None:
-        """Take the next events of the run."""
-        rows = columns.where(_IS_WANTED[columns.kind]).lists()
-        for at, kind in enumerate(rows.kind):
-            if kind == _RECORD:
-                self._streams.of(rows.op[at]).moved(rows.offset[at])
-            elif kind == _GAP:
-                self._gap(self._streams.of(rows.op[at]), rows, at)
-            elif kind == _STALL:
-                self._stalls(self._streams.of(rows.op[at]), rows, at)
-            elif kind == INVOKE:
-                if rows.f[at] == F_READ:
-                    self._streams.begins(rows, at)
-            elif kind == OK:
-                self._tallies[STALL.id].judged += rows.f[at] == F_READ and self._streams.of(rows.op[at]).first >= 0
-            else:
-                self._streams.take(rows, at)
+    def make_room(self, rows: Rows) -> None:
+        """See `StreamFold`."""
+        self._streams.make_room(rows)
+
+    def skim(self, rows: Rows, at: int) -> int:
+        """See `StreamFold`."""
+        return self._streams.skim(rows, at)
+
+    def take(self, e: Rows) -> None:
+        """See `StreamFold`."""
+        if self._streams.surroundings(e):
+            return
+        stream = self._streams.begins(e) if e.kind == INVOKE else self._streams.of(e.op)
+        if e.kind == _GAP:
+            self._gap(stream, e)
+        elif e.kind == _STALL:
+            self._stalls(stream, e)
+        elif e.kind == OK:
+            self.tallies[STALL.id].judged += stream.first >= 0
+        else:
+            self._streams.take(stream, e)
+        self._streams.keep(stream)
 
     # -- gaps ----------------------------------------------------------------------------------------------------------
 
-    def _gap(self, stream: Stream, rows: Columns, at: int) -> None:
-        lsn, last, f = rows.offset[at], rows.last_offset[at], rows.f[at]
+    def _gap(self, stream: Stream, e: Rows) -> None:
+        lsn, last, f = e.offset, e.last_offset, e.f
         stream.position = lsn  # whether it is the next one is for another check
-        at_end = last == stream.until
+        at_end, here = last == stream.until, self._streams.heard(stream, lsn)
         if f in _REFUSALS:
-            self._told(stream, stream.refused, rows, at)
+            self._told(stream, stream.refused, e)
         elif f in _RECORDS:
-            self._told(stream, stream.heard.get(lsn) == _RECORDS[f] and lsn == last, rows, at)
-        elif f == _BRIDGE and stream.heard.get(lsn) == BRIDGE and (at_end or last == (epoch_of(lsn) + 1 << 32) - 1):
-            self._told(stream, True, rows, at)
+            self._told(stream, here == _RECORDS[f] and lsn == last, e)
+        elif f == _BRIDGE and here == BRIDGE and (at_end or last == (epoch_of(lsn) + 1 << 32) - 1):
+            self._told(stream, True, e)
             if stream.known_epoch >= 0:
                 stream.known_epoch = max(stream.known_epoch, epoch_of(lsn))
         elif f == _TRIM:
-            self._told(stream, last <= stream.trimmed, rows, at)
-            self._knows(stream, rows, at)
+            self._told(stream, last <= stream.trimmed, e)
+            self._knows(stream, e)
         elif f == _BRIDGE and self._begins_epoch(stream, lsn, last):
-            self._told(stream, True, rows, at)
-            self._knows(stream, rows, at)
+            self._told(stream, True, e)
+            self._knows(stream, e)
         elif not (f == _BRIDGE and lsn == stream.first and last <= 1 << 32):
-            self._follows(stream, rows, at)
-            self._type(stream, rows, at)
-            self._early(stream, rows, at)
-        stream.moved(last)
+            self._follows(stream, e)
+            self._type(stream, e)
+            self._early(stream, e)
+        self._streams.moved(stream, last)
 
-    @staticmethod
-    def _begins_epoch(stream: Stream, lsn: int, last: int) -> bool:
+    def _begins_epoch(self, stream: Stream, lsn: int, last: int) -> bool:
         """Whether the gap is what lies before the first record of an epoch (read-path.md#bridge-at-begin)."""
         begins = esn_of(lsn) == 0 or lsn == stream.first
-        return begins and epoch_of(lsn) == epoch_of(last) and esn_of(last + 1) == 1 and last + 1 in stream.heard
+        follows = epoch_of(lsn) == epoch_of(last) and esn_of(last + 1) == 1
+        return begins and follows and self._streams.heard(stream, last + 1) != NOBODY
 
-    def _told(self, stream: Stream, told: bool, rows: Columns, at: int) -> None:
-        tally = self._tallies[VERDICT.id]
+    def _told(self, stream: Stream, told: bool, e: Rows) -> None:
+        tally = self.tallies[VERDICT.id]
         if not stream.recorded:
             tally.unjudged += 1
             return
         tally.judged += 1
         if not told:
-            found = {"op": rows.op[at], "gap": _word(rows.f[at]), "lsn": shown(rows.offset[at])}
-            tally.violation(rows.seq[at], way="unsent", **found)
+            found = {"op": e.op, "gap": _word(e.f), "lsn": shown(e.offset)}
+            tally.violation(e.seq, way="unsent", **found)
 
-    def _follows(self, stream: Stream, rows: Columns, at: int) -> None:
+    def _follows(self, stream: Stream, e: Rows) -> None:
         """At every LSN of the gap the answers suffice; who was to be waited for was waited for."""
-        tally, lsn, last = self._tallies[VERDICT.id], rows.offset[at], rows.last_offset[at]
+        tally, lsn, last = self.tallies[VERDICT.id], e.offset, e.last_offset
         nodeset = self._streams.nodesets.of(epoch_of(lsn))
         if nodeset is None or not stream.recorded:
             tally.unjudged += 1
             return
         tally.judged += 1
-        found = {"op": rows.op[at], "gap": _word(rows.f[at])}
+        found = {"op": e.op, "gap": _word(e.f)}
         for step in stream.steps(last):
             each = self._streams.nodesets.of(epoch_of(step)) or nodeset
             if stream.verdict(step, each) < INCOMPLETE:
                 silent = [*members(stream.silent(step, each))]
-                tally.violation(rows.seq[at], way="none", lsn=shown(step), silent=silent, **found)
+                tally.violation(e.seq, way="none", lsn=shown(step), silent=silent, **found)
                 return
-        verdict, said = stream.verdict(lsn, nodeset), self._words.text(rows.value[at])
+        verdict, said = stream.verdict(lsn, nodeset), self.words.text(e.value)
         if said is not None and said != VERDICTS[verdict]:
-            tally.violation(rows.seq[at], way="said", lsn=shown(lsn), said=said, verdict=VERDICTS[verdict], **found)
-        elif verdict == INCOMPLETE and stream.settings is not None and self._hurries(stream, nodeset, rows, at):
+            tally.violation(e.seq, way="said", lsn=shown(lsn), said=said, verdict=VERDICTS[verdict], **found)
+        elif verdict == INCOMPLETE and stream.settings is not None and self._hurries(stream, nodeset, e):
             silent = [*members(stream.worth_waiting(lsn, nodeset))]
-            tally.violation(rows.seq[at], way="grace", lsn=shown(lsn), silent=silent, **found)
+            tally.violation(e.seq, way="grace", lsn=shown(lsn), silent=silent, **found)
 
     @staticmethod
-    def _hurries(stream: Stream, nodeset: Nodeset, rows: Columns, at: int) -> bool:
+    def _hurries(stream: Stream, nodeset: Nodeset, e: Rows) -> bool:
         """Whether a gap that is INCOMPLETE had to wait, and did not (read-path.md#gap-grace)."""
         assert stream.settings is not None
-        lsn, settings, grace = rows.offset[at], stream.settings, stream.grace
+        lsn, settings, grace = e.offset, stream.settings, stream.grace
         if settings.require_full_read_set:
             return True
         if grace is not None and grace.lsn == lsn and grace.over - grace.begun >= settings.grace * (1 - 1 / _EARLIER):
             return False
-        skips = rows.f[at] == _BRIDGE and lsn != stream.first
+        skips = e.f == _BRIDGE and lsn != stream.first
         return settings.grace > 0 and not skips and stream.trimmed < lsn and stream.worth_waiting(lsn, nodeset) > 0
 
-    def _type(self, stream: Stream, rows: Columns, at: int) -> None:
-        tally, lsn, last = self._tallies[TYPE.id], rows.offset[at], rows.last_offset[at]
+    def _type(self, stream: Stream, e: Rows) -> None:
+        tally, lsn, last = self.tallies[TYPE.id], e.offset, e.last_offset
         nodeset = self._streams.nodesets.of(epoch_of(lsn))
         if nodeset is None or stream.settings is None or not stream.recorded or last == stream.until:
             tally.unjudged += 1
             return
         tally.judged += 1
         due = type_of(stream, last, nodeset, stream.settings)
-        if due != rows.f[at]:
-            found = {"op": rows.op[at], "lsn": shown(lsn), "last": shown(last)}
-            tally.violation(rows.seq[at], gap=_word(rows.f[at]), type=_word(due), **found)
+        if due != e.f:
+            found = {"op": e.op, "lsn": shown(lsn), "last": shown(last)}
+            tally.violation(e.seq, gap=_word(e.f), type=_word(due), **found)
 
     # -- too early -----------------------------------------------------------------------------------------------------
 
-    def _knows(self, stream: Stream, rows: Columns, at: int) -> bool:
+    def _knows(self, stream: Stream, e: Rows) -> bool:
         """The nodesets of the epochs that the gap reaches into are known."""
-        tally, last = self._tallies[EARLY.id], rows.last_offset[at]
+        tally, last = self.tallies[EARLY.id], e.last_offset
         if stream.known_epoch < 0 or not stream.recorded:
             tally.unjudged += 1
             return False
         tally.judged += 1
         if epoch_of(last) <= stream.known_epoch:
             return True
-        found = {"op": rows.op[at], "gap": _word(rows.f[at]), "known": stream.known_epoch}
-        tally.violation(rows.seq[at], way="metadata", last=shown(last), **found)
+        found = {"op": e.op, "gap": _word(e.f), "known": stream.known_epoch}
+        tally.violation(e.seq, way="metadata", last=shown(last), **found)
         return False
 
-    def _early(self, stream: Stream, rows: Columns, at: int) -> None:
-        tally, seq = self._tallies[EARLY.id], rows.seq[at]
-        if not self._knows(stream, rows, at):
+    def _early(self, stream: Stream, e: Rows) -> None:
+        tally, seq = self.tallies[EARLY.id], e.seq
+        if not self._knows(stream, e):
             return
-        found = {"op": rows.op[at], "gap": _word(rows.f[at]), "lsn": shown(rows.offset[at])}
+        found = {"op": e.op, "gap": _word(e.f), "lsn": shown(e.offset)}
         newer, answer = stream.answers
         due = stream.rewinding if stream.rewinding >= 0 else stream.emptied
         if due >= 0:
@@ -248,7 +250,7 @@ class GapFold(StreamFold):
         elif newer > stream.version:
             tally.violation(answer, seq, way="statuses", known=stream.version, newer=newer, **found)
         elif any(each.single and each.filter >= 0 for each in stream.shards.values()) and not self._guaranteed(
-            stream, rows.offset[at]
+            stream, e.offset
         ):
             tally.violation(seq, way="single", **found)
 
@@ -265,19 +267,19 @@ class GapFold(StreamFold):
 
     # -- stalls --------------------------------------------------------------------------------------------------------
 
-    def _stalls(self, stream: Stream, rows: Columns, at: int) -> None:
-        tally, lsn, shards, seq = self._tallies[STALL.id], rows.offset[at], max(rows.shards[at], 0), rows.seq[at]
+    def _stalls(self, stream: Stream, e: Rows) -> None:
+        tally, lsn, shards, seq = self.tallies[STALL.id], e.offset, max(e.shards, 0), e.seq
         nodeset = self._streams.nodesets.of(epoch_of(lsn))
         if nodeset is None or not stream.recorded or stream.busy:
             tally.unjudged += 1
             return
         tally.judged += 1
-        found = {"op": rows.op[at], "lsn": shown(lsn)}
+        found = {"op": e.op, "lsn": shown(lsn)}
         full = {s for s, status in stream.statuses_of(nodeset).items() if status in _FULL}
         useful = {shard for shard in members(stream.silent(lsn, nodeset)) if shard in full}
         verdict = stream.verdict(lsn, nodeset)
         patient = stream.settings is None or stream.settings.require_full_read_set
-        if lsn in stream.heard or (verdict == INCOMPLETE and not patient):
+        if self._streams.heard(stream, lsn) != NOBODY or (verdict == INCOMPLETE and not patient):
             tally.violation(seq, way="due", **found)
         elif not shards:
             tally.violation(seq, way="nobody", **found)
@@ -295,7 +297,7 @@ def _word(f: int) -> str:
 FAMILY = Family(
     "read_path_gaps",
     CHECKS,
-    _KINDS,
+    KINDS,
     (
         *("node", "op", "peer", "f", "offset", "last_offset", "value", "record", "epoch", "version", "filter"),
         *("shards", "count", "reason", "time"),

@@ -11,10 +11,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
+from itertools import accumulate
+from typing import NamedTuple
 
 import msgspec
+import numpy as np
 
 from ..codes import Words
+from ..columns import Ints
+from ..kernel import part
 
 NONE, INCOMPLETE, NON_AUTH, COMPLETE = range(4)
 """What answers say of an LSN that none of them has; from NON_AUTH on nobody is left to wait for."""
@@ -23,6 +28,8 @@ VERDICTS = ("none", "incomplete", "non_auth", "complete")
 FULLY_AUTHORITATIVE, UNDERREPLICATION, AUTHORITATIVE_EMPTY, UNAVAILABLE = range(4)
 
 MOST_SHARDS = 63
+_MOST_COPIES = MOST_SHARDS + 1
+"""No more shards than that can be asked for."""
 _SCOPES = ("REGION", "CLUSTER", "ROW", "RACK", "NODE")
 
 
@@ -34,6 +41,16 @@ def members(mask: int) -> Iterator[int]:
 def mask_of(shards: Iterable[int]) -> int:
     """The set of these shards."""
     return sum(1 << shard for shard in {*shards} if 0 <= shard < MOST_SHARDS)
+
+
+@part
+def size(mask: int) -> int:
+    """How many shards a set has."""
+    shards = 0
+    while mask > 0:
+        mask &= mask - 1
+        shards += 1
+    return shards
 
 
 class Nodeset(msgspec.Struct, frozen=True, dict=True):
@@ -53,7 +70,7 @@ class Nodeset(msgspec.Struct, frozen=True, dict=True):
         return max(self.replication.values())
 
     @cached_property
-    def _scopes(self) -> tuple[tuple[int, tuple[int, ...]], ...]:
+    def scopes(self) -> tuple[tuple[int, tuple[int, ...]], ...]:
         """Of each scope that counts its factor and domains; the shards by themselves come last."""
         found: list[tuple[int, tuple[int, ...]]] = []
         largest = 0
@@ -70,10 +87,6 @@ class Nodeset(msgspec.Struct, frozen=True, dict=True):
             found[names] = found.get(names, 0) | 1 << shard
         return tuple(found.values())
 
-    def satisfied(self, mask: int) -> bool:
-        """Whether copies on these shards satisfy the property (read-path.md#replication-property)."""
-        return all(sum(bool(domain & mask) for domain in domains) >= factor for factor, domains in self._scopes)
-
     def verdict(self, statuses: Mapping[int, int], responded: int) -> int:
         """What the shards that responded tell: COMPLETE, INCOMPLETE, NON_AUTH or NONE."""
         full = non_empty = 0
@@ -82,11 +95,71 @@ class Nodeset(msgspec.Struct, frozen=True, dict=True):
             full |= (status in (FULLY_AUTHORITATIVE, UNAVAILABLE)) << shard
             non_empty |= (status != AUTHORITATIVE_EMPTY) << shard
         answered, everyone = full & responded, not full & ~responded
-        for factor, domains in self._scopes:
+        for factor, domains in self.scopes:
             complete = sum(bool(domain & answered) and not domain & non_empty & ~answered for domain in domains)
             if complete >= max(0, sum(bool(domain & non_empty) for domain in domains) - factor + 1):
                 return COMPLETE if everyone else INCOMPLETE
         return NON_AUTH if everyone else NONE
+
+
+class Places(NamedTuple):
+    """Nodesets for loops that are compiled, in the order of the epochs from which on they are in force."""
+
+    since: Ints
+    factor: Ints  # R of each
+    scopes: Ints  # where the scopes of each begin, and end behind the last
+    factors: Ints  # of each scope
+    begins: Ints  # where the domains of each scope begin, and end behind the last
+    domains: Ints
+
+
+@part
+def nodeset_at(places: Places, lsn: int) -> int:
+    """Which nodeset an LSN has; -1: it is not known."""
+    which = len(places.since) - 1
+    while which >= 0 and places.since[which] > lsn >> 32:
+        which -= 1
+    return which
+
+
+@part
+def factor_at(places: Places, lsn: int) -> int:
+    """How many copies a record at an LSN has; 0: its nodeset is not known."""
+    which = nodeset_at(places, lsn)
+    return 0 if which < 0 else int(places.factor[which])
+
+
+@part
+def satisfied(places: Places, lsn: int, shards: int) -> bool:
+    """Whether copies on these shards satisfy the property of an LSN's epoch (read-path.md#replication-property)."""
+    which = nodeset_at(places, lsn)
+    if which < 0:
+        return False
+    for scope in range(places.scopes[which], places.scopes[which + 1]):
+        having = 0
+        for place in range(places.begins[scope], places.begins[scope + 1]):
+            having += places.domains[place] & shards != 0
+        if having < places.factors[scope]:
+            return False
+    return True
+
+
+def _placed(since: Mapping[int, Nodeset]) -> Places:
+    told = [since[epoch] for epoch in sorted(since)]
+    scopes = [scope for each in told for scope in each.scopes]
+    return Places(
+        *(
+            np.array(column, dtype=np.int64)
+            for column in (
+                sorted(since),
+                [min(each.factor, _MOST_COPIES) for each in told],
+                [*accumulate((len(each.scopes) for each in told), initial=0)],
+                [min(factor, _MOST_COPIES) for factor, _ in scopes],
+                [*accumulate((len(domains) for _, domains in scopes), initial=0)],
+                [domain for _, domains in scopes for domain in domains],
+            )
+        )
+    )
 
 
 class Nodesets:
@@ -95,12 +168,14 @@ class Nodesets:
     def __init__(self, words: Words) -> None:
         self._words = words
         self._since: dict[int, Nodeset] = {}
+        self.places = _placed(self._since)
 
     def told(self, epoch: int, text: int) -> None:
         """From an epoch on this is the nodeset."""
         found = _said(self._words.text(text))
-        if found is not None:
+        if found is not None and found != self._since.get(epoch):
             self._since[epoch] = found
+            self.places = _placed(self._since)
 
     def of(self, epoch: int) -> Nodeset | None:
         """The nodeset of an epoch."""
@@ -134,9 +209,11 @@ def statuses_said(text: str | None) -> Mapping[int, int]:
         return {}
 
 
-def lsns_said(text: str | None) -> list[int]:
-    """The LSNs that the text of a `ship` names."""
+def lsns_said(text: str | None, first: int, last: int) -> list[int]:
+    """The LSNs from ``first`` to ``last`` that the text of a `ship` names."""
     try:
-        return [] if text is None else msgspec.json.decode(text, type=list[int])
+        named: list[int] = [] if text is None else msgspec.json.decode(text, type=list[int])
     except (msgspec.MsgspecError, ValueError, RecursionError):
         return []
+    within = not named or (first <= min(named) and max(named) <= last)
+    return named if within else [lsn for lsn in named if first <= lsn <= last]

@@ -7,13 +7,20 @@ Sources: read-path.md#replication-property, read-path.md#append-waves, read-path
 
 from __future__ import annotations
 
-from loghistory.schema import Kind
+from typing import NamedTuple
 
-from ..codes import code, lookup
-from ..columns import Columns
+import numpy as np
+
+from loghistory.schema import Kind
+from loghistory.vocabularies.read_path import RecordWord
+
+from ..codes import NULL, RECORDS, among, code, lookup
+from ..columns import Ints
 from ..contract import Check, Family, Setting
-from .nodesets import Nodesets, members
-from .protocol import READ_PATH, StreamFold, epoch_of, shown
+from ..hashing import Table, all_grown, empty_table, grown, place_of, roomy, row_of
+from ..kernel import kernel, part
+from .nodesets import MOST_SHARDS, Nodesets, Places, members, satisfied
+from .protocol import READ_PATH, Cells, StreamFold, epoch_of, no_rows, shown
 
 HOLDS = Check(
     id="replication-property-holds",
@@ -22,7 +29,7 @@ HOLDS = Check(
     source=("read-path.md#replication-property-holds", "read-path.md#append-waves"),
     fact="a record acknowledged, or released in its epoch",
     sentence={
-        "copies": "Node {node} acknowledged {lsn}, and only shards {shards} had stored it.",
+        "copies": "Node {node} acknowledged {value} at {lsn}, and only shards {shards} had stored it.",
         "released": "Node {node} released {lsn}, which was not acknowledged.",
     },
     kinds=(Kind.NODESET, Kind.ACKNOWLEDGE),
@@ -43,88 +50,186 @@ CHECKS = (HOLDS, SLOW)
 
 _OWN = (Kind.NODESET, Kind.COPY, Kind.ACKNOWLEDGE, Kind.RELEASE, Kind.STREAM_SLOW)
 _NODESET, _COPY, _ACKNOWLEDGE, _RELEASE, _SLOW = map(code, _OWN)
-_IS_WANTED = lookup(_OWN)
+_DATA = RECORDS[RecordWord.DATA]
 _MOST = 1 << 16
 """A release of more LSNs at once is not judged."""
+_IS_WANTED = lookup(_OWN)
 
 
-class PlacementFold(StreamFold):
+class _Rows(NamedTuple):
+    """The columns that are read."""
+
+    seq: Cells
+    kind: Cells
+    node: Cells
+    op: Cells
+    offset: Cells
+    shards: Cells
+    epoch: Cells
+    value: Cells
+    record: Cells
+    records: Cells
+
+
+class _Known(NamedTuple):
+    """By row of an LSN: the first value stored there, the shards that ever had it, and whether it was acknowledged."""
+
+    value: Ints  # NULL: none yet
+    stored: Ints
+    acknowledged: Ints
+
+
+class _State(NamedTuple):
+    """What the loop knows."""
+
+    lsns: Table
+    known: _Known
+    epochs: Table
+    released: Ints  # by row of an epoch
+    used: Ints  # rows of LSNs, and of epochs
+
+
+@part
+def _acknowledged(state: _State, first: int, last: int) -> int:
+    """The first LSN from one to another that was not acknowledged; beyond, if all were."""
+    lsn = first
+    while lsn <= last:
+        row = state.lsns.rows[place_of(state.lsns, lsn)]
+        if row < 0 or not state.known.acknowledged[row]:
+            break
+        lsn += 1
+    return lsn
+
+
+@kernel
+def _skim(rows: _Rows, at: int, places: Places, state: _State, judged: Ints) -> int:
+    for i in range(at, len(rows.kind)):
+        kind, lsn = rows.kind[i], rows.offset[i]
+        if not _IS_WANTED[kind]:
+            continue
+        if kind == _COPY:
+            if rows.record[i] == _DATA and 0 <= rows.node[i] < MOST_SHARDS:
+                row, value = row_of(state.lsns, state.used, lsn), rows.value[i]
+                if value == NULL or state.known.value[row] not in (NULL, value):
+                    return i
+                state.known.value[row] = value
+                state.known.stored[row] |= 1 << rows.node[i]
+        elif kind == _ACKNOWLEDGE:
+            row = row_of(state.lsns, state.used, lsn)
+            state.known.acknowledged[row] = 1
+            named, same = max(rows.shards[i], 0), state.known.value[row] == rows.value[i]
+            if not same or not satisfied(places, lsn, named & state.known.stored[row]):
+                return i
+            judged[0] += 1
+        elif kind == _RELEASE:
+            epoch = rows.epoch[i]
+            if lsn >> 32 != epoch:
+                continue
+            row = row_of(state.epochs, state.used[1:], epoch)
+            first = max(state.released[row], epoch << 32) + 1
+            if lsn - first >= _MOST or not len(places.since) or _acknowledged(state, first, lsn) <= lsn:
+                return i
+            judged[0] += max(lsn - first + 1, 0)
+            state.released[row] = max(lsn, first - 1)
+        else:
+            return i
+    return len(rows.kind)
+
+
+class PlacementFold(StreamFold[_Rows]):
     """Judges how many copies there are; see the module."""
 
     checks = CHECKS
+    wanted = _IS_WANTED
 
     def __init__(self, setting: Setting) -> None:
-        super().__init__(setting)
+        super().__init__(setting, _Rows)
         self._nodesets = Nodesets(setting.words)
-        self._stored: dict[int, int] = {}  # by LSN: the shards that ever had a copy
-        self._acknowledged: set[int] = set()
-        self._released: dict[int, int] = {}  # by epoch
+        released, used = np.zeros(0, dtype=np.int64), np.zeros(2, dtype=np.int64)
+        self._state = _State(empty_table(), no_rows(_Known), empty_table(), released, used)
+        self._others: dict[tuple[int, int], int] = {}  # by LSN and value, where it is not the first; NULL: not told
         self._slow: dict[int, int] = {}  # by stream
 
-    def feed(self, columns: Columns) -> None:
-        """Take the next events of the run."""
-        rows = columns.where(_IS_WANTED[columns.kind]).lists()
-        for at, kind in enumerate(rows.kind):
-            if kind == _COPY:
-                node = rows.node[at]
-                if 0 <= node < 63:
-                    self._stored[rows.offset[at]] = self._stored.get(rows.offset[at], 0) | 1 << node
-            elif kind == _ACKNOWLEDGE:
-                self._acknowledges(rows, at)
-            elif kind == _RELEASE:
-                self._releases(rows, at)
-            elif kind == _SLOW:
-                self._passes_over(rows, at)
-            else:
-                self._nodesets.told(rows.epoch[at], rows.value[at])
+    def make_room(self, rows: _Rows) -> None:
+        """See `StreamFold`."""
+        state, (lsns, epochs) = self._state, self._state.used.tolist()
+        releases = int(np.count_nonzero(rows.kind == _RELEASE))
+        copies = int(np.count_nonzero(among(rows.kind, (_COPY, _ACKNOWLEDGE))))
+        self._state = _State(
+            roomy(state.lsns, lsns, copies, self.compiled),
+            all_grown(state.known, lsns, copies, lambda name: NULL if name == "value" else 0),
+            roomy(state.epochs, epochs, releases, self.compiled),
+            grown(state.released, epochs, releases, 0),
+            state.used,
+        )
 
-    def _acknowledges(self, rows: Columns, at: int) -> None:
-        lsn, tally = rows.offset[at], self._tallies[HOLDS.id]
-        self._acknowledged.add(lsn)
-        nodeset = self._nodesets.of(epoch_of(lsn))
-        if nodeset is None:
+    def skim(self, rows: _Rows, at: int) -> int:
+        """See `StreamFold`."""
+        return _skim.form(self.compiled)(rows, at, self._nodesets.places, self._state, self.judged)
+
+    def take(self, e: _Rows) -> None:
+        """See `StreamFold`."""
+        if e.kind == _ACKNOWLEDGE:
+            self._acknowledges(e)
+        elif e.kind == _COPY:
+            self._others[e.offset, e.value] = self._others.get((e.offset, e.value), 0) | 1 << e.node
+        elif e.kind == _RELEASE:
+            self._releases(e)
+        elif e.kind == _SLOW:
+            self._passes_over(e)
+        else:
+            self._nodesets.told(e.epoch, e.value)
+
+    def _acknowledges(self, e: _Rows) -> None:
+        """Too few copies may be known of what is acknowledged."""
+        tally = self.tallies[HOLDS.id]
+        if self._nodesets.of(epoch_of(e.offset)) is None:
             tally.unjudged += 1
             return
         tally.judged += 1
-        having = max(rows.shards[at], 0) & self._stored.get(lsn, 0)
-        if not nodeset.satisfied(having):
-            shards = [*members(having)]
-            tally.violation(rows.seq[at], way="copies", node=rows.node[at], lsn=shown(lsn), shards=shards)
+        row, known = self._state.lsns.rows[place_of(self._state.lsns, e.offset)], self._state.known
+        having = self._others.get((e.offset, e.value), 0) | self._others.get((e.offset, NULL), 0)
+        if known.value[row] == e.value:
+            having |= int(known.stored[row])
+        having &= max(e.shards, 0)
+        if not satisfied(self._nodesets.places, e.offset, having):
+            found = {"node": e.node, "lsn": shown(e.offset), "value": e.value, "shards": [*members(having)]}
+            tally.violation(e.seq, way="copies", **found)
 
-    def _releases(self, rows: Columns, at: int) -> None:
-        last, epoch, tally = rows.offset[at], rows.epoch[at], self._tallies[HOLDS.id]
-        if epoch_of(last) != epoch:
-            return
-        first = self._released.get(epoch, epoch << 32) + 1
-        self._released[epoch] = max(last, first - 1)
-        if last - first >= _MOST or not self._nodesets:
+    def _releases(self, e: _Rows) -> None:
+        """Not all of what is released was acknowledged, or it cannot be told."""
+        row, tally = self._state.epochs.rows[place_of(self._state.epochs, e.epoch)], self.tallies[HOLDS.id]
+        first = max(int(self._state.released[row]), e.epoch << 32) + 1
+        self._state.released[row] = max(e.offset, first - 1)
+        if e.offset - first >= _MOST or not self._nodesets:
             tally.unjudged += 1
             return
-        for lsn in range(first, last + 1):
-            tally.judged += 1
-            if lsn not in self._acknowledged:
-                tally.violation(rows.seq[at], way="released", node=rows.node[at], lsn=shown(lsn))
+        tally.judged += max(e.offset - first + 1, 0)
+        lsn = _acknowledged(self._state, first, e.offset)
+        while lsn <= e.offset:
+            tally.violation(e.seq, way="released", node=e.node, lsn=shown(lsn))
+            lsn = _acknowledged(self._state, lsn + 1, e.offset)
 
-    def _passes_over(self, rows: Columns, at: int) -> None:
-        op, slow, down = rows.op[at], max(rows.shards[at], 0), rows.records[at]
-        before, self._slow[op] = self._slow.get(op, 0), slow
+    def _passes_over(self, e: _Rows) -> None:
+        slow = max(e.shards, 0)
+        before, self._slow[e.op] = self._slow.get(e.op, 0), slow
         if not slow & ~before:
             return
-        tally = self._tallies[SLOW.id]
+        tally = self.tallies[SLOW.id]
         if not self._nodesets:
             tally.unjudged += 1
             return
         tally.judged += 1
         factor = self._nodesets.factor
-        if slow.bit_count() + down >= factor:
-            tally.violation(rows.seq[at], op=op, slow=slow.bit_count(), down=down, factor=factor)
+        if slow.bit_count() + e.records >= factor:
+            tally.violation(e.seq, op=e.op, slow=slow.bit_count(), down=e.records, factor=factor)
 
 
 FAMILY = Family(
     "read_path_placement",
     CHECKS,
     frozenset(_OWN),
-    ("node", "op", "offset", "shards", "epoch", "value", "count"),
+    ("node", "op", "offset", "shards", "epoch", "value", "record", "count"),
     PlacementFold,
     READ_PATH,
     reads_texts=True,

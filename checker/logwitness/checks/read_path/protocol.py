@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
+
+import numpy as np
 
 from loghistory.schema import Kind, Operation
 from loghistory.vocabularies.read_path import VOCABULARY, GapWord, RecordWord
 
-from ..codes import RECORDS, word_code
-from ..columns import Columns
+from ..codes import RECORDS, Words, word_code
+from ..columns import Array, Columns
 from ..contract import Check, Protocol, Setting, Tally, Verdicts, violated
+from ..kernel import part
 
 READ_PATH = Protocol("read-path", frozenset(Kind(kind.word) for kind in VOCABULARY.kinds))
 
@@ -19,6 +22,7 @@ BRIDGE = RECORDS[RecordWord.BRIDGE]
 F_READ, F_APPEND = word_code(Operation.READ_STREAM), word_code(Operation.APPEND_RECORD)
 
 
+@part
 def epoch_of(lsn: int) -> int:
     """The epoch of an LSN."""
     return lsn >> 32
@@ -34,22 +38,69 @@ def shown(lsn: int) -> str:
     return f"e{lsn >> 32}n{lsn & 0xFFFFFFFF}"
 
 
-class StreamFold:
-    """What the folds of this protocol share: a tally for each check of the family."""
+Cells: TypeAlias = Any
+"""A column of some events, as an array or a list; of a single event what it has there, a number."""
+
+R = TypeVar("R", bound=tuple[Any, ...])
+
+
+def no_rows(columns: type[R]) -> R:
+    """Columns of numbers that have no row yet."""
+    names: tuple[str, ...] = columns._fields  # type: ignore[attr-defined]
+    return columns(*(np.zeros(0, dtype=np.int64) for _ in names))
+
+
+class StreamFold(Generic[R]):
+    """What the folds of this protocol share: a tally for each check of the family, and the way through the events.
+
+    A loop that is compiled (`skim`) goes through them, and leaves those to `take` that are rare or break a rule.
+    """
 
     checks: ClassVar[tuple[Check, ...]]
+    wanted: ClassVar[Array]
+    """Whether it takes the events of a kind, by code (`lookup`); the loop passes over others."""
 
-    def __init__(self, setting: Setting) -> None:
-        self._tallies = {check.id: Tally(check, setting.keep) for check in self.checks}
+    def __init__(self, setting: Setting, rows: type[R]) -> None:
+        """``rows`` are the columns that it reads."""
+        self._rows = rows
+        self.compiled = setting.compiled
+        self.words: Words = setting.words
+        self.tallies = {check.id: Tally(check, setting.keep) for check in self.checks}
+        self.judged = np.zeros(len(self.checks), dtype=np.int64)
+        """Facts that `skim` judged and that break no rule, by place of the check."""
 
     def feed(self, columns: Columns) -> None:
         """Take the next events of the run."""
+        names: tuple[str, ...] = self._rows._fields  # type: ignore[attr-defined]
+        if not self.compiled:
+            columns = columns.where(self.wanted[columns.kind])
+        rows = self._rows(*(getattr(columns, name) for name in names))
+        self.make_room(rows)
+        if not self.compiled:
+            rows = self._rows(*(column.tolist() for column in rows))
+        at = self.skim(rows, 0)
+        while at < len(columns.kind):
+            event: list[Any] = [int(column[at]) for column in rows]
+            self.take(self._rows(*event))
+            at = self.skim(rows, at + 1)
+
+    def make_room(self, rows: R) -> None:
+        """Make room for what these events may add."""
+
+    def skim(self, rows: R, at: int) -> int:
+        """Take the events from a place on; the place of the first one that is left to `take`."""
+        raise NotImplementedError
+
+    def take(self, e: R) -> None:
+        """Take one event."""
         raise NotImplementedError
 
     def violated(self) -> frozenset[str]:
         """The checks that are violated so far (`Watchful`)."""
-        return violated(self._tallies.values())
+        return violated(self.tallies.values())
 
     def finish(self) -> Verdicts:
         """Answer."""
-        return Verdicts(tuple(tally.outcome() for tally in self._tallies.values()))
+        for tally, judged in zip(self.tallies.values(), self.judged.tolist(), strict=True):
+            tally.judged += judged
+        return Verdicts(tuple(tally.outcome() for tally in self.tallies.values()))

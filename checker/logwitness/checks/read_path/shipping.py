@@ -5,17 +5,22 @@ Sources: read-path.md#one-shipper, read-path.md#scd-filter.
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right, insort
-from dataclasses import dataclass, field
+from array import array
+from typing import NamedTuple
+
+import numpy as np
 
 from loghistory.schema import Kind
 from loghistory.vocabularies.read_path import RecordWord, RewindWord
 
-from ..codes import FAULT_WIPE, RECORDS, Words, code, lookup, word_code
-from ..columns import Columns
+from ..codes import FAULT_WIPE, MAX_OFFSET, NULL, RECORDS, code, lookup, word_code
+from ..columns import Ints
 from ..contract import Check, Family, Setting
-from .nodesets import Nodesets, lsns_said, mask_of, members
-from .protocol import READ_PATH, StreamFold, epoch_of, shown
+from ..hashing import Table, all_grown, empty_table, grown, place_of, roomy, row_of
+from ..kernel import kernel, part
+from .held import Held, copy_at, drop, lsn_row, nothing_held, place_in_order, put, with_copies
+from .nodesets import MOST_SHARDS, Nodesets, Places, factor_at, lsns_said, members, size
+from .protocol import READ_PATH, Cells, StreamFold, no_rows, shown
 
 SHIPPER = Check(
     id="one-shipper",
@@ -34,166 +39,358 @@ CHECKS = (SHIPPER,)
 
 _OWN = (
     *(Kind.NODESET, Kind.FAULT, Kind.COPY, Kind.PURGE, Kind.TRIM_POINT),
-    *(Kind.STREAM_START, Kind.STREAM_HEARD, Kind.STREAM_REWIND, Kind.SHIP),
+    *(Kind.STREAM_START, Kind.STREAM_HEARD, Kind.STREAM_REWIND, Kind.SHIP, Kind.RELEASE),
 )
-_NODESET, _FAULT, _COPY, _PURGE, _TRIM_POINT, _START, _HEARD, _REWIND, _SHIP = map(code, _OWN)
-_IS_WANTED = lookup(_OWN)
+_NODESET, _FAULT, _COPY, _PURGE, _TRIM_POINT, _START, _HEARD, _REWIND, _SHIP, _RELEASE = map(code, _OWN)
 _DATA, _DONE = RECORDS[RecordWord.DATA], word_code(RewindWord.DONE)
+_ALL_SEND_ALL = -1
+_IS_WANTED = lookup(_OWN)
 
 
-@dataclass(slots=True)
-class _Copies:
-    """The copies of an LSN: the copyset by shard; 0: it has no data. And the last event that changed any of them."""
+class _Rows(NamedTuple):
+    """The columns that are read."""
 
-    copysets: dict[int, int] = field(default_factory=dict)
-    changed: int = -1
-
-
-@dataclass(slots=True)
-class _Start:
-    """How a shard was asked: event, filter version, list (-1: all send all), first LSN; and up to where it has sent."""
-
-    seq: int
-    filter: int
-    listed: int
-    first: int
-    next: int
-
-
-@dataclass(slots=True)
-class _Stream:
-    """One stream: its STARTs by shard, and who shipped what since the last rewind, by which copyset."""
-
-    starts: dict[int, _Start] = field(default_factory=dict)
-    shipped: dict[int, tuple[int, int, int]] = field(default_factory=dict)  # by LSN: shard, copyset if judged, event
+    seq: Cells
+    kind: Cells
+    node: Cells
+    op: Cells
+    peer: Cells
+    f: Cells
+    offset: Cells
+    last_offset: Cells
+    value: Cells
+    record: Cells
+    epoch: Cells
+    filter: Cells
+    shards: Cells
 
 
-class ShippingFold(StreamFold):
+class _Starts(NamedTuple):
+    """How a shard was asked: event, filter version, list or `_ALL_SEND_ALL`, first LSN; and up to where it has sent."""
+
+    seq: Ints
+    filter: Ints
+    listed: Ints
+    first: Ints
+    next: Ints
+
+
+class _Shipped(NamedTuple):
+    """Who shipped a stream what is at an LSN, by which copyset if that is judged (else 0), and the event."""
+
+    shard: Ints
+    copyset: Ints
+    seq: Ints
+
+
+class _State(NamedTuple):
+    """What the loop knows; the numbers of ``run`` are named below."""
+
+    held: Held  # a copyset is 0 where there is no data
+    changed: Ints  # by row of an LSN: the last event that changed any copy
+    released: Ints  # and the event that released it; -1: none yet
+    streams: Table
+    life: Ints  # by row of a stream: a number that changes with every rewind
+    starts: Table  # by life and shard
+    asked: _Starts
+    by_lsn: Table  # by life and row of an LSN
+    shipped: _Shipped
+    named: Ints  # LSNs that the `ship` events of these rows name
+    upto: Ints  # and where those of each event end
+    run: Ints
+
+
+_STREAMS, _LIVES, _STARTS, _SHIPPED, _RECORDED, _TRIMMED, _LOWEST, _NAMED, _RELEASED = range(9)
+"""How many streams, lives, STARTs and shipped LSNs there are; whether some shard said what it ships; the highest trim
+point; where copies begin; how many of the rows' `ship` events were taken; the highest LSN released."""
+
+
+@part
+def _life_of(state: _State, op: int) -> int:
+    """The life of a stream; its first one begins when it is named."""
+    row = row_of(state.streams, state.run[_STREAMS:], op)
+    if state.life[row] < 0:
+        state.life[row] = state.run[_LIVES]
+        state.run[_LIVES] += 1
+    return int(state.life[row])
+
+
+@part
+def _key(life: int, number: int) -> int:
+    return life << 32 | (number & 0xFFFFFFFF)
+
+
+@part
+def _start_of(state: _State, life: int, shard: int) -> int:
+    """How a shard was asked, as a row; -1: it was not."""
+    row: int = state.starts.rows[place_of(state.starts, _key(life, shard))]
+    return row
+
+
+@part
+def _alone(state: _State, places: Places, lsn: int, node: int, listed: int) -> int:
+    """The copyset by which one shard alone ships a record; 0: that is not known, or one of it is listed."""
+    place = copy_at(state.held, lsn_row(state.held.lsns, lsn), node)
+    copyset = int(state.held.copies.copyset[place]) if place >= 0 else 0
+    return copyset if copyset and not copyset & listed and size(copyset) == factor_at(places, lsn) else 0
+
+
+@part
+def _first_shipped(state: _State, life: int, lsn: int) -> int:
+    """Who was the first to ship a stream what is at an LSN, as a row; -1: nobody."""
+    row: int = state.by_lsn.rows[place_of(state.by_lsn, _key(life, lsn_row(state.held.lsns, lsn)))]
+    return row
+
+
+@part
+def _ships(state: _State, life: int, lsn: int, shard: int, copyset: int, seq: int) -> None:
+    """A shard ships what is at an LSN; if it is not the first, nothing changes."""
+    before = state.run[_SHIPPED]
+    row = row_of(state.by_lsn, state.run[_SHIPPED:], _key(life, lsn_row(state.held.lsns, lsn)))
+    if row == before:
+        state.shipped.shard[row] = shard
+        state.shipped.copyset[row] = copyset
+        state.shipped.seq[row] = seq
+
+
+@part
+def _settled(state: _State, places: Places, life: int, row: int, lsn: int, listed: int) -> int:
+    """The copyset of an LSN if all of it have equal copies, and all who are not listed were asked and passed it.
+
+    Its copies must not have changed since: they were as they are when it was released, or when the shard was asked.
+    """
+    copies, place, having = state.held.copies, state.held.first[row], 0
+    copyset = int(copies.copyset[place]) if place >= 0 else 0
+    if not copyset or not copyset & ~listed or size(copyset) != factor_at(places, lsn):
+        return 0
+    while place >= 0:
+        if copies.copyset[place] != copyset or not 0 <= copies.node[place] < MOST_SHARDS:
+            return 0
+        having |= 1 << copies.node[place]
+        place = copies.next[place]
+    if having != copyset:
+        return 0
+    shard, left = 0, copyset & ~listed
+    while left >> shard:
+        if left >> shard & 1:
+            start = _start_of(state, life, shard)
+            if start < 0 or state.asked.listed[start] != listed:
+                return 0
+            if state.changed[row] >= max(state.asked.seq[start], state.released[row]):
+                return 0
+            if not state.asked.first[start] <= lsn < state.asked.next[start]:
+                return 0
+        shard += 1
+    return copyset
+
+
+@part
+def _shipped_twice(state: _State, places: Places, life: int, node: int, listed: int, first: int, last: int) -> int:
+    """Which of the LSNs that a shard ships somebody else has shipped though it is for one alone, as a place; -1."""
+    for place in range(first, last):
+        lsn = state.named[place]
+        copyset = _alone(state, places, lsn, node, listed)
+        if copyset:
+            row = _first_shipped(state, life, lsn)
+            if row >= 0 and state.shipped.shard[row] != node and state.shipped.copyset[row] == copyset:
+                return int(place)
+    return -1
+
+
+@part
+def _passed_over(state: _State, places: Places, life: int, listed: int, first: int, last: int, count: Ints) -> int:
+    """Of the LSNs passed over, which nobody shipped, as a place in order; -1. ``count`` of what was judged."""
+    lsns = state.held.lsns
+    for place in range(place_in_order(lsns, first), place_in_order(lsns, last + 1)):
+        lsn, row = lsns.order[place], lsns.rows[place]
+        if _settled(state, places, life, row, lsn, listed):
+            count[0] += 1
+            if _first_shipped(state, life, lsn) < 0:
+                return int(place)
+    return -1
+
+
+@part
+def _gives_up(state: _State, last: int) -> None:
+    """All shards give up what they have up to an LSN."""
+    held = state.held
+    for place in range(place_in_order(held.lsns, state.run[_LOWEST]), place_in_order(held.lsns, last + 1)):
+        row = held.lsns.rows[place]
+        while held.first[row] >= 0:
+            drop(held, row, held.copies.node[held.first[row]])
+    state.run[_LOWEST] = max(state.run[_LOWEST], last + 1)
+    state.run[_TRIMMED] = max(state.run[_TRIMMED], last)
+
+
+@kernel
+def _lose(state: _State, node: int, first: int, last: int, seq: int) -> None:
+    """A shard has no copies any more from one LSN to another."""
+    lsns = state.held.lsns
+    for place in range(place_in_order(lsns, first), place_in_order(lsns, last + 1)):
+        if drop(state.held, lsns.rows[place], node):
+            state.changed[lsns.rows[place]] = seq
+
+
+@kernel
+def _skim(rows: _Rows, at: int, places: Places, state: _State, judged: Ints) -> int:
+    held, asked = state.held, state.asked
+    for i in range(at, len(rows.kind)):
+        kind, seq = rows.kind[i], rows.seq[i]
+        if not _IS_WANTED[kind]:
+            continue
+        if kind == _HEARD:
+            life = _life_of(state, rows.op[i])
+            start = _start_of(state, life, rows.peer[i])
+            before, last = (asked.next[start], rows.last_offset[i]) if start >= 0 else (0, 0)
+            if start < 0 or asked.filter[start] != rows.filter[i] or last < before:
+                continue
+            asked.next[start] = last + 1
+            if asked.listed[start] < 0:
+                continue
+            if rows.record[i] >= 0:
+                _ships(state, life, rows.offset[i], rows.peer[i], 0, seq)
+            if state.run[_RECORDED]:
+                first, known = max(before, state.run[_TRIMMED] + 1), judged[0]
+                if _passed_over(state, places, life, asked.listed[start], first, last, judged) >= 0:
+                    asked.next[start], judged[0] = before, known
+                    return i
+        elif kind == _COPY:
+            row = lsn_row(held.lsns, rows.offset[i])
+            put(held, row, rows.node[i], 0, 0, max(rows.shards[i], 0) if rows.record[i] == _DATA else 0)
+            state.changed[row] = seq
+            state.run[_LOWEST] = min(state.run[_LOWEST], rows.offset[i])
+        elif kind == _SHIP:
+            state.run[_RECORDED] = 1
+            first, last = state.upto[state.run[_NAMED]], state.upto[state.run[_NAMED] + 1]
+            life, node = _life_of(state, rows.op[i]), rows.node[i]
+            start = _start_of(state, life, node)
+            if start >= 0 and asked.filter[start] == rows.filter[i] and asked.listed[start] >= 0:
+                listed = asked.listed[start]
+                if _shipped_twice(state, places, life, node, listed, first, last) >= 0:
+                    return i
+                for place in range(first, last):
+                    copyset = _alone(state, places, state.named[place], node, listed)
+                    judged[0] += copyset != 0
+                    _ships(state, life, state.named[place], node, copyset, seq)
+            state.run[_NAMED] += 1
+        elif kind == _START:
+            key = _key(_life_of(state, rows.op[i]), rows.peer[i])
+            start = row_of(state.starts, state.run[_STARTS:], key)
+            asked.seq[start], asked.filter[start], asked.first[start] = seq, rows.filter[i], rows.offset[i]
+            asked.listed[start], asked.next[start] = max(rows.shards[i], _ALL_SEND_ALL), rows.offset[i]
+        elif kind == _TRIM_POINT:
+            _gives_up(state, rows.offset[i])
+        elif kind == _RELEASE:
+            first = place_in_order(held.lsns, state.run[_RELEASED] + 1)
+            for place in range(first, place_in_order(held.lsns, rows.offset[i] + 1)):
+                state.released[held.lsns.rows[place]] = seq
+            state.run[_RELEASED] = max(state.run[_RELEASED], rows.offset[i])
+        else:
+            return i
+    return len(rows.kind)
+
+
+class ShippingFold(StreamFold[_Rows]):
     """Judges who ships; see the module."""
 
     checks = CHECKS
+    wanted = _IS_WANTED
 
     def __init__(self, setting: Setting) -> None:
-        super().__init__(setting)
-        self._words: Words = setting.words
-        self._tally = self._tallies[SHIPPER.id]
+        super().__init__(setting, _Rows)
+        self._tally = self.tallies[SHIPPER.id]
         self._nodesets = Nodesets(setting.words)
-        self._copies: dict[int, _Copies] = {}
-        self._index: list[int] = []
-        self._trimmed = -1
-        self._recorded = False  # some shard said what it ships
-        self._streams: dict[int, _Stream] = {}
+        changed, released, life, named, upto = (np.zeros(0, dtype=np.int64) for _ in range(5))
+        tables = empty_table(), life, empty_table(), no_rows(_Starts), empty_table(), no_rows(_Shipped)
+        run = np.array([0, 0, 0, 0, 0, -1, 0, 0, -1], dtype=np.int64)
+        self._state = _State(nothing_held(), changed, released, *tables, named, upto, run)
 
-    def feed(self, columns: Columns) -> None:
-        """Take the next events of the run."""
-        rows = columns.where(_IS_WANTED[columns.kind]).lists()
-        for at, kind in enumerate(rows.kind):
-            if kind == _HEARD:
-                self._heard(rows, at)
-            elif kind == _COPY:
-                self._copy(rows, at)
-            elif kind == _SHIP:
-                self._ships(rows, at)
-            elif kind == _START:
-                start = _Start(rows.seq[at], rows.filter[at], rows.shards[at], rows.offset[at], rows.offset[at])
-                self._stream(rows.op[at]).starts[rows.peer[at]] = start
-            elif kind == _REWIND:
-                if rows.f[at] == _DONE:
-                    self._streams[rows.op[at]] = _Stream()
-            elif kind == _NODESET:
-                self._nodesets.told(rows.epoch[at], rows.value[at])
-            else:
-                self._goes(rows, at)
-
-    def _stream(self, op: int) -> _Stream:
-        return self._streams.setdefault(op, _Stream())
-
-    def _between(self, first: int, last: int) -> list[int]:
-        return self._index[bisect_left(self._index, first) : bisect_right(self._index, last)]
-
-    # -- copies --------------------------------------------------------------------------------------------------------
-
-    def _copy(self, rows: Columns, at: int) -> None:
-        lsn = rows.offset[at]
-        if lsn not in self._copies:
-            self._copies[lsn] = _Copies()
-            insort(self._index, lsn)
-        copies = self._copies[lsn]
-        copies.copysets[rows.node[at]] = max(rows.shards[at], 0) if rows.record[at] == _DATA else 0
-        copies.changed = rows.seq[at]
-
-    def _goes(self, rows: Columns, at: int) -> None:
-        kind, node = rows.kind[at], rows.node[at]
-        if kind == _TRIM_POINT:
-            self._trimmed = max(self._trimmed, rows.offset[at])
-            for lsn in self._between(0, rows.offset[at]):
-                del self._copies[lsn]
-            del self._index[: bisect_right(self._index, rows.offset[at])]
-            return
-        wiped = kind == _FAULT and rows.f[at] == FAULT_WIPE
-        for lsn in self._index if wiped else self._between(rows.offset[at], rows.last_offset[at]):
-            if (wiped or kind == _PURGE) and node in self._copies[lsn].copysets:
-                del self._copies[lsn].copysets[node]
-                self._copies[lsn].changed = rows.seq[at]
-
-    # -- who ships -----------------------------------------------------------------------------------------------------
-
-    def _factor(self, lsn: int) -> int:
-        nodeset = self._nodesets.of(epoch_of(lsn))
-        return 0 if nodeset is None else nodeset.factor
-
-    def _ships(self, rows: Columns, at: int) -> None:
-        """Nobody else has shipped what was for one of the copyset alone."""
-        self._recorded = True
-        node, op, seq = rows.node[at], rows.op[at], rows.seq[at]
-        stream = self._stream(op)
-        start = stream.starts.get(node)
-        if start is None or start.filter != rows.filter[at] or start.listed < 0:
-            return
-        for lsn in lsns_said(self._words.text(rows.value[at])):
-            held = self._copies.get(lsn)
-            copyset = 0 if held is None else held.copysets.get(node, 0)
-            judged = copyset.bit_count() == self._factor(lsn) > 0 and not copyset & start.listed
-            first, among, shipped = stream.shipped.setdefault(lsn, (node, copyset if judged else 0, seq))
-            if judged:
-                self._tally.judged += 1
-                if first != node and among == copyset:
-                    self._tally.violation(shipped, seq, way="both", op=op, lsn=shown(lsn), first=first, second=node)
-
-    def _heard(self, rows: Columns, at: int) -> None:
-        """What a shard has passed over somebody of its copyset has shipped, once all who are not listed passed it."""
-        op, stream = rows.op[at], self._stream(rows.op[at])
-        start = stream.starts.get(rows.peer[at])
-        if start is None or start.filter != rows.filter[at] or rows.last_offset[at] < start.next:
-            return
-        before, start.next = start.next, rows.last_offset[at] + 1
-        if start.listed < 0:
-            return
-        if rows.record[at] >= 0:
-            stream.shipped.setdefault(rows.offset[at], (rows.peer[at], 0, rows.seq[at]))
-        for lsn in self._between(max(before, self._trimmed + 1), rows.last_offset[at]):
-            copyset = self._settled(stream, lsn, start.listed)
-            if copyset and self._recorded:
-                self._tally.judged += 1
-                if lsn not in stream.shipped:
-                    shards = [*members(copyset)]
-                    self._tally.violation(
-                        self._copies[lsn].changed, rows.seq[at], way="nobody", op=op, lsn=shown(lsn), shards=shards
-                    )
-
-    def _settled(self, stream: _Stream, lsn: int, listed: int) -> int:
-        """The copyset of an LSN if all of it have equal copies, and all who are not listed were asked and passed it."""
-        held = self._copies[lsn]
-        copyset = next(iter(held.copysets.values()), 0)
-        equal = {*held.copysets.values()} == {copyset} and mask_of(held.copysets) == copyset
-        asked = [stream.starts.get(shard) for shard in members(copyset & ~listed)]
-        if not equal or not asked or copyset.bit_count() != self._factor(lsn):
-            return 0
-        passed = all(
-            each is not None and each.listed == listed and held.changed < each.seq and each.first <= lsn < each.next
-            for each in asked
+    def make_room(self, rows: _Rows) -> None:
+        """See `StreamFold`."""
+        state, more = self._state, {kind: int(np.count_nonzero(rows.kind == kind)) for kind in (_COPY, _HEARD, _START)}
+        ships = rows.kind == _SHIP
+        told = zip(*(column[ships].tolist() for column in (rows.value, rows.offset, rows.last_offset)), strict=True)
+        said, ends = array("q"), array("q", [0])
+        for value, first, last in told:
+            said.extend(lsns_said(self.words.text(value), first, last))
+            ends.append(len(said))
+        named, upto = (np.array(each, dtype=np.int64) for each in (said, ends))
+        streams, _, starts, shipped = state.run[:4].tolist()
+        before = int(state.held.lsns.used[0])
+        told_of = rows.offset[(rows.kind == _COPY) | ((rows.kind == _HEARD) & (rows.record >= 0))]
+        held = with_copies(state.held, np.concatenate((told_of, named)), more[_COPY], self.compiled)
+        ops = more[_HEARD] + more[_START] + len(ends)
+        state.run[_NAMED] = 0
+        self._state = _State(
+            held,
+            grown(state.changed, before, int(held.lsns.used[0]) - before, -1),
+            grown(state.released, before, int(held.lsns.used[0]) - before, -1),
+            roomy(state.streams, streams, ops, self.compiled),
+            grown(state.life, streams, ops, -1),
+            roomy(state.starts, starts, more[_START], self.compiled),
+            all_grown(state.asked, starts, more[_START], lambda _: 0),
+            roomy(state.by_lsn, shipped, more[_HEARD] + len(named), self.compiled),
+            all_grown(state.shipped, shipped, more[_HEARD] + len(named), lambda _: 0),
+            named,
+            upto,
+            state.run,
         )
-        return copyset if passed else 0
+
+    def skim(self, rows: _Rows, at: int) -> int:
+        """See `StreamFold`."""
+        return _skim.form(self.compiled)(rows, at, self._nodesets.places, self._state, self.judged)
+
+    def take(self, e: _Rows) -> None:
+        """See `StreamFold`."""
+        if e.kind == _SHIP:
+            self._shipped_twice(e)
+        elif e.kind == _HEARD:
+            self._passed_over(e)
+        elif e.kind == _REWIND:
+            if e.f == _DONE:
+                row = self._state.streams.rows[place_of(self._state.streams, e.op)]
+                if row >= 0:
+                    self._state.life[row] = -1
+        elif e.kind == _NODESET:
+            self._nodesets.told(e.epoch, e.value)
+        elif e.kind == _PURGE:
+            _lose.form(self.compiled)(self._state, e.node, e.offset, e.last_offset, e.seq)
+        elif e.kind == _FAULT and e.f == FAULT_WIPE:
+            _lose.form(self.compiled)(self._state, e.node, NULL, MAX_OFFSET, e.seq)
+
+    def _shipped_twice(self, e: _Rows) -> None:
+        """A shard ships what somebody else of the copyset has shipped."""
+        state, places = self._state, self._nodesets.places
+        first, last = state.upto[state.run[_NAMED] : state.run[_NAMED] + 2].tolist()
+        state.run[_NAMED] += 1
+        life = _life_of(state, e.op)
+        listed = int(state.asked.listed[_start_of(state, life, e.node)])
+        for lsn in state.named[first:last].tolist():
+            copyset = _alone(state, places, lsn, e.node, listed)
+            _ships(state, life, lsn, e.node, copyset, e.seq)
+            if copyset:
+                self._tally.judged += 1
+                row = _first_shipped(state, life, lsn)
+                shard, among, seq = (int(column[row]) for column in state.shipped)
+                if shard != e.node and among == copyset:
+                    found = {"op": e.op, "lsn": shown(lsn), "first": shard, "second": e.node}
+                    self._tally.violation(seq, e.seq, way="both", **found)
+
+    def _passed_over(self, e: _Rows) -> None:
+        """What all have passed over nobody has shipped."""
+        state, places, lsns = self._state, self._nodesets.places, self._state.held.lsns
+        life, count = _life_of(state, e.op), np.zeros(1, dtype=np.int64)
+        start = _start_of(state, life, e.peer)
+        listed, first = int(state.asked.listed[start]), max(int(state.asked.next[start]), int(state.run[_TRIMMED]) + 1)
+        state.asked.next[start] = e.last_offset + 1
+        place = _passed_over(state, places, life, listed, first, e.last_offset, count)
+        while place >= 0:
+            lsn, row = int(lsns.order[place]), int(lsns.rows[place])
+            shards = [*members(_settled(state, places, life, row, lsn, listed))]
+            found = {"op": e.op, "lsn": shown(lsn), "shards": shards}
+            self._tally.violation(int(state.changed[row]), e.seq, way="nobody", **found)
+            place = _passed_over(state, places, life, listed, lsn + 1, e.last_offset, count)
+        self._tally.judged += int(count[0])
 
 
 FAMILY = Family(

@@ -17,10 +17,12 @@ from typing import NamedTuple
 import msgspec
 
 from loghistory.schema import Kind
-from loghistory.vocabularies.read_path import AnswerWord, GraceWord, HeardWord, RecordWord, RewindWord, ShardWord
+from loghistory.vocabularies.read_path import AnswerWord, GraceWord, RewindWord, ShardWord
 
-from ..codes import REASONS, RECORDS, Words, code, word_code
-from ..columns import Columns
+from ..codes import MAX_OFFSET, REASONS, Words, code, word_code
+from ..hashing import row_of
+from . import hearing
+from .hearing import NOBODY, OF_STREAMS, Rows
 from .nodesets import (
     AUTHORITATIVE_EMPTY,
     COMPLETE,
@@ -37,28 +39,12 @@ from .nodesets import (
 )
 from .protocol import epoch_of
 
-OF_STREAMS = (
-    Kind.STREAM_SETTINGS,
-    Kind.STREAM_STATUSES,
-    Kind.STREAM_METADATA,
-    Kind.STREAM_START,
-    Kind.STREAM_STARTED,
-    Kind.STREAM_CLOSED,
-    Kind.STREAM_HEARD,
-    Kind.STREAM_REWIND,
-    Kind.STREAM_GRACE,
-    Kind.STREAM_REJECT,
-)
 (_SETTINGS, _STATUSES, _METADATA, _START, _STARTED, _CLOSED, _HEARD, _REWIND, _GRACE, _REJECT) = map(code, OF_STREAMS)
 _NODESET, _EVENT_LOG, _TAKES_PART = map(code, (Kind.NODESET, Kind.EVENT_LOG, Kind.TAKES_PART))
+_RECORD = code(Kind.STREAM_RECORD)
 _LOST = REASONS[ShardWord.LOST]
 _OK = REASONS[AnswerWord.OK]
 _DUE, _BEGUN, _OVER = (word_code(word) for word in (RewindWord.DUE, GraceWord.BEGUN, GraceWord.OVER))
-_TRIM, _UNSURE, _DAMAGED = (word_code(w) for w in (HeardWord.TRIM, HeardWord.UNDER_REPLICATED, HeardWord.DAMAGED))
-_RECORDS = tuple(word_code(word) for word in (HeardWord.RECORD, HeardWord.DAMAGED, HeardWord.FILTERED_OUT))
-_REFUSALS = tuple(word_code(word) for word in (HeardWord.ACCESS, HeardWord.NOT_IN_CONFIG))
-FILTERED = -2
-"""Stands for what the reader's own filter left out, among the words of column ``record``."""
 _ONCE_MORE = 2
 """A shard that let so many grace periods and one more pass is not waited for again."""
 
@@ -91,6 +77,8 @@ class Shard:
     expired: int = 0
     version: int = -1
     single: bool = False
+    row: int = NOBODY
+    """Where the loop that hears keeps the first five (`hearing`)."""
 
 
 class Grace(NamedTuple):
@@ -122,8 +110,6 @@ class Stream:
     answers: tuple[int, int] = (0, -1)
     """The newest version that came with an answer, and that answer."""
     shards: dict[int, Shard] = field(default_factory=dict)
-    heard: dict[int, int] = field(default_factory=dict)
-    """What lies at an LSN, by column ``record``; what was delivered is left out."""
     trimmed: int = -1
     refused: bool = False
     rewinding: int = -1
@@ -133,6 +119,7 @@ class Stream:
     grace: Grace | None = None
     rejected: int = -1
     """The LSN that the application did not take, and that comes next."""
+    row: int = NOBODY
 
     def status(self, shard: int) -> int:
         """The status that counts for a shard (read-path.md#reader-statuses)."""
@@ -194,66 +181,125 @@ class Stream:
         ends |= {epoch << 32 for epoch in epochs}
         return sorted({self.position, *(end for end in ends if self.position < end <= last)})
 
-    def moved(self, last: int) -> None:
-        """All up to an LSN is delivered."""
-        self.position = last + 1
-        self.grace = None
-        for lsn in [lsn for lsn in self.heard if lsn <= last]:
-            del self.heard[lsn]
-
 
 class Streams:
     """All streams of a run, by what is recorded of them."""
 
-    def __init__(self, words: Words) -> None:
+    def __init__(self, words: Words, compiled: bool) -> None:
         self._words = words
+        self._compiled = compiled
         self.nodesets = Nodesets(words)
         self._logged: dict[int, Mapping[int, int]] = {}
         self._emptied: dict[int, int] = {}  # by version: how often a shard had become empty by then
         self._newest: Mapping[int, int] = {}
-        self._without_data: set[int] = set()
         self._of: dict[int, Stream] = {}
+        self._hearing = hearing.nothing_heard()
+
+    # -- what the loop does --------------------------------------------------------------------------------------------
+
+    def make_room(self, rows: Rows) -> None:
+        """Make room for what these events may add."""
+        self._hearing = hearing.with_events(self._hearing, rows)
+
+    def skim(self, rows: Rows, at: int) -> int:
+        """Take what streams hear, and the records that they deliver; the place of the first other event."""
+        at = hearing.skim.form(self._compiled)(rows, at, self._hearing)
+        while at < len(rows.kind) and rows.kind[at] in (_HEARD, _RECORD):  # of a stream that is not known yet
+            self.of(int(rows.op[at]))
+            at = hearing.skim.form(self._compiled)(rows, at, self._hearing)
+        return at
 
     def of(self, op: int) -> Stream:
-        """The stream with this number."""
-        return self._of.setdefault(op, Stream())
+        """The stream with this number, and all that it has heard by now; `keep` keeps what becomes of it."""
+        stream = self._of.get(op)
+        if stream is None:
+            stream = self._of[op] = Stream()
+            self._hearing = hearing.with_stream(self._hearing, self._compiled)
+        stream.row = row = hearing.stream_row(self._hearing, op)
+        by_stream, by_shard = self._hearing.streams, self._hearing.shards
+        stream.position, stream.hears = int(by_stream.position[row]), bool(by_stream.hears[row])
+        stream.answers = int(by_stream.version[row]), int(by_stream.answer[row])
+        stream.trimmed, stream.refused = int(by_stream.trimmed[row]), bool(by_stream.refused[row])
+        if by_stream.moved[row]:
+            stream.grace, by_stream.moved[row] = None, 0
+        for each in stream.shards.values():
+            each.next, each.unsure = int(by_shard.next[each.row]), int(by_shard.unsure[each.row])
+            each.reading, each.expired = bool(by_shard.reading[each.row]), int(by_shard.expired[each.row])
+        return stream
 
-    def begins(self, rows: Columns, at: int) -> None:
+    def keep(self, stream: Stream) -> None:
+        """Hand on what became of a stream to the loop."""
+        new = [shard for shard, each in stream.shards.items() if each.row < 0]
+        if new:
+            self._hearing = hearing.with_shards(self._hearing, len(new), self._compiled)
+        by_stream, by_shard = self._hearing.streams, self._hearing.shards
+        for shard in new:
+            key = hearing.key_of(int(by_stream.life[stream.row]), shard)
+            stream.shards[shard].row = row_of(self._hearing.peers, self._hearing.run[hearing.SHARDS :], key)
+        by_stream.position[stream.row] = stream.position
+        by_stream.version[stream.row], by_stream.answer[stream.row] = stream.answers
+        for each in stream.shards.values():
+            by_shard.filter[each.row], by_shard.next[each.row] = each.filter, each.next
+            by_shard.unsure[each.row], by_shard.reading[each.row] = each.unsure, each.reading
+            by_shard.expired[each.row] = each.expired
+
+    def heard(self, stream: Stream, lsn: int) -> int:
+        """What lies at an LSN, by column ``record``, that a stream has heard and not delivered; `NOBODY` if nothing."""
+        return hearing.heard_at(self._hearing, stream.row, lsn)
+
+    def moved(self, stream: Stream, last: int) -> None:
+        """A stream has delivered all up to an LSN."""
+        hearing.delivered(self._hearing, stream.row, last)
+        stream.position, stream.grace = last + 1, None
+
+    # -- what else happens ---------------------------------------------------------------------------------------------
+
+    def begins(self, e: Rows) -> Stream:
         """A client asks for a stream."""
-        first, last = rows.offset[at], rows.last_offset[at]
-        until = last if last != first else None  # a stream of one LSN looks like one without an end
-        self._of[rows.op[at]] = Stream(first, first, until, rows.node[at])
+        row = self.of(e.op).row
+        hearing.delivered(self._hearing, row, MAX_OFFSET)
+        for name, column in zip(self._hearing.streams._fields, self._hearing.streams, strict=True):
+            column[row] = hearing.blank(name)
+        # A stream of one LSN looks like one without an end.
+        until = e.last_offset if e.last_offset != e.offset else None
+        self._of[e.op] = Stream(e.offset, until=until, node=e.node)
+        stream = self.of(e.op)
+        stream.position = e.offset
+        return stream
 
-    def take(self, rows: Columns, at: int) -> None:
-        """Take an event of the surroundings of streams, or of what one of them hears."""
-        kind, op = rows.kind[at], rows.op[at]
-        if kind == _NODESET:
-            self.nodesets.told(rows.epoch[at], rows.value[at])
-        elif kind == _EVENT_LOG:
-            self._event_log(rows.version[at], statuses_said(self._words.text(rows.value[at])))
-        elif kind == _TAKES_PART:
-            if rows.reason[at] == _LOST and self._newest.get(rows.node[at]) != AUTHORITATIVE_EMPTY:
-                self._without_data.add(rows.node[at])
-        elif kind == _HEARD:
-            self._heard(self.of(op), rows, at)
-        elif kind == _SETTINGS:
-            self.of(op).settings = settings_said(self._words.text(rows.value[at]))
-        elif kind == _STATUSES:
-            self._learns(self.of(op), rows, at)
-        elif kind == _METADATA:
-            self._knows(self.of(op), rows.epoch[at])
-        elif kind == _START:
-            self._start(self.of(op), rows, at)
-        elif kind == _STARTED:
-            self._started(self.of(op), rows, at)
-        elif kind == _CLOSED:
-            self.of(op).shards.setdefault(rows.peer[at], Shard()).reading = False
-        elif kind == _REWIND:
-            self._rewinds(self.of(op), rows, at)
-        elif kind == _GRACE:
-            self._grace(self.of(op), rows, at)
-        elif kind == _REJECT:
-            self.of(op).rejected = rows.offset[at]
+    def surroundings(self, e: Rows) -> bool:
+        """Take an event of the surroundings of streams; whether it is one."""
+        if e.kind == _NODESET:
+            self.nodesets.told(e.epoch, e.value)
+        elif e.kind == _EVENT_LOG:
+            self._event_log(e.version, statuses_said(self._words.text(e.value)))
+        elif e.kind == _TAKES_PART:
+            if e.reason == _LOST and self._newest.get(e.node) != AUTHORITATIVE_EMPTY:
+                self._hearing.run[hearing.WITHOUT_DATA] |= mask_of((e.node,))
+        else:
+            return False
+        return True
+
+    def take(self, stream: Stream, e: Rows) -> None:
+        """Take an event of a stream."""
+        if e.kind == _SETTINGS:
+            stream.settings = settings_said(self._words.text(e.value))
+        elif e.kind == _STATUSES:
+            self._learns(stream, e)
+        elif e.kind == _METADATA:
+            self._knows(stream, e.epoch)
+        elif e.kind == _START:
+            self._start(stream, e)
+        elif e.kind == _STARTED:
+            self._started(stream, e)
+        elif e.kind == _CLOSED:
+            stream.shards.setdefault(e.peer, Shard()).reading = False
+        elif e.kind == _REWIND:
+            self._rewinds(stream, e)
+        elif e.kind == _GRACE:
+            self._grace(stream, e)
+        elif e.kind == _REJECT:
+            stream.rejected = e.offset
 
     def _event_log(self, version: int, statuses: Mapping[int, int]) -> None:
         """The event log has another record; the one before it is needed to tell who became empty."""
@@ -264,14 +310,15 @@ class Streams:
             times += len(now - was)
         self._logged[version], self._emptied[version] = statuses, times
         self._newest = statuses
-        self._without_data -= {shard for shard, status in statuses.items() if status == AUTHORITATIVE_EMPTY}
+        empty = mask_of(shard for shard, status in statuses.items() if status == AUTHORITATIVE_EMPTY)
+        self._hearing.run[hearing.WITHOUT_DATA] &= ~empty
 
-    def _learns(self, stream: Stream, rows: Columns, at: int) -> None:
+    def _learns(self, stream: Stream, e: Rows) -> None:
         """The statuses of a version: who became empty since the last one may have copies elsewhere now."""
-        version = rows.version[at]
+        version = e.version
         empties = self._emptied.get(version, 0) > self._emptied.get(stream.version, 0)
         if stream.learned and empties and any(each.filter >= 0 for each in stream.shards.values()):
-            stream.emptied = rows.seq[at]
+            stream.emptied = e.seq
         stream.version, stream.statuses, stream.learned = version, self._logged.get(version, {}), True
 
     def _knows(self, stream: Stream, epoch: int) -> None:
@@ -279,68 +326,46 @@ class Streams:
         stream.known_epoch = max(stream.known_epoch, epoch)
         nodeset = self.nodesets.of(stream.known_epoch)
         if nodeset is not None:
-            stream.shards = {s: each for s, each in stream.shards.items() if nodeset.shards >> s & 1}
+            for shard in [s for s in stream.shards if not nodeset.shards >> s & 1]:
+                self._hearing.shards.filter[stream.shards.pop(shard).row] = -1
 
     @staticmethod
-    def _start(stream: Stream, rows: Columns, at: int) -> None:
+    def _start(stream: Stream, e: Rows) -> None:
         """START sets where the shard begins, and what it may lack to nothing."""
         stream.asks = True
-        each = stream.shards.setdefault(rows.peer[at], Shard())
-        each.filter, each.next, each.unsure, each.reading = rows.filter[at], rows.offset[at], 0, False
-        each.version, each.single = stream.version, rows.shards[at] >= 0
+        each = stream.shards.setdefault(e.peer, Shard())
+        each.filter, each.next, each.unsure, each.reading = e.filter, e.offset, 0, False
+        each.version, each.single = stream.version, e.shards >= 0
         if each.single:
-            stream.listed = rows.shards[at]
+            stream.listed = e.shards
 
-    def _started(self, stream: Stream, rows: Columns, at: int) -> None:
-        each = stream.shards.get(rows.peer[at])
-        if each is None or each.filter != rows.filter[at]:
+    def _started(self, stream: Stream, e: Rows) -> None:
+        each = stream.shards.get(e.peer)
+        if each is None or each.filter != e.filter:
             return
-        if rows.reason[at] == _OK and rows.peer[at] in self._without_data:
+        if e.reason == _OK and mask_of((e.peer,)) & int(self._hearing.run[hearing.WITHOUT_DATA]):
             return
         each.expired = 0
-        each.reading = each.reading or rows.reason[at] == _OK
-        stream.answers = max(stream.answers, (rows.version[at], rows.seq[at]))
+        each.reading = each.reading or e.reason == _OK
+        stream.answers = max(stream.answers, (e.version, e.seq))
 
-    def _heard(self, stream: Stream, rows: Columns, at: int) -> None:
-        """A record or a gap; the data of an earlier START says nothing (read-path.md#shard-state)."""
-        stream.hears = True
-        each, f, lsn, last = stream.shards.get(rows.peer[at]), rows.f[at], rows.offset[at], rows.last_offset[at]
-        if each is None or each.filter < 0 or (each.filter != 1 and each.filter != rows.filter[at]):
-            return
-        if rows.peer[at] in self._without_data:
-            return
-        if f in _REFUSALS:
-            stream.refused = True
-            return
-        each.expired, each.reading = 0, True
-        stream.answers = max(stream.answers, (rows.version[at], rows.seq[at]))
-        if f == _TRIM:
-            stream.trimmed = max(stream.trimmed, last)
-        if last < each.next:
-            return
-        each.next = last + 1
-        if f in (_UNSURE, _DAMAGED) or rows.records[at] == 1:
-            each.unsure = max(each.unsure, last + 1)
-        if f in _RECORDS and f != _DAMAGED and lsn >= stream.position:
-            data = RECORDS[RecordWord.DATA] if rows.record[at] < 0 else rows.record[at]
-            stream.heard[lsn] = data if f == _RECORDS[0] else FILTERED
-
-    @staticmethod
-    def _rewinds(stream: Stream, rows: Columns, at: int) -> None:
-        if rows.f[at] == _DUE:
-            stream.rewinding = rows.seq[at]
+    def _rewinds(self, stream: Stream, e: Rows) -> None:
+        if e.f == _DUE:
+            stream.rewinding = e.seq
             return
         stream.rewinding = stream.emptied = -1
         stream.grace, stream.rejected = None, -1
-        stream.listed = max(rows.shards[at], 0)
-        stream.heard.clear()
+        stream.listed = max(e.shards, 0)
+        position = stream.position
+        self.moved(stream, MAX_OFFSET)
+        stream.position = position
         for each in stream.shards.values():
             each.filter, each.next, each.unsure = -1, 0, 0
 
-    def _grace(self, stream: Stream, rows: Columns, at: int) -> None:
-        f, lsn, time = rows.f[at], rows.offset[at], rows.time[at]
+    def _grace(self, stream: Stream, e: Rows) -> None:
+        f, lsn, time = e.f, e.offset, e.time
         if f == _BEGUN:
-            stream.grace = Grace(lsn, time, -1, rows.seq[at])
+            stream.grace = Grace(lsn, time, -1, e.seq)
         elif f != _OVER or stream.grace is None or stream.grace.lsn != lsn:
             stream.grace = None
         else:

@@ -3,8 +3,11 @@
 A mutant is the reference with one thing changed: a rule, a part of the core, or the driver of simulated servers.
 
 Not here: lost-store-forgotten, stamp-just-before-the-end and window-too-short take a term out of a claim, not out of a
-server. lag-without-store and table-given-away are noticed by tests alone: a server has one store, so that no history
-shows the one, and none is long enough for the other.
+server. These are noticed by tests alone, for no history shows them: lag-without-store, since a server has one store;
+lag-abs, since no known end is below what somebody has passed; table-given-away, which takes too long; next-round-early,
+since replicas of all partitions are on the same hosts until one is removed; and two of the driver in real processes,
+beside their test: assignments-skipped, since who folds nothing may read slowly, and answers-dropped, since a stream may
+break off.
 """
 
 from __future__ import annotations

@@ -299,4 +299,11 @@ MUTANTS = (
         LagWithoutStoreCore,
         test="tests/pull_queries/test_mutants.py",
     ),
+    Mutant(
+        "lag-abs",
+        "a lag is the distance from the end, on either side",
+        (),
+        with_rules(lag=lambda max_end, current: abs(max_end - current)),
+        test="tests/pull_queries/test_mutants.py",
+    ),
 )

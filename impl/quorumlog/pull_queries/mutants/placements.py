@@ -93,6 +93,12 @@ MUTANTS = (
         test="tests/pull_queries/test_mutants.py",
     ),
     Mutant(
+        "assignments-skipped",
+        "of several assignments that are read at once the last one alone is folded",
+        (),
+        test="tests/pull_queries/test_driver.py",
+    ),
+    Mutant(
         "target-without-filter",
         "the target of a forwarded query answers whatever lag it has recorded of itself",
         ("targets-may-answer",),

@@ -52,6 +52,15 @@ class BoundNotForwarded(ServerCore):
         ]
 
 
+class NextRoundEarly(ServerCore):
+    """A request that failed ends its round, whoever else was asked in it."""
+
+    def _ended(self, request: int, host: str, answers: tuple[Answer, ...], failure: Failure | None) -> None:
+        super()._ended(request, host, answers, failure)
+        if failure is not None:
+            self._queries[request][1].open.clear()
+
+
 class RoutingTarget(ServerNode):
     """A server routes what another one forwards as it routes what a client asks."""
 
@@ -119,5 +128,18 @@ MUTANTS = (
         ("bad-time-bounded",),
         NoTimeOut,
         "default",
+    ),
+    Mutant(
+        "next-round-early",
+        "a request that failed ends its round, whoever else was asked in it",
+        (),
+        NextRoundEarly,
+        test="tests/pull_queries/test_mutants.py",
+    ),
+    Mutant(
+        "answers-dropped",
+        "a reply in which a partition is given up leaves the answers for the others out",
+        (),
+        test="tests/pull_queries/test_driver.py",
     ),
 )

@@ -7,8 +7,7 @@ does here.
 Not here, because they change nothing that a history can show in this core: recovery-late-commit-sample (a follower
 never takes a commit index beyond what the request showed to be equal), recovery-resends and recovery-never-flushes
 (slower, but the debounced flush and the heartbeats catch up), stale-reply-accepted (what counts towards a majority is
-taken from one reply alone and stays true for the term). apply-to-visible waits for
-state machines.
+taken from one reply alone and stays true for the term).
 
 Nor these, which were tried as well. They do the same: a log that begins anew lowers its commit index (it had
 committed less, or it would hold the entry before), a request that waits for its flush survives a truncation (within a
@@ -34,6 +33,7 @@ from quorumlog.raft.mutants import (
     memory,
     offsets,
     replication,
+    snapshots,
     storage,
     transfers,
     trimming,
@@ -41,7 +41,10 @@ from quorumlog.raft.mutants import (
 
 MUTANTS: Mapping[str, Mutant] = {
     mutant.id: mutant
-    for subject in (offsets, elections, replication, clients, memory, transfers, membership, trimming, storage, drivers)
+    for subject in (
+        *(offsets, elections, replication, clients, memory, transfers, membership, trimming, snapshots, storage),
+        drivers,
+    )
     for mutant in subject.MUTANTS
 }
 """Every mutant of this protocol by id, in the order of raft.md#mutants."""

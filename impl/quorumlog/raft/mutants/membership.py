@@ -89,6 +89,13 @@ class SelfCountsWhenRemoved(RaftCore):
         self.voters = self.members.voters
 
 
+class RemovedNeverStands(RaftCore):
+    """Who is removed does not stand for election, though its removal may not be committed."""
+
+    def _may_be_needed(self) -> bool:
+        return self.node in self.voters.voting
+
+
 class RejoinSession(RaftCore):
     """What a node answers to what it was asked before it was removed counts when it was added again."""
 
@@ -198,6 +205,14 @@ MUTANTS = (
         SelfCountsWhenRemoved,
         setting="members-leave",
         seeds=100,
+    ),
+    Mutant(
+        "removed-never-stands",
+        "who is removed does not stand for election, though its removal may not be committed",
+        (),
+        RemovedNeverStands,
+        thread="https://github.com/databendlabs/openraft/issues/2091",
+        test="tests/raft/test_mutants.py",
     ),
     Mutant(
         "rejoin-session",

@@ -9,6 +9,7 @@ from typing import Any
 
 from quorumlog.events import CoreFactory
 from quorumlog.raft.core import RaftCore
+from quorumlog.raft.restored import StateMachine
 from quorumlog.raft.rules import REFERENCE
 from quorumlog.raft.simulated import RaftCluster, RaftNode
 from quorumlog.storage.log import Log
@@ -22,13 +23,18 @@ def with_rules(**changed: Callable[..., Any]) -> CoreFactory:
 
 
 def on_nodes(
-    *, log: type[Log] = Log, votes: type[VoteStore] = VoteStore, disk: type[SimulatedDisk] = SimulatedDisk
+    *,
+    log: type[Log] = Log,
+    votes: type[VoteStore] = VoteStore,
+    machine: type[StateMachine] = StateMachine,
+    disk: type[SimulatedDisk] = SimulatedDisk,
 ) -> type[RaftCluster]:
-    """Simulated clusters whose nodes keep their log, their vote or their files in another way."""
+    """Simulated clusters whose nodes keep their log, their vote, their snapshots or their files in another way."""
 
     class Node(RaftNode):
         log_type = log
         votes_type = votes
+        machine_type = machine
         disk_type = disk
 
     class Cluster(RaftCluster):

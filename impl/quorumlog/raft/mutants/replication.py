@@ -9,7 +9,7 @@ from msgspec import structs
 from quorumlog.protocol import Mutant
 from quorumlog.quorum import Voters
 from quorumlog.raft.core import RaftCore
-from quorumlog.raft.messages import AnyMessage, AppendEntries, AppendReply, Heartbeat, HeartbeatReply
+from quorumlog.raft.messages import AnyMessage, AppendEntries, AppendReply, Heartbeat, HeartbeatReply, Reply
 from quorumlog.raft.mutants.parts import with_rules
 from quorumlog.raft.progress import Progress
 from quorumlog.raft.rules import REFERENCE, Rules
@@ -58,7 +58,7 @@ class MatchFromHeartbeat(RaftCore):
 class LateRepliesCount(RaftCore):
     """A reply of an earlier term counts."""
 
-    def _current(self, sender: int, reply: AppendReply | HeartbeatReply) -> Progress | None:
+    def _current(self, sender: int, reply: Reply) -> Progress | None:
         return super()._current(sender, structs.replace(reply, term=max(reply.term, self.term)))
 
 
@@ -69,7 +69,7 @@ class RepliesCombined(RaftCore):
         super().__init__(configuration, restored, rules)
         self._largest: dict[tuple[int, int], tuple[int, int]] = {}
 
-    def _current(self, sender: int, reply: AppendReply | HeartbeatReply) -> Progress | None:
+    def _current(self, sender: int, reply: Reply) -> Progress | None:
         flushed, match = self._largest.get((reply.term, sender), (-1, -1))
         flushed, match = max(flushed, reply.flushed), max(match, reply.match)
         self._largest[reply.term, sender] = flushed, match
@@ -79,7 +79,7 @@ class RepliesCombined(RaftCore):
 class ReplicatedNeverFalls(RaftCore):
     """A follower that lost what was not flushed still counts with it."""
 
-    def _current(self, sender: int, reply: AppendReply | HeartbeatReply) -> Progress | None:
+    def _current(self, sender: int, reply: Reply) -> Progress | None:
         before = self.replicated_on.get(sender, -1)
         term = self.term
         follower = super()._current(sender, reply)

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from msgspec import structs
-
 from quorumlog.protocol import Mutant
 from quorumlog.raft.core import RaftCore
 from quorumlog.raft.events import Trim
 from quorumlog.raft.index import NO_TERM
 from quorumlog.raft.members import Members
-from quorumlog.raft.messages import AnyMessage, StartAt
+from quorumlog.raft.messages import InstallSnapshot
 from quorumlog.raft.mutants.parts import on_nodes
 from quorumlog.raft.progress import Progress
+from quorumlog.raft.snapshot import Snapshot
 from quorumlog.storage.log import Log
 from quorumlog.storage.state import LogState
 
@@ -40,29 +39,28 @@ class NeverStartsAnew(RaftCore):
 class StartAtKeepsLog(RaftCore):
     """A follower that is to begin anew keeps its log and says that it did."""
 
-    def _start_at(self, sender: int, request: StartAt) -> None:
-        success = self._accept_leader(sender, request.term)
-        self._reply_append(sender, request.sequence, success=success, match=request.start - 1 if success else -1)
+    def _install(self, snapshot: Snapshot) -> None:
+        pass
 
 
 class StartAtAlwaysResets(RaftCore):
     """A follower begins anew although it holds the entry before the leader's beginning."""
 
-    def _start_at(self, sender: int, request: StartAt) -> None:
-        success = self._accept_leader(sender, request.term)
-        if success:
-            self._waiting.clear()
-            self._reset(request.start, request.start_term, Members.decode(request.members))
-        self._reply_append(sender, request.sequence, success=success, match=request.start - 1 if success else -1)
+    def _snapshot_sent(self, sender: int, request: InstallSnapshot) -> None:
+        self.commit = min(self.commit, request.last - 1)
+        super()._snapshot_sent(sender, request)
+
+    def _begin_behind(self, snapshot: Snapshot, members: Members) -> None:
+        self._reset(snapshot.last + 1, snapshot.term, members)
 
 
 class StartAtFromAnyTerm(RaftCore):
     """A follower begins anew at the word of a leader of an earlier term."""
 
-    def _start_at(self, sender: int, request: StartAt) -> None:
-        if request.term < self.term and not self._holds(request.start - 1, request.start_term):
-            self._reset(request.start, request.start_term, Members.decode(request.members))
-        super()._start_at(sender, request)
+    def _snapshot_sent(self, sender: int, request: InstallSnapshot) -> None:
+        if request.term < self.term and request.last > self.commit:
+            self._take_part(request)
+        super()._snapshot_sent(sender, request)
 
 
 class ResetWithoutTerm(RaftCore):
@@ -98,12 +96,10 @@ class ResetForgetsFlushes(RaftCore):
 
 
 class StartAtInOwnTerm(RaftCore):
-    """A leader takes the entry before its log's beginning for one of its own term."""
+    """The term of a snapshot is that of its node, not that of its last entry."""
 
-    def _send(self, to: int, message: AnyMessage) -> None:
-        if isinstance(message, StartAt):
-            message = structs.replace(message, start_term=self.term)
-        super()._send(to, message)
+    def _take_snapshot(self, last: int, term: int) -> None:
+        super()._take_snapshot(last, self.term)
 
 
 class TrimmedIsNotHeld(RaftCore):
@@ -209,7 +205,7 @@ MUTANTS = (
     Mutant(
         "reset-keeps-visible",
         "a log that begins anew shows as much as before",
-        ("visible-within-dirty",),
+        ("visible-within-dirty", "follower-visible-within-leader"),
         ResetKeepsVisible,
         setting="trimmed",
     ),
@@ -233,8 +229,8 @@ MUTANTS = (
     ),
     Mutant(
         "start-at-in-own-term",
-        "a leader takes the entry before its log's beginning for one of its own term",
-        ("committed-never-truncated", "leader-completeness", "converges", "replicas-catch-up"),
+        "the term of a snapshot is that of its node, not that of its last entry",
+        ("committed-never-truncated", "leader-completeness", "converges", "replicas-catch-up", "snapshots-agree"),
         StartAtInOwnTerm,
         setting="trimmed",
         seeds=100,

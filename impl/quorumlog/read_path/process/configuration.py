@@ -26,7 +26,8 @@ class ProcessConfiguration(msgspec.Struct, frozen=True, kw_only=True, forbid_unk
     ``addresses`` and ``roles`` are those of all processes by number, ``cluster`` is a name on which they insist; the
     shards come first, and ``locations`` says where each is. ``internal`` is the group that keeps the log of epochs,
     metadata and events, which is looked at every ``poll`` milliseconds. ``data`` is the directory of the disk,
-    ``history`` that of history files or null for none; relative paths are taken from the file's directory. The nodeset
+    ``history`` that of history files or null for none, ``journal`` that of a `PowerDisk`, for runs
+    that cut the power, or null; relative paths are taken from the file's directory. The nodeset
     of a new epoch has all shards, or by a chance of ``nodeset_changes`` leaves out up to ``spare`` of them; copysets
     satisfy ``replication``. ``seed`` decides by chance what is left to chance.
     """
@@ -39,6 +40,7 @@ class ProcessConfiguration(msgspec.Struct, frozen=True, kw_only=True, forbid_unk
     internal: LogPlace
     data: str
     history: str | None = None
+    journal: str | None = None
     replication: dict[str, Positive]
     spare: Annotated[int, msgspec.Meta(ge=0)] = 0
     nodeset_changes: Annotated[float, msgspec.Meta(ge=0, le=1)] = 0.0
@@ -75,8 +77,8 @@ def load(path: Path) -> ProcessConfiguration:
     if problem is not None:
         raise BadConfigurationError(f"{path}: {problem}")
     here = path.resolve().parent
-    history = None if found.history is None else str(here / found.history)
-    return msgspec.structs.replace(found, data=str(here / found.data), history=history)
+    history, journal = (None if each is None else str(here / each) for each in (found.history, found.journal))
+    return msgspec.structs.replace(found, data=str(here / found.data), history=history, journal=journal)
 
 
 def _problem(found: ProcessConfiguration) -> str | None:

@@ -33,6 +33,7 @@ from quorumlog.read_path.process.sequencers import SequencerDriver
 from quorumlog.read_path.process.shards import ShardDriver
 from quorumlog.storage.disk import StorageError
 from quorumlog.storage.files import FileDisk
+from quorumlog.storage.power import disk_of
 
 SENDS_TO = {Role.SHARD: (Role.SHARD, Role.SEQUENCER), Role.SEQUENCER: (Role.SHARD,), Role.READER: ()}
 """To whom each role sends what need not arrive; readers have connections of their own."""
@@ -47,7 +48,7 @@ class PathProcess(Supervised):
         super().__init__(_name(configuration), supervisor)
         self._configuration = configuration
         number, role = configuration.node, configuration.role
-        disk = FileDisk(Path(configuration.data))
+        disk, lost_power = disk_of(configuration.data, configuration.journal)
         incarnation = next_incarnation(disk)
         directory = None if configuration.history is None else Path(configuration.history)
         self._history = begin_history(directory, number, incarnation)
@@ -71,7 +72,7 @@ class PathProcess(Supervised):
             process=self,
             failed=self._failed,
         )
-        self._driver = _driver(place, disk)
+        self._driver = _driver(place, disk, lost_power=lost_power)
         if isinstance(self._driver, ShardDriver) and directory is not None:
             _record_missing(self._history, directory, self._driver, incarnation)
         by = (number << 16) + incarnation + 1
@@ -145,10 +146,10 @@ def _name(configuration: ProcessConfiguration) -> str:
     return f"{configuration.role} {configuration.node}"
 
 
-def _driver(place: Place, disk: FileDisk) -> PathDriver:
+def _driver(place: Place, disk: FileDisk, *, lost_power: bool) -> PathDriver:
     match place.configuration.role:
         case Role.SHARD:
-            return ShardDriver(place, disk)
+            return ShardDriver(place, disk, lost_power=lost_power)
         case Role.SEQUENCER:
             return SequencerDriver(place)
         case Role.READER:

@@ -31,9 +31,9 @@ _WORTH_WRITING_ANEW = 1 << 20
 _ON_STREAMS = (m.Start, m.Window, m.Stop, m.FromShard)
 
 
-def stored(disk: FileDisk, incarnation: int) -> list[e.Change]:
-    """The changes on a shard's disk, in order. A shard that was never started has nothing, and knows that this is all
-    that it ever had. Raises `StorageError`."""
+def stored(disk: FileDisk, incarnation: int, *, lost_power: bool = False) -> list[e.Change]:
+    """The changes on a shard's disk, in order; ``lost_power``: since it was used last. A shard that was never started
+    has nothing, and knows that this is all that it ever had. Raises `StorageError`."""
     if not disk.exists(CHANGES):
         disk.make_directory(RECORDS)
         disk.create(CHANGES)
@@ -44,7 +44,7 @@ def stored(disk: FileDisk, incarnation: int) -> list[e.Change]:
     size = disk.size(CHANGES)
     changes, whole = unframed(disk.read(CHANGES, 0, size))
     if whole < size:
-        if not torn(disk.read(CHANGES, whole, size - whole)):
+        if not torn(disk.read(CHANGES, whole, size - whole), whole, lost_power=lost_power):
             raise StorageError(
                 f"{CHANGES}: damaged at byte {whole} of {size}; remove {RECORDS}, and others make anew what was there"
             )
@@ -65,14 +65,15 @@ class ShardDriver(StreamDriver):
 
     core: ShardCore
 
-    def __init__(self, place: Place, disk: FileDisk) -> None:
+    def __init__(self, place: Place, disk: FileDisk, *, lost_power: bool) -> None:
         super().__init__(place)
         configuration = place.configuration
         self.readers = frozenset(configuration.numbers(Role.READER))
         self._disk = disk
-        self.core = place.make_core(
-            Role.SHARD, self.number, dict(configuration.locations), stored(disk, place.incarnation), configuration.shard
-        )
+        changes = stored(disk, place.incarnation, lost_power=lost_power)
+        locations = dict(configuration.locations)
+        self.core = place.make_core(Role.SHARD, self.number, locations, changes, configuration.shard)
+        self._synced_bytes = disk.size(CHANGES)
         self._due_tickets: list[int] = []
         self._syncing = False
         self._thread = ThreadPoolExecutor(1, "sync")
@@ -101,7 +102,7 @@ class ShardDriver(StreamDriver):
 
     def _persist(self, effect: e.Persist) -> None:
         try:
-            self._disk.append(CHANGES, framed(effect.change))
+            self._disk.append(CHANGES, framed(effect.change, self._synced_bytes))
         except StorageError as error:
             self._fail(error)
             return
@@ -113,16 +114,18 @@ class ShardDriver(StreamDriver):
             return
         self._syncing = True
         tickets, self._due_tickets = self._due_tickets, []
-        point = self._disk.sync_point(CHANGES)
-        self._loop.run_in_executor(self._thread, point.run).add_done_callback(lambda done: self._synced(done, tickets))
+        point, size = self._disk.sync_point(CHANGES), self._disk.size(CHANGES)
+        syncing = self._loop.run_in_executor(self._thread, point.run)
+        syncing.add_done_callback(lambda done: self._synced(done, tickets, size))
 
-    def _synced(self, done: Any, tickets: list[int]) -> None:  # noqa: ANN401
+    def _synced(self, done: Any, tickets: list[int], size: int) -> None:  # noqa: ANN401
         self._syncing = False
         if done.cancelled() or self._dead:
             return
         if done.exception() is not None:
             self._fail(done.exception())
             return
+        self._synced_bytes = size
         for ticket in tickets:
             self.handle(e.Persisted(ticket))
         self._sync()

@@ -1,0 +1,182 @@
+"""What the state machines of nodes apply, and the snapshots that logs begin behind.
+
+Both are rare beside entries: a node applies what was committed since it last did, and takes a snapshot before it trims.
+They are judged one by one, with plain dictionaries. Sources: raft.md#apply, raft.md#snapshot, raft.md#snapshot-install.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from loghistory.schema import Kind
+from loghistory.vocabularies.snapshots import SnapshotFrom
+
+from ..codes import APPLY, CRASH, NO_NODE, NULL, POWER_LOSS, REASONS, SNAPSHOT, START, STOP, STORAGE_ERROR, among
+from ..columns import Columns
+from ..contract import Check, Family, Setting, Tally, Verdicts, violated
+from .protocol import RAFT
+
+APPLIED = Check(
+    id="applied-once",
+    rule="The state machine of a node applies what is committed, in order, each entry once.",
+    source=("raft.md#apply", "raft.md#snapshot-install"),
+    fact="entries that a node applies",
+    sentence={
+        "uncommitted": "Node {node} applied up to offset {last}; its commit index is {commit}.",
+        "order": "Node {node} applied offset {offset} next, where all up to offset {applied} had been applied.",
+    },
+    kinds=(Kind.APPLY,),
+    columns=("node", "offset", "last_offset", "commit"),
+)
+COVERED = Check(
+    id="snapshot-is-committed",
+    rule="A snapshot is of what its node had applied, which is committed; on a node that installs one, all up to its "
+    "end is committed, flushed and visible.",
+    source=("raft.md#snapshot", "raft.md#snapshot-install"),
+    fact="a snapshot that a node keeps, with what it says of its offsets",
+    sentence={
+        "taken": "Node {node} took a snapshot of all up to offset {offset}; up to {reached} all is {what} there.",
+        "installed": "Node {node} installed a snapshot of all up to offset {offset}; up to {reached} all is {what} "
+        "there.",
+    },
+    kinds=(Kind.SNAPSHOT,),
+    columns=("node", "offset"),
+)
+AGREE = Check(
+    id="snapshots-agree",
+    rule="Snapshots that end at one offset have the same term and the same configuration.",
+    source=("raft.md#snapshot", "raft.md#snapshot-configuration"),
+    fact="a snapshot of all up to an offset at which another one ends",
+    sentence="Node {node} keeps a snapshot of all up to offset {offset}, in term {term} with the configuration {text}; "
+    "node {other} kept one in term {other_term} with the configuration {other_text}.",
+    kinds=(Kind.SNAPSHOT,),
+    columns=("node", "offset", "entry_term", "text"),
+)
+
+_TAKEN, _INSTALLED = REASONS[SnapshotFrom.TAKEN], REASONS[SnapshotFrom.INSTALLED]
+_TELLING = (APPLY, SNAPSHOT, START, STOP, CRASH, POWER_LOSS, STORAGE_ERROR)
+
+
+class _Event(NamedTuple):
+    seq: int
+    kind: int
+    node: int
+    incarnation: int
+    offset: int
+    last_offset: int
+    entry_term: int
+    dirty: int
+    flushed: int
+    commit: int
+    visible: int
+    reason: int
+    value: int
+
+
+@dataclass(slots=True)
+class _Applied:
+    """How far a node has applied its log in this life; ``upto`` is ``NULL`` as long as nobody knows."""
+
+    incarnation: int
+    upto: int = NULL
+    seq: int = -1
+
+
+class SnapshotsFold:
+    """Judges the snapshots of one log; see the module."""
+
+    def __init__(self, setting: Setting) -> None:
+        self._words = setting.words
+        self._applied = Tally(APPLIED, setting.keep)
+        self._covered = Tally(COVERED, setting.keep)
+        self._agree = Tally(AGREE, setting.keep)
+        self._nodes: dict[int, _Applied] = {}
+        self._kept: dict[int, _Event] = {}  # the first snapshot that ends at an offset
+
+    def feed(self, columns: Columns) -> None:
+        """Take the next events of the log."""
+        for row in columns.rows(among(columns.kind, _TELLING), *_Event._fields):
+            e = _Event(*row)
+            if e.kind == APPLY:
+                self._applies(e)
+            elif e.kind == SNAPSHOT:
+                self._keeps(e)
+            elif e.node != NO_NODE:
+                self._nodes.pop(e.node, None)
+
+    def _state(self, e: _Event) -> _Applied:
+        """What is known of the node in the life that the event is of."""
+        node = self._nodes.get(e.node)
+        if node is None or node.incarnation != e.incarnation:
+            node = self._nodes[e.node] = _Applied(e.incarnation)
+        return node
+
+    def _applies(self, e: _Event) -> None:
+        node = self._state(e)
+        self._applied.judged += 1
+        if e.last_offset > e.commit:
+            self._applied.violation(e.seq, way="uncommitted", node=e.node, last=e.last_offset, commit=e.commit)
+        elif node.upto not in (NULL, e.offset - 1):
+            said = {"node": e.node, "offset": e.offset, "applied": node.upto}
+            self._applied.violation(node.seq, e.seq, way="order", **said)
+        node.upto, node.seq = e.last_offset, e.seq
+
+    def _keeps(self, e: _Event) -> None:
+        node = self._state(e)
+        if e.reason == _TAKEN:
+            self._covers(e, "taken", {"applied": node.upto, "committed": e.commit})
+        elif e.reason == _INSTALLED:
+            offsets = {"appended": e.dirty, "flushed": e.flushed, "committed": e.commit, "visible": e.visible}
+            self._covers(e, "installed", offsets)
+        if e.reason == _INSTALLED and node.upto < e.offset:
+            node.upto, node.seq = e.offset, e.seq
+        first = self._kept.setdefault(e.offset, e)
+        if first is e:
+            return
+        self._agree.judged += 1
+        if (first.entry_term, first.value) != (e.entry_term, e.value):
+            self._agree.violation(
+                first.seq,
+                e.seq,
+                node=e.node,
+                offset=e.offset,
+                term=e.entry_term,
+                text=self._words.text(e.value),
+                other=first.node,
+                other_term=first.entry_term,
+                other_text=self._words.text(first.value),
+            )
+
+    def _covers(self, e: _Event, way: str, offsets: dict[str, int]) -> None:
+        """Judge a snapshot by what is known of its node's offsets."""
+        known = {what: reached for what, reached in offsets.items() if reached != NULL}
+        if not known:
+            self._covered.unjudged += 1
+            return
+        self._covered.judged += 1
+        short = next(((what, reached) for what, reached in known.items() if reached < e.offset), None)
+        if short is not None:
+            what, reached = short
+            self._covered.violation(e.seq, way=way, node=e.node, offset=e.offset, reached=reached, what=what)
+
+    def violated(self) -> frozenset[str]:
+        """The ids of the checks that are violated so far (`Watchful`)."""
+        return violated((self._applied, self._covered, self._agree))
+
+    def finish(self) -> Verdicts:
+        """Answer."""
+        return Verdicts(tuple(each.outcome() for each in (self._applied, self._covered, self._agree)))
+
+
+FAMILY = Family(
+    "snapshots",
+    (APPLIED, COVERED, AGREE),
+    frozenset({Kind.APPLY, Kind.SNAPSHOT, Kind.START, Kind.STOP, Kind.CRASH, Kind.POWER_LOSS, Kind.STORAGE_ERROR}),
+    (
+        *("node", "incarnation", "offset", "last_offset", "entry_term"),
+        *("dirty", "flushed", "commit", "visible", "reason", "value"),
+    ),
+    SnapshotsFold,
+    RAFT,
+)

@@ -1,0 +1,119 @@
+"""The driver of a server in a process: what it hands to its core, and on to others. With its mutants, beside it."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import msgspec
+import pytest
+from real_servers import until
+
+from loghistory import HybridClock
+from quorumlog.cluster.groups import Groups
+from quorumlog.cluster.log_client import Log, UnreachableError
+from quorumlog.node.recording import NoHistory
+from quorumlog.pull_queries import events as e
+from quorumlog.pull_queries.assignment import Assignment, Placement
+from quorumlog.pull_queries.configuration import Configuration
+from quorumlog.pull_queries.core import ServerCore
+from quorumlog.pull_queries.records import ASSIGNMENTS, form_of
+from quorumlog.pull_queries.server.driver import ServerDriver, clocks
+from quorumlog.pull_queries.server.http import Endpoints
+from quorumlog.pull_queries.server.peers import Peers
+from quorumlog.pull_queries.wire import AnswerReader
+
+A, B = "a:1", "b:1"
+ASSIGNED = tuple(
+    Assignment(epoch, members, tuple(Placement(host) for host in (A, members[-1])))
+    for epoch, members in ((1, (A,)), (2, (A, B)))
+)
+"""By the last one, a:1 keeps the first of two partitions, and b:1 the other."""
+
+
+class AssignmentsSkipped(ServerDriver):
+    """assignments-skipped: of several assignments that are read at once, the last one alone is folded."""
+
+    async def _look(self, log: Log, start: int) -> tuple[int, list[tuple[int, Any]]]:
+        visible, found = await super()._look(log, start)
+        return visible, found[-1:]
+
+
+class AnswersDropped(ServerDriver):
+    """answers-dropped: a reply in which a partition is given up leaves the answers for the others out."""
+
+    def forwarded(self, op: int | None, host: str, query: e.Query, partitions: tuple[int, ...]) -> e.Reply:
+        reply = super().forwarded(op, host, query, partitions)
+        return msgspec.structs.replace(reply, answers=()) if reply.refused else reply
+
+
+def driver(kind: type[ServerDriver], logs: dict[str, Log]) -> ServerDriver:
+    """The driver of a:1, which records nothing and fails at nothing."""
+    configuration, clock, errors = Configuration(partitions=2), HybridClock(), []
+    core = ServerCore(A, configuration, clocks())
+    peers = Peers(A, configuration, clock, frozenset)
+    return kind(core, NoHistory(clock), {A: 0, B: 1}, peers, logs, 50, 1 << 20, errors.append, errors.append)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("kind", "epoch"), [(ServerDriver, 2), (AssignmentsSkipped, 0)])
+def test_every_assignment_is_folded_though_several_are_read_at_once(
+    kind: type[ServerDriver], epoch: int, tmp_path: Path
+) -> None:
+    async def body() -> None:
+        async with Groups(tmp_path, [ASSIGNMENTS], 1, 1) as groups:
+            log = Log(ASSIGNMENTS, form_of(ASSIGNMENTS), groups.places[ASSIGNMENTS], HybridClock())
+            for each in ASSIGNED:
+                await until(lambda each=each: appended(log, each), "the group has a leader")
+            made = driver(kind, {ASSIGNMENTS: log})
+            assignments, *others = made.doings()
+            for other in others:
+                other.close()
+            following = asyncio.create_task(assignments)
+            read = asyncio.create_task(until(lambda: folded(made, epoch), "what is read is folded", 10))
+            await asyncio.wait((following, read), return_when=asyncio.FIRST_COMPLETED)
+            await read
+            await asyncio.sleep(0.3)
+            assert made.core.assignment.epoch == epoch
+            following.cancel()
+            made.close()
+
+    asyncio.run(body())
+
+
+async def appended(log: Log, assignment: Assignment) -> bool:
+    try:
+        await log.append([assignment])
+    except UnreachableError:
+        return False
+    return True
+
+
+async def folded(made: ServerDriver, epoch: int) -> bool:
+    return made.core.assignment.epoch == epoch
+
+
+@pytest.mark.parametrize(("kind", "answered"), [(ServerDriver, [0]), (AnswersDropped, [])])
+def test_what_a_server_may_answer_is_answered_beside_what_it_gives_up(
+    kind: type[ServerDriver], answered: list[int]
+) -> None:
+    async def body() -> None:
+        made = driver(kind, {})
+        for each in ASSIGNED:
+            made.handle(e.AssignmentRead(each))
+        application = Endpoints(made, frozenset, lambda: False).internal()
+        async with httpx2.AsyncClient(transport=httpx2.ASGITransport(application), base_url=f"http://{A}") as client:
+            answer = await client.post("/query", json={"table": "T", "partitions": [0, 1]})
+        reader = AnswerReader(answer.status_code)
+        for line in answer.content.splitlines():
+            reader.line(line)
+        assert [each.partition for each in reader.answers] == answered
+        failure = reader.ended()
+        assert failure is not None
+        assert failure.value == "error line"
+        assert "partition 1: Host does not hold this partition." in answer.text
+        made.close()
+
+    asyncio.run(body())
