@@ -2,7 +2,7 @@
 
 A trace is one log of one run: which operations began and how they were answered. Runs in which what was acknowledged
 with acks=all may be lost (write caching, wiped or damaged disks) are not followed. Sources: raft.md#quorum-ack,
-raft.md#read-levels, history-checks.md#operations.
+raft.md#read-levels, history-checks.md#one-open-operation.
 """
 
 from __future__ import annotations

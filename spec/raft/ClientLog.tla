@@ -2,7 +2,7 @@
 (* What clients of a replicated log may be told, beside what its nodes may do (FlushedRaft): no nodes, no terms,  *)
 (* only operations that begin and are answered. A batch of several entries is known by its last offset. Only what *)
 (* is answered as committed settles anything; relaxed appends may be lost, and plain reads may show what is.      *)
-(* Sources: raft.md#quorum-ack, raft.md#read-levels, raft.md#barrier, history-checks.md#operations.               *)
+(* Sources: raft.md#quorum-ack, raft.md#read-levels, raft.md#barrier, history-checks.md#one-open-operation.        *)
 EXTENDS Integers, TLC
 
 AcksAll == -1
