@@ -27,7 +27,7 @@ _EMPHASIS = re.compile(r"(?<![\w)])(\*{1,2})(?=\S)(.+?)(?<=\S)\1", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """The text under one anchor of a rules page; ``page`` is the name of its file."""
+    """The text under one anchor; ``page`` is the name of the file that has it."""
 
     page: str
     anchor: str
