@@ -56,7 +56,7 @@ class HeartbeatTrace:
     """What the spec does not allow, in a sentence, once it was followed."""
 
     def add(self, seq: int, *events: tuple[str, int]) -> None:
-        """What was recorded at ``seq``."""
+        """Append events that were all recorded at ``seq``."""
         self.events += events
         self.seqs += [seq] * len(events)
 

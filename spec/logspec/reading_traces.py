@@ -83,7 +83,7 @@ class ReadingTrace:
     """Where it was, for `nearest_step`."""
 
     def add(self, seq: int, *step: Any) -> None:  # noqa: ANN401
-        """What was recorded at ``seq``."""
+        """Append one step, which was recorded at ``seq``."""
         self.events.append(step)
         self.seqs.append(seq)
 

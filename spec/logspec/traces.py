@@ -79,7 +79,7 @@ class Followed:
 
     @property
     def actions(self) -> frozenset[str]:
-        """The actions that it took."""
+        """The names of the actions that it took; none if it was not followed to its end."""
         return frozenset(action for _, action in self.pairs)
 
 

@@ -40,7 +40,7 @@ _CODES = {kind: code for code, kind in enumerate(KINDS)}
 
 
 def code(kind: Kind) -> int:
-    """The code of a kind."""
+    """The code of a kind in the columns that kernels read: its place in `KINDS`."""
     return _CODES[kind]
 
 
@@ -162,7 +162,7 @@ class Words:
         return code
 
     def name(self, code: int) -> str:
-        """The word of a code."""
+        """The word with this code. Raises KeyError if there is none, as for `OTHER`."""
         return self._names[code]
 
     def text_code(self, text: str) -> int:

@@ -54,7 +54,7 @@ class Recorded:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Everything about one name."""
+    """Everything about one name; ``around``: related topics, ``silent``: parts that could not answer, and why."""
 
     name: str
     topics: Sequence[Topic]

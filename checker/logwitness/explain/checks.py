@@ -9,7 +9,7 @@ from ..models import every_check
 
 
 def topics() -> Iterator[dict[str, Any]]:
-    """One topic a check."""
+    """One topic for each check that is installed, as `logwitness.explain.topics` describes it."""
     for check in every_check():
         yield {
             "kind": "check",

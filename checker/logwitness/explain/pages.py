@@ -27,7 +27,7 @@ _EMPHASIS = re.compile(r"(?<![\w)])(\*{1,2})(?=\S)(.+?)(?<=\S)\1", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """The text under one anchor."""
+    """The text under one anchor; ``page`` is the name of the file that has it."""
 
     page: str
     anchor: str
@@ -42,7 +42,7 @@ class Passage:
 
     @property
     def citation(self) -> str:
-        """How it is cited."""
+        """How it is cited: ``page#anchor``."""
         return f"{self.page}#{self.anchor}"
 
     @property

@@ -98,7 +98,7 @@ class Topics:
 
 @cache
 def gather() -> Topics:
-    """Ask every installed part."""
+    """Ask every installed part, once in a process; those that fail are in ``silent``, with the reason."""
     found: list[Topic] = []
     silent = []
     for point in sorted(metadata.entry_points(group=EXPLAINERS), key=lambda point: point.name):

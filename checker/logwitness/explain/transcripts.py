@@ -218,7 +218,7 @@ def _batch(row: dict[str, Any], words: list[str]) -> None:
 
 
 def cases(file: Path) -> Iterator[Case]:
-    """The cases of a file."""
+    """The cases of a file, in order. Raises ValueError for what stands before the first one."""
     case: Case | None = None
     writer: _Writer | None = None
     for number, line in enumerate(file.read_text().splitlines(), 1):
@@ -280,5 +280,5 @@ def history(lines: str) -> Case:
 
 
 def all_cases() -> list[Case]:
-    """The cases of every file."""
+    """The cases of all files in `HISTORIES`, sorted by the name of the file."""
     return [case for file in sorted(HISTORIES.glob("*.txt")) for case in cases(file)]

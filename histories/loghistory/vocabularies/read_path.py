@@ -26,7 +26,7 @@ class RecordWord(StrEnum):
 
 
 class GapWord(StrEnum):
-    """Column ``f`` of a `stream_gap`."""
+    """Column ``f`` of a `stream_gap`: the type of the gap that was delivered. Source: read-path.md#gap-verdict."""
 
     BRIDGE = "bridge"
     HOLE = "hole"
@@ -38,7 +38,7 @@ class GapWord(StrEnum):
 
 
 class HeardWord(StrEnum):
-    """Column ``f`` of a `stream_heard`."""
+    """Column ``f`` of a `stream_heard`: a record, or what the shard said of LSNs for which it sends none."""
 
     RECORD = "record"
     NO_RECORDS = "no_records"
@@ -51,14 +51,14 @@ class HeardWord(StrEnum):
 
 
 class RewindWord(StrEnum):
-    """Column ``f`` of a `stream_rewind`."""
+    """Column ``f`` of a `stream_rewind`: whether it is due or done. Source: read-path.md#rewind."""
 
     DUE = "due"
     DONE = "done"
 
 
 class GraceWord(StrEnum):
-    """Column ``f`` of a `stream_grace`."""
+    """Column ``f`` of a `stream_grace`: how far the grace period is. Source: read-path.md#gap-grace."""
 
     BEGUN = "begun"
     OVER = "over"
@@ -73,7 +73,7 @@ class ShardWord(StrEnum):
 
 
 class AnswerWord(StrEnum):
-    """Column ``reason`` of a `stream_started`."""
+    """Column ``reason`` of a `stream_started`: how the shard answered START. Source: read-path.md#reader-statuses."""
 
     OK = "ok"
     REBUILDING = "rebuilding"

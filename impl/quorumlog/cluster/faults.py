@@ -110,7 +110,7 @@ class Leading(Protocol):
         """Begin a fault that is the protocol's own."""
 
     async def end_own(self, fault: str, node: int) -> None:
-        """End it."""
+        """End a fault that `begin_own` began."""
 
 
 class Injector:

@@ -53,7 +53,7 @@ class Groups:
 
     @property
     def places(self) -> dict[str, LogPlace]:
-        """Where each log is."""
+        """By the name of each log: its group, and the addresses of that group's nodes."""
         return {
             name: LogPlace(group.name, {node: f"{host}:{port}" for node, (host, port) in enumerate(group.addresses)})
             for name, group in self._groups.items()

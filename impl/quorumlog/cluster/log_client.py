@@ -27,7 +27,7 @@ Address = Annotated[str, msgspec.Meta(pattern=r"^[^\s:,]{1,255}:[1-9]\d{0,4}$")]
 
 
 def address(text: str) -> tuple[str, int]:
-    """Host and port."""
+    """Host and port of an `Address`. Raises ValueError if the port is no number."""
     host, _, port = text.rpartition(":")
     return host, int(port)
 
@@ -97,7 +97,7 @@ class Log:
         return answer.offset
 
     def close(self) -> None:
-        """Close the connection."""
+        """Close the connection, if there is one; the next call makes another."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None

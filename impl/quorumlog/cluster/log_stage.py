@@ -29,7 +29,7 @@ _GROUP_SECONDS = 0.5
 
 
 class LogStage(Stage):
-    """See the module."""
+    """The stage of nodes that each hold a replicated log, or one of each of several groups."""
 
     processes: Cluster
 
@@ -134,11 +134,11 @@ class LogStage(Stage):
         return answered
 
     async def histories(self, directory: Path) -> list[Path]:
-        """Those of the nodes."""
+        """The history files of the nodes; nothing is put into ``directory``."""
         return self.processes.histories_of_all()
 
     def described(self) -> dict[str, Any]:
-        """Load, times and limits."""
+        """The load, the settings with their times, and the limits that a judge needs."""
         return {"load": msgspec.to_builtins(self._load), **self._settings, "limits": dict(self._limits)}
 
     async def _agreed(self, group: int | None) -> bool:

@@ -108,7 +108,7 @@ class Processes(ABC):
 
     @property
     def addresses(self) -> list[Address]:
-        """Where each node is reached."""
+        """Host and port of each node, by its number; the first one if it has several ports."""
         return [first for first, *_ in self.places]
 
     async def __aenter__(self) -> Self:

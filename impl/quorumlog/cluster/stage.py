@@ -63,7 +63,7 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Worker(Protocol):
-    """A client of a run."""
+    """A client of a run, with one operation at a time."""
 
     async def work(self, until: asyncio.Event) -> None:
         """Go from one operation to the next until ``until`` is set."""
@@ -106,7 +106,7 @@ class Stage(ABC):
         raise NotImplementedError
 
     async def end_own(self, fault: str, node: int) -> None:
-        """End it."""
+        """End a fault that `begin_own` began."""
         raise NotImplementedError
 
     @abstractmethod

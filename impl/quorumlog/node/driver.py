@@ -323,7 +323,7 @@ class Driver(ABC):
         self.history.close()
 
     def halt(self) -> None:
-        """Handle nothing more."""
+        """Handle nothing more: drop the events that wait and stop all timers. Nothing is made durable."""
         self._dead = True
         self._inbox.clear()
         for timer in self._timers.values():

@@ -41,7 +41,7 @@ class Outgoing(Connection):
             done()
 
     def resume_writing(self) -> None:
-        """The socket has taken everything."""
+        """The socket has taken everything: call what `when_taken` was given."""
         taken, self._taken = self._taken, []
         for done in taken:
             done()

@@ -24,7 +24,7 @@ class GroupsOutbox:
         self._taken: dict[int, list[Taken]] = {}
 
     def of(self, group: int) -> Transmit:
-        """How one group sends."""
+        """How the group with this number sends; what it sends leaves in the next turn of the event loop."""
         return partial(self._send, group)
 
     def _send(self, group: int, node: int, messages: list[Any], taken: Taken) -> None:

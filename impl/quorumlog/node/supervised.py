@@ -52,7 +52,7 @@ class Supervised:
         return await self._status
 
     def cease(self) -> None:
-        """Cancel what `work` began."""
+        """Cancel what `work` began, without waiting for its end."""
         for task in self._tasks:
             task.cancel()
 

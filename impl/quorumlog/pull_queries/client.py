@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class QueryClient(Client["ServerNode"]):
-    """One client; see `Client`."""
+    """A client that puts rows, looks keys up and scans as ``mix`` says; see `Client`."""
 
     def __init__(self, cluster: PullCluster, mix: QueryWorkload, configuration: PullConfiguration) -> None:
         self._mix, self._partitions, self._number_of = mix, configuration.server.partitions, cluster.number_of

@@ -17,7 +17,11 @@ EXHAUSTED = "Unable to execute pull query: Exhausted standby hosts to try."
 
 
 class Phase(Enum):
-    """How far a query is."""
+    """How far a query is.
+
+    EXHAUSTED: a partition has no further candidate. FAILED: a failure does not fall through, so that no other candidate
+    is tried. Source: pull-queries.md#falls-through.
+    """
 
     RUNNING = "running"
     COMPLETE = "complete"

@@ -95,7 +95,7 @@ class PullClient:
         return {key: value for answer in told.answers for key, value in answer.rows}
 
     async def close(self) -> None:
-        """Close all connections."""
+        """Close the connections to all servers."""
         await self._client.__aexit__()
 
     # -- what it does --------------------------------------------------------------------------------------------------

@@ -120,7 +120,7 @@ class Witness:
         self._about(effect.to, "report_sent", stamp=effect.report.time)
 
     def forward(self, op: int, effect: e.Forward) -> None:
-        """Another server is asked."""
+        """This server asks another one for partitions, in operation ``op``."""
         self._about(effect.host, "forward", op=op, text=_asked(effect.query, effect.partitions))
 
     def forwarded(self, op: int, peer: int, query: e.Query, partitions: tuple[int, ...]) -> None:
@@ -128,7 +128,7 @@ class Witness:
         self._note("forwarded", peer=peer, op=op, text=_asked(query, partitions))
 
     def replies(self, op: int, effect: e.Reply) -> None:
-        """It is answered, or refused."""
+        """The server that asked is answered, or refused, partition by partition."""
         for answer in effect.answers:
             self.answers(op, answer)
         for partition, reason in effect.refused.items():
@@ -156,7 +156,7 @@ class Witness:
             self.answers(op, answer)
 
     def finishes(self, op: int, effect: e.Finish) -> None:
-        """The query is over."""
+        """The query of a client is over, with its error message (None: complete) and all attempts."""
         attempts = [[each.partition, each.host, each.failure and each.failure.value] for each in effect.attempts]
         self._note("finish", op=op, text=json_text({"message": effect.message, "attempts": attempts}))
 

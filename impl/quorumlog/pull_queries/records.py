@@ -22,7 +22,7 @@ def changelog_of(partition: int) -> str:
 
 
 def log_names(partitions: int) -> list[str]:
-    """The names of all logs."""
+    """The names of all logs: that of the assignments, and a source and a changelog for each partition."""
     return [ASSIGNMENTS, *(name(partition) for partition in range(partitions) for name in (source_of, changelog_of))]
 
 

@@ -108,7 +108,7 @@ class ServerNode(Node):
         return serving(self.name, self._configuration.server, self.clock().wall)
 
     def begun(self) -> Note:
-        """A server serves."""
+        """The event with which a server begins to serve."""
         return Note("serve", self.state())
 
     def recover(self) -> ServerCore:
@@ -127,7 +127,7 @@ class ServerNode(Node):
         return core
 
     def kill(self) -> None:
-        """End the process; see `Node.kill`."""
+        """End the process; queries of clients that are open here end without an answer. See `Node.kill`."""
         super().kill()
         clients, self._clients = self._clients, {}
         self._asked.clear()
@@ -156,7 +156,7 @@ class ServerNode(Node):
         self._witness.shows()
 
     def note(self, kind: str, **columns: Any) -> None:  # noqa: ANN401
-        """Record what happened here."""
+        """Record an event of this server, with these columns."""
         self._cluster.record(kind, {"node": self.number, **columns})
 
     # -- its logs ------------------------------------------------------------------------------------------------------

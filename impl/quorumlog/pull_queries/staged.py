@@ -67,7 +67,7 @@ class BrokerKiller:
 
 
 class PullStage(Stage):
-    """See the module."""
+    """The stage of servers of pull queries; see the module."""
 
     processes: Servers
 

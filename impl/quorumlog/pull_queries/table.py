@@ -175,7 +175,7 @@ class Filter(msgspec.Struct, frozen=True):
             raise ValueError(f"op is {self.op!r}; write one of {' '.join(_COMPARE)}")
 
     def admits(self, key: str, value: Value) -> bool:
-        """Whether a row is wanted."""
+        """Whether the comparison holds for a row; between a word and a number only ``!=`` does."""
         found = key if self.column == "k" else value
         comparable = isinstance(found, str) == isinstance(self.value, str)
         return bool(_COMPARE[self.op](found, self.value)) if comparable else self.op == "!="

@@ -97,7 +97,7 @@ def _decoded(body: bytes, form: type[Any]) -> Any:  # noqa: ANN401
 
 
 def encode_heartbeat(host: str, stamp: int) -> bytes:
-    """The body of POST /heartbeat."""
+    """The body of POST /heartbeat; ``stamp``: the sender's wall clock in milliseconds (pull-queries.md#stamps)."""
     return msgspec.json.encode(_Heartbeat(host, stamp))
 
 
@@ -186,7 +186,7 @@ def decode_query(body: bytes, *, forwarded: bool) -> Asked:
 
 
 def encode_answer(answer: Answer) -> bytes:
-    """The line of one partition."""
+    """The line of one partition in the body of an answer, without the end of the line."""
     return msgspec.json.encode(_Rows(answer.partition, answer.host, answer.position, answer.rows))
 
 

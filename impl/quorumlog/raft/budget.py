@@ -23,7 +23,7 @@ class Budget:
         self._waiting: deque[tuple[AppendRequested, int]] = deque()
 
     def units(self, item: AppendRequested) -> int:
-        """Return what an append needs."""
+        """How many bytes an append reserves: its size, at most all there are. Source: raft.md#memory-units."""
         return min(item.batch.size_bytes, self.limit)
 
     def wait(self, item: AppendRequested, until: int) -> None:

@@ -94,7 +94,7 @@ class Process(Node):
             replica.close()
 
     def retain(self, entries: int) -> None:
-        """Trim each log."""
+        """Trim each log to its last ``entries`` committed entries; see `Node.retain`."""
         for replica in self.replicas:
             if self.host.running:
                 replica.retain(entries)
@@ -180,7 +180,7 @@ class Group(RaftCluster):
         self._around.collect(source, target, (self._number, message))
 
     def storage_failed(self, number: int) -> None:
-        """The process stopped itself."""
+        """The process of node ``number`` stopped itself after a storage error: tell the processes' cluster."""
         self._around.storage_failed(number)
 
     def new_operation(self) -> int:

@@ -36,7 +36,7 @@ class Buffer:
         return lsn in self._markers and lsn not in self.records
 
     def drop_marker(self, lsn: int) -> None:
-        """Forget a bare marker."""
+        """Forget the marker at ``lsn``, where there is no record (read-path.md#drop-marker)."""
         self._markers.discard(lsn)
         self._used.remove(lsn)
 
@@ -46,7 +46,7 @@ class Buffer:
         return self._used[place] if place < len(self._used) else NOWHERE
 
     def drop_below(self, lsn: int) -> None:
-        """Forget what is below ``lsn``."""
+        """Forget records and markers below ``lsn``; what is at it stays."""
         place = bisect_right(self._used, lsn - 1)
         for used in self._used[:place]:
             self.records.pop(used, None)
@@ -54,7 +54,7 @@ class Buffer:
         del self._used[:place]
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Forget all records and markers, as a rewind does."""
         self.records.clear()
         self._markers.clear()
         self._used.clear()

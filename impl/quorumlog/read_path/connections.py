@@ -86,7 +86,7 @@ class Connections:
             held.sent += 1
 
     def receive(self, peer: int, item: Segment | Opening | Reset) -> None:
-        """Something of a connection arrived."""
+        """Take what ``peer`` sent: open, reset or end a connection, or deliver messages in their order."""
         held = self._by_peer.get(peer)
         if isinstance(item, Opening) and not item.granted:
             if held is None or item.connection > held.number:

@@ -56,7 +56,7 @@ class Coordination:
 
     @property
     def event_log(self) -> EventLog:
-        """The event log."""
+        """The event log as it is, which processes learn of later."""
         return self._log.event_log
 
     def _fold(self, record: Callable[[int, int], AnyInternal]) -> bool:

@@ -13,7 +13,7 @@ from quorumlog.read_path.shard import ShardCore
 
 
 class Role(StrEnum):
-    """What a process does."""
+    """What a process does: it stores copies, writes the records of clients, or reads."""
 
     SHARD = "shard"
     SEQUENCER = "sequencer"

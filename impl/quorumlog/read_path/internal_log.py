@@ -40,7 +40,7 @@ class Shown(Internal, frozen=True):
 
 
 class Told(Internal, frozen=True):
-    """Event log: its next record."""
+    """Event log: its next record; that counts whatever came before."""
 
     record: LogRecord
 
@@ -78,7 +78,7 @@ class InternalLog:
         return True
 
     def has(self, by: int, number: int) -> bool:
-        """Whether a record is there."""
+        """Whether the ``number``th record of process ``by`` was folded."""
         return number <= self._seen.get(by, 0)
 
     def nodeset_of(self, epoch: int) -> Nodeset:
@@ -101,7 +101,7 @@ class InternalLog:
         return MetadataRead(epoch, since, until, not later, self.nodesets[since])
 
     def nodesets_learned(self) -> NodesetsLearned:
-        """All nodesets."""
+        """All nodesets, each by the first epoch that has it."""
         return NodesetsLearned(dict(self.nodesets))
 
     def statuses(self) -> StatusesLearned:

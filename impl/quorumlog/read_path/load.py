@@ -45,7 +45,7 @@ class Connected:
         self._node = -1
 
     def close(self) -> None:
-        """Close the connection."""
+        """Close the connection, if there is one; the next call makes another."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None

@@ -59,7 +59,7 @@ class Stop(Message, frozen=True):
 
 
 class Answer(StrEnum):
-    """How a shard answers START."""
+    """How a shard answers START; REBUILDING: it lost its data (read-path.md#lost-data-refuses)."""
 
     OK = "ok"
     REBUILDING = "rebuilding"
@@ -175,7 +175,7 @@ class Digest(Message, frozen=True):
 
 
 class DigestAnswer(Message, frozen=True):
-    """They are these."""
+    """The answer to DIGEST: the shard's copies of ``epoch``. Source: read-path.md#recovery-digest."""
 
     run: int
     epoch: int
@@ -192,7 +192,7 @@ class Clean(Message, frozen=True):
 
 
 class Cleaned(Message, frozen=True):
-    """The answer, durable."""
+    """The answer to CLEAN; OK is durable. Source: read-path.md#recovery-clean."""
 
     run: int
     epoch: int

@@ -44,7 +44,7 @@ class ReadPathNode(Node):
         super().__init__(cluster, number, cluster.configuration.disk)
 
     def state(self) -> dict[str, Any]:
-        """Which role it has."""
+        """The columns of the history that say how the process starts."""
         return {"f": self.role.value}
 
     def begun(self) -> Note:
@@ -58,21 +58,21 @@ class ReadPathNode(Node):
             self.host.after(delay, self.handle, event)
 
     def note(self, kind: str, **columns: Any) -> None:  # noqa: ANN401
-        """Record what happened here."""
+        """Record an event of this node, with these columns."""
         self._cluster.record(kind, {"node": self.number, **columns})
 
     def noted(self, noted: Noted) -> None:
-        """Record this."""
+        """Record an event of this node, made by `quorumlog.read_path.recording`."""
         self.note(noted[0], **noted[1])
 
 
 class StreamNode(ReadPathNode):
-    """A node with connections."""
+    """A node at one end of connections: a shard or a reader."""
 
     connections: Connections
 
     def open_connections(self) -> None:
-        """Those of a new process."""
+        """Begin a new process without any connection."""
         self.connections = Connections(self.host, self._transmit, self._deliver, self._changed)
 
     def _transmit(self, peer: int, item: Any) -> None:  # noqa: ANN401
@@ -99,7 +99,7 @@ class StreamNode(ReadPathNode):
 
 
 class ShardNode(StreamNode):
-    """A shard and its disk."""
+    """A shard, with its changes in a file of a disk that outlives the process."""
 
     role = Role.SHARD
     core: ShardCore
@@ -237,7 +237,7 @@ class ReaderNode(StreamNode):
         return self.host.running and self.core.ended
 
     def kill(self) -> None:
-        """End the process; see `Node.kill`."""
+        """End the process; the outcome of the open stream is unknown. See `Node.kill`."""
         if self._op is not None:
             self._close("info", {"reason": "killed"})
         super().kill()

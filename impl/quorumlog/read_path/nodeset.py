@@ -51,19 +51,19 @@ class Nodeset(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def shards(self) -> tuple[int, ...]:
-        """The shards, ascending."""
+        """The numbers of its shards, in ascending order."""
         return tuple(sorted(self.locations))
 
     @cached_property
     def scopes(self) -> tuple[Scope, ...]:
-        """See `scopes_of`."""
+        """The scopes that count, from large to small. Raises ValueError; see `scopes_of`."""
         return scopes_of(self.replication, self.locations)
 
     @property
     def factor(self) -> int:
-        """R, the largest factor."""
+        """R, the largest factor: how many shards a copyset has at least (read-path.md#replication-property)."""
         return self.scopes[-1].factor
 
     def region(self, shard: int) -> str:
-        """The region of a shard."""
+        """The name of the region of a shard. Raises KeyError if the shard is none of these."""
         return self.locations[shard][0]

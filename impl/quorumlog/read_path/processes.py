@@ -74,7 +74,7 @@ class PathClient(NodeClient):
         await self._call(lambda number: NoteStall(number, stream, released))
 
     async def state(self) -> State:
-        """How far a process is."""
+        """How far the process is that is connected."""
         state: State = await self._call(AskState)
         return state
 
@@ -114,7 +114,7 @@ class PathProcesses(Processes):
         self.name, self._locations, self._internal, self._settings = name, locations, internal, settings
 
     def numbers(self, role: Role) -> list[int]:
-        """The processes of a role."""
+        """The numbers of the processes with a role, in ascending order."""
         return [number for number, each in self.roles.items() if each is role]
 
     def configuration(self, node: int) -> dict[str, Any]:

@@ -37,7 +37,7 @@ class _Task:
 
 
 class Donor(Shipping):
-    """See the module."""
+    """What a shard has besides shipping, to be a donor; ``leaving``: the shards that copysets must not have."""
 
     leaving: frozenset[int] = frozenset()
     nodesets: Mapping[int, Nodeset]

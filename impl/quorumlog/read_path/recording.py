@@ -18,7 +18,7 @@ Noted = tuple[str, dict[str, Any]]
 
 
 def nodeset_noted(epoch: int, nodeset: Nodeset) -> Noted:
-    """An epoch has another nodeset."""
+    """From ``epoch`` on records lie on the shards of ``nodeset``: the event `nodeset`."""
     text = json_text({"replication": nodeset.replication, "locations": nodeset.locations})
     return "nodeset", {"epoch": epoch, "shards": sum(1 << shard for shard in nodeset.shards), "text": text}
 
@@ -30,7 +30,7 @@ def event_noted(log: EventLog, record: LogRecord) -> Noted:
 
 
 def shipped(message: m.Records, reader: int, filter_version: int) -> Noted:
-    """A shard sends records."""
+    """A shard sends a reader records, at least one: the event `ship`."""
     lsns = [copy.lsn for copy in message.copies]
     columns = {"op": message.stream, "peer": reader, "filter": filter_version}
     return "ship", {**columns, "offset": lsns[0], "last_offset": lsns[-1], "text": json_text(lsns)}

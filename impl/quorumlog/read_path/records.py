@@ -60,7 +60,7 @@ def checksum(lsn: int, flags: int, payload: bytes) -> int:
 def new_copy(
     lsn: int, copyset: Sequence[int], payload: bytes, *, wave: int = 1, run: int = 0, lng: int = 0, flags: int = 0
 ) -> Copy:
-    """A copy with its checksum."""
+    """A copy with its checksum; by default of the sequencer's first try."""
     return Copy(lsn, tuple(copyset), wave, run, lng, flags, payload, checksum(lsn, flags, payload))
 
 

@@ -61,7 +61,7 @@ class Recovery:
 
     @property
     def done(self) -> bool:
-        """Whether all epochs are clean."""
+        """Whether all epochs of this run are clean."""
         return not self._nodesets
 
     @property
@@ -76,7 +76,7 @@ class Recovery:
     # -- events --------------------------------------------------------------------------------------------------------
 
     def begin(self) -> list[Effect]:
-        """Seal."""
+        """Ask the shards of all these epochs to seal. Source: read-path.md#recovery-seal."""
         self._effects = []
         self._ask()
         return self._effects
@@ -111,7 +111,7 @@ class Recovery:
         return self._effects
 
     def received(self, shard: int, message: m.Message) -> list[Effect]:
-        """An answer."""
+        """Take the answer of a shard and go on; answers to other runs and epochs do not count."""
         self._effects = []
         if self.done or self.preempted:
             return self._effects

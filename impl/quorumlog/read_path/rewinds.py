@@ -22,7 +22,7 @@ _FUZZ = 997
 
 
 class Rewinding(Stream):
-    """See the module."""
+    """A stream that decides which shards send and when all are asked anew; see the module."""
 
     slow_shards_type: ClassVar[type[SlowShards]] = SlowShards
 

@@ -120,7 +120,7 @@ class ReadPathConfiguration(ClusterConfiguration, frozen=True, kw_only=True):
             raise ConfigurationError(f"replication {self.replication}: more than the shards of a nodeset")
 
     def locations(self) -> dict[int, Location]:
-        """Where each shard is."""
+        """The names of each shard's domains, from large to small; each is a node of its own."""
         names: dict[int, Location] = {}
         for shard in range(self.shards):
             rest, path = shard, []

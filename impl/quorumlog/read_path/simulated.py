@@ -56,7 +56,7 @@ class ReadPathCluster(Cluster[ReadPathConfiguration, ReadPathNode]):
     # -- what it is made of --------------------------------------------------------------------------------------------
 
     def role(self, number: int) -> Role:
-        """Which role a node has."""
+        """The role of a node, by its number: shards, then sequencers, then readers."""
         shards, sequencers = self.configuration.shards, self.configuration.sequencers
         return Role.SHARD if number < shards else Role.SEQUENCER if number < shards + sequencers else Role.READER
 
@@ -74,7 +74,7 @@ class ReadPathCluster(Cluster[ReadPathConfiguration, ReadPathNode]):
         return self._connections
 
     def region_of_reader(self, number: int) -> str:
-        """Where a reader is."""
+        """The region of the reader with this number; readers are spread over those of shards."""
         regions = sorted({location[0] for location in self.locations.values()})
         return regions[number % len(regions)]
 

@@ -76,7 +76,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 class PathStage(Stage):
-    """See the module."""
+    """The stage of shards, sequencers and readers; see the module."""
 
     processes: PathProcesses
 

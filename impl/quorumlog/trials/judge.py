@@ -122,7 +122,7 @@ class Rejection:
 
     @property
     def plan(self) -> Plan:
-        """The faults of the run."""
+        """The faults that were carried out; empty if there were none."""
         return self.configuration.plan or ()
 
 

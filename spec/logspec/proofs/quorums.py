@@ -62,11 +62,11 @@ class Said:
         return z3.If(self.known(node), self.value(node), -1)
 
     def yes(self, node: Term) -> Formula:
-        """The node has said yes."""
+        """The formula that a node is known to have said yes."""
         return z3.And(self.known(node), self.value(node))
 
     def no(self, node: Term) -> Formula:
-        """The node has said no."""
+        """The formula that a node is known to have said no."""
         return z3.And(self.known(node), z3.Not(self.value(node)))
 
 

@@ -74,7 +74,7 @@ class Worker:
 
     @property
     def process_id(self) -> int:
-        """The worker's process id."""
+        """The worker's process id in the operating system; it stays the same once the worker has ended."""
         return self._process.pid
 
     def send(self, line: bytes) -> None:

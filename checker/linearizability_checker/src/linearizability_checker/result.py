@@ -15,7 +15,7 @@ class Verdict(StrEnum):
 
 
 class Reason(StrEnum):
-    """Why a verdict is unknown."""
+    """Why a verdict is unknown: the time or the memory allowed did not suffice, or the worker failed."""
 
     TIMEOUT = "timeout"
     MEMORY = "memory"

@@ -42,7 +42,7 @@ class Configuration(NamedTuple):
 
     @property
     def members(self) -> frozenset[int]:
-        """All nodes of the group."""
+        """All nodes of the group: voters, those of the configuration that it replaces, and learners."""
         return frozenset((*self.voters, *self.old, *self.learners))
 
     def __str__(self) -> str:

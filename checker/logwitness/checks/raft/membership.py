@@ -267,7 +267,7 @@ class MembershipFold:
         return violated((self._in_force, self._intersect, self._committed))
 
     def finish(self) -> Verdicts:
-        """Answer."""
+        """One outcome a check; where a configuration could not be read, they say so."""
         why = NOT_READABLE if self._unreadable else None
         return Verdicts(tuple(each.outcome(why) for each in (self._in_force, self._intersect, self._committed)))
 

@@ -165,7 +165,7 @@ class SnapshotsFold:
         return violated((self._applied, self._covered, self._agree))
 
     def finish(self) -> Verdicts:
-        """Answer."""
+        """The outcomes of the checks of what was applied, what snapshots cover, and whether these agree."""
         return Verdicts(tuple(each.outcome() for each in (self._applied, self._covered, self._agree)))
 
 

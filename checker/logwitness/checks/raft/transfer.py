@@ -220,7 +220,7 @@ class TransferFold:
         return violated((self._tally,))
 
     def finish(self) -> Verdicts:
-        """Answer."""
+        """The outcome of the one check that judges transfers."""
         return Verdicts((self._tally.outcome(),))
 
 

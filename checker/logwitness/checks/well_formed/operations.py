@@ -360,7 +360,7 @@ class OperationsFold(KernelFold):
         self._counts = _Counts(*(np.full(1, start, dtype=np.int64) for start in (0, 0, -1, _EARLIEST, -1, _LATEST)))
 
     def run(self, columns: Columns) -> None:
-        """Judge the events, in order."""
+        """Judge the next events, in order, once there is room for their clients and numbers of operations."""
         compiled = self.setting.compiled
         kinds = columns.kind if compiled else np.array(columns.kind, dtype=np.int8)
         more = int(np.count_nonzero(among(kinds, OF_CLIENTS)))

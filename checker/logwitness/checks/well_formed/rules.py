@@ -22,7 +22,7 @@ clients take of these, is not."""
 
 
 class Acts(NamedTuple):
-    """A node that did something."""
+    """A node that did something: all that a sentence about it needs."""
 
     node: Node
 

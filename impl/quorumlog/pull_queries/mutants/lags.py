@@ -83,7 +83,7 @@ class NeverReadyByTime(ServerCore):
     """A server is ready when it knows the lag of every replica, and not before."""
 
     def ready(self) -> bool:
-        """Whether every replica has reported."""
+        """Whether every replica has reported, however long that takes."""
         placed = [(host, p) for p, each in enumerate(self.assignment.placements) for host in each.hosts]
         return all(self.records.of(host, STORE, p) is not None for host, p in placed)
 
@@ -123,7 +123,7 @@ class OwnRecordsNotPassed(Table):
 
     @property
     def position(self) -> Position:
-        """Without Raft's own."""
+        """How many offsets were passed, without Raft's own records, and the end."""
         return Position(self.current - self._own, self.end)
 
 
@@ -167,7 +167,7 @@ class DirtyEndNode(ServerNode):
     """A server takes the dirty tail of the node that it reads from for what that shows."""
 
     def shown_by(self, node: RaftNode) -> int:
-        """Where the node's log ends."""
+        """Where the node's log ends, flushed or not."""
         return node.core.dirty
 
 

@@ -18,7 +18,7 @@ class NoReportsToDead(Membership):
 
     @property
     def report_targets(self) -> tuple[str, ...]:
-        """Those that are alive."""
+        """The targets of the reference, without hosts taken for dead."""
         return tuple(host for host in super().report_targets if self._statuses[host].alive)
 
 

@@ -35,7 +35,7 @@ class Asked(NamedTuple):
 
 
 def clocks() -> e.Clocks:
-    """What time it is."""
+    """The monotonic and the wall clock, both in milliseconds (pull-queries.md#clocks)."""
     return e.Clocks(time.monotonic_ns() // MILLISECOND, time.time_ns() // MILLISECOND)
 
 
@@ -85,7 +85,7 @@ class ServerDriver:
     # -- the core ------------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Begin."""
+        """Record that the server serves, and start its core."""
         core = self.core
         self.history.event("serve", serving(core.host, core.configuration, clocks().wall, core.with_bound))
         self.handle(Started())
@@ -114,7 +114,7 @@ class ServerDriver:
         return not self._clients
 
     def close(self) -> None:
-        """Stop timers and requests."""
+        """Stop timers and requests, and close the connections to the logs."""
         for handle in self._timers.values():
             handle.cancel()
         for task in self._tasks:

@@ -47,7 +47,7 @@ class Endpoints:
         self._heard: set[str] = set()
 
     def public(self) -> Starlette:
-        """For clients."""
+        """The application for clients: queries, and the status of the cluster; 400 for what is for servers."""
         internal = ("/heartbeat", "/reportlag", "/lag")
         routes = [Route(path, self._for_servers, methods=["GET", "POST", "PUT", "DELETE"]) for path in internal]
         routes += [
@@ -57,7 +57,7 @@ class Endpoints:
         return self._application(routes)
 
     def internal(self) -> Starlette:
-        """For other servers."""
+        """The application for other servers: forwarded queries, heartbeats, lag reports."""
         return self._application(
             [
                 Route("/query", self._forwarded_query, methods=["POST"]),

@@ -81,7 +81,7 @@ class Listener(uvicorn.Server):
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Leave signals alone."""
+        """Leave signals alone: the process has its own handlers (`quorumlog.node.supervised`)."""
         yield
 
 

@@ -78,13 +78,13 @@ class _PendingEnds(RaftCore):
 
 
 class PendingFails(_PendingEnds):
-    """They fail as truncated."""
+    """Appends that wait at a step-down fail as truncated."""
 
     outcome = Outcome.TRUNCATED
 
 
 class PendingSucceeds(_PendingEnds):
-    """They succeed."""
+    """Appends that wait at a step-down succeed."""
 
     outcome = Outcome.SUCCESS
 

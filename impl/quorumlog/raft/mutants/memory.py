@@ -30,7 +30,7 @@ class ReleaseAtFirstHandOver(RaftCore):
 
 
 class BatcherNoRelease(RaftCore):
-    """Memory never returns."""
+    """What a round has reserved never returns to the budget."""
 
     def _release(self, current: Round) -> None:
         pass

@@ -52,11 +52,11 @@ class ProcessConfiguration(msgspec.Struct, frozen=True, kw_only=True, forbid_unk
 
     @property
     def role(self) -> Role:
-        """What this process does."""
+        """What this process does, by its number."""
         return self.roles[self.node]
 
     def numbers(self, role: Role) -> tuple[int, ...]:
-        """The processes of a role."""
+        """The numbers of the processes with a role, in ascending order."""
         return tuple(sorted(number for number, each in self.roles.items() if each is role))
 
     @property

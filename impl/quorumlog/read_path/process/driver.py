@@ -32,7 +32,7 @@ class Outlet(Protocol):
     """Something that can be sent to."""
 
     def hand_over(self, items: Sequence[Any], /) -> None:
-        """Send these, in order."""
+        """Send these in order; what led to them is written already."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,11 +106,11 @@ class PathDriver:
         self.answer(session, self.answer_of(call.id))
 
     def answer_of(self, call: int) -> State:
-        """How far this process is."""
+        """How far this process is; ``call`` is the id of the client's call."""
         return State(call, leaving=tuple(sorted(self.internal.held.event_log.leaving)))
 
     def opened(self, reader: int, connection: Connection) -> None:
-        """A reader has a connection."""
+        """A reader has a connection, in place of any before it."""
 
     def gone(self, reader: int) -> None:
         """A reader has none any more."""
@@ -120,7 +120,7 @@ class PathDriver:
         return [self.internal.follow(), self.internal.write()]
 
     async def close(self) -> None:
-        """Handle nothing more."""
+        """Handle nothing more: stop all timers and close the connection to the log."""
         self._dead = True
         for timer in self._timers.values():
             timer.cancel()
@@ -144,12 +144,12 @@ class PathDriver:
         self._hand_out_soon()
 
     def received(self, sender: int, messages: list[Any]) -> None:
-        """Messages of another process."""
+        """Give the core the messages of another process, in order."""
         for message in messages:
             self.handle(Received(sender, message))
 
     def noted(self, noted: Noted) -> None:
-        """Record this."""
+        """Record an event made by `quorumlog.read_path.recording`."""
         self.history.event(*noted)
 
     def _note(self, effect: Note) -> None:
@@ -165,7 +165,7 @@ class PathDriver:
             self.hand(peer, message)
 
     def answer(self, session: Session, answer: AnyAnswer) -> None:
-        """Answer a client."""
+        """Answer a client once what led to the answer is written."""
         self.hand(session, answer)
 
     def hand(self, outlet: Outlet, item: Any) -> None:  # noqa: ANN401
@@ -210,7 +210,7 @@ class PathDriver:
     # -- the log that all follow ---------------------------------------------------------------------------------------
 
     def followed(self, record: AnyInternal, counted: bool) -> None:
-        """The next record; see `internal.Follower`."""
+        """The next record of the log was folded; see `internal.Follower`."""
 
     def caught_up(self) -> None:
         """Tell the core what is new."""

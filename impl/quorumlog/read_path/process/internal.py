@@ -20,7 +20,7 @@ Make = Callable[[int, int], AnyInternal]
 
 
 class Follower(Protocol):
-    """Who is told what comes."""
+    """Who is told of the records of the log as they are folded."""
 
     def followed(self, record: AnyInternal, counted: bool) -> None:
         """The next record was folded; ``counted``: and made a difference."""
@@ -94,5 +94,5 @@ class Internal:
             await self.catch_up()
 
     def close(self) -> None:
-        """Close the connection."""
+        """Close the connection to the group that keeps the log."""
         self._log.close()

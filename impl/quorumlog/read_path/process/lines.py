@@ -38,7 +38,10 @@ class Line:
         self._heard = self._loop.time()
 
     def hand_over(self, messages: Sequence[Any]) -> None:
-        """Send these, behind what waits."""
+        """Send these behind what waits, or let them wait while the link is cut.
+
+        Closes the connection if too much waits.
+        """
         self._waiting += messages
         if self.peer in self._muted():
             if len(self._waiting) > _MOST_WAITING:
@@ -87,5 +90,5 @@ class Calling(Connection):
             self._took(self, payload)
 
     def closed(self) -> None:
-        """Say that it is gone."""
+        """The connection is gone: call ``changed``."""
         self._changed(self, False)

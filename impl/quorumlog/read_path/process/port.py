@@ -35,7 +35,7 @@ class Session:
 
 
 class Served(Protocol):
-    """Who is behind the port."""
+    """Who is behind the port; ``readers`` are those whose connections carry streams."""
 
     history: History
     readers: frozenset[int]
@@ -47,14 +47,14 @@ class Served(Protocol):
         """A reader has a connection, in place of any before it."""
 
     def gone(self, reader: int) -> None:
-        """It has none any more."""
+        """A reader has no connection any more."""
 
     def asked(self, call: AnyCall, session: Session) -> None:
-        """A client asks."""
+        """A client asks; the answer goes to ``session``."""
 
 
 class Port(Server):
-    """See the module."""
+    """The server of one process's port; see the module."""
 
     def __init__(self, served: Served, hello: Hello, peers: frozenset[int], warn: Callable[[str], None]) -> None:
         super().__init__((cast(Driver, served),), hello, MESSAGES, peers, 0, warn)
@@ -74,7 +74,7 @@ class Port(Server):
             self._served.gone(connection.node)
 
     def open_session(self, connection: Incoming) -> Any:  # noqa: ANN401 - another protocol's sessions
-        """The session of a client."""
+        """The session over which a new client is answered."""
         return Session(connection, self._served.history.clock)
 
     def calls(self, session: Any, payload: bytes) -> None:  # noqa: ANN401

@@ -27,7 +27,7 @@ MOST_TAKEN = 1000
 
 
 class ReaderDriver(StreamDriver):
-    """See the module."""
+    """The driver of a reader; ``core`` is None while there is no stream."""
 
     core: ReaderCore | None
 
@@ -50,12 +50,12 @@ class ReaderDriver(StreamDriver):
         self._begun = True
 
     def answer_of(self, call: int) -> State:
-        """How far the reader is."""
+        """The next LSN to deliver, 0 without a stream, and which shards leave."""
         position = 0 if self.core is None else self.core.position
         return State(call, position=position, leaving=tuple(sorted(self.internal.held.event_log.leaving)))
 
     async def close(self) -> None:
-        """Handle nothing more."""
+        """Handle nothing more, and end the stream with its connections."""
         await super().close()
         self._end()
 

@@ -20,7 +20,7 @@ _VALUE_BYTES = 8
 
 
 class SequencerDriver(PathDriver):
-    """See the module."""
+    """The driver of a sequencer, which also draws the nodesets of new epochs."""
 
     core: SequencerCore
 
@@ -39,14 +39,14 @@ class SequencerDriver(PathDriver):
         }
 
     def answer_of(self, call: int) -> State:
-        """How far the sequencer is."""
+        """The epoch (0: not active), the last known good and the last released LSN, and which shards leave."""
         core, leaving = self.core, tuple(sorted(self.internal.held.event_log.leaving))
         return State(call, epoch=core.epoch, lng=core.lng, released=core.released, leaving=leaving)
 
     # -- clients -------------------------------------------------------------------------------------------------------
 
     def asked(self, call: AnyCall, session: Session) -> None:
-        """A client appends or trims."""
+        """A client appends or trims; refused if too many calls are open, or for the size of the payload."""
         if not isinstance(call, AppendRecord | TrimLog):
             super().asked(call, session)
             return

@@ -61,7 +61,7 @@ def stored(disk: FileDisk, incarnation: int, *, lost_power: bool = False) -> lis
 
 
 class ShardDriver(StreamDriver):
-    """See the module."""
+    """The driver of a shard; an error of its disk ends the process."""
 
     core: ShardCore
 
@@ -88,7 +88,7 @@ class ShardDriver(StreamDriver):
         return {**super().state(), "reason": "intact" if self.core.contents.intact else "lost"}
 
     def answer_of(self, call: int) -> State:
-        """How far the shard is."""
+        """The last released LSN that it knows, whether its data is lost, and which shards leave."""
         leaving = tuple(sorted(self.core.leaving))
         return State(call, released=self.core.released, lost=self.core.lost, leaving=leaving)
 
@@ -156,7 +156,7 @@ class ShardDriver(StreamDriver):
             self.handle(e.Disconnected(reader))
 
     def received(self, sender: int, messages: list[Any]) -> None:
-        """Messages of another process."""
+        """Give the core messages; those of a reader are also a sign of life of its connection."""
         if sender in self.lines:
             self.lines[sender].heard()
         super().received(sender, messages)

@@ -648,7 +648,7 @@ def read_ended(
 def tail_told(
     cluster: Cluster, clients: Clients, doubts: Doubts, found: Findings, offset: int, row: int, seq: int
 ) -> None:
-    """A tail was answered."""
+    """A client was told the end of the log, ``offset`` (exclusive). Source: history-checks.md#tail-is-committed."""
     if offset == NULL or offset < 0 or not cluster.shows[COMMIT]:
         return
     invoked, known = clients.seq[row], clients.bound[row]

@@ -194,7 +194,7 @@ _NO_ROWS = frozenset({"table", "used"})
 
 
 def empty(type_: type[R]) -> R:
-    """Such a tuple without rows."""
+    """A tuple of this type, of columns of int64, without rows: there is room for a few, which hold -1."""
     names: tuple[str, ...] = type_._fields  # type: ignore[attr-defined]
     made: dict[str, object] = {name: np.full(_FIRST_ROWS, -1, dtype=np.int64) for name in names}
     made["used"] = np.zeros(1, dtype=np.int64)
