@@ -161,12 +161,18 @@ class _World:
                 self.released = seq, event["offset"]
         elif kind == Kind.TAKES_PART:
             if event["f"] == "shard":
-                self.others.append((seq, ("disk", event["node"] + 1, "lost" if event["reason"] == "lost" else "ok")))
+                lost = event["reason"] == "lost" and self._status(event["node"]) != "empty"  # else it is rebuilt
+                self.others.append((seq, ("disk", event["node"] + 1, "lost" if lost else "ok")))
         elif event["version"] == len(self.log) + 1:
             statuses = {int(shard): _STATUSES[status] for shard, status in json.loads(event["text"]).items()}
             self.log.append((seq, [statuses.get(shard, "full") for shard in range(max(statuses, default=-1) + 1)]))
             rebuilt = [shard for shard, status in statuses.items() if status == "empty"]
             self.others += [(seq, ("disk", shard + 1, "ok")) for shard in rebuilt]
+
+    def _status(self, shard: int) -> str:
+        """What a shard counts as now."""
+        statuses = self.log[-1][1] if self.log else []
+        return statuses[shard] if shard < len(statuses) else "full"
 
     def tell(self, trace: ReadingTrace, event: Mapping[str, Any]) -> None:
         """What happened before an event of a stream; of the event log what the reader learns by it."""

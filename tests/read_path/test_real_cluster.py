@@ -227,7 +227,8 @@ def test_a_wiped_shard_that_answers_is_refused_by_the_specification(tmp_path: Pa
     planted = tmp_path / "planted.py"
     planted.write_text(PLANTED.format(mutant="wiped-shard-answers"))
     directory = tmp_path / "run"
-    done = play(directory, ["--nodes", "4", "--faults", "wipe", "--duration", "4", "--seed", "3"], str(planted))
+    arguments = ["--nodes", "4", "--faults", "wipe", "--duration", "4", "--seed", "3"]
+    done = play(directory, [*arguments, "--set", "rebuild_after=30"], str(planted))
     assert done.returncode == 0, done
     assert any("its data is lost" in said for said in refused(directory))
 
