@@ -31,8 +31,12 @@ class Act(NamedTuple):
     """Some node has started before."""
 
 
-def acts(history: History) -> Iterator[Act]:
-    """All of them, in order."""
+OF_MEMORY = ("enqueue", "hand_over")
+"""What a leader says of the memory that it holds for appends."""
+
+
+def acts(history: History, besides: tuple[str, ...] = ()) -> Iterator[Act]:
+    """All of them, in order; with events of other kinds ``besides``, which change nothing."""
     before: dict[int, Event] = {}
     seen: set[int] = set()
     down: dict[int, Event] = {}
@@ -43,9 +47,12 @@ def acts(history: History) -> Iterator[Act]:
         n = e.node
         if wipes(e):
             wiped.add(n)
-        if n is None or (e.dirty is None and e.kind not in GONE):
+        if n is None or (e.dirty is None and e.kind not in (*GONE, *besides)):
             continue
         act = Act(e, before.get(n), n in seen, down.get(n), ended.get(n, frozenset()), n in wiped, starts)
+        if e.kind in besides:
+            yield act
+            continue
         if e.kind in GONE:
             yield act
             ended[n] = (ended[n] if n in down else frozenset()) | {e.kind}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from lives import acts
+from lives import OF_MEMORY, acts
 from plain import GONE, JUDGED, UNJUDGED, VIOLATED, Count, Event, History, Plain, wipes
 
 
@@ -15,7 +15,7 @@ def nothing_while_down(history: History) -> Count:
     """
     count = Count()
     early: set[int] = set()
-    for act in acts(history):
+    for act in acts(history, OF_MEMORY):
         if act.down is None:
             continue
         if act.event.kind == "start":
@@ -59,9 +59,9 @@ def incarnations_count_up(history: History) -> Count:
     """Starts count up, what follows a start has its incarnation, and an end no lower one. A wiped disk forgets it."""
     count = Count()
     last: dict[int, int] = {}
-    for act in acts(history):
+    for act in acts(history, OF_MEMORY):
         e = act.event
-        if e.incarnation is None:
+        if e.incarnation is None or (e.kind in OF_MEMORY and act.down is not None):
             continue
         started = last.get(e.node)
         if e.kind == "start":

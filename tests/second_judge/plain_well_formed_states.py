@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 
-from lives import Act, acts
+from lives import OF_MEMORY, Act, acts
 from plain import EXCUSED, GONE, JUDGED, UNJUDGED, VIOLATED, Count, Event, History, Plain, wipes
 
 
@@ -218,9 +218,11 @@ def moves_are_recorded(history: History) -> Count:
     missing = {"commit": 0, "visible": 0, "term": 0, "role": 0}
     visible: dict[int, int | None] = {}
     roles: dict[int, str | None] = {}
-    for act in acts(history):
+    for act in acts(history, OF_MEMORY):
         e, before = act.event, act.before
-        if e.kind in GONE:
+        if e.kind in OF_MEMORY and before is not None and act.down is None:
+            missing["term"] += e.term not in (None, before.term)
+        if e.kind in (*GONE, *OF_MEMORY):
             continue
         if before is None or e.kind == "start":
             visible[e.node] = e.visible

@@ -20,9 +20,11 @@ from ..codes import (
     COMMIT,
     COMPACT,
     ENDS,
+    ENQUEUE,
     FAULT,
     FAULT_WIPE,
     FLUSH,
+    HAND_OVER,
     LEADER,
     NO_NODE,
     NULL,
@@ -442,6 +444,26 @@ def _unsaid(nodes: _Nodes, log: _Log, move: int, columns: Columns, node: int, i:
     log.unsaid[move, 0] += 1
 
 
+@part
+def _holds(nodes: _Nodes, log: _Log, found: Findings, columns: Columns, node: int, i: int) -> None:
+    """A leader says what it holds for appends: while it runs, in its life, in its term."""
+    seq, term, incarnation = columns.seq[i], columns.term[i], columns.incarnation[i]
+    if nodes.life[node] == _DOWN:
+        if log.starts[0]:
+            found.judged[DOWN] += 1
+            report(found, DOWN, Acts(node), nodes.end_seq[node], seq)
+        elif nodes.idle[node] < 0:
+            nodes.idle[node] = seq
+        return
+    if incarnation != NO_NODE and nodes.incarnation[node] != NO_NODE:
+        found.judged[INCARNATION] += 1
+        if incarnation != nodes.incarnation[node]:
+            other = Counted(node, before=nodes.incarnation[node], after=incarnation)
+            report(found, INCARNATION, other, nodes.incarnation_seq[node], seq)
+    if nodes.term[node] != NULL and term not in (NULL, nodes.term[node]):
+        _unsaid(nodes, log, 2, columns, node, i)
+
+
 @kernel
 def _scan(columns: Columns, nodes: _Nodes, runs: _Runs, leaders: _Leaders, log: _Log, found: Findings) -> None:
     # Counted apart: numbers in registers cost nothing.
@@ -467,6 +489,8 @@ def _scan(columns: Columns, nodes: _Nodes, runs: _Runs, leaders: _Leaders, log: 
         if not CARRIES_STATE[kind]:
             if kind in ENDS:
                 _end(nodes, leaders, log, found, columns, node, kind, i)
+            elif kind in (ENQUEUE, HAND_OVER):
+                _holds(nodes, log, found, columns, node, i)
             continue
 
         told_so_far += 1
@@ -725,7 +749,7 @@ def _blank(name: str) -> int:
 FAMILY = Family(
     "well_formed_nodes",
     tuple(CHECKS),
-    STATE_KINDS | LIFE | {Kind.FAULT, Kind.SEND, Kind.RECEIVE},
+    STATE_KINDS | LIFE | {Kind.FAULT, Kind.SEND, Kind.RECEIVE, Kind.ENQUEUE, Kind.HAND_OVER},
     (
         "time",
         "logical",
