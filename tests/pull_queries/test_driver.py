@@ -25,12 +25,12 @@ from quorumlog.pull_queries.server.http import Endpoints
 from quorumlog.pull_queries.server.peers import Peers
 from quorumlog.pull_queries.wire import AnswerReader
 
-A, B = "a:1", "b:1"
+A, B = "a:1", "127.0.0.1:1"
 ASSIGNED = tuple(
     Assignment(epoch, members, tuple(Placement(host) for host in (A, members[-1])))
     for epoch, members in ((1, (A,)), (2, (A, B)))
 )
-"""By the last one, a:1 keeps the first of two partitions, and b:1 the other."""
+"""By the last one, a:1 keeps the first of two partitions; the other is at a port where nobody listens."""
 
 
 class AssignmentsSkipped(ServerDriver):
@@ -49,9 +49,9 @@ class AnswersDropped(ServerDriver):
         return msgspec.structs.replace(reply, answers=()) if reply.refused else reply
 
 
-def driver(kind: type[ServerDriver], logs: dict[str, Log]) -> ServerDriver:
-    """The driver of a:1, which records nothing and fails at nothing."""
-    configuration, clock, errors = Configuration(partitions=2), HybridClock(), []
+def driver(kind: type[ServerDriver], logs: dict[str, Log], errors: list[Any], **given: Any) -> ServerDriver:  # noqa: ANN401
+    """The driver of a:1, which records nothing; what fails is put into ``errors``."""
+    configuration, clock = Configuration(partitions=2, **given), HybridClock()
     core = ServerCore(A, configuration, clocks())
     peers = Peers(A, configuration, clock, frozenset)
     return kind(core, NoHistory(clock), {A: 0, B: 1}, peers, logs, 50, 1 << 20, errors.append, errors.append)
@@ -67,7 +67,7 @@ def test_every_assignment_is_folded_though_several_are_read_at_once(
             log = Log(ASSIGNMENTS, form_of(ASSIGNMENTS), groups.places[ASSIGNMENTS], HybridClock())
             for each in ASSIGNED:
                 await until(lambda each=each: appended(log, each), "the group has a leader")
-            made = driver(kind, {ASSIGNMENTS: log})
+            made = driver(kind, {ASSIGNMENTS: log}, [])
             assignments, *others = made.doings()
             for other in others:
                 other.close()
@@ -100,7 +100,7 @@ def test_what_a_server_may_answer_is_answered_beside_what_it_gives_up(
     kind: type[ServerDriver], answered: list[int]
 ) -> None:
     async def body() -> None:
-        made = driver(kind, {})
+        made = driver(kind, {}, [])
         for each in ASSIGNED:
             made.handle(e.AssignmentRead(each))
         application = Endpoints(made, frozenset, lambda: False).internal()
@@ -114,6 +114,25 @@ def test_what_a_server_may_answer_is_answered_beside_what_it_gives_up(
         assert failure is not None
         assert failure.value == "error line"
         assert "partition 1: Host does not hold this partition." in answer.text
+        made.close()
+
+    asyncio.run(body())
+
+
+@pytest.mark.parametrize("gone", [False, True])
+def test_what_is_asked_for_a_client_that_is_gone_comes_to_nothing(gone: bool) -> None:
+    async def body() -> None:
+        errors: list[Any] = []
+        made = driver(ServerDriver, {}, errors, mode="shipped")
+        for each in ASSIGNED:
+            made.handle(e.AssignmentRead(each))
+        request, asked = made.query(None, e.Query())
+        forwarded = set(asyncio.all_tasks()) - {asyncio.current_task()}
+        if gone:
+            made.drop(request)
+        await asyncio.wait(forwarded)
+        assert asked.ended.done() is not gone
+        assert errors == []
         made.close()
 
     asyncio.run(body())

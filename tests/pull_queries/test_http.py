@@ -157,6 +157,7 @@ REFUSED = [
     ("public", "POST", "/query", {"table": "T", "properties": {"acceptable.offset.lag": "9"}}, 400, "0 or more"),
     ("public", "POST", "/query", {"table": "T", "partitions": [0]}, 400, "is for servers only"),
     ("public", "POST", "/query", {"table": "U"}, 404, "there is no table 'U'; the table is T"),
+    ("internal", "POST", "/query", {"table": "U", "partitions": [0]}, 404, "there is no table 'U'; the table is T"),
     ("public", "GET", "/query", b"", 405, "/query does not take GET"),
     ("public", "BREW", "/query", b"", 405, "/query does not take BREW"),
     ("public", "POST", "/clusterStatus", b"", 405, "/clusterStatus does not take POST"),
@@ -231,6 +232,13 @@ def test_large_bodies_are_not_read(proposal: Served, port: str) -> None:
     parts = (b"x" * 65536 for _ in range(40))
     refused(httpx2.post(url, content=parts, timeout=15, trust_env=False), 413, "larger than 1048576 bytes")
     refused(proposal.ask("internal", "POST", "/heartbeat", b" " * 5000), 413, "larger than 4096 bytes")
+
+
+def test_a_large_body_that_is_announced_is_refused_before_it_comes(proposal: Served) -> None:
+    head = f"POST /query HTTP/1.1\r\nhost: h\r\ncontent-length: {http.MAX_QUERY_BYTES + 1}\r\n\r\n".encode()
+    said, took = asyncio.run(sent(proposal.place("public"), head, 15))
+    assert said.startswith(b"HTTP/1.1 413 ")
+    assert took < http.BODY_SECONDS
 
 
 @pytest.mark.parametrize(
