@@ -21,14 +21,23 @@ MODULE = "raft/TraceClientLog.tla"
 BATCH_EVENTS = 40_000
 """Events that are followed in one run of TLC."""
 
-_KINDS = (Kind.INVOKE, Kind.OBSERVE, Kind.OK, Kind.FAIL, Kind.INFO, Kind.FAULT)
-_COLUMNS = ("seq", "kind", "log", "op", "f", "acks", "value", "offset", "last_offset")
+_KINDS = (Kind.INVOKE, Kind.OBSERVE, Kind.OK, Kind.FAIL, Kind.INFO, Kind.FAULT, Kind.START, Kind.TRIM)
+_COLUMNS = ("seq", "kind", "log", "op", "f", "acks", "value", "offset", "last_offset", "count")
 _READS = frozenset({"read", "read_committed", "read_linearizable"})
 _FOLLOWED = _READS | {"append", "tail"}
 _TAKING = frozenset({"wipe", "damage", "fsync_error", "open_error", "power_loss_midway"})
 """Faults that may take what a majority had flushed, or what is to be flushed."""
 
 ClientEvent = tuple[str | int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """An operation that waits: what it is, from where it reads, how many entries it appends."""
+
+    f: str
+    offset: int | None
+    count: int
 
 
 @dataclass(slots=True)
@@ -52,14 +61,18 @@ def read_client_traces(source: RunSource, name: str, write_caching: bool | None 
     if write_caching:
         return []
     traces: dict[str | None, ClientTrace] = {}
-    waiting: dict[int, str] = {}
+    waiting: dict[int, _Asked] = {}
+    seen: set[str] = set()  # with starts and no trims, who reads nothing has not asked for what is gone
     for batch in source.batches(kinds=list(_KINDS), columns=list(_COLUMNS)):
         for event in batch.to_pylist():
             if event["kind"] == Kind.FAULT:
                 if event["f"] in _TAKING:
                     return []
                 continue
-            told = _told(event, waiting)
+            if event["kind"] in (Kind.START, Kind.TRIM):
+                seen.add(event["kind"])
+                continue
+            told = _told(event, waiting, seen == {Kind.START})
             if told:
                 trace = traces.setdefault(event["log"], ClientTrace(name, event["log"]))
                 trace.events.append(told)
@@ -67,13 +80,13 @@ def read_client_traces(source: RunSource, name: str, write_caching: bool | None 
     return [trace for trace in traces.values() if any(event[0] not in ("begin", "unknown") for event in trace.events)]
 
 
-def _told(event: dict[str, Any], waiting: dict[int, str]) -> ClientEvent | None:
+def _told(event: dict[str, Any], waiting: dict[int, _Asked], whole: bool) -> ClientEvent | None:
     """An event as the module has it; None if it says nothing that is followed."""
     kind, op, f = event["kind"], event["op"], event["f"]
     if kind == Kind.INVOKE:
         if f not in _FOLLOWED or (f == "append" and event["value"] is None):
             return None
-        waiting[op] = f
+        waiting[op] = _Asked(f, event["offset"], event["count"] or 1)
         return "begin", op, f, -1 if event["value"] is None else event["value"], event["acks"] or 0
     asked = waiting.get(op)
     if asked is None:
@@ -87,9 +100,16 @@ def _told(event: dict[str, Any], waiting: dict[int, str]) -> ClientEvent | None:
         return "failed", op
     if kind == Kind.INFO or offset < 0:
         return "unknown", op
-    if asked == "append":
-        return "appended", op, offset, offset if event["last_offset"] is None else event["last_offset"]
-    return "tail" if asked == "tail" else "read", op, offset
+    if asked.f == "append":
+        return (
+            "appended",
+            op,
+            offset,
+            offset + asked.count - 1 if event["last_offset"] is None else event["last_offset"],
+        )
+    if asked.f != "tail" and offset == asked.offset and not whole:
+        return "unknown", op
+    return "tail" if asked.f == "tail" else "read", op, offset
 
 
 def follow_clients(traces: Sequence[ClientTrace], tools: Toolchain, seconds: float | None = None) -> None:
