@@ -79,6 +79,7 @@ KINDS: Mapping[str, FaultKind] = {
 OF_SHARDS: Mapping[str, FaultKind] = {
     "wipe": FaultKind("SIGKILL; the disk is emptied; restarted at the end"),
     "part": FaultKind("a reader and half of the shards, these among them, do not hear each other"),
+    "kill_broker": FaultKind("SIGKILL of a node that keeps epochs, metadata and events; restarted at once"),
     "drain": FaultKind("the copies of these shards go elsewhere; they may have copies again from the end on"),
     "rot": FaultKind("a copy on each of these shards does not read back as it was written"),
 }

@@ -70,8 +70,8 @@ class ReadingTrace:
     name: str
     node: int
     op: int
-    settings: Mapping[str, Any]
     nodesets: Mapping[int, Mapping[str, Any]]
+    settings: Mapping[str, Any] = field(default_factory=dict)
     single_copy: bool = False
     events: list[Step] = field(default_factory=list)
     seqs: list[int] = field(default_factory=list)
@@ -110,16 +110,18 @@ def read_reading_traces(source: RunSource, name: str) -> list[ReadingTrace]:
                 world.take(event)
                 continue
             stream = event["node"], event["op"]
-            if kind == Kind.STREAM_SETTINGS:
-                reading[stream] = ReadingTrace(name, *stream, json.loads(event["text"]), world.nodesets)
+            if stream not in reading:
+                reading[stream] = ReadingTrace(name, *stream, world.nodesets)
                 world.seen[stream] = [0, 0, 0]
                 found.append(reading[stream])
-            elif stream in reading:
+            if kind == Kind.STREAM_SETTINGS:
+                reading[stream].settings = json.loads(event["text"])
+            else:
                 world.tell(reading[stream], event)
                 _take(reading[stream], event)
         except (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError) as error:
             raise SpecError(f"{name}: what event {event['seq']} says cannot be read: {error!r}") from None
-    return [trace for trace in found if any(step[0] in ("record", "gap") for step in trace.events)]
+    return [trace for trace in found if trace.settings and any(step[0] in ("record", "gap") for step in trace.events)]
 
 
 def follow_reading(traces: Sequence[ReadingTrace], tools: Toolchain, seconds: float | None = None) -> None:

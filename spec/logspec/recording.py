@@ -110,7 +110,7 @@ def read_traces(source: RunSource, write_caching: bool | None = None) -> list[Tr
                 rows.setdefault(event["log"], []).append(Place(event["seq"], row, event))
             row += 1
     if write_caching is None:
-        write_caching = bool(_find(source.manifest.made_by if source.manifest else {}, "write_caching"))
+        write_caching = bool(find_setting(source.manifest.made_by if source.manifest else {}, "write_caching"))
     name = source.manifest.name if source.manifest and source.manifest.name else str(source.path)
     whole = rows.pop(None, [])  # a node's life concerns all its logs
     if rows:
@@ -118,7 +118,7 @@ def read_traces(source: RunSource, write_caching: bool | None = None) -> list[Tr
     else:
         merged = {None: whole} if whole else {}
     known = tuple(source.manifest.nodes) if source.manifest else ()
-    voters = _find(source.manifest.made_by if source.manifest else {}, "voters")
+    voters = find_setting(source.manifest.made_by if source.manifest else {}, "voters")
     if isinstance(voters, list) and not {*voters} >= {*known}:
         raise SpecError(
             f"{name}: of the nodes {list(known)} only {voters} vote; the spec knows {_UNKNOWN[Kind.CONFIGURATION]}"
@@ -126,13 +126,13 @@ def read_traces(source: RunSource, write_caching: bool | None = None) -> list[Tr
     return [_trace(name, log, places, known, write_caching) for log, places in merged.items()]
 
 
-def _find(value: object, name: str) -> object:
+def find_setting(value: object, name: str) -> object:
     """The value of ``name`` anywhere in nested mappings; None if there is none."""
     if isinstance(value, Mapping):
         if name in value:
             return value[name]
         for inner in value.values():
-            found = _find(inner, name)
+            found = find_setting(inner, name)
             if found is not None:
                 return found
     return None

@@ -12,6 +12,7 @@ import click
 from rich.console import Console
 
 from loghistory import HistoryError, open_run
+from logspec.client_traces import ClientTrace, follow_clients, read_client_traces
 from logspec.console import HOLDS, UNEXERCISED, VIOLATED, Status, print_actions, tool_options
 from logspec.errors import SpecError
 from logspec.heartbeat_traces import HeartbeatTrace, follow_heartbeats, read_heartbeat_traces
@@ -48,8 +49,8 @@ def trace_command(
 ) -> int:
     """Follow recorded runs in the specification; name the first event that it does not allow.
 
-    RUN is a run directory or a file of events, with the internal events of the nodes. Exit status 0: the spec allows
-    all; 1: it does not; 3: a run had nothing to follow.
+    RUN is a run directory or a file of events, with the internal events of the nodes; what clients were told is
+    followed as well. Exit status 0: the spec allows all; 1: it does not; 3: a run had nothing to follow.
 
     \b
     logwitness spec trace histories/runs/raft/reference-default
@@ -60,6 +61,7 @@ def trace_command(
         traces, empty = [], []
         heard: list[HeartbeatTrace] = []
         asked: list[RoutingTrace] = []
+        clients: list[ClientTrace] = []
         streams: list[ReadingTrace] = []
         for run in runs:
             of_servers = read_heartbeat_traces(open_run(run), str(run))
@@ -74,15 +76,18 @@ def trace_command(
             for trace in found:
                 trace.name = str(run)
             traces += found
-            if not any(trace.events for trace in found):
+            told = read_client_traces(open_run(run), str(run), caching)
+            clients += told
+            if not told and not any(trace.events for trace in found):
                 empty.append(run)
         traces = [trace for trace in traces if trace.events]
         campaign = None
-        if traces or heard or asked or streams:
+        if traces or heard or asked or streams or clients:
             tools = find_toolchain(jar, version)
             follow_heartbeats(heard, tools, seconds)
             follow_queries(asked, tools, seconds)
             follow_reading(streams, tools, seconds)
+            follow_clients(clients, tools, seconds)
         if traces:
             with Status("trace", enabled=sys.stderr.isatty() and not as_json) as status:
                 campaign = follow_traces(
@@ -96,13 +101,22 @@ def trace_command(
     except (SpecError, HistoryError) as problem:
         raise click.ClickException(str(problem)) from None
     rejected = _show_servers(heard, asked, as_json)
+    of_log = {(each.name, each.log): each for each in clients}
     if streams:
         rejected += _show_streams(streams, tools, seconds, as_json)
     if campaign:
         for followed in campaign.followed:
+            told_clients = of_log.pop((followed.trace.name, followed.trace.log), None)
+            if followed.accepted and told_clients and told_clients.stuck:
+                rejected += 1
+                _show_clients(told_clients, as_json)
+                continue
             rejected += not followed.accepted
             near = nearest_action(followed, tools, seconds) if rejected <= _EXPLAINED else None
             _show_followed(followed, near, as_json)
+    for alone in of_log.values():
+        rejected += alone.stuck is not None
+        _show_clients(alone, as_json)
     for run in empty:
         click.echo(json.dumps({"run": str(run), "verdict": "unexercised"}) if as_json else f"{run}: no events of nodes")
     if campaign:
@@ -128,6 +142,21 @@ def _show_servers(heard: Sequence[HeartbeatTrace], asked: Sequence[RoutingTrace]
             told = f"{len(lives)} lives of pairs of servers and {len(queries)} partitions of queries"
             click.echo(f"{run}: allowed, {events} events in {told}")
     return rejected
+
+
+def _show_clients(trace: ClientTrace, as_json: bool) -> None:
+    """What became of a log of which only the clients were followed, or only they were told what is not allowed."""
+    name = trace.name if trace.log is None else f"{trace.name} log {trace.log}"
+    if as_json:
+        result: dict[str, Any] = {"run": trace.name, "log": trace.log, "events": len(trace.events)}
+        result["verdict"] = "rejected" if trace.stuck else "accepted"
+        if trace.stuck:
+            result |= {"seq": trace.stuck_at, "sentence": trace.stuck}
+        click.echo(json.dumps(result))
+    elif trace.stuck:
+        click.echo(f"{name}: event {trace.stuck_at} is not allowed: {trace.stuck}")
+    else:
+        click.echo(f"{name}: allowed, {len(trace.events)} events of clients")
 
 
 def _show_streams(streams: Sequence[ReadingTrace], tools: Toolchain, seconds: float, as_json: bool) -> int:

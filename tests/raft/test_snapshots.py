@@ -179,6 +179,26 @@ def test_a_node_trims_what_it_has_applied_and_kept() -> None:
     assert [each.kind for each in effects if isinstance(each, Note)] == ["snapshot", "trim"]
 
 
+def test_only_whole_batches_are_applied_before_a_trim() -> None:
+    index = LogIndex.of([(0, 2, 2), (3, 7, 2), (8, 9, 2)])
+    core = RaftCore(Configuration(0, THREE), Restored(2, index=index))
+    core._set_commit(9)
+    effects = give(core, TrimRequested(5))
+    assert [each for each in effects if isinstance(each, Apply | Trim)] == [Apply(0, 2), Trim(3)]
+
+
+def test_a_long_log_is_applied_little_by_little_and_not_trimmed_further() -> None:
+    core = follower(*(2,) * 25_000)
+    effects = give(core, Received(1, Heartbeat(2, 1, 24_999, 2, 24_999, 24_999)))
+    assert [each for each in effects if isinstance(each, Apply)] == [Apply(0, 9_999)]
+    assert [each for each in give(core, TrimRequested(24_000)) if isinstance(each, Apply | Trim)] == [
+        Apply(10_000, 19_999),
+        Trim(20_000),
+    ]
+    effects = give(core, Received(1, Heartbeat(2, 2, 24_999, 2, 24_999, 24_999)))
+    assert [each for each in effects if isinstance(each, Apply)] == [Apply(20_000, 24_999)]
+
+
 # -- on the disk -------------------------------------------------------------------------------------------------------
 
 

@@ -16,6 +16,8 @@ from click.testing import CliRunner
 from omniscient import problems
 
 from loghistory import HybridClock, open_run
+from logspec.reading_traces import follow_reading, read_reading_traces
+from logspec.toolchain import find_toolchain
 from quorumlog.cluster.cli import cluster
 from quorumlog.cluster.groups import Groups
 from quorumlog.cluster.log_client import Log, UnreachableError
@@ -58,6 +60,14 @@ def judged(directory: Path) -> dict[str, Any]:
     return verdict
 
 
+def refused(directory: Path) -> list[str]:
+    """What the specification does not allow of what readers did."""
+    traces = read_reading_traces(open_run(directory), directory.name)
+    assert traces
+    follow_reading(traces, find_toolchain(None, None))
+    return [trace.stuck for trace in traces if trace.stuck is not None]
+
+
 def test_a_run_with_a_shard_wiped_and_a_sequencer_killed_is_recorded_and_holds(tmp_path: Path) -> None:
     directory = tmp_path / "run"
     arguments = ["--nodes", "4", "--faults", "wipe,kill-leader", "--duration", "4", "--seed", "3"]
@@ -76,6 +86,7 @@ def test_a_run_with_a_shard_wiped_and_a_sequencer_killed_is_recorded_and_holds(t
     kinds, reasons = ({event[name] for event in events} for name in ("kind", "reason"))
     assert {"crash", "nodeset", "event_log", "recover", "seal", "ship", "stream_rewind", "stream_gap"} <= kinds
     assert {"intact", "lost"} <= reasons
+    assert refused(directory) == []
 
 
 def test_a_planted_fault_is_noticed(tmp_path: Path) -> None:
@@ -96,7 +107,7 @@ def test_a_planted_fault_is_noticed(tmp_path: Path) -> None:
         (["--nodes", "2", "--set", 'replication={"NODE":3}'], "more than a nodeset has shards"),
         (["--set", 'replication={"PLANET":1}'], "scope 'PLANET' is unknown"),
         (["--set", "readers=0"], "give at least 1 of sequencers, readers and brokers"),
-        (["--faults", "power"], "'power' is unknown"),
+        (["--faults", "rot"], "'rot' is unknown"),
     ],
 )
 def test_what_cannot_be_run_is_refused_with_one_line(arguments: list[str], said: str, tmp_path: Path) -> None:
@@ -198,6 +209,30 @@ async def junk(processes: PathProcesses, node: int) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.parametrize(
+    "faults", ["power,disk,damage", "cut-reader,kill-broker,kill", "power,wipe,cut-reader,kill-leader"]
+)
+def test_disks_that_fail_and_readers_that_hear_half_of_the_shards(faults: str, tmp_path: Path) -> None:
+    directory = tmp_path / "run"
+    arguments = ["--nodes", "5", "--faults", faults, "--duration", "8", "--seed", "11"]
+    done = play(directory, [*arguments, "--set", "brokers=3", "--set", "rebuild_after=0.5"])
+    assert done.returncode == 0, done
+    assert judged(directory)["verdict"] == "holds"
+    assert refused(directory) == []
+
+
+@pytest.mark.long
+def test_a_wiped_shard_that_answers_is_refused_by_the_specification(tmp_path: Path) -> None:
+    """No check accuses it while other copies are there: nothing is lost yet."""
+    planted = tmp_path / "planted.py"
+    planted.write_text(PLANTED.format(mutant="wiped-shard-answers"))
+    directory = tmp_path / "run"
+    done = play(directory, ["--nodes", "4", "--faults", "wipe", "--duration", "4", "--seed", "3"], str(planted))
+    assert done.returncode == 0, done
+    assert any("its data is lost" in said for said in refused(directory))
+
+
+@pytest.mark.long
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("seed", range(4))
 def test_every_fault_at_once_and_a_group_of_three_keeps_the_log(seed: int, tmp_path: Path) -> None:
@@ -209,3 +244,4 @@ def test_every_fault_at_once_and_a_group_of_three_keeps_the_log(seed: int, tmp_p
     done = play(directory, arguments)
     assert done.returncode == 0, done
     assert judged(directory)["verdict"] == "holds"
+    assert refused(directory) == []

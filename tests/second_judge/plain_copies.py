@@ -175,10 +175,18 @@ def recovered_copies_agree(history: History) -> Count:
     settled: dict[int, tuple[str, Any]] = {}
     good: dict[int, int] = {}
     held: dict[int, dict[int, tuple[str, Any]]] = defaultdict(dict)
+    runs: dict[tuple[int, int], int] = {}
+    written: dict[int, set[int]] = defaultdict(set)
     copied = False
     for e in history.events:
         if e.kind == "copy":
-            held[e.offset][e.node] = e.record, e.value
+            before, run = held[e.offset].get(e.node, ("data", None)), runs.get((e.offset, e.node), 0)
+            if before[0] != "data" and 0 < run < e.recovery:
+                between = any(run < other < e.recovery for other in written[e.offset])
+                count += judged(e.record == "data" and not between)
+            if e.recovery > 0 and e.record == "data":
+                written[e.offset].add(e.recovery)
+            held[e.offset][e.node], runs[e.offset, e.node] = (e.record, e.value), e.recovery
             copied = True
         elif e.kind == "stream_heard" and e.f == "damaged":
             held[e.offset].pop(e.peer, None)

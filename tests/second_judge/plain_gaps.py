@@ -396,6 +396,8 @@ def progress_or_stall(history: History) -> Count:
         known_epoch = -1 if known.known_epoch is None else known.known_epoch
         ignorant = known.answers > known.version or known.position >> 32 > known_epoch
         in_grace = known.grace is not None and known.grace[2] is None
+        if known.grace and known.settings:
+            in_grace = in_grace and e.time - known.grace[1] <= known.settings["grace"] + 5 * 10**9
         busy = known.rejected == known.position or known.rewinding or in_grace or ignorant
         if not told or not known.recorded or busy:
             return UNJUDGED

@@ -354,9 +354,10 @@ def reports_to_all(history: History) -> Count:
     for at, e in enumerate(history.events):
         events = history.events[:at]
         lived = life(events, e.node) if e.kind == "report" else None
-        server = server_of(events, e.node)
-        tells = any(b.kind == "report_sent" and life(events[:i], b.node) is not None for i, b in enumerate(events))
-        if lived is None or server is None or not tells:
+        server = server_of(events, e.node) if lived is not None else None
+        if lived is None or server is None:
+            continue
+        if not any(b.kind == "report_sent" and life(events[:i], b.node) is not None for i, b in enumerate(events)):
             continue
         made = [i for i, b in enumerate(lived) if b.kind == "report"]
         since_last = [b for b in lived[made[-1] + 1 if made else 0 :] if b.kind == "report_sent"]

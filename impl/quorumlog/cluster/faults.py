@@ -38,6 +38,7 @@ CHOICES: dict[str, tuple[tuple[str, str], ...]] = {
     "drain": (("drain", "any"),),
     "slow": (("slow", "any"),),
     "cut-reader": (("part", "any"),),
+    "kill-broker": (("kill_broker", "any"),),
     "cut": (
         *(("partition", "leader"), ("mute", "leader"), ("deafen", "leader"), ("partition", "any")),
         *(("one_way", "leader"), ("one_way", "any")),
@@ -57,7 +58,7 @@ _SYNCS = 2
 """An opening does at least so many."""
 _SLOW = 0.002, 0.038
 """Seconds that a slow process runs, and then stands still."""
-_OWN = frozenset({"drain", "part"})
+_OWN = frozenset({"drain", "part", "kill_broker"})
 _HOLDS_DOWN = frozenset(
     {
         *("kill", "kill_midway", "wipe", "power_loss", "power_loss_midway", "stop"),

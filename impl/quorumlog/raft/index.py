@@ -101,5 +101,10 @@ class LogIndex:
         following = bisect_right(self._bases, offset + 1) - 1
         return self._bases[following] - 1
 
+    def end_of(self, batches: int, behind: int) -> int:
+        """Return where the last of so many batches behind the offset ``behind`` ends; ``dirty`` if there are fewer."""
+        following = bisect_right(self._bases, behind) + batches
+        return self._bases[following] - 1 if following < len(self._bases) else self.dirty
+
     def __len__(self) -> int:
         return len(self._bases)

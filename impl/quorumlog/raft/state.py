@@ -38,6 +38,8 @@ from quorumlog.raft.snapshot import Snapshot
 from quorumlog.storage.batch import BatchKind, RecordBatch
 
 MILLISECOND = 1_000_000
+_APPLIED_AT_ONCE = 10_000
+"""Batches, so that a node that has a whole log to apply does not miss its heartbeats."""
 
 
 class Configuration(msgspec.Struct, frozen=True):
@@ -219,10 +221,10 @@ class Replica:
     def _trim(self, offset: int) -> None:
         """Remove entries before ``offset``: whole batches, committed ones only, once they are in a snapshot."""
         start = self.index.start
-        self.index.trim(min(offset, self.commit + 1))
+        self._apply(self.index.batch_end_at_most(min(offset - 1, self.commit)))
+        self.index.trim(min(offset, self.applied + 1))
         if self.index.start != start:
             self._forget_before(self.index.start)
-            self._apply(self.index.start - 1)
             self._take_snapshot(self.index.start - 1, self.index.start_term)
             self.note("trim", offset=self.index.start)
 
@@ -247,10 +249,11 @@ class Replica:
     # -- snapshots -------------------------------------------------------------------------------------------------
 
     def _apply(self, last: int) -> None:
-        """Apply the entries up to ``last``, which are committed.
+        """Apply the entries up to ``last``, which are committed, or as many of them as may be applied at once.
 
         Source: raft.md#apply.
         """
+        last = min(last, self.index.end_of(_APPLIED_AT_ONCE, self.applied))
         if self.applied < last:
             self._effects.append(Apply(self.applied + 1, last))
             self.note("apply", offset=self.applied + 1, last_offset=last)

@@ -118,7 +118,7 @@ class PathStage(Stage):
         self._content: list[tuple[int, Any]] = []
         readers = self.processes.numbers(Role.READER)
         self._applications = [Application(self.processes, register, options.load, reader) for reader in readers]
-        self._leader = setting.nodes
+        self._leader, self._brokers = setting.nodes, setting.draw("brokers")
         self._supervisor: asyncio.Task[None] | None = None
         self._lost: set[int] = set()
 
@@ -237,9 +237,11 @@ class PathStage(Stage):
         return True
 
     async def begin_own(self, fault: str, node: int) -> None:
-        """Drain a shard, or part a reader from it and other shards of the nodeset."""
+        """Drain a shard, part a reader from it and other shards of the nodeset, or kill a node of the group."""
         if fault == "part":
             self.processes.cut(self._parted(node))
+        elif fault == "kill_broker":
+            await self._group.kill_any(self._brokers)
         else:
             await self._tell(LogRecord(Word.DRAIN, node))
 
@@ -247,6 +249,7 @@ class PathStage(Stage):
         """Let a drained shard come back, at once or when it is empty; or the reader hear again."""
         if fault == "part":
             self.processes.mend(self._parted(node))
+        if fault != "drain":
             return
         states = await self._states(Role.SHARD)
         empty = node in states and node in states[node].leaving
@@ -357,6 +360,7 @@ STAGING = Staging(
         "damage",
         "cut",
         "cut-reader",
+        "kill-broker",
     ),
     make=PathStage,
 )

@@ -9,8 +9,8 @@ import numpy as np
 
 from loghistory.schema import CLIENT_KINDS, Kind, Operation
 
-from ..codes import FAIL, INFO, INVOKE, NULL, OF_CLIENTS, OK, among, word_code
-from ..columns import Columns
+from ..codes import FAIL, INFO, INVOKE, NULL, OK, among, word_code
+from ..columns import Array, Columns
 from ..contract import Check, Family, Setting, Tally, Verdicts, violated
 
 CHECK = Check(
@@ -45,7 +45,10 @@ class CallsFold:
         if self._bound is None or not len(columns.seq):
             return
         self._now, self._last = int(columns.time[-1]), int(columns.seq[-1])
-        told = np.flatnonzero(among(columns.kind, OF_CLIENTS))
+        told = np.flatnonzero(among(columns.kind, (INVOKE, OK, FAIL, INFO)))
+        ended = self._in_time(*(column[told] for column in (columns.kind, columns.op, columns.f, columns.time)))
+        self._tally.judged += int(np.count_nonzero(ended)) // 2
+        told = told[~ended]
         for seq, time, kind, client, op, f in columns.rows(told, "seq", "time", "kind", "process", "op", "f"):
             if kind == INVOKE and f == _STREAM:
                 continue  # it is read as long as there is something to read
@@ -54,6 +57,21 @@ class CallsFold:
                 self._open[op] = time, seq, client
             elif kind in (OK, FAIL, INFO) and op in self._open:
                 self._end("late", op, time, seq)
+
+    def _in_time(self, kind: Array, op: Array, f: Array, time: Array) -> Array:
+        """Which events begin or end operations that are begun once, ended once, and in time: most of them."""
+        order = np.argsort(op, kind="stable")
+        first, second = order[:-1], order[1:]
+        same = op[first] == op[second]
+        ends = same & (kind[first] == INVOKE) & (kind[second] != INVOKE) & (f[first] != _STREAM)
+        ends &= time[second] - time[first] <= self._bound
+        ends[1:] &= ~same[:-1]
+        ends[:-1] &= ~same[1:]
+        if self._open:
+            ends &= ~np.isin(op[first], [*self._open])
+        found = np.zeros(len(op), dtype=bool)
+        found[first[ends]] = found[second[ends]] = True
+        return found
 
     def _end(self, way: str, op: int, time: int, seq: int) -> None:
         began, first, client = self._open.pop(op)

@@ -169,7 +169,7 @@ def _read(text: str, form: Any) -> Any:  # noqa: ANN401
 
 _OFTEN = 2048
 """Characters up to which what a text says is kept for a while: several folds ask for it, and many texts are alike."""
-_again = lru_cache(maxsize=1 << 14)(_read)
+_again = lru_cache(maxsize=1 << 15)(_read)
 
 
 class Hosts:

@@ -23,7 +23,7 @@ from ..columns import Ints
 from ..contract import Check, Family, Setting
 from ..hashing import all_grown
 from ..kernel import kernel, part
-from .held import NOWHERE, Held, drop, lsn_row, nothing_held, place_in_order, put, with_copies
+from .held import NOWHERE, Held, copy_at, drop, lsn_row, nothing_held, place_in_order, put, with_copies
 from .nodesets import (
     AUTHORITATIVE_EMPTY,
     MOST_SHARDS,
@@ -63,13 +63,19 @@ NOT_HIDDEN = Check(
 )
 AGREE = Check(
     id="recovered-copies-agree",
-    rule="When an epoch is recovered, the copies above its last known good LSN agree on the mutation set; no shard "
-    "ships other ones, and nothing is released in later epochs before.",
-    source=("read-path.md#recovered-copies-agree", "read-path.md#release-needs-recovery", "read-path.md#activation"),
+    rule="When an epoch is recovered, the copies above its last known good LSN agree on the mutation set, and what a "
+    "recovery left as nothing stays so; no shard ships other ones, and nothing is released in later epochs before.",
+    source=(
+        "read-path.md#recovered-copies-agree",
+        "read-path.md#recovery-precedence",
+        "read-path.md#release-needs-recovery",
+        "read-path.md#activation",
+    ),
     fact="an LSN that a recovery settled, of which its mutation set has copies; a copy of one shipped; a release in an "
     "epoch behind others",
     sentence={
         "differ": "Epoch {epoch} is recovered, and shards {shards} do not have the same at {lsn}.",
+        "beaten": "Run {run} of a recovery stored {value} on shard {node} at {lsn}, where run {before} left nothing.",
         "shipped": "Shard {node} shipped what it has at {lsn}, where the recovery of the epoch left something else.",
         "released": "Node {node} released {lsn}, and epoch {epoch} was not recovered.",
     },
@@ -110,6 +116,7 @@ class _Rows(NamedTuple):
     value: Cells
     record: Cells
     epoch: Cells
+    recovery: Cells
     shards: Cells
     reason: Cells
 
@@ -129,7 +136,7 @@ class _Records(NamedTuple):
 class _State(NamedTuple):
     """What the loop knows; the numbers of ``run`` are named below."""
 
-    held: Held
+    held: Held  # in place of a copyset: which run of a recovery wrote it
     records: _Records
     recovered: Ints  # epochs that are recovered, in order
     good: Ints  # the last known good LSN of each
@@ -163,6 +170,18 @@ def _owes(state: _State, places: Places, row: int, lsn: int, seq: int) -> None:
     if records.seq[row] >= 0 and records.since[row] < 0 and satisfied(places, lsn, _holders(state, row)):
         records.since[row] = seq
         records.ever[row] = state.run[_ANY] = 1
+
+
+@part
+def _stores(state: _State, places: Places, rows: _Rows, i: int) -> None:
+    """A shard has a copy."""
+    lsn, node = rows.offset[i], rows.node[i]
+    row = lsn_row(state.held.lsns, lsn)
+    put(state.held, row, node, rows.record[i], rows.value[i], rows.recovery[i])
+    state.run[_COPIED] = 1
+    if 0 <= node < MOST_SHARDS:
+        state.lowest[node] = min(state.lowest[node], lsn)
+    _owes(state, places, row, lsn, rows.seq[i])
 
 
 @part
@@ -225,12 +244,9 @@ def _skim(rows: _Rows, at: int, places: Places, state: _State, judged: Ints) -> 
             if rows.f[i] == _DAMAGED or rows.record[i] == BRIDGE:
                 return i
         elif kind == _COPY:
-            row, node = lsn_row(held.lsns, lsn), rows.node[i]
-            put(held, row, node, rows.record[i], rows.value[i], 0)
-            state.run[_COPIED] = 1
-            if 0 <= node < MOST_SHARDS:
-                state.lowest[node] = min(state.lowest[node], lsn)
-            _owes(state, places, row, lsn, seq)
+            if rows.recovery[i] > 0:
+                return i
+            _stores(state, places, rows, i)
         elif kind == _ACKNOWLEDGE:
             row = lsn_row(held.lsns, lsn)
             if records.seq[row] < 0:
@@ -278,6 +294,8 @@ class CopyFold(StreamFold[_Rows]):
         run, lowest = np.array([0, 0, -1, 0, -1, 0], dtype=np.int64), np.zeros(MOST_SHARDS + 1, dtype=np.int64)
         self._state = _State(nothing_held(), no_rows(_Records), none, none, lowest, run)
         self._recovered_by: dict[int, tuple[int, int]] = {}  # by epoch: the last known good LSN, the event
+        self._written: dict[int, set[int]] = {}  # by LSN: the runs of recoveries that stored data there
+        self._nothing: dict[tuple[int, int], int] = {}  # by LSN and shard: the last event by which one left nothing
         self._readers: dict[int, _Reader] = {}
 
     def make_room(self, rows: _Rows) -> None:
@@ -297,6 +315,8 @@ class CopyFold(StreamFold[_Rows]):
         """See `StreamFold`."""
         if e.kind in (_HEARD, _REWIND, _SETTINGS, INVOKE):
             self._hears(e)
+        elif e.kind == _COPY:
+            self._recovers(e)
         elif e.kind == _GAP:
             self._gap(e)
         elif e.kind == _NODESET:
@@ -348,6 +368,24 @@ class CopyFold(StreamFold[_Rows]):
         return zip(lsns.order[low:high].tolist(), lsns.rows[low:high].tolist(), strict=True)
 
     # -- recoveries ----------------------------------------------------------------------------------------------------
+
+    def _recovers(self, e: _Rows) -> None:
+        """A recovery stores a copy, in place of what an earlier run left only if that is beaten by a run between them
+        (read-path.md#recovery-precedence)."""
+        held, written = self._state.held, self._written.setdefault(e.offset, set())
+        place = copy_at(held, lsn_row(held.lsns, e.offset), e.node)
+        before = int(held.copies.copyset[place]) if place >= 0 and held.copies.record[place] != _DATA else 0
+        if 0 < before < e.recovery:
+            tally = self.tallies[AGREE.id]
+            tally.judged += 1
+            if e.record == _DATA and not any(before < run < e.recovery for run in written):
+                found = {"run": e.recovery, "node": e.node, "lsn": shown(e.offset), "before": before}
+                tally.violation(self._nothing[e.offset, e.node], e.seq, way="beaten", value=e.value, **found)
+        if e.record == _DATA:
+            written.add(e.recovery)
+        else:
+            self._nothing[e.offset, e.node] = e.seq
+        _stores(self._state, self._nodesets.places, _Rows(*([each] for each in e)), 0)
 
     def _recovered(self, e: _Rows) -> None:
         tally, epoch, shards, records = self.tallies[AGREE.id], e.epoch, max(e.shards, 0), self._state.records
@@ -472,8 +510,8 @@ FAMILY = Family(
     CHECKS,
     frozenset({*_OWN, Kind.INVOKE}),
     (
-        *("node", "op", "peer", "f", "offset", "last_offset", "value", "record", "epoch", "shards"),
-        "reason",
+        *("node", "op", "peer", "f", "offset", "last_offset", "value", "record", "epoch", "recovery"),
+        *("shards", "reason"),
     ),
     CopyFold,
     READ_PATH,

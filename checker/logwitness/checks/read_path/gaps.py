@@ -270,7 +270,7 @@ class GapFold(StreamFold[Rows]):
     def _stalls(self, stream: Stream, e: Rows) -> None:
         tally, lsn, shards, seq = self.tallies[STALL.id], e.offset, max(e.shards, 0), e.seq
         nodeset = self._streams.nodesets.of(epoch_of(lsn))
-        if nodeset is None or not stream.recorded or stream.busy:
+        if nodeset is None or not stream.recorded or stream.busy(e.time):
             tally.unjudged += 1
             return
         tally.judged += 1

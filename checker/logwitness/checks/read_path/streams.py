@@ -47,6 +47,8 @@ _OK = REASONS[AnswerWord.OK]
 _DUE, _BEGUN, _OVER = (word_code(word) for word in (RewindWord.DUE, GraceWord.BEGUN, GraceWord.OVER))
 _ONCE_MORE = 2
 """A shard that let so many grace periods and one more pass is not waited for again."""
+_OVERDUE = 5 * 10**9
+"""Nanoseconds after which a grace period does not run any more, however busy a real process is."""
 
 
 class Settings(msgspec.Struct, frozen=True):
@@ -139,11 +141,11 @@ class Stream:
         """Whether the record of it shows where it began, whom it asked and what it heard."""
         return self.first >= 0 and self.asks and self.hears
 
-    @property
-    def busy(self) -> bool:
+    def busy(self, now: int) -> bool:
         """Whether it waits for something else than an answer: its application, a rewind, a grace period, one of the
         logs that say where records lie and whose answers count."""
-        in_grace = self.grace is not None and self.grace.over < 0
+        begun = self.grace.begun if self.grace is not None and self.grace.over < 0 else None
+        in_grace = begun is not None and (self.settings is None or now - begun <= self.settings.grace + _OVERDUE)
         ignorant = self.answers[0] > self.version or epoch_of(self.position) > self.known_epoch
         return self.rejected == self.position or self.rewinding >= 0 or in_grace or ignorant
 

@@ -37,7 +37,7 @@ class TrimAboveApplied(RaftCore):
     """A log is trimmed beyond what is applied."""
 
     def _trim(self, offset: int) -> None:
-        applied, self.applied = self.applied, self.index.dirty
+        applied, self.applied = self.applied, self.commit
         super()._trim(offset)
         self.applied = max(applied, self.index.start - 1)
 
