@@ -75,7 +75,7 @@ def test_who_records_nothing_is_not_missed_at_the_end() -> None:
 
 
 @pytest.mark.parametrize(
-    ("seed", "setting", "nodes"), [(7107, "trimmed", 3), (7108, "followers-trim", 3), (1001, "trimmed", 2)]
+    ("seed", "setting", "nodes"), [(7106, "trimmed", 3), (7108, "followers-trim", 3), (1001, "trimmed", 2)]
 )
 def test_clients_alone_do_not_see_what_is_trimmed(seed: int, setting: str, nodes: int) -> None:
     configuration = replace(SETTINGS[setting], nodes=nodes)
@@ -153,6 +153,7 @@ def test_the_memory_of_a_leader_that_was_cut_off_is_counted_anew(lost: int) -> N
     [
         *((seed, SAME_VOTERS[seed % len(SAME_VOTERS)]) for seed in range(7100, 7111)),
         *((seed, "slow-disks") for seed in (7105, 7109)),
+        *((7102, "trimmed"), (7108, "unheard-trims")),
     ],
 )
 def test_a_recorder_that_ends_accuses_nobody(seed: int, setting: str) -> None:

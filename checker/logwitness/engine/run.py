@@ -18,6 +18,8 @@ from .doubt import explained
 HOLDS, VIOLATED, UNUSABLE, UNDECIDED = 0, 1, 2, 3
 """Exit statuses (architecture, "Verdicts")."""
 _COMPLETES = OPERATIONS[COMPLETES].id
+_TRIMS = "trim-within-commit"
+"""Judged where nodes are seen to trim."""
 
 
 class RunVerdict(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -172,7 +174,13 @@ def settled(found: Verdicts) -> Verdicts:
     since = found.quiet_since
     if since is None:
         return found
-    seen = {check.id: check for family in families() if family.protocol is not None for check in family.checks}
+    trims = any(each.judged for each in found.outcomes if each.id == _TRIMS)
+    seen = {
+        check.id: check
+        for family in families()
+        for check in family.checks
+        if family.protocol is not None or (trims and check.by_trims)
+    }
     late = {
         each.id
         for each in found.outcomes

@@ -113,6 +113,7 @@ LOST_WRITE = number(
         fields=Placed,
         kinds=(Kind.OK,),
         columns=_ACKED,
+        by_trims=True,
     ),
 )
 UNSEEN = number(
@@ -127,6 +128,7 @@ UNSEEN = number(
         fields=Placed,
         kinds=(Kind.OK,),
         columns=_ACKED,
+        by_trims=True,
     ),
 )
 
@@ -152,6 +154,7 @@ SKIP = number(
         fields=PassedOver,
         kinds=(Kind.OBSERVE,),
         columns=_READ,
+        by_trims=True,
     ),
 )
 
@@ -326,5 +329,6 @@ STALE_READ = number(
         fields=ShortRead,
         kinds=(Kind.OK,),
         columns=("process", "op", "f", "offset"),
+        by_trims=True,
     ),
 )
