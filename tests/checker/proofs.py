@@ -331,6 +331,9 @@ def append_at_end(evidence: Evidence) -> Fields:
 
 def log_terms_monotonic(evidence: Evidence) -> Fields:
     before, last = evidence.rows
+    if last.get("role") == "candidate" and last["kind"] != "append":
+        sure(before["node"] == last["node"] and before["entry_term"] == last["term"])
+        return {"node": last["node"], "own": last["term"]}
     sure(before["node"] == last["node"] and end(before) == last["offset"] - 1)
     sure(last["entry_term"] < before["entry_term"] or last["entry_term"] > last["term"])
     fields = {"node": last["node"], "own": last["term"], "offset": last["offset"]}
@@ -765,9 +768,11 @@ def read_leaves_nothing_out(evidence: Evidence) -> Fields:
 
 
 def written_after_asked(evidence: Evidence) -> Fields:
-    """A node appends the value; a client asks for it only then."""
+    """A node appends or enqueues the value; a client asks for it only then."""
     entry, asked = evidence.rows
-    sure(entry["kind"] == "append" and asked["kind"] == "invoke" and entry["value"] == asked["value"])
+    sure(entry["kind"] in ("append", "enqueue") and asked["kind"] == "invoke" and entry["value"] == asked["value"])
+    if entry["kind"] == "enqueue":
+        return {"value": entry["value"]}
     return {"value": entry["value"], "offset": entry["offset"], "term": entry["entry_term"]}
 
 

@@ -275,8 +275,16 @@ def _may_be_promised(history: History, step: Step, batch: Batch) -> bool:
 
 def written_after_asked(history: History) -> Count:
     """An entry of which a client was told, or whose value had an append that failed or that nobody knows the end or the
-    place of, is in no log before the first append of its value began."""
+    place of, is in no log before the first append of its value began; nor is a value enqueued."""
     count = Count()
+    asked = {c.begun.event.value: c.begun.event.seq for c in reversed(calls(history)) if c.begun.event.f == "append"}
+    if any(value is not None for value in asked):
+        queue = [e for e in history.events if e.kind == "enqueue" and e.node is not None and e.value is not None]
+        for value, seq in {e.value: e.seq for e in reversed(queue)}.items():
+            late = asked.get(value, -1) > seq
+            count += UNJUDGED if value not in asked else JUDGED + VIOLATED if late else JUDGED
+        for value, batches in _by_value(history).items():
+            count += Count(unjudged=len(batches)) if value not in (None, *asked) else Count()
     told = {t.ended.event.seq: t.batch for t in _told(history) if t.known}
     for value, appends in _tries(history).items():
         ends = [told.get(call.ended.event.seq) if call.ended is not None else None for call in appends]
@@ -284,7 +292,7 @@ def written_after_asked(history: History) -> Count:
             if None in ends or batch in ends:
                 first = min(call.begun.event.seq for call in appends)
                 count += JUDGED if first < batch.seq else JUDGED + VIOLATED
-    return count
+    return count.if_shown(lacks=count.unjudged > 0)
 
 
 def _tries(history: History) -> dict[int, list[Call]]:

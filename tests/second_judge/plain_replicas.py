@@ -51,10 +51,13 @@ def append_at_end(history: History) -> Count:
 
 
 def log_terms_monotonic(history: History) -> Count:
-    """No entry is of an earlier term than the one before it, or of a later one than its node's."""
+    """No entry is of an earlier term than the one before it, or of a later one than its node's; and a candidate holds
+    none of its term."""
     count = Count()
     for step in replay(history)[0]:
-        e = step.event
+        e, tip = step.event, step.after.tip
+        if e.dirty is not None and e.role == "candidate" and e.kind != "term" and tip.before and not tip.hidden:
+            count += JUDGED + VIOLATED if tip.term == e.term else JUDGED
         if step.batch:
             end = step.before.tip if e.offset > step.before.tip.last else step.before.tip.up_to(e.offset)
             if e.offset == end.last + 1 and not end.hidden:

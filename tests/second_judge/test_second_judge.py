@@ -85,6 +85,13 @@ EDGES = (
             ("c1 append v9 1|c1 ok 1", "- fault power_loss n1"),
         )
     ),
+    # A candidate behind a part of its log that is not shown, and when it has cut off what it held of its term.
+    "n1 start dirty=4|n1 role candidate|n1 append 5 t1 v1 1 term=1|n1 role candidate|n1 truncate 5|n1 role candidate",
+    # A value that was enqueued before it was asked for, and again after that; one in two logs, asked for by nobody.
+    "n1 start|n2 start|n1 leader term=1|n1 enqueue v9 1 bytes=1 reserved=1|c1 append v9 1"
+    "|n1 enqueue v9 1 bytes=1 reserved=2|n1 append 0 t1 v9 1|c1 ok 0 t1|c2 append v9 1|c2 info",
+    "n1 start|n2 start|n1 append 0 t1 v9 1 term=1|n2 append 0 t2 v9 1 term=2|c1 append v8 1|n1 append 1 t1 v8 1"
+    "|c1 ok 1 t1|n2 append 1 t2 v8 1|c2 append v7 1|c2 fail|n2 append 2 t2 v7 1",
     # Who was stopped, and has recorded something, or nothing.
     "n1 start|n1 crash|n2 crash|- phase heal|- phase final_read",
 )

@@ -249,9 +249,9 @@ class KernelFold:
         """The loss account as this fold sees it; None: it cannot tell."""
         return None
 
-    def way(self, fields: list[int]) -> str:
+    def way(self, check: int, fields: list[int]) -> str:
         """In which way a rule with several sentences is broken, by the fields of a violation."""
-        del fields
+        del check, fields
         return ""
 
     def undecided(self) -> str | None:
@@ -324,7 +324,7 @@ class KernelFold:
         for number, fields, seqs in self._kept:
             if number == place:
                 said = {name: word(field) for (name, word), field in zip(worded.items(), fields, strict=False)}
-                way = self.way(fields) if len(check.sentences) > 1 else ""
+                way = self.way(number, fields) if len(check.sentences) > 1 else ""
                 found.append(check.violation(seqs, way, **said))
         return tuple(found)
 

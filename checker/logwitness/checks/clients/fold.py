@@ -243,8 +243,9 @@ class ClientsFold(KernelFold):
         unseen = self._known.counted[0] and not self._known.batches[0]
         return dict.fromkeys((LOST_WRITE, UNSEEN, SKIP), NOTHING_OBSERVED) if unseen else {}
 
-    def way(self, fields: list[int]) -> str:
+    def way(self, check: int, fields: list[int]) -> str:
         """Whether an offset has two values, or one value two ends."""
+        del check
         _, first, second, *_ = fields
         return "values" if first != second else "ends"
 

@@ -275,8 +275,9 @@ class MemoryFold(KernelFold):
         kept = {name: np.concatenate([column[head:end], rest]) for name, column in columns.items()}
         self._batches = _Batches(**kept, used=used)
 
-    def way(self, fields: list[int]) -> str:
+    def way(self, check: int, fields: list[int]) -> str:
         """What of the memory is wrong."""
+        del check
         holds = _Holds(*fields)
         if holds.held == NULL:
             return "in flight"

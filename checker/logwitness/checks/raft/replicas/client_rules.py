@@ -105,7 +105,7 @@ FAIL_HAD_NO_EFFECT = number(
 
 
 class Asked(NamedTuple):
-    """A value in a log, and where."""
+    """A value in a log, and where; without an offset it is enqueued."""
 
     value: int
     offset: int
@@ -116,10 +116,15 @@ WRITTEN_AFTER_ASKED = number(
     CHECKS,
     Check(
         id="written-after-asked",
-        rule="A value is in a node's log only after a client has asked to append it.",
+        rule="A value is enqueued, or in a node's log, only after a client has asked to append it.",
         source=("history-checks.md#written-after-asked",),
-        fact="an entry of which a client was told, or that has a value whose append failed or ended in an unknown way",
-        sentence="Value {value} was in a log, at offset {offset} (term {term}), before a client asked to append it.",
+        fact="an entry of which a client was told, or that has a value whose append failed or ended in an unknown way; "
+        "a value that was enqueued",
+        sentence={
+            "appended": "Value {value} was in a log, at offset {offset} (term {term}), before a client asked to append "
+            "it.",
+            "enqueued": "Value {value} was enqueued before a client asked to append it.",
+        },
         fields=Asked,
         kinds=(Kind.INVOKE, Kind.APPEND),
         columns=("process", "f", "offset", "value"),

@@ -218,6 +218,8 @@ def hear(
         if clients.f[row] == F_APPEND and clients.value[row] != NULL:
             # It was never answered: nobody knows whether it had an effect.
             attempts.other[attempted(attempts, clients, row)] = 1
+        if f == F_APPEND and columns.value[i] != NULL:
+            cluster.asks[0] = 1
         clients.f[row] = f
         clients.node[row] = node
         clients.seq[row] = seq
@@ -290,6 +292,14 @@ def asked_for(attempts: Attempts, attempt: int, seq: int) -> None:
     """An append of the value began by event ``seq``."""
     if attempts.first[attempt] < 0 or seq < attempts.first[attempt]:
         attempts.first[attempt] = seq
+
+
+@part
+def enqueue(attempts: Attempts, value: int, seq: int) -> None:
+    """A leader enqueued a value by event ``seq``."""
+    attempt = named_row(attempts.table, attempts.used, attempts.value, value)
+    if attempts.queued[attempt] < 0:
+        attempts.queued[attempt] = seq
 
 
 @part
@@ -673,14 +683,26 @@ def match_attempts(
     for row in range(clients.used[0]):
         if clients.f[row] == F_APPEND and clients.value[row] != NULL:
             attempts.other[attempted(attempts, clients, row)] = 1
-    if not attempts.used[0]:
+    if not cluster.asks[0]:
         return
+    for vertex in range(1, tree.used[0]):
+        if tree.value[vertex] != NULL and not tree.flags[vertex] & (TOLD_OK | UNKNOWN):
+            named_row(attempts.table, attempts.used, attempts.value, tree.value[vertex])
     for vertex in range(1, tree.used[0]):
         if tree.flags[vertex] & TOLD_OK:
             attempt = attempts.table.rows[place_of(attempts.table, tree.value[vertex])]
             if attempt != NONE:
                 attempts.other[attempt] = 1
                 asked_for(attempts, attempt, tree.asked[vertex])
+    for attempt in range(attempts.used[0]):
+        first, queued = attempts.first[attempt], attempts.queued[attempt]
+        if queued >= 0 and first < 0:
+            found.unjudged[WRITTEN_AFTER_ASKED] += 1
+        elif queued >= 0:
+            found.judged[WRITTEN_AFTER_ASKED] += 1
+            if queued < first:
+                early = Asked(attempts.value[attempt], offset=NULL, term=NULL)
+                report(found, WRITTEN_AFTER_ASKED, early, queued, first)
     if cluster.shows[APPEND]:
         for attempt in range(attempts.used[0]):
             if attempts.failed[attempt] >= 0 and attempts.other[attempt] < 0:
@@ -691,6 +713,8 @@ def match_attempts(
         attempt = attempts.table.rows[place_of(attempts.table, tree.value[vertex])]
         if attempt == NONE:
             continue
+        if attempts.first[attempt] < 0:
+            found.unjudged[WRITTEN_AFTER_ASKED] += 1
         place = attempts.doubt[attempt]
         while place != NONE:
             if suits(tree, doubts, place, vertex) or not suits(tree, doubts, place, doubts.vertex[place]):

@@ -21,6 +21,7 @@ from ...codes import (
     COMPACT,
     CRASH,
     ENDS,
+    ENQUEUE,
     FAIL,
     FAULT,
     FAULT_POWER,
@@ -80,11 +81,12 @@ from .client_rules import (
     READ_ENDS_IN_THE_LOG,
     READ_LEAVES_NOTHING_OUT,
     READ_SHOWS_THE_NODE,
+    WRITTEN_AFTER_ASKED,
 )
-from .clients import end_of_life, hear, may_have_run, retreat, settle, was_shown
+from .clients import end_of_life, enqueue, hear, may_have_run, retreat, settle, was_shown
 from .commitment import commit_to, follower_commits, leader_commits, lose, take_office, writes_first
 from .destroyed import destroy
-from .log import append, truncate
+from .log import append, stand, truncate
 from .rules import (
     ACK_RULE,
     ACKED_SURVIVES,
@@ -97,6 +99,7 @@ from .rules import (
     FOLLOWER_VISIBLE,
     LEADER_APPEND_ONLY,
     LEADER_COMPLETENESS,
+    LOG_TERMS,
     PENDING_NOT_VISIBLE,
     VISIBLE_ON_MAJORITY,
 )
@@ -110,6 +113,7 @@ from .tree import (
     DEAD,
     NONE,
     ROOT,
+    TOLD_OK,
     UNKNOWN,
     Tree,
     at,
@@ -207,6 +211,8 @@ def _scan(
                     note_fault(account.faults, seq, fault_code(kind), node)
                 if kind in (POWER_LOSS, STORAGE_ERROR):
                     replicas.takes[node] = POWER if kind == POWER_LOSS else STORAGE
+            elif kind == ENQUEUE and columns.value[i] != NULL:
+                enqueue(attempts, columns.value[i], seq)
             continue
 
         # What a node had before its first event is not known.
@@ -267,6 +273,8 @@ def _scan(
                 replicas.tip_seq[node] = seq
         elif kind == COMPACT:
             cluster.compacted[0] = 1
+        if role == ROLE_CANDIDATE and kind != TERM:
+            stand(tree, replicas, found, node, seq)
 
         if replicas.takes[node] != NULL:
             replicas.takes[node] = NULL
@@ -465,11 +473,10 @@ class ReplicasFold(ConfiguredFold):
         wiped = MAX_NODES * int(np.count_nonzero((kinds == FAULT) & (np.asarray(columns.f) == FAULT_WIPE)))
         wiped += int(np.count_nonzero(self._replicas.down > 0))
         ended = wiped + int(np.count_nonzero(among(kinds, _CUTS)))
-        clients, attempts = self._clients, self._attempts
-        used, named = int(clients.used[0]), int(attempts.used[0])
+        clients, used = self._clients, int(self._clients.used[0])
         self._clients = with_rows(clients, used, asked)._replace(table=roomy(clients.table, used, asked, compiled))
         tries = asked + told
-        self._attempts = with_rows(attempts, named, tries)._replace(table=roomy(attempts.table, named, tries, compiled))
+        self._attempts = self._with_attempts(tries + int(np.count_nonzero(kinds == ENQUEUE)))
         # Any event may state less than the one before it, and a start may come to less before that.
         self._former = with_rows(self._former, int(self._former.used[0]), wiped + 2 * (len(columns.seq) - tries))
         self._lives = with_rows(self._lives, int(self._lives.used[0]), ended)
@@ -480,6 +487,11 @@ class ReplicasFold(ConfiguredFold):
             self._cluster = self._cluster._replace(suspects=np.concatenate([suspects, more]))
         # What a client is told is doubted four times at most.
         self._doubts = with_rows(self._doubts, int(self._doubts.used[0]), 4 * told)
+
+    def _with_attempts(self, more: int) -> Attempts:
+        """What is kept of values, with room for so many more."""
+        attempts, used, compiled = self._attempts, int(self._attempts.used[0]), self.setting.compiled
+        return with_rows(attempts, used, more)._replace(table=roomy(attempts.table, used, more, compiled))
 
     def losses(self) -> tuple[Loss, ...] | None:
         """Acknowledged entries that ended beside the committed log; None if no acknowledgement was recorded."""
@@ -531,6 +543,8 @@ class ReplicasFold(ConfiguredFold):
         told = self.found.unjudged[OK_AFTER_ACKED]
         if told and not self._cluster.shows[ACKED]:
             found[OK_AFTER_ACKED] = f"{told} appends were answered ok, but no answer of a node to them is recorded"
+        if self.found.unjudged[WRITTEN_AFTER_ASKED]:
+            found[WRITTEN_AFTER_ASKED] = "a value is enqueued, or in a log, that nobody is recorded to have asked for"
         for reason, nodes in (
             (_PASSED_ON, self._cluster.passed_on),
             (_DIVIDED, self._cluster.divided),
@@ -545,6 +559,13 @@ class ReplicasFold(ConfiguredFold):
             why = recorded_nothing(silent) if silent else UNKNOWN_VOTERS
             found |= {place: why for place in self._counting() if self.found.unjudged[place]}
         return found
+
+    def way(self, check: int, fields: list[int]) -> str:
+        """Whether terms, or values, are wrong in a log, or already before that."""
+        _, offset, *_ = fields
+        if check == LOG_TERMS:
+            return "appends" if offset != NULL else "stands"
+        return "appended" if offset != NULL else "enqueued"
 
     def _silent(self) -> list[int]:
         """The voters of which nothing was recorded, whatever the configuration."""
@@ -563,6 +584,9 @@ class ReplicasFold(ConfiguredFold):
         used = int(self._lives.used[0])
         order = np.lexsort((self._lives.ended[:used], self._lives.node[:used]))
         lives = Lives(self._lives.used, *(column[:used][order] for column in self._lives[1:]))
+        if self._cluster.asks[0]:
+            flags = self._tree.flags[: int(self._tree.used[0])]
+            self._attempts = self._with_attempts(int(np.count_nonzero(flags & TOLD_OK == 0)))
         _close.form(self.setting.compiled)(
             self._tree,
             self._replicas,
@@ -634,7 +658,7 @@ _LIFE = frozenset({Kind.STOP, Kind.CRASH, Kind.POWER_LOSS, Kind.STORAGE_ERROR, K
 FAMILY = Family(
     "replicas",
     tuple(CHECKS),
-    STATE_KINDS | _LIFE | CLIENT_KINDS,
+    STATE_KINDS | _LIFE | CLIENT_KINDS | {Kind.ENQUEUE},
     (
         "time",
         "node",

@@ -136,6 +136,18 @@ def append(
 
 
 @part
+def stand(tree: Tree, replicas: Replicas, found: Findings, node: int, seq: int) -> None:
+    """A node is a candidate, by event ``seq``: of its term it holds nothing, or it would follow who leads it."""
+    tip, term = replicas.tip[node], replicas.term[node]
+    if tip == ROOT or tree.flags[tip] & UNKNOWN:
+        return
+    found.judged[LOG_TERMS] += 1
+    if tree.term[tip] == term != NULL:
+        holds = TermOrder(node, offset=NULL, term=term, before=term, own=term)
+        report(found, LOG_TERMS, holds, appended_by(tree, tip, node), seq)
+
+
+@part
 def truncate(tree: Tree, replicas: Replicas, cluster: Cluster, found: Findings, columns: Columns, i: int) -> None:
     """A node removed its log from an offset on, by event ``i``."""
     node, offset, seq = columns.node[i], columns.offset[i], columns.seq[i]

@@ -62,7 +62,8 @@ APPEND_AT_END = number(
 
 
 class TermOrder(NamedTuple):
-    """A node in its own term appended an entry of a term after one of another."""
+    """A node in its own term appended an entry of a term after one of another; without an offset, it is a candidate and
+    holds that one."""
 
     node: Node
     offset: int
@@ -75,11 +76,16 @@ LOG_TERMS = number(
     CHECKS,
     Check(
         id="log-terms-monotonic",
-        rule="Terms never decrease along a log, and no entry has a later term than its node.",
-        source=("raft.md#leader-commit", "raft.md#election-majority"),
-        fact="an appended batch that begins a log or follows one that is known",
-        sentence="Node {node}, in term {own}, appended at offset {offset} an entry of term {term} after one of term "
-        "{before}.",
+        rule="Terms never decrease along a log, and no entry has a later term than its node, nor the one in which its "
+        "node is a candidate.",
+        source=("raft.md#log-terms-monotonic", "raft.md#leader-commit", "raft.md#election-majority"),
+        fact="an appended batch that begins a log or follows one that is known; an event of a candidate whose last "
+        "entry is known",
+        sentence={
+            "appends": "Node {node}, in term {own}, appended at offset {offset} an entry of term {term} after one of "
+            "term {before}.",
+            "stands": "Node {node} is a candidate in term {own}, and holds an entry of that term.",
+        },
         fields=TermOrder,
         kinds=(Kind.APPEND,),
         columns=(*_ENTRY, "term"),

@@ -82,6 +82,7 @@ class Cluster(NamedTuple):
     outsider: Ints  # one that answered, is no voter and had recorded nothing; -1
     batches: Ints  # observations; and how many batches answers to reads say that these returned
     counted: Ints
+    asks: Ints  # 1: clients asked to append values
     cuts: Ints  # appends over the log that a truncation would explain
     shows: Ints  # by kind: whether such an event occurs
     happens: Ints  # by kind: whether what such an event says has happened, as other events show
@@ -131,7 +132,7 @@ class Lives(NamedTuple):
 
 class Attempts(NamedTuple):
     """Values whose appends failed, ended in an unknown way, or were answered with a place that no log shows, or that
-    showed them before they were asked for."""
+    showed them before they were asked for; and those that were enqueued."""
 
     table: Table
     used: Ints
@@ -142,6 +143,7 @@ class Attempts(NamedTuple):
     doubt: Ints  # the last of its doubts
     first: Ints  # its first invocation among those
     loose: Ints  # 1: what became of one is not known, or not where
+    queued: Ints  # the first event by which a leader enqueued it; -1
 
 
 class Doubts(NamedTuple):
