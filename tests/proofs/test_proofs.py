@@ -48,7 +48,12 @@ MUTANTS_BY_PROOF = {
 }
 
 
-@pytest.mark.parametrize("name", [name for name in PROOFS if name != "raft-safety"])
+FEW_TWINS = 2
+LARGE = ("raft-safety", "membership-safety")
+"""Proved claim by claim, twin by twin."""
+
+
+@pytest.mark.parametrize("name", [name for name in PROOFS if name not in LARGE])
 def test_every_claim_and_every_twin_gets_the_expected_answer(name: str) -> None:
     results = prove([name])
     assert [(result.name, result.answer, result.counterexample) for result in results if not result.ok] == []
@@ -66,6 +71,25 @@ def test_twins_of_raft_safety(twin: str) -> None:
     (result,) = prove([f"raft-safety/twin/{twin}"])
     assert (result.answer, result.expected) == ("sat", "sat")
     assert ("nodes  in" if twin == "half-elects" else "before:") in result.counterexample
+
+
+def test_membership_safety() -> None:
+    results = prove(["membership-safety"], REFERENCE)
+    assert not any("/twin/" in result.name for result in results)
+    assert [(result.name, result.answer, result.counterexample) for result in results if not result.ok] == []
+
+
+@pytest.mark.parametrize(
+    "twin",
+    [
+        pytest.param(twin.name, marks=[] if number < FEW_TWINS else pytest.mark.long)
+        for number, twin in enumerate(PROOFS["membership-safety"].twins)
+    ],
+)
+def test_twins_of_membership_safety(twin: str) -> None:
+    (result,) = prove([f"membership-safety/twin/{twin}"])
+    assert (result.answer, result.expected) == ("sat", "sat")
+    assert result.counterexample
 
 
 def commit_otherwise_from_eight_on(voters: Voters, durable: Mapping[int, int], own_flushed: int) -> int:

@@ -21,7 +21,7 @@ from quorumlog.simulation.runs import made_by, save_run
 from quorumlog.trials.judge import Candidate
 
 RECORDED = Path(__file__).parents[2] / "histories" / "runs" / "raft"
-FEW_EVENTS = 1600
+FEW_EVENTS = 1000
 SHOWS = {  # the kind of the event at which the spec cannot follow a recorded mutant any further
     "ack-on-term-change": "acked",
     "ack-without-term": "acked",
@@ -136,8 +136,8 @@ def judge_recorded(runs: list[Path]) -> None:
 def test_recorded_runs() -> None:
     runs = [path.parent for path in sorted(RECORDED.glob("*/manifest.json"))]
     few = [run for run in runs if json.loads((run / "manifest.json").read_text())["events"] <= FEW_EVENTS]
-    assert len(few) >= 15
-    judge_recorded([*few, RECORDED / "cluster-kill-leader"])
+    assert len(few) >= 10
+    judge_recorded(few)
 
 
 @pytest.mark.long
