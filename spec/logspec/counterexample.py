@@ -103,7 +103,7 @@ def to_history(behaviour: Sequence[Step]) -> pa.Table:
     A behaviour that breaks a promise of progress ends where nothing happens any more, which is no step of its own.
     Raises SpecError for a behaviour of another module: its states are not those of nodes with flushed logs.
     """
-    if not behaviour[0].variables.keys() & {"flushed"}:
+    if not behaviour[0].variables.keys() & {"role", "truncations"} or "flushed" not in behaviour[0].variables:
         raise SpecError("only behaviours of FlushedRaft and AsyncFlush can be written as a run; leave --history out")
     return _Writer().write([step for step in behaviour if step.variables])
 

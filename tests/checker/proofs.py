@@ -594,6 +594,55 @@ def configuration_in_force(evidence: Evidence) -> list[Fields] | Fields:
     return {"node": last["node"], "offset": told["offset"], "told": _said(told), "own": own}
 
 
+def _applied_by(row: Row, node: int) -> int:
+    """Up to where the state machine of a node has applied its log, as one event of the same life tells."""
+    sure(row["node"] == node and (row["kind"] == "apply" or (row["kind"], row["reason"]) == ("snapshot", "installed")))
+    return int(row["last_offset"] if row["kind"] == "apply" else row["offset"])
+
+
+def applied_once(evidence: Evidence) -> Fields:
+    """A node applies what it has not committed, or not what comes behind what it has applied."""
+    last = evidence.last
+    sure(last["kind"] == "apply")
+    if not evidence.before:
+        sure(last["last_offset"] > last["commit"])
+        return {"node": last["node"], "last": last["last_offset"], "commit": last["commit"]}
+    applied = _applied_by(only(evidence.before), last["node"])
+    sure(last["offset"] != applied + 1)
+    return {"node": last["node"], "offset": last["offset"], "applied": applied}
+
+
+def snapshot_is_committed(evidence: Evidence) -> Fields:
+    """A snapshot covers what its node has not committed or not applied, or is installed and not all of it is there."""
+    last = evidence.last
+    sure(last["kind"] == "snapshot")
+    offsets = {"committed": last["commit"]}
+    if last["reason"] == "installed":
+        offsets = {"appended": last["dirty"], "flushed": last["flushed"], **offsets, "visible": last.get("visible")}
+    if evidence.before:
+        sure(last["reason"] == "taken")
+        offsets = {"applied": _applied_by(only(evidence.before), last["node"])}
+    what = next((what for what, reached in offsets.items() if reached is not None and reached < last["offset"]), None)
+    sure(what is not None)
+    return {"node": last["node"], "offset": last["offset"], "reached": offsets[str(what)], "what": what}
+
+
+def snapshots_agree(evidence: Evidence) -> Fields:
+    """Two snapshots that end at one offset differ."""
+    other, last = only(evidence.before), evidence.last
+    sure(other["kind"] == last["kind"] == "snapshot" and other["offset"] == last["offset"])
+    sure((other["entry_term"], other["text"]) != (last["entry_term"], last["text"]))
+    return {
+        "node": last["node"],
+        "offset": last["offset"],
+        "term": last["entry_term"],
+        "text": last["text"],
+        "other": other["node"],
+        "other_term": other["entry_term"],
+        "other_text": other["text"],
+    }
+
+
 def quorums_intersect(evidence: Evidence) -> Fields | list[Fields]:
     """Two sets of voters decide each by one of the two configurations, and have no node in common."""
     last, *before = reversed(evidence.rows)
@@ -913,6 +962,9 @@ PROOFS: dict[str, Proof] = {
     "configuration-in-force": configuration_in_force,
     "quorums-intersect": quorums_intersect,
     "changes-are-committed": changes_are_committed,
+    "applied-once": applied_once,
+    "snapshot-is-committed": snapshot_is_committed,
+    "snapshots-agree": snapshots_agree,
     "truncated-rule": truncated_rule,
     "acked-survives": acked_survives,
     "failed-never-committed": failed_never_committed,

@@ -27,6 +27,7 @@ from quorumlog.raft.events import SaveVote, Started, Timer, TimerFired, VoteSave
 from quorumlog.raft.messages import AppendEntries, Heartbeat, VoteRequest
 from quorumlog.raft.mutants import MUTANTS
 from quorumlog.raft.real import Timing
+from quorumlog.raft.restored import StateMachine
 from quorumlog.raft.state import Configuration, Restored
 from quorumlog.storage.batch import BatchKind, RecordBatch
 from quorumlog.storage.disk import FlushFailed, SyncPoint
@@ -107,7 +108,7 @@ class Node:
             disconnect=lambda _: None,
             failed=self.failures.append,
         )
-        self.driver = self.make(core, self.votes, place)
+        self.driver = self.make(core, self.votes, StateMachine(self.disk, place.log), place)
 
     def _send(self, node: int, messages: list[Any], taken: Callable[[], None]) -> None:
         self.sent += [(node, message, self.written()) for message in messages]

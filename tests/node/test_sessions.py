@@ -19,6 +19,7 @@ from quorumlog.raft.driver import RaftDriver
 from quorumlog.raft.events import Started, Timer, TimerFired
 from quorumlog.raft.messages import AppendEntries, AppendReply, VoteReply
 from quorumlog.raft.real import Timing
+from quorumlog.raft.restored import StateMachine
 from quorumlog.raft.state import Configuration, Restored
 from quorumlog.storage.batch import BatchKind, RecordBatch
 from quorumlog.storage.files import FileDisk
@@ -74,7 +75,7 @@ class Leader:
         )
         core = RaftCore(Configuration(0, Voters((0, 1, 2)), memory_bytes=100), Restored())
         self.core = core
-        self.driver = RaftDriver(core, votes, place)
+        self.driver = RaftDriver(core, votes, StateMachine(disk, place.log), place)
 
     def _send(self, node: int, messages: list[Any], taken: Callable[[], None]) -> None:
         if any(isinstance(each, AppendEntries) and each.batches for each in messages):

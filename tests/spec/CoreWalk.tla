@@ -34,7 +34,7 @@ Rest ==
 
 NewLeader(n) == role[n] = "leader" /\ LastTerm(log[n]) < term[n]
 
-MayStand(n) ==
+CanStand(n) ==
     IsQuorum(Voters, {v \in Node :
         /\ term[v] <= term[n]
         /\ v # n => role[v] # "leader"
@@ -71,7 +71,7 @@ Step(n) ==
     \/ \E t \in TermsHeard : UpdateTerm(n, t) /\ Did("UpdateTerm", n, t, 0)
     \/ /\ term[n] < MaxTerm
        /\ Seldom(Rest)
-       /\ MayStand(n)
+       /\ CanStand(n)
        /\ StandForElection(n)
        /\ Did("StandForElection", n, 0, 0)
     \/ \E a \in asked : GiveVote(n, a) /\ Did("GiveVote", n, a.node, 0)

@@ -75,6 +75,8 @@ COMMITTED = Check(
     columns=("node", "term", "role", "offset", "commit"),
 )
 
+_MOST_NODES = 1 << 10
+"""Up to here a number of a node is its place."""
 _FEW = (CONFIGURATION, START, TRUNCATE, TRIM, LEADER)
 
 
@@ -84,6 +86,18 @@ class _Entry(NamedTuple):
     offset: int
     configuration: Configuration
     seq: int
+
+
+def _last_of_each(columns: Columns) -> Array:
+    """The last event of each node that carries its state."""
+    own = np.flatnonzero(CARRIES_STATE[columns.kind] & (columns.node >= 0))
+    nodes, places = columns.node[own], np.arange(len(own))
+    if len(own) and nodes.max() > _MOST_NODES:
+        nodes = np.unique(nodes, return_inverse=True)[1]
+    last = np.full(int(nodes.max()) + 1 if len(own) else 0, -1)
+    last[nodes] = places
+    found: Array = own[last[last >= 0]]
+    return found
 
 
 @dataclass(slots=True)
@@ -129,6 +143,7 @@ class MembershipFold:
             few |= (columns.kind == APPEND) & np.isin(columns.offset, list(known))
         few &= columns.node >= 0
         if not known:
+            few[_last_of_each(columns)] = True  # what follows may be the configuration of an entry that ends here
             return few
         for node in np.unique(columns.node[columns.node >= 0]).tolist():
             own = np.flatnonzero((columns.node == node) & CARRIES_STATE[columns.kind])

@@ -125,10 +125,10 @@ class SnapshotsFold:
     def _keeps(self, e: _Event) -> None:
         node = self._state(e)
         if e.reason == _TAKEN:
-            self._covers(e, "taken", {"applied": node.upto, "committed": e.commit})
+            self._covers(e, "taken", {"committed": e.commit, "applied": node.upto}, node.seq)
         elif e.reason == _INSTALLED:
             offsets = {"appended": e.dirty, "flushed": e.flushed, "committed": e.commit, "visible": e.visible}
-            self._covers(e, "installed", offsets)
+            self._covers(e, "installed", offsets, -1)
         if e.reason == _INSTALLED and node.upto < e.offset:
             node.upto, node.seq = e.offset, e.seq
         first = self._kept.setdefault(e.offset, e)
@@ -148,8 +148,8 @@ class SnapshotsFold:
                 other_text=self._words.text(first.value),
             )
 
-    def _covers(self, e: _Event, way: str, offsets: dict[str, int]) -> None:
-        """Judge a snapshot by what is known of its node's offsets."""
+    def _covers(self, e: _Event, way: str, offsets: dict[str, int], applied: int) -> None:
+        """Judge a snapshot by what is known of its node's offsets; ``applied``: the event that told what it applied."""
         known = {what: reached for what, reached in offsets.items() if reached != NULL}
         if not known:
             self._covered.unjudged += 1
@@ -158,7 +158,8 @@ class SnapshotsFold:
         short = next(((what, reached) for what, reached in known.items() if reached < e.offset), None)
         if short is not None:
             what, reached = short
-            self._covered.violation(e.seq, way=way, node=e.node, offset=e.offset, reached=reached, what=what)
+            shown = (applied, e.seq) if what == "applied" else (e.seq,)
+            self._covered.violation(*shown, way=way, node=e.node, offset=e.offset, reached=reached, what=what)
 
     def violated(self) -> frozenset[str]:
         """The ids of the checks that are violated so far (`Watchful`)."""

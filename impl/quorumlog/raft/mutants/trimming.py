@@ -250,6 +250,7 @@ MUTANTS = (
         ("voters-return",),
         stage=on_nodes(log=TrimPromisesTooMuch),
         setting="trimmed",
+        seeds=40,
     ),
     Mutant(
         "trim-forgets-term",
