@@ -13,7 +13,8 @@ from quorumlog.trials.judge import Candidate, Judged, Rejection, judge_seed
 from quorumlog.trials.parallel import in_order
 
 RUN_SECONDS = 120.0
-"""A run takes a fraction of a second; one that takes this long is taken to be endless."""
+"""A run takes a fraction of a second; one that takes this long is given up."""
+ENDLESS = "endless, or the machine is busy"
 
 _IN_PROCESS = 8
 """Seeds that are tried before helpers are started: most hunts end sooner than a process starts."""
@@ -31,7 +32,12 @@ def hunt(
     ``progress`` is called with the number of seeds tried so far. Raises `HelperError`, and `TimeoutError` for a run
     that does not end (seen only with developers' rules).
     """
-    for tried, judged in enumerate(_judged(candidate, seeds, processes), start=1):
+    runs = _judged(candidate, seeds, processes)
+    for tried, seed in enumerate(seeds, start=1):
+        try:
+            judged = next(runs)
+        except TimeoutError:
+            raise TimeoutError(f"the run with seed {seed} did not end within {RUN_SECONDS:g} s: {ENDLESS}") from None
         progress(tried)
         if judged.rejections:
             return judged.rejections[0]
@@ -48,4 +54,4 @@ def _judged(candidate: Candidate, seeds: Sequence[int], processes: int) -> Itera
         yield from in_order(partial(judge_seed, candidate), rest, processes, seconds=RUN_SECONDS)
 
 
-__all__ = ["RUN_SECONDS", "hunt"]
+__all__ = ["ENDLESS", "RUN_SECONDS", "hunt"]

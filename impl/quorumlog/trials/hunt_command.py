@@ -15,7 +15,6 @@ import msgspec
 
 from quorumlog.protocol import SWARM, ProtocolError, every, find
 from quorumlog.rules_file import RulesFileError, read_rules
-from quorumlog.trials.hunt import RUN_SECONDS
 from quorumlog.trials.hunt import hunt as run_hunt
 from quorumlog.trials.judge import Candidate, NoJudgeError, Rejection, load_judge, show_again
 from quorumlog.trials.options import protocol_option, refuse
@@ -79,8 +78,8 @@ def hunt(**options: Any) -> None:  # noqa: ANN401
         good = _hunt_all(asked) if asked.all_ else _hunt_one(_candidate(asked), asked.budget, asked.processes)
     except (NoJudgeError, ImportError, ProtocolError, RulesFileError, HelperError) as error:
         refuse(str(error))
-    except TimeoutError:
-        click.echo(f"a run did not end within {RUN_SECONDS:g} s: the rules loop forever", err=True)
+    except TimeoutError as late:
+        click.echo(late, err=True)
         sys.exit(1)
     except KeyboardInterrupt:
         click.echo("interrupted", err=True)

@@ -17,7 +17,7 @@ from quorumlog.protocol import ProtocolError, find
 from quorumlog.rules_file import RulesFileError, read_rules
 from quorumlog.simulation.configuration import ClusterConfiguration
 from quorumlog.simulation.runs import made_by, save_run
-from quorumlog.trials.hunt import RUN_SECONDS
+from quorumlog.trials.hunt import ENDLESS, RUN_SECONDS
 from quorumlog.trials.judge import (
     Candidate,
     NoJudgeError,
@@ -54,7 +54,7 @@ def simulation(rules: Path | None, seeds: int, say: Say, protocol: str | None = 
         try:
             judged = next(runs)
         except TimeoutError:
-            sentence = f"the run with seed {seed} did not end within {RUN_SECONDS:g} s: endless, or the machine is busy"
+            sentence = f"the run with seed {seed} did not end within {RUN_SECONDS:g} s: {ENDLESS}"
             yield _result("runs", "undecided", sentence, _again(candidate, seed))
             seeds = seed
             break
