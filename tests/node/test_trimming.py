@@ -75,6 +75,8 @@ def judged(directory: Path, node_files: list[Path], ends: HistoryFile, voters: l
 def on_disk(directory: Path, node: int) -> tuple[int, int]:
     """First offset of the oldest segment file of a node, and the bytes of all of them."""
     segments = sorted((directory / f"node-{node}" / "log").glob("*.log"))
+    if not segments:  # it is begun anew just now
+        return 0, 1 << 62
     named = parse_segment_name(segments[0].name)
     assert named is not None
     return named[0], sum(path.stat().st_size for path in segments)
