@@ -114,13 +114,14 @@ def _told(event: dict[str, Any], waiting: dict[int, _Asked], whole: bool) -> Cli
 
 def follow_clients(traces: Sequence[ClientTrace], tools: Toolchain, seconds: float | None = None) -> None:
     """Follow every trace, and set ``stuck`` of those that the spec does not allow. Raises `SpecError`."""
-    for batch in _batches(traces):
-        for trace, line, _ in followed(MODULE, batch, _written, (), tools, seconds):
+    for batch in batches(traces):
+        for trace, line, _ in followed(MODULE, batch, written, ("VIEW Line",), tools, seconds):
             trace.stuck_at = trace.seqs[line - 1]
             trace.stuck = f"operation {trace.events[line - 1][1]} {_sentence(trace.events[line - 1])}"
 
 
-def _batches(traces: Iterable[ClientTrace]) -> Iterator[list[ClientTrace]]:
+def batches(traces: Iterable[ClientTrace]) -> Iterator[list[ClientTrace]]:
+    """The traces in groups of what one run of TLC follows."""
     batch: list[ClientTrace] = []
     for trace in traces:
         if batch and sum(len(each.events) for each in batch) + len(trace.events) > BATCH_EVENTS:
@@ -131,7 +132,7 @@ def _batches(traces: Iterable[ClientTrace]) -> Iterator[list[ClientTrace]]:
         yield batch
 
 
-def _written(trace: ClientTrace) -> str:
+def written(trace: ClientTrace) -> str:
     """The trace as a sequence of TLA+."""
     return "<<" + ", ".join(f"<<{', '.join(map(print_value, event))}>>" for event in trace.events) + ">>"
 
