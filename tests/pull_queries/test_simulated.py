@@ -13,10 +13,10 @@ from loghistory import open_run
 from loghistory.vocabularies.pull_queries import VOCABULARY
 from quorumlog.durations import SECOND
 from quorumlog.faults import plan_from_json
+from quorumlog.hunting.simulate_command import simulate
 from quorumlog.protocol import SWARM, find
 from quorumlog.pull_queries.protocol import PROTOCOL
 from quorumlog.pull_queries.settings import SETTINGS
-from quorumlog.trials.simulate_command import simulate
 
 
 @pytest.mark.parametrize("setting", SETTINGS)

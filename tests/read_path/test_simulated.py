@@ -13,10 +13,10 @@ from omniscient import problems
 from loghistory import open_run
 from loghistory.vocabularies.read_path import VOCABULARY
 from quorumlog.durations import SECOND
+from quorumlog.hunting.simulate_command import simulate
 from quorumlog.protocol import SWARM
 from quorumlog.read_path.protocol import PROTOCOL
 from quorumlog.read_path.settings import SETTINGS
-from quorumlog.trials.simulate_command import simulate
 
 _LOSING = ("losses", "late-rewinds")
 

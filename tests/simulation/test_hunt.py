@@ -11,14 +11,14 @@ from msgspec.structs import replace
 
 from quorumlog.durations import MILLISECOND
 from quorumlog.faults import CHANGES, KINDS, Fault
+from quorumlog.hunting.hunt import hunt
+from quorumlog.hunting.judge import CONVERGENCE, Candidate, judge_run, judge_seed, judge_table
+from quorumlog.hunting.shrinking import FEW, shrunk
 from quorumlog.protocol import SWARM, Mutant
 from quorumlog.raft.mutants import offsets, trimming
 from quorumlog.raft.protocol import PROTOCOL
 from quorumlog.raft.settings import SETTINGS, RaftConfiguration
 from quorumlog.simulation.configuration import configuration_from_json, configuration_to_json
-from quorumlog.trials.hunt import hunt
-from quorumlog.trials.judge import CONVERGENCE, Candidate, judge_run, judge_seed, judge_table
-from quorumlog.trials.shrinking import FEW, shrunk
 
 REFERENCE = Candidate("raft")
 SEEDS = 100

@@ -7,10 +7,10 @@ import pytest
 from loghistory import MemorySink, Recorder
 from quorumlog.durations import MILLISECOND, SECOND
 from quorumlog.faults import Fault
+from quorumlog.hunting.judge import judge_table
 from quorumlog.raft.protocol import PROTOCOL
 from quorumlog.raft.settings import SETTINGS, RaftConfiguration
 from quorumlog.raft.simulated import RaftCluster
-from quorumlog.trials.judge import judge_table
 
 MEAN_PAUSE = 60 * MILLISECOND
 

@@ -15,10 +15,10 @@ from logspec.cli import spec
 from logspec.places import spec_directory
 from logspec.recording import read_traces
 from logspec.traces import action_names
+from quorumlog.hunting.judge import Candidate
 from quorumlog.raft.protocol import PROTOCOL
 from quorumlog.raft.settings import SETTINGS, RaftConfiguration
 from quorumlog.simulation.runs import made_by, save_run
-from quorumlog.trials.judge import Candidate
 
 RECORDED = Path(__file__).parents[2] / "histories" / "runs" / "raft"
 FEW_EVENTS = 1000
