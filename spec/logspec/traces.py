@@ -150,7 +150,7 @@ class Eventful(Protocol):
 
     @property
     def events(self) -> Sequence[object]:
-        """What was recorded, in order."""
+        """What was recorded of the trace, in order."""
 
 
 AnyTrace = TypeVar("AnyTrace", bound=Eventful)

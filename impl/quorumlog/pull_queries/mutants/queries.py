@@ -73,7 +73,7 @@ class RoutingTarget(ServerNode):
 
 
 class ForwardedTwice(PullCluster):
-    """See its nodes."""
+    """A cluster whose servers forward what was forwarded to them."""
 
     node_type = RoutingTarget
 
