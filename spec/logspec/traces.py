@@ -24,6 +24,8 @@ MODULE = "raft/TraceFlushedRaft.tla"
 SPEC = "FlushedRaft"
 BATCH_EVENTS = 40_000
 """Events that are followed in one run of TLC; more make the generated module slow to read."""
+FEW_EVENTS = 10_000
+"""Up to which compiling TLC well costs more than following them."""
 COVERED_EVENTS = 4_000
 """The same with coverage, for which TLC keeps counters for every number in that module, once for each action."""
 
@@ -228,6 +230,7 @@ def _run(
         extra_modules={"TraceData": trace_data((trace.events for trace in batch), before)},
         workers=workers,
         coverage=coverage,
+        brief=sum(len(trace.events) for trace in batch) <= FEW_EVENTS,
         seconds=seconds,
     )
     if outcome.timed_out:

@@ -103,11 +103,11 @@ class Witness:
         """The status of the cluster is told to somebody who asks (pull-queries.md#shown-is-kept)."""
         statuses = self._core.membership.statuses
         lags = self._core.records.shown(statuses)
-        statuses = {
+        shown = {
             host: [status.alive, status.updated, lags[host].time if host in lags else None]
             for host, status in statuses.items()
         }
-        self._note("shown", text=json_text(statuses))
+        self._note("shown", text=json_text(shown))
 
     # -- other servers -------------------------------------------------------------------------------------------------
 
