@@ -40,7 +40,7 @@ def recorded(run: Path) -> Source:
     assert source.manifest
     made_by = source.manifest.made_by
     stated = {name: value for name, value in made_by.get("configuration", {}).items() if value is not None}
-    configuration = {"voters": source.manifest.nodes} | stated
+    configuration = {"voters": source.manifest.nodes} | stated.get("limits", {}) | stated
     return Source(run.name, source.table(), configuration | {"protocol": made_by.get("protocol", "raft")})
 
 
