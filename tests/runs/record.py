@@ -24,6 +24,9 @@ from msgspec.structs import replace
 from loghistory import Format, Manifest, open_run, write_run
 from loghistory.schema import CLIENT_KINDS
 from quorumlog.durations import MILLISECOND, SECOND
+from quorumlog.hunting.hunt import hunt
+from quorumlog.hunting.judge import Candidate, Rejection, judge_run, load_judge
+from quorumlog.hunting.shrinking import shrunk
 from quorumlog.protocol import Mutant, Protocol
 from quorumlog.pull_queries.protocol import PROTOCOL as PULL_QUERIES
 from quorumlog.raft.mutants import offsets
@@ -31,9 +34,6 @@ from quorumlog.raft.protocol import PROTOCOL as RAFT
 from quorumlog.raft.settings import SETTINGS, RaftConfiguration
 from quorumlog.read_path.protocol import PROTOCOL as READ_PATH
 from quorumlog.simulation.runs import made_by
-from quorumlog.trials.hunt import hunt
-from quorumlog.trials.judge import Candidate, Rejection, judge_run, load_judge
-from quorumlog.trials.shrinking import shrunk
 
 RUNS = Path(__file__).resolve().parents[2] / "histories" / "runs"
 SEEDS = 2000

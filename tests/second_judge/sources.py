@@ -12,11 +12,11 @@ from msgspec.structs import replace
 
 from loghistory import open_run
 from quorumlog.durations import MILLISECOND
+from quorumlog.hunting.judge import Candidate, known_to_the_judge
 from quorumlog.pull_queries.protocol import PROTOCOL as PULL_QUERIES
 from quorumlog.raft.protocol import PROTOCOL
 from quorumlog.raft.settings import SETTINGS
 from quorumlog.read_path.protocol import PROTOCOL as READ_PATH
-from quorumlog.trials.judge import Candidate, known_to_the_judge
 
 RUNS = Path(__file__).resolve().parents[2] / "histories" / "runs"
 RECORDED = sorted(manifest.parent for manifest in RUNS.glob("*/*/manifest.json"))
