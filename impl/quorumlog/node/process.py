@@ -109,6 +109,7 @@ class Node(Supervised):
             failed=self._disk_failed,
             group=group,
             voters=configuration.voters,
+            least_session=configuration.least_session,
             threads=self._threads,
         )
 
