@@ -74,7 +74,7 @@ def _all_handed_over(office: list[Event]) -> list[list[Event]]:
             written[e.offset] = e
         elif e.kind == "hand_over":
             first, batches = e.offset, []
-            while first <= e.last and first in written:
+            while first <= e.last and first in written and written[first].last <= e.last:
                 batches.append(written.pop(first))
                 first = batches[-1].last + 1
             found.append(batches)
@@ -86,7 +86,8 @@ REMEMBERED = 64
 
 
 def written_as_enqueued(history: History) -> Count:
-    """A leader enqueues a value before it writes it, and writes no value before one that it enqueued earlier."""
+    """A leader enqueues a value before it writes it, with one acks level, and writes none before one that it enqueued
+    earlier."""
     count = Count()
     if not history.has("enqueue"):
         return count
@@ -105,18 +106,20 @@ def written_as_enqueued(history: History) -> Count:
 def _written(office: list[Event]) -> Count:
     """The same of what a leader did in one term."""
     count = Count()
-    queue: list[tuple[int, bool]] = []  # values, and whether one behind them was written
+    queue: list[tuple[int, bool, int | None]] = []  # values, whether one behind them was written, and their acks levels
     unseen: list[int | None] = []
     for e in office:
         if e.kind == "enqueue" and e.value in unseen[-REMEMBERED:]:
             count += JUDGED + VIOLATED + Count(unjudged=-1)
             unseen[unseen.index(e.value, max(len(unseen) - REMEMBERED, 0))] = None
         elif e.kind == "enqueue":
-            queue.append((e.value, False))
-        elif e.kind == "append" and e.value in [value for value, _ in queue]:
-            place = [value for value, _ in queue].index(e.value)
-            count += JUDGED + VIOLATED if queue[place][1] else JUDGED
-            queue = [(value, True) for value, _ in queue[:place]] + queue[place + 1 :]
+            queue.append((e.value, False, e.acks))
+        elif e.kind == "append" and e.value in [value for value, *_ in queue]:
+            place = [value for value, *_ in queue].index(e.value)
+            _, overtaken, acks = queue[place]
+            changed = None not in (acks, e.acks) and acks != e.acks
+            count += JUDGED + VIOLATED if overtaken or changed else JUDGED
+            queue = [(value, True, acks) for value, _, acks in queue[:place]] + queue[place + 1 :]
         elif e.kind == "append":
             count += UNJUDGED
             unseen.append(e.value)

@@ -17,7 +17,7 @@ import numpy as np
 
 from loghistory.schema import Kind
 
-from ..codes import APPEND, ENQUEUE, HAND_OVER, LEADER, NULL, ROLE, ROLE_LEADER, lookup
+from ..codes import APPEND, ENQUEUE, HAND_OVER, LEADER, NO_ACKS, NULL, ROLE, ROLE_LEADER, lookup
 from ..columns import Columns, Ints
 from ..contract import Check, Family, Setting
 from ..findings import MAX_NODES, Findings, KernelFold, Node, number, report, show
@@ -59,7 +59,8 @@ BOUNDED = number(
 
 
 class _Writes(NamedTuple):
-    """A leader of a term wrote a value after another one that it had enqueued later; NULL: it had written this one."""
+    """A leader of a term wrote a value after another one that it had enqueued later; NULL: it had written this one; the
+    same value: with another acks level."""
 
     node: Node
     term: int
@@ -71,13 +72,14 @@ ORDER = number(
     CHECKS,
     Check(
         id="written-as-enqueued",
-        rule="A leader writes what clients append in the order in which it enqueued it, and only then.",
+        rule="A leader writes what clients append as it enqueued it, in that order, and only then.",
         source=("raft.md#enqueue-order",),
         fact="a value that a leader wrote, in a history that shows what leaders enqueue",
         sentence={
             "overtaken": "Node {node} enqueued value {value} in term {term} before value {other}, and wrote it after "
             "that.",
             "late": "Node {node} enqueued value {value} in term {term} after it had written it.",
+            "changed": "Node {node} enqueued value {value} in term {term} with another acks level than it wrote it.",
         },
         fields=_Writes,
         kinds=(Kind.LEADER, Kind.ENQUEUE, Kind.APPEND),
@@ -136,6 +138,7 @@ class _Queue(NamedTuple):
 
     office: Ints  # -1: written
     value: Ints
+    acks: Ints
     seq: Ints
     passed: Ints  # the first event by which a value behind it was written; -1
     other: Ints  # that value
@@ -184,11 +187,11 @@ def _place_of(batches: _Batches, office: int, first: int) -> int:
 
 @part
 def _handed_over(offices: _Offices, batches: _Batches, node: int, first: int, last: int) -> int:
-    """The bytes that a node holds for what it wrote from one offset to another, one batch behind the other."""
+    """The bytes that a node holds for what it wrote from one offset to another, one whole batch behind the other."""
     size = 0
     while first <= last:
         at = _place_of(batches, offices.number[node], first)
-        if at == _NONE:
+        if at == _NONE or batches.last[at] > last:
             break
         size += batches.size[at]
         first = batches.last[at] + 1
@@ -202,7 +205,7 @@ def _hands_over(
     """A node holds these batches no more; ``shown``: they show the violation reported last."""
     while first <= last:
         at = _place_of(batches, offices.number[node], first)
-        if at == _NONE:
+        if at == _NONE or batches.last[at] > last:
             return
         batches.office[at] = _NONE
         if shown and batches.size[at]:
@@ -247,9 +250,10 @@ def _counts(
 
 @step
 def _enqueues(
-    offices: _Offices, queue: _Queue, unseen: _Unseen, node: int, value: int, seq: int, found: Findings
+    offices: _Offices, queue: _Queue, unseen: _Unseen, columns: Columns, node: int, i: int, found: Findings
 ) -> None:
     """A leader enqueues a value: it has not written it before."""
+    value, seq = columns.value[i], columns.seq[i]
     for at in range(min(unseen.used[node], _UNSEEN)):
         if unseen.value[node, at] == value:
             unseen.value[node, at] = NULL
@@ -262,15 +266,17 @@ def _enqueues(
     queue.used[_END] += 1
     queue.office[end] = offices.number[node]
     queue.value[end] = value
+    queue.acks[end] = columns.acks[i]
     queue.seq[end] = seq
     queue.passed[end] = -1
 
 
 @step
 def _writes(
-    offices: _Offices, queue: _Queue, unseen: _Unseen, node: int, value: int, seq: int, found: Findings
+    offices: _Offices, queue: _Queue, unseen: _Unseen, columns: Columns, node: int, i: int, found: Findings
 ) -> None:
-    """A leader writes a value: it is the next one that it enqueued."""
+    """A leader writes a value: it is the next one that it enqueued, with the acks level that was asked for."""
+    value, acks, seq = columns.value[i], columns.acks[i], columns.seq[i]
     office, head, place = offices.number[node], queue.used[_HEAD], _NONE
     for at in range(head, min(queue.used[_END], head + _LONG)):
         if queue.office[at] == office and queue.value[at] == value:
@@ -288,6 +294,9 @@ def _writes(
         overtaken = _Writes(node, term=offices.term[node], value=value, other=queue.other[place])
         enqueued, passed = queue.seq[place], queue.passed[place]
         report(found, ORDER, overtaken, offices.elected[node], enqueued, queue.other_seq[place], passed, seq)
+    elif acks != queue.acks[place] and acks != NO_ACKS and queue.acks[place] != NO_ACKS:
+        changed = _Writes(node, term=offices.term[node], value=value, other=value)
+        report(found, ORDER, changed, offices.elected[node], queue.seq[place], seq)
     for at in range(head, place):
         if queue.office[at] == office and queue.passed[at] < 0:
             queue.passed[at] = seq
@@ -330,7 +339,7 @@ def _scan(
             offices.end[node] = max(columns.last_offset[i], offices.end[node])
             if columns.value[i] == NULL:
                 continue
-            _writes(offices, queue, unseen, node, columns.value[i], columns.seq[i], found)
+            _writes(offices, queue, unseen, columns, node, i, found)
             if limit < 0:
                 continue
             place = _NONE
@@ -346,7 +355,7 @@ def _scan(
             batches.size[place] = min(columns.bytes[i], limit)
             batches.seq[place] = columns.seq[i]
         elif kind == ENQUEUE and columns.value[i] != NULL:
-            _enqueues(offices, queue, unseen, node, columns.value[i], columns.seq[i], found)
+            _enqueues(offices, queue, unseen, columns, node, i, found)
         if kind not in (ENQUEUE, HAND_OVER) or offices.number[node] < 0 or limit < 0:
             continue
         if kind == HAND_OVER and not offices.enqueued[node]:
@@ -410,7 +419,10 @@ class MemoryFold(KernelFold):
     def way(self, check: int, fields: list[int]) -> str:
         """What of the memory, or of the order, is wrong."""
         if check == ORDER:
-            return "late" if _Writes(*fields[:4]).other == NULL else "overtaken"
+            writes = _Writes(*fields[:4])
+            if writes.other == NULL:
+                return "late"
+            return "changed" if writes.other == writes.value else "overtaken"
         holds = _Holds(*fields)
         if holds.held == NULL:
             return "in flight"
@@ -434,7 +446,7 @@ FAMILY = Family(
     "memory",
     tuple(CHECKS),
     _OFFICE | _MEMORY | {Kind.APPEND},
-    ("node", "term", "role", "offset", "last_offset", "value", "bytes", "count", "reserved"),
+    ("node", "acks", "term", "role", "offset", "last_offset", "value", "bytes", "count", "reserved"),
     MemoryFold,
     RAFT,
 )
