@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import json
 import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -210,7 +211,9 @@ def test_a_node_whose_disk_is_lost_is_down_until_it_is_added_again(play: Callabl
             elif path.name != "incarnation":
                 path.unlink()
         bench.recorder.event("fault", {"f": "wipe", "node": 2})
-        cluster._settings |= {"voters": [0, 1], "least_session": 1}  # of those that start from now on
+        file = cluster.directory / "node-2.json"
+        configuration = json.loads(file.read_text()) | {"voters": [0, 1], "least_session": 1}
+        file.write_text(json.dumps(configuration))
         await cluster.start(2)
         await cluster.wait_for(2)
         await load.goes_on()

@@ -1,7 +1,7 @@
 """A disk is lost with all that it held; its node comes back under its old name (raft.md#wiped-disk).
 
-Whoever runs the group gives it an empty disk, and has the leader replace it by itself in another session: it is removed,
-and added again. Until the leader names it that session, it counts as down.
+Whoever runs the group gives it an empty disk, and has the leader replace it by itself in another session: it is
+removed, and added again. Until the leader names it that session, it counts as down.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ SETTING: RaftConfiguration = replace(
 
 
 class Answers(RaftCore):
-    """The mutant: a node on an empty disk votes and answers as before."""
+    """A node on an empty disk votes and answers as before (raft.md#wiped-disk-votes)."""
 
     def _has_session(self) -> bool:
         return True

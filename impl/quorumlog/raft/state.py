@@ -50,8 +50,8 @@ class Configuration(msgspec.Struct, frozen=True):
     ``voters``: the group that the replica begins with; none of a node that is to be added to one. ``priorities``: who
     is named first among the members is preferred as leader (raft.md#priority); ``longest_log``: who has the longest log
     is (raft.md#longest-log). ``light_heartbeats``: heartbeats that say nothing new carry nothing
-    (raft.md#light-heartbeat). ``least_session``: of a node on an empty disk under the name of one that lost its own: larger
-    than any session that the name had (raft.md#wiped-disk).
+    (raft.md#light-heartbeat). ``least_session``: for a node on an empty disk under the name of one that lost its own,
+    larger than any session that the name had (raft.md#wiped-disk).
     """
 
     node: int
