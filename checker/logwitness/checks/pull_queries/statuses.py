@@ -15,7 +15,7 @@ import numpy as np
 
 from loghistory.schema import Kind
 
-from ..codes import MAX_OFFSET, code, lookup
+from ..codes import MAX_OFFSET, NULL, code, lookup
 from ..columns import Array, Ints
 from ..contract import Check, Family, Setting
 from ..kernel import kernel, part
@@ -129,7 +129,9 @@ _IS_WANTED = lookup(_KINDS | _ENDS)
 _REPLAYS, _HEARD_IN_TIME, _SILENT, _TO_ALL, _REPORTS_TO_ALL, _GO_ON = range(len(CHECKS))
 _DIFFERS, _FALSE_DOWN, _FALSE_UP, _UNLISTED, _LACKS, _OVERDUE = (1 << bit for bit in range(6))
 """What a decision, or a round of heartbeats, breaks."""
-_BROKEN, _PLAIN = range(2)
+_BROKEN, _FEWER, _TELLS = range(3)
+"""What was broken last; how many nodes there are, if each host is a node of its own and there are no more than `FEW`,
+else 0; whether somebody has told where a report goes."""
 
 
 class _Rows(NamedTuple):
@@ -173,6 +175,8 @@ class _Servers(NamedTuple):
     unchecked: Cells
     report: Cells  # the event of that
     check: Cells
+    telling: Cells  # the number of the report that is told of
+    told: Cells  # its stamp
 
 
 class _Pairs(NamedTuple):
@@ -184,6 +188,8 @@ class _Pairs(NamedTuple):
     listed: Cells  # the event
     round: Cells  # the last heartbeats that it was sent one of
     beat: Cells  # and the event of that
+    telling: Cells  # the last report that it was told to be sent
+    tell: Cells
 
 
 class _State(NamedTuple):
@@ -195,7 +201,7 @@ class _State(NamedTuple):
     texts: InColumns
     hosts: Cells  # by number of a host: the row of its node
     of_few: Ints  # the rows of pairs of the first nodes (`FEW`)
-    run: Cells  # what was broken last; 1: each host is a node of its own, and there are no more than `FEW`
+    run: Cells  # whose numbers are named above
 
 
 @part
@@ -328,12 +334,12 @@ def _decides(state: _State, rows: _Rows, i: int, judged: Cells) -> int:
 def _shows_statuses(state: _State, node: int, view: int) -> bool:
     """Whether a view has the statuses that the last check gave, as far as that can be told here."""
     servers, pairs, texts = state.servers, state.pairs, state.texts
-    if view < 0 or not servers.known[node] or not servers.beats[node] or not state.run[_PLAIN]:
+    if view < 0 or not servers.known[node] or not servers.beats[node] or not state.run[_FEWER]:
         return False
     if state.hosts[servers.host[node]] != node:
         return False
     told = 0
-    for at in range(texts.views.statuses[view], texts.views.statuses[view + 1]):
+    for at in range(texts.views.statuses[view], texts.views.statuses_end[view]):
         host = texts.statuses.host[at]
         if host != servers.host[node]:
             other = state.hosts[host]
@@ -344,6 +350,33 @@ def _shows_statuses(state: _State, node: int, view: int) -> bool:
                 return False
             told += 1
     return bool(told == servers.statuses[node])
+
+
+@part
+def _tells(state: _State, node: int, pair: int, stamp: int, seq: int) -> None:
+    """It is told to whom a report goes."""
+    servers, pairs = state.servers, state.pairs
+    if servers.told[node] != stamp:
+        servers.telling[node] += 1
+        servers.told[node] = stamp
+    pairs.telling[pair] = servers.telling[node]
+    pairs.tell[pair] = seq
+    state.run[_TELLS] = 1
+
+
+@part
+def _reports_to_all(state: _State, node: int, stamp: int) -> bool:
+    """Whether a report went to its targets and to nobody else, as far as that can be told here."""
+    servers, pairs = state.servers, state.pairs
+    if not state.run[_FEWER] or servers.told[node] != stamp:
+        return False
+    for other in range(state.run[_FEWER]):
+        pair = state.of_few[node * FEW + other + 1]
+        if pair >= 0 and other != node:
+            target = pairs.alive[pair] if servers.shipped[node] else pairs.listed[pair] >= 0
+            if (pairs.telling[pair] == servers.telling[node]) != (target > 0):
+                return False
+    return True
 
 
 @kernel
@@ -377,13 +410,22 @@ def _skim(rows: _Rows, at: int, state: _State, judged: Cells) -> int:
                 return i
         elif kind == _ROUTE and _shows_statuses(state, node, rows.viewed[i]):
             judged[_REPLAYS] += 1
+        elif kind == _REPORT_SENT:
+            _tells(state, node, rows.pair[i], stamp, rows.seq[i])
+        elif kind == _REPORT and servers.known[node] and _reports_to_all(state, node, stamp):
+            judged[_REPORTS_TO_ALL] += 1
+            judged[_GO_ON] += servers.reports[node] >= 0
+            servers.unreported[node] = 0
+            servers.report[node] = rows.seq[i]
+            servers.telling[node] += 1
+            servers.told[node] = NULL
         else:
             return i
     return len(rows.kind)
 
 
-_OF_PROCESS = ("listed", "statuses", "unreported", "unchecked", "to_listed", "opened", "round")
-_BLANK = {"runs": 0, "known": 0, **dict.fromkeys(_OF_PROCESS, 0)}
+_OF_PROCESS = ("telling", "listed", "statuses", "unreported", "unchecked", "to_listed", "opened", "round")
+_BLANK = {"runs": 0, "known": 0, "told": NULL, **dict.fromkeys(_OF_PROCESS, 0)}
 _UNKNOWN = {"alive": 0}
 
 
@@ -398,11 +440,9 @@ class StatusFold(SkimmingFold[_Rows]):
         super().__init__(setting, _Rows)
         self._texts = texts_of(setting.words, compiled=self.compiled)
         of_nodes = no_rows(_Servers, compiled=self.compiled), no_rows(_Pairs, compiled=self.compiled)
-        run = numbers((0, 1), compiled=self.compiled)
+        run = numbers((0, 0, 0), compiled=self.compiled)
         heard, hosts = nothing_heard(self.compiled), numbers((), compiled=self.compiled)
         self._state = _State(*of_nodes, heard, self._texts.columns, hosts, self.nodes.few, run)
-        self._told: dict[int, dict[int, dict[int, int]]] = {}  # by node and stamp of a report: to whom it went
-        self._tells = False  # somebody has told where a report goes
 
     def more(self, held: Mapping[str, Array]) -> dict[str, Array]:
         """See `SkimmingFold`."""
@@ -432,7 +472,8 @@ class StatusFold(SkimmingFold[_Rows]):
             node = self._hosts.nodes.get(host)
             hosts[number] = NOWHERE if node is None else self.nodes.who.row(node)
         known = self._hosts.nodes.values()
-        state.run[_PLAIN] = len(set(known)) == len(known) and self.nodes.sizes[0] <= FEW
+        plain, nodes = len(set(known)) == len(known), self.nodes.sizes[0]
+        state.run[_FEWER] = nodes if plain and nodes <= FEW else 0
         self._state = state._replace(hosts=hosts)
 
     def take(self, e: _Rows) -> bool:
@@ -451,10 +492,6 @@ class StatusFold(SkimmingFold[_Rows]):
             pairs.status[e.pair], pairs.updated[e.pair], pairs.listed[e.pair] = 1, e.stamp, e.seq
         elif e.kind in (_ROUTE, _SHOWN):
             self._shows(e)
-        elif e.kind == _REPORT_SENT:
-            self._tells = True
-            sent = self._told.get(e.node, {})
-            self._told[e.node] = {e.stamp: sent.get(e.stamp, {}) | {e.peer: e.seq}}
         elif e.kind == _REPORT:
             self._reports(e)
         elif broken:
@@ -472,7 +509,6 @@ class StatusFold(SkimmingFold[_Rows]):
             for name, column in zip(pairs._fields, pairs, strict=True):
                 column[pair] = _UNKNOWN.get(name, NOWHERE)
             forget_before(heard, pair, (1 << 63) - 1)
-        self._told.pop(e.node, None)
         servers.runs[e.who] = 1
         server = self._hosts.servers.get(e.node)
         if server is not None:
@@ -497,14 +533,17 @@ class StatusFold(SkimmingFold[_Rows]):
     def _reports(self, e: _Rows) -> None:
         """A report is made, after it was sent."""
         server, tally = self._hosts.servers.get(e.node), self._tallies[REPORTS_TO_ALL.id]
-        told = self._told.pop(e.node, {}).get(e.stamp, {})
         servers, pairs = self._state.servers, self._state.pairs
+        known, telling = self.nodes.pairs_of(e.node), int(servers.telling[e.who])
+        told = {peer: int(pairs.tell[pair]) for peer, pair in known if pairs.telling[pair] == telling}
+        told = told if servers.told[e.who] == e.stamp else {}
+        servers.telling[e.who], servers.told[e.who] = telling + 1, NULL
         self.judged[_GO_ON] += server is not None and server.lag_reports
         servers.unreported[e.who], servers.report[e.who] = 0, e.seq
-        if server is None or not self._tells:
+        if server is None or not self._state.run[_TELLS]:
             return
         tally.judged += 1
-        others = [(peer, pair) for peer, pair in self.nodes.pairs_of(e.node) if peer != e.node]
+        others = [(peer, pair) for peer, pair in known if peer != e.node]
         listed = {peer: int(pairs.listed[pair]) for peer, pair in others if pairs.listed[pair] >= 0}
         targets = {peer for peer, pair in others if pairs.alive[pair]} if server.shipped else listed.keys()
         for peer in sorted(targets - told.keys()):

@@ -18,11 +18,13 @@ from .skimming import NOWHERE, Cells, no_rows, with_rows
 
 
 class Views(NamedTuple):
-    """By row of a view: its assignment, and where its statuses and its reports begin; one row more ends the last."""
+    """By row of a view: its assignment, and where its statuses and its lag reports begin and end."""
 
     assigned: Cells
     statuses: Cells
+    statuses_end: Cells
     records: Cells
+    records_end: Cells
 
 
 class Statuses(NamedTuple):
@@ -58,7 +60,8 @@ class Texts:
         self.assigned: dict[Assigned, int] = {}
         self.positions: dict[tuple[tuple[int, tuple[int, int]], ...], int] = {}
         self._views: dict[int, int] = {}
-        self._reports: dict[int, int] = {}
+        self._parts: dict[int, tuple[dict[str, tuple[int, Positions]], int, int]] = {}  # where reports are, by identity
+        self._same: dict[int, tuple[Assigned, int]] = {}  # assignments, by identity
         self._rows = 0
         tables = (no_rows(each, compiled=compiled) for each in (Views, Statuses, Records))
         self.columns = InColumns(*tables)  # type: ignore[arg-type]
@@ -76,25 +79,34 @@ class Texts:
         """The number of what a lag report says."""
         return self.positions.setdefault(tuple(sorted(positions.items())), len(self.positions))
 
+    def _assigned(self, assigned: Assigned) -> int:
+        """The number of an assignment."""
+        if id(assigned) not in self._same:
+            self._same[id(assigned)] = assigned, self.assigned.setdefault(assigned, len(self.assigned))
+        return self._same[id(assigned)][1]
+
     def _view(self, code: int) -> int:
         view = said(self._words, code, View)
         if view is None or not _fits(view):
             return NOWHERE
         row, self._rows = self._rows, self._rows + 1
         statuses, records = self._ends
-        self._ends = [statuses + len(view.statuses), records + len(view.records)]
+        again = self._parts.get(id(view.records))
+        ends = [statuses + len(view.statuses), records + (0 if again else len(view.records))]
         views, of_statuses, of_records = self.columns
-        views = with_rows(views, row + 2, {})
-        of_statuses, of_records = with_rows(of_statuses, self._ends[0], {}), with_rows(of_records, self._ends[1], {})
-        views.assigned[row] = self.assigned.setdefault(view.assignment, len(self.assigned))
-        views.statuses[row], views.records[row] = statuses, records
-        views.statuses[row + 1], views.records[row + 1] = self._ends
+        views = with_rows(views, row + 1, {})
+        of_statuses, of_records = with_rows(of_statuses, ends[0], {}), with_rows(of_records, ends[1], {})
+        if again is None:
+            again = self._parts[id(view.records)] = view.records, records, ends[1]
+            for at, (host, (stamp, positions)) in enumerate(view.records.items(), records):
+                of_records.host[at], of_records.stamp[at] = self.host(host), stamp
+                of_records.positions[at] = self.said_of(positions)
+        views.assigned[row] = self._assigned(view.assignment)
+        views.statuses[row], views.statuses_end[row], self._ends = statuses, ends[0], ends
+        _, views.records[row], views.records_end[row] = again
         for at, (host, (alive, updated)) in enumerate(view.statuses.items(), statuses):
-            of_statuses.host[at], of_statuses.alive[at] = self.host(host), int(alive)
+            of_statuses.host[at], of_statuses.alive[at] = self.host(host), alive
             of_statuses.updated[at] = updated
-        for at, (host, (stamp, positions)) in enumerate(view.records.items(), records):
-            of_records.host[at], of_records.stamp[at] = self.host(host), stamp
-            of_records.positions[at] = self.said_of(positions)
         self.columns = InColumns(views, of_statuses, of_records)
         return row
 
