@@ -10,7 +10,6 @@ import json
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
 from typing import Any
 
 from loghistory import Kind, RunSource
@@ -18,7 +17,7 @@ from logspec.errors import SpecError
 from logspec.server_traces import Refused, followed, nearest
 from logspec.tlavalue import print_value
 from logspec.toolchain import Toolchain
-from logspec.traces import Nearest
+from logspec.traces import Nearest, batches
 
 MODULE = "read_path/TraceReadOneEpoch.tla"
 BATCH_EVENTS = 20_000
@@ -126,7 +125,7 @@ def read_reading_traces(source: RunSource, name: str) -> list[ReadingTrace]:
 
 def follow_reading(traces: Sequence[ReadingTrace], tools: Toolchain, seconds: float | None = None) -> None:
     """Follow every trace; set ``stuck`` and ``near`` of those that the spec does not allow. Raises `SpecError`."""
-    for batch in _batches(traces):
+    for batch in batches(traces, BATCH_EVENTS, _shards):
         for refused in followed(MODULE, batch, _written, _configuration(batch), tools, seconds, "Before == <<>>"):
             trace, line = refused.trace, refused.line
             trace.stuck = f"event {trace.seqs[line - 1]}: stream {trace.op} {_said(trace, trace.events[line - 1])}"
@@ -260,18 +259,6 @@ def _bounds(step: Step) -> Iterator[int]:
             if step[0] in ("record", "reject") or (step[0] == "heard" and step[2] == "record"):
                 yield each.number
                 yield each.number + 1
-
-
-def _batches(traces: Iterable[ReadingTrace]) -> Iterator[list[ReadingTrace]]:
-    """What one run of TLC can follow: as many shards, and not too many events."""
-    for _, group in groupby(sorted(traces, key=_shards), key=_shards):
-        batch: list[ReadingTrace] = []
-        for trace in group:
-            if batch and sum(len(each.events) for each in batch) + len(trace.events) > BATCH_EVENTS:
-                yield batch
-                batch = []
-            batch.append(trace)
-        yield batch
 
 
 def _shards(trace: ReadingTrace) -> int:

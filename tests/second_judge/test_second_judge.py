@@ -14,7 +14,7 @@ from sources import RECORDED, Source, recorded, simulated, simulated_servers, si
 from logwitness.checks import house_families
 from logwitness.explain.transcripts import Case, all_cases, history
 
-MEDIUM, LARGE = 1500, 5000
+MEDIUM, LARGE = 900, 5000
 """Events from which on a recorded run is left to the long tests, and from which on no damaged copies of it are judged:
 plain checks take seconds."""
 
@@ -156,7 +156,7 @@ def judged(seeds: range, copies: int, play: Callable[[int], Source | None] = sim
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seeds", [range(0, 84, 14), range(7, 84, 14)], ids=str)
+@pytest.mark.parametrize("seeds", [range(0, 84, 28), range(7, 84, 28)], ids=str)
 def test_simulated_runs(seeds: range) -> None:
     """A few of the settings and of the mutants."""
     judged(seeds, copies=2)
@@ -172,7 +172,7 @@ def test_thousands_of_simulated_runs(first: int) -> None:
 @pytest.mark.slow
 def test_simulated_servers() -> None:
     """A few of the settings and of the mutants of pull queries."""
-    judged(range(2, 44, 7), copies=1, play=simulated_servers)
+    judged(range(2, 44, 14), copies=1, play=simulated_servers)
 
 
 @pytest.mark.long(1)
@@ -185,7 +185,7 @@ def test_hundreds_of_simulated_servers(first: int) -> None:
 @pytest.mark.slow
 def test_simulated_streams() -> None:
     """A few of the settings and of the mutants of the read path."""
-    judged(range(2, 17, 7), copies=1, play=simulated_streams)
+    judged(range(2, 16, 7), copies=1, play=simulated_streams)
 
 
 @pytest.mark.long(1)

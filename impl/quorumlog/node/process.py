@@ -54,7 +54,6 @@ class Node(Supervised):
         OSError."""
         number = configuration.node
         super().__init__(_name(configuration), supervisor)
-        self._ended_before = None if supervisor is None else supervisor.ended
         self._configuration = configuration
         nodes = tuple(sorted(configuration.addresses))
         self._disk, lost_power = disk_of(configuration.data, configuration.journal)
@@ -96,13 +95,20 @@ class Node(Supervised):
             disk=disk,
             log=log,
             history=_open_history(
-                configuration, incarnation, log, self._clock, named, lost_power=lost_power, ended=self._ended_before
+                configuration,
+                incarnation,
+                log,
+                self._clock,
+                named,
+                lost_power=lost_power,
+                ended=None if self._supervisor is None else self._supervisor.ended,
             ),
             jitter=random.Random(f"{configuration.seed} {stream} {configuration.node} {incarnation}"),
             send=self._send if self._outbox is None else self._outbox.of(group),
             disconnect=lambda node: self._links[node].disconnect(),
             failed=self._disk_failed,
             group=group,
+            voters=configuration.voters,
             threads=self._threads,
         )
 

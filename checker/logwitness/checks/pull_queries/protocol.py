@@ -112,7 +112,7 @@ class View(msgspec.Struct, frozen=True, gc=False):
 
 
 class Filter(msgspec.Struct, frozen=True, gc=False):
-    """Which rows a scan wants."""
+    """Which rows a scan wants: those whose key (``k``) or value (``v``) compares so with ``value``."""
 
     column: Literal["k", "v"]
     op: Literal["=", "!=", "<", "<=", ">", ">="]
@@ -251,5 +251,5 @@ class ServerFold:
         return violated(self._tallies.values())
 
     def finish(self) -> Verdicts:
-        """Answer."""
+        """The outcome of each check of the family, once all events were taken."""
         return Verdicts(tuple(tally.outcome() for tally in self._tallies.values()))

@@ -14,7 +14,7 @@ class WipedShardAnswers(ShardCore):
 
     @property
     def lost(self) -> bool:
-        """Never."""
+        """Never, whatever its disk has lost."""
         return False
 
 
