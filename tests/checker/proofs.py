@@ -232,6 +232,27 @@ def bounded_memory(evidence: Evidence) -> list[Fields]:
     return found
 
 
+def written_as_enqueued(evidence: Evidence) -> Fields:
+    """A leader enqueued a value that it had written; wrote it with another acks level; or wrote another one before it
+    that it had enqueued later."""
+    (leader, *before), last = evidence.before, evidence.last
+    sure(leader["kind"] == "leader" and all(row["node"] == leader["node"] for row in evidence.rows))
+    fields: Fields = {"node": leader["node"], "term": leader["term"], "value": last["value"]}
+    if last["kind"] == "enqueue":
+        written = only(before)
+        sure(written["kind"] == "append" and written["value"] == last["value"])
+        return fields
+    if len(before) == 1:
+        enqueued = only(before)
+        sure(enqueued["kind"] == "enqueue" and last["kind"] == "append" and enqueued["value"] == last["value"])
+        sure(enqueued["acks"] != last["acks"])
+        return fields | {"other": last["value"]}
+    first, second, written = before
+    sure([row["kind"] for row in evidence.rows[1:]] == ["enqueue", "enqueue", "append", "append"])
+    sure(first["value"] == last["value"] and second["value"] == written["value"])
+    return fields | {"other": written["value"]}
+
+
 # -- the offsets of a node --------------------------------------------------------------------------------------------
 
 
@@ -925,6 +946,7 @@ PROOFS: dict[str, Proof] = {
     "term-needs-candidate": term_needs_candidate,
     "roles-in-order": roles_in_order,
     "bounded-memory": bounded_memory,
+    "written-as-enqueued": written_as_enqueued,
     "commit-monotonic": _moved_back("commit"),
     "flushed-monotonic": _moved_back("flushed"),
     "visible-monotonic": _moved_back("visible"),
