@@ -182,6 +182,7 @@ RECORDINGS: dict[str, Callable[[str], None]] = {
     "raft/reference-members": reference(16, "snapshots"),  # who joins installs one, which brings the members
     "raft/reference-jsonl": reference(6, "default", Format.JSON_LINES, duration=200 * MILLISECOND),
     "raft/reference-parquet": reference(7, "default", Format.PARQUET, duration=200 * MILLISECOND),
+    "raft/reference-little-memory": reference(11, "little-memory"),
     "raft/reference-messages": reference(8, "default", messages=True, duration=400 * MILLISECOND),
     "raft/clients-only": clients_only(9),
     "raft/cluster-kill-leader": cluster("--duration", "3", "--seed", "11", "--faults", "kill-leader"),
