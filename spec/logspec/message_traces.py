@@ -10,9 +10,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from loghistory import Kind, RunSource
-from logspec.client_traces import ClientEvent, ClientTrace, batches, written
+from logspec.client_traces import BATCH_EVENTS, ClientEvent, ClientTrace, written
 from logspec.server_traces import followed
 from logspec.toolchain import Toolchain
+from logspec.traces import batches
 
 MODULE = "raft/TraceMessageLog.tla"
 
@@ -62,7 +63,7 @@ def _told(event: Mapping[str, Any], stands: dict[int, tuple[int, str]]) -> Clien
 
 def follow_messages(traces: Sequence[ClientTrace], tools: Toolchain, seconds: float | None = None) -> None:
     """Follow every trace, and set ``stuck`` of those that the spec does not allow. Raises `SpecError`."""
-    for batch in batches(traces):
+    for batch in batches(traces, BATCH_EVENTS, lambda trace: 0):
         nodes = sorted({int(event[1]) for trace in batch for event in trace.events})
         configuration = [f"CONSTANT Node = {{{', '.join(map(str, nodes))}}}", "VIEW Line"]
         for trace, line, _ in followed(MODULE, batch, written, configuration, tools, seconds):

@@ -13,12 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from quorumlog.faults import CHANGES
-from quorumlog.protocol import ProtocolError, find
-from quorumlog.rules_file import RulesFileError, read_rules
-from quorumlog.simulation.configuration import ClusterConfiguration
-from quorumlog.simulation.runs import made_by, save_run
-from quorumlog.trials.hunt import ENDLESS, RUN_SECONDS
-from quorumlog.trials.judge import (
+from quorumlog.hunting.hunt import RUN_SECONDS
+from quorumlog.hunting.judge import (
     Candidate,
     NoJudgeError,
     Rejection,
@@ -26,8 +22,12 @@ from quorumlog.trials.judge import (
     load_judge,
     show_again,
 )
-from quorumlog.trials.parallel import HelperError, in_order
-from quorumlog.trials.shrinking import shrunk
+from quorumlog.hunting.parallel import HelperError, in_order
+from quorumlog.hunting.shrinking import shrunk
+from quorumlog.protocol import ProtocolError, find
+from quorumlog.rules_file import RulesFileError, read_rules
+from quorumlog.simulation.configuration import ClusterConfiguration
+from quorumlog.simulation.runs import made_by, save_run
 
 Say = Callable[[str], None]
 Result = dict[str, Any]
@@ -54,7 +54,7 @@ def simulation(rules: Path | None, seeds: int, say: Say, protocol: str | None = 
         try:
             judged = next(runs)
         except TimeoutError:
-            sentence = f"the run with seed {seed} did not end within {RUN_SECONDS:g} s: {ENDLESS}"
+            sentence = f"the run with seed {seed} did not end within {RUN_SECONDS:g} s of processor time"
             yield _result("runs", "undecided", sentence, _again(candidate, seed))
             seeds = seed
             break
