@@ -171,9 +171,7 @@ def joined(directory: Path, megabytes: int, added: int, clients: int) -> dict[st
             file.unlink()  # of nodes that get other addresses
         fast, slow = (asyncio.run(join(Path(name), variant, added, clients)) for variant in list(VARIANTS)[:2])
     busy = f", {clients} clients append meanwhile" if clients else ""
-    print(
-        f"  {added} empty nodes added at once, {megabytes} MB each{busy}: {fast:.2f} s, with a flush always {slow:.2f} s"
-    )
+    print(f"  {added} empty nodes added at once, {megabytes} MB each{busy}: {fast:.2f} s, flush always {slow:.2f} s")
     return {"added": added, "clients": clients, "megabytes": megabytes, "seconds": [round(fast, 3), round(slow, 3)]}
 
 
@@ -197,7 +195,7 @@ def main() -> None:
     print(f"recovery of a follower {megabytes} MB behind, {rounds} times")
     for variant, times in seconds.items():
         taken = statistics.median(times)
-        print(f"  {variant:14} {taken:8.2f} s  {megabytes / taken:8.1f} MB/s")
+        print(f"  {variant:16} {taken:8.2f} s  {megabytes / taken:8.1f} MB/s")
     print(f"  without a flush on every append_entries it is {ratio:.2f} times as fast")
     print(f"  without any that a reply waits for it would be {limit:.2f} times: the rest is not the disk's")
     megabytes = megabytes // 4

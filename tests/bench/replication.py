@@ -3,8 +3,9 @@
     python tests/bench/replication.py [--quick]
 
 Three real processes. Many clients keep the leader busy with acks 0 and 1; another one waits for one append with
-acks=all after the other, whose times are told. In the design before (documents.md#raft-simplification-introduction) what nobody
-waits for was left to recovery, which reads it from the leader's disk: that is the variant, built from the same parts.
+acks=all after the other, whose times are told. In the design before (documents.md#raft-simplification-introduction)
+what nobody waits for was left to recovery, which reads it from the leader's disk: that is the variant, built from the
+same parts.
 Also told: the bytes that the leader read back for its followers, and how many batches each of its flushes covered.
 """
 
