@@ -1,4 +1,4 @@
-"""Scenarios of raft.md on real processes; the simulator plays all of them (quorumlog/raft/scenarios.toml).
+"""Scenarios of Raft on real processes; the simulator plays all of them (quorumlog/raft/scenarios.toml).
 
 Others are played elsewhere: raft.md#scenario-1 and raft.md#scenario-3 in test_cluster_command and test_process,
 raft.md#scenario-9, raft.md#scenario-19 and raft.md#scenario-20 in test_members.
