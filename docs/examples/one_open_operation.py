@@ -40,7 +40,7 @@ class OneOpenOperation:
             self._open[client] = op, seq
 
     def finish(self) -> Verdicts:
-        """Answer."""
+        """The outcome of the one check, once all events were taken."""
         return Verdicts((self._tally.outcome(),))
 
 

@@ -7,7 +7,7 @@ raft.md#read-levels, history-checks.md#one-open-operation.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,6 +16,7 @@ from logspec.recording import find_setting
 from logspec.server_traces import followed
 from logspec.tlavalue import print_value
 from logspec.toolchain import Toolchain
+from logspec.traces import batches
 
 MODULE = "raft/TraceClientLog.tla"
 BATCH_EVENTS = 40_000
@@ -114,21 +115,10 @@ def _told(event: dict[str, Any], waiting: dict[int, _Asked], whole: bool) -> Cli
 
 def follow_clients(traces: Sequence[ClientTrace], tools: Toolchain, seconds: float | None = None) -> None:
     """Follow every trace, and set ``stuck`` of those that the spec does not allow. Raises `SpecError`."""
-    for batch in _batches(traces):
+    for batch in batches(traces, BATCH_EVENTS, lambda trace: 0):
         for trace, line, _ in followed(MODULE, batch, _written, (), tools, seconds):
             trace.stuck_at = trace.seqs[line - 1]
             trace.stuck = f"operation {trace.events[line - 1][1]} {_sentence(trace.events[line - 1])}"
-
-
-def _batches(traces: Iterable[ClientTrace]) -> Iterator[list[ClientTrace]]:
-    batch: list[ClientTrace] = []
-    for trace in traces:
-        if batch and sum(len(each.events) for each in batch) + len(trace.events) > BATCH_EVENTS:
-            yield batch
-            batch = []
-        batch.append(trace)
-    if batch:
-        yield batch
 
 
 def _written(trace: ClientTrace) -> str:

@@ -7,9 +7,8 @@ since the first stamp of the trace, for TLC counts with 32 bits. Sources: pull-q
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
 from typing import Any, NamedTuple
 
 from loghistory import Kind, RunSource
@@ -17,6 +16,7 @@ from logspec.errors import SpecError
 from logspec.server_traces import followed
 from logspec.tlavalue import print_value
 from logspec.toolchain import Toolchain
+from logspec.traces import batches
 
 MODULE = "pull_queries/TraceHeartbeats.tla"
 BATCH_EVENTS = 40_000
@@ -102,7 +102,7 @@ def read_heartbeat_traces(source: RunSource, name: str) -> list[HeartbeatTrace]:
 
 def follow_heartbeats(traces: Sequence[HeartbeatTrace], tools: Toolchain, seconds: float | None = None) -> None:
     """Follow every trace, and set ``stuck`` of those that the spec does not allow. Raises `SpecError`."""
-    for batch in _batches(traces):
+    for batch in batches(traces, BATCH_EVENTS, lambda trace: trace.rule):
         rule = batch[0].rule
         constants = {
             "Shipped": "TRUE" if rule.shipped else "FALSE",
@@ -130,18 +130,6 @@ def _rule(event: Mapping[str, Any], name: str) -> Rule:
         return Rule(told["mode"] == "shipped", *numbers)
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise SpecError(f"{name}: the configuration in event {event['seq']} cannot be read: {error!r}") from None
-
-
-def _batches(traces: Iterable[HeartbeatTrace]) -> Iterator[list[HeartbeatTrace]]:
-    """What one run of TLC can follow: servers that decide alike, and not too many events."""
-    for _, group in groupby(sorted(traces, key=lambda trace: trace.rule), key=lambda trace: trace.rule):
-        batch: list[HeartbeatTrace] = []
-        for trace in group:
-            if batch and sum(len(each.events) for each in batch) + len(trace.events) > BATCH_EVENTS:
-                yield batch
-                batch = []
-            batch.append(trace)
-        yield batch
 
 
 def _written(trace: HeartbeatTrace) -> str:

@@ -10,7 +10,6 @@ import json
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
 from typing import Any
 
 from loghistory import Kind, RunSource
@@ -18,14 +17,15 @@ from logspec.errors import SpecError
 from logspec.server_traces import Refused, followed, nearest
 from logspec.tlavalue import print_value
 from logspec.toolchain import Toolchain
-from logspec.traces import Nearest
+from logspec.traces import Nearest, batches
 
 MODULE = "read_path/TraceReadOneEpoch.tla"
 BATCH_EVENTS = 20_000
 """Events that are followed in one run of TLC."""
 
 _SCOPES = ("REGION", "CLUSTER", "ROW", "RACK", "NODE")
-_STATUSES = ("full", "under", "empty", "unavailable")
+STATUSES = ("full", "under", "empty", "unavailable")
+"""The words of the specification for the numbers that the event log has."""
 _STARTED = {"ok": "started", "rebuilding": "refused", "failed": "refused"}
 _HEARD = {"record": "record", "filtered_out": "record", "trim": "trim"}
 _STREAM = (
@@ -126,7 +126,7 @@ def read_reading_traces(source: RunSource, name: str) -> list[ReadingTrace]:
 
 def follow_reading(traces: Sequence[ReadingTrace], tools: Toolchain, seconds: float | None = None) -> None:
     """Follow every trace; set ``stuck`` and ``near`` of those that the spec does not allow. Raises `SpecError`."""
-    for batch in _batches(traces):
+    for batch in batches(traces, BATCH_EVENTS, _shards):
         for refused in followed(MODULE, batch, _written, _configuration(batch), tools, seconds, "Before == <<>>"):
             trace, line = refused.trace, refused.line
             trace.stuck = f"event {trace.seqs[line - 1]}: stream {trace.op} {_said(trace, trace.events[line - 1])}"
@@ -155,7 +155,7 @@ class _World:
         kind, seq = event["kind"], event["seq"]
         if kind == Kind.NODESET:
             told = json.loads(event["text"])
-            self.nodesets[event["epoch"]] = {"shards": told["locations"], "scopes": _scopes(told)}
+            self.nodesets[event["epoch"]] = {"shards": told["locations"], "scopes": scopes_told(told)}
         elif kind == Kind.RELEASE:
             if event["offset"] > self.released[1]:
                 self.released = seq, event["offset"]
@@ -164,7 +164,7 @@ class _World:
                 lost = event["reason"] == "lost" and self._status(event["node"]) != "empty"  # else it is rebuilt
                 self.others.append((seq, ("disk", event["node"] + 1, "lost" if lost else "ok")))
         elif event["version"] == len(self.log) + 1:
-            statuses = {int(shard): _STATUSES[status] for shard, status in json.loads(event["text"]).items()}
+            statuses = {int(shard): STATUSES[status] for shard, status in json.loads(event["text"]).items()}
             self.log.append((seq, [statuses.get(shard, "full") for shard in range(max(statuses, default=-1) + 1)]))
             rebuilt = [shard for shard, status in statuses.items() if status == "empty"]
             self.others += [(seq, ("disk", shard + 1, "ok")) for shard in rebuilt]
@@ -193,7 +193,7 @@ def _events(source: RunSource) -> Iterator[Mapping[str, Any]]:
         yield from batch.to_pylist()
 
 
-def _scopes(told: Mapping[str, Any]) -> list[tuple[int, list[list[int]]]]:
+def scopes_told(told: Mapping[str, Any]) -> list[tuple[int, list[list[int]]]]:
     """Factor and domains of each scope that counts (read-path.md#replication-property)."""
     locations = {int(shard): tuple(names) for shard, names in told["locations"].items()}
     found: list[tuple[int, list[list[int]]]] = []
@@ -262,18 +262,6 @@ def _bounds(step: Step) -> Iterator[int]:
                 yield each.number + 1
 
 
-def _batches(traces: Iterable[ReadingTrace]) -> Iterator[list[ReadingTrace]]:
-    """What one run of TLC can follow: as many shards, and not too many events."""
-    for _, group in groupby(sorted(traces, key=_shards), key=_shards):
-        batch: list[ReadingTrace] = []
-        for trace in group:
-            if batch and sum(len(each.events) for each in batch) + len(trace.events) > BATCH_EVENTS:
-                yield batch
-                batch = []
-            batch.append(trace)
-        yield batch
-
-
 def _shards(trace: ReadingTrace) -> int:
     return max((int(shard) + 1 for each in trace.nodesets.values() for shard in each["shards"]), default=0)
 
@@ -301,15 +289,15 @@ def _written(trace: ReadingTrace, events: Sequence[Step] | None = None) -> str:
         if isinstance(each, _Lsn):
             return str(max(0, bisect_right(places, each.number + each.whole) - each.whole))
         if isinstance(each, list):  # the statuses
-            return _sequence(print_value(each[s - 1] if s <= len(each) else "full") for s in shards)
-        return _set(each) if isinstance(each, set) else print_value(each)
+            return sequence(print_value(each[s - 1] if s <= len(each) else "full") for s in shards)
+        return set_of(each) if isinstance(each, set) else print_value(each)
 
     def located(lsns: Iterable[int]) -> str:
-        return _set(bisect_right(places, lsn) for lsn in lsns)
+        return set_of(bisect_right(places, lsn) for lsn in lsns)
 
     epochs = sorted({lsn >> _EPOCH for lsn in places if lsn >> _EPOCH < _MOST})
     fields = {
-        "places": _sequence(f"<<{min(p >> _EPOCH, _MOST)}, {min(p & _ESN, _MOST)}>>" for p in places),
+        "places": sequence(f"<<{min(p >> _EPOCH, _MOST)}, {min(p & _ESN, _MOST)}>>" for p in places),
         "nodesets": " @@ ".join(f"{epoch} :> {_nodeset(trace, epoch)}" for epoch in epochs),
         "holes": located(trace.holes),
         "bridges": located(trace.bridges),
@@ -318,7 +306,7 @@ def _written(trace: ReadingTrace, events: Sequence[Step] | None = None) -> str:
         "full": print_value(bool(trace.settings["require_full_read_set"])),
         "grace": print_value(trace.settings["grace"] > 0),
         "inFlight": str(min(trace.settings["in_flight"], _MOST)),
-        "events": _sequence(_sequence(map(value, step)) for step in events or trace.events),
+        "events": sequence(sequence(map(value, step)) for step in events or trace.events),
     }
     return f"[{', '.join(f'{name} |-> {each}' for name, each in fields.items())}]"
 
@@ -329,17 +317,22 @@ def _nodeset(trace: ReadingTrace, epoch: int) -> str:
     if since is None:
         return "[shards |-> {}, scopes |-> {}]"
     found = trace.nodesets[since]
-    scopes = _set(
-        f"[domains |-> {_set(map(_set, domains))}, factor |-> {factor}]" for factor, domains in found["scopes"]
-    )
-    return f"[shards |-> {_set(int(shard) + 1 for shard in found['shards'])}, scopes |-> {scopes}]"
+    scopes = scopes_written(found["scopes"])
+    return f"[shards |-> {set_of(int(shard) + 1 for shard in found['shards'])}, scopes |-> {scopes}]"
 
 
-def _sequence(members: Iterable[str]) -> str:
+def scopes_written(scopes: Iterable[tuple[int, list[list[int]]]]) -> str:
+    """What `scopes_told` found, in TLA+."""
+    return set_of(f"[domains |-> {set_of(map(set_of, domains))}, factor |-> {factor}]" for factor, domains in scopes)
+
+
+def sequence(members: Iterable[str]) -> str:
+    """A sequence in TLA+."""
     return f"<<{', '.join(members)}>>"
 
 
-def _set(members: Iterable[Any]) -> str:
+def set_of(members: Iterable[Any]) -> str:
+    """A set in TLA+."""
     return f"{{{', '.join(map(str, members))}}}"
 
 

@@ -104,7 +104,7 @@ def _run(
         "\n".join(["NEXT TraceNext", *configuration, ""]),
         extra_modules={"TraceData": data},
         coverage=coverage,
-        brief=not coverage,
+        brief=True,
         seconds=seconds,
     )
     if outcome.timed_out:

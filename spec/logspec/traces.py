@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import groupby
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from logspec.errors import SpecError
 from logspec.places import spec_directory
@@ -24,6 +24,8 @@ MODULE = "raft/TraceFlushedRaft.tla"
 SPEC = "FlushedRaft"
 BATCH_EVENTS = 40_000
 """Events that are followed in one run of TLC; more make the generated module slow to read."""
+FEW_EVENTS = 10_000
+"""Up to which compiling TLC well costs more than following them."""
 COVERED_EVENTS = 4_000
 """The same with coverage, for which TLC keeps counters for every number in that module, once for each action."""
 
@@ -122,7 +124,7 @@ def follow_traces(
     campaign = Campaign()
     unvisited: set[str] | None = None
     done = 0
-    for batch in _batches(traces, COVERED_EVENTS if coverage else BATCH_EVENTS):
+    for batch in batches(traces, COVERED_EVENTS if coverage else BATCH_EVENTS, _alike):
         outcome = _run(batch, tools, "ReportAccepted", workers, coverage, seconds)
         accepted = {value[1]: value[2] for value in parse_values("\n".join(outcome.printed)) if value[0] == "accepted"}
         campaign.seconds += outcome.seconds
@@ -145,14 +147,24 @@ def follow_traces(
     return campaign
 
 
-def _batches(traces: Iterable[Trace], most: int) -> Iterator[list[Trace]]:
-    """Group what one run of TLC can follow: the same nodes, the same options, not too many events."""
+class Eventful(Protocol):
+    """A trace of so many events."""
 
-    def alike(trace: Trace) -> tuple[tuple[int, ...], bool]:
-        return trace.nodes, trace.write_caching
+    @property
+    def events(self) -> Sequence[object]:
+        """What was recorded of the trace, in order."""
 
+
+AnyTrace = TypeVar("AnyTrace", bound=Eventful)
+
+
+def batches(traces: Iterable[AnyTrace], most: int, alike: Callable[[AnyTrace], Any]) -> Iterator[list[AnyTrace]]:
+    """What one run of TLC can follow: traces for which ``alike`` says the same, of at most ``most`` events.
+
+    A trace of more events is a batch of its own. What ``alike`` says is compared, so it must have an order.
+    """
     for _, group in groupby(sorted(traces, key=alike), key=alike):
-        batch: list[Trace] = []
+        batch: list[AnyTrace] = []
         size = 0
         for trace in group:
             if batch and size + len(trace.events) > most:
@@ -161,6 +173,10 @@ def _batches(traces: Iterable[Trace], most: int) -> Iterator[list[Trace]]:
             batch.append(trace)
             size += len(trace.events)
         yield batch
+
+
+def _alike(trace: Trace) -> tuple[tuple[int, ...], bool]:
+    return trace.nodes, trace.write_caching
 
 
 def nearest_action(rejected: Followed, tools: Toolchain, seconds: float | None = None) -> Nearest | None:
@@ -214,6 +230,7 @@ def _run(
         extra_modules={"TraceData": trace_data((trace.events for trace in batch), before)},
         workers=workers,
         coverage=coverage,
+        brief=sum(len(trace.events) for trace in batch) <= FEW_EVENTS,
         seconds=seconds,
     )
     if outcome.timed_out:

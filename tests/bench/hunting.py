@@ -12,9 +12,9 @@ import json
 import statistics
 import time
 
+from quorumlog.hunting.judge import Candidate, judge_seed
 from quorumlog.protocol import SWARM
 from quorumlog.raft.protocol import PROTOCOL
-from quorumlog.trials.judge import Candidate, judge_seed
 
 HARD = (
     *("visible-unclamped", "flush-ignores-truncation", "vote-twice", "read-unconfirmed", "election-never-waits"),

@@ -28,10 +28,10 @@ from before import HARD, UNREACHED, hunted_before
 from following import FOLLOWED, OWN_RUNS, follow
 
 from logspec.catalogue import mutants_of_models, mutants_of_proofs
+from quorumlog.hunting.judge import Candidate, judge_seed
+from quorumlog.hunting.parallel import in_order
+from quorumlog.hunting.survey import Hunted, hunted
 from quorumlog.protocol import Mutant, Protocol, every
-from quorumlog.trials.judge import Candidate, judge_seed
-from quorumlog.trials.parallel import in_order
-from quorumlog.trials.survey import Hunted, hunted
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "mutants.md"

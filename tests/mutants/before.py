@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 
+from quorumlog.hunting.judge import Candidate, judge_seed
 from quorumlog.raft.mutants import trimming
-from quorumlog.trials.judge import Candidate, judge_seed
 
 SETTINGS = (
     *("default", "leaders-fall", "five-nodes", "lost-power", "write-caching"),

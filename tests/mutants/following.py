@@ -10,10 +10,10 @@ from loghistory import open_run
 from logspec.recording import Trace, read_traces
 from logspec.toolchain import find_toolchain
 from logspec.traces import Followed, follow_traces
+from quorumlog.hunting.judge import Candidate
+from quorumlog.hunting.survey import Hunted
 from quorumlog.raft.protocol import PROTOCOL
 from quorumlog.simulation.runs import made_by, save_run
-from quorumlog.trials.judge import Candidate
-from quorumlog.trials.survey import Hunted
 
 FOLLOWED = PROTOCOL.name
 """The protocol whose specification follows runs."""

@@ -16,7 +16,7 @@ from quorumlog.pull_queries.configuration import Configuration
 from quorumlog.pull_queries.events import Query
 from quorumlog.pull_queries.records import form_of, log_names, source_of
 from quorumlog.pull_queries.server.processes import Servers
-from quorumlog.pull_queries.server_client import LostError, RefusedError, ServerClient, Told
+from quorumlog.pull_queries.server_client import LostError, RefusedError, Reply, ServerClient
 from quorumlog.pull_queries.table import Value, partition_of
 
 BRISK: dict[str, Any] = {"lag_report": 300, "discover": 300, "forward_timeout": 500}
@@ -54,7 +54,7 @@ class Arena:
             await self.sources[partition_of(key, len(self.sources))].append([(key, value)])
             await asyncio.sleep(pause)
 
-    async def ask(self, node: int, query: Query) -> Told | None:
+    async def ask(self, node: int, query: Query) -> Reply | None:
         """What a server says; None: it is not there, or did not answer."""
         try:
             return await self.client.query(self.servers.public[node], query)
@@ -63,13 +63,13 @@ class Arena:
 
     async def answers(self, node: int, query: Query, rows: Mapping[str, Value]) -> bool:
         """Whether a server answers a query with these rows."""
-        told = await self.ask(node, query)
-        return told is not None and told.message is None and found(told) == rows
+        reply = await self.ask(node, query)
+        return reply is not None and reply.message is None and found(reply) == rows
 
 
-def found(told: Told) -> dict[str, Value]:
+def found(reply: Reply) -> dict[str, Value]:
     """The rows of an answer."""
-    return {key: value for answer in told.answers for key, value in answer.rows}
+    return {key: value for answer in reply.answers for key, value in answer.rows}
 
 
 async def until(holds: Any, what: str, seconds: float = 20) -> None:  # noqa: ANN401

@@ -51,7 +51,7 @@ class Replica:
 
     def __init__(self, rules: Rules) -> None:
         self.saved, self.table = SavedTable(), Table(rules)
-        self.told = 0  # the end that it reported last
+        self.reported = 0  # the end that it reported last
 
 
 class AnySequence(RuleBasedStateMachine):
@@ -150,10 +150,10 @@ class AnySequence(RuleBasedStateMachine):
     def fold(self, host: str, most: int, behind: int) -> None:
         """What a node of the group shows, which may be behind another one."""
         table = self.replicas[host].table
-        table.told_visible(len(self.log) - 1 - behind)
+        table.note_visible(len(self.log) - 1 - behind)
         for offset in range(table.current, len(self.log) - behind)[:most]:
             table.fold(offset, self.log[offset])
-            table.told_visible(offset)
+            table.note_visible(offset)
 
     @rule(host=A_HOST)
     def save(self, host: str) -> None:
@@ -163,7 +163,7 @@ class AnySequence(RuleBasedStateMachine):
     def restart(self, host: str, lost: bool) -> None:
         replica = self.replicas[host]
         replica.saved = SavedTable() if lost else replica.saved
-        replica.table, replica.told = Table(self.decided_by, replica.saved), 0
+        replica.table, replica.reported = Table(self.decided_by, replica.saved), 0
 
     @rule(host=A_HOST)
     def report(self, host: str) -> None:
@@ -171,8 +171,8 @@ class AnySequence(RuleBasedStateMachine):
         replica = self.replicas[host]
         current, end = replica.table.position
         assert current <= end <= len(self.log)
-        assert replica.told <= end
-        replica.told = end
+        assert replica.reported <= end
+        replica.reported = end
         self.reports.append(LagReport(host, self.now, {(STORE, 0): self.replicas[host].table.position}))
 
     @rule(data=st.data())

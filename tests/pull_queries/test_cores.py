@@ -210,10 +210,10 @@ def test_a_restart_begins_at_what_was_saved() -> None:
 
 def test_the_end_is_behind_the_visible_offset_and_never_falls() -> None:
     table = Table(REFERENCE)
-    table.told_visible(-1)
+    table.note_visible(-1)
     assert table.end == 0
-    table.told_visible(4)
-    table.told_visible(2)
+    table.note_visible(4)
+    table.note_visible(2)
     assert table.end == 5
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from quorumlog.hunting.judge import Candidate, judge_seed
 from quorumlog.pull_queries.assignment import Assignment, Placement
 from quorumlog.pull_queries.configuration import Configuration
 from quorumlog.pull_queries.core import ServerCore
@@ -15,7 +16,6 @@ from quorumlog.pull_queries.mutants.queries import NextRoundEarly
 from quorumlog.pull_queries.protocol import PROTOCOL
 from quorumlog.pull_queries.rules import REFERENCE, Failure
 from quorumlog.pull_queries.settings import SETTINGS
-from quorumlog.trials.judge import Candidate, judge_seed
 
 pytestmark = pytest.mark.slow
 

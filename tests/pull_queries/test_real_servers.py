@@ -46,9 +46,9 @@ def test_the_most_caught_up_standby_answers_while_the_active_is_down_and_nobody_
             await made.put(rows)
             for node in (ROUTER, slow):
                 await until(lambda node=node: made.answers(node, Query(), rows), "all servers answer for the active")
-            told = await made.ask(ROUTER, Query())
-            assert told is not None
-            assert {answer.host for answer in told.answers} == {hosts[ACTIVE]}
+            reply = await made.ask(ROUTER, Query())
+            assert reply is not None
+            assert {answer.host for answer in reply.answers} == {hosts[ACTIVE]}
 
             rows |= {f"n{number}": number for number in range(40)}
             await made.put(rows, pause=0.03)  # so that the changes are many batches, which the slow one reads singly
@@ -102,9 +102,9 @@ async def killed_under_load(made: Arena, node: int, answer: set[str]) -> None:
 
     async def client() -> None:
         while not over.is_set():
-            told = await made.ask(ROUTER, Query(keys=("k1",)))
-            if told is not None and told.message is None:
-                answered.append((time.monotonic(), {each.host for each in told.answers}))
+            reply = await made.ask(ROUTER, Query(keys=("k1",)))
+            if reply is not None and reply.message is None:
+                answered.append((time.monotonic(), {each.host for each in reply.answers}))
             await asyncio.sleep(0.01)
 
     async with asyncio.TaskGroup() as group:
@@ -240,10 +240,10 @@ async def probe(made: Arena, key: str, over: asyncio.Event, answered: list[bool]
     while not over.is_set():
         good = False
         for _ in made.servers.nodes:
-            told = await made.ask(turn % len(made.servers.nodes), Query(keys=(key,)))
+            reply = await made.ask(turn % len(made.servers.nodes), Query(keys=(key,)))
             turn += 1
-            if told is not None and not (told.message or "").endswith("not ready."):
-                good = told.message is None
+            if reply is not None and not (reply.message or "").endswith("not ready."):
+                good = reply.message is None
                 break
         answered.append(good)
         due += 0.1

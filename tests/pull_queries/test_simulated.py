@@ -13,10 +13,10 @@ from loghistory import open_run
 from loghistory.vocabularies.pull_queries import VOCABULARY
 from quorumlog.durations import SECOND
 from quorumlog.faults import plan_from_json
+from quorumlog.hunting.simulate_command import simulate
 from quorumlog.protocol import SWARM, find
 from quorumlog.pull_queries.protocol import PROTOCOL
 from quorumlog.pull_queries.settings import SETTINGS
-from quorumlog.trials.simulate_command import simulate
 
 
 @pytest.mark.parametrize("setting", SETTINGS)
@@ -27,16 +27,19 @@ def test_the_same_seed_gives_the_same_run_and_it_converges(setting: str) -> None
     assert one.equals(other)
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", [*range(5), *(pytest.param(seed, marks=pytest.mark.long) for seed in range(5, 12))])
 def test_what_a_swarm_draws_converges(seed: int) -> None:
     assert PROTOCOL.simulate(seed, PROTOCOL.configured(SWARM, seed))[1].converged
 
 
 def test_a_run_shows_every_kind_of_event() -> None:
     kinds: Counter[str] = Counter()
+    wanted = {kind.word for kind in VOCABULARY.kinds} - {"give_up"}
     for setting, seed in [("lagging", 0), ("lagging", 1), ("lagging", 2), ("watched", 0)]:
         kinds.update(PROTOCOL.simulate(seed, SETTINGS[setting])[0]["kind"].to_pylist())
-    assert {kind.word for kind in VOCABULARY.kinds} - {"give_up"} <= set(kinds)
+        if not wanted - set(kinds):
+            break
+    assert not wanted - set(kinds)
 
 
 def test_while_the_active_is_down_a_standby_answers() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from quorumlog.read_path import rules as r
 from quorumlog.read_path.event_log import LogRecord, Word
-from quorumlog.read_path.internal_log import Activation, CleanEpoch, InternalLog, Shown, Told
+from quorumlog.read_path.internal_log import Activation, CleanEpoch, InternalLog, Logged, Shown
 from quorumlog.read_path.nodeset import Nodeset
 
 
@@ -12,7 +12,7 @@ def nodeset(*shards: int) -> Nodeset:
     return Nodeset({"NODE": 1}, {shard: ("R", "C", "W", "K", f"N{shard}") for shard in shards})
 
 
-def folded(*records: Activation | CleanEpoch | Shown | Told) -> tuple[InternalLog, list[bool]]:
+def folded(*records: Activation | CleanEpoch | Shown | Logged) -> tuple[InternalLog, list[bool]]:
     log = InternalLog((0, 1, 2))
     return log, [log.fold(record) for record in records]
 
@@ -27,8 +27,8 @@ def test_of_two_that_want_the_same_epoch_one_has_it() -> None:
 
 
 def test_a_record_that_was_appended_again_counts_once() -> None:
-    again = Told(1, 1, LogRecord(Word.REBUILD, 0))
-    log, counted = folded(again, Told(1, 2, LogRecord(Word.ABORT, 0)), again)
+    again = Logged(1, 1, LogRecord(Word.REBUILD, 0))
+    log, counted = folded(again, Logged(1, 2, LogRecord(Word.ABORT, 0)), again)
     assert counted == [True, True, False]
     assert log.statuses().version == 2
     assert log.statuses().statuses[0] == r.FULLY_AUTHORITATIVE

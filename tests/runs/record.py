@@ -24,6 +24,9 @@ from msgspec.structs import replace
 from loghistory import Format, Manifest, open_run, write_run
 from loghistory.schema import CLIENT_KINDS
 from quorumlog.durations import MILLISECOND, SECOND
+from quorumlog.hunting.hunt import hunt
+from quorumlog.hunting.judge import Candidate, Rejection, judge_run, load_judge
+from quorumlog.hunting.shrinking import shrunk
 from quorumlog.protocol import Mutant, Protocol
 from quorumlog.pull_queries.protocol import PROTOCOL as PULL_QUERIES
 from quorumlog.raft.mutants import offsets
@@ -31,9 +34,6 @@ from quorumlog.raft.protocol import PROTOCOL as RAFT
 from quorumlog.raft.settings import SETTINGS, RaftConfiguration
 from quorumlog.read_path.protocol import PROTOCOL as READ_PATH
 from quorumlog.simulation.runs import made_by
-from quorumlog.trials.hunt import hunt
-from quorumlog.trials.judge import Candidate, Rejection, judge_run, load_judge
-from quorumlog.trials.shrinking import shrunk
 
 RUNS = Path(__file__).resolve().parents[2] / "histories" / "runs"
 SEEDS = 2000
@@ -178,12 +178,17 @@ RECORDINGS: dict[str, Callable[[str], None]] = {
     "raft/reference-lost-power": reference(4, "lost-power"),
     "raft/reference-reads": reference(10, "clocks-drift"),
     "raft/reference-write-caching": reference(5, "lost-power", write_caching=True),
+    "raft/reference-snapshots": reference(10, "snapshots"),
+    "raft/reference-members": reference(16, "snapshots"),  # who joins installs one, which brings the members
     "raft/reference-jsonl": reference(6, "default", Format.JSON_LINES, duration=200 * MILLISECOND),
     "raft/reference-parquet": reference(7, "default", Format.PARQUET, duration=200 * MILLISECOND),
+    "raft/reference-little-memory": reference(11, "little-memory"),
     "raft/reference-messages": reference(8, "default", messages=True, duration=400 * MILLISECOND),
     "raft/clients-only": clients_only(9),
     "raft/cluster-kill-leader": cluster("--duration", "3", "--seed", "11", "--faults", "kill-leader"),
     "raft/cluster-all-faults": cluster("--duration", "4", "--seed", "12"),
+    "raft/cluster-snapshots": cluster("--duration", "4", "--seed", "13", "--faults", "kill", "--retention", "4096"),
+    "raft/cluster-members": cluster("--duration", "4", "--seed", "14", "--faults", "members,transfer"),
     **{f"raft/mutant-{mutant.id}": mutant_run(mutant) for mutant in offsets.MUTANTS},
     **{
         f"pull_queries/reference-{setting}": reference(
@@ -204,6 +209,11 @@ RECORDINGS: dict[str, Callable[[str], None]] = {
         f"read_path/reference-{setting}": reference(seed, setting, protocol=READ_PATH, duration=duration * MILLISECOND)
         for setting, (seed, duration) in CHOSEN.items()
     },
+    # Shards that are killed and wiped, one of which comes back while what it had is rebuilt.
+    "read_path/cluster-wipe": cluster(
+        *("--protocol", "read-path", "--nodes", "4", "--faults", "kill,wipe,kill-leader"),
+        *("--duration", "2.5", "--seed", "3", "--set", "rebuild_after=2"),
+    ),
     **{
         f"read_path/mutant-{each.id}": shortest_run(each, READ_PATH, (400, 700, 1000, 1500, 2500, None), 20 * SECOND)
         for each in READ_PATH.hunted.values()

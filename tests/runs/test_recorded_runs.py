@@ -38,7 +38,7 @@ def test_the_set_has_good_and_bad_runs_and_shows_most_checks() -> None:
         for check, verdict in (manifest.expected or {}).items():
             verdicts.setdefault(check, Counter())[verdict] += 1
     assert len(RECORDED) >= 20
-    never_held = [check for check, seen in verdicts.items() if not seen["holds"]]
+    never_held = [check for check, seen in verdicts.items() if not seen["holds"] and {*seen} != {"undecided"}]
     assert never_held == [], "some run shows every check at work"
     violated = [check for check, seen in verdicts.items() if seen["violated"]]
     assert len(violated) >= 12

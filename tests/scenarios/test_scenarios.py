@@ -41,6 +41,7 @@ from msgspec.structs import replace
 import quorumlog
 from loghistory import MemorySink, Recorder
 from quorumlog.durations import MILLISECOND, SECOND, parse_duration
+from quorumlog.hunting.judge import judge_table
 from quorumlog.raft.events import ChangeRequested, ReadLog
 from quorumlog.raft.members import Change
 from quorumlog.raft.messages import AnyMessage
@@ -51,7 +52,6 @@ from quorumlog.simulation.log_client import LogClient
 from quorumlog.simulation.network import Link
 from quorumlog.storage.batch import BatchKind
 from quorumlog.storage.log import Log
-from quorumlog.trials.judge import judge_table
 
 Scenario = dict[str, Any]
 _FILE = Path(quorumlog.__file__).parent / "raft" / "scenarios.toml"

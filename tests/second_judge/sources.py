@@ -12,11 +12,11 @@ from msgspec.structs import replace
 
 from loghistory import open_run
 from quorumlog.durations import MILLISECOND
+from quorumlog.hunting.judge import Candidate, known_to_the_judge
 from quorumlog.pull_queries.protocol import PROTOCOL as PULL_QUERIES
 from quorumlog.raft.protocol import PROTOCOL
 from quorumlog.raft.settings import SETTINGS
 from quorumlog.read_path.protocol import PROTOCOL as READ_PATH
-from quorumlog.trials.judge import Candidate, known_to_the_judge
 
 RUNS = Path(__file__).resolve().parents[2] / "histories" / "runs"
 RECORDED = sorted(manifest.parent for manifest in RUNS.glob("*/*/manifest.json"))
@@ -40,7 +40,7 @@ def recorded(run: Path) -> Source:
     assert source.manifest
     made_by = source.manifest.made_by
     stated = {name: value for name, value in made_by.get("configuration", {}).items() if value is not None}
-    configuration = {"voters": source.manifest.nodes} | stated
+    configuration = {"voters": source.manifest.nodes} | stated.get("limits", {}) | stated
     return Source(run.name, source.table(), configuration | {"protocol": made_by.get("protocol", "raft")})
 
 

@@ -10,11 +10,11 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 from loghistory import MemorySink, Recorder
 from quorumlog.durations import MILLISECOND, SECOND
 from quorumlog.faults import Fault
+from quorumlog.hunting.judge import judge_table
 from quorumlog.raft.settings import RaftConfiguration
 from quorumlog.raft.simulated import RaftCluster
 from quorumlog.simulation.configuration import DiskTiming, LogWorkload
 from quorumlog.simulation.log_client import LogClient
-from quorumlog.trials.judge import judge_table
 
 pytestmark = pytest.mark.slow
 

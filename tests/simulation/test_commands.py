@@ -16,9 +16,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from loghistory import open_run
+from quorumlog.hunting.hunt_command import hunt
+from quorumlog.hunting.simulate_command import simulate
 from quorumlog.protocol import every
-from quorumlog.trials.hunt_command import hunt
-from quorumlog.trials.simulate_command import simulate
 
 LOGWITNESS = Path(sys.executable).with_name("logwitness")
 

@@ -9,7 +9,7 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -113,19 +113,25 @@ def test_the_mutant_is_found_and_shrunk_as_the_page_says(logwitness: Run, tmp_pa
     assert "lost-write" in {each["id"] for each in answer["checks"] if each["verdict"] == "violated"}
 
 
-def test_a_mutant_a_setting_or_a_configuration_tells_the_protocol(logwitness: Run, tmp_path: Path) -> None:
-    short = "--seed 1 --duration 100ms --force -o run"
-    for told, protocol in [
-        ("--mutant vote-twice", "raft"),
-        ("--mutant ack-unflushed", "primary-backup"),
-        ("--setting long-tails", "raft"),
-        ("--setting trouble", "primary-backup"),
-        (f"--configuration {RECORDED}", "raft"),
-        ("--configuration run/manifest.json", "raft"),
-        ("", "raft"),
-    ]:
-        logwitness(f"logwitness simulate {told} {short}", tmp_path)
-        assert json.loads((tmp_path / "run" / "manifest.json").read_text())["made_by"]["protocol"] == protocol
+TELLING = [
+    ("--mutant vote-twice", "raft"),
+    ("--mutant ack-unflushed", "primary-backup"),
+    ("--setting long-tails", "raft"),
+    ("--setting trouble", "primary-backup"),
+    (f"--configuration {RECORDED}", "raft"),
+    ("--configuration run-3/manifest.json", "primary-backup"),
+    ("", "raft"),
+]
+"""What says which protocol is simulated, or nothing, and which one that is."""
+
+
+def test_a_mutant_a_setting_or_a_configuration_tells_the_protocol(installed: Path, tmp_path: Path) -> None:
+    short = "--seed 1 --duration 100ms"
+    lines = [f"simulate {words} {short} -o run-{number}" for number, (words, _) in enumerate(TELLING)]
+    assert [status for status, _ in in_one_process(lines, installed, tmp_path)] == [0] * len(lines)
+    for number, (words, protocol) in enumerate(TELLING):
+        manifest = json.loads((tmp_path / f"run-{number}" / "manifest.json").read_text())
+        assert manifest["made_by"]["protocol"] == protocol, words
 
 
 def test_rules_tell_the_protocol(logwitness: Run, tmp_path: Path) -> None:
@@ -153,7 +159,7 @@ REFUSED = [
 ]
 """What says nothing that is known of a protocol, and the answer."""
 
-REFUSALS = """
+COMMANDS = """
 import json, shlex, sys
 from click.testing import CliRunner
 from logwitness.cli import main
@@ -162,20 +168,25 @@ print(json.dumps([(each.exit_code, each.stderr) for each in done]))
 """
 
 
-def test_what_does_not_tell_it_is_refused_in_one_line(installed: Path, tmp_path: Path) -> None:
-    (tmp_path / "bad.json").write_text('{"nodes": "many"}')
-    (tmp_path / "mine.py").write_text("def acknowledge(dirty, flushed, backups):\n    return dirty\n")
+def in_one_process(lines: Sequence[str], installed: Path, cwd: Path) -> list[tuple[int, str]]:
+    """Status and errors of commands, one after the other, where the page's protocol is installed."""
     done = subprocess.run(
-        [sys.executable, "-c", REFUSALS],
-        input="".join(f"{arguments}\n" for arguments, _ in REFUSED),
-        cwd=tmp_path,
+        [sys.executable, "-c", COMMANDS],
+        input="".join(f"{line}\n" for line in lines),
+        cwd=cwd,
         env={**os.environ, "PYTHONPATH": str(installed)},
         capture_output=True,
         text=True,
         timeout=300,
         check=True,
     )
-    answers = json.loads(done.stdout)
+    return [(status, errors) for status, errors in json.loads(done.stdout)]
+
+
+def test_what_does_not_tell_it_is_refused_in_one_line(installed: Path, tmp_path: Path) -> None:
+    (tmp_path / "bad.json").write_text('{"nodes": "many"}')
+    (tmp_path / "mine.py").write_text("def acknowledge(dirty, flushed, backups):\n    return dirty\n")
+    answers = in_one_process([arguments for arguments, _ in REFUSED], installed, tmp_path)
     assert len(answers) == len(REFUSED)
     for (status, errors), (arguments, said) in zip(answers, REFUSED, strict=True):
         assert status == 2, arguments

@@ -9,12 +9,12 @@ from msgspec.structs import replace
 
 from loghistory import MemorySink, Recorder
 from quorumlog.durations import MILLISECOND, SECOND
+from quorumlog.hunting.judge import Candidate, judge_run, judge_table
 from quorumlog.raft.mutants import MUTANTS
 from quorumlog.raft.protocol import PROTOCOL
 from quorumlog.raft.settings import SETTINGS, NodeTiming, RaftConfiguration
 from quorumlog.raft.simulated_groups import Processes
 from quorumlog.simulation.configuration import LogWorkload
-from quorumlog.trials.judge import Candidate, judge_run, judge_table
 
 SETTING = replace(SETTINGS["groups"], duration=SECOND)
 QUIET = RaftConfiguration(

@@ -11,17 +11,17 @@ from msgspec.structs import replace
 
 from quorumlog.durations import MILLISECOND
 from quorumlog.faults import CHANGES, KINDS, Fault
+from quorumlog.hunting.hunt import hunt
+from quorumlog.hunting.judge import CONVERGENCE, Candidate, judge_run, judge_seed, judge_table
+from quorumlog.hunting.shrinking import FEW, shrunk
 from quorumlog.protocol import SWARM, Mutant
 from quorumlog.raft.mutants import offsets, trimming
 from quorumlog.raft.protocol import PROTOCOL
 from quorumlog.raft.settings import SETTINGS, RaftConfiguration
 from quorumlog.simulation.configuration import configuration_from_json, configuration_to_json
-from quorumlog.trials.hunt import hunt
-from quorumlog.trials.judge import CONVERGENCE, Candidate, judge_run, judge_seed, judge_table
-from quorumlog.trials.shrinking import FEW, shrunk
 
 REFERENCE = Candidate("raft")
-SEEDS = 100
+SEEDS = 40
 GROUP = 20
 MANY = 10_000
 
@@ -44,14 +44,16 @@ def test_the_reference_survives_10000_seeds(first: int) -> None:
 def test_the_reference_exercises_every_check_of_replicas() -> None:
     exercised: set[str] = set()
     declared: set[str] = set()
+    wanted = {check for mutant in offsets.MUTANTS for check in mutant.checks}
     for seed, setting in enumerate(SETTINGS.values()):
         table, _ = PROTOCOL.simulate(seed, setting)
         for check in judge_table("raft", table, setting)["checks"]:
             declared.add(check["id"])
             if check["judged"]:
                 exercised.add(check["id"])
-    for mutant in offsets.MUTANTS:
-        assert set(mutant.checks) <= exercised
+        if wanted <= exercised:
+            break
+    assert wanted <= exercised
     assert declared >= exercised
 
 
@@ -78,9 +80,7 @@ BEFORE = ("default", "leaders-fall", "five-nodes", "lost-power", "write-caching"
 UNREACHED = [*(each.id for each in trimming.MUTANTS if each.checks), "missing-vote-forgotten", "damaged-vote-forgotten"]
 
 
-@pytest.mark.parametrize(
-    "seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(2, len(BEFORE)))]
-)
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(1, len(BEFORE)))])
 def test_some_mutants_go_beyond_any_number_of_seeds_of_the_hunts_before_the_swarm(seed: int) -> None:
     setting = SETTINGS[BEFORE[seed]]
     expected = PROTOCOL.simulate(seed, setting)[0]

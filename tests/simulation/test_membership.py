@@ -6,11 +6,11 @@ import pytest
 from msgspec.structs import replace
 
 from quorumlog.faults import CHANGES
+from quorumlog.hunting.judge import Candidate, judge_run
 from quorumlog.protocol import SWARM
 from quorumlog.raft.protocol import PROTOCOL
 from quorumlog.raft.settings import SETTINGS, RaftConfiguration
 from quorumlog.simulation.loop import derived_random
-from quorumlog.trials.judge import Candidate, judge_run
 
 REFERENCE = Candidate("raft")
 MANY = 2000

@@ -12,13 +12,13 @@ from loghistory import MemorySink, Recorder
 from quorumlog.durations import MILLISECOND, SECOND
 from quorumlog.events import CoreFactory, Outcome
 from quorumlog.faults import Fault
+from quorumlog.hunting.judge import judge_table
 from quorumlog.raft.mutants import MUTANTS
 from quorumlog.raft.protocol import PROTOCOL
 from quorumlog.raft.settings import RaftConfiguration
 from quorumlog.raft.simulated import RaftCluster
 from quorumlog.simulation.configuration import DiskTiming, LogWorkload
 from quorumlog.simulation.network import Link
-from quorumlog.trials.judge import judge_table
 
 DEAF = RaftConfiguration(plan=(Fault(300 * MILLISECOND, "deafen", ("leader",), 2500 * MILLISECOND),))
 ELECTION = DEAF.timing.election

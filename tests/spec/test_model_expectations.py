@@ -62,7 +62,7 @@ WALKS = MODELS["raft-walks"]
 
 
 def test_random_behaviours_end_with_their_time(tools: Toolchain) -> None:
-    checked = check_model(WALKS, tools, workers=1, seconds=8)
+    checked = check_model(WALKS, tools, workers=1, seconds=4)
     assert checked.problems == ()
     assert checked.outcome.timed_out
 

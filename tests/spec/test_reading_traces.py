@@ -14,7 +14,7 @@ from loghistory import open_run
 from logspec.reading_traces import ReadingTrace, Step, follow_reading, nearest_step, read_reading_traces
 from logspec.toolchain import find_toolchain
 from logspec.trace_command import trace_command
-from quorumlog.trials.simulate_command import simulate
+from quorumlog.hunting.simulate_command import simulate
 
 RECORDED = Path(__file__).resolve().parents[2] / "histories" / "runs" / "read_path"
 REFUSED = {

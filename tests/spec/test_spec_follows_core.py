@@ -103,7 +103,7 @@ def follow(traces: Sequence[Trace]) -> Campaign:
     return follow_traces(traces, find_toolchain(), workers=1, coverage=False, seconds=120)
 
 
-@settings(max_examples=4, deadline=None, suppress_health_check=list(HealthCheck), print_blob=True)
+@settings(max_examples=2, deadline=None, suppress_health_check=list(HealthCheck), print_blob=True)
 @given(batch=st.lists(runs, min_size=8, max_size=12), write_caching=st.booleans())
 def test_the_specification_allows_what_the_cores_do(batch: list[tuple[int, list[Action]]], write_caching: bool) -> None:
     with tempfile.TemporaryDirectory(prefix="driven-") as directory:

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from logspec.proofs import prove
+from quorumlog.hunting.validation import simulation
 from quorumlog.raft.rules import REFERENCE
 from quorumlog.rules_file import RulesFileError, load_rules
-from quorumlog.trials.validation import simulation
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "docs" / "examples"
 RIGHT = EXAMPLES / "commit_by_counting.py"
@@ -193,7 +193,7 @@ def test_a_run_that_does_not_end_in_time_is_undecided(tmp_path: Path, monkeypatc
         "def may_commit(candidate, commit, candidate_term, current_term):\n"
         "    while candidate > commit:\n        pass\n"
     )
-    monkeypatch.setattr("quorumlog.trials.validation.RUN_SECONDS", 2.0)
+    monkeypatch.setattr("quorumlog.hunting.validation.RUN_SECONDS", 2.0)
     (result,) = simulation(path, 2, lambda said: None)
     assert result["verdict"] == "undecided"
     assert "seed 0 did not end within 2 s" in result["sentence"]

@@ -29,7 +29,7 @@ def _explains(model: Model, operations: list[Operation], order: tuple[int, ...])
 
 
 @pytest.mark.parametrize("model", MODELS.values(), ids=lambda model: model.name)
-@settings(max_examples=1000, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=st.integers(0, 2**64), size=st.integers(0, 8))
 def test_one_history_at_a_time(checker: Checker, model: Model, seed: int, size: int) -> None:
     operations = random_history(random.Random(seed), model, size)

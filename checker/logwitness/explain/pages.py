@@ -42,7 +42,7 @@ class Passage:
 
     @property
     def citation(self) -> str:
-        """How it is cited: ``page#anchor``."""
+        """How code, checks and reports cite it: ``page#anchor``, the page with its ending."""
         return f"{self.page}#{self.anchor}"
 
     @property

@@ -27,7 +27,7 @@ def acknowledged(dirty: int, flushed: int, backups: Sequence[int]) -> int:
 
 @dataclass(frozen=True)
 class Rules:
-    """What this protocol decides."""
+    """What this protocol decides; a mutant, or a file of rules, replaces one of them."""
 
     acknowledged: Callable[[int, int, Sequence[int]], int] = acknowledged
 
@@ -62,11 +62,11 @@ class Core:
 
     @property
     def dirty(self) -> int:
-        """The last appended offset."""
+        """The last appended offset, flushed or not; -1 in an empty log."""
         return self.batches[-1].last_offset if self.batches else -1
 
     def handle(self, now: int, event: events.Event) -> list[events.Effect]:
-        """One event in, effects out."""
+        """Take one event at a time in nanoseconds; the effects are carried out in order."""
         self.effects: list[events.Effect] = []
         match event:
             case events.AppendRequested(request, _, asked) if self.node != PRIMARY or asked not in (-1, self.term):
@@ -165,7 +165,7 @@ class Node(LogNode):
 
 
 class Cluster(LogCluster[LogConfiguration, Node]):
-    """What is simulated."""
+    """The simulated cluster: what all logs share, with these nodes."""
 
     def new_node(self, number: int) -> Node:
         """A node that has not been started."""

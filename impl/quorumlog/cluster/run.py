@@ -120,7 +120,7 @@ class _Run:
             done: Counter[str] = Counter()
             for (f, _, how), n in self._register.counts.items():
                 done[f] += n if how == "ok" else 0
-            told = ", ".join(f"{n} {f}" for f, n in done.most_common(2))
+            finished = ", ".join(f"{n} {f}" for f, n in done.most_common(2))
             down = [str(node) for node in self._stage.processes.nodes if not self._stage.processes.running(node)]
-            self._report(f"{passed:4.1f} s of {seconds:g}, {told}" + (f", down: {' '.join(down)}" if down else ""))
+            self._report(f"{passed:4.1f} s of {seconds:g}, {finished}" + (f", down: {' '.join(down)}" if down else ""))
             await asyncio.sleep(min(0.2, seconds - passed))

@@ -54,7 +54,6 @@ class Node(Supervised):
         OSError."""
         number = configuration.node
         super().__init__(_name(configuration), supervisor)
-        self._ended_before = None if supervisor is None else supervisor.ended
         self._configuration = configuration
         nodes = tuple(sorted(configuration.addresses))
         self._disk, lost_power = disk_of(configuration.data, configuration.journal)
@@ -96,13 +95,21 @@ class Node(Supervised):
             disk=disk,
             log=log,
             history=_open_history(
-                configuration, incarnation, log, self._clock, named, lost_power=lost_power, ended=self._ended_before
+                configuration,
+                incarnation,
+                log,
+                self._clock,
+                named,
+                lost_power=lost_power,
+                ended=None if self._supervisor is None else self._supervisor.ended,
             ),
             jitter=random.Random(f"{configuration.seed} {stream} {configuration.node} {incarnation}"),
             send=self._send if self._outbox is None else self._outbox.of(group),
             disconnect=lambda node: self._links[node].disconnect(),
             failed=self._disk_failed,
             group=group,
+            voters=configuration.voters,
+            least_session=configuration.least_session,
             threads=self._threads,
         )
 
@@ -246,7 +253,9 @@ def _open_history(
     before = files_before(directory, node, incarnation)
     last, end = max(map(end_stamp, before), default=((0, 0), (0, 0)))
     last = last if ended is None else max(last, ended)
-    for step, (kind, columns) in enumerate(missing_changes(before, log, lost_power=lost_power), start=1):
+    wiped = configuration.least_session and log.dirty < 0  # what the log before lost went with its disk
+    missing = () if wiped else missing_changes(before, log, lost_power=lost_power)
+    for step, (kind, columns) in enumerate(missing, start=1):
         history.stamped(kind, (last[0], last[1] + step), columns)
     try:
         clock.merge(max(end, last))

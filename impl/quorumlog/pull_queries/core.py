@@ -108,7 +108,7 @@ class ServerCore(Replicas):
             case ChangelogRead():
                 self._changelog_read(event)
             case ChangelogVisible(partition, visible) if partition in self.tables:
-                self.tables[partition].told_visible(visible)
+                self.tables[partition].note_visible(visible)
             case SourceVisible():
                 self._source_visible(event)
             case SourceRead():

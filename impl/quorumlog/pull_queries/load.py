@@ -78,7 +78,7 @@ class PullClient:
         """Ask a server; the rows, or None if it did not answer completely."""
         operation = self._invoke(Operation.QUERY, {"node": node, "text": json_text(query)})
         try:
-            told = await self._client.query(self._places[node], query, operation)
+            reply = await self._client.query(self._places[node], query, operation)
         except RefusedError:
             self._close(Kind.FAIL, {"reason": "refused"})
             return None
@@ -86,13 +86,13 @@ class PullClient:
             self._lost("timeout" if str(error) == "timeout" else "connection lost")
             return None
         common = {name: column for name, column in self._common.items() if name != "f"}
-        for answer in told.answers:
+        for answer in reply.answers:
             self._register.record("rows", {**common, **rows_columns(answer, self._number_of(answer.host))})
-        if told.message is not None:
+        if reply.message is not None:
             self._close(Kind.FAIL, {"reason": "failed"})
             return None
-        self._close(Kind.OK, {"count": len(told.answers)})
-        return {key: value for answer in told.answers for key, value in answer.rows}
+        self._close(Kind.OK, {"count": len(reply.answers)})
+        return {key: value for answer in reply.answers for key, value in answer.rows}
 
     async def close(self) -> None:
         """Close the connections to all servers."""

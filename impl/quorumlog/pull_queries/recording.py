@@ -27,8 +27,8 @@ def json_text(value: object) -> str:
 def serving(host: str, configuration: Configuration, wall: int, with_bound: int | None = None) -> dict[str, Any]:
     """The columns that say as what a server begins: its wall clock, and what it was told; ``with_bound``: the
     acceptable lag of the table's WITH clause."""
-    told = {} if with_bound is None else {"with_bound": with_bound}
-    return {"stamp": wall, "text": json_text({"host": host, **msgspec.to_builtins(configuration), **told})}
+    bound = {} if with_bound is None else {"with_bound": with_bound}
+    return {"stamp": wall, "text": json_text({"host": host, **msgspec.to_builtins(configuration), **bound})}
 
 
 def rows_columns(answer: e.Answer, peer: int) -> dict[str, Any]:
@@ -103,11 +103,11 @@ class Witness:
         """The status of the cluster is told to somebody who asks (pull-queries.md#shown-is-kept)."""
         statuses = self._core.membership.statuses
         lags = self._core.records.shown(statuses)
-        told = {
+        shown = {
             host: [status.alive, status.updated, lags[host].time if host in lags else None]
             for host, status in statuses.items()
         }
-        self._note("shown", text=json_text(told))
+        self._note("shown", text=json_text(shown))
 
     # -- other servers -------------------------------------------------------------------------------------------------
 

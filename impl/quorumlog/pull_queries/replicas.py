@@ -69,7 +69,7 @@ class Replicas:
         table = self.tables.get(event.partition)
         if table is not None and event.offset == table.current:
             table.fold(event.offset, event.record)
-            table.told_visible(event.offset)
+            table.note_visible(event.offset)
             self._feed(event.partition)
 
     def _source_visible(self, event: SourceVisible) -> None:

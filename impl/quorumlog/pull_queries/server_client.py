@@ -1,7 +1,7 @@
 """A client of servers of pull queries over HTTP: queries and /clusterStatus, and what a client tells apart of errors.
 
 async with ServerClient(HybridClock()) as client:
-    told = await client.query("127.0.0.1:8080", Query(keys=("k1",)))
+    reply = await client.query("127.0.0.1:8080", Query(keys=("k1",)))
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from quorumlog.pull_queries.server import headers
 from quorumlog.pull_queries.wire import AnswerReader, Asked, BadRequestError, encode_query
 
 
-class Told(NamedTuple):
+class Reply(NamedTuple):
     """What a server said: the HTTP status, the partitions that came, and the message of what failed, if anything."""
 
     status: int
@@ -48,7 +48,7 @@ class ServerClient:
     async def __aexit__(self, *error: object) -> None:
         await self._http.aclose()
 
-    async def query(self, place: str, query: Query, operation: int | None = None) -> Told:
+    async def query(self, place: str, query: Query, operation: int | None = None) -> Reply:
         """Ask the server whose public port is at ``place``; it records what it does for an ``operation``.
 
         Raises `RefusedError` and `LostError`.
@@ -59,7 +59,7 @@ class ServerClient:
         for line in answer.content.splitlines():
             reader.line(line)
         failed = reader.ended() is not None
-        return Told(answer.status_code, tuple(reader.answers), _message(answer.content) if failed else None)
+        return Reply(answer.status_code, tuple(reader.answers), _message(answer.content) if failed else None)
 
     async def cluster_status(self, place: str) -> dict[str, Any] | None:
         """What a server says of each host; None if heartbeats are switched off. Raises `RefusedError`, `LostError`."""

@@ -47,7 +47,7 @@ class Asked(NamedTuple):
     partitions: tuple[int, ...]
 
 
-class Told(NamedTuple):
+class Replied(NamedTuple):
     """Back: what was answered, and what failed for the rest."""
 
     request: int
@@ -273,7 +273,7 @@ class ServerNode(Node):
         match message:
             case Asked():
                 self._have_asked(source, message)
-            case Told(request, answers, failure):
+            case Replied(request, answers, failure):
                 self.handle(e.ForwardEnded(request, self._cluster.nodes[source].name, answers, failure))
             case _:
                 self.handle(message)
@@ -300,7 +300,7 @@ class ServerNode(Node):
         self._heard.add((source, asked.request))
         self._witness.forwarded(asked.op, source, asked.query, asked.partitions)
         if self._random.random() < self._configuration.workload.busy:
-            self._cluster.transmit(self.number, source, Told(asked.request, (), Failure.CLIENT_ERROR))
+            self._cluster.transmit(self.number, source, Replied(asked.request, (), Failure.CLIENT_ERROR))
             return
         self._requests += 1
         self._asked[self._requests] = source, asked
@@ -310,7 +310,7 @@ class ServerNode(Node):
         source, asked = self._asked.pop(effect.request)
         self._witness.replies(asked.op, effect)
         failure = Failure.GAVE_UP if effect.refused else None
-        self._cluster.transmit(self.number, source, Told(asked.request, effect.answers, failure))
+        self._cluster.transmit(self.number, source, Replied(asked.request, effect.answers, failure))
 
     # -- clients -------------------------------------------------------------------------------------------------------
 

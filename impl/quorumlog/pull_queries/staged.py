@@ -214,10 +214,10 @@ class PullStage(Stage):
                 return False
         for place in self.processes.public:
             try:
-                told = await self._http.query(place, Query(keys=tuple(sorted(written))))
+                reply = await self._http.query(place, Query(keys=tuple(sorted(written))))
             except (RefusedError, LostError):
                 return False
-            if {key: value for answer in told.answers for key, value in answer.rows} != written:
+            if {key: value for answer in reply.answers for key, value in answer.rows} != written:
                 return False
         return True
 

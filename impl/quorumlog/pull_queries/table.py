@@ -75,7 +75,7 @@ class Table:
         """What a lag report says of it."""
         return Position(self.current, self.end)
 
-    def told_visible(self, visible: int) -> None:
+    def note_visible(self, visible: int) -> None:
         """Take the group's visible offset, -1 for none (pull-queries.md#current-and-end)."""
         self.end = self.rules.end_after(self.end, visible)
 

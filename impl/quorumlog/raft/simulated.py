@@ -78,12 +78,12 @@ class RaftNode(LogNode):
         )
         self._perform |= {
             SaveVote: self._save_vote,
-            Apply: self._apply,
-            TakeSnapshot: self._take_snapshot,
-            KeepSnapshot: self._keep_snapshot,
+            Apply: lambda effect: self.machine.apply(effect.offset, effect.last_offset),
+            TakeSnapshot: lambda effect: self.machine.take(effect),
+            KeepSnapshot: lambda effect: self.machine.install(effect.snapshot),
             ReadSnapshot: self._read_snapshot,
             Disconnect: self._disconnect,
-            Compact: self._compact,
+            Compact: lambda effect: self.log.compact(effect.gaps),
         }
         self._untaken: dict[int, list[AppendEntries]] = {}
 
@@ -168,18 +168,6 @@ class RaftNode(LogNode):
     def _disconnect(self, effect: Disconnect) -> None:
         for message in self._untaken.pop(effect.to, []):
             self.host.after(0, self.handle, HandedOver(effect.to, message))
-
-    def _apply(self, effect: Apply) -> None:
-        self.machine.apply(effect.offset, effect.last_offset)
-
-    def _compact(self, effect: Compact) -> None:
-        self.log.compact(effect.gaps)
-
-    def _take_snapshot(self, effect: TakeSnapshot) -> None:
-        self.machine.take(effect)
-
-    def _keep_snapshot(self, effect: KeepSnapshot) -> None:
-        self.machine.install(effect.snapshot)
 
     def _read_snapshot(self, effect: ReadSnapshot) -> None:
         delay = int(self._random.random() * self._timing.read)

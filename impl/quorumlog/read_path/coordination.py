@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from quorumlog.durations import MILLISECOND
 from quorumlog.read_path.event_log import EventLog, LogRecord
 from quorumlog.read_path.events import CleanSet, MetadataWritten
-from quorumlog.read_path.internal_log import Activation, AnyInternal, CleanEpoch, InternalLog, Shown, Told
+from quorumlog.read_path.internal_log import Activation, AnyInternal, CleanEpoch, InternalLog, Logged, Shown
 from quorumlog.read_path.nodeset import Nodeset
 from quorumlog.read_path.recording import event_noted, nodeset_noted
 from quorumlog.simulation.loop import Simulation
@@ -24,7 +24,7 @@ class Process(Protocol):
 
     learns_late: bool
 
-    def told(self, delay: int, event: Any) -> None:  # noqa: ANN401
+    def inform(self, delay: int, event: Any) -> None:  # noqa: ANN401
         """An event comes after a delay, unless the process ends before."""
 
 
@@ -74,19 +74,19 @@ class Coordination:
         if epoch in log.nodesets:
             self._record(*nodeset_noted(epoch, nodeset))
             for each in self._processes():
-                each.told(self._delay(), log.nodesets_learned())
-        process.told(self._delay(), log.activated())
+                each.inform(self._delay(), log.nodesets_learned())
+        process.inform(self._delay(), log.activated())
         self._simulation.after(5 * self._delay(), self._show, process, epoch)
 
     def _show(self, process: Process, epoch: int) -> None:
         self._fold(lambda by, number: Shown(by, number, epoch))
-        process.told(self._delay(), MetadataWritten(epoch))
+        process.inform(self._delay(), MetadataWritten(epoch))
 
     def set_clean(self, process: Process, epoch: int) -> None:
         """Set the last clean epoch, if it is the next one."""
         self._fold(lambda by, number: CleanEpoch(by, number, epoch))
         if epoch <= self._log.last_clean:
-            process.told(self._delay(), CleanSet(epoch))
+            process.inform(self._delay(), CleanSet(epoch))
 
     def read_metadata(self, process: Process, epoch: int) -> None:
         """The nodeset of an epoch, as far as the metadata log shows it; nothing before there is a first one."""
@@ -94,7 +94,7 @@ class Coordination:
         if read is None:
             self._simulation.after(20 * MILLISECOND, self.read_metadata, process, epoch)
         else:
-            process.told(self._delay(), read)
+            process.inform(self._delay(), read)
 
     # -- the event log -------------------------------------------------------------------------------------------------
 
@@ -103,17 +103,17 @@ class Coordination:
         self._simulation.after(self._delay(), self._appended, record)
 
     def _appended(self, record: LogRecord) -> None:
-        self._fold(lambda by, number: Told(by, number, record))
+        self._fold(lambda by, number: Logged(by, number, record))
         self._record(*event_noted(self.event_log, record))
         for each in self._processes():
             late = self._lag if each.learns_late else self._lag // 20
-            each.told(self._delay() + int(self._random.random() * late), self._log.statuses())
+            each.inform(self._delay() + int(self._random.random() * late), self._log.statuses())
 
     def greet(self, process: Process) -> None:
         """A process has begun: it reads the logs."""
-        process.told(self._delay(), self._log.nodesets_learned())
-        process.told(self._delay(), self._log.statuses())
+        process.inform(self._delay(), self._log.nodesets_learned())
+        process.inform(self._delay(), self._log.statuses())
 
     def ask_statuses(self, process: Process) -> None:
         """A process reads the event log again."""
-        process.told(self._delay(), self._log.statuses())
+        process.inform(self._delay(), self._log.statuses())

@@ -60,7 +60,7 @@ class ReadPathFaults(HostFaults):
                 super().begin(fault, nodes, token)
 
     def end(self, fault: Fault, nodes: Sequence[int], token: int) -> None:
-        """End it; see `HostFaults.end`."""
+        """End a fault: nodes come back, shards are no longer drained; see `HostFaults.end`."""
         match fault.name:
             case "wipe":
                 for number in nodes:

@@ -39,13 +39,13 @@ class Shown(Internal, frozen=True):
     epoch: int
 
 
-class Told(Internal, frozen=True):
+class Logged(Internal, frozen=True):
     """Event log: its next record; that counts whatever came before."""
 
     record: LogRecord
 
 
-AnyInternal = Activation | CleanEpoch | Shown | Told
+AnyInternal = Activation | CleanEpoch | Shown | Logged
 
 
 class InternalLog:
@@ -71,8 +71,8 @@ class InternalLog:
                 self.last_clean = epoch
             case Shown(epoch=epoch) if self.shown < epoch <= self.epoch:
                 self.shown = epoch
-            case Told(record=told):
-                self.event_log.fold(told)
+            case Logged(record=entry):
+                self.event_log.fold(entry)
             case _:
                 return False
         return True

@@ -52,7 +52,7 @@ class ReadPathNode(Node):
         self._cluster.coordination.greet(self)
         return Note("takes_part", self.state())
 
-    def told(self, delay: int, event: Event) -> None:
+    def inform(self, delay: int, event: Event) -> None:
         """An event of the logs that all share comes after a delay, unless the process ends before."""
         if self.host.running:
             self.host.after(delay, self.handle, event)

@@ -26,7 +26,7 @@ from quorumlog.node.recording import HistoryFile
 from quorumlog.read_path.configuration import ReaderSettings, SequencerSettings, ShardSettings
 from quorumlog.read_path.core import Role
 from quorumlog.read_path.event_log import LogRecord, Word
-from quorumlog.read_path.internal_log import Activation, InternalLog, Told
+from quorumlog.read_path.internal_log import Activation, InternalLog, Logged
 from quorumlog.read_path.load import Appender, Application, Load
 from quorumlog.read_path.nodeset import Location, scopes_of
 from quorumlog.read_path.process.calls import State
@@ -114,7 +114,7 @@ class PathStage(Stage):
             loses_power=not JOURNALLED.isdisjoint(setting.faults),
         )
         self._log = Log(LOG, FORM, place, clock)
-        self._told = 0
+        self._logged = 0
         self._content: list[tuple[int, Any]] = []
         readers = self.processes.numbers(Role.READER)
         self._applications = [Application(self.processes, register, options.load, reader) for reader in readers]
@@ -210,7 +210,7 @@ class PathStage(Stage):
             if isinstance(record, Activation) and record.epoch in held.nodesets:
                 kind, columns = nodeset_noted(record.epoch, record.nodeset)
                 recorder.stamped(kind, stamp, columns)
-            elif isinstance(record, Told):
+            elif isinstance(record, Logged):
                 kind, columns = event_noted(held.event_log, record.record)
                 recorder.stamped(kind, stamp, columns)
         recorder.close()
@@ -243,7 +243,7 @@ class PathStage(Stage):
         elif fault == "kill_broker":
             await self._group.kill_any(self._brokers)
         else:
-            await self._tell(LogRecord(Word.DRAIN, node))
+            await self._append(LogRecord(Word.DRAIN, node))
 
     async def end_own(self, fault: str, node: int) -> None:
         """Let a drained shard come back, at once or when it is empty; or the reader hear again."""
@@ -253,9 +253,9 @@ class PathStage(Stage):
             return
         states = await self._states(Role.SHARD)
         empty = node in states and node in states[node].leaving
-        await self._tell(LogRecord(Word.ABORT, node))
+        await self._append(LogRecord(Word.ABORT, node))
         if empty:
-            await self._tell(LogRecord(Word.ACKNOWLEDGE, node))
+            await self._append(LogRecord(Word.ACKNOWLEDGE, node))
 
     def _parted(self, node: int) -> list[Pair]:
         """A reader, and half of the shards, from a shard on."""
@@ -267,26 +267,25 @@ class PathStage(Stage):
     async def _supervise(self) -> None:
         """Have shards rebuilt that have been down for long."""
         loop, since = asyncio.get_running_loop(), dict.fromkeys(self._shards, 0.0)
-        told: set[int] = set()
+        reported: set[int] = set()
         while True:
             for shard in self._shards:
                 if self.processes.running(shard):
                     since[shard] = loop.time()
-                    told.discard(shard)
-                elif shard not in told and loop.time() - since[shard] > self.options.rebuild_after:
-                    told.add(shard)
-                    await self._tell(LogRecord(Word.REBUILD, shard))
+                    reported.discard(shard)
+                elif shard not in reported and loop.time() - since[shard] > self.options.rebuild_after:
+                    reported.add(shard)
+                    await self._append(LogRecord(Word.REBUILD, shard))
             states = await self._states(Role.SHARD)
             self._lost -= {shard for shard, state in states.items() if not state.lost and not state.leaving}
             await asyncio.sleep(_POLL)
 
-    async def _tell(self, record: LogRecord) -> None:
+    async def _append(self, record: LogRecord) -> None:
         """Append to the event log, once."""
-        self._told += 1
-        told = Told(0, self._told, record)
+        self._logged += 1
         for _ in range(100):
             try:
-                await self._log.append([told])
+                await self._log.append([Logged(0, self._logged, record)])
                 return
             except UnreachableError:
                 await asyncio.sleep(_POLL)

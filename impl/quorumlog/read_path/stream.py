@@ -158,7 +158,7 @@ class Stream:
         delivery = None
         if self.single:
             assert self.nodeset is not None
-            delivery = Delivery(self._told_down(), self.nodeset.factor, self.seed, self.region)
+            delivery = Delivery(self._named_down(), self.nodeset.factor, self.seed, self.region)
         start = Start(self.stream, self.filter_version, self.position, self.until, self.high, delivery)
         self._effects.append(Send(shard, start))
         self._timer(f"shard {shard}", self.settings.started)
@@ -167,7 +167,7 @@ class Stream:
             columns["shards"] = sum(1 << each for each in delivery.down)
         self._note("stream_start", **columns)
 
-    def _told_down(self) -> frozenset[int]:
+    def _named_down(self) -> frozenset[int]:
         return self.listed
 
     def _reset(self, each: ShardState) -> None:

@@ -19,7 +19,7 @@ import z3
 
 from logspec.proofs import raft_invariants
 from logspec.proofs.members_state import MembersState, quorum_of, steps_to
-from logspec.proofs.raft_state import Commit, name
+from logspec.proofs.raft_state import Commit
 from logspec.proofs.vocabulary import (
     Epoch,
     Formula,
@@ -173,11 +173,6 @@ def loss_invariants(s: MembersState) -> dict[str, Formula]:
     """Until an entry is lost, who was counted for it has it, and so has whoever these vote for."""
     N, T, I = Node, TermSort, Index  # noqa: E741, N806
     kept = lambda t, i: z3.And(s.term_log(t, i, t), z3.Not(s.lost(t, i)))
-    votes = {
-        "vote-in-memory-is-for-a-complete-log": lambda n, c, t: z3.And(s.at(n, t), s.voted(n) == name(c)),
-        "vote-on-disk-is-for-a-complete-log": lambda n, c, t: z3.And(s.disk_at(n, t), s.disk_voted(n) == name(c)),
-        "votes-go-to-complete-logs": lambda n, c, t: s.vote(n, t, name(c)),
-    }
     return {
         "later-leaders-have-it-or-it-is-lost": forall(
             T, T, I, lambda t, u, i: implies(s.elected(u), earlier(t, u), z3.Or(s.term_log(u, i, t), s.lost(t, i)))
@@ -216,25 +211,7 @@ def loss_invariants(s: MembersState) -> dict[str, Formula]:
             I,
             lambda n, t, i: implies(kept(t, i), s.replied(n, t, i), z3.And(s.entry(n, i, t), at_most(i, s.durable(n)))),
         ),
-        **{
-            statement: forall(
-                N,
-                N,
-                T,
-                T,
-                I,
-                lambda n, c, t, later, i, voted=voted: implies(
-                    s.candidate(c),
-                    s.at(c, later),
-                    voted(n, c, later),
-                    earlier(t, later),
-                    kept(t, i),
-                    s.replied(n, t, i),
-                    s.entry(c, i, t),
-                ),
-            )
-            for statement, voted in votes.items()
-        },
+        **raft_invariants.votes_for_complete_logs(s, kept),
         "committed-is-not-lost": forall(
             Commit, lambda e: implies(s.happened(e), z3.Not(s.lost(s.commit_term(e), s.commit_offset(e))))
         ),

@@ -61,7 +61,7 @@ class MembersState(State):
         return z3.And(self.change(term, offset), self.within(log, term, offset), forall(Index, TermSort, later))
 
     def of(self, node: Term) -> Callable[[Term, Term], Formula]:
-        """A node's log."""
+        """A node's log, as a relation of offsets and terms."""
         return lambda i, u: self.entry(node, i, u)
 
     def led_by(self, term: Term, end: Term) -> Callable[[Term, Term], Formula]:

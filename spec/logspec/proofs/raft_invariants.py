@@ -25,6 +25,7 @@ from logspec.proofs.vocabulary import (
     Index,
     Node,
     Offset,
+    Term,
     TermSort,
     exists,
     forall,
@@ -208,35 +209,44 @@ def disk_invariants(s: State) -> dict[str, Formula]:
     }
 
 
-def completeness_invariants(s: State) -> dict[str, Formula]:
-    """What can still be committed is in the log of every later leader and candidate that may win."""
+def votes_for_complete_logs(s: State, kept: Callable[[Term, Term], Formula]) -> dict[str, Formula]:
+    """Whoever has replied with an entry votes, later, only for those who have it: in memory, on disk and as sent.
+
+    ``kept``: of which entries, by term and offset, that is said.
+    """
     N, T, I = Node, TermSort, Index  # noqa: E741, N806
-    choosable = cache(s.choosable)
     votes = {
         "vote-in-memory-is-for-a-complete-log": lambda n, c, t: z3.And(s.at(n, t), s.voted(n) == name(c)),
         "vote-on-disk-is-for-a-complete-log": lambda n, c, t: z3.And(s.disk_at(n, t), s.disk_voted(n) == name(c)),
         "votes-go-to-complete-logs": lambda n, c, t: s.vote(n, t, name(c)),
     }
     return {
-        **{
-            statement: forall(
-                N,
-                N,
-                T,
-                T,
-                I,
-                lambda n, c, t, later, i, voted=voted: implies(
-                    s.candidate(c),
-                    s.at(c, later),
-                    voted(n, c, later),
-                    earlier(t, later),
-                    choosable(t, i),
-                    s.replied(n, t, i),
-                    s.entry(c, i, t),
-                ),
-            )
-            for statement, voted in votes.items()
-        },
+        statement: forall(
+            N,
+            N,
+            T,
+            T,
+            I,
+            lambda n, c, t, later, i, voted=voted: implies(
+                s.candidate(c),
+                s.at(c, later),
+                voted(n, c, later),
+                earlier(t, later),
+                kept(t, i),
+                s.replied(n, t, i),
+                s.entry(c, i, t),
+            ),
+        )
+        for statement, voted in votes.items()
+    }
+
+
+def completeness_invariants(s: State) -> dict[str, Formula]:
+    """What can still be committed is in the log of every later leader and candidate that may win."""
+    T, I = TermSort, Index  # noqa: E741, N806
+    choosable = cache(s.choosable)
+    return {
+        **votes_for_complete_logs(s, choosable),
         "choosable-is-in-later-logs": forall(
             T,
             T,

@@ -196,7 +196,7 @@ class CompactionFold:
                 self._term.judged += 1
                 if gap.entry_term != e.entry_term:
                     terms = {"term": gap.entry_term, "behind": e.entry_term}
-                    self._term.violation(gap.seq, e.seq, way=None, node=e.node, last=gap.last_offset, **terms)
+                    self._term.violation(gap.seq, e.seq, way="", node=e.node, last=gap.last_offset, **terms)
         node.told = [gap for gap in node.told if gap.last_offset >= e.offset]
         node.append(e)
 

@@ -45,7 +45,7 @@ NOBODY = -1
 
 
 class Rows(NamedTuple):
-    """The columns that are read."""
+    """The columns that are read of each event, one place an event; as `loghistory.vocabularies.read_path` has them."""
 
     seq: Cells
     time: Cells
@@ -240,7 +240,7 @@ def skim(rows: Rows, at: int, hearing: Hearing) -> int:
 
 
 def nothing_heard() -> Hearing:
-    """No stream yet."""
+    """What is known before the first event: no stream, and so no shard that was heard."""
     run = np.array([0, 0, 0, 0, NOBODY, 0], dtype=np.int64)
     return Hearing(empty_table(), no_rows(ByStream), empty_table(), no_rows(ByShard), no_rows(Waiting), run)
 

@@ -47,7 +47,7 @@ def place_in_order(lsns: Lsns, lsn: int) -> int:
 
 
 def no_lsns() -> Lsns:
-    """Nothing yet."""
+    """A table of LSNs that has none yet."""
     return Lsns(empty_table(), np.zeros(1, dtype=np.int64), *(np.zeros(0, dtype=np.int64) for _ in range(2)))
 
 
@@ -142,7 +142,7 @@ def drop(held: Held, row: int, node: int) -> bool:
 
 
 def nothing_held() -> Held:
-    """Nothing yet."""
+    """What shards hold before the first event: no copy of any record."""
     first, used = np.zeros(0, dtype=np.int64), np.array([0, NOWHERE], dtype=np.int64)
     return Held(no_lsns(), first, no_rows(Copies), used)
 

@@ -39,7 +39,7 @@ def members(mask: int) -> Iterator[int]:
 
 
 def mask_of(shards: Iterable[int]) -> int:
-    """The set of these shards."""
+    """These shards as a set, a bit each; those that no set of shards can have are left out."""
     return sum(1 << shard for shard in {*shards} if 0 <= shard < MOST_SHARDS)
 
 
@@ -61,12 +61,12 @@ class Nodeset(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def shards(self) -> int:
-        """The shards of it."""
+        """Its shards as a set, a bit each (`mask_of`)."""
         return mask_of(self.locations)
 
     @cached_property
     def factor(self) -> int:
-        """R, the largest factor."""
+        """How many copies a record has: R, the largest factor of any scope."""
         return max(self.replication.values())
 
     @cached_property
@@ -178,7 +178,7 @@ class Nodesets:
             self.places = _placed(self._since)
 
     def of(self, epoch: int) -> Nodeset | None:
-        """The nodeset of an epoch."""
+        """The nodeset in force in an epoch, recorded for it or for the last one before; None if there is none."""
         since = max((each for each in self._since if each <= epoch), default=None)
         return None if since is None else self._since[since]
 

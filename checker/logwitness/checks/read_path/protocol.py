@@ -24,7 +24,7 @@ F_READ, F_APPEND = word_code(Operation.READ_STREAM), word_code(Operation.APPEND_
 
 @part
 def epoch_of(lsn: int) -> int:
-    """The epoch of an LSN."""
+    """The epoch of an LSN, its upper 32 bits."""
     return lsn >> 32
 
 
@@ -92,7 +92,7 @@ class StreamFold(Generic[R]):
         raise NotImplementedError
 
     def take(self, e: R) -> None:
-        """Take one event."""
+        """Judge one event that `skim` left, each column a number; note what later ones are judged by."""
         raise NotImplementedError
 
     def violated(self) -> frozenset[str]:
@@ -100,7 +100,7 @@ class StreamFold(Generic[R]):
         return violated(self.tallies.values())
 
     def finish(self) -> Verdicts:
-        """Answer."""
+        """The outcome of each check of the family, once all events were taken."""
         for tally, judged in zip(self.tallies.values(), self.judged.tolist(), strict=True):
             tally.judged += judged
         return Verdicts(tuple(tally.outcome() for tally in self.tallies.values()))

@@ -50,7 +50,7 @@ class DeadHostLagShown(LagRecords):
 
 
 class DeadHostLagShownCore(ServerCore):
-    """See its records."""
+    """A server that shows the lag of every host that has reported one."""
 
     records_type = DeadHostLagShown
 
@@ -66,7 +66,7 @@ class LagWithoutStore(LagRecords):
 
 
 class LagWithoutStoreCore(ServerCore):
-    """See its records."""
+    """A server that keeps one lag of a partition, of whatever store."""
 
     records_type = LagWithoutStore
 
@@ -75,7 +75,7 @@ class ReadyAtOnce(ServerCore):
     """A server is ready when it has started."""
 
     def ready(self) -> bool:
-        """Always."""
+        """Always, also before any lag is known."""
         return True
 
 
@@ -128,7 +128,7 @@ class OwnRecordsNotPassed(Table):
 
 
 class OwnRecordsNotPassedCore(ServerCore):
-    """See its table."""
+    """A server whose reports leave out records of Raft's own."""
 
     table_type = OwnRecordsNotPassed
 
@@ -141,7 +141,7 @@ class TombstonesKept(Table):
 
 
 class TombstonesKeptCore(ServerCore):
-    """See its table."""
+    """A server whose rows outlive their tombstones."""
 
     table_type = TombstonesKept
 
@@ -158,7 +158,7 @@ class StoppingReporter(ServerNode):
 
 
 class StoppingReporters(PullCluster):
-    """See its nodes."""
+    """A cluster whose servers stop reporting after one report that is lost."""
 
     node_type = StoppingReporter
 
@@ -172,7 +172,7 @@ class DirtyEndNode(ServerNode):
 
 
 class DirtyEndCluster(PullCluster):
-    """See its nodes."""
+    """A cluster whose servers take dirty ends for visible ones."""
 
     node_type = DirtyEndNode
 

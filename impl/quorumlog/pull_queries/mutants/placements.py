@@ -23,7 +23,7 @@ class NoReportsToDead(Membership):
 
 
 class NoReportsToDeadCore(ServerCore):
-    """See its membership."""
+    """A server that sends no reports to hosts it takes for dead."""
 
     membership_type = NoReportsToDead
 

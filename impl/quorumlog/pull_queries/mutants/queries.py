@@ -10,7 +10,7 @@ from quorumlog.pull_queries.core import ServerCore
 from quorumlog.pull_queries.events import Answer, Clocks, Emit, Forward, ForwardEnded
 from quorumlog.pull_queries.mutants.parts import with_rules
 from quorumlog.pull_queries.rules import Failure
-from quorumlog.pull_queries.simulated import Asked, PullCluster, ServerNode, Told
+from quorumlog.pull_queries.simulated import Asked, PullCluster, Replied, ServerNode
 
 
 class EmittedEarly(ServerCore):
@@ -67,13 +67,13 @@ class RoutingTarget(ServerNode):
     def _have_asked(self, source: int, asked: Asked) -> None:
         def reply(answers: list[Answer], message: str | None) -> None:
             failure = Failure.GAVE_UP if message or message is None else None
-            self._cluster.transmit(self.number, source, Told(asked.request, tuple(answers), failure))
+            self._cluster.transmit(self.number, source, Replied(asked.request, tuple(answers), failure))
 
         self.query(asked.op, asked.query, reply)
 
 
 class ForwardedTwice(PullCluster):
-    """See its nodes."""
+    """A cluster whose servers forward what was forwarded to them."""
 
     node_type = RoutingTarget
 

@@ -73,7 +73,7 @@ class StoppingSender(ServerNode):
 
 
 class StoppingSenders(PullCluster):
-    """See its nodes."""
+    """A cluster whose servers stop their heartbeats after one that is lost."""
 
     node_type = StoppingSender
 
@@ -89,7 +89,7 @@ class StampsByReceipt(ServerNode):
 
 
 class StampsByReceiptCluster(PullCluster):
-    """See its nodes."""
+    """A cluster whose servers stamp heartbeats by their own clock."""
 
     node_type = StampsByReceipt
 

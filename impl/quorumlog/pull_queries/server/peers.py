@@ -25,7 +25,7 @@ from quorumlog.pull_queries.wire import (
 )
 
 MAX_ANSWER_BYTES = 64 << 20
-_MAX_TOLD = 4
+_MAX_POSTED = 4
 """Heartbeats and reports to one host that may be under way; one more is not sent, as if it were lost."""
 _TELL_SECONDS = 1.0
 
@@ -78,7 +78,7 @@ class Peers:
         return {**headers.stamp(self._clock), headers.ASKED_BY: self._local, **known}
 
     def _tell(self, host: str, path: str, body: bytes) -> None:
-        if host not in self._muted() and self._under_way[host] < _MAX_TOLD:
+        if host not in self._muted() and self._under_way[host] < _MAX_POSTED:
             self._under_way[host] += 1
             task = asyncio.create_task(self._post(host, path, body))
             self._tasks.add(task)

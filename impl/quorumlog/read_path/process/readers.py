@@ -70,9 +70,9 @@ class ReaderDriver(StreamDriver):
                 self.answer(session, Taken(call.id))
             case Read(stream=stream, count=count) if core is not None and core.stream == stream:
                 records, gap = core.read(max(0, min(count, MOST_TAKEN)))
-                told = None if gap is None else (gap.kind, gap.first, gap.last)
+                lost = None if gap is None else (gap.kind, gap.first, gap.last)
                 ended = core.ended and gap is None and not records
-                self.answer(session, Taken(call.id, tuple((each.lsn, each.payload) for each in records), told, ended))
+                self.answer(session, Taken(call.id, tuple((each.lsn, each.payload) for each in records), lost, ended))
             case NoteStall(stream=stream, released=released) if core is not None and core.stream == stream:
                 noted = stalled(core, released)
                 if noted is not None:

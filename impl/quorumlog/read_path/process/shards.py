@@ -14,7 +14,7 @@ from quorumlog.read_path import events as e
 from quorumlog.read_path import messages as m
 from quorumlog.read_path.contents import Contents
 from quorumlog.read_path.core import Role
-from quorumlog.read_path.internal_log import Told
+from quorumlog.read_path.internal_log import Logged
 from quorumlog.read_path.process.calls import State
 from quorumlog.read_path.process.driver import Place, StreamDriver
 from quorumlog.read_path.recording import shipped
@@ -140,7 +140,7 @@ class ShardDriver(StreamDriver):
 
     def _tell_event_log(self, effect: e.TellEventLog) -> None:
         record = effect.record
-        self.internal.append(str(record), lambda by, number: Told(by, number, record))
+        self.internal.append(str(record), lambda by, number: Logged(by, number, record))
 
     # -- readers -------------------------------------------------------------------------------------------------------
 

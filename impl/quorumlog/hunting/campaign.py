@@ -11,10 +11,7 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
-from quorumlog.protocol import ProtocolError, find, load
-from quorumlog.rules_file import read_rules
-from quorumlog.simulation.runs import made_by
-from quorumlog.trials.judge import (
+from quorumlog.hunting.judge import (
     BREAKDOWN,
     CONVERGENCE,
     Candidate,
@@ -23,6 +20,9 @@ from quorumlog.trials.judge import (
     no_convergence_sentence,
     simulate_command,
 )
+from quorumlog.protocol import ProtocolError, find, load
+from quorumlog.rules_file import read_rules
+from quorumlog.simulation.runs import made_by
 
 
 def protocol(name: str | None = None, *, mutants: Collection[str] = (), rules: Path | None = None) -> str:

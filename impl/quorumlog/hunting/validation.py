@@ -13,12 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from quorumlog.faults import CHANGES
-from quorumlog.protocol import ProtocolError, find
-from quorumlog.rules_file import RulesFileError, read_rules
-from quorumlog.simulation.configuration import ClusterConfiguration
-from quorumlog.simulation.runs import made_by, save_run
-from quorumlog.trials.hunt import ENDLESS, RUN_SECONDS
-from quorumlog.trials.judge import (
+from quorumlog.hunting.hunt import ENDLESS, RUN_SECONDS
+from quorumlog.hunting.judge import (
     Candidate,
     NoJudgeError,
     Rejection,
@@ -26,8 +22,12 @@ from quorumlog.trials.judge import (
     load_judge,
     show_again,
 )
-from quorumlog.trials.parallel import HelperError, in_order
-from quorumlog.trials.shrinking import shrunk
+from quorumlog.hunting.parallel import HelperError, in_order
+from quorumlog.hunting.shrinking import shrunk
+from quorumlog.protocol import ProtocolError, find
+from quorumlog.rules_file import RulesFileError, read_rules
+from quorumlog.simulation.configuration import ClusterConfiguration
+from quorumlog.simulation.runs import made_by, save_run
 
 Say = Callable[[str], None]
 Result = dict[str, Any]

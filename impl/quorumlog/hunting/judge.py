@@ -179,7 +179,7 @@ def simulate_command(
 ) -> list[str]:
     """The words of a command that reproduces a run; ``configuration`` None: the one of the setting and the seed.
 
-    Of a configuration, what `quorumlog.trials.shrinking` changes is given in words.
+    Of a configuration, what `quorumlog.hunting.shrinking` changes is given in words.
     """
     arguments = ["logwitness", "simulate", "--seed", str(seed)]
     if not candidate.of.by_default:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import NamedTuple
 
-from quorumlog.trials.judge import Candidate, judge_seed
+from quorumlog.hunting.judge import Candidate, judge_seed
 
 
 class Hunted(NamedTuple):

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
-from quorumlog.trials.judge import Candidate, Judged, Rejection, judge_seed
-from quorumlog.trials.parallel import in_order
+from quorumlog.hunting.judge import Candidate, Judged, Rejection, judge_seed
+from quorumlog.hunting.parallel import in_order
 
 RUN_SECONDS = 120.0
 """A run takes a fraction of a second; one that takes this long is given up."""

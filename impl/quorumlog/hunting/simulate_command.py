@@ -24,13 +24,13 @@ from loghistory import Format, HistoryError
 from quorumlog.durations import format_duration
 from quorumlog.events import CoreFactory
 from quorumlog.faults import FaultPlanError, Plan, plan_from_json
+from quorumlog.hunting.options import Duration, protocol_option, read_file, refuse
 from quorumlog.protocol import SWARM, Protocol, ProtocolError, every, find
 from quorumlog.rules_file import RulesFileError, read_rules
 from quorumlog.run_directory import NoRoomError, check_command, check_room
 from quorumlog.simulation.cluster import Outcome
 from quorumlog.simulation.configuration import ClusterConfiguration, ConfigurationError, configuration_from_json
 from quorumlog.simulation.runs import made_by, save_run
-from quorumlog.trials.options import Duration, protocol_option, read_file, refuse
 
 
 class _Asked(msgspec.Struct, frozen=True, kw_only=True):

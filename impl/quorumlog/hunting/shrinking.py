@@ -14,8 +14,8 @@ from msgspec.structs import replace
 
 from quorumlog.durations import MILLISECOND
 from quorumlog.faults import Plan, shrink
+from quorumlog.hunting.judge import Candidate, Rejection, judge_run
 from quorumlog.simulation.configuration import ClusterConfiguration
-from quorumlog.trials.judge import Candidate, Rejection, judge_run
 
 ATTEMPTS = 150
 FEW = 3

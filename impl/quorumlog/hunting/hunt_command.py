@@ -13,13 +13,13 @@ from typing import Any
 import click
 import msgspec
 
+from quorumlog.hunting.hunt import hunt as run_hunt
+from quorumlog.hunting.judge import Candidate, NoJudgeError, Rejection, load_judge, show_again
+from quorumlog.hunting.options import protocol_option, refuse
+from quorumlog.hunting.parallel import HelperError
+from quorumlog.hunting.shrinking import shrunk
 from quorumlog.protocol import SWARM, ProtocolError, every, find
 from quorumlog.rules_file import RulesFileError, read_rules
-from quorumlog.trials.hunt import hunt as run_hunt
-from quorumlog.trials.judge import Candidate, NoJudgeError, Rejection, load_judge, show_again
-from quorumlog.trials.options import protocol_option, refuse
-from quorumlog.trials.parallel import HelperError
-from quorumlog.trials.shrinking import shrunk
 
 DEFAULT_SEEDS = 2000
 
