@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -21,6 +23,7 @@ from quorumlog.raft.events import (
 from quorumlog.raft.ghosts import fill_gaps
 from quorumlog.raft.index import LogIndex
 from quorumlog.raft.messages import AppendEntries, AppendReply, Heartbeat, HeartbeatReply
+from quorumlog.raft.mutants import MUTANTS
 from quorumlog.storage.batch import MAX_GHOST_OFFSETS, BatchKind, RecordBatch, ghost
 
 THREE = Voters((0, 1, 2))
@@ -145,3 +148,29 @@ def test_an_index_that_was_compacted_is_that_of_what_is_left(parts: list[tuple[i
     index.truncate(cut)
     left.truncate(cut)
     assert (index.gap_end, index.dirty) == (left.gap_end, left.dirty)
+
+
+@pytest.mark.parametrize("mutant", ["gap-forgotten", "first-mismatch-truncates"])
+def test_a_mutant_cuts_what_the_reference_keeps(mutant: str) -> None:
+    batches = {
+        "gap-forgotten": ((0, 0, 1), (4, 4, 3), (5, 5, 3)),
+        "first-mismatch-truncates": ((0, 0, 1), (1, 1, 1), (2, 2, 1), (3, 3, 1)),
+    }[mutant]
+    request = {
+        "gap-forgotten": (real(1, 1, 1), real(2, 2, 1), real(3, 3, 2)),
+        "first-mismatch-truncates": (ghost(1, 2, 1), real(3, 3, 1)),
+    }[mutant]
+    restored = Restored(3, index=LogIndex.of(batches))
+    make_core = MUTANTS[mutant].make_core
+    assert make_core is not None
+    assert of(sent(follower(*batches), 0, 1, *request), Truncate) == []  # type: ignore[arg-type]
+    cut = sent(make_core(Configuration(0, THREE), restored), 0, 1, *request)  # type: ignore[arg-type]
+    assert of(cut, Truncate) == [Truncate(1)]
+
+
+def test_a_mutant_tells_of_gaps_in_the_term_before_them() -> None:
+    make_core = MUTANTS["ghost-previous-term"].make_core
+    assert make_core is not None
+    for make, term in ((RaftCore, 3), (make_core, 1)):
+        core: Any = make(Configuration(0, THREE), Restored(3, index=LogIndex.of([(0, 0, 1), (4, 4, 3)])))
+        assert core._filled(1, (real(4, 4, 3),)) == (ghost(1, 3, term), real(4, 4, 3))
