@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
@@ -14,6 +15,7 @@ from quorumlog.cluster.supervisor import Cluster
 from quorumlog.node.wire import AnyResult, ReadResult, StatusResult, TailResult, unpack_batches
 from quorumlog.storage.batch import BatchKind
 
+sys.path.insert(0, str(Path(__file__).parent))  # the modules beside the tests
 _T = TypeVar("_T")
 TIMING = {"election_timeout": 300, "election_jitter": 300, "heartbeat_interval": 50}
 

@@ -107,6 +107,20 @@ def test_logs_trimmed_under_kills_keep_all_promises(tmp_path: Path) -> None:
     assert min(read) >= min(trim["offset"] for trim in trims) > 0
 
 
+@pytest.mark.long
+def test_members_come_and_go_and_leaders_leave(tmp_path: Path) -> None:
+    directory = tmp_path / "run"
+    done = run(directory, "--duration", "8", "--seed", "6", "--faults", "members,transfer,kill")
+    assert done.returncode == 0, done
+    source = open_run(directory)
+    assert {row["f"] for row in rows(source, "fault")} == {"leave", "transfer", "kill"}
+    texts = [row["text"] for row in rows(source, "configuration")]
+    assert any(" old " in text for text in texts)
+    assert any(" learners " in text for text in texts)
+    assert rows(source, "transfer")
+    assert judge()(source)["verdict"] == "holds"
+
+
 def children(process: int) -> list[int]:
     """The processes that a process started."""
     return [int(word) for word in Path(f"/proc/{process}/task/{process}/children").read_text().split()]

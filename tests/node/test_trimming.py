@@ -6,16 +6,15 @@ import asyncio
 import random
 import sys
 from collections.abc import Callable
-from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from judging import judged, supervised
 
-from loghistory import Format, HybridClock, Manifest, RunSource, merge_runs, open_run
-from quorumlog.node.recording import HistoryFile
+from loghistory import open_run
 from quorumlog.node.wire import unpack_batches
 from quorumlog.storage.batch import BatchKind, RecordBatch
 from quorumlog.storage.log import Log
@@ -54,22 +53,6 @@ main()
 def rows(path: Path, *kinds: str) -> list[dict[str, Any]]:
     """The events of some kinds in a history file."""
     return [row for batch in open_run(path).batches(kinds=list(kinds)) for row in batch.to_pylist()]
-
-
-def supervised(directory: Path) -> HistoryFile:
-    """Where the cluster records how its processes end."""
-    return HistoryFile(directory / "cluster.jsonl", HybridClock(), {})
-
-
-def judged(directory: Path, node_files: list[Path], ends: HistoryFile, voters: list[int]) -> dict[str, Any]:
-    """The verdict on what nodes have recorded, and how their processes ended."""
-    ends.close()
-    files = sorted([*node_files, directory / "cluster.jsonl"])
-    manifest = Manifest(name="run", made_by={"configuration": {"voters": voters}})
-    merge_runs(files, directory / "run", manifest, Format.JSON_LINES)
-    (found,) = entry_points(group="logwitness.judges", name="history")
-    judge: Callable[[RunSource], dict[str, Any]] = found.load()
-    return judge(open_run(directory / "run"))
 
 
 def on_disk(directory: Path, node: int) -> tuple[int, int]:

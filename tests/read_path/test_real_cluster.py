@@ -222,14 +222,15 @@ def test_disks_that_fail_and_readers_that_hear_half_of_the_shards(faults: str, t
 
 
 @pytest.mark.long
-def test_a_wiped_shard_that_answers_is_refused_by_the_specification(tmp_path: Path) -> None:
-    """No check accuses it while other copies are there: nothing is lost yet."""
+def test_a_wiped_shard_that_answers_is_accused_and_refused_by_the_specification(tmp_path: Path) -> None:
+    """Other copies are there: nothing is lost yet."""
     planted = tmp_path / "planted.py"
     planted.write_text(PLANTED.format(mutant="wiped-shard-answers"))
     directory = tmp_path / "run"
     arguments = ["--nodes", "4", "--faults", "wipe", "--duration", "4", "--seed", "3"]
     done = play(directory, [*arguments, "--set", "rebuild_after=30"], str(planted))
     assert done.returncode == 0, done
+    assert {each["id"]: each["verdict"] for each in judged(directory)["checks"]}["lost-data-refuses"] == "violated"
     assert any("its data is lost" in said for said in refused(directory))
 
 

@@ -187,6 +187,7 @@ RECORDINGS: dict[str, Callable[[str], None]] = {
     "raft/cluster-kill-leader": cluster("--duration", "3", "--seed", "11", "--faults", "kill-leader"),
     "raft/cluster-all-faults": cluster("--duration", "4", "--seed", "12"),
     "raft/cluster-snapshots": cluster("--duration", "4", "--seed", "13", "--faults", "kill", "--retention", "4096"),
+    "raft/cluster-members": cluster("--duration", "4", "--seed", "14", "--faults", "members,transfer"),
     **{f"raft/mutant-{mutant.id}": mutant_run(mutant) for mutant in offsets.MUTANTS},
     **{
         f"pull_queries/reference-{setting}": reference(

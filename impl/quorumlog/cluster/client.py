@@ -11,6 +11,7 @@ Time-outs are the caller's business.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any, ClassVar, Self
 
 from loghistory import HybridClock
@@ -22,7 +23,11 @@ from quorumlog.node.wire import (
     RESULTS,
     AppendCall,
     AppendResult,
+    ChangeCall,
     Channel,
+    DoneResult,
+    MembersCall,
+    MembersResult,
     ReadCall,
     ReadIndexCall,
     ReadResult,
@@ -31,6 +36,7 @@ from quorumlog.node.wire import (
     StatusResult,
     TailCall,
     TailResult,
+    TransferCall,
 )
 
 _GROUP_BYTES = 1 << 20
@@ -101,6 +107,32 @@ class NodeClient(Connection):
         """Ask for the node's state: its role, its term and its offsets (`wire.StatusResult`)."""
         number, future = self._begin()
         self._send_soon(StatusCall(number), 0)
+        return future
+
+    def transfer(self, target: int) -> asyncio.Future[DoneResult | Refusal]:
+        """Ask the node, which leads, to hand its leadership on to another."""
+        number, future = self._begin()
+        self._send_soon(TransferCall(number, target), 0)
+        return future
+
+    def change(
+        self,
+        revision: int,
+        *,
+        add: Sequence[int] = (),
+        remove: Sequence[int] = (),
+        demote: Sequence[int] = (),
+        cancel: bool = False,
+    ) -> asyncio.Future[DoneResult | Refusal]:
+        """Ask the node, which leads, for a change of the members (`wire.ChangeCall`); answered when it is done."""
+        number, future = self._begin()
+        self._send_soon(ChangeCall(number, revision, tuple(add), tuple(remove), tuple(demote), cancel), 0)
+        return future
+
+    def members(self) -> asyncio.Future[MembersResult | Refusal]:
+        """Ask for the configuration in force on this node."""
+        number, future = self._begin()
+        self._send_soon(MembersCall(number), 0)
         return future
 
     def close(self) -> None:

@@ -7,7 +7,8 @@ disks that fail (``fsync_error``, ``open_error``, ``disk_full``) or that are dam
 (``flipped_bit``, ``lost_name``) or lost with all that it stored (``wipe``), a process that is ``slow`` (stopped nearly
 all of the time), a clock that jumps ahead (``clock_jump``), and cut links: ``partition`` (both directions), ``mute``
 (nobody hears the node, which hears the others), ``deafen`` (it hears nobody) and ``one_way`` (the next node does not
-hear it). Times are real, so the same seed gives the same plan but not the same run.
+hear it). A group's leader is asked to hand its leadership on (``transfer``), or a member is removed, and added again
+at the end (``leave``). Times are real, so the same seed gives the same plan but not the same run.
 """
 
 from __future__ import annotations
@@ -44,6 +45,8 @@ CHOICES: dict[str, tuple[tuple[str, str], ...]] = {
         *(("one_way", "leader"), ("one_way", "any")),
     ),
     "clock": (("clock_jump", "any"), ("clock_jump", "leader")),
+    "members": (("leave", "any"), ("leave", "leader")),
+    "transfer": (("transfer", "leader"),),
 }
 """What may be asked for, and the faults and nodes that each stands for, in turn."""
 
@@ -58,7 +61,7 @@ _SYNCS = 2
 """An opening does at least so many."""
 _SLOW = 0.002, 0.038
 """Seconds that a slow process runs, and then stands still."""
-_OWN = frozenset({"drain", "part", "kill_broker"})
+_OWN = frozenset({"drain", "part", "kill_broker", "leave", "transfer"})
 _HOLDS_DOWN = frozenset(
     {
         *("kill", "kill_midway", "wipe", "power_loss", "power_loss_midway", "stop"),

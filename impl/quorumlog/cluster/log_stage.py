@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Self
@@ -12,6 +13,7 @@ from typing import Any, Self
 import msgspec
 
 from loghistory.schema import Operation
+from quorumlog.cluster.client import NodeClient
 from quorumlog.cluster.faults import JOURNALLED
 from quorumlog.cluster.processes import ClusterError
 from quorumlog.cluster.register import Register
@@ -19,11 +21,13 @@ from quorumlog.cluster.stage import Ended, Setting, Stage, Staging, Worker
 from quorumlog.cluster.supervisor import Cluster
 from quorumlog.cluster.workload import ACKS_ALL, Client, Load
 from quorumlog.node.real_protocol import RealProtocol
+from quorumlog.node.wire import MembersResult, StatusResult
 
 POLL = 0.05
 """Seconds between two looks at the nodes."""
 _LEADER_SECONDS = 15.0
 _ANSWER_SECONDS = 0.3
+_CHANGE_SECONDS = 5.0
 _GROUP_SECONDS = 0.5
 """By how much longer each further group may take to agree."""
 
@@ -42,6 +46,7 @@ class LogStage(Stage):
         self._load = Load(clients=clients).limited_to(protocol.operations)
         self._timing = {**protocol.brisk, **setting.options}
         self._last_leader = 0
+        self._away: set[int] = set()  # nodes that are to be no members
         unknown = sorted(self._timing.keys() - set(protocol.timing.__struct_fields__))
         try:
             if unknown:
@@ -102,9 +107,56 @@ class LogStage(Stage):
         self._last_leader = found[1]
         return self._last_leader
 
+    async def begin_own(self, fault: str, node: int) -> None:
+        """Remove a member of each group, or have each leader hand its leadership on."""
+        if fault == "leave" and len(self._away) < self._setting.nodes - 1:
+            self._away.add(node)
+            await self._all_have_members()
+        elif fault == "transfer":
+            await asyncio.gather(*(self._transferred(group) for group in self._groups))
+
+    async def end_own(self, fault: str, node: int) -> None:
+        """Add a member again that `begin_own` removed."""
+        if fault == "leave" and node in self._away:
+            self._away.remove(node)
+            await self._all_have_members()
+
+    async def _all_have_members(self) -> None:
+        """Ask for the members that there are to be, for a while: until then who leads may fall again and again."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_CHANGE_SECONDS):
+                await asyncio.gather(*(self._has_members(group) for group in self._groups))
+
+    async def _has_members(self, group: int | None) -> None:
+        while not await self._change_members(group):
+            await asyncio.sleep(POLL)
+
+    async def _change_members(self, group: int | None) -> bool:
+        """Ask the leader for the members that are missing or too many; whether there are none."""
+        leader = await self.leader(group)
+        there = await self._asked(leader, group, NodeClient.members)
+        if not isinstance(there, MembersResult) or not there.settled or there.leader != leader:
+            return False
+        wanted, voters = {*self.processes.nodes} - self._away, {*there.voters}
+        if wanted != voters:
+            add, remove, revision = sorted(wanted - voters), sorted(voters - wanted), there.revision + 1
+            ask = partial(NodeClient.change, revision=revision, add=add, remove=remove)
+            await self._asked(leader, group, ask, _CHANGE_SECONDS)
+        return wanted == voters
+
+    async def _transferred(self, group: int | None) -> None:
+        """Ask the leader once to hand its leadership on to the next voter."""
+        leader = await self.leader(group)
+        there = await self._asked(leader, group, NodeClient.members)
+        others = [node for node in there.voters if node != leader] if isinstance(there, MembersResult) else []
+        if others:
+            target = min(others, key=lambda node: (node - leader) % self._setting.nodes)
+            await self._asked(leader, group, lambda client: client.transfer(target), _CHANGE_SECONDS)
+
     async def converge(self, seconds: float) -> bool:
         """Write once more with acks=all and wait until all logs are equal, durable and committed, group by group."""
         deadline = asyncio.get_running_loop().time() + seconds + _GROUP_SECONDS * (len(self._groups) - 1)
+        await self._all_have_members()
         return all([await self._converges(group, deadline) for group in self._groups])
 
     async def _converges(self, group: int | None, deadline: float) -> bool:
@@ -143,27 +195,40 @@ class LogStage(Stage):
 
     async def _agreed(self, group: int | None) -> bool:
         states = await self._states(group)
-        if any(state is None for state in states) or sum(state.role == "leader" for state in states) != 1:
+        found = [state for state in states if state is not None]
+        if len(found) < len(states) or sum(state.role == "leader" for state in found) != 1:
             return False
-        offsets = {offset for state in states for offset in (state.dirty, state.flushed, state.commit, state.visible)}
-        return len(offsets) == 1 and len({state.term for state in states}) == 1
+        offsets = {offset for state in found for offset in (state.dirty, state.flushed, state.commit, state.visible)}
+        return len(offsets) == 1 and len({state.term for state in found}) == 1
 
-    async def _states(self, group: int | None) -> list[Any]:
+    async def _states(self, group: int | None) -> list[StatusResult | None]:
         """The state of a group on each node, None where it does not answer."""
-        return await asyncio.gather(*(self._state(node, group or 0) for node in self.processes.nodes))
+        return await asyncio.gather(*(self._state(node, group) for node in self.processes.nodes))
 
-    async def _state(self, node: int, group: int) -> Any:  # noqa: ANN401
+    async def _state(self, node: int, group: int | None) -> StatusResult | None:
+        answer = await self._asked(node, group, NodeClient.status)
+        return answer if isinstance(answer, StatusResult) else None
+
+    async def _asked(
+        self,
+        node: int,
+        group: int | None,
+        question: Callable[[NodeClient], Awaitable[Any]],
+        seconds: float = _ANSWER_SECONDS,
+    ) -> Any:  # noqa: ANN401
+        """The answer of a node that runs; None if there is none in time."""
+
         async def ask() -> Any:  # noqa: ANN401
-            client = await self.processes.client(node, group)
+            client = await self.processes.client(node, group or 0)
             try:
-                return await client.status()
+                return await question(client)
             finally:
                 client.close()
 
         if not self.processes.running(node):
             return None
         try:
-            async with asyncio.timeout(_ANSWER_SECONDS):
+            async with asyncio.timeout(seconds):
                 return await ask()
         except (OSError, TimeoutError):
             return None

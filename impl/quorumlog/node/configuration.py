@@ -24,7 +24,8 @@ class ConfigurationError(ValueError):
 class NodeConfiguration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One node's place and files.
 
-    ``addresses`` names every voter, this node included, as ``host:port`` (IPv4). ``data`` is the directory of its disk,
+    ``addresses`` names every node, this one included, as ``host:port`` (IPv4). ``voters`` are those that the group
+    begins with, null for all; others can be added to it. ``data`` is the directory of its disk,
     ``history`` the directory of history files or null for none. Relative paths are taken from the file's directory.
     ``seed`` decides the jitter of its timers. ``cluster`` is any name; nodes of other clusters are refused.
     ``protocol`` is a name of `real_protocols`, ``timing`` that protocol's times in milliseconds and its choices.
@@ -37,6 +38,7 @@ class NodeConfiguration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
     node: int
     addresses: dict[int, str]
     data: str
+    voters: tuple[int, ...] | None = None
     protocol: str = "raft"
     groups: int = 1
     cluster: str = "quorumlog"
@@ -96,6 +98,8 @@ def _problem(found: NodeConfiguration) -> str | None:
         host, _, port = address.rpartition(":")
         if not host or not port.isdecimal() or not 0 < int(port) < 65536:
             return f"addresses: {address!r} of node {node} is not host:port"
+    if found.voters is not None and (not found.voters or not {*found.voters} <= found.addresses.keys()):
+        return f"voters: name some of the nodes in addresses ({', '.join(map(str, sorted(found.addresses)))}), or null"
     if not 1 <= found.groups <= MAX_GROUPS:
         return f"groups: {found.groups} is out of range; it may be 1 to {MAX_GROUPS}"
     if found.retention is not None and found.retention < LEAST_RETENTION:

@@ -31,6 +31,7 @@ from typing import Any, Protocol
 import msgspec
 
 from quorumlog.node.recording import History
+from quorumlog.node.wire import ChangeCall, MembersResult, TransferCall
 from quorumlog.storage.batch import RecordBatch
 from quorumlog.storage.disk import Disk, StorageError
 from quorumlog.storage.log import FlushTicket, Log
@@ -92,11 +93,12 @@ class Ended(Protocol):
 class Place:
     """What a process gives the driver of one incarnation.
 
-    ``nodes`` are all nodes of the group, ``timing`` the times of the configuration (`RealProtocol.timing`). On
-    ``disk`` the log is open already; ``jitter`` is for timers. ``send(node, messages, taken)`` hands messages to the
-    network and calls ``taken`` once that needs their memory no more, since the socket has the bytes or nobody will;
-    ``disconnect(node)`` drops what the socket has not taken. ``failed(reason)`` is called once when the disk fails.
-    ``group`` is the number of the group in the process; of several, ``threads`` wait for the disk that they share.
+    ``nodes`` are all nodes, ``voters`` those that the group begins with, None for all; ``timing`` holds the times of
+    the configuration (`RealProtocol.timing`). On ``disk`` the log is open already; ``jitter`` is for timers.
+    ``send(node, messages, taken)`` hands messages to the network and calls ``taken`` once that needs their memory no
+    more, since the socket has the bytes or nobody will; ``disconnect(node)`` drops what the socket has not taken.
+    ``failed(reason)`` is called once when the disk fails. ``group`` is the number of the group in the process; of
+    several, ``threads`` wait for the disk that they share.
     """
 
     node: int
@@ -112,6 +114,7 @@ class Place:
     failed: Callable[[str], None]
     group: int = 0
     threads: ThreadPoolExecutor | None = None
+    voters: tuple[int, ...] | None = None
 
 
 class Driver(ABC):
@@ -182,6 +185,14 @@ class Driver(ABC):
 
         False if too much is open already.
         """
+
+    def administer(self, call: TransferCall | ChangeCall, done: Callable[[Ended], None]) -> str:
+        """Hand a transfer of leadership, or a change of the members, to the core; else why that cannot be done."""
+        return "not of this protocol"
+
+    def members(self, number: int) -> MembersResult:
+        """The configuration in force here, as the answer to call ``number``; all nodes, where it never changes."""
+        return MembersResult(number, self.core.leader, self._place.nodes, (), (), 0, settled=True)
 
     @abstractmethod
     def give_up(self, offset: int) -> None:

@@ -108,6 +108,7 @@ class Node(Supervised):
             disconnect=lambda node: self._links[node].disconnect(),
             failed=self._disk_failed,
             group=group,
+            voters=configuration.voters,
             threads=self._threads,
         )
 

@@ -19,6 +19,9 @@ from quorumlog.node.wire import (
     AnyResult,
     AppendCall,
     AppendResult,
+    ChangeCall,
+    DoneResult,
+    MembersCall,
     ReadCall,
     ReadIndexCall,
     ReadResult,
@@ -27,6 +30,7 @@ from quorumlog.node.wire import (
     StatusResult,
     TailCall,
     TailResult,
+    TransferCall,
     pack_batches,
 )
 from quorumlog.storage.batch import MAX_RECORDS, BatchKind, RecordBatch
@@ -82,6 +86,10 @@ class Session:
                 self._confirm(call, self._driver.barrier)
             elif isinstance(call, ReadIndexCall):
                 self._confirm(call, self._driver.read_index)
+            elif isinstance(call, TransferCall | ChangeCall):
+                self._administer(call)
+            elif isinstance(call, MembersCall):
+                self._result(self._driver.members(call.id))
             else:
                 self._status(call)
 
@@ -168,6 +176,20 @@ class Session:
         if not ask(done):
             self._end(0)
             self._refuse(call, "busy")
+        self._press()
+
+    def _administer(self, call: TransferCall | ChangeCall) -> None:
+        """Hand a transfer or a change of the members to the leader."""
+        self._begin(0)
+
+        def done(ended: Ended) -> None:
+            self._end(0)
+            self._result(DoneResult(call.id, self._driver.core.leader, ended.outcome))
+
+        refused = self._driver.administer(call, done)
+        if refused:
+            self._end(0)
+            self._refuse(call, refused)
         self._press()
 
     def _read(self, call: ReadCall) -> None:

@@ -134,6 +134,29 @@ class StatusCall(Call, frozen=True):
     """Ask the node for its state."""
 
 
+class TransferCall(Call, frozen=True):
+    """Ask a leader to hand its leadership on to the node ``target``."""
+
+    target: int
+
+
+class ChangeCall(Call, frozen=True):
+    """Ask a leader for a change of its group's members: nodes that become voters, that leave, that become learners.
+
+    ``revision`` is larger than that of any change before. ``cancel``: instead, take back the change under way.
+    """
+
+    revision: int
+    add: tuple[int, ...]
+    remove: tuple[int, ...]
+    demote: tuple[int, ...]
+    cancel: bool
+
+
+class MembersCall(Call, frozen=True):
+    """Ask the node for the configuration of its group that is in force there."""
+
+
 class Result(msgspec.Struct, frozen=True, array_like=True, tag=True, gc=False):
     """Base of what a node answers; ``leader`` is the node that it believes to be the leader, or -1."""
 
@@ -186,14 +209,33 @@ class StatusResult(Result, frozen=True):
     start: int
 
 
+class DoneResult(Result, frozen=True):
+    """How a transfer of leadership or a change of the members ended."""
+
+    outcome: str
+
+
+class MembersResult(Result, frozen=True):
+    """The configuration in force on the node, committed or not; of no members on a node that was never in the group.
+
+    ``old`` are the old voters of a joint one; ``settled``: no change is under way.
+    """
+
+    voters: tuple[int, ...]
+    old: tuple[int, ...]
+    learners: tuple[int, ...]
+    revision: int
+    settled: bool
+
+
 class Refusal(Result, frozen=True):
     """The call was not carried out at all, and why."""
 
     reason: str
 
 
-AnyCall = AppendCall | ReadCall | TailCall | ReadIndexCall | StatusCall
-AnyResult = AppendResult | ReadResult | TailResult | StatusResult | Refusal
+AnyCall = AppendCall | ReadCall | TailCall | ReadIndexCall | StatusCall | TransferCall | ChangeCall | MembersCall
+AnyResult = AppendResult | ReadResult | TailResult | StatusResult | DoneResult | MembersResult | Refusal
 
 CALLS: Channel[AnyCall] = Channel("call", AnyCall)
 """What clients ask a node."""

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from quorumlog.node.driver import Driver, Ended, Place
+from quorumlog.node.wire import ChangeCall, MembersResult, TransferCall
 from quorumlog.raft.core import RaftCore
 from quorumlog.raft.events import (
     Accepted,
@@ -19,6 +20,7 @@ from quorumlog.raft.events import (
     Apply,
     BarrierRequested,
     CancelTimer,
+    ChangeRequested,
     Disconnect,
     Flushed,
     HandedOver,
@@ -39,11 +41,13 @@ from quorumlog.raft.events import (
     TakeSnapshot,
     Timer,
     TimerFired,
+    TransferRequested,
     Trim,
     TrimRequested,
     Truncate,
     VoteSaved,
 )
+from quorumlog.raft.members import Change
 from quorumlog.raft.messages import AnyMessage, AppendEntries
 from quorumlog.raft.restored import StateMachine
 from quorumlog.raft.rules import NOBODY
@@ -53,6 +57,8 @@ from quorumlog.storage.vote import VoteStore
 
 class RaftDriver(Driver):
     """One Raft core with its log, state machine, vote and history."""
+
+    core: RaftCore
 
     def __init__(self, core: RaftCore, votes: VoteStore, machine: StateMachine, place: Place) -> None:
         self._machine = machine
@@ -123,6 +129,29 @@ class RaftDriver(Driver):
         if request:
             self.post(ReadIndexRequested(request))
         return bool(request)
+
+    def administer(self, call: TransferCall | ChangeCall, done: Callable[[Ended], None]) -> str:
+        """Hand a transfer of leadership, or a change of the members, to the core; else why that cannot be done."""
+        named = (*call.add, *call.remove, *call.demote) if isinstance(call, ChangeCall) else (call.target,)
+        strangers = sorted({*named} - {*self._place.nodes})
+        if strangers:
+            return f"no address is known of node {strangers[0]}"
+        request = self._open(done)
+        if not request:
+            return "busy"
+        if isinstance(call, ChangeCall):
+            change = Change(call.revision, call.add, call.remove, call.demote, call.cancel)
+            self.post(ChangeRequested(request, change))
+        else:
+            self.post(TransferRequested(request, call.target))
+        return ""
+
+    def members(self, number: int) -> MembersResult:
+        """The configuration in force here, as the answer to the call ``number``."""
+        members, leader = self.core.members, self.core.leader
+        voters = members.voters
+        named = voters.current, voters.old, voters.learners
+        return MembersResult(number, leader, *named, members.revision, settled=members.simple)
 
     def give_up(self, offset: int) -> None:
         """Let the core trim: whole batches before ``offset``, committed ones only."""

@@ -63,7 +63,10 @@ def real(rules: Rules = REFERENCE) -> RealProtocol:
                 Operation.TAIL,
             }
         ),
-        faults=("kill", "kill-leader", "power", "midway", "stop", "terminate", "disk", "damage", "cut", "clock"),
+        faults=(
+            *("kill", "kill-leader", "power", "midway", "stop", "terminate", "disk", "damage", "cut", "clock"),
+            *("members", "transfer"),
+        ),
     )
 
 
@@ -72,10 +75,12 @@ def _drive(place: Place, rules: Rules) -> RaftDriver:
     timing = place.timing
     assert isinstance(timing, Timing)
     votes = VoteStore(place.disk)
-    first = place.group % len(place.nodes)  # who is preferred differs from group to group
+    voters = place.nodes if place.voters is None else place.voters
+    voters = voters if place.node in voters else ()  # another one is to be added
+    first = place.group % max(1, len(voters))  # who is preferred differs from group to group
     configuration = Configuration(
         place.node,
-        Voters((*place.nodes[first:], *place.nodes[:first])),
+        Voters((*voters[first:], *voters[:first])),
         election_timeout=timing.election_timeout * MILLISECOND,
         election_jitter=timing.election_jitter * MILLISECOND,
         heartbeat_interval=timing.heartbeat_interval * MILLISECOND,

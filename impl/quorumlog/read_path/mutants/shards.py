@@ -46,7 +46,7 @@ MUTANTS = (
         "wiped shard answers",
         with_cores(shard=WipedShardAnswers),
         "stale-answers",
-        checks=("gap-has-verdict",),
+        checks=("lost-data-refuses", "gap-has-verdict"),
     ),
     mutant(
         "release-ignored",

@@ -1,0 +1,167 @@
+"""Shards that lost their data: until they are rebuilt they take nothing, and say nothing of what there is.
+
+A shard is rebuilt when the event log says that it is empty: what it had is elsewhere then. As long as no shard is lost
+only events that may change that are looked at.
+
+Sources: read-path.md#lost-data-refuses, read-path.md#status-of-events.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from loghistory.schema import Kind
+from loghistory.vocabularies.read_path import AnswerWord, ShardWord
+
+from ..codes import FAULT_WIPE, REASONS, code, lookup
+from ..columns import Ints
+from ..contract import Check, Family, Setting
+from ..kernel import kernel
+from .nodesets import AUTHORITATIVE_EMPTY, MOST_SHARDS, statuses_said
+from .protocol import READ_PATH, Cells, StreamFold, shown
+
+REFUSES = Check(
+    id="lost-data-refuses",
+    rule="A shard that lost its data takes no copy and no seal, and answers START with REBUILDING, until what it had is "
+    "rebuilt.",
+    source=("read-path.md#lost-data-refuses",),
+    fact="an answer to a START of a shard that lost its data, or what else it did",
+    sentence={
+        "answered": "Shard {peer} answered stream {op} as if it had its data, which it lost and nobody has rebuilt.",
+        "said": "Shard {peer} told stream {op} what it has from {lsn} on, and it lost its data, which nobody has "
+        "rebuilt.",
+        "stored": "Shard {node} stored a copy at {lsn}, and it lost its data, which nobody has rebuilt.",
+        "sealed": "Shard {node} was sealed up to epoch {epoch}, and it lost its data, which nobody has rebuilt.",
+        "shipped": "Shard {node} shipped stream {op} records, and it lost its data, which nobody has rebuilt.",
+        "intact": "Shard {node} came back as if it had its data, which it lost and nobody has rebuilt.",
+    },
+    kinds=(Kind.TAKES_PART, Kind.STREAM_START, Kind.STREAM_STARTED),
+    columns=("node", "op", "peer", "reason"),
+)
+CHECKS = (REFUSES,)
+
+_OF_SHARDS = (Kind.COPY, Kind.SEAL, Kind.SHIP)
+_OF_STREAMS = (Kind.STREAM_START, Kind.STREAM_STARTED, Kind.STREAM_HEARD)
+_OWN = (Kind.TAKES_PART, Kind.EVENT_LOG, Kind.FAULT, *_OF_SHARDS, *_OF_STREAMS)
+_TAKES_PART, _EVENT_LOG, _FAULT, _COPY, _SEAL, _SHIP, _START, _STARTED, _HEARD = map(code, _OWN)
+_LOST, _INTACT, _OK = (REASONS[word] for word in (ShardWord.LOST, ShardWord.INTACT, AnswerWord.OK))
+_WORDS = {_COPY: "stored", _SEAL: "sealed", _SHIP: "shipped"}
+_IS_WANTED = lookup(_OWN)
+_MAY_CHANGE = lookup(_OWN[:3])
+_IS_OF_SHARD = lookup(_OF_SHARDS)
+
+
+class _Rows(NamedTuple):
+    """The columns that are read."""
+
+    seq: Cells
+    kind: Cells
+    node: Cells
+    op: Cells
+    peer: Cells
+    f: Cells
+    offset: Cells
+    value: Cells
+    epoch: Cells
+    filter: Cells
+    reason: Cells
+
+
+@kernel
+def _skim(rows: _Rows, at: int, lost: Ints) -> int:
+    for i in range(at, len(rows.kind)):
+        kind = rows.kind[i]
+        if _MAY_CHANGE[kind]:
+            return i
+        if lost[0] and _IS_WANTED[kind]:
+            shard = rows.node[i] if _IS_OF_SHARD[kind] else rows.peer[i]
+            if 0 <= shard < MOST_SHARDS and lost[0] >> shard & 1:
+                return i
+    return len(rows.kind)
+
+
+class LostShardFold(StreamFold[_Rows]):
+    """Judges what shards do that lost their data; see the module."""
+
+    checks = CHECKS
+    wanted = _IS_WANTED
+
+    def __init__(self, setting: Setting) -> None:
+        super().__init__(setting, _Rows)
+        self._tally = self.tallies[REFUSES.id]
+        self._statuses: Mapping[int, int] = {}
+        self._since: dict[int, int] = {}  # by shard that is lost: the event that shows it
+        self._asked: dict[tuple[int, int], int] = {}  # by shard that is lost and stream: the filter version of START
+        self._lost = np.zeros(1, dtype=np.int64)
+
+    def skim(self, rows: _Rows, at: int) -> int:
+        """See `StreamFold`."""
+        return _skim.form(self.compiled)(rows, at, self._lost)
+
+    def take(self, e: _Rows) -> None:
+        """See `StreamFold`."""
+        if e.kind == _EVENT_LOG:
+            self._statuses = statuses_said(self.words.text(e.value))
+            for shard in [each for each in self._since if self._status(each) == AUTHORITATIVE_EMPTY]:
+                self._is_rebuilt(shard)
+        elif e.kind == _FAULT:
+            if e.f == FAULT_WIPE:
+                self._loses(e)
+        elif e.kind == _TAKES_PART:
+            if e.reason == _LOST:
+                self._loses(e)
+            elif e.reason == _INTACT and e.node in self._since:
+                self._breaks("intact", self._since[e.node], e.seq, node=e.node)
+                self._is_rebuilt(e.node)
+        elif e.kind == _START:
+            self._asked[e.peer, e.op] = e.filter
+        elif e.kind in _WORDS:
+            self._does(e)
+        elif self._asked.get((e.peer, e.op)) == e.filter:
+            self._says(e)
+
+    def _status(self, shard: int) -> int | None:
+        return self._statuses.get(shard)
+
+    def _loses(self, e: _Rows) -> None:
+        """A shard lost its data, unless that is elsewhere already."""
+        if 0 <= e.node < MOST_SHARDS and e.node not in self._since and self._status(e.node) != AUTHORITATIVE_EMPTY:
+            self._since[e.node] = e.seq
+            self._lost[0] |= 1 << e.node
+
+    def _is_rebuilt(self, shard: int) -> None:
+        del self._since[shard]
+        self._lost[0] &= ~(1 << shard)
+        self._asked = {asked: version for asked, version in self._asked.items() if asked[0] != shard}
+
+    def _breaks(self, way: str, *seqs: int, **found: object) -> None:
+        self._tally.judged += 1
+        self._tally.violation(*seqs, way=way, **found)
+
+    def _does(self, e: _Rows) -> None:
+        """A shard that lost its data stores, seals or ships."""
+        found = {_COPY: {"lsn": shown(e.offset)}, _SEAL: {"epoch": e.epoch}, _SHIP: {"op": e.op}}[e.kind]
+        self._breaks(_WORDS[e.kind], self._since[e.node], e.seq, node=e.node, **found)
+
+    def _says(self, e: _Rows) -> None:
+        """It answers a START that came after the loss."""
+        if e.kind == _HEARD:
+            self._breaks("said", self._since[e.peer], e.seq, peer=e.peer, op=e.op, lsn=shown(e.offset))
+        elif e.reason == _OK:
+            self._breaks("answered", self._since[e.peer], e.seq, peer=e.peer, op=e.op)
+        else:
+            self._tally.judged += 1
+
+
+FAMILY = Family(
+    "read_path_lost_shards",
+    CHECKS,
+    frozenset(_OWN),
+    ("node", "op", "peer", "f", "offset", "value", "epoch", "filter", "reason"),
+    LostShardFold,
+    READ_PATH,
+    reads_texts=True,
+)

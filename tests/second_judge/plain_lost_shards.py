@@ -1,0 +1,64 @@
+"""The twin of the check of shards that lost their data, written from the rule that it names."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from plain import Count, Event, History, Plain, wipes
+from plain_gaps import statuses
+from plain_read_path import judged
+
+
+class Loss(NamedTuple):
+    """A shard is without its data from one event on, and before another one."""
+
+    shard: int
+    since: int
+    until: int
+
+
+def losses(history: History) -> list[Loss]:
+    """read-path.md#lost-data-refuses: until what it had is rebuilt, or it says that it has its data."""
+    found: list[Loss] = []
+    open_: dict[int, int] = {}
+    newest: dict[int, int] = {}
+    for e in history.events:
+        gone = wipes(e) or (e.kind == "takes_part" and e.reason == "lost")
+        ends: list[int] = []
+        if e.kind == "event_log":
+            newest = statuses(e)
+            ends = [shard for shard in open_ if newest.get(shard) == 2]
+        elif e.kind == "takes_part" and e.reason == "intact" and e.node in open_:
+            ends = [e.node]
+        elif gone and e.node in range(63) and newest.get(e.node) != 2:
+            open_.setdefault(e.node, e.seq)
+        found += [Loss(shard, open_.pop(shard), e.seq) for shard in ends]
+    return found + [Loss(shard, since, history.events[-1].seq + 1) for shard, since in open_.items()]
+
+
+def during(e: Event, lost: Loss, starts: list[Event]) -> Count:
+    """What an event says of the shard."""
+    if e.node == lost.shard and e.kind in ("copy", "seal", "ship"):
+        return judged(True)
+    if e.peer != lost.shard or e.kind not in ("stream_started", "stream_heard"):
+        return Count()
+    asked = [b for b in starts if b.op == e.op and b.peer == e.peer and lost.since < b.seq < e.seq]
+    if not asked or asked[-1].filter != e.filter:
+        return Count()
+    return judged(e.kind == "stream_heard" or e.reason == "ok")
+
+
+def lost_data_refuses(history: History) -> Count:
+    """read-path.md#lost-data-refuses."""
+    count = Count()
+    starts = [e for e in history.events if e.kind == "stream_start"]
+    for lost in losses(history):
+        for e in history.events:
+            if lost.since < e.seq < lost.until:
+                count += during(e, lost, starts)
+            elif e.seq == lost.until and e.kind == "takes_part":
+                count += judged(True)
+    return count
+
+
+TWINS: dict[str, Plain] = {"lost-data-refuses": lost_data_refuses}
