@@ -232,6 +232,27 @@ def bounded_memory(evidence: Evidence) -> list[Fields]:
     return found
 
 
+def written_as_enqueued(evidence: Evidence) -> Fields:
+    """A leader enqueued a value that it had written; wrote it with another acks level; or wrote another one before it
+    that it had enqueued later."""
+    (leader, *before), last = evidence.before, evidence.last
+    sure(leader["kind"] == "leader" and all(row["node"] == leader["node"] for row in evidence.rows))
+    fields: Fields = {"node": leader["node"], "term": leader["term"], "value": last["value"]}
+    if last["kind"] == "enqueue":
+        written = only(before)
+        sure(written["kind"] == "append" and written["value"] == last["value"])
+        return fields
+    if len(before) == 1:
+        enqueued = only(before)
+        sure(enqueued["kind"] == "enqueue" and last["kind"] == "append" and enqueued["value"] == last["value"])
+        sure(enqueued["acks"] != last["acks"])
+        return fields | {"other": last["value"]}
+    first, second, written = before
+    sure([row["kind"] for row in evidence.rows[1:]] == ["enqueue", "enqueue", "append", "append"])
+    sure(first["value"] == last["value"] and second["value"] == written["value"])
+    return fields | {"other": written["value"]}
+
+
 # -- the offsets of a node --------------------------------------------------------------------------------------------
 
 
@@ -831,14 +852,28 @@ def calls_end(evidence: Evidence) -> Fields:
     return fields | {"bound": f"{bound / 1e9:.3g}"}
 
 
+def _asked_in_vain(evidence: Evidence, asks: list[Row], deeds: list[Row], names: str) -> Fields:
+    """A leader that has committed all of its log was asked for appends, a bound after each other, and made none."""
+    first, *_, last = asks
+    leader = only([row for row in deeds if row["node"] == first["node"]])
+    sure({(row["f"], row["node"], row.get("term")) for row in asks} == {("append", first["node"], None)})
+    sure(leader["role"] == "leader" and leader["commit"] >= leader["dirty"] and leader["seq"] < last["seq"])
+    sure(last["time"] - first["time"] >= evidence.progress_bound)
+    since = _seconds(first, evidence.last)
+    return {"seconds": since, "nodes": names, "leader": first["node"], "term": leader["term"]}
+
+
 def somebody_leads(evidence: Evidence) -> list[Fields]:
     """Nodes that started; and nothing was committed, as some of them show who led or stood for election."""
     last = evidence.last
     nodes = sorted({row["node"] for row in evidence.rows if row["kind"] == "start"})
     sure(nodes)
     names = f"{', '.join(map(str, nodes[:-1]))} and {nodes[-1]}" if len(nodes) > 1 else str(nodes[0])
-    deeds = [row for row in evidence.before if row["kind"] != "start" and row.get("node") in nodes]
+    asks = [row for row in evidence.rows if row["kind"] == "invoke"]
+    deeds = [row for row in evidence.before if row["kind"] not in ("start", "invoke") and row.get("node") in nodes]
     found: list[Fields] = []
+    if asks:
+        return [_asked_in_vain(evidence, asks, deeds, names)]
     for since in evidence.before:
         fields: Fields = {"seconds": _seconds(since, last), "nodes": names}
         if last["time"] - since["time"] < evidence.progress_bound:
@@ -911,6 +946,7 @@ PROOFS: dict[str, Proof] = {
     "term-needs-candidate": term_needs_candidate,
     "roles-in-order": roles_in_order,
     "bounded-memory": bounded_memory,
+    "written-as-enqueued": written_as_enqueued,
     "commit-monotonic": _moved_back("commit"),
     "flushed-monotonic": _moved_back("flushed"),
     "visible-monotonic": _moved_back("visible"),

@@ -182,6 +182,7 @@ RECORDINGS: dict[str, Callable[[str], None]] = {
     "raft/reference-members": reference(16, "snapshots"),  # who joins installs one, which brings the members
     "raft/reference-jsonl": reference(6, "default", Format.JSON_LINES, duration=200 * MILLISECOND),
     "raft/reference-parquet": reference(7, "default", Format.PARQUET, duration=200 * MILLISECOND),
+    "raft/reference-little-memory": reference(11, "little-memory"),
     "raft/reference-messages": reference(8, "default", messages=True, duration=400 * MILLISECOND),
     "raft/clients-only": clients_only(9),
     "raft/cluster-kill-leader": cluster("--duration", "3", "--seed", "11", "--faults", "kill-leader"),
@@ -208,6 +209,11 @@ RECORDINGS: dict[str, Callable[[str], None]] = {
         f"read_path/reference-{setting}": reference(seed, setting, protocol=READ_PATH, duration=duration * MILLISECOND)
         for setting, (seed, duration) in CHOSEN.items()
     },
+    # Shards that are killed and wiped, one of which comes back while what it had is rebuilt.
+    "read_path/cluster-wipe": cluster(
+        *("--protocol", "read-path", "--nodes", "4", "--faults", "kill,wipe,kill-leader"),
+        *("--duration", "2.5", "--seed", "3", "--set", "rebuild_after=2"),
+    ),
     **{
         f"read_path/mutant-{each.id}": shortest_run(each, READ_PATH, (400, 700, 1000, 1500, 2500, None), 20 * SECOND)
         for each in READ_PATH.hunted.values()

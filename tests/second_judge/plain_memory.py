@@ -1,6 +1,8 @@
-"""What a leader holds in memory for appends. Source: raft.md#bounded-memory."""
+"""What a leader holds in memory for appends. Sources: raft.md#bounded-memory, raft.md#enqueue-order."""
 
 from __future__ import annotations
+
+from itertools import pairwise
 
 from plain import GONE, JUDGED, UNJUDGED, VIOLATED, Count, Event, History, Plain
 
@@ -41,9 +43,14 @@ def since_it_leads(events: list[Event]) -> list[Event] | None:
         e = events[at]
         if e.kind == "leader":
             return events[at:]
-        if e.kind in ENDS and (e.kind, e.role) != ("role", "leader"):
+        if _ends(e):
             return None
     return None
+
+
+def _ends(e: Event) -> bool:
+    """Whether a node leads no more."""
+    return e.kind in ENDS and (e.kind, e.role) != ("role", "leader")
 
 
 def held_by(office: list[Event], limit: int) -> int:
@@ -67,11 +74,56 @@ def _all_handed_over(office: list[Event]) -> list[list[Event]]:
             written[e.offset] = e
         elif e.kind == "hand_over":
             first, batches = e.offset, []
-            while first <= e.last and first in written:
+            while first <= e.last and first in written and written[first].last <= e.last:
                 batches.append(written.pop(first))
                 first = batches[-1].last + 1
             found.append(batches)
     return found
 
 
-TWINS: dict[str, Plain] = {"bounded-memory": bounded_memory}
+REMEMBERED = 64
+"""So many of the values that a leader last wrote, and had not enqueued."""
+
+
+def written_as_enqueued(history: History) -> Count:
+    """A leader enqueues a value before it writes it, with one acks level, and writes none before one that it enqueued
+    earlier."""
+    count = Count()
+    if not history.has("enqueue"):
+        return count
+    own: dict[int, list[Event]] = {}
+    for e in history.events:
+        own.setdefault(e.node, []).append(e)
+    for events in own.values():
+        offices = [i for i, e in enumerate(events) if e.kind == "leader"]
+        for begin, end in pairwise([*offices, len(events)]):
+            over = (i for i in range(begin + 1, end) if _ends(events[i]))
+            count += _written([e for e in events[begin : next(over, end)] if e.value is not None])
+    nameless = any(e.kind == "enqueue" and e.value is None for e in history.events)
+    return count.if_shown(lacks=count.unjudged > 0 and not nameless)
+
+
+def _written(office: list[Event]) -> Count:
+    """The same of what a leader did in one term."""
+    count = Count()
+    queue: list[tuple[int, bool, int | None]] = []  # values, whether one behind them was written, and their acks levels
+    unseen: list[int | None] = []
+    for e in office:
+        if e.kind == "enqueue" and e.value in unseen[-REMEMBERED:]:
+            count += JUDGED + VIOLATED + Count(unjudged=-1)
+            unseen[unseen.index(e.value, max(len(unseen) - REMEMBERED, 0))] = None
+        elif e.kind == "enqueue":
+            queue.append((e.value, False, e.acks))
+        elif e.kind == "append" and e.value in [value for value, *_ in queue]:
+            place = [value for value, *_ in queue].index(e.value)
+            _, overtaken, acks = queue[place]
+            changed = None not in (acks, e.acks) and acks != e.acks
+            count += JUDGED + VIOLATED if overtaken or changed else JUDGED
+            queue = [(value, True, acks) for value, _, acks in queue[:place]] + queue[place + 1 :]
+        elif e.kind == "append":
+            count += UNJUDGED
+            unseen.append(e.value)
+    return count
+
+
+TWINS: dict[str, Plain] = {"bounded-memory": bounded_memory, "written-as-enqueued": written_as_enqueued}

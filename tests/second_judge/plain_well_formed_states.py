@@ -222,6 +222,7 @@ def moves_are_recorded(history: History) -> Count:
         e, before = act.event, act.before
         if e.kind in OF_MEMORY and before is not None and act.down is None:
             missing["term"] += e.term not in (None, before.term)
+            missing["role"] += roles.get(e.node) not in (None, "leader")
         if e.kind in (*GONE, *OF_MEMORY):
             continue
         if before is None or e.kind == "start":

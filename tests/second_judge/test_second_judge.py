@@ -92,6 +92,13 @@ EDGES = (
     "|n1 enqueue v9 1 bytes=1 reserved=2|n1 append 0 t1 v9 1|c1 ok 0 t1|c2 append v9 1|c2 info",
     "n1 start|n2 start|n1 append 0 t1 v9 1 term=1|n2 append 0 t2 v9 1 term=2|c1 append v8 1|n1 append 1 t1 v8 1"
     "|c1 ok 1 t1|n2 append 1 t2 v8 1|c2 append v7 1|c2 fail|n2 append 2 t2 v7 1",
+    # A leader writes what it had not enqueued, twice; what is not enqueued by name; and two that are overtaken.
+    "n1 start|n1 leader term=1|n1 append 0 t1 v1 1|n1 append 1 t1 v1 1|n1 enqueue v1 1 bytes=1 reserved=1"
+    "|n1 enqueue v1 1 bytes=1 reserved=2|n1 enqueue v1 1 bytes=1 reserved=3|n1 append 2 t1 v1 1|n1 append 3 t1 v2 1",
+    "n1 start|n1 leader term=1|n1 enqueue 1 bytes=1 reserved=1|n1 append 0 t1 v1 1|n1 role follower"
+    "|n1 enqueue v1 1 bytes=1 reserved=2",
+    "n1 start|n1 leader term=1|n1 enqueue v1 1 bytes=1 reserved=1|n1 enqueue v2 1 bytes=1 reserved=2"
+    "|n1 enqueue v3 1 bytes=1 reserved=3|n1 append 0 t1 v3 1|n1 append 1 t1 v2 1|n1 term 2|n1 append 2 t1 v1 1",
     # Who was stopped, and has recorded something, or nothing.
     "n1 start|n1 crash|n2 crash|- phase heal|- phase final_read",
 )

@@ -18,6 +18,7 @@ from ..checks import house_families
 from ..checks.codes import CONFIGURATION, NULL
 from ..checks.columns import Array, Columns, Ints
 from ..checks.contract import Family, Verdict, Verdicts
+from .waiting import Waiting
 
 _NAMES = ("process", "op", "value")
 """Columns of names: that two are the same is all that they say."""
@@ -26,21 +27,19 @@ _ROWS = 1 << 15
 
 
 def judge_alike(
-    columns: Columns,
-    numbers: Ints,
+    waiting: Waiting,
     shared: Columns | None,
     families: Sequence[Family],
     judge: Callable[[Columns], Verdicts],
     *,
-    held: Collection[str],
     timed: bool,
 ) -> tuple[list[int], list[Verdicts]]:
     """The numbers of the logs, and what is said of each; equal answers are one object.
 
-    ``columns`` are the events by log and ``seq``, of which those in ``held`` are not all null; ``numbers`` says whose
-    each is; ``shared`` are those that concern all logs, ``judge`` answers for the events of one, ``timed`` says that it
-    depends on how long something takes.
+    ``waiting`` are the events by log and ``seq``; ``shared`` are those that concern all logs, ``judge`` answers for the
+    events of one, ``timed`` says that it depends on how long something takes.
     """
+    numbers = waiting.numbers()
     starts = np.flatnonzero(np.diff(numbers, prepend=-1))
     ends = np.append(starts[1:], len(numbers))
     of_house = not timed and all(
@@ -55,11 +54,12 @@ def judge_alike(
         last = int(np.searchsorted(ends, starts[first] + _ROWS, side="right"))
         some = slice(first, max(last, first + 1))
         begin, end = int(starts[some][0]), int(ends[some][-1])
-        shapes = _shapes(columns.between(begin, end), starts[some] - begin, ends[some] - begin, shared, held)
+        columns = waiting.between(begin, end)
+        shapes = _shapes(columns, starts[some] - begin, ends[some] - begin, shared, waiting.names)
         for shape, start, stop in zip(shapes, starts[some].tolist(), ends[some].tolist(), strict=True):
             known = by_shape.get(shape)
             if known is None:
-                own = columns.between(start, stop)
+                own = columns.between(start - begin, stop - begin)
                 known = judge(own if shared is None else own.merged(shared))
                 known = by_answer.setdefault(known, known)
                 if of_house and not _names_events(known, of_all) and CONFIGURATION not in own.kind:

@@ -14,10 +14,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..checks.codes import CRASH, FAULT, HEAL, KINDS, PHASE, POWER_LOSS, STOP, STORAGE_ERROR
-from ..checks.columns import Array, Columns, Ints, held_for, joined, read_only, with_blanks
+from ..checks.columns import Columns, Ints, held_for, joined
 from ..checks.contract import Family, Fold, Setting, Verdicts, Watchful, quiet_first
 from ..checks.kernel import all_made
 from .alike import judge_alike
+from .waiting import Waiting
 
 _SHARED = (STOP, CRASH, POWER_LOSS, STORAGE_ERROR, FAULT, HEAL, PHASE)
 """Kinds that without a log concern all logs of a run."""
@@ -44,18 +45,13 @@ class Logs:
         self._numbers: dict[str | None, int] = {}
         """Of the logs by name, in order of appearance."""
         self._folds: dict[int, Sequence[Fold]] = {}
-        self._waiting: dict[str, list[Array]]
-        """Events that no fold has seen, column by column: those that hold something."""
-        self._whose: list[Ints] = []
-        """The numbers of their logs."""
-        self._held = 0
+        self._waiting = Waiting(held_for({column for family in families for column in family.columns}))
+        """Events that no fold has seen."""
         self._room = _ROOM
         self._shared: list[Columns] = []
         self._told: dict[int, int] = {}
         """How many of the shared events the folds of a log have seen."""
         self._own_events = False
-        names = held_for({column for family in families for column in family.columns})
-        self._waiting = {name: [] for name in Columns._fields if name in names}
 
     def feed(self, columns: Columns, log: pa.DictionaryArray) -> None:
         """Take the next events; ``log`` is their column of that name."""
@@ -72,14 +68,15 @@ class Logs:
             named = numbers >= 0
             self._unnamed(columns.where(~named))
             columns, numbers = columns.where(named), numbers[named]
-        if not self._held and (numbers == numbers[0]).all() and (numbers[0] in self._folds or len(numbers) >= FEW):
+        if (
+            not len(self._waiting)
+            and (numbers == numbers[0]).all()
+            and (numbers[0] in self._folds or len(numbers) >= FEW)
+        ):
             self._give(int(numbers[0]), columns)
             return
-        for name, pieces in self._waiting.items():
-            pieces.append(getattr(columns, name))
-        self._whose.append(numbers)
-        self._held += len(numbers)
-        if self._held >= self._room:
+        self._waiting.add(columns, numbers)
+        if len(self._waiting) >= self._room:
             self._sort_out()
 
     def _unnamed(self, columns: Columns) -> None:
@@ -93,37 +90,21 @@ class Logs:
 
     def _sort_out(self) -> None:
         """Give what waits to its logs, but for those that have few events."""
-        if not self._held:
+        if not len(self._waiting):
             return
-        numbers = np.concatenate(self._whose)
-        order = np.argsort(numbers, kind="stable")
-        numbers = numbers[order]
-        self._let_go(order)
+        self._waiting.keep(np.argsort(self._waiting.numbers(), kind="stable"))
+        numbers = self._waiting.numbers()
         starts = np.flatnonzero(np.diff(numbers, prepend=-1))
         ends = np.append(starts[1:], len(numbers))
         few = np.zeros(len(numbers), dtype=bool)
-        columns = self._all_waiting()
         for number, start, end in zip(numbers[starts].tolist(), starts.tolist(), ends.tolist(), strict=True):
             if number in self._folds or end - start >= FEW:
-                self._give(number, columns.between(start, end))
+                self._give(number, self._waiting.between(start, end))
             else:
                 few[start:end] = True
-        del columns
         if not few.all():
-            self._let_go(few)
-            numbers = numbers[few]
-        self._whose = [numbers]
-        self._held = len(numbers)
-        self._room = max(_ROOM, 2 * self._held)
-
-    def _let_go(self, kept: Array) -> None:
-        """Of what waits keep these events, in this order; one column after the other, so that few are there twice."""
-        for pieces in self._waiting.values():
-            column = np.concatenate(pieces)
-            pieces[:] = [column[kept]]
-
-    def _all_waiting(self) -> Columns:
-        return with_blanks({name: read_only(column) for name, (column,) in self._waiting.items()})
+            self._waiting.keep(few)
+        self._room = max(_ROOM, 2 * len(self._waiting))
 
     def _folds_of(self, number: int) -> Sequence[Fold]:
         if number not in self._folds:
@@ -173,11 +154,11 @@ class Logs:
                         fold.feed(rest.between(self._told[number], len(rest.seq)))
                 found[number] = _answer(folds)
                 del folds
-        if self._held:
-            (numbers,), shared = self._whose, self._all_shared() if self._shared else None
+        if len(self._waiting):
+            shared = self._all_shared() if self._shared else None
             timed = self._setting.progress_bound is not None
-            about = self._all_waiting(), numbers, shared, self._families, self._judge
-            found.update(zip(*judge_alike(*about, held=self._waiting, timed=timed), strict=True))
+            answers = judge_alike(self._waiting, shared, self._families, self._judge, timed=timed)
+            found.update(zip(*answers, strict=True))
         return [(name, found[number]) for name, number in self._numbers.items() if number in found]
 
     def _judge(self, columns: Columns) -> Verdicts:

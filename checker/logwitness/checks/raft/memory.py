@@ -1,22 +1,23 @@
-"""What a leader holds in memory for appends is bounded, whatever their acks level and however slow a follower is.
+"""What a leader holds in memory for appends: it is bounded, whatever their acks level and however slow a follower is,
+and is written in the order in which it was enqueued.
 
 What it holds is counted here from what it did: an append is held from when it is enqueued until the entries that it
 became were handed over. What the leader itself counts (``reserved``) has to be the same, and is what is counted on
 from: so one event before, and what is handed over, show a breach. The limits are stated by who made the run
-(``memory_bytes``, ``max_in_flight`` in its configuration); without them nothing is judged.
+(``memory_bytes``, ``max_in_flight`` in its configuration); without them only the order is judged.
 
-Source: raft.md#bounded-memory.
+Sources: raft.md#bounded-memory, raft.md#enqueue-order.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
 from loghistory.schema import Kind
 
-from ..codes import APPEND, ENQUEUE, HAND_OVER, LEADER, NULL, ROLE, ROLE_LEADER, lookup
+from ..codes import APPEND, ENQUEUE, HAND_OVER, LEADER, NO_ACKS, NULL, ROLE, ROLE_LEADER, lookup
 from ..columns import Columns, Ints
 from ..contract import Check, Family, Setting
 from ..findings import MAX_NODES, Findings, KernelFold, Node, number, report, show
@@ -56,6 +57,36 @@ BOUNDED = number(
     ),
 )
 
+
+class _Writes(NamedTuple):
+    """A leader of a term wrote a value after another one that it had enqueued later; NULL: it had written this one; the
+    same value: with another acks level."""
+
+    node: Node
+    term: int
+    value: int
+    other: int
+
+
+ORDER = number(
+    CHECKS,
+    Check(
+        id="written-as-enqueued",
+        rule="A leader writes what clients append as it enqueued it, in that order, and only then.",
+        source=("raft.md#enqueue-order",),
+        fact="a value that a leader wrote, in a history that shows what leaders enqueue",
+        sentence={
+            "overtaken": "Node {node} enqueued value {value} in term {term} before value {other}, and wrote it after "
+            "that.",
+            "late": "Node {node} enqueued value {value} in term {term} after it had written it.",
+            "changed": "Node {node} enqueued value {value} in term {term} with another acks level than it wrote it.",
+        },
+        fields=_Writes,
+        kinds=(Kind.LEADER, Kind.ENQUEUE, Kind.APPEND),
+        columns=("node", "value"),
+    ),
+)
+
 _OFFICE = frozenset(
     {
         Kind.LEADER,
@@ -72,6 +103,10 @@ _MEMORY = frozenset({Kind.ENQUEUE, Kind.HAND_OVER})
 _OF_OFFICE = lookup(_OFFICE)
 _NONE = -1
 _HEAD, _END, _OFFICES = range(3)
+_UNSEEN = 64
+"""Values that a leader wrote and had not enqueued, so many of which are remembered."""
+_LONG = 1000
+"""Values that are looked through for the one that is written."""
 
 
 class _Offices(NamedTuple):
@@ -98,10 +133,38 @@ class _Batches(NamedTuple):
     used: Ints  # the first that may be live, where the next one goes, and the number of the next office
 
 
+class _Queue(NamedTuple):
+    """What leaders enqueued and have not written, in order; dead ones are dropped from time to time."""
+
+    office: Ints  # -1: written
+    value: Ints
+    acks: Ints
+    seq: Ints
+    passed: Ints  # the first event by which a value behind it was written; -1
+    other: Ints  # that value
+    other_seq: Ints  # and when it was enqueued
+    used: Ints  # the first that may be live, and where the next one goes
+
+
+class _Unseen(NamedTuple):
+    """By node: the last values that it wrote in its term without having enqueued them; NULL: it has by now."""
+
+    value: Ints
+    seq: Ints
+    used: Ints
+
+
+R = TypeVar("R", _Batches, _Queue)
+
+
 @part
-def _leaves(offices: _Offices, batches: _Batches, node: int) -> None:
+def _leaves(offices: _Offices, batches: _Batches, queue: _Queue, unseen: _Unseen, node: int) -> None:
     """A node leads no more, and holds nothing."""
+    unseen.used[node] = 0
     if offices.number[node] >= 0:
+        for at in range(queue.used[_HEAD], queue.used[_END]):
+            if queue.office[at] == offices.number[node]:
+                queue.office[at] = _NONE
         for at in range(batches.used[_HEAD], batches.used[_END]):
             if batches.office[at] == offices.number[node]:
                 batches.office[at] = _NONE
@@ -124,11 +187,11 @@ def _place_of(batches: _Batches, office: int, first: int) -> int:
 
 @part
 def _handed_over(offices: _Offices, batches: _Batches, node: int, first: int, last: int) -> int:
-    """The bytes that a node holds for what it wrote from one offset to another, one batch behind the other."""
+    """The bytes that a node holds for what it wrote from one offset to another, one whole batch behind the other."""
     size = 0
     while first <= last:
         at = _place_of(batches, offices.number[node], first)
-        if at == _NONE:
+        if at == _NONE or batches.last[at] > last:
             break
         size += batches.size[at]
         first = batches.last[at] + 1
@@ -142,7 +205,7 @@ def _hands_over(
     """A node holds these batches no more; ``shown``: they show the violation reported last."""
     while first <= last:
         at = _place_of(batches, offices.number[node], first)
-        if at == _NONE:
+        if at == _NONE or batches.last[at] > last:
             return
         batches.office[at] = _NONE
         if shown and batches.size[at]:
@@ -185,8 +248,75 @@ def _counts(
     _believes(offices, node, reserved, columns.seq[i])
 
 
+@step
+def _enqueues(
+    offices: _Offices, queue: _Queue, unseen: _Unseen, columns: Columns, node: int, i: int, found: Findings
+) -> None:
+    """A leader enqueues a value: it has not written it before."""
+    value, seq = columns.value[i], columns.seq[i]
+    for at in range(min(unseen.used[node], _UNSEEN)):
+        if unseen.value[node, at] == value:
+            unseen.value[node, at] = NULL
+            found.unjudged[ORDER] -= 1
+            found.judged[ORDER] += 1
+            late = _Writes(node, term=offices.term[node], value=value, other=NULL)
+            report(found, ORDER, late, offices.elected[node], unseen.seq[node, at], seq)
+            return
+    end = queue.used[_END]
+    queue.used[_END] += 1
+    queue.office[end] = offices.number[node]
+    queue.value[end] = value
+    queue.acks[end] = columns.acks[i]
+    queue.seq[end] = seq
+    queue.passed[end] = -1
+
+
+@step
+def _writes(
+    offices: _Offices, queue: _Queue, unseen: _Unseen, columns: Columns, node: int, i: int, found: Findings
+) -> None:
+    """A leader writes a value: it is the next one that it enqueued, with the acks level that was asked for."""
+    value, acks, seq = columns.value[i], columns.acks[i], columns.seq[i]
+    office, head, place = offices.number[node], queue.used[_HEAD], _NONE
+    for at in range(head, min(queue.used[_END], head + _LONG)):
+        if queue.office[at] == office and queue.value[at] == value:
+            place = at
+            break
+    if place == _NONE:
+        found.unjudged[ORDER] += 1
+        at = unseen.used[node] % _UNSEEN
+        unseen.used[node] += 1
+        unseen.value[node, at] = value
+        unseen.seq[node, at] = seq
+        return
+    found.judged[ORDER] += 1
+    if queue.passed[place] >= 0:
+        overtaken = _Writes(node, term=offices.term[node], value=value, other=queue.other[place])
+        enqueued, passed = queue.seq[place], queue.passed[place]
+        report(found, ORDER, overtaken, offices.elected[node], enqueued, queue.other_seq[place], passed, seq)
+    elif acks != queue.acks[place] and acks != NO_ACKS and queue.acks[place] != NO_ACKS:
+        changed = _Writes(node, term=offices.term[node], value=value, other=value)
+        report(found, ORDER, changed, offices.elected[node], queue.seq[place], seq)
+    for at in range(head, place):
+        if queue.office[at] == office and queue.passed[at] < 0:
+            queue.passed[at] = seq
+            queue.other[at] = value
+            queue.other_seq[at] = queue.seq[place]
+    queue.office[place] = _NONE
+    while queue.used[_HEAD] < queue.used[_END] and queue.office[queue.used[_HEAD]] == _NONE:
+        queue.used[_HEAD] += 1
+
+
 @kernel
-def _scan(columns: Columns, offices: _Offices, batches: _Batches, limits: Ints, found: Findings) -> None:
+def _scan(
+    columns: Columns,
+    offices: _Offices,
+    batches: _Batches,
+    queue: _Queue,
+    unseen: _Unseen,
+    limits: Ints,
+    found: Findings,
+) -> None:
     limit = limits[0]
     for i in range(len(columns.seq)):
         kind = columns.kind[i]
@@ -194,20 +324,23 @@ def _scan(columns: Columns, offices: _Offices, batches: _Batches, limits: Ints, 
         if node < 0:
             continue
         if kind == LEADER:
-            _leaves(offices, batches, node)
+            _leaves(offices, batches, queue, unseen, node)
             offices.term[node] = columns.term[i]
             offices.elected[node] = columns.seq[i]
             offices.number[node] = batches.used[_OFFICES]
             batches.used[_OFFICES] += 1
         elif _OF_OFFICE[kind]:
             if kind != ROLE or columns.role[i] != ROLE_LEADER:
-                _leaves(offices, batches, node)
+                _leaves(offices, batches, queue, unseen, node)
         elif offices.number[node] < 0:
             continue
         elif kind == APPEND:
             first = columns.offset[i]
             offices.end[node] = max(columns.last_offset[i], offices.end[node])
             if columns.value[i] == NULL:
+                continue
+            _writes(offices, queue, unseen, columns, node, i, found)
+            if limit < 0:
                 continue
             place = _NONE
             if first <= offices.highest[node]:
@@ -221,7 +354,11 @@ def _scan(columns: Columns, offices: _Offices, batches: _Batches, limits: Ints, 
             batches.last[place] = columns.last_offset[i]
             batches.size[place] = min(columns.bytes[i], limit)
             batches.seq[place] = columns.seq[i]
-        elif kind == HAND_OVER and not offices.enqueued[node]:
+        elif kind == ENQUEUE and columns.value[i] != NULL:
+            _enqueues(offices, queue, unseen, columns, node, i, found)
+        if kind not in (ENQUEUE, HAND_OVER) or offices.number[node] < 0 or limit < 0:
+            continue
+        if kind == HAND_OVER and not offices.enqueued[node]:
             # What clients append and is handed over was enqueued, but that is not in the history.
             first, last = columns.offset[i], columns.last_offset[i]
             found.unjudged[BOUNDED] += _handed_over(offices, batches, node, first, last) > 0
@@ -231,7 +368,7 @@ def _scan(columns: Columns, offices: _Offices, batches: _Batches, limits: Ints, 
             found.unjudged[BOUNDED] += 1
             _hands_over(offices, batches, node, columns.offset[i], columns.last_offset[i], False, found)
             _believes(offices, node, columns.reserved[i], columns.seq[i])
-        elif kind in (ENQUEUE, HAND_OVER):
+        else:
             offices.enqueued[node] = 1
             found.judged[BOUNDED] += 1
             _counts(offices, batches, limits, columns, node, i, found)
@@ -248,47 +385,68 @@ class MemoryFold(KernelFold):
         self._offices = _Offices(**offices | {"held": np.zeros(MAX_NODES, dtype=np.int64)})
         batches = {name: np.full(64, _NONE, dtype=np.int64) for name in _Batches._fields}
         self._batches = _Batches(**batches | {"used": np.zeros(3, dtype=np.int64)})
-        most = -1 if setting.max_in_flight is None else setting.max_in_flight
-        self._limits = np.array([setting.memory_bytes or 0, most], dtype=np.int64)
+        queue = {name: np.full(64, _NONE, dtype=np.int64) for name in _Queue._fields}
+        self._queue = _Queue(**queue | {"used": np.zeros(2, dtype=np.int64)})
+        values, seqs = (np.full((MAX_NODES, _UNSEEN), NULL, dtype=np.int64) for _ in range(2))
+        self._unseen = _Unseen(values, seqs, used=np.zeros(MAX_NODES, dtype=np.int64))
+        self._enqueued = self._nameless = False
+        limits = (_NONE if limit is None else limit for limit in (setting.memory_bytes, setting.max_in_flight))
+        self._limits = np.array([*limits], dtype=np.int64)
 
     def run(self, columns: Columns) -> None:
         """Judge the events, in order; nodes are indices."""
-        if self.setting.memory_bytes is None:
-            return
-        self._make_room(int(np.count_nonzero(np.asarray(columns.kind, dtype=np.int8) == APPEND)))
-        _scan.form(self.setting.compiled)(columns, self._offices, self._batches, self._limits, self.found)
+        kinds = np.asarray(columns.kind, dtype=np.int8)
+        enqueued = kinds == ENQUEUE
+        self._batches = _with_room(self._batches, int(np.count_nonzero(kinds == APPEND)))
+        self._queue = _with_room(self._queue, int(np.count_nonzero(enqueued)))
+        self._enqueued = self._enqueued or bool(enqueued.any())
+        self._nameless = self._nameless or bool((np.asarray(columns.value)[enqueued] == NULL).any())
+        known = self._offices, self._batches, self._queue, self._unseen
+        _scan.form(self.setting.compiled)(columns, *known, self._limits, self.found)
+
+    def end(self) -> None:
+        """Where nobody says what is enqueued, its order is no fact."""
+        if not self._enqueued:
+            self.found.unjudged[ORDER] = 0
 
     def lacking(self) -> dict[int, str]:
-        """What was handed over, and is not recorded to have been enqueued or appended."""
-        reason = "leaders hand over what clients appended, but do not record that they enqueued and appended it"
-        return {BOUNDED: reason} if self.found.unjudged[BOUNDED] else {}
-
-    def _make_room(self, more: int) -> None:
-        """For so many batches behind those that are held; what was handed over before them is dropped."""
-        head, end = self._batches.used[:_OFFICES].tolist()
-        if end + more <= len(self._batches.first):
-            return
-        rest = np.full(max(end - head, 0) + 2 * more, _NONE, dtype=np.int64)
-        columns = self._batches._asdict()
-        used = columns.pop("used")
-        used[:_OFFICES] = 0, end - head
-        kept = {name: np.concatenate([column[head:end], rest]) for name, column in columns.items()}
-        self._batches = _Batches(**kept, used=used)
+        """What was handed over or written, and is not recorded to have been enqueued or appended."""
+        handed_over = "leaders hand over what clients appended, but do not record that they enqueued and appended it"
+        written = "leaders write what clients append, but do not record that they enqueued it"
+        found = {BOUNDED: handed_over} if self.found.unjudged[BOUNDED] else {}
+        return found | ({ORDER: written} if self.found.unjudged[ORDER] and not self._nameless else {})
 
     def way(self, check: int, fields: list[int]) -> str:
-        """What of the memory is wrong."""
-        del check
+        """What of the memory, or of the order, is wrong."""
+        if check == ORDER:
+            writes = _Writes(*fields[:4])
+            if writes.other == NULL:
+                return "late"
+            return "changed" if writes.other == writes.value else "overtaken"
         holds = _Holds(*fields)
         if holds.held == NULL:
             return "in flight"
         return "memory" if holds.held > holds.limit else "account"
 
 
+def _with_room(columns: R, more: int) -> R:
+    """Such a tuple with room for more rows behind those that are held; what is over before them is dropped."""
+    rows = columns._asdict()
+    used = rows.pop("used")
+    head, end = used[:_OFFICES].tolist()
+    if end + more <= len(next(iter(rows.values()))):
+        return columns
+    rest = np.full(max(end - head, 0) + 2 * more, _NONE, dtype=np.int64)
+    used[:_OFFICES] = 0, end - head
+    kept = {name: np.concatenate([column[head:end], rest]) for name, column in rows.items()}
+    return columns._replace(**kept)
+
+
 FAMILY = Family(
     "memory",
     tuple(CHECKS),
     _OFFICE | _MEMORY | {Kind.APPEND},
-    ("node", "term", "role", "offset", "last_offset", "value", "bytes", "count", "reserved"),
+    ("node", "acks", "term", "role", "offset", "last_offset", "value", "bytes", "count", "reserved"),
     MemoryFold,
     RAFT,
 )

@@ -446,7 +446,7 @@ def _unsaid(nodes: _Nodes, log: _Log, move: int, columns: Columns, node: int, i:
 
 @part
 def _holds(nodes: _Nodes, log: _Log, found: Findings, columns: Columns, node: int, i: int) -> None:
-    """A leader says what it holds for appends: while it runs, in its life, in its term."""
+    """A leader says what it holds for appends: while it runs, in its life, in its term, while it leads."""
     seq, term, incarnation = columns.seq[i], columns.term[i], columns.incarnation[i]
     if nodes.life[node] == _DOWN:
         if log.starts[0]:
@@ -462,6 +462,8 @@ def _holds(nodes: _Nodes, log: _Log, found: Findings, columns: Columns, node: in
             report(found, INCARNATION, other, nodes.incarnation_seq[node], seq)
     if nodes.term[node] != NULL and term not in (NULL, nodes.term[node]):
         _unsaid(nodes, log, 2, columns, node, i)
+    if nodes.role[node] not in (OTHER, ROLE_LEADER):
+        _unsaid(nodes, log, 3, columns, node, i)
 
 
 @kernel

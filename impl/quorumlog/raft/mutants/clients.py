@@ -9,7 +9,7 @@ from msgspec import structs
 
 from quorumlog.protocol import Mutant
 from quorumlog.raft.core import RaftCore
-from quorumlog.raft.events import AppendRequested, Effect, Outcome, ReadIndexRequested, Resolved, Send
+from quorumlog.raft.events import AppendRequested, Effect, Outcome, ReadIndexRequested, Resolved, Send, SetTimer, Timer
 from quorumlog.raft.leader import _Barrier
 from quorumlog.raft.messages import LightReply
 from quorumlog.raft.mutants.parts import with_rules
@@ -36,6 +36,17 @@ class _OutOfOrder(RaftCore):
         done = self._effects[before:]
         self._effects[before:] = [each for each in done if isinstance(each, self.first)]
         self._effects += [each for each in done if not isinstance(each, self.first)]
+
+
+class QueueLeftOver(RaftCore):
+    """What a round has no room for stays in the queue, and so does what comes after it."""
+
+    def _drain(self) -> None:
+        before = len(self._effects)
+        super()._drain()
+        if self._queue:
+            left = [each for each in self._effects[before:] if each != SetTimer(Timer.DRAIN, 0)]
+            self._effects[before:] = left
 
 
 class SendsBeforeWriting(_OutOfOrder):
@@ -217,6 +228,13 @@ MUTANTS = (
         (),
         QueueReversed,
         test="tests/raft/test_mutants.py",
+    ),
+    Mutant(
+        "queue-left-over",
+        "what a round has no room for stays in the queue, and so does what comes after it",
+        ("somebody-leads",),
+        QueueLeftOver,
+        setting="little-memory",
     ),
     Mutant(
         "sends-before-writing",
