@@ -96,7 +96,7 @@ def find_toolchain(jar: str | None = None, version: str | None = None) -> Toolch
             f"TLC {version} is unknown; the known versions are {', '.join(VERSIONS)}, or name a jar with --jar"
         )
     try:
-        jar = _fetched_jar(java)
+        fetched = _fetched_jar(java)
     except SpecError:
         if version is not None:
             raise
@@ -104,10 +104,10 @@ def find_toolchain(jar: str | None = None, version: str | None = None) -> Toolch
             return Toolchain(java, _packaged_jar(), "2.15")
         except SpecError as problem:
             raise SpecError(f"{problem}, or name a jar with --jar") from None
-    archive = class_archive(jar)
+    archive = class_archive(fetched)
     # A Java that finds the archive to be another one's does without it, and would say so among what TLC says.
     options = (f"-XX:SharedArchiveFile={archive}", "-Xlog:disable") if archive.is_file() else ()
-    return Toolchain(java, jar, "2.18", options)
+    return Toolchain(java, fetched, "2.18", options)
 
 
 def _digest(path: Path) -> str:
