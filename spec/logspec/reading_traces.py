@@ -24,7 +24,8 @@ BATCH_EVENTS = 20_000
 """Events that are followed in one run of TLC."""
 
 _SCOPES = ("REGION", "CLUSTER", "ROW", "RACK", "NODE")
-_STATUSES = ("full", "under", "empty", "unavailable")
+STATUSES = ("full", "under", "empty", "unavailable")
+"""The words of the specification for the numbers that the event log has."""
 _STARTED = {"ok": "started", "rebuilding": "refused", "failed": "refused"}
 _HEARD = {"record": "record", "filtered_out": "record", "trim": "trim"}
 _STREAM = (
@@ -154,7 +155,7 @@ class _World:
         kind, seq = event["kind"], event["seq"]
         if kind == Kind.NODESET:
             told = json.loads(event["text"])
-            self.nodesets[event["epoch"]] = {"shards": told["locations"], "scopes": _scopes(told)}
+            self.nodesets[event["epoch"]] = {"shards": told["locations"], "scopes": scopes_told(told)}
         elif kind == Kind.RELEASE:
             if event["offset"] > self.released[1]:
                 self.released = seq, event["offset"]
@@ -163,7 +164,7 @@ class _World:
                 lost = event["reason"] == "lost" and self._status(event["node"]) != "empty"  # else it is rebuilt
                 self.others.append((seq, ("disk", event["node"] + 1, "lost" if lost else "ok")))
         elif event["version"] == len(self.log) + 1:
-            statuses = {int(shard): _STATUSES[status] for shard, status in json.loads(event["text"]).items()}
+            statuses = {int(shard): STATUSES[status] for shard, status in json.loads(event["text"]).items()}
             self.log.append((seq, [statuses.get(shard, "full") for shard in range(max(statuses, default=-1) + 1)]))
             rebuilt = [shard for shard, status in statuses.items() if status == "empty"]
             self.others += [(seq, ("disk", shard + 1, "ok")) for shard in rebuilt]
@@ -192,7 +193,7 @@ def _events(source: RunSource) -> Iterator[Mapping[str, Any]]:
         yield from batch.to_pylist()
 
 
-def _scopes(told: Mapping[str, Any]) -> list[tuple[int, list[list[int]]]]:
+def scopes_told(told: Mapping[str, Any]) -> list[tuple[int, list[list[int]]]]:
     """Factor and domains of each scope that counts (read-path.md#replication-property)."""
     locations = {int(shard): tuple(names) for shard, names in told["locations"].items()}
     found: list[tuple[int, list[list[int]]]] = []
@@ -288,15 +289,15 @@ def _written(trace: ReadingTrace, events: Sequence[Step] | None = None) -> str:
         if isinstance(each, _Lsn):
             return str(max(0, bisect_right(places, each.number + each.whole) - each.whole))
         if isinstance(each, list):  # the statuses
-            return _sequence(print_value(each[s - 1] if s <= len(each) else "full") for s in shards)
-        return _set(each) if isinstance(each, set) else print_value(each)
+            return sequence(print_value(each[s - 1] if s <= len(each) else "full") for s in shards)
+        return set_of(each) if isinstance(each, set) else print_value(each)
 
     def located(lsns: Iterable[int]) -> str:
-        return _set(bisect_right(places, lsn) for lsn in lsns)
+        return set_of(bisect_right(places, lsn) for lsn in lsns)
 
     epochs = sorted({lsn >> _EPOCH for lsn in places if lsn >> _EPOCH < _MOST})
     fields = {
-        "places": _sequence(f"<<{min(p >> _EPOCH, _MOST)}, {min(p & _ESN, _MOST)}>>" for p in places),
+        "places": sequence(f"<<{min(p >> _EPOCH, _MOST)}, {min(p & _ESN, _MOST)}>>" for p in places),
         "nodesets": " @@ ".join(f"{epoch} :> {_nodeset(trace, epoch)}" for epoch in epochs),
         "holes": located(trace.holes),
         "bridges": located(trace.bridges),
@@ -305,7 +306,7 @@ def _written(trace: ReadingTrace, events: Sequence[Step] | None = None) -> str:
         "full": print_value(bool(trace.settings["require_full_read_set"])),
         "grace": print_value(trace.settings["grace"] > 0),
         "inFlight": str(min(trace.settings["in_flight"], _MOST)),
-        "events": _sequence(_sequence(map(value, step)) for step in events or trace.events),
+        "events": sequence(sequence(map(value, step)) for step in events or trace.events),
     }
     return f"[{', '.join(f'{name} |-> {each}' for name, each in fields.items())}]"
 
@@ -316,17 +317,22 @@ def _nodeset(trace: ReadingTrace, epoch: int) -> str:
     if since is None:
         return "[shards |-> {}, scopes |-> {}]"
     found = trace.nodesets[since]
-    scopes = _set(
-        f"[domains |-> {_set(map(_set, domains))}, factor |-> {factor}]" for factor, domains in found["scopes"]
-    )
-    return f"[shards |-> {_set(int(shard) + 1 for shard in found['shards'])}, scopes |-> {scopes}]"
+    scopes = scopes_written(found["scopes"])
+    return f"[shards |-> {set_of(int(shard) + 1 for shard in found['shards'])}, scopes |-> {scopes}]"
 
 
-def _sequence(members: Iterable[str]) -> str:
+def scopes_written(scopes: Iterable[tuple[int, list[list[int]]]]) -> str:
+    """What `scopes_told` found, in TLA+."""
+    return set_of(f"[domains |-> {set_of(map(set_of, domains))}, factor |-> {factor}]" for factor, domains in scopes)
+
+
+def sequence(members: Iterable[str]) -> str:
+    """A sequence in TLA+."""
     return f"<<{', '.join(members)}>>"
 
 
-def _set(members: Iterable[Any]) -> str:
+def set_of(members: Iterable[Any]) -> str:
+    """A set in TLA+."""
     return f"{{{', '.join(map(str, members))}}}"
 
 

@@ -16,8 +16,10 @@ from logspec.client_traces import ClientTrace, follow_clients, read_client_trace
 from logspec.console import HOLDS, UNEXERCISED, VIOLATED, Status, print_actions, tool_options
 from logspec.errors import SpecError
 from logspec.heartbeat_traces import HeartbeatTrace, follow_heartbeats, read_heartbeat_traces
+from logspec.message_traces import follow_messages, read_message_traces
 from logspec.reading_traces import ReadingTrace, follow_reading, nearest_step, read_reading_traces
 from logspec.recording import read_traces
+from logspec.recovery_traces import RecoveryTrace, follow_recoveries, nearest_recovery, read_recovery_traces
 from logspec.routing_traces import RoutingTrace, follow_queries, read_routing_traces
 from logspec.toolchain import Toolchain, find_toolchain
 from logspec.traces import Campaign, Followed, Nearest, action_names, follow_traces, nearest_action
@@ -49,8 +51,9 @@ def trace_command(
 ) -> int:
     """Follow recorded runs in the specification; name the first event that it does not allow.
 
-    RUN is a run directory or a file of events, with the internal events of the nodes; what clients were told is
-    followed as well. Exit status 0: the spec allows all; 1: it does not; 3: a run had nothing to follow.
+    RUN is a run directory or a file of events, with the internal events of the nodes; what clients were told, and
+    messages if they are recorded, are followed as well. Exit status 0: the spec allows all; 1: it does not; 3: a run
+    had nothing to follow.
 
     \b
     logwitness spec trace histories/runs/raft/reference-default
@@ -62,15 +65,19 @@ def trace_command(
         heard: list[HeartbeatTrace] = []
         asked: list[RoutingTrace] = []
         clients: list[ClientTrace] = []
+        messages: list[ClientTrace] = []
         streams: list[ReadingTrace] = []
+        epochs: list[RecoveryTrace] = []
         for run in runs:
             of_servers = read_heartbeat_traces(open_run(run), str(run))
             of_queries = read_routing_traces(open_run(run), str(run))
             of_readers = read_reading_traces(open_run(run), str(run))
+            of_epochs = read_recovery_traces(open_run(run), str(run))
             heard += of_servers
             asked += of_queries
             streams += of_readers
-            if of_servers or of_queries or of_readers:
+            epochs += of_epochs
+            if of_servers or of_queries or of_readers or of_epochs:
                 continue
             found = read_traces(open_run(run), caching)
             for trace in found:
@@ -78,16 +85,19 @@ def trace_command(
             traces += found
             told = read_client_traces(open_run(run), str(run), caching)
             clients += told
+            messages += read_message_traces(open_run(run), str(run))
             if not told and not any(trace.events for trace in found):
                 empty.append(run)
         traces = [trace for trace in traces if trace.events]
         campaign = None
-        if traces or heard or asked or streams or clients:
+        if traces or heard or asked or streams or epochs or clients:
             tools = find_toolchain(jar, version)
             follow_heartbeats(heard, tools, seconds)
             follow_queries(asked, tools, seconds)
             follow_reading(streams, tools, seconds)
+            follow_recoveries(epochs, tools, seconds)
             follow_clients(clients, tools, seconds)
+            follow_messages(messages, tools, seconds)
         if traces:
             with Status("trace", enabled=sys.stderr.isatty() and not as_json) as status:
                 campaign = follow_traces(
@@ -101,9 +111,9 @@ def trace_command(
     except (SpecError, HistoryError) as problem:
         raise click.ClickException(str(problem)) from None
     rejected = _show_servers(heard, asked, as_json)
-    of_log = {(each.name, each.log): each for each in clients}
-    if streams:
-        rejected += _show_streams(streams, tools, seconds, as_json)
+    of_log = {(each.name, each.log): each for each in (*clients, *(said for said in messages if said.stuck))}
+    if streams or epochs:
+        rejected += _show_read_path(streams, epochs, tools, seconds, as_json)
     if campaign:
         for followed in campaign.followed:
             told_clients = of_log.pop((followed.trace.name, followed.trace.log), None)
@@ -159,14 +169,17 @@ def _show_clients(trace: ClientTrace, as_json: bool) -> None:
         click.echo(f"{name}: allowed, {len(trace.events)} events of clients")
 
 
-def _show_streams(streams: Sequence[ReadingTrace], tools: Toolchain, seconds: float, as_json: bool) -> int:
+def _show_read_path(
+    streams: Sequence[ReadingTrace], epochs: Sequence[RecoveryTrace], tools: Toolchain, seconds: float, as_json: bool
+) -> int:
     """What became of runs of the read path; how many the spec does not allow."""
     rejected = 0
-    for run in dict.fromkeys(each.name for each in streams):
-        of_run = [each for each in streams if each.name == run]
+    for run in dict.fromkeys([*(each.name for each in streams), *(each.name for each in epochs)]):
+        read, written = [t for t in streams if t.name == run], [t for t in epochs if t.name == run]
+        of_run: list[ReadingTrace | RecoveryTrace] = [*read, *written]
         events, stuck = sum(len(each.events) for each in of_run), [each for each in of_run if each.stuck is not None]
         rejected += bool(stuck)
-        near = nearest_step(stuck[0], tools, seconds) if stuck and rejected <= _EXPLAINED else None
+        near = _nearest(stuck[0], tools, seconds) if stuck and rejected <= _EXPLAINED else None
         if as_json:
             result = {"run": run, "events": events, "verdict": "rejected" if stuck else "accepted"}
             result |= {"sentences": [each.stuck for each in stuck]}
@@ -176,8 +189,14 @@ def _show_streams(streams: Sequence[ReadingTrace], tools: Toolchain, seconds: fl
             click.echo(f"{run}: not allowed: {stuck[0].stuck}")
             _show_nearest(near)
         else:
-            click.echo(f"{run}: allowed, {events} events in {len(of_run)} streams")
+            click.echo(f"{run}: allowed, {events} events in {len(read)} streams and {len(written)} epochs")
     return rejected
+
+
+def _nearest(trace: ReadingTrace | RecoveryTrace, tools: Toolchain, seconds: float) -> Nearest | None:
+    if isinstance(trace, ReadingTrace):
+        return nearest_step(trace, tools, seconds)
+    return nearest_recovery(trace, tools, seconds)
 
 
 def _show_nearest(near: Nearest | None) -> None:

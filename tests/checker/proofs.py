@@ -852,14 +852,28 @@ def calls_end(evidence: Evidence) -> Fields:
     return fields | {"bound": f"{bound / 1e9:.3g}"}
 
 
+def _asked_in_vain(evidence: Evidence, asks: list[Row], deeds: list[Row], names: str) -> Fields:
+    """A leader that has committed all of its log was asked for appends, a bound after each other, and made none."""
+    first, *_, last = asks
+    leader = only([row for row in deeds if row["node"] == first["node"]])
+    sure({(row["f"], row["node"], row.get("term")) for row in asks} == {("append", first["node"], None)})
+    sure(leader["role"] == "leader" and leader["commit"] >= leader["dirty"] and leader["seq"] < last["seq"])
+    sure(last["time"] - first["time"] >= evidence.progress_bound)
+    since = _seconds(first, evidence.last)
+    return {"seconds": since, "nodes": names, "leader": first["node"], "term": leader["term"]}
+
+
 def somebody_leads(evidence: Evidence) -> list[Fields]:
     """Nodes that started; and nothing was committed, as some of them show who led or stood for election."""
     last = evidence.last
     nodes = sorted({row["node"] for row in evidence.rows if row["kind"] == "start"})
     sure(nodes)
     names = f"{', '.join(map(str, nodes[:-1]))} and {nodes[-1]}" if len(nodes) > 1 else str(nodes[0])
-    deeds = [row for row in evidence.before if row["kind"] != "start" and row.get("node") in nodes]
+    asks = [row for row in evidence.rows if row["kind"] == "invoke"]
+    deeds = [row for row in evidence.before if row["kind"] not in ("start", "invoke") and row.get("node") in nodes]
     found: list[Fields] = []
+    if asks:
+        return [_asked_in_vain(evidence, asks, deeds, names)]
     for since in evidence.before:
         fields: Fields = {"seconds": _seconds(since, last), "nodes": names}
         if last["time"] - since["time"] < evidence.progress_bound:

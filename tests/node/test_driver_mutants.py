@@ -24,10 +24,12 @@ from quorumlog.quorum import Voters
 from quorumlog.raft.core import RaftCore
 from quorumlog.raft.driver import RaftDriver
 from quorumlog.raft.events import SaveVote, Started, Timer, TimerFired, VoteSaved
-from quorumlog.raft.messages import AppendEntries, Heartbeat, VoteRequest
+from quorumlog.raft.members import Members
+from quorumlog.raft.messages import AppendEntries, Heartbeat, InstallSnapshot, VoteRequest
 from quorumlog.raft.mutants import MUTANTS
 from quorumlog.raft.real import Timing
 from quorumlog.raft.restored import StateMachine
+from quorumlog.raft.snapshot import Snapshot, State
 from quorumlog.raft.state import Configuration, Restored
 from quorumlog.storage.batch import BatchKind, RecordBatch
 from quorumlog.storage.disk import FlushFailed, SyncPoint
@@ -230,6 +232,43 @@ async def trims_after_it_is_written(node: Node) -> bool:
     return bool(seen) and all("commit" in written for written in seen)
 
 
+async def begins_anew_after_it_is_written(node: Node) -> bool:
+    """A log is begun anew when what led to it is in the file."""
+    seen: list[list[str]] = []
+    node.disk.removed = lambda: seen.append(node.written())
+    node.driver.received(1, [AppendEntries(1, 1, -1, -1, -1, -1, True, batches(0, 9))])
+    await until(lambda: node.driver.core.flushed == 9)
+    node.driver.received(1, [Heartbeat(1, 2, 9, 1, 4, 4)])
+    snapshot = Snapshot(20, 1, -1, Members(Voters(node.nodes)).encode(), State())
+    node.driver.received(1, [InstallSnapshot(1, 3, 20, 0, snapshot.encode(), True)])
+    return node.driver.log.start_offset == 21 and bool(seen) and all("commit" in written for written in seen)
+
+
+async def answers_after_it_is_written(node: Node) -> bool:
+    """A client is answered when what led to it is in the file."""
+    seen: list[list[str]] = []
+
+    class Answer:
+        def hand_out(self) -> None:
+            seen.append(node.written())
+
+    node.driver.received(1, [AppendEntries(1, 1, -1, -1, -1, -1, False, batches(0, 0))])
+    node.driver.deliver(Answer())
+    await until(lambda: seen)
+    return len(seen) == 1 and "append" in seen[0]
+
+
+async def a_cancelled_timer_is_silent(node: Node) -> bool:
+    """A timer that was cancelled does not fire."""
+    fired: list[str] = []
+    node.driver._fired = fired.append  # type: ignore[method-assign]
+    for name in (Timer.HEARTBEAT, Timer.FLUSH):
+        node.driver._set_timer(name, 1_000_000, 0)
+    node.driver._cancel_timer(Timer.HEARTBEAT)
+    await asyncio.sleep(0.05)
+    return fired == [Timer.FLUSH]
+
+
 async def a_timer_replaces_the_one_before(node: Node) -> bool:
     """A timer that is set three times fires once."""
     fired: list[str] = []
@@ -260,6 +299,9 @@ PROMISES: dict[str, Callable[[Node], Awaitable[bool]]] = {
     "newest-vote-reported": the_saved_vote_is_reported,
     "disk-error-ignored": stops_at_an_error,
     "trims-before-recording": trims_after_it_is_written,
+    "resets-before-recording": begins_anew_after_it_is_written,
+    "answers-before-recording": answers_after_it_is_written,
+    "cancelled-timers-fire": a_cancelled_timer_is_silent,
     "timers-pile-up": a_timer_replaces_the_one_before,
     "steps-take-time": a_step_is_one_moment,
 }

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import json
+import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -132,7 +134,12 @@ def play(tmp_path: Path, arena: Callable[..., Any], put: Callable[..., Any]) -> 
                 assert not any(lost.values()), f"node {node} lacks {lost}, by acks level"
 
         ends = supervised(tmp_path)
-        arena(tmp_path, run, nodes=nodes, recorder=ends, settings={"voters": voters})
+
+        async def recorded(bench: Any) -> None:  # noqa: ANN401
+            bench.recorder = ends
+            await run(bench)
+
+        arena(tmp_path, recorded, nodes=nodes, recorder=ends, settings={"voters": voters})
         verdict = judged(tmp_path, list((tmp_path / "histories").iterdir()), ends, voters)
         assert [check["id"] for check in verdict["checks"] if check["verdict"] == "violated"] == []
         return {check["id"]: check["verdict"] for check in verdict["checks"]}
@@ -188,6 +195,38 @@ def test_an_empty_node_joins_and_holds_everything(play: Callable[..., dict[str, 
         return [0, 1, 2]
 
     play(body, 3, [0, 1])
+
+
+@pytest.mark.long
+def test_a_node_whose_disk_is_lost_is_down_until_it_is_added_again(play: Callable[..., dict[str, Any]]) -> None:
+    """raft.md#wiped-disk."""
+
+    async def body(bench: Any, administration: Administration, load: Load) -> list[int]:  # noqa: ANN401
+        cluster = bench.cluster
+        await load.goes_on()
+        await cluster.kill(2)
+        for path in (cluster.directory / "node-2").iterdir():
+            if path.is_dir():
+                shutil.rmtree(path)
+            elif path.name != "incarnation":
+                path.unlink()
+        bench.recorder.event("fault", {"f": "wipe", "node": 2})
+        file = cluster.directory / "node-2.json"
+        configuration = json.loads(file.read_text()) | {"voters": [0, 1], "least_session": 1}
+        file.write_text(json.dumps(configuration))
+        await cluster.start(2)
+        await cluster.wait_for(2)
+        await load.goes_on()
+        await asyncio.sleep(1.0)
+        state = await bench.state(2)
+        assert (state.term, state.dirty) == (0, -1)
+        for change in ({"remove": [2]}, {"add": [2]}):
+            assert await administration.change([0, 1], **change) == "success"
+        await administration.settled([0, 1, 2], {0, 1, 2})
+        await load.goes_on()
+        return [0, 1, 2]
+
+    play(body, 3, [0, 1, 2])
 
 
 @pytest.mark.long

@@ -24,10 +24,21 @@ from quorumlog.raft.events import (
     StartFlush,
     Timer,
     TimerFired,
+    TransferRequested,
     VoteSaved,
 )
 from quorumlog.raft.members import Change, Members, first_step, next_step
-from quorumlog.raft.messages import AppendEntries, AppendReply, Heartbeat, HeartbeatReply, TimeoutNow, VoteReply
+from quorumlog.raft.messages import (
+    AppendEntries,
+    AppendReply,
+    Heartbeat,
+    HeartbeatReply,
+    LightHeartbeat,
+    LightReply,
+    TimeoutNow,
+    VoteReply,
+    VoteRequest,
+)
 from quorumlog.storage.batch import BatchKind, RecordBatch
 
 SECOND = 1_000_000_000
@@ -140,9 +151,16 @@ def entry(offset: int, term: int, text: str) -> RecordBatch:
 class Bench:
     """Drives one core. Its disk is quick; its peers answer when the test says so."""
 
-    def __init__(self, node: int = 0, voters: Voters = START.voters, restored: Restored | None = None) -> None:
+    def __init__(
+        self,
+        node: int = 0,
+        voters: Voters = START.voters,
+        restored: Restored | None = None,
+        least_session: int = 0,
+    ) -> None:
         self.now = 0
-        self.core = RaftCore(Configuration(node, voters), restored or Restored())
+        configuration = Configuration(node, voters, least_session=least_session)
+        self.core = RaftCore(configuration, restored or Restored())
         self.effects: list[Effect] = []
         self.give(Started())
 
@@ -303,6 +321,53 @@ def test_a_node_that_is_added_takes_the_group_from_its_leader() -> None:
     bench.give(Received(0, Heartbeat(4, 1, 9, 4, 9, 9)))
     bench.give(Received(0, append_entries(4, -1, -1, entry(0, 4, "0,1,2 learners 3 adding 3 revision 1"))))
     assert bench.core.voters == Voters((0, 1, 2), learners=(3,))
+
+
+def test_a_node_that_lost_its_disk_is_down_until_its_leader_names_it_another_session() -> None:
+    bench = Bench(node=2, voters=Voters(()), least_session=5)
+    core = bench.core
+    before = append_entries(4, -1, -1, entry(0, 4, "0,1,2 revision 4 sessions 2:4"))
+    asked = [VoteRequest(9, 0, 9, 9, pre_vote) for pre_vote in (True, False)]
+    for message in (before, *asked, Heartbeat(4, 1, 9, 4, 9, 9, 4)):
+        bench.give(Received(0, message))
+        assert bench.of(Send) == []
+    assert (core.term, core.dirty) == (0, -1)
+    bench.give(Received(0, LightHeartbeat()))
+    assert [effect.message for effect in bench.of(Send)] == [LightReply(follows=False)]
+    bench.give(Received(0, Heartbeat(4, 2, 9, 4, 9, 9, 6)))
+    assert any(isinstance(effect.message, HeartbeatReply) for effect in bench.of(Send))
+    bench.give(Received(0, append_entries(4, -1, -1, entry(0, 4, "0,1 learners 2 adding 2 revision 6 sessions 2:6"))))
+    assert core.voters.learners == (2,)
+
+
+def test_no_leadership_is_handed_on_before_the_newest_configuration_is_committed_and_simple() -> None:
+    bench = Bench().lead()
+    bench.change(add=(3,))
+    assert bench.members.startswith("0,1,2 learners 3"), "an entry that is not committed"
+    bench.give(TransferRequested(5, 1))
+    assert bench.outcomes == [Outcome.REFUSED]
+    bench.answer(1)
+    bench.answer(3)
+    bench.answer(1, 2, 3)
+    assert bench.core.members.simple
+    bench.change(2, remove=(3,))
+    assert bench.core.voters.old == (0, 1, 2, 3)
+    bench.give(TransferRequested(6, 1))
+    assert bench.outcomes == [Outcome.REFUSED]
+    while not bench.core.members.simple or bench.core.commit < bench.core.dirty:
+        bench.answer(1)
+        bench.answer(2)
+    bench.give(TransferRequested(7, 1))
+    assert bench.outcomes == []
+    assert TimeoutNow(bench.core.term) in [effect.message for effect in bench.of(Send)]
+
+
+def test_a_leader_names_its_followers_their_sessions() -> None:
+    bench = Bench().lead()
+    bench.change(add=(3,))
+    bench.give(TimerFired(Timer.HEARTBEAT), after=SECOND)
+    named = {effect.to: effect.message.session for effect in bench.of(Send) if isinstance(effect.message, Heartbeat)}
+    assert named == {1: 0, 2: 0, 3: bench.core.members.revision}
 
 
 def test_a_removed_follower_that_is_asked_to_be_sent_nothing_is_sent_nothing() -> None:

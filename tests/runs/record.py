@@ -209,6 +209,11 @@ RECORDINGS: dict[str, Callable[[str], None]] = {
         f"read_path/reference-{setting}": reference(seed, setting, protocol=READ_PATH, duration=duration * MILLISECOND)
         for setting, (seed, duration) in CHOSEN.items()
     },
+    # Shards that are killed and wiped, one of which comes back while what it had is rebuilt.
+    "read_path/cluster-wipe": cluster(
+        *("--protocol", "read-path", "--nodes", "4", "--faults", "kill,wipe,kill-leader"),
+        *("--duration", "2.5", "--seed", "3", "--set", "rebuild_after=2"),
+    ),
     **{
         f"read_path/mutant-{each.id}": shortest_run(each, READ_PATH, (400, 700, 1000, 1500, 2500, None), 20 * SECOND)
         for each in READ_PATH.hunted.values()

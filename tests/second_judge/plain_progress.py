@@ -51,6 +51,8 @@ class Moment:
     """It changes who is up and connected, or what hinders."""
     appends: bool
     """A leader's log moves by it."""
+    asked: int | None = None
+    """The node that a client asks for an append, in whatever term."""
 
 
 def _after(e: Event, voter: Voter) -> Voter:
@@ -83,7 +85,8 @@ def _stretches(history: History) -> list[list[Moment]]:
     cut: dict[int | None, Counter[str]] = {voter: Counter() for voter in (None, *history.voters)}
     stretches: list[list[Moment]] = [[]]
     for e in [*history.events, None]:
-        if e is not None and e.kind not in ("fault", "heal", *GONE) and e.dirty is None:
+        asks = e is not None and e.kind == "invoke" and e.f == "append" and e.term is None
+        if e is not None and not asks and e.kind not in ("fault", "heal", *GONE) and e.dirty is None:
             continue
         sound = tuple(n for n, voter in voters.items() if voter.up and not cut[n].total())
         hindered = len(sound) < history.majority or cut[None].total() > 0
@@ -92,28 +95,35 @@ def _stretches(history: History) -> list[list[Moment]]:
         if e is not None and e.kind in ("fault", "heal"):
             _fault(e, cut)
             anew = True
-        elif e is not None and e.node in voters:
+        elif e is not None and not asks and e.node in voters:
             now = voters | {e.node: _after(e, voters[e.node])}
             anew = e.kind in ("start", *GONE)
             appends = now[e.node].role == "leader" and now[e.node].dirty != voters[e.node].dirty
         time = (history.events[-1] if e is None else e).time
-        stretches[-1].append(Moment(time, voters, now, () if hindered else sound, whole, anew, appends))
+        asked = e.node if e is not None and asks else None
+        stretches[-1].append(Moment(time, voters, now, () if hindered else sound, whole, anew, appends, asked))
         if anew:
             stretches.append([stretches[-1][-1]])
         voters = now
     return stretches
 
 
+def _leading(sound: tuple[int, ...], voters: Voters) -> int | None:
+    """Who leads the latest term among those that are up and connected."""
+    leaders = [n for n in sound if voters[n].role == "leader"]
+    return max(leaders, key=lambda n: voters[n].term, default=None)
+
+
 def _leader(sound: tuple[int, ...], voters: Voters) -> Voter | None:
-    """The leader of the latest term among those that are up and connected."""
-    leaders = [voters[n] for n in sound if voters[n].role == "leader"]
-    return max(leaders, key=lambda voter: voter.term, default=None)
+    """The same as a voter."""
+    leading = _leading(sound, voters)
+    return None if leading is None else voters[leading]
 
 
-def _idle(sound: tuple[int, ...], voters: Voters) -> bool:
-    """Whether somebody leads who waits for nothing."""
-    leader = _leader(sound, voters)
-    return leader is not None and leader.commit >= leader.dirty
+def _idle(sound: tuple[int, ...], voters: Voters) -> int | None:
+    """Who leads and has committed all of its log."""
+    leading = _leading(sound, voters)
+    return leading if leading is not None and voters[leading].commit >= voters[leading].dirty else None
 
 
 def _most(voters: Voters) -> int:
@@ -142,23 +152,31 @@ def _timed(history: History) -> Iterator[tuple[int, list[Moment]]]:
 
 
 def somebody_leads(history: History) -> Count:
-    """While a majority is up and connected, no bound passes without a commit or a leader who waits for nothing."""
+    """While a majority is up and connected, no bound passes without a commit or a leader who waits for nothing; nor one
+    in which a leader that waits for nothing is asked for appends, from its beginning to its end, and makes none."""
     count = Count()
     for bound, (begin, *moments) in _timed(history):
         judged = fine = begin.time
         most = _most(begin.after)
+        asked: tuple[int, int] | None = None  # who was asked since then, and when for the last time
         for moment in moments:
             if not moment.sound:
                 continue
-            if _idle(moment.sound, moment.before):
+            idle = _idle(moment.sound, moment.before)
+            if asked is None and idle is not None:
                 fine = moment.time
-            elif moment.time - fine >= bound:
+            elif (moment.time if asked is None else asked[1]) - fine >= bound:
                 count += VIOLATED
-                fine = moment.time
+                fine, asked = moment.time, None
             if moment.time - judged >= bound:
                 count += JUDGED
                 judged = moment.time
-            if _most(moment.after) > most or _idle(moment.sound, moment.after):
+            if moment.asked is not None and moment.asked == idle:
+                fine, asked = moment.time if asked is None else fine, (moment.asked, moment.time)
+            after = _idle(moment.sound, moment.after)
+            if _most(moment.after) > most or (asked is not None and after != asked[0]):
+                fine, asked = moment.time, None
+            if asked is None and after is not None:
                 fine = moment.time
             most = max(most, _most(moment.after))
     return _judged(history, count)

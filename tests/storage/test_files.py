@@ -324,3 +324,43 @@ def test_a_file_is_no_place_for_a_disk(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("here")
     with pytest.raises(StorageError, match="file: File exists"):
         FileDisk(tmp_path / "file")
+
+
+def names_synced(monkeypatch: pytest.MonkeyPatch, root: Path, act: Callable[[], object]) -> list[str]:
+    """The files and directories that are synced while something is done, in order, as paths below ``root``."""
+    synced: list[str] = []
+
+    def watched(sync: Callable[[int], None]) -> Callable[[int], None]:
+        def watching(descriptor: int) -> None:
+            names = {path.stat().st_ino: path for path in (root, *root.rglob("*"))}
+            synced.append(str(names[os.fstat(descriptor).st_ino].relative_to(root)))
+            sync(descriptor)
+
+        return watching
+
+    with monkeypatch.context() as patched:
+        for name in ("fsync", "fdatasync"):
+            patched.setattr(os, name, watched(getattr(os, name)))
+        act()
+    return synced
+
+
+@pytest.mark.skipif(not hasattr(os, "fdatasync"), reason="there is no fdatasync here")
+def test_names_are_synced_where_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = tmp_path / "disk"
+    assert names_synced(monkeypatch, tmp_path, lambda: FileDisk(root).close()) == ["disk", "."]
+    disk = FileDisk(root)
+    assert names_synced(monkeypatch, root, lambda: disk.make_directory("log")) == ["."]
+    # First what it holds, under another name; then, under its own name, that name.
+    assert names_synced(monkeypatch, root, lambda: disk.replace("log/state", b"1")) == ["log/state.new", "log"]
+    assert (root / "log/state").read_bytes() == b"1"
+
+    log = Log.open(FileDisk(tmp_path / "other"), "log", segment_bytes=60)
+    other = tmp_path / "other"
+    log.append([data(0)])
+    assert names_synced(monkeypatch, other, log.flush) == ["log/00000000000000000000-1.log", "log"]
+    log.append([data(1), data(2)])
+    flushed = names_synced(monkeypatch, other, log.flush)
+    assert flushed[-1] == "log"
+    assert sorted(flushed[:-1]) == ["log/00000000000000000001-1.log", "log/00000000000000000002-1.log"]
+    assert "log" in names_synced(monkeypatch, other, lambda: log.truncate(1))

@@ -25,8 +25,10 @@ class NodeConfiguration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
     """One node's place and files.
 
     ``addresses`` names every node, this one included, as ``host:port`` (IPv4). ``voters`` are those that the group
-    begins with, null for all; others can be added to it. ``data`` is the directory of its disk,
-    ``history`` the directory of history files or null for none. Relative paths are taken from the file's directory.
+    begins with, null for all; others can be added to it. ``least_session`` is for a node on an empty disk under the
+    name of one that lost its own: more than the revision of any change of the members so far. ``data`` is the directory
+    of its disk, ``history`` the directory of history files or null for none. Relative paths are taken from the file's
+    directory.
     ``seed`` decides the jitter of its timers. ``cluster`` is any name; nodes of other clusters are refused.
     ``protocol`` is a name of `real_protocols`, ``timing`` that protocol's times in milliseconds and its choices.
     ``retention`` is how many bytes of log to keep: whole segments of committed entries before them are removed. Null
@@ -39,6 +41,7 @@ class NodeConfiguration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
     addresses: dict[int, str]
     data: str
     voters: tuple[int, ...] | None = None
+    least_session: int = 0
     protocol: str = "raft"
     groups: int = 1
     cluster: str = "quorumlog"

@@ -93,8 +93,9 @@ class Ended(Protocol):
 class Place:
     """What a process gives the driver of one incarnation.
 
-    ``nodes`` are all nodes, ``voters`` those that the group begins with, None for all; ``timing`` holds the times of
-    the configuration (`RealProtocol.timing`). On ``disk`` the log is open already; ``jitter`` is for timers.
+    ``nodes`` are all nodes, ``voters`` those that the group begins with, None for all; ``least_session`` is the
+    smallest session in which this one can be a member. ``timing`` holds the times of the configuration
+    (`RealProtocol.timing`). On ``disk`` the log is open already; ``jitter`` is for timers.
     ``send(node, messages, taken)`` hands messages to the network and calls ``taken`` once that needs their memory no
     more, since the socket has the bytes or nobody will; ``disconnect(node)`` drops what the socket has not taken.
     ``failed(reason)`` is called once when the disk fails. ``group`` is the number of the group in the process; of
@@ -115,6 +116,7 @@ class Place:
     group: int = 0
     threads: ThreadPoolExecutor | None = None
     voters: tuple[int, ...] | None = None
+    least_session: int = 0
 
 
 class Driver(ABC):

@@ -109,6 +109,7 @@ class Node(Supervised):
             failed=self._disk_failed,
             group=group,
             voters=configuration.voters,
+            least_session=configuration.least_session,
             threads=self._threads,
         )
 
@@ -252,7 +253,9 @@ def _open_history(
     before = files_before(directory, node, incarnation)
     last, end = max(map(end_stamp, before), default=((0, 0), (0, 0)))
     last = last if ended is None else max(last, ended)
-    for step, (kind, columns) in enumerate(missing_changes(before, log, lost_power=lost_power), start=1):
+    wiped = configuration.least_session and log.dirty < 0  # what the log before lost went with its disk
+    missing = () if wiped else missing_changes(before, log, lost_power=lost_power)
+    for step, (kind, columns) in enumerate(missing, start=1):
         history.stamped(kind, (last[0], last[1] + step), columns)
     try:
         clock.merge(max(end, last))

@@ -109,6 +109,10 @@ class RaftCore(Memberships):
 
     def _received(self, event: Received) -> None:
         sender, message = event.sender, event.message
+        if isinstance(message, Heartbeat):
+            self._session = max(self._session, message.session)
+        if not self._has_session() and not isinstance(message, LightHeartbeat):
+            return  # it is down until a leader names it a session; a light heartbeat asks for a full one
         if isinstance(message, AppendEntries):
             self._append_entries(sender, message)
             self._resolve()

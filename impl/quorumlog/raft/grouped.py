@@ -2,8 +2,8 @@
 
 Heartbeats and their answers are packed in fixed width: a full one has 52 bytes, its answer 45, of which 8 are the
 flushed offset (documents.md#raft-recovery-drawbacks), a light one the 4 bytes of its group, its answer 5. All other
-messages travel as they do for a single group. They come first in what is decoded: a heartbeat names the end of the log
-that the appends before it bring.
+messages, and heartbeats that name a session, travel as they do for a single group. They come first in what is decoded:
+a heartbeat names the end of the log that the appends before it bring.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ class _Grouped(Channel[Item]):
                 light += _LIGHT.pack(group)
             elif kind is LightReply:
                 light_replies += _LIGHT_REPLY.pack(group, *msgspec.structs.astuple(message))
-            elif kind is Heartbeat:
-                full += _FULL.pack(group, *msgspec.structs.astuple(message))
+            elif isinstance(message, Heartbeat) and not message.session:
+                full += _FULL.pack(group, *msgspec.structs.astuple(message)[:-1])
             elif kind is HeartbeatReply:
                 replies += _REPLY.pack(group, *msgspec.structs.astuple(message))
             else:

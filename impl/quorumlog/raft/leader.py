@@ -384,7 +384,8 @@ class Leader(Rounds):
         """
         end = follower.last_sent if follower.waiting else self.index.dirty
         sequence = follower.next_sequence()
-        self._send(peer, Heartbeat(self.term, sequence, end, self.index.term(end), self.commit, self.visible))
+        session = self.members.session(peer)
+        self._send(peer, Heartbeat(self.term, sequence, end, self.index.term(end), self.commit, self.visible, session))
 
     # -- linearizable barrier and read index -------------------------------------------------------------------------
 

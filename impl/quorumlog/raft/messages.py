@@ -95,13 +95,17 @@ class SnapshotReply(Message, frozen=True):
 
 
 class Heartbeat(Message, frozen=True):
-    """The leader is alive; its log ends at (previous, previous_term). Never truncates, never flushes."""
+    """The leader is alive; its log ends at (previous, previous_term). Never truncates, never flushes.
+
+    ``session``: that of the node that it is sent to (raft.md#session).
+    """
 
     sequence: int
     previous: int
     previous_term: int
     commit: int
     visible: int
+    session: int = 0
 
 
 class HeartbeatReply(Message, frozen=True):

@@ -89,6 +89,7 @@ def _drive(place: Place, rules: Rules) -> RaftDriver:
         priorities=timing.priorities,
         longest_log=timing.longest_log,
         light_heartbeats=timing.light_heartbeats,
+        least_session=place.least_session,
     )
     machine = StateMachine(place.disk, place.log)
     return RaftDriver(RaftCore(configuration, restore(place.log, votes, machine), rules), votes, machine, place)

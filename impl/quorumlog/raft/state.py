@@ -50,7 +50,8 @@ class Configuration(msgspec.Struct, frozen=True):
     ``voters``: the group that the replica begins with; none of a node that is to be added to one. ``priorities``: who
     is named first among the members is preferred as leader (raft.md#priority); ``longest_log``: who has the longest log
     is (raft.md#longest-log). ``light_heartbeats``: heartbeats that say nothing new carry nothing
-    (raft.md#light-heartbeat).
+    (raft.md#light-heartbeat). ``least_session``: for a node on an empty disk under the name of one that lost its own,
+    larger than any session that the name had (raft.md#wiped-disk).
     """
 
     node: int
@@ -72,6 +73,7 @@ class Configuration(msgspec.Struct, frozen=True):
     priorities: bool = False
     longest_log: bool = False
     light_heartbeats: bool = False
+    least_session: int = 0
 
 
 @dataclass(slots=True)
@@ -107,6 +109,7 @@ class Replica:
         self._forget_before(restored.index.start)
         self.members = self._configurations[-1][1]
         self.voters = self.members.voters
+        self._session = 0  # the largest one that a leader has named since the start
         self.now = 0
         self.index = restored.index
         self.term = max(restored.term, self.index.last_term)
@@ -301,6 +304,17 @@ class Replica:
 
     def _note_snapshot(self, last: int, term: int, members: Members, how: str) -> None:
         self.note("snapshot", offset=last, entry_term=term, text=str(members), reason=how)
+
+    # -- sessions ------------------------------------------------------------------------------------------------
+
+    def _has_session(self) -> bool:
+        """Tell whether this node is known to be a member by a session that it has not lost with its disk.
+
+        Source: raft.md#wiped-disk.
+        """
+        least = self.configuration.least_session
+        named = (members.session(self.node) for _, members in self._configurations)
+        return self._session >= least or any(session >= least for session in named)
 
     # -- configurations ------------------------------------------------------------------------------------------
 

@@ -96,8 +96,7 @@ class PowerDisk(FileDisk):
 
     def append(self, path: str, data: bytes) -> None:
         """See `quorumlog.storage.disk.Disk`."""
-        if (self._beside / FULL).exists():
-            raise DiskFull(f"{path}: no room for {len(data)} bytes (injected); free space")
+        self._check_room(path, data)
         before = self.size(path)
         try:
             super().append(path, data)
@@ -117,9 +116,15 @@ class PowerDisk(FileDisk):
         self.write_down("truncate", path, size)
 
     def replace(self, path: str, data: bytes) -> None:
-        """See `quorumlog.storage.disk.Disk`."""
+        """See `quorumlog.storage.disk.Disk`. After a sync that is to fail the old file is there."""
+        self._check_room(path, data)
+        self.spend_failure(path)
         super().replace(path, data)
         self.write_down("replace", path, data=data)
+
+    def _check_room(self, path: str, data: bytes) -> None:
+        if (self._beside / FULL).exists():
+            raise DiskFull(f"{path}: no room for {len(data)} bytes (injected); free space")
 
     def remove(self, path: str) -> None:
         """See `quorumlog.storage.disk.Disk`."""

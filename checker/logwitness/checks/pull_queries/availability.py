@@ -11,13 +11,14 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
 from loghistory.schema import Kind
 
 from ..codes import FAULT, HEAL, INVOKE, NO_NODE, PHASE, code, lookup
-from ..columns import Array, Columns, joined, with_blanks
+from ..columns import Array, Columns
 from ..contract import Check, Family, Setting, Verdicts
 from .protocol import PULL_QUERIES, Finished, Query, Server, ServerFold, View, said
 from .routing import EXHAUSTED, NO_VALID_HOST, NOT_READY, partitions_asked, scan
@@ -71,6 +72,25 @@ _HEARTBEAT, _HEARD, _UP, _DOWN, _SERVE, _LISTED, _ROUTE, _FORWARD, _FINISH = map
 _IS_BEAT, _IS_FEW = lookup(_BEATS), lookup(_FEW)
 
 
+class _Beats(NamedTuple):
+    """Heartbeats, receipts and decisions; the columns of them that are read."""
+
+    seq: Array
+    time: Array
+    kind: Array
+    node: Array
+    peer: Array
+    stamp: Array
+
+    def within(self, start: int, end: int) -> _Beats:
+        """Those from one time to another."""
+        some = slice(np.searchsorted(self.time, start), np.searchsorted(self.time, end, side="right"))
+        return _Beats(*(column[some] for column in self))
+
+
+_NO_BEATS = _Beats(*(np.zeros(0, dtype=np.int64) for _ in _Beats._fields))
+
+
 @dataclass(slots=True)
 class _Host:
     """What disturbs a node, and since when nothing does, or nothing but its links; whom it has listed, and when."""
@@ -108,8 +128,7 @@ class AvailabilityFold(ServerFold):
         self._everywhere = _Host(running=True)
         self._queries: dict[int, int] = {}  # by operation: the text
         self._open: dict[int, _Open] = {}
-        self._beats: list[Columns] = []
-        self._nothing = [with_blanks({"seq": np.zeros(0, dtype=np.int64)})]
+        self._beats: list[_Beats] = []
         self._now = self._last = 0
         self._of_links = frozenset(map(setting.words.code, _OF_LINKS))
 
@@ -119,9 +138,9 @@ class AvailabilityFold(ServerFold):
             return
         # A clock that went back tells nothing; `time-goes-forward` says so.
         columns = columns._replace(time=np.maximum(np.maximum.accumulate(columns.time), self._now))
-        beats = columns.where(np.flatnonzero(_IS_BEAT[columns.kind]))
-        if len(beats.seq):
-            self._beats.append(beats)
+        which = np.flatnonzero(_IS_BEAT[columns.kind])
+        if len(which):
+            self._beats.append(_Beats(*(getattr(columns, name)[which] for name in _Beats._fields)))
         told = ("seq", "time", "kind", "node", "peer", "op", "f", "value")
         for seq, time, kind, node, peer, op, f, value in columns.rows(np.flatnonzero(_IS_FEW[columns.kind]), *told):
             if kind == INVOKE:
@@ -286,12 +305,10 @@ class AvailabilityFold(ServerFold):
 
     # -- what heartbeats tell --------------------------------------------------------------------------------------
 
-    def _beats_of(self, start: int, end: int) -> Columns:
+    def _beats_of(self, start: int, end: int) -> _Beats:
         """The heartbeats and decisions from one time to another."""
-        found = joined(
-            [each for each in self._beats if each.time[-1] >= start and each.time[0] <= end] or self._nothing
-        )
-        return found.where((found.time >= start) & (found.time <= end))
+        found = [each.within(start, end) for each in self._beats if each.time[-1] >= start and each.time[0] <= end]
+        return _Beats(*map(np.concatenate, zip(*found, strict=True))) if found else _NO_BEATS
 
     def _checks(self, node: int, start: int, end: int, server: Server) -> bool:
         """Whether the checks of a node came about when they were due, so that it had time to run."""
@@ -309,7 +326,7 @@ class AvailabilityFold(ServerFold):
         if not (undisturbed and checks):
             return False
         beats = self._beats_of(start, query.time)
-        beats = beats.where(beats.seq < query.seq)
+        beats = _Beats(*(column[beats.seq < query.seq] for column in beats))
         sent = (beats.kind == _HEARTBEAT) & (beats.node == node) & (beats.peer == router)
         heard = (beats.kind == _HEARD) & (beats.node == router) & (beats.peer == node)
         due = beats.stamp[sent & (beats.time <= query.time - server.heartbeat_send * _MS)]

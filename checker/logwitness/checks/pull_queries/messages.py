@@ -8,14 +8,30 @@ Sources: pull-queries.md#heard-was-said.
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import Any
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from loghistory.schema import Kind
 
-from ..codes import FAIL, OK, code, lookup
-from ..columns import Columns
-from ..contract import Check, Family, Setting
+from ..codes import FAIL, MAX_OFFSET, NULL, OK, code, lookup
+from ..columns import Columns, read_only
+from ..contract import Check, Family, Setting, Verdicts
+from ..kernel import kernel
 from .protocol import PULL_QUERIES, Asked, Finished, Positions, Rows, ServerFold, said
+from .skimming import (
+    Cells,
+    Heard,
+    Nodes,
+    OneColumn,
+    forget_before,
+    hear,
+    nothing_heard,
+    numbers,
+    place_of_stamp,
+    with_room,
+    with_rows,
+)
 
 CHECK = Check(
     id="heard-was-said",
@@ -45,7 +61,8 @@ _OF_QUERIES = (Kind.ROUTE, Kind.FORWARD, Kind.FORWARDED, Kind.ANSWER, Kind.GIVE_
 _KINDS = (*_OF_SERVERS, *_OF_QUERIES)
 _SERVE, _HEARTBEAT, _HEARD, _REPORT, _REPORT_HEARD = map(code, _OF_SERVERS)
 _ROUTE, _FORWARD, _FORWARDED, _ANSWER, _GIVE_UP, _FINISH, _ROWS = map(code, _OF_QUERIES)
-_IS_WANTED = lookup({*_KINDS, Kind.OK, Kind.FAIL})
+_IS_WANTED = lookup({*_KINDS, Kind.OK, Kind.FAIL} - {Kind.HEARTBEAT, Kind.HEARD})
+_IS_BEAT = lookup({Kind.HEARTBEAT, Kind.HEARD})
 
 _LATE = 60_000
 """Milliseconds before the newest stamp of a sender for which what it sent is remembered; what is older is unjudged."""
@@ -75,6 +92,39 @@ class _Sent:
         return stamp >= self.newest - _LATE
 
 
+class _Beats(NamedTuple):
+    """Heartbeats and receipts: the pairs of nodes that one was sent by and to, or heard by and from."""
+
+    seq: Cells
+    kind: Cells
+    stamp: Cells
+    sent: Cells
+    heard: Cells
+    served: Cells  # since which event the peer records what it does
+
+
+@kernel
+def _heard(rows: _Beats, at: int, sent: Heard, newest: Cells, counts: Cells) -> int:
+    """Hold receipts against what was sent; the first one that was not. ``counts`` those judged, and not judged."""
+    for i in range(at, len(rows.seq)):
+        stamp = rows.stamp[i]
+        if rows.kind[i] == _HEARTBEAT:
+            pair = rows.sent[i]
+            hear(sent, pair, stamp, 0)
+            if stamp > newest[pair]:
+                newest[pair] = stamp
+                forget_before(sent, pair, stamp - _LATE)
+        elif rows.served[i] < rows.seq[i]:
+            pair = rows.heard[i]
+            if stamp < newest[pair] - _LATE:
+                counts[1] += 1
+            else:
+                counts[0] += 1
+                if place_of_stamp(sent, pair, stamp) < 0:
+                    return i
+    return len(rows.seq)
+
+
 class MessageFold(ServerFold):
     """Compares what servers and clients of one run heard with what was said; see the module."""
 
@@ -84,8 +134,12 @@ class MessageFold(ServerFold):
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting)
         self._tally = self._tallies[CHECK.id]
-        self._served: set[int] = set()
-        self._beats: dict[tuple[int, int], _Sent] = defaultdict(_Sent)  # from one node to another
+        self._compiled = setting.compiled
+        self._served: dict[int, int] = {}  # by node: the event of the first time
+        self._nodes = Nodes()
+        self._sent = nothing_heard(self._compiled)  # by pair: the stamps of heartbeats
+        self._newest = numbers((), compiled=self._compiled)
+        self._counts = numbers((0, 0), compiled=self._compiled)
         self._reports: dict[int, _Sent] = defaultdict(_Sent)
         self._routers: dict[int, int] = {}  # by operation: the node that routed it first
         self._forwards: dict[tuple[int, int, int], tuple[int, ...]] = {}  # by operation, from and to: texts
@@ -96,27 +150,37 @@ class MessageFold(ServerFold):
     def feed(self, columns: Columns) -> None:
         """Take the next events of the run."""
         rows = self.rows(columns, _IS_WANTED)
-        beats, served, judged = self._beats, self._served, 0
-        told = zip(rows.seq, rows.kind, rows.node, rows.peer, rows.stamp, strict=True)
-        for at, (seq, kind, node, peer, stamp) in enumerate(told):
-            if kind == _HEARTBEAT:
-                beats[node, peer].at(stamp)
-            elif kind == _HEARD:
-                if peer in served:
-                    sent = beats[peer, node]
-                    if not sent.remembered(stamp):
-                        self._tally.unjudged += 1
-                        continue
-                    judged += 1
-                    if stamp not in sent.said:
-                        self._tally.violation(seq, way="heartbeat", node=node, peer=peer, stamp=stamp)
-            else:
-                _TAKES[kind](self, rows, at)
-        self._tally.judged += judged
+        for at, kind in enumerate(rows.kind):
+            _TAKES[kind](self, rows, at)
+        self._beats(columns)
+
+    def _beats(self, columns: Columns) -> None:
+        """Heartbeats, and who heard them; they have nothing to do with what else is said."""
+        which = np.flatnonzero(_IS_BEAT[columns.kind])
+        names = ("seq", "kind", "node", "peer", "stamp")
+        seq, kind, node, peer, stamp = (getattr(columns, name)[which] for name in names)
+        _, other, sent = self._nodes.of(node, peer)
+        _, _, heard = self._nodes.of(peer, node)
+        since = {self._nodes.who.row(number): event for number, event in self._served.items()}
+        nodes, pairs = self._nodes.sizes
+        self._sent = with_room(self._sent, pairs, int(np.count_nonzero(kind == _HEARTBEAT)))
+        (newest,) = with_rows(OneColumn(self._newest), pairs, {"column": NULL})
+        served = np.full(nodes, MAX_OFFSET, dtype=np.int64)
+        for row, event in since.items():
+            served[row] = event
+        served = served[other]
+        rows = _Beats(*(read_only(each) for each in (seq, kind, stamp, sent, heard, served)))
+        if not self._compiled:
+            rows = _Beats(*(column.tolist() for column in rows))
+        at, self._newest = 0, newest
+        while (at := _heard.form(self._compiled)(rows, at, self._sent, newest, self._counts)) < len(seq):
+            place = {"node": int(node[at]), "peer": int(peer[at]), "stamp": int(stamp[at])}
+            self._tally.violation(int(seq[at]), way="heartbeat", **place)
+            at += 1
 
     def _serves(self, rows: Columns, at: int) -> None:
         self._hosts.serve(rows.node[at], rows.value[at])
-        self._served.add(rows.node[at])
+        self._served.setdefault(rows.node[at], rows.seq[at])
 
     def _compare(self, same: bool, event: int, way: str, **fields: Any) -> None:  # noqa: ANN401
         self._tally.judged += 1
@@ -197,6 +261,13 @@ class MessageFold(ServerFold):
             told = "is complete" if complete else "failed"
             same = (op, complete) in self._ended
             self._compare(same, rows.seq[at], "told", op=op, told=told, node=self._routers[op])
+
+    def finish(self) -> Verdicts:
+        """Answer."""
+        judged, unjudged = map(int, self._counts)
+        self._tally.judged += judged
+        self._tally.unjudged += unjudged
+        return super().finish()
 
 
 _TAKES = {

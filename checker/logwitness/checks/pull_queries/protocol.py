@@ -162,9 +162,34 @@ def said(words: Words, code: int, form: type[Form]) -> Form | None:
 
 def _read(text: str, form: Any) -> Any:  # noqa: ANN401
     try:
-        return msgspec.json.decode(text, type=form)
+        return _view(text) if form is View else msgspec.json.decode(text, type=form)
     except (msgspec.MsgspecError, ValueError, RecursionError):
         return None
+
+
+class _Parts(msgspec.Struct, frozen=True, gc=False):
+    """A view whose parts are not read yet."""
+
+    assignment: msgspec.Raw
+    statuses: msgspec.Raw
+    records: msgspec.Raw
+
+
+def _view(text: str) -> View:
+    """A view: its statuses change with each check, its other parts seldom, so that those are read once."""
+    parts = msgspec.json.decode(text, type=_Parts)
+    statuses = msgspec.json.decode(parts.statuses, type=dict[str, tuple[bool, int]])
+    return View(_assigned(bytes(parts.assignment)), statuses, _records(bytes(parts.records)))
+
+
+@lru_cache(maxsize=1 << 12)
+def _assigned(text: bytes) -> Assigned:
+    return msgspec.json.decode(text, type=Assigned)
+
+
+@lru_cache(maxsize=1 << 12)
+def _records(text: bytes) -> dict[str, tuple[int, Positions]]:
+    return msgspec.json.decode(text, type=dict[str, tuple[int, Positions]])
 
 
 _OFTEN = 2048

@@ -8,16 +8,35 @@ Sources: pull-queries.md#status-decision, pull-queries.md#membership-and-heartbe
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from loghistory.schema import Kind
 
-from ..codes import code, codes, lookup
-from ..columns import Columns
+from ..codes import MAX_OFFSET, NULL, code, lookup
+from ..columns import Array, Ints
 from ..contract import Check, Family, Setting
-from .protocol import PULL_QUERIES, Server, ServerFold, Status, View, said
+from ..kernel import kernel, part
+from .protocol import PULL_QUERIES, Status, View, said
+from .skimming import (
+    FEW,
+    NOWHERE,
+    Cells,
+    Heard,
+    OneColumn,
+    SkimmingFold,
+    forget_before,
+    hear,
+    no_rows,
+    nothing_heard,
+    numbers,
+    stamps_of,
+    with_room,
+    with_rows,
+)
+from .texts import InColumns, texts_of
 
 REPLAYS = Check(
     id="status-replays",
@@ -105,227 +124,499 @@ _SERVE, _LISTED, _HEARTBEAT, _HEARD, _UP, _DOWN, _ROUTE = (
     code(kind) for kind in (Kind.SERVE, Kind.LISTED, Kind.HEARTBEAT, Kind.HEARD, Kind.UP, Kind.DOWN, Kind.ROUTE)
 )
 _ENDS = frozenset({Kind.STOP, Kind.CRASH, Kind.POWER_LOSS, Kind.STORAGE_ERROR})
-_IS_END = codes(_ENDS)
+_IS_END = lookup(_ENDS)
 _IS_WANTED = lookup(_KINDS | _ENDS)
+_REPLAYS, _HEARD_IN_TIME, _SILENT, _TO_ALL, _REPORTS_TO_ALL, _GO_ON = range(len(CHECKS))
+_DIFFERS, _FALSE_DOWN, _FALSE_UP, _UNLISTED, _LACKS, _OVERDUE = (1 << bit for bit in range(6))
+"""What a decision, or a round of heartbeats, breaks."""
+_BROKEN, _FEWER, _TELLS = range(3)
+"""What was broken last; how many nodes there are, if each host is a node of its own and there are no more than `FEW`,
+else 0; whether somebody has told where a report goes."""
 
 
-def by_tail(server: Server, start: int, end: int, stamps: list[int]) -> bool:
-    """What a check of the public implementation decides from the stamps in the window, ascending."""
-    send, previous, missed = server.heartbeat_send, start, 0
-    before = stamps[-3:] if len(stamps) > 3 else stamps  # the last two before the end; one may lie at it
-    if len(stamps) > len(before):
-        previous = before[0]
-    for stamp in before:
-        if stamp >= end:
-            break
-        missed = (stamp - previous - 1) // send if stamp - previous > send else 0
-        previous = stamp
+class _Rows(NamedTuple):
+    """The columns that are read."""
+
+    seq: Cells
+    kind: Cells
+    node: Cells
+    peer: Cells
+    op: Cells
+    stamp: Cells
+    value: Cells
+    who: Cells
+    other: Cells
+    pair: Cells
+    viewed: Cells
+
+
+class _Servers(NamedTuple):
+    """By row of a node: whether it runs, what it was told (`Server`), and what its process has done."""
+
+    runs: Cells
+    known: Cells  # 1: its configuration can be reckoned with; else nothing of that is told
+    shipped: Cells
+    beats: Cells  # whether heartbeats are on
+    send: Cells
+    window: Cells
+    missed: Cells
+    received: Cells
+    silence: Cells
+    reports: Cells  # heartbeats that may be sent without a lag report; -1: none is made
+    checks: Cells
+    host: Cells  # the number of its host
+    round: Cells  # the number of the heartbeats of one stamp
+    opened: Cells  # whether they are not over
+    sent: Cells  # their stamp
+    to_listed: Cells  # to how many that are listed they went
+    listed: Cells  # how many are
+    statuses: Cells  # how many other hosts have a status
+    unreported: Cells  # rounds since the last report
+    unchecked: Cells
+    report: Cells  # the event of that
+    check: Cells
+    telling: Cells  # the number of the report that is told of
+    told: Cells  # its stamp
+
+
+class _Pairs(NamedTuple):
+    """By row of a pair: what the process of the first node knows of the second, and told it."""
+
+    status: Cells
+    updated: Cells
+    alive: Cells  # 1: the last check took it for that
+    listed: Cells  # the event
+    round: Cells  # the last heartbeats that it was sent one of
+    beat: Cells  # and the event of that
+    telling: Cells  # the last report that it was told to be sent
+    tell: Cells
+
+
+class _State(NamedTuple):
+    """What the loop knows."""
+
+    servers: _Servers
+    pairs: _Pairs
+    heard: Heard
+    texts: InColumns
+    hosts: Cells  # by number of a host: the row of its node
+    of_few: Ints  # the rows of pairs of the first nodes (`FEW`)
+    run: Cells  # whose numbers are named above
+
+
+@part
+def _ends_round(state: _State, node: int, judged: Cells) -> int:
+    """Heartbeats of one stamp are over: each listed host has one, and they are not too many; what of that is broken.
+
+    They are counted, for they go by the clock that reports and checks go by.
+    """
+    servers, broken = state.servers, 0
+    judged[_TO_ALL] += servers.listed[node] > 0
+    if servers.to_listed[node] < servers.listed[node]:
+        broken |= _LACKS
+    servers.opened[node] = 0
+    servers.to_listed[node] = 0
+    servers.round[node] += 1
+    if servers.known[node]:
+        servers.unchecked[node] += 1
+        servers.unreported[node] += servers.reports[node] >= 0
+        late = servers.reports[node] >= 0 and servers.unreported[node] > servers.reports[node]
+        if late or servers.unchecked[node] > servers.checks[node]:
+            broken |= _OVERDUE
+    return broken
+
+
+@part
+def _sends(state: _State, node: int, pair: int, stamp: int, seq: int) -> None:
+    """A heartbeat."""
+    servers, pairs = state.servers, state.pairs
+    servers.opened[node] = 1
+    servers.sent[node] = stamp
+    if pairs.round[pair] != servers.round[node]:
+        pairs.round[pair] = servers.round[node]
+        servers.to_listed[node] += pairs.listed[pair] >= 0
+    pairs.beat[pair] = seq
+
+
+@part
+def _by_tail(state: _State, node: int, place: int, end: int) -> int:
+    """Whether a host is up by the rule of the public implementation, 1, and 2 more if it was heard in time.
+
+    ``place`` is its first stamp in the window. Source: pull-queries.md#tail-decides, pull-queries.md#no-false-down.
+    """
+    servers, stamps = state.servers, state.heard.stamps
+    send, previous, missed, heard = servers.send[node], end - servers.window[node], 0, 0
+    if place < 0 or stamps.stamp[place] > end:
+        return 0
+    while place >= 0 and stamps.stamp[place] <= end:
+        stamp = stamps.stamp[place]
+        if end - servers.silence[node] <= stamp <= end - 2:
+            heard = 2
+        if stamp < end:
+            missed = (stamp - previous - 1) // send if stamp - previous > send else 0
+            previous = stamp
+        place = stamps.after[place]
     if end - previous > 1:
         missed = (end - previous - 1) // send
-    return bool(stamps) and missed < server.missed_threshold
+    return heard | (1 if missed < servers.missed[node] else 0)
 
 
-_EMPTY, _FILLED = b"\0", b"\1"
+@part
+def _by_slots(state: _State, node: int, place: int, end: int, up: int) -> int:
+    """The same by the rule of the proposal; ``up``: the status that is stored.
 
-
-def slots_of(server: Server, start: int, end: int, stamps: list[int]) -> bytes:
-    """Of each slot of the window whether a stamp lies in it; one at the very end is beyond the last slot."""
-    send = server.heartbeat_send
-    row = bytearray((end - start) // send + 1)
-    for stamp in stamps:
-        row[(stamp - start) // send] = 1
-    return bytes(row[:-1])
-
-
-def by_slots(server: Server, slots: bytes, up: bool) -> tuple[bool, bool]:
-    """What a check of the proposal decides; ``up``: the status that is stored. And whether it was heard in time.
-
-    The last row of so many filled or empty slots decides. Source: pull-queries.md#slots, pull-queries.md#no-false-down.
+    Source: pull-queries.md#slots, pull-queries.md#no-false-down.
     """
-    enough, too_many = _FILLED * server.received_threshold, _EMPTY * (server.missed_threshold + 1)
-    came, went = slots.rfind(enough), slots.rfind(too_many)
-    heard = (up and went < 0) or slots.endswith(enough)
-    if came < 0 and went < 0:
-        return up, heard
-    turned_up = came >= 0 and came + len(enough) > went + len(too_many)
-    return turned_up or (came >= 0 and went < 0), heard
+    servers, stamps = state.servers, state.heard.stamps
+    send, start = servers.send[node], end - servers.window[node]
+    last, filled, gap, before, some = -1, 0, 0, up, 0
+    slots = servers.window[node] // send
+    while place >= 0 and stamps.stamp[place] <= end:
+        some = 1
+        slot = (stamps.stamp[place] - start) // send
+        if last < slot < slots:
+            if slot > last + 1:
+                filled = 0
+            if slot - last - 1 > servers.missed[node]:
+                up, gap = 0, 1
+            filled += 1
+            if filled >= servers.received[node]:
+                up = 1
+            last = slot
+        place = stamps.after[place]
+    if last + 1 < slots:
+        filled = 0
+    if slots - last - 1 > servers.missed[node]:
+        up, gap = 0, 1
+    heard = 2 if (before and not gap) or filled >= servers.received[node] else 0
+    return heard | (up if some else 0)
 
 
-@dataclass(slots=True)
-class _Life:
-    """What a process of a server knows: the statuses with the time of the last decision, and the stamps it received."""
+@part
+def _decides(state: _State, rows: _Rows, i: int, judged: Cells) -> int:
+    """A check decides about a host, of a server with a known configuration; what it breaks."""
+    servers, pairs, node, pair, end = state.servers, state.pairs, rows.who[i], rows.pair[i], rows.stamp[i]
+    up, seq, broken = 1 if rows.kind[i] == _UP else 0, rows.seq[i], 0
+    judged[_REPLAYS] += 1
+    judged[_GO_ON] += 1
+    servers.unchecked[node] = 0
+    servers.check[node] = seq
+    before = pairs.status[pair]
+    if before < 0:
+        broken, before = _UNLISTED, 1
+        pairs.updated[pair] = end
+        servers.statuses[node] += rows.other[i] != node
+    if state.heard.ends.first[pair] >= 0:
+        pairs.updated[pair] = end
+    pairs.status[pair] = up
+    pairs.alive[pair] = up
+    forget_before(state.heard, pair, end - servers.window[node])
+    place = state.heard.ends.first[pair]
+    found = _by_tail(state, node, place, end) if servers.shipped[node] else _by_slots(state, node, place, end, before)
+    silent, stamps = 1, state.heard.stamps
+    last = state.heard.ends.last[pair]
+    while last >= 0 and stamps.stamp[last] >= end:
+        last = stamps.before[last]
+    if last >= 0 and stamps.stamp[last] >= end - servers.silence[node]:
+        silent = 0
+    judged[_HEARD_IN_TIME] += found >> 1
+    judged[_SILENT] += silent
+    if up != found & 1:
+        broken |= _DIFFERS
+    if found & 2 and not up:
+        broken |= _FALSE_DOWN
+    if silent and up:
+        broken |= _FALSE_UP
+    return broken
 
-    statuses: dict[int, tuple[bool, int]] = field(default_factory=dict)
-    stamps: dict[int, dict[int, int]] = field(default_factory=dict)  # by peer: stamp -> the event
-    listed: dict[int, int] = field(default_factory=dict)  # by peer: the event
-    round: dict[int, int] = field(default_factory=dict)  # heartbeats of one stamp: peer -> the event
-    sent: int = 0  # their stamp
-    alive: set[int] = field(default_factory=set)  # whom the last check took for that
-    told: dict[int, dict[int, int]] = field(default_factory=dict)  # by stamp of a report: to whom it went
-    rounds: dict[str, int] = field(default_factory=lambda: {"reports": 0, "checks": 0})  # since the last one
-    last: dict[str, int] = field(default_factory=dict)  # which is this event
 
-    def went_on(self, way: str, seq: int) -> None:
-        """A lag report, or a check."""
-        self.rounds[way], self.last[way] = 0, seq
+@part
+def _shows_statuses(state: _State, node: int, view: int) -> bool:
+    """Whether a view has the statuses that the last check gave, as far as that can be told here."""
+    servers, pairs, texts = state.servers, state.pairs, state.texts
+    if view < 0 or not servers.known[node] or not servers.beats[node] or not state.run[_FEWER]:
+        return False
+    if state.hosts[servers.host[node]] != node:
+        return False
+    told = 0
+    for at in range(texts.views.statuses[view], texts.views.statuses_end[view]):
+        host = texts.statuses.host[at]
+        if host != servers.host[node]:
+            other = state.hosts[host]
+            pair = state.of_few[node * FEW + other + 1] if other >= 0 else NOWHERE
+            if pair < 0 or pairs.status[pair] != texts.statuses.alive[at]:
+                return False
+            if pairs.updated[pair] != texts.statuses.updated[at]:
+                return False
+            told += 1
+    return bool(told == servers.statuses[node])
 
 
-class StatusFold(ServerFold):
+@part
+def _tells(state: _State, node: int, pair: int, stamp: int, seq: int) -> None:
+    """It is told to whom a report goes."""
+    servers, pairs = state.servers, state.pairs
+    if servers.told[node] != stamp:
+        servers.telling[node] += 1
+        servers.told[node] = stamp
+    pairs.telling[pair] = servers.telling[node]
+    pairs.tell[pair] = seq
+    state.run[_TELLS] = 1
+
+
+@part
+def _reports_to_all(state: _State, node: int, stamp: int) -> bool:
+    """Whether a report went to its targets and to nobody else, as far as that can be told here."""
+    servers, pairs = state.servers, state.pairs
+    if not state.run[_FEWER] or servers.told[node] != stamp:
+        return False
+    for other in range(state.run[_FEWER]):
+        pair = state.of_few[node * FEW + other + 1]
+        if pair >= 0 and other != node:
+            target = pairs.alive[pair] if servers.shipped[node] else pairs.listed[pair] >= 0
+            if (pairs.telling[pair] == servers.telling[node]) != (target > 0):
+                return False
+    return True
+
+
+@kernel
+def _skim(rows: _Rows, at: int, state: _State, judged: Cells) -> int:
+    servers, run = state.servers, state.run
+    for i in range(at, len(rows.kind)):
+        kind, node, stamp = rows.kind[i], rows.who[i], rows.stamp[i]
+        if not _IS_WANTED[kind]:
+            continue
+        run[_BROKEN] = 0
+        if kind == _SERVE:
+            return i
+        if not servers.runs[node]:
+            continue
+        if _IS_END[kind]:
+            servers.runs[node] = 0  # it may have ended in the middle of a round
+            continue
+        if servers.opened[node] and (kind != _HEARTBEAT or stamp != servers.sent[node]):
+            run[_BROKEN] = _ends_round(state, node, judged)
+            if run[_BROKEN]:
+                return i
+        if kind == _HEARTBEAT:
+            _sends(state, node, rows.pair[i], stamp, rows.seq[i])
+        elif kind == _HEARD:
+            hear(state.heard, rows.pair[i], stamp, rows.seq[i])
+        elif kind in (_UP, _DOWN):
+            if not servers.known[node]:
+                return i
+            run[_BROKEN] = _decides(state, rows, i, judged)
+            if run[_BROKEN]:
+                return i
+        elif kind == _ROUTE and _shows_statuses(state, node, rows.viewed[i]):
+            judged[_REPLAYS] += 1
+        elif kind == _REPORT_SENT:
+            _tells(state, node, rows.pair[i], stamp, rows.seq[i])
+        elif kind == _REPORT and servers.known[node] and _reports_to_all(state, node, stamp):
+            judged[_REPORTS_TO_ALL] += 1
+            judged[_GO_ON] += servers.reports[node] >= 0
+            servers.unreported[node] = 0
+            servers.report[node] = rows.seq[i]
+            servers.telling[node] += 1
+            servers.told[node] = NULL
+        else:
+            return i
+    return len(rows.kind)
+
+
+_OF_PROCESS = ("telling", "listed", "statuses", "unreported", "unchecked", "to_listed", "opened", "round")
+_BLANK = {"runs": 0, "known": 0, "told": NULL, **dict.fromkeys(_OF_PROCESS, 0)}
+_UNKNOWN = {"alive": 0}
+
+
+class StatusFold(SkimmingFold[_Rows]):
     """Judges the statuses of one run; see the module."""
 
     checks = CHECKS
     reads = ("node", "peer", "op", "stamp", "value")
+    wanted = _IS_WANTED
 
     def __init__(self, setting: Setting) -> None:
-        super().__init__(setting)
-        self._lives: dict[int, _Life] = {}
-        self._tells = False  # somebody has told where a report goes
+        super().__init__(setting, _Rows)
+        self._texts = texts_of(setting.words, compiled=self.compiled)
+        of_nodes = no_rows(_Servers, compiled=self.compiled), no_rows(_Pairs, compiled=self.compiled)
+        run = numbers((0, 0, 0), compiled=self.compiled)
+        heard, hosts = nothing_heard(self.compiled), numbers((), compiled=self.compiled)
+        self._state = _State(*of_nodes, heard, self._texts.columns, hosts, self.nodes.few, run)
 
-    def feed(self, columns: Columns) -> None:
-        """Take the next events of the run."""
-        rows = self.rows(columns, _IS_WANTED)
-        told = zip(rows.seq, rows.kind, rows.node, rows.peer, rows.stamp, strict=True)
-        for at, (seq, kind, node, peer, stamp) in enumerate(told):
-            life = self._lives.get(node)
-            if kind == _SERVE:
-                self._hosts.serve(node, rows.value[at])
-                self._lives[node] = _Life()
-            elif life is None:
-                continue
-            elif kind == _HEARTBEAT:
-                if life.round and stamp != life.sent:
-                    self._round(node, life)
-                life.sent = stamp
-                life.round[peer] = seq
-            elif kind in _IS_END:
-                del self._lives[node]  # it may have ended in the middle of a round
-            else:
-                if life.round:
-                    self._round(node, life)
-                if kind == _HEARD:
-                    life.stamps.setdefault(peer, {})[stamp] = seq
-                else:
-                    self._happened(rows, at, life)
+    def more(self, held: Mapping[str, Array]) -> dict[str, Array]:
+        """See `SkimmingFold`."""
+        return {"viewed": self._texts.views(held["value"], held["kind"] == _ROUTE)}
 
-    def _happened(self, rows: Columns, at: int, life: _Life) -> None:
-        kind, peer, stamp, seq = rows.kind[at], rows.peer[at], rows.stamp[at], rows.seq[at]
-        if kind == _LISTED:
-            life.statuses[peer] = True, stamp
-            life.listed[peer] = seq
-        elif kind in (_ROUTE, _SHOWN):
-            self._told(rows, at, life)
-        elif kind == _REPORT_SENT:
-            self._tells = True
-            life.told = {stamp: life.told.get(stamp, {}) | {peer: seq}}
-        elif kind == _REPORT:
-            server = self._hosts.servers.get(rows.node[at])
-            self._reported(rows.node[at], stamp, seq, life)
-            self._tallies[GO_ON.id].judged += server is not None and server.lag_reports
-            life.went_on("reports", seq)
+    def make_room(self, rows: _Rows) -> None:
+        """See `SkimmingFold`."""
+        nodes, pairs = self.nodes.sizes
+        state = self._state
+        self._state = state._replace(
+            servers=with_rows(state.servers, nodes, _BLANK),
+            pairs=with_rows(state.pairs, pairs, _UNKNOWN),
+            heard=with_room(state.heard, pairs, int(np.count_nonzero(rows.kind == _HEARD))),
+            texts=self._texts.columns,
+        )
+        self._know_hosts()
+
+    def skim(self, rows: _Rows, at: int) -> int:
+        """See `SkimmingFold`."""
+        return _skim.form(self.compiled)(rows, at, self._state, self.judged)
+
+    def _know_hosts(self) -> None:
+        """Which node each host is."""
+        state = self._state
+        (hosts,) = with_rows(OneColumn(state.hosts), len(self._texts.hosts), {})
+        for host, number in self._texts.hosts.items():
+            node = self._hosts.nodes.get(host)
+            hosts[number] = NOWHERE if node is None else self.nodes.who.row(node)
+        known = self._hosts.nodes.values()
+        plain, nodes = len(set(known)) == len(known), self.nodes.sizes[0]
+        state.run[_FEWER] = nodes if plain and nodes <= FEW else 0
+        self._state = state._replace(hosts=hosts)
+
+    def take(self, e: _Rows) -> bool:
+        """See `SkimmingFold`."""
+        broken = int(self._state.run[_BROKEN])
+        if broken & (_LACKS | _OVERDUE):
+            self._round(e.node, e.who, broken)
+            return False
+        if e.kind == _SERVE:
+            self._serves(e)
+        elif e.kind == _LISTED:
+            servers, pairs = self._state.servers, self._state.pairs
+            if pairs.status[e.pair] < 0:
+                servers.statuses[e.who] += e.other != e.who
+            servers.listed[e.who] += pairs.listed[e.pair] < 0
+            pairs.status[e.pair], pairs.updated[e.pair], pairs.listed[e.pair] = 1, e.stamp, e.seq
+        elif e.kind in (_ROUTE, _SHOWN):
+            self._shows(e)
+        elif e.kind == _REPORT:
+            self._reports(e)
+        elif broken:
+            self._decided(e, broken)
         else:
-            self._decided(rows, at, life)
+            self._tallies[REPLAYS.id].unjudged += 1
+        return True
 
-    def _reported(self, node: int, stamp: int, seq: int, life: _Life) -> None:
+    def _serves(self, e: _Rows) -> None:
+        self._hosts.serve(e.node, e.value)
+        servers, pairs, heard = self._state.servers, self._state.pairs, self._state.heard
+        for name, column in zip(servers._fields, servers, strict=True):
+            column[e.who] = _BLANK.get(name, NOWHERE)
+        for _, pair in self.nodes.pairs_of(e.node):
+            for name, column in zip(pairs._fields, pairs, strict=True):
+                column[pair] = _UNKNOWN.get(name, NOWHERE)
+            forget_before(heard, pair, (1 << 63) - 1)
+        servers.runs[e.who] = 1
+        server = self._hosts.servers.get(e.node)
+        if server is not None:
+            send = server.heartbeat_send
+            told = {
+                "known": 1,
+                "shipped": server.shipped,
+                "beats": server.heartbeats,
+                "send": send,
+                "window": server.heartbeat_window,
+                "missed": server.missed_threshold,
+                "received": server.received_threshold,
+                "silence": server.silence,
+                "reports": (_FIRST + _MOST * server.lag_report) // send if server.lag_reports else NOWHERE,
+                "checks": (_FIRST + _MOST * server.heartbeat_check) // send,
+                "host": self._texts.host(server.host),
+            }
+            for name, number in told.items():
+                getattr(servers, name)[e.who] = min(int(number), MAX_OFFSET)
+        self._know_hosts()
+
+    def _reports(self, e: _Rows) -> None:
         """A report is made, after it was sent."""
-        server, tally, told = self._hosts.servers.get(node), self._tallies[REPORTS_TO_ALL.id], life.told.get(stamp, {})
-        life.told = {}
-        if server is None or not self._tells:
+        server, tally = self._hosts.servers.get(e.node), self._tallies[REPORTS_TO_ALL.id]
+        servers, pairs = self._state.servers, self._state.pairs
+        known, telling = self.nodes.pairs_of(e.node), int(servers.telling[e.who])
+        told = {peer: int(pairs.tell[pair]) for peer, pair in known if pairs.telling[pair] == telling}
+        told = told if servers.told[e.who] == e.stamp else {}
+        servers.telling[e.who], servers.told[e.who] = telling + 1, NULL
+        self.judged[_GO_ON] += server is not None and server.lag_reports
+        servers.unreported[e.who], servers.report[e.who] = 0, e.seq
+        if server is None or not self._state.run[_TELLS]:
             return
         tally.judged += 1
-        targets = (life.alive if server.shipped else life.listed.keys()) - {node}
+        others = [(peer, pair) for peer, pair in known if peer != e.node]
+        listed = {peer: int(pairs.listed[pair]) for peer, pair in others if pairs.listed[pair] >= 0}
+        targets = {peer for peer, pair in others if pairs.alive[pair]} if server.shipped else listed.keys()
         for peer in sorted(targets - told.keys()):
-            tally.violation(
-                life.listed.get(peer, -1), *told.values(), seq, way="lacking", node=node, stamp=stamp, peer=peer
-            )
+            shown = listed.get(peer, -1), *told.values(), e.seq
+            tally.violation(*shown, way="lacking", node=e.node, stamp=e.stamp, peer=peer)
         for peer in sorted(told.keys() - targets):
-            tally.violation(told[peer], seq, way="beside", node=node, stamp=stamp, peer=peer)
+            tally.violation(told[peer], e.seq, way="beside", node=e.node, stamp=e.stamp, peer=peer)
 
-    def _round(self, node: int, life: _Life) -> None:
-        """Heartbeats of one stamp are over: each listed host has one."""
-        tally = self._tallies[TO_ALL.id]
-        tally.judged += bool(life.listed)
-        for peer in sorted(life.listed.keys() - life.round.keys()):
-            tally.violation(life.listed[peer], *life.round.values(), node=node, stamp=life.sent, peer=peer)
-        self._goes_on(node, life)
-        life.round = {}
-
-    def _goes_on(self, node: int, life: _Life) -> None:
-        """Heartbeats are counted, for they go by the clock that reports and checks go by."""
-        server = self._hosts.servers.get(node)
-        if server is None:
+    def _round(self, node: int, who: int, broken: int) -> None:
+        """Heartbeats of one stamp that are over, and were too few or too many."""
+        servers, pairs = self._state.servers, self._state.pairs
+        of_round, known = int(servers.round[who]) - 1, self.nodes.pairs_of(node)
+        shown = [int(pairs.beat[pair]) for _, pair in known if pairs.round[pair] == of_round]
+        if broken & _LACKS:
+            lacking = [each for each in known if pairs.listed[each[1]] >= 0 and pairs.round[each[1]] != of_round]
+            for peer, pair in sorted(lacking):
+                place: dict[str, Any] = {"node": node, "stamp": int(servers.sent[who]), "peer": peer}
+                self._tallies[TO_ALL.id].violation(int(pairs.listed[pair]), *shown, **place)
+        if not broken & _OVERDUE:
             return
-        send = server.heartbeat_send
-        intervals = {"reports": server.lag_report} if server.lag_reports else {}
-        for way, interval in (intervals | {"checks": server.heartbeat_check}).items():
-            life.rounds[way] += 1
-            if life.rounds[way] * send > _FIRST + _MOST * interval:
-                shown = life.last.get(way, -1), *life.round.values()
-                self._tallies[GO_ON.id].violation(*shown, way=way, node=node, rounds=life.rounds[way], send=send)
-                life.rounds[way] = 0
+        send = int(servers.send[who])
+        of_ways = {
+            "reports": (servers.unreported, servers.reports, servers.report),
+            "checks": (servers.unchecked, servers.checks, servers.check),
+        }
+        for way, (rounds, most, last) in of_ways.items():
+            if 0 <= most[who] < rounds[who]:
+                told: dict[str, Any] = {"way": way, "node": node, "rounds": int(rounds[who]), "send": send}
+                self._tallies[GO_ON.id].violation(int(last[who]), *shown, **told)
+                rounds[who] = 0
 
-    def _decided(self, rows: Columns, at: int, life: _Life) -> None:
-        node, peer, end, seq = rows.node[at], rows.peer[at], rows.stamp[at], rows.seq[at]
-        replays, server = self._tallies[REPLAYS.id], self._hosts.servers.get(node)
-        if server is None:
-            replays.unjudged += 1
-            return
-        replays.judged += 1
-        self._tallies[GO_ON.id].judged += 1
-        life.went_on("checks", seq)
-        if peer not in life.statuses:
-            replays.violation(seq, way="unlisted", node=node, stamp=end, peer=peer)
-        before, updated = life.statuses.get(peer, (True, end))
-        stamps, start, up = life.stamps.get(peer, {}), end - server.heartbeat_window, rows.kind[at] == _UP
-        life.statuses[peer] = up, end if stamps else updated
-        (life.alive.add if up else life.alive.discard)(peer)
-        counted = sorted(stamps)
-        first = bisect_left(counted, start)
-        for stamp in counted[:first]:
-            del stamps[stamp]
-        counted = counted[first : bisect_right(counted, end)]
-        last = bisect_left(counted, end)
-        silent = not last or counted[last - 1] < end - server.silence
-        if server.shipped:
-            decided = by_tail(server, start, end, counted)
-            heard = bisect_left(counted, max(start, end - server.silence)) < bisect_right(counted, end - 2)
-        else:
-            decided, heard = by_slots(server, slots_of(server, start, end, counted), before)
-            decided = decided and bool(counted)
-        # What holds of every decision, whichever way it is made, is judged beside it.
-        self._tallies[NO_FALSE_DOWN.id].judged += heard
-        self._tallies[SILENCE.id].judged += silent
-        if up == decided and not (heard and not up) and not (silent and up):
-            return
-        place, shown = {"node": node, "stamp": end, "peer": peer}, (*(stamps[stamp] for stamp in counted), seq)
-        if up != decided:
-            replays.violation(*shown, way="decided", said="alive" if up else "down", **place)
-        if heard and not up:
-            self._tallies[NO_FALSE_DOWN.id].violation(*shown, **place)
-        if silent and up:
-            self._tallies[SILENCE.id].violation(*shown, silence=server.silence, **place)
+    def _decided(self, e: _Rows, broken: int) -> None:
+        """A decision that breaks a rule."""
+        server, place = self._hosts.servers[e.node], {"node": e.node, "stamp": e.stamp, "peer": e.peer}
+        replays = self._tallies[REPLAYS.id]
+        if broken & _UNLISTED:
+            replays.violation(e.seq, way="unlisted", **place)
+        counted = [seq for stamp, seq in stamps_of(self._state.heard, e.pair) if stamp <= e.stamp]
+        if broken & _DIFFERS:
+            replays.violation(*counted, e.seq, way="decided", said="alive" if e.kind == _UP else "down", **place)
+        if broken & _FALSE_DOWN:
+            self._tallies[NO_FALSE_DOWN.id].violation(*counted, e.seq, **place)
+        if broken & _FALSE_UP:
+            self._tallies[SILENCE.id].violation(*counted, e.seq, silence=server.silence, **place)
 
-    def _told(self, rows: Columns, at: int, life: _Life) -> None:
+    def _shows(self, e: _Rows) -> None:
         """What a query is routed by, or somebody is shown: the statuses that the last check gave; without heartbeats
         none (pull-queries.md#switches)."""
-        node, seq = rows.node[at], rows.seq[at]
-        tally, server = self._tallies[REPLAYS.id], self._hosts.servers.get(node)
-        statuses = self._statuses_of(rows, at)
+        tally, server = self._tallies[REPLAYS.id], self._hosts.servers.get(e.node)
+        statuses = self._statuses_of(e)
         if server is None or statuses is None:
             tally.unjudged += 1
             return
         tally.judged += 1
-        own, numbers, known = server.host, self._hosts.nodes, life.statuses if server.heartbeats else {}
+        own, numbers = server.host, self._hosts.nodes
+        known = self._known(e.node) if server.heartbeats else {}
         told = [host for host, status in statuses.items() if known.get(numbers.get(host, -1)) != status and host != own]
         untold = [host for host, peer in numbers.items() if peer in known and host not in (own, *statuses)]
-        place = {"node": node} if rows.kind[at] == _SHOWN else {"node": node, "op": rows.op[at]}
+        place = {"node": e.node} if e.kind == _SHOWN else {"node": e.node, "op": e.op}
         for host in (*told, *sorted(untold)):
-            tally.violation(seq, way="shown" if rows.kind[at] == _SHOWN else "view", host=host, **place)
+            tally.violation(e.seq, way="shown" if e.kind == _SHOWN else "view", host=host, **place)
 
-    def _statuses_of(self, rows: Columns, at: int) -> Mapping[str, tuple[bool, int]] | None:
-        if rows.kind[at] == _ROUTE:
-            view = said(self._words, rows.value[at], View)
+    def _known(self, node: int) -> dict[int, tuple[bool, int]]:
+        """The statuses that a server has given, by node."""
+        pairs = self._state.pairs
+        known = [(peer, int(pairs.status[row]), int(pairs.updated[row])) for peer, row in self.nodes.pairs_of(node)]
+        return {peer: (bool(status), updated) for peer, status, updated in known if status >= 0}
+
+    def _statuses_of(self, e: _Rows) -> Mapping[str, tuple[bool, int]] | None:
+        if e.kind == _ROUTE:
+            view = said(self._words, e.value, View)
             return None if view is None else view.statuses
-        told = said(self._words, rows.value[at], Status)
+        told = said(self._words, e.value, Status)
         return None if told is None else {host: (alive, updated) for host, (alive, updated, _) in told.items()}
 
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from loghistory.schema import STATE_KINDS, Kind
+from loghistory.schema import STATE_KINDS, Kind, Operation
 
 from ..codes import (
     CARRIES_STATE,
@@ -25,6 +25,7 @@ from ..codes import (
     CRASH,
     FAULT,
     HEAL,
+    INVOKE,
     LEADER,
     NULL,
     OTHER,
@@ -37,6 +38,7 @@ from ..codes import (
     STORAGE_ERROR,
     TERM,
     lookup,
+    word_code,
 )
 from ..columns import Columns
 from ..contract import Check, Family, Setting, Tally, Verdicts, violated
@@ -46,13 +48,16 @@ from .protocol import RAFT
 
 LEADS = Check(
     id="somebody-leads",
-    rule="While a majority of the voters is up and connected, one of them leads, and what it appends is committed.",
+    rule="While a majority of the voters is up and connected, one of them leads, appends what it is asked for, and "
+    "commits that.",
     source=("raft.md#somebody-leads",),
     fact="a stretch of the bound during which a majority of the voters was up and connected",
     sentence={
         "nobody": "For {seconds} s nodes {nodes} were up and connected and nothing was committed; no node led.",
         "stalled": "For {seconds} s nodes {nodes} were up and connected and nothing was committed; node {leader} led "
         "in term {term}, and its log ended at offset {dirty}, {waiting} behind its commit index.",
+        "asked": "For {seconds} s nodes {nodes} were up and connected and nothing was committed; node {leader} led "
+        "in term {term}, was asked for {asked:append|appends}, and made none.",
         "again": "For {seconds} s nodes {nodes} were up and connected and nothing was committed; node {node} became "
         "{role} again and again, {times} times, from term {first} to term {last}.",
     },
@@ -96,6 +101,7 @@ _CUTS = frozenset({"pause", "partition", "mute", "deafen", "one_way"})
 
 _SURROUNDINGS = frozenset({Kind.STOP, Kind.CRASH, Kind.POWER_LOSS, Kind.STORAGE_ERROR, Kind.FAULT, Kind.HEAL})
 _IS_WANTED = lookup(STATE_KINDS | _SURROUNDINGS)
+_APPEND = word_code(Operation.APPEND)
 _OF_PROCESSES = (START, STOP, CRASH, POWER_LOSS, STORAGE_ERROR)
 _SHOWN = 8
 
@@ -134,6 +140,8 @@ class ProgressFold:
         self._now = self._last = 0  # time and seq of the last event
         self._best = -1  # what was committed for certain
         self._fine = self._fine_seq = 0  # when nothing waited, or something was committed, for the last time
+        self._asked = 0  # appends since then, of a leader that waited for nothing and has made none
+        self._asked_of, self._asked_last, self._asked_seq = NULL, 0, 0
         self._checked = self._goal = self._goal_seq = 0  # when it was seen what was committed; what that was
         self._checked_seq = 0
         self._quiet = self._quiet_seq = 0  # when something was appended for the last time
@@ -146,10 +154,16 @@ class ProgressFold:
         if self._bound is None:
             return
         told = ("seq", "time", "kind", "node", "f", "role", "term", "dirty", "flushed", "commit", "visible")
-        for seq, time, kind, node, f, role, *state in columns.rows(np.flatnonzero(_IS_WANTED[columns.kind]), *told):
+        asks = (columns.kind == INVOKE) & (columns.f == _APPEND)
+        for seq, time, kind, node, f, role, *state in columns.rows(
+            np.flatnonzero(_IS_WANTED[columns.kind] | asks), *told
+        ):
             self._changes = self._changes or kind == CONFIGURATION
             self._judge(time, seq)
-            if kind in (FAULT, HEAL):
+            if kind == INVOKE:
+                if state[0] == NULL:  # an append that expects another term may be refused
+                    self._ask(node, time, seq)
+            elif kind in (FAULT, HEAL):
                 self._fault(node, f, begins=kind == FAULT)
                 self._new_stretch(time, seq)
             elif node in self._nodes:
@@ -168,6 +182,15 @@ class ProgressFold:
             for each in self._nodes.values():
                 each.cuts[f] = 0
         cuts[f] = max(cuts[f] + (1 if begins else -1), 0)
+
+    def _ask(self, node: int, time: int, seq: int) -> None:
+        """A client asked for an append; if a leader that waits for nothing was asked, it has to make one."""
+        if self._waits() != node:
+            return
+        if not self._asked:
+            self._is_fine(time, seq)
+        self._asked += 1
+        self._asked_of, self._asked_last, self._asked_seq = node, time, seq
 
     def _event(self, known: _Node, seq: int, time: int, kind: int, node: int, role: int, state: list[int]) -> None:
         known.seq = seq
@@ -192,7 +215,7 @@ class ProgressFold:
             known.begun = seq
             known.role = role if kind == START else OTHER
             self._new_stretch(time, seq)
-        elif leads and self._idle():
+        elif (leads and self._idle()) or (self._asked and self._waits() != self._asked_of):
             self._is_fine(time, seq)
 
     def _new_stretch(self, time: int, seq: int) -> None:
@@ -213,6 +236,7 @@ class ProgressFold:
 
     def _is_fine(self, time: int, seq: int) -> None:
         self._fine, self._fine_seq = time, seq
+        self._asked = 0
         self._recent.clear()
 
     def _leader(self) -> tuple[int, _Node] | None:
@@ -221,10 +245,14 @@ class ProgressFold:
         leaders = [each for each in leaders if each[1].role == ROLE_LEADER]
         return max(leaders, key=lambda each: each[1].term) if leaders else None
 
-    def _idle(self) -> bool:
-        """Whether somebody leads who waits for nothing."""
+    def _waits(self) -> int:
+        """Who leads and has nothing left to commit; NULL if nobody does."""
         leader = self._leader()
-        return leader is not None and leader[1].commit >= leader[1].dirty
+        return NULL if leader is None or leader[1].commit < leader[1].dirty else leader[0]
+
+    def _idle(self) -> bool:
+        """Whether somebody leads who has nothing left to commit, and was not asked for more."""
+        return not self._asked and self._waits() != NULL
 
     # -- what is judged --------------------------------------------------------------------------------------------
 
@@ -240,7 +268,7 @@ class ProgressFold:
             return
         if self._idle():
             self._is_fine(time, seq)
-        elif time - self._fine >= bound:
+        elif (self._asked_last if self._asked else time) - self._fine >= bound:
             self._stuck(time, seq)
             self._is_fine(time, seq)
         if time - self._checked >= bound:
@@ -289,6 +317,10 @@ class ProgressFold:
             self._leads.violation(*since, *events, seq, way="again", **shown)
         elif leader is None:
             self._leads.violation(*since, seq, way="nobody", **shown)
+        elif self._asked:
+            number, node = leader
+            shown |= {"leader": str(number), "term": str(node.term), "asked": str(self._asked)}
+            self._leads.violation(*since, self._asked_seq, node.seq, seq, way="asked", **shown)
         else:
             number, node = leader
             waiting = str(node.dirty - node.commit)
@@ -313,7 +345,7 @@ def _seconds(nanoseconds: int) -> str:
 FAMILY = Family(
     "progress",
     (LEADS, CATCH_UP, NOTHING_LEFT),
-    STATE_KINDS | _SURROUNDINGS,
+    STATE_KINDS | _SURROUNDINGS | {Kind.INVOKE},
     ("time", "node", "f", "role", "term", "dirty", "flushed", "commit", "visible"),
     ProgressFold,
     RAFT,

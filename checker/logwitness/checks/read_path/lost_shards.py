@@ -25,8 +25,8 @@ from .protocol import READ_PATH, Cells, StreamFold, shown
 
 REFUSES = Check(
     id="lost-data-refuses",
-    rule="A shard that lost its data takes no copy and no seal, and answers START with REBUILDING, until what it had is "
-    "rebuilt.",
+    rule="A shard that lost its data takes no copy and no seal, and answers START with REBUILDING, until what it had "
+    "is rebuilt.",
     source=("read-path.md#lost-data-refuses",),
     fact="an answer to a START of a shard that lost its data, or what else it did",
     sentence={

@@ -9,7 +9,7 @@ from msgspec import structs
 
 from quorumlog.protocol import Mutant
 from quorumlog.raft.core import RaftCore
-from quorumlog.raft.events import AppendRequested, Effect, Outcome, ReadIndexRequested, Resolved, Send
+from quorumlog.raft.events import AppendRequested, Effect, Outcome, ReadIndexRequested, Resolved, Send, SetTimer, Timer
 from quorumlog.raft.leader import _Barrier
 from quorumlog.raft.messages import LightReply
 from quorumlog.raft.mutants.parts import with_rules
@@ -36,6 +36,26 @@ class _OutOfOrder(RaftCore):
         done = self._effects[before:]
         self._effects[before:] = [each for each in done if isinstance(each, self.first)]
         self._effects += [each for each in done if not isinstance(each, self.first)]
+
+
+class LastItemDecides(RaftCore):
+    """The last item of a round alone decides whether it requires a flush."""
+
+    def _round(self, batches: tuple[RecordBatch, ...], *, required: bool, requests: tuple[int, ...] = ()) -> None:
+        if requests:
+            required = self.rules.flush_required(batches[-1].acks, self.configuration.write_caching, False)
+        super()._round(batches, required=required, requests=requests)
+
+
+class QueueLeftOver(RaftCore):
+    """What a round has no room for stays in the queue, and so does what comes after it."""
+
+    def _drain(self) -> None:
+        before = len(self._effects)
+        super()._drain()
+        if self._queue:
+            left = [each for each in self._effects[before:] if each != SetTimer(Timer.DRAIN, 0)]
+            self._effects[before:] = left
 
 
 class SendsBeforeWriting(_OutOfOrder):
@@ -175,6 +195,13 @@ class LightCountsForBarrier(RaftCore):
             self._check_barriers()
 
 
+class BarrierAtCommit(RaftCore):
+    """The target of a barrier is what is committed when it comes, not the end of the log."""
+
+    def _barrier(self, request: int, target: int) -> _Barrier:
+        return super()._barrier(request, min(target, self.commit))
+
+
 class BarrierDoesNotWait(RaftCore):
     """A barrier does not wait until its target is committed, nor a read index."""
 
@@ -217,6 +244,20 @@ MUTANTS = (
         (),
         QueueReversed,
         test="tests/raft/test_mutants.py",
+    ),
+    Mutant(
+        "last-item-decides",
+        "the last item of a round alone decides whether it requires a flush",
+        ("pending-not-visible",),
+        LastItemDecides,
+        setting="little-memory",
+    ),
+    Mutant(
+        "queue-left-over",
+        "what a round has no room for stays in the queue, and so does what comes after it",
+        ("somebody-leads",),
+        QueueLeftOver,
+        setting="little-memory",
     ),
     Mutant(
         "sends-before-writing",
@@ -319,6 +360,13 @@ MUTANTS = (
         setting="light-heartbeats",
         test="tests/raft/test_mutants.py",
         seeds=2000,
+    ),
+    Mutant(
+        "barrier-at-commit",
+        "the target of a barrier is what is committed when it comes, not the end of the log",
+        (),
+        BarrierAtCommit,
+        test="tests/raft/test_mutants.py",
     ),
     Mutant(
         "barrier-does-not-wait",

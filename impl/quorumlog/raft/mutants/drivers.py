@@ -7,6 +7,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
+from quorumlog.node.driver import Outbox
 from quorumlog.protocol import Mutant
 from quorumlog.raft.driver import RaftDriver
 from quorumlog.raft.events import SaveVote
@@ -90,6 +91,29 @@ class TrimsBeforeRecording(RaftDriver):
         self.history.flush()
 
 
+class ResetsBeforeRecording(RaftDriver):
+    """A log is begun anew before the history that led to it is written."""
+
+    def _reset(self, start: int, term_before: int) -> None:
+        self.log.reset(start, term_before)
+        self.history.flush()
+
+
+class AnswersBeforeRecording(RaftDriver):
+    """Clients are answered before the history that led to it is written."""
+
+    def deliver(self, outbox: Outbox) -> None:
+        """See `Driver.deliver`."""
+        outbox.hand_out()
+
+
+class CancelledTimersFire(RaftDriver):
+    """A timer that is cancelled fires nevertheless."""
+
+    def _cancel_timer(self, name: str) -> None:
+        self._timers.pop(name, None)
+
+
 class TimersPileUp(RaftDriver):
     """A timer that is set anew does not replace the one before."""
 
@@ -127,6 +151,17 @@ MUTANTS = (
         "entries go for good before what led to it is recorded",
         TrimsBeforeRecording,
     ),
+    _mutant(
+        "resets-before-recording",
+        "a log is begun anew before what led to it is recorded",
+        ResetsBeforeRecording,
+    ),
+    _mutant(
+        "answers-before-recording",
+        "clients are answered before what led to it is recorded",
+        AnswersBeforeRecording,
+    ),
+    _mutant("cancelled-timers-fire", "a timer that is cancelled fires nevertheless", CancelledTimersFire),
     _mutant("timers-pile-up", "a timer that is set anew does not replace the one before", TimersPileUp),
     _mutant("steps-take-time", "the events of one step have times of their own", StepsTakeTime),
 )
