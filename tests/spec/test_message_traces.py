@@ -86,6 +86,16 @@ def test_a_run_is_refused_for_what_is_said_in_it(tmp_path: Path) -> None:
     assert "sends message 50, VoteReply of term 1" in told.output
 
 
+def test_who_forgets_the_term_that_it_has_spoken_in_is_refused(tools: Toolchain, tmp_path: Path) -> None:
+    configuration = configured(PROTOCOL.configured("swarm", 2), messages=True)
+    table, _ = PROTOCOL.simulate(2, configuration, PROTOCOL.mutants["restart-forgets-term"].make_core)
+    save_run(tmp_path / "run", table, made_by("raft", 2, configuration))
+    (trace,) = read_message_traces(open_run(tmp_path / "run"), "run")
+    follow_messages([trace], tools)
+    assert trace.stuck is not None
+    assert "records start in term 1" in trace.stuck
+
+
 @pytest.mark.long
 def test_what_is_said_in_simulated_runs_is_allowed(tools: Toolchain, tmp_path: Path) -> None:
     traces = []
