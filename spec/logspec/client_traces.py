@@ -116,12 +116,12 @@ def _told(event: dict[str, Any], waiting: dict[int, _Asked], whole: bool) -> Cli
 def follow_clients(traces: Sequence[ClientTrace], tools: Toolchain, seconds: float | None = None) -> None:
     """Follow every trace, and set ``stuck`` of those that the spec does not allow. Raises `SpecError`."""
     for batch in batches(traces, BATCH_EVENTS, lambda trace: 0):
-        for trace, line, _ in followed(MODULE, batch, _written, (), tools, seconds):
+        for trace, line, _ in followed(MODULE, batch, written, ("VIEW Line",), tools, seconds):
             trace.stuck_at = trace.seqs[line - 1]
             trace.stuck = f"operation {trace.events[line - 1][1]} {_sentence(trace.events[line - 1])}"
 
 
-def _written(trace: ClientTrace) -> str:
+def written(trace: ClientTrace) -> str:
     """The trace as a sequence of TLA+."""
     return "<<" + ", ".join(f"<<{', '.join(map(print_value, event))}>>" for event in trace.events) + ">>"
 

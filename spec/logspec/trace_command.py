@@ -16,6 +16,7 @@ from logspec.client_traces import ClientTrace, follow_clients, read_client_trace
 from logspec.console import HOLDS, UNEXERCISED, VIOLATED, Status, print_actions, tool_options
 from logspec.errors import SpecError
 from logspec.heartbeat_traces import HeartbeatTrace, follow_heartbeats, read_heartbeat_traces
+from logspec.message_traces import follow_messages, read_message_traces
 from logspec.reading_traces import ReadingTrace, follow_reading, nearest_step, read_reading_traces
 from logspec.recording import read_traces
 from logspec.recovery_traces import RecoveryTrace, follow_recoveries, nearest_recovery, read_recovery_traces
@@ -50,8 +51,9 @@ def trace_command(
 ) -> int:
     """Follow recorded runs in the specification; name the first event that it does not allow.
 
-    RUN is a run directory or a file of events, with the internal events of the nodes; what clients were told is
-    followed as well. Exit status 0: the spec allows all; 1: it does not; 3: a run had nothing to follow.
+    RUN is a run directory or a file of events, with the internal events of the nodes; what clients were told, and
+    messages if they are recorded, are followed as well. Exit status 0: the spec allows all; 1: it does not; 3: a run
+    had nothing to follow.
 
     \b
     logwitness spec trace histories/runs/raft/reference-default
@@ -63,6 +65,7 @@ def trace_command(
         heard: list[HeartbeatTrace] = []
         asked: list[RoutingTrace] = []
         clients: list[ClientTrace] = []
+        messages: list[ClientTrace] = []
         streams: list[ReadingTrace] = []
         epochs: list[RecoveryTrace] = []
         for run in runs:
@@ -82,6 +85,7 @@ def trace_command(
             traces += found
             told = read_client_traces(open_run(run), str(run), caching)
             clients += told
+            messages += read_message_traces(open_run(run), str(run))
             if not told and not any(trace.events for trace in found):
                 empty.append(run)
         traces = [trace for trace in traces if trace.events]
@@ -93,6 +97,7 @@ def trace_command(
             follow_reading(streams, tools, seconds)
             follow_recoveries(epochs, tools, seconds)
             follow_clients(clients, tools, seconds)
+            follow_messages(messages, tools, seconds)
         if traces:
             with Status("trace", enabled=sys.stderr.isatty() and not as_json) as status:
                 campaign = follow_traces(
@@ -106,7 +111,7 @@ def trace_command(
     except (SpecError, HistoryError) as problem:
         raise click.ClickException(str(problem)) from None
     rejected = _show_servers(heard, asked, as_json)
-    of_log = {(each.name, each.log): each for each in clients}
+    of_log = {(each.name, each.log): each for each in (*clients, *(said for said in messages if said.stuck))}
     if streams or epochs:
         rejected += _show_read_path(streams, epochs, tools, seconds, as_json)
     if campaign:

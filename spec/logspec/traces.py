@@ -14,6 +14,7 @@ from itertools import groupby
 from typing import Any, Protocol, TypeVar
 
 from logspec.errors import SpecError
+from logspec.forgetting import Line, forgetting, shifted
 from logspec.places import spec_directory
 from logspec.recording import MISPLACED, Place, Trace, TraceEvent, offset_of
 from logspec.tlavalue import parse_values, print_value
@@ -30,6 +31,7 @@ COVERED_EVENTS = 4_000
 """The same with coverage, for which TLC keeps counters for every number in that module, once for each action."""
 
 _MODEL_VALUES = ("Nobody",)
+_END = '<<"end">>'
 _KIND_CONJUNCTS = 1
 """That of every action that the event is of its kind."""
 _OVERRIDES = {
@@ -38,6 +40,7 @@ _OVERRIDES = {
     "AnswersFollow": "AnsweredStays",
     "SaveVote": "SaveVoteWhenRecorded",
     "OldestTerm": "OldestToCome",
+    "RepliesFollow": "RepliesFollowLogs",
 }
 
 
@@ -50,7 +53,9 @@ class Stuck:
     state: dict[str, Any]
     sentence: str
     before: Mapping[str, Any] = field(default_factory=dict)
-    """The whole state of the specification there, for `nearest_action`."""
+    """The whole state of the specification there, for `nearest_action`..."""
+    forgotten: int = 0
+    """...whose positions are counted from here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +135,8 @@ def follow_traces(
         campaign.seconds += outcome.seconds
         for name, count in outcome.actions.items():
             name = name.removeprefix("Trace")
+            if name == "Forget":
+                continue
             campaign.actions[name] = campaign.actions.get(name, 0) + count
         here = {place for place in outcome.unvisited if f"of {SPEC}:" in place or "of Rules:" in place}
         unvisited = here if unvisited is None else unvisited & here
@@ -188,7 +195,7 @@ def nearest_action(rejected: Followed, tools: Toolchain, seconds: float | None =
     trace, stuck = rejected.trace, rejected.stuck
     if stuck is None:
         return None
-    alone = replace(trace, events=trace.events[stuck.index : stuck.index + 1])
+    alone = replace(trace, events=[shifted(trace.events[stuck.index], stuck.forgotten)])
     outcome = _run([alone], tools, "ReportAccepted", 1, True, seconds, stuck.before)
     tried = {name: looked for name, looked in outcome.conjuncts.items() if name.removeprefix("Trace") in action_names()}
     return furthest(tried)
@@ -215,7 +222,7 @@ def _run(
     nodes, caching = batch[0].nodes, batch[0].write_caching
     lines = [
         "INIT TraceInit" if before is None else "INIT TraceResume",
-        "NEXT TraceNext",
+        "NEXT TraceNext" if coverage else "NEXT TraceNextByKind",
         "VIEW View",
         f"INVARIANT {report}",
         "CONSTANT Nobody = Nobody",
@@ -227,10 +234,10 @@ def _run(
         tools,
         spec_directory() / MODULE,
         "\n".join(lines) + "\n",
-        extra_modules={"TraceData": trace_data((trace.events for trace in batch), before)},
+        extra_modules={"TraceData": trace_data(([line.event for line in _lines(trace)] for trace in batch), before)},
         workers=workers,
         coverage=coverage,
-        brief=sum(len(trace.events) for trace in batch) <= FEW_EVENTS,
+        brief=not coverage or sum(len(trace.events) for trace in batch) <= FEW_EVENTS,
         seconds=seconds,
     )
     if outcome.timed_out:
@@ -241,12 +248,16 @@ def _run(
     return outcome
 
 
+def _lines(trace: Trace) -> list[Line]:
+    return list(forgetting(trace.events, len(trace.nodes)))
+
+
 def trace_data(traces: Iterable[Sequence[TraceEvent]], before: Mapping[str, Any] | None = None) -> str:
     """Return the module that holds traces as a constant, a sequence of sequences of tuples, and the state before."""
     bodies = []
     for events in traces:
         rows = ",\n".join(f"<<{', '.join(map(print_value, event))}>>" for event in events)
-        bodies.append(f"<<\n{rows}\n>>")
+        bodies.append(f"<<\n{rows},\n{_END}\n>>")
     state = print_value(before or {}, _MODEL_VALUES)
     head = f"---- MODULE TraceData ----\nEXTENDS {SPEC}, Integers, TLC\nBefore == {state}\n"
     return head + "Traces == <<\n" + ",\n".join(bodies) + "\n>>\n====\n"
@@ -267,18 +278,21 @@ def _find_stuck(traces: Sequence[Trace], tools: Toolchain, seconds: float | None
     for number, trace in enumerate(traces, 1):
         if number not in furthest:
             raise SpecError(f"{trace.name}: not followed to its end, and no event found at which it stops")
-        line, state, allowed, before = furthest[number]
-        sentence = _sentence(trace, line - 1, state, allowed)
-        found[id(trace)] = Stuck(trace.places[line - 1], line - 1, dict(state), sentence, before)
+        number_of_line, state, allowed, before = furthest[number]
+        line = _lines(trace)[number_of_line - 1]
+        sentence = _sentence(trace, line, state, allowed)
+        found[id(trace)] = Stuck(trace.places[line.of], line.of, dict(state), sentence, before, line.forgotten)
     return found, outcome.seconds
 
 
-def _sentence(trace: Trace, index: int, state: Mapping[str, Any], allowed: Mapping[str, Any]) -> str:
+def _sentence(trace: Trace, line: Line, state: Mapping[str, Any], allowed: Mapping[str, Any]) -> str:
     """Describe what the event claims, and what the spec would have allowed, in offsets of the node's own log."""
-    event, recorded = trace.places[index].event, trace.events[index]
+    index, recorded = line.of, line.event
+    event = trace.places[index].event
     kind, node = str(recorded[0]), int(event["node"])
 
     def offset(position: int) -> str:
+        position += line.forgotten
         return str(offset_of(trace, index, position)) if position else "none"
 
     head = f"node {node} ({state['role']}, term {state['term']})"
@@ -330,7 +344,7 @@ def _sentence(trace: Trace, index: int, state: Mapping[str, Any], allowed: Mappi
         body = _vote_sentence(event, allowed)
     else:
         body = f"records {kind}, for which the spec has no step here"
-    return f"{head} {body}{_differences(trace, index, state)}"
+    return f"{head} {body}{_differences(recorded, state)}"
 
 
 def _vote_sentence(event: Mapping[str, Any], allowed: Mapping[str, Any]) -> str:
@@ -342,9 +356,9 @@ def _vote_sentence(event: Mapping[str, Any], allowed: Mapping[str, Any]) -> str:
     return body + "the candidate's log is behind its own"
 
 
-def _differences(trace: Trace, index: int, state: Mapping[str, Any]) -> str:
+def _differences(event: TraceEvent, state: Mapping[str, Any]) -> str:
     """Name the columns that the event claims to have left alone and in which it differs from the spec."""
-    kind, _, term, dirty, flushed, commit, visible = trace.events[index][:7]
+    kind, _, term, dirty, flushed, commit, visible = event[:7]
     moved = {
         "append": {"dirty"},
         "flush": {"flushed"},

@@ -81,13 +81,14 @@ RequestsFollow ==
 ReplyExceeds(a, b) == a.match >= b.match /\ a.flushed >= b.flushed /\ a.dirty >= b.dirty
 WithReply(S, r) == IF \E s \in S : ReplyExceeds(s, r) THEN S ELSE {s \in S : ~ReplyExceeds(r, s)} \union {r}
 
-RepliesFollow ==
-    replies' = [l \in {n \in Node : role'[n] = "leader"} |-> [f \in Others(l) |->
+RepliesNow ==
+    [l \in {n \in Node : role'[n] = "leader"} |-> [f \in Others(l) |->
         LET before == IF l \in DOMAIN replies THEN replies[l][f] ELSE {}
         IN  IF term'[f] # term'[l] THEN before
             ELSE WithReply(before, [match   |-> MatchEnd(log'[f], log'[l]),
                                     flushed |-> flushed'[f],
                                     dirty   |-> Len(log'[f])])]]
+RepliesFollow == replies' = RepliesNow
 
 (* What the cluster has committed: the longest prefix up to anybody's commit index.                          *)
 CommittedFollows ==

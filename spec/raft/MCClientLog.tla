@@ -51,7 +51,7 @@ ReadsAreLinearizable ==
 (* No offset is acknowledged for two appends, or read with another value than was acknowledged there.         *)
 AckedSurvives == \A op \in DOMAIN placed : settled[placed[op][2]] = op
 
-FailedNeverCommitted == failed \intersect Settled = {}
+FailedNeverCommitted == failed \intersect taken = {}
 
 -------------------------------------------------------------------------------------------
 (* Mutants                                                                                                    *)

@@ -22,6 +22,9 @@ TraceNext ==
     \/ Is("read") /\ ReadOver(Event[2], Event[3])
     \/ Is("tail") /\ TailOver(Event[2], Event[3])
 
+(* What TLC tells states apart by: a trace goes one way, so where it has come says all.                             *)
+Line == <<run, line>>
+
 -------------------------------------------------------------------------------------------
 (* "Invariants" that report instead of promising.                                                            *)
 ReportAccepted == line > Len(Events) => PrintT(<<"accepted", run>>)

@@ -40,9 +40,7 @@ OldestToCome == Event[12]
 
 LogEnd(n) == [lastTerm |-> LastTerm(log[n]), dirty |-> Len(log[n])]
 
-Begins(kind) ==
-    /\ line <= Len(Events)
-    /\ Kind = kind
+Begins(kind) == Kind = kind        \* the last event is an "end", which nothing follows
 
 (* What every event says of its node; and which action it was.                                               *)
 Agrees(action) ==
@@ -64,6 +62,9 @@ Nothing == UNCHANGED vars
 CommittedStays == UNCHANGED committed
 ShownStays == UNCHANGED shown
 AnsweredStays == UNCHANGED answered
+(* What followers may have answered changes with their logs and terms, and with who leads.                      *)
+RepliesFollowLogs ==
+    IF Kind \in {"acked", "visible", "commit", "vote"} THEN UNCHANGED replies ELSE replies' = RepliesNow
 SaveVoteWhenRecorded(n, t, v) ==
     saved' = IF Kind = "vote" THEN [saved EXCEPT ![n] = [term |-> t, vote |-> v]] ELSE saved
 
@@ -195,7 +196,7 @@ TraceFollowerHearsCommit ==
 (* The one step without an event: what a leader has heard before it leaves office, it knows afterwards, when it *)
 (* answers its callers.                                                                                       *)
 TraceLearnReplicated ==
-    /\ line <= Len(Events) /\ Kind \in {"role", "term"}
+    /\ Kind \in {"role", "term"}
     /\ ~HasLearned(At)
     /\ LearnReplicated(At, MostKnown(At))
     /\ UNCHANGED traceVars
@@ -265,6 +266,30 @@ TracePowerLoss ==
     /\ Follow
     /\ Agrees("PowerLoss")
 
+(* The beginning of all logs, of which no event ahead speaks, is left out: TLC looks through whole logs at every *)
+(* event. What is nowhere or before that is position 0. Ends that are only compared may lie before it.        *)
+TraceForget ==
+    LET k == Event[2]
+        less(x) == Max(x - k, 0)
+        each(f) == TLCEval([n \in Node |-> less(f[n])])
+        rest(entries) == SubSeq(entries, k + 1, Len(entries))
+    IN  /\ Begins("forget")
+        /\ log' = TLCEval([n \in Node |-> rest(log[n])])
+        /\ flushed' = each(flushed)
+        /\ commit' = each(commit)
+        /\ majorityReplicated' = each(majorityReplicated)
+        /\ visibilityUpperBound' = each(visibilityUpperBound)
+        /\ lastQuorumWrite' = each(lastQuorumWrite)
+        /\ seen' = each(seen)
+        /\ sent' = TLCEval([t \in DOMAIN sent |->
+                [log |-> rest(sent[t].log), commit |-> less(sent[t].commit), visible |-> less(sent[t].visible)]])
+        /\ replies' = TLCEval([l \in DOMAIN replies |-> [f \in Others(l) |->
+                {[match |-> less(r.match), flushed |-> less(r.flushed), dirty |-> less(r.dirty)] : r \in replies[l][f]}]])
+        /\ asked' = {[a EXCEPT !.dirty = @ - k] : a \in asked}
+        /\ entered' = TLCEval([n \in Node |-> [entered[n] EXCEPT !.dirty = @ - k]])
+        /\ line' = line + 1
+        /\ UNCHANGED <<term, vote, saved, role, votes, committed, answered, shown, faultVars, run, took, pairs>>
+
 TraceInit ==
     /\ Init
     /\ run \in 1..Len(Traces)
@@ -274,15 +299,33 @@ TraceInit ==
     /\ took = [n \in Node |-> ""]
     /\ pairs = {}
 
+OnTerm == TraceUpdateTerm \/ TraceStandForElection
+OnRole == TraceRole \/ TraceStepDown \/ TraceLeaveOffice
+OnVote == TraceOwnVote \/ TraceGiveVote
+OnAppend == TraceAppendConfiguration \/ TraceClientAppend \/ TraceFollowerAppend
+OnCommit == TraceAdvanceCommit \/ TraceFollowerHearsCommit
+OnVisible == TraceLeaderShows \/ TraceFollowerHearsVisible
+OnStart == TraceCrash \/ TracePowerLoss
+
 TraceNext ==
-    \/ TraceUpdateTerm \/ TraceStandForElection \/ TraceRole \/ TraceStepDown \/ TraceLeaveOffice
-    \/ TraceOwnVote \/ TraceGiveVote \/ TraceBecomeLeader
-    \/ TraceAppendConfiguration \/ TraceClientAppend \/ TraceFollowerAppend
-    \/ TraceFollowerTruncate \/ TraceFlush
-    \/ TraceLearnReplicated \/ TraceAdvanceCommit \/ TraceFollowerHearsCommit
-    \/ TraceLeaderShows \/ TraceFollowerHearsVisible
-    \/ TraceAnswer
-    \/ TraceCrash \/ TracePowerLoss
+    \/ OnTerm \/ OnRole \/ OnVote \/ TraceBecomeLeader \/ OnAppend \/ TraceFollowerTruncate \/ TraceFlush
+    \/ TraceLearnReplicated \/ OnCommit \/ OnVisible \/ TraceAnswer \/ OnStart \/ TraceForget
+
+(* The same, for TLC to try only what the event can be. It tells the actions of TraceNext apart, not of this.     *)
+TraceNextByKind ==
+    CASE Kind = "append"   -> OnAppend
+      [] Kind = "acked"    -> TraceAnswer
+      [] Kind = "visible"  -> OnVisible
+      [] Kind = "commit"   -> OnCommit
+      [] Kind = "flush"    -> TraceFlush
+      [] Kind = "forget"   -> TraceForget
+      [] Kind = "term"     -> OnTerm \/ TraceLearnReplicated
+      [] Kind = "role"     -> OnRole \/ TraceLearnReplicated
+      [] Kind = "vote"     -> OnVote
+      [] Kind = "leader"   -> TraceBecomeLeader
+      [] Kind = "truncate" -> TraceFollowerTruncate
+      [] Kind = "start"    -> OnStart
+      [] Kind = "end"      -> FALSE
 
 -------------------------------------------------------------------------------------------
 (* What TLC tells states apart by: all but the entries of logs, which are what the events so far say they are.  *)
@@ -293,7 +336,7 @@ View == <<run, line, seen, entered, electionVars, flushed, commit, visibilityVar
 -------------------------------------------------------------------------------------------
 (* "Invariants" that report instead of promising.                                                            *)
 
-ReportAccepted == line > Len(Events) => PrintT(<<"accepted", run, pairs>>)
+ReportAccepted == Kind = "end" => PrintT(<<"accepted", run, pairs>>)
 
 (* What the spec would have allowed where a run cannot be followed.                                          *)
 HeardEnd(n) == IF Hears(n) THEN MatchEnd(log[n], Leads(n).log) ELSE 0
@@ -341,7 +384,7 @@ TraceResume ==                     \* at the event of TraceData, in the state of
     /\ took = [n \in Node |-> ""] /\ pairs = {}
 
 ReportStuck ==
-    IF line > Len(Events) THEN TRUE
+    IF Kind = "end" THEN TRUE
     ELSE IF ENABLED TraceNext THEN TRUE
     ELSE PrintT(<<"stuck", run, line, [role |-> role[At], term |-> term[At], dirty |-> Len(log[At]),
                                        flushed |-> flushed[At], commit |-> commit[At], visible |-> seen[At]], Allowed, Here>>)

@@ -2,9 +2,13 @@
 
 The reason for documents.md#raft-recovery: a follower that flushes before each of its replies makes recovery wait for
 the disk once a chunk of 32 KiB. Three real processes: two hold the log, the third starts empty. The same log is
-recovered under the reference rule (flush on the last chunk and at every 1 MiB) and under ``recovery_flush = always``;
-the time is from the follower's first entry until it holds everything durably. The two are measured one right after the
-other, several times, since disks have moods; the ratio is the median of the ratios of such pairs.
+recovered under the reference rule (flush on the last chunk and at every 1 MiB), under ``recovery_flush = always``, and
+without any flush that a reply waits for, which shows what the disk can still have to do with it; the time is from the
+follower's first entry until it holds everything durably. They are measured one right after the other, several times,
+since disks have moods; a ratio is the median of the ratios of such measurements.
+
+The same with 8 empty nodes that are added to the group at once, and with one that is added under load: from the change
+of the members until all hold what the log held then.
 """
 
 from __future__ import annotations
@@ -19,6 +23,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 from quorumlog.cluster.client import NodeClient
 from quorumlog.cluster.supervisor import Cluster
@@ -34,6 +39,7 @@ FOLLOWER = 2
 VARIANTS = {
     "reference": REFERENCE,
     "flush always": dataclasses.replace(REFERENCE, recovery_flush=lambda *_: True),
+    "never waited for": dataclasses.replace(REFERENCE, recovery_flush=lambda *_: False),
 }
 
 
@@ -48,11 +54,12 @@ def node(variant: str) -> None:
     sys.exit(run(load(arguments.config), protocol=real(VARIANTS[variant]), supervisor=supervisor))
 
 
-def cluster(directory: Path, variant: str) -> Cluster:
-    """Three nodes on the directory's disks, none started; they record nothing."""
-    settings = {"timing": {"election_timeout": 1000}}
+def cluster(directory: Path, variant: str, added: int = 0) -> Cluster:
+    """Three nodes on the directory's disks, or two and so many that are to be added; none is started, none records."""
+    settings = {"timing": {"election_timeout": 1000}, "voters": [*range(FOLLOWER)] if added else None}
     command = (sys.executable, str(Path(__file__).resolve()), "--node", variant)
-    return Cluster(directory, nodes=3, seed=1, record=False, command=command, settings=settings)
+    nodes = FOLLOWER + (added or 1)
+    return Cluster(directory, nodes=nodes, seed=1, record=False, command=command, settings=settings)
 
 
 async def state(client: NodeClient) -> StatusResult:
@@ -77,9 +84,9 @@ async def leader(nodes: Cluster) -> NodeClient:
     raise SystemExit("no leader within 20 s")
 
 
-async def fill(directory: Path, size: int) -> int:
+async def fill(directory: Path, size: int, added: int = 0) -> int:
     """Write a log of ``size`` bytes on two nodes; returns how many batches."""
-    nodes = cluster(directory, "reference")
+    nodes = cluster(directory, "reference", added)
     try:
         client = await leader(nodes)
         count = size // PAYLOAD
@@ -119,6 +126,55 @@ async def recover(directory: Path, variant: str) -> float:
     return took
 
 
+async def join(filled: Path, variant: str, added: int, clients: int) -> float:
+    """Add so many empty nodes at once while so many clients append; the seconds until all hold what there was."""
+    with tempfile.TemporaryDirectory(dir=filled.parent, prefix="bench-recovery-") as name:
+        shutil.copytree(filled, name, dirs_exist_ok=True)
+        nodes = cluster(Path(name), variant, added)
+        over = asyncio.Event()
+
+        async def load(client: NodeClient, number: int) -> None:
+            while not over.is_set():
+                await client.append(number.to_bytes(8, "big") + bytes(PAYLOAD - 8), acks=-1 if number % 2 else 1)
+
+        try:
+            client = await leader(nodes)
+            goal = (await state(client)).dirty
+            followers = range(FOLLOWER, FOLLOWER + added)
+            for number in followers:
+                await nodes.start(number)
+                await nodes.wait_for(number)
+            asked = [await nodes.client(number) for number in followers]
+            working = [asyncio.create_task(load(client, number)) for number in range(clients)]
+            began = time.perf_counter()
+            change = asyncio.ensure_future(client.change(1, add=followers))
+            for each in asked:
+                while (await state(each)).flushed < goal:
+                    if time.perf_counter() - began > 300:
+                        raise SystemExit(f"{variant}: {added} nodes were not recovered within 300 s")
+                    await asyncio.sleep(0.02)
+            took = time.perf_counter() - began
+            over.set()
+            await asyncio.gather(*working)
+            await asyncio.wait([change], timeout=30)
+            await nodes.stop()
+        finally:
+            await nodes.abandon()
+    return took
+
+
+def joined(directory: Path, megabytes: int, added: int, clients: int) -> dict[str, Any]:
+    """`join` for the two rules, one after the other."""
+    with tempfile.TemporaryDirectory(dir=directory, prefix="bench-recovery-") as name:
+        asyncio.run(fill(Path(name), megabytes * 1_000_000, added))
+        for file in Path(name).glob("*.json"):
+            file.unlink()  # of nodes that get other addresses
+        fast, slow = (asyncio.run(join(Path(name), variant, added, clients)) for variant in list(VARIANTS)[:2])
+    busy = f", {clients} clients append meanwhile" if clients else ""
+    print(f"  {added} empty nodes added at once, {megabytes} MB each{busy}: {fast:.2f} s, flush always {slow:.2f} s")
+    return {"added": added, "clients": clients, "megabytes": megabytes, "seconds": [round(fast, 3), round(slow, 3)]}
+
+
 def main() -> None:
     """Measure, print a table and one line of JSON."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -133,19 +189,25 @@ def main() -> None:
         for _ in range(rounds):
             for variant in VARIANTS:
                 seconds[variant].append(asyncio.run(recover(Path(name), variant)))
-    ratios = [slow / fast for fast, slow in zip(*seconds.values(), strict=True)]
+    ratios = [slow / fast for fast, slow, _ in zip(*seconds.values(), strict=True)]
     ratio = statistics.median(ratios)
+    limit = statistics.median(slow / never for _, slow, never in zip(*seconds.values(), strict=True))
     print(f"recovery of a follower {megabytes} MB behind, {rounds} times")
     for variant, times in seconds.items():
         taken = statistics.median(times)
-        print(f"  {variant:14} {taken:8.2f} s  {megabytes / taken:8.1f} MB/s")
+        print(f"  {variant:16} {taken:8.2f} s  {megabytes / taken:8.1f} MB/s")
     print(f"  without a flush on every append_entries it is {ratio:.2f} times as fast")
+    print(f"  without any that a reply waits for it would be {limit:.2f} times: the rest is not the disk's")
+    megabytes = megabytes // 4
+    more = [joined(arguments.directory, megabytes, *each) for each in ((8, 0), (1, 16))]
     result = {
         "bench": "recovery",
-        "megabytes": megabytes,
+        "megabytes": 4 * megabytes,
         "seconds": {variant: [round(time, 3) for time in times] for variant, times in seconds.items()},
         "ratios": [round(each, 2) for each in ratios],
         "ratio": round(ratio, 2),
+        "limit": round(limit, 2),
+        "added": more,
     }
     print(json.dumps(result))
 

@@ -13,6 +13,7 @@ from quorumlog.raft.core import RaftCore
 from quorumlog.raft.events import (
     Append,
     AppendRequested,
+    BarrierRequested,
     ChangeRequested,
     Effect,
     Event,
@@ -28,6 +29,7 @@ from quorumlog.raft.events import (
     StartFlush,
     Timer,
     TimerFired,
+    TransferRequested,
     TrimRequested,
     VoteSaved,
 )
@@ -41,6 +43,7 @@ from quorumlog.raft.messages import (
     InstallSnapshot,
     LightHeartbeat,
     LightReply,
+    TimeoutNow,
     VoteReply,
     VoteRequest,
 )
@@ -417,7 +420,70 @@ def confirms_a_barrier_by_full_answers(make_core: CoreFactory) -> bool:
     return not any(isinstance(each, Resolved) for each in give(core, Received(1, LightReply(True))))
 
 
+def counts_what_it_heard_in_its_term(make_core: CoreFactory) -> bool:
+    """raft.md#durable."""
+    core = leader(make_core, (1, 1))
+    give(core, Received(1, AppendReply(3, 1, True, 1, 1, 1)), Received(1, VoteReply(4, 3, False, False)))
+    give(core, TimerFired(Timer.ELECTION), Received(2, VoteReply(4, 4, True, True)))
+    give(core, Received(2, VoteReply(5, 5, False, True)))
+    assert (core.role, core.term) == ("leader", 5)
+    return core.durable_on[1] == -1
+
+
+def sends_nothing_of_a_term_that_is_over(make_core: CoreFactory) -> bool:
+    """raft.md#vote-durable."""
+    core = follower(make_core, (2, 2))
+    core.handle(1, Received(1, VoteRequest(3, 1, 2, 5, False)))
+    core.handle(1, Received(2, VoteRequest(4, 2, 2, 5, False)))
+    sent = [each.message for each in core.handle(1, VoteSaved(core._save)) if isinstance(each, Send)]
+    return [message.term for message in sent] == [4]
+
+
+def takes_appends_again_when_a_transfer_fails(make_core: CoreFactory) -> bool:
+    """raft.md#transfer-catch-up."""
+    core = serving(make_core)
+    give(core, TransferRequested(1, 2), TimerFired(Timer.TRANSFER))
+    batch = RecordBatch(0, 0, BatchKind.DATA, 1, 1, bytes(8))
+    ends = give(core, AppendRequested(2, batch, -1, False), TimerFired(Timer.DRAIN))
+    return [each.outcome for each in ends if isinstance(each, Resolved)] == [Outcome.SUCCESS]
+
+
+def stands_when_its_leader_tells_it_to(make_core: CoreFactory) -> bool:
+    """raft.md#transfer-target."""
+    core = follower(make_core, (2, 2))
+    give(core, Received(1, Heartbeat(2, 1, 1, 2, -1, -1)), Received(2, TimeoutNow(1)))
+    stays = core.term == 2
+    give(core, Received(1, TimeoutNow(2)))
+    return stays and core.term == 3
+
+
+def waits_for_the_end_of_the_log(make_core: CoreFactory) -> bool:
+    """raft.md#barrier."""
+    core = serving(make_core)
+    batch = RecordBatch(0, 0, BatchKind.DATA, 1, 1, bytes(8))
+    give(core, AppendRequested(1, batch, -1, False), TimerFired(Timer.DRAIN), BarrierRequested(2))
+    ends = give(core, Received(1, AppendReply(3, core.progress[1].sequence, True, 1, 1, 1)))
+    return [(each.request, each.offset) for each in ends if isinstance(each, Resolved)] == [(2, 1)]
+
+
+def counts_what_is_on_its_way(make_core: CoreFactory) -> bool:
+    """raft.md#in-flight."""
+    core = serving(make_core)
+    for request in (1, 2, 3):
+        batch = RecordBatch(0, 0, BatchKind.DATA, 1, 1, bytes(8))
+        give(core, AppendRequested(request, batch, -1, False), TimerFired(Timer.DRAIN))
+    sent = sorted(core.progress[1].unanswered)
+    give(core, Received(1, AppendReply(3, sent[0], True, 1, 1, 1)))
+    return len(sent) == 3 and sorted(core.progress[1].unanswered) == sent[1:]
+
+
 PROMISES = {
+    "old-replies-free-slots": counts_what_is_on_its_way,
+    "barrier-at-commit": waits_for_the_end_of_the_log,
+    "durable-survives-election": counts_what_it_heard_in_its_term,
+    "held-for-ever": sends_nothing_of_a_term_that_is_over,
+    "transfer-never-given-up": takes_appends_again_when_a_transfer_fails,
+    "timeout-now-from-anybody": stands_when_its_leader_tells_it_to,
     "light-counts-for-barrier": confirms_a_barrier_by_full_answers,
     "transfer-vote-skips-log": refuses_a_vote_for_a_transfer_to_a_shorter_log,
     "gives-way-for-ever": gives_way_once,

@@ -196,7 +196,7 @@ def test_a_run_that_does_not_end_in_time_is_undecided(tmp_path: Path, monkeypatc
     monkeypatch.setattr("quorumlog.hunting.validation.RUN_SECONDS", 2.0)
     (result,) = simulation(path, 2, lambda said: None)
     assert result["verdict"] == "undecided"
-    assert "seed 0 did not end within 2 s" in result["sentence"]
+    assert "seed 0 did not end within 2 s of processor time" in result["sentence"]
 
 
 def test_a_file_that_helper_processes_cannot_load_is_an_answer_at_once(tmp_path: Path) -> None:

@@ -13,8 +13,7 @@ from quorumlog.hunting.judge import Candidate, Judged, Rejection, judge_seed
 from quorumlog.hunting.parallel import in_order
 
 RUN_SECONDS = 120.0
-"""A run takes a fraction of a second; one that takes this long is given up."""
-ENDLESS = "endless, or the machine is busy"
+"""A run takes a fraction of a second; one that takes this much processor time is given up."""
 
 _IN_PROCESS = 8
 """Seeds that are tried before helpers are started: most hunts end sooner than a process starts."""
@@ -37,7 +36,8 @@ def hunt(
         try:
             judged = next(runs)
         except TimeoutError:
-            raise TimeoutError(f"the run with seed {seed} did not end within {RUN_SECONDS:g} s: {ENDLESS}") from None
+            sentence = f"the run with seed {seed} did not end within {RUN_SECONDS:g} s of processor time"
+            raise TimeoutError(sentence) from None
         progress(tried)
         if judged.rejections:
             return judged.rejections[0]
@@ -54,4 +54,4 @@ def _judged(candidate: Candidate, seeds: Sequence[int], processes: int) -> Itera
         yield from in_order(partial(judge_seed, candidate), rest, processes, seconds=RUN_SECONDS)
 
 
-__all__ = ["ENDLESS", "RUN_SECONDS", "hunt"]
+__all__ = ["RUN_SECONDS", "hunt"]

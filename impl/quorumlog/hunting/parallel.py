@@ -19,10 +19,16 @@ Answer = TypeVar("Answer")
 
 _AHEAD = 8
 """Tasks that are handed out for each helper before the first one is answered."""
+_IDLE = 10
+"""How many times as long, by the clock, an answer is waited for: a busy machine is no endless task, a sleeper is."""
 
 
 class HelperError(RuntimeError):
     """A helper process ended without an answer; ``str()`` says it in one line."""
+
+
+class _Spent(BaseException):
+    """A task has had its processor time: no task may take this for an error of its own."""
 
 
 def in_order(
@@ -31,21 +37,23 @@ def in_order(
     """Yield ``function(task)`` for each task. Function, tasks and answers go through pickle, between our own processes.
 
     What the function raises is raised here. Raises `HelperError` if a helper cannot start or is killed, and
-    `TimeoutError` if an answer is waited for longer than ``seconds``. The helpers end with the iterator and with this
-    process, whichever way that ends.
+    `TimeoutError` if a task takes more than ``seconds`` of processor time, or is waited for ten times as long. The
+    helpers end with the iterator and with this process, whichever way that ends.
     """
+    patience = None if seconds is None else seconds * _IDLE
     tasks = iter(tasks)
     others = set(active_children())
     executor = ProcessPoolExecutor(processes, get_context("spawn"), _begin, (os.getpid(),))
 
     def submit(number: int) -> None:
-        waiting.extend(executor.submit(_answer, os.getpid(), function, task) for task in islice(tasks, number))
+        for task in islice(tasks, number):
+            waiting.append(executor.submit(_answer, os.getpid(), function, task, seconds or 0))
 
     waiting: deque = deque()  # type: ignore[type-arg]
     try:
         submit(_AHEAD * processes)
         while waiting:
-            answer: Answer = waiting.popleft().result(seconds)
+            answer: Answer = waiting.popleft().result(patience)
             submit(1)
             yield answer
     except BrokenProcessPool:
@@ -60,13 +68,24 @@ def in_order(
 def _begin(parent: int) -> None:
     if not die_with(parent):
         os._exit(1)  # the parent was killed already
+    signal.signal(signal.SIGPROF, _spent)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent is interrupted, and ends its helpers
 
 
-def _answer(parent: int, function: Callable[[Task], Answer], task: Task) -> Answer:
+def _answer(parent: int, function: Callable[[Task], Answer], task: Task, seconds: float) -> Answer:
     if os.getppid() != parent:
         os._exit(1)  # where `die_with` can do nothing
-    return function(task)
+    signal.setitimer(signal.ITIMER_PROF, seconds)  # 0: none
+    try:
+        return function(task)
+    except _Spent:
+        raise TimeoutError from None
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+
+
+def _spent(number: int, frame: object) -> None:
+    raise _Spent
 
 
 __all__ = ["HelperError", "in_order"]

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from quorumlog.faults import CHANGES
-from quorumlog.hunting.hunt import ENDLESS, RUN_SECONDS
+from quorumlog.hunting.hunt import RUN_SECONDS
 from quorumlog.hunting.judge import (
     Candidate,
     NoJudgeError,
@@ -54,7 +54,7 @@ def simulation(rules: Path | None, seeds: int, say: Say, protocol: str | None = 
         try:
             judged = next(runs)
         except TimeoutError:
-            sentence = f"the run with seed {seed} did not end within {RUN_SECONDS:g} s: {ENDLESS}"
+            sentence = f"the run with seed {seed} did not end within {RUN_SECONDS:g} s of processor time"
             yield _result("runs", "undecided", sentence, _again(candidate, seed))
             seeds = seed
             break

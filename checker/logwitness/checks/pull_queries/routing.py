@@ -19,7 +19,7 @@ from loghistory.schema import Kind
 from ..codes import FAIL, INFO, INVOKE, OK, Words, code, lookup
 from ..columns import Columns
 from ..contract import Check, Family, Setting
-from .protocol import PULL_QUERIES, UNAVAILABLE, Asked, Finished, Query, Server, ServerFold, View, said
+from .protocol import PULL_QUERIES, UNAVAILABLE, Asked, Assigned, Finished, Query, Server, ServerFold, View, said
 
 WITHIN = Check(
     id="selected-within-bound",
@@ -157,8 +157,55 @@ class Scan(NamedTuple):
         return None
 
 
+class _Placed(NamedTuple):
+    """A host that keeps a partition, whatever its status and the bound; ``lag``: None where no filter asks for it."""
+
+    host: Scanned
+    active: bool
+    unknown: bool
+    lag: int | None
+
+
 def scan(server: Server, view: View, bound: int, partition: int) -> Scan:
     """How a router scans the hosts of a partition (pull-queries.md#two-modes)."""
+    statuses, shipped, reads = view.statuses, server.shipped, server.standby_reads
+    hosts, candidates = [], []
+    for each, active, unknown, lag in _placed(server, view, partition):
+        alive, updated = statuses.get(each.host, (shipped, -1))
+        far = lag is not None and not within(lag, bound, shipped)
+        if alive and not unknown and not far and (active or reads):
+            candidates.append(each.host)
+        else:
+            found = []
+            if not active and not reads:
+                found.append("Host is not the active host for this partition.")
+            if not alive:
+                found.append(f"Host is not alive as of time {updated}")
+            if unknown:
+                found.append("Lag information is not present for host.")
+            if far:
+                found.append(f"Host excluded because lag {lag} exceeds maximum allowed lag {bound}.")
+            each = each._replace(reasons=tuple(found))
+        hosts.append(each)
+    return Scan(tuple(hosts), tuple(candidates))
+
+
+_places: dict[tuple[int, int, int, Server], tuple[Assigned, object, tuple[_Placed, ...]]] = {}
+"""By the identity of an assignment and of lag reports, which many views share, partition and server; with both."""
+
+
+def _placed(server: Server, view: View, partition: int) -> tuple[_Placed, ...]:
+    """The hosts of a partition in the order in which they are tried (pull-queries.md#candidate-order)."""
+    place = id(view.assignment), id(view.records), partition, server
+    known = _places.get(place)
+    if known is None:
+        if len(_places) >= _KEPT:
+            _places.clear()
+        known = _places[place] = view.assignment, view.records, _in_order(server, view, partition)
+    return known[2]
+
+
+def _in_order(server: Server, view: View, partition: int) -> tuple[_Placed, ...]:
     placements = view.assignment.placements
     active, standbys = placements[partition] if partition < len(placements) else (UNAVAILABLE, ())
     known = {host: positions[partition] for host, (_, positions) in view.records.items() if partition in positions}
@@ -169,33 +216,13 @@ def scan(server: Server, view: View, bound: int, partition: int) -> Scan:
         current = known[host][0] if host in known else None
         filtered = server.lag_reports and (server.shipped or host != active)
         lag = None if current is None or not filtered else max(0, max_end - current)
-        why = _reasons(server, view, bound, host, active=host == active, filtered=filtered, lag=lag)
-        found.append(Scanned(host, why, filtered, current, max_end))
+        seen = Scanned(host, (), filtered, current, max_end)
+        found.append(_Placed(seen, host == active, filtered and lag is None, lag))
     first, *rest = found
-    rest.sort(key=lambda each: each.host)
+    rest.sort(key=lambda each: each.host.host)
     if not server.shipped:
-        rest.sort(key=lambda each: (each.current is None, each.current is not None and each.lag))
-    return Scan((first, *rest), tuple([each.host for each in (first, *rest) if not each.reasons]))
-
-
-def _reasons(
-    server: Server, view: View, bound: int, host: str, *, active: bool, filtered: bool, lag: int | None
-) -> tuple[str, ...]:
-    """Every reason against a host, in the order of the filters (pull-queries.md#reasons); ``lag``: None, if unknown."""
-    alive, updated = view.statuses.get(host, (server.shipped, -1))
-    unknown, far = filtered and lag is None, lag is not None and not within(lag, bound, server.shipped)
-    if alive and not unknown and not far and (active or server.standby_reads):
-        return ()
-    found = []
-    if not active and not server.standby_reads:
-        found.append("Host is not the active host for this partition.")
-    if not alive:
-        found.append(f"Host is not alive as of time {updated}")
-    if unknown:
-        found.append("Lag information is not present for host.")
-    if far:
-        found.append(f"Host excluded because lag {lag} exceeds maximum allowed lag {bound}.")
-    return tuple(found)
+        rest.sort(key=lambda each: (each.host.current is None, each.host.current is not None and each.host.lag))
+    return (first, *rest)
 
 
 def _scan_again(words: Words, server: Server, view: int, bound: int, partition: int) -> Scan:
@@ -206,7 +233,7 @@ def _scan_again(words: Words, server: Server, view: int, bound: int, partition: 
 
 
 _KEPT = 4096
-"""Scans that are kept for a while: many queries are routed by the same view."""
+"""Scans that are kept for a while: many queries are routed by the same view, or by the same reports."""
 
 
 def partitions_asked(server: Server, query: Query) -> list[int]:

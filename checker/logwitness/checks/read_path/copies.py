@@ -406,8 +406,8 @@ class CopyFold(StreamFold[_Rows]):
         next_of, place = _not_copied.form(self.compiled), NOWHERE
         while (place := next_of(state, places, place + 1, full, self._plan, self.judged)) != NOWHERE:
             lsn, row = int(state.held.lsns.order[place]), int(state.held.lsns.rows[place])
-            found = {"value": int(state.records.value[row]), "lsn": shown(lsn), "empty": new}
-            tally.violation(int(state.records.seq[row]), e.seq, shards=[*members(_holders(state, row))], **found)
+            shards, value = [*members(_holders(state, row))], int(state.records.value[row])
+            tally.violation(int(state.records.seq[row]), e.seq, value=value, lsn=shown(lsn), empty=new, shards=shards)
 
     def _copies(self, lsn: int) -> dict[int, tuple[int, int]]:
         """What lies at an LSN, by shard: what it is, and its value."""

@@ -111,6 +111,17 @@ class ReleasesOnAnySave(RaftCore):
         return super()._vote_saved(self._save) if self._save else False
 
 
+class HeldForEver(RaftCore):
+    """What waits for a save of term and vote leaves after it, also if it is of a term that is over by then."""
+
+    def _vote_saved(self, ticket: int) -> bool:
+        late = [send for send in self._held if send.message.term != self.term]
+        saved = super()._vote_saved(ticket)
+        if saved:
+            self._effects += late
+        return saved
+
+
 class PreVotesIgnoreLogs(RaftCore):
     """A pre-vote is granted whatever the candidate's log is."""
 
@@ -240,6 +251,13 @@ MUTANTS = (
         ReleasesOnAnySave,
         setting="stale-votes",
         seeds=100,
+    ),
+    Mutant(
+        "held-for-ever",
+        "what waits for a save of term and vote leaves after it, also if it is of a term that is over by then",
+        (),
+        HeldForEver,
+        test="tests/raft/test_mutants.py",
     ),
     Mutant(
         "pre-votes-ignore-logs",

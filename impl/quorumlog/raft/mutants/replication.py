@@ -88,6 +88,15 @@ class ReplicatedNeverFalls(RaftCore):
         return follower
 
 
+class DurableSurvivesElection(RaftCore):
+    """What was durable on followers when a node led before counts when it leads again."""
+
+    def _become_leader(self) -> None:
+        known = self.durable_on
+        super()._become_leader()
+        self.durable_on |= {peer: durable for peer, durable in known.items() if peer in self.progress}
+
+
 class HoldsByOffset(RaftCore):
     """A follower whose log reaches the previous offset takes its entry there for the leader's."""
 
@@ -341,6 +350,13 @@ MUTANTS = (
         "a follower that lost what was not flushed still counts with it",
         (),
         ReplicatedNeverFalls,
+        test="tests/raft/test_mutants.py",
+    ),
+    Mutant(
+        "durable-survives-election",
+        "what was durable on followers when a node led before counts when it leads again",
+        (),
+        DurableSurvivesElection,
         test="tests/raft/test_mutants.py",
     ),
     Mutant(

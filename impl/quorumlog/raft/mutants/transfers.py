@@ -8,7 +8,7 @@ from quorumlog.protocol import Mutant
 from quorumlog.raft.core import RaftCore
 from quorumlog.raft.events import AppendRequested
 from quorumlog.raft.leader import Leader
-from quorumlog.raft.messages import VoteRequest
+from quorumlog.raft.messages import TimeoutNow, VoteRequest
 from quorumlog.raft.transfer import Transfer
 
 
@@ -33,6 +33,23 @@ class PlannedMoveLoses(RaftCore):
         if self._transfer is not None:
             self._transfer.asked = False
         super()._transfer_timer_fired()
+
+
+class TransferNeverGivenUp(RaftCore):
+    """A leader whose target does not catch up in time goes on waiting for it, and takes no appends."""
+
+    def _transfer_timer_fired(self) -> None:
+        transfer = self._transfer
+        super()._transfer_timer_fired()
+        if transfer is not None and not transfer.asked:
+            self._transfer = transfer
+
+
+class TimeoutNowFromAnybody(RaftCore):
+    """A node stands for election when anybody tells it to, also who led in an earlier term."""
+
+    def _timeout_now(self, sender: int, message: TimeoutNow) -> None:
+        super()._timeout_now(self.leader, structs.replace(message, term=self.term))
 
 
 class TransferVoteSkipsLog(RaftCore):
@@ -67,6 +84,20 @@ MUTANTS = (
         setting="transfers",
         thread="https://issues.apache.org/jira/browse/KAFKA-20554",
         seeds=100,
+    ),
+    Mutant(
+        "transfer-never-given-up",
+        "a leader whose target does not catch up in time goes on waiting for it, and takes no appends",
+        (),
+        TransferNeverGivenUp,
+        test="tests/raft/test_mutants.py",
+    ),
+    Mutant(
+        "timeout-now-from-anybody",
+        "a node stands for election when anybody tells it to, also who led in an earlier term",
+        (),
+        TimeoutNowFromAnybody,
+        test="tests/raft/test_mutants.py",
     ),
     Mutant(
         "transfer-vote-skips-log",
