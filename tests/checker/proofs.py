@@ -640,17 +640,24 @@ def gaps_are_explained(evidence: Evidence) -> Fields:
     batch, *later = evidence.before
     sure((batch["kind"], last["kind"], batch["node"]) == ("append", "compact", last["node"]))
     sure(last["offset"] <= batch["offset"] <= last["last_offset"])
-    if batch["key"] is None:
+    fields: Fields = {"node": last["node"], "offset": batch["offset"]}
+    if batch.get("key") is None:
         sure(not later)
-        return {"node": last["node"], "offset": batch["offset"]}
-    sure(all(row["key"] == batch["key"] and row["last_offset"] > last["commit"] for row in later))
-    return {"node": last["node"], "key": batch["key"], "offset": batch["offset"], "commit": last["commit"]}
+        return fields
+    fields["key"] = batch["key"]
+    if not later:
+        return fields
+    following = only(later)
+    sure(following["key"] == batch["key"] and following["last_offset"] > last["commit"])
+    return {**fields, "later": following["offset"], "commit": last["commit"]}
 
 
 def newest_values_agree(evidence: Evidence) -> Fields:
     """One node has appended a batch of a key, another one has committed what is there."""
-    batch, state = sorted((*evidence.before, evidence.last), key=lambda row: row["kind"] != "append" or not row["key"])
-    sure(batch["node"] != state["node"] and batch["key"] is not None)
+    batch, state = sorted(
+        (*evidence.before, evidence.last), key=lambda row: row["kind"] != "append" or not row.get("key")
+    )
+    sure(batch["node"] != state["node"] and batch.get("key") is not None)
     sure(batch["offset"] <= state["commit"] == state["dirty"])
     fields: Fields = {"node": state["node"], "commit": state["commit"], "key": batch["key"]}
     return {**fields, "other": batch["node"], "offset": batch["offset"]}

@@ -51,8 +51,9 @@ EXPLAINED = Check(
     fact="a batch that a node compacts away, or a gap that it is told of",
     sentence={
         "unkeyed": "Node {node} compacted the batch at offset {offset} away, which has no key.",
-        "newest": "Node {node} compacted the batch of key {key} at offset {offset} away; up to its commit index "
-        "{commit} it held no later one.",
+        "newest": "Node {node} compacted the batch of key {key} at offset {offset} away and held no later one.",
+        "early": "Node {node} compacted the batch of key {key} at offset {offset} away; the next one, at offset "
+        "{later}, is above its commit index {commit}.",
         "untold": "Node {node} was told of a gap from offset {offset} to {last}; nobody had compacted all of that "
         "away.",
     },
@@ -211,9 +212,11 @@ class CompactionFold:
             said: dict[str, Any] = {"node": e.node, "offset": batch.offset}
             if batch.key == NULL:
                 self._explained.violation(batch.seq, e.seq, way="unkeyed", **said)
-            elif later is None or later.last_offset > e.commit:
-                shown = (batch.seq, e.seq) if later is None else (batch.seq, later.seq, e.seq)
-                self._explained.violation(*sorted(shown), way="newest", key=batch.key, commit=e.commit, **said)
+            elif later is None:
+                self._explained.violation(batch.seq, e.seq, way="newest", key=batch.key, **said)
+            elif later.last_offset > e.commit:
+                said |= {"key": batch.key, "later": later.offset, "commit": e.commit}
+                self._explained.violation(*sorted((batch.seq, later.seq, e.seq)), way="early", **said)
         self._note_gone(e.offset, e.last_offset)
 
     def _note_gone(self, first: int, last: int) -> None:
