@@ -26,6 +26,7 @@ class Kind(StrEnum):
     VISIBLE = "visible"
     ACKED = "acked"
     COMPACT = "compact"
+    GAP = "gap"
     TRIM = "trim"
     CONFIGURATION = "configuration"
     ENQUEUE = "enqueue"

@@ -101,6 +101,7 @@ class Recorder:
         record: str | None = None,
         wave: int | None = None,
         recovery: int | None = None,
+        key: int | None = None,
     ) -> int:
         """Record one event and return its ``seq``: 0, 1, 2, ... in the order of the calls.
 
@@ -154,6 +155,7 @@ class Recorder:
                 record,
                 wave,
                 recovery,
+                key,
             )
         )
         if len(self._rows) >= BUFFER_EVENTS:

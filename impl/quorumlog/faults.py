@@ -58,6 +58,7 @@ KINDS: Mapping[str, FaultKind] = {
     "flipped_bit": FaultKind("a bit flips in what is known to be flushed; the disk is restored at the end"),
     "lost_name": FaultKind("SIGKILL; a file is not in its directory any more; the disk is restored at the end"),
     "trim": FaultKind("retention: committed entries go, except for the last so many", {"keep": (0.0, 0.0, 1e9)}),
+    "compact": FaultKind("values that a later one of the same key replaced go, if both are committed"),
     "transfer": FaultKind(
         "these nodes hand their leadership on to the node so many places after them", {"places": (1.0, 1.0, 30.0)}
     ),

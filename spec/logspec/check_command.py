@@ -48,7 +48,7 @@ def check_command(  # one parameter per option of the command line
     version: str | None,
     workers: int,
     seconds: float,
-) -> int:
+) -> int:  # its many parameters are the options
     """Check models with TLC: what must hold holds, and every mutant breaks the promise it should.
 
     Without MODEL all models of the tier are checked. A model fails unless it ends as expected, with the pinned number

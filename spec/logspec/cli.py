@@ -8,6 +8,7 @@ import click
 
 from logspec.check_command import check_command
 from logspec.errors import SpecError, missing
+from logspec.tlc import archive_classes
 from logspec.toolchain import find_toolchain
 from logspec.trace_command import trace_command
 
@@ -46,13 +47,15 @@ def spec() -> None:
 
 @spec.command("setup")
 def setup_command() -> None:
-    """Fetch TLC, once, and print where it is.
+    """Fetch TLC and archive its classes, once, and print where it is.
 
     \b
     logwitness spec setup
     """
     try:
         tools = find_toolchain()
+        if tools.version == "2.18":
+            archive_classes(tools)
     except SpecError as problem:
         raise click.ClickException(str(problem)) from None
     click.echo(f"TLC {tools.version}: {tools.jar}")

@@ -9,9 +9,8 @@ read-path.md#release-needs-recovery, read-path.md#shard-refuses.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
 from typing import Any
 
 from loghistory import Kind, RunSource
@@ -20,7 +19,7 @@ from logspec.reading_traces import STATUSES, scopes_told, scopes_written, sequen
 from logspec.server_traces import Refused, followed, nearest
 from logspec.tlavalue import print_value
 from logspec.toolchain import Toolchain
-from logspec.traces import Nearest
+from logspec.traces import Nearest, batches
 
 MODULE = "read_path/TraceRecovery.tla"
 BATCH_EVENTS = 20_000
@@ -98,7 +97,7 @@ def read_recovery_traces(source: RunSource, name: str) -> list[RecoveryTrace]:
 
 def follow_recoveries(traces: Sequence[RecoveryTrace], tools: Toolchain, seconds: float | None = None) -> None:
     """Follow every trace; set ``stuck`` and ``refused`` of those that the spec does not allow. Raises `SpecError`."""
-    for batch in _batches(traces):
+    for batch in batches(traces, BATCH_EVENTS, _alike):
         for refused in followed(MODULE, batch, _written, _configuration(batch), tools, seconds, "Before == <<>>"):
             trace, line = refused.trace, refused.line
             said = _said(trace, trace.events[line - 1])
@@ -218,20 +217,9 @@ def _shards(trace: RecoveryTrace) -> int:
     return max([*trace.shards, *told, *named])
 
 
-def _batches(traces: Iterable[RecoveryTrace]) -> Iterator[list[RecoveryTrace]]:
-    """What one run of TLC can follow: as many shards, about as many places, and not too many events."""
-
-    def alike(trace: RecoveryTrace) -> tuple[int, int]:
-        return _shards(trace), trace.places.bit_length()
-
-    for _, group in groupby(sorted(traces, key=alike), key=alike):
-        batch: list[RecoveryTrace] = []
-        for trace in group:
-            if batch and sum(len(each.events) for each in batch) + len(trace.events) > BATCH_EVENTS:
-                yield batch
-                batch = []
-            batch.append(trace)
-        yield batch
+def _alike(trace: RecoveryTrace) -> tuple[int, int]:
+    """Of what those that are followed together have the same: shards, and about as many places."""
+    return _shards(trace), trace.places.bit_length()
 
 
 def _configuration(batch: Sequence[RecoveryTrace]) -> list[str]:

@@ -15,15 +15,15 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from pathlib import Path
 from typing import IO, Any
 
 from logspec.errors import SpecError
-from logspec.places import cache_directory
+from logspec.places import cache_directory, spec_directory
 from logspec.tlavalue import parse_state
-from logspec.toolchain import Toolchain
+from logspec.toolchain import Toolchain, class_archive
 
 HEAP = "4g"
 EXIT_OK, EXIT_VIOLATED, EXIT_ACTION_VIOLATED = 0, 12, 13
@@ -128,8 +128,8 @@ def run_tlc(
         for name, text in (extra_modules or {}).items():
             (work / f"{name}.tla").write_text(text, encoding="utf-8")
         (work / f"{module.stem}.cfg").write_text(configuration, encoding="utf-8")
-        command = [str(tools.java), "-XX:+UseParallelGC", f"-Xmx{heap}", "-Xss64m", f"-Djava.io.tmpdir={work}"]
-        command += ["-XX:TieredStopAtLevel=1"] if brief else []
+        command = [str(tools.java), *tools.options, f"-Xmx{heap}", "-Xss64m", f"-Djava.io.tmpdir={work}"]
+        command += ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"] if brief else ["-XX:+UseParallelGC"]
         command += ["-cp", str(tools.jar), "tlc2.TLC", "-tool", "-deadlock", "-workers", str(workers)]
         command += ["-metadir", str(work / "states"), *(["-coverage", "60"] if coverage else []), *arguments]
         command += [f"{module.stem}.tla"]
@@ -140,6 +140,40 @@ def run_tlc(
         return outcome
     finally:
         shutil.rmtree(work, ignore_errors=True)
+
+
+_TYPICAL = """
+INIT InitLed
+NEXT NextLed
+CONSTANT Node = {n1, n2, n3}
+CONSTANT Nobody = Nobody
+CONSTANT WriteCaching = FALSE
+CONSTANT MaxTerm = 2
+CONSTANT MaxLog = 2
+CONSTANT MaxCrashes = 0
+CONSTANT MaxPowerLosses = 0
+CONSTANT AcksAsked <- OnlyRelaxed
+INVARIANT TypeOk
+PROPERTY RelaxedVisibleUnflushed
+"""
+"""A small run of `raft/MCProgress` in which TLC does most of what it can."""
+
+
+def archive_classes(tools: Toolchain) -> None:
+    """Write TLC's classes as Java has them in memory, so that later runs start in three quarters of the processor time.
+
+    Nothing is written where Java cannot do that (before 13).
+    """
+    archive = class_archive(tools.jar)
+    if archive.is_file() and archive.stat().st_mtime > tools.jar.stat().st_mtime:
+        return
+    with tempfile.TemporaryDirectory(dir=archive.parent) as scratch:
+        made = Path(scratch) / archive.name
+        options = ("-XX:+IgnoreUnrecognizedVMOptions", f"-XX:ArchiveClassesAtExit={made}", "-Xlog:disable")
+        module = spec_directory() / "raft" / "MCProgress.tla"
+        run_tlc(replace(tools, options=options), module, _TYPICAL, workers=1, brief=True)
+        if made.is_file():
+            made.replace(archive)
 
 
 def _run(command: list[str], work: Path, seconds: float | None, reader: _Reader) -> Outcome:

@@ -16,6 +16,7 @@ import shutil
 import subprocess
 import tempfile
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from logspec.errors import SpecError, install
@@ -35,11 +36,15 @@ VERSIONS = tuple(DIGESTS)
 
 @dataclass(frozen=True, slots=True)
 class Toolchain:
-    """A Java and a TLC that run together; ``version`` is TLC's, or ``other`` for a jar that the user named."""
+    """A Java and a TLC that run together; ``version`` is TLC's, or ``other`` for a jar that the user named.
+
+    ``options`` are Java's: the archive of TLC's classes, where the set-up has made one.
+    """
 
     java: Path
     jar: Path
     version: str
+    options: tuple[str, ...] = ()
 
 
 def find_java() -> Path:
@@ -49,6 +54,13 @@ def find_java() -> Path:
     found = found or shutil.which("java")
     if found is None:
         raise SpecError(f"TLC needs Java {OLDEST_JAVA} or later, and no java is on the path or in JAVA_HOME")
+    _refuse_old_java(found, Path(found).stat().st_mtime_ns)
+    return Path(found)
+
+
+@cache
+def _refuse_old_java(found: str, changed: int) -> None:
+    """Once for each Java; to ask it takes as long as a small run. ``changed``: when it was put there."""
     try:
         finished = subprocess.run([found, "-version"], capture_output=True, text=True, timeout=60, check=False)
     except (OSError, subprocess.TimeoutExpired) as problem:
@@ -61,7 +73,11 @@ def find_java() -> Path:
     major = int(match[2]) if match[1] == "1" and match[2] else int(match[1])
     if major < OLDEST_JAVA:
         raise SpecError(f"{found} is Java {major}; TLC needs Java {OLDEST_JAVA} or later")
-    return Path(found)
+
+
+def class_archive(jar: Path) -> Path:
+    """Return where the archive of a jar's classes is, if `logspec.tlc.archive_classes` has made one."""
+    return cache_directory() / f"{jar.stem}.jsa"
 
 
 def find_toolchain(jar: str | None = None, version: str | None = None) -> Toolchain:
@@ -80,7 +96,7 @@ def find_toolchain(jar: str | None = None, version: str | None = None) -> Toolch
             f"TLC {version} is unknown; the known versions are {', '.join(VERSIONS)}, or name a jar with --jar"
         )
     try:
-        return Toolchain(java, _fetched_jar(java), "2.18")
+        fetched = _fetched_jar(java)
     except SpecError:
         if version is not None:
             raise
@@ -88,6 +104,10 @@ def find_toolchain(jar: str | None = None, version: str | None = None) -> Toolch
             return Toolchain(java, _packaged_jar(), "2.15")
         except SpecError as problem:
             raise SpecError(f"{problem}, or name a jar with --jar") from None
+    archive = class_archive(fetched)
+    # A Java that finds the archive to be another one's does without it, and would say so among what TLC says.
+    options = (f"-XX:SharedArchiveFile={archive}", "-Xlog:disable") if archive.is_file() else ()
+    return Toolchain(java, fetched, "2.18", options)
 
 
 def _digest(path: Path) -> str:

@@ -618,6 +618,51 @@ def applied_once(evidence: Evidence) -> Fields:
     return {"node": last["node"], "offset": last["offset"], "applied": applied}
 
 
+def ghost_term(evidence: Evidence) -> Fields:
+    """A node is told of a gap, and appends behind it in another term."""
+    gap, last = only(evidence.before), evidence.last
+    sure((gap["kind"], last["kind"], gap["node"]) == ("gap", "append", last["node"]))
+    sure(gap["last_offset"] < last["offset"] and gap["entry_term"] != last["entry_term"])
+    return {
+        "node": last["node"],
+        "last": gap["last_offset"],
+        "term": gap["entry_term"],
+        "behind": last["entry_term"],
+    }
+
+
+def gaps_are_explained(evidence: Evidence) -> Fields:
+    """A node compacts a batch away that has no key, or whose next one is not committed; or is told of a gap."""
+    last = evidence.last
+    if last["kind"] == "gap":
+        sure(not evidence.before)
+        return {"node": last["node"], "offset": last["offset"], "last": last["last_offset"]}
+    batch, *later = evidence.before
+    sure((batch["kind"], last["kind"], batch["node"]) == ("append", "compact", last["node"]))
+    sure(last["offset"] <= batch["offset"] <= last["last_offset"])
+    fields: Fields = {"node": last["node"], "offset": batch["offset"]}
+    if batch.get("key") is None:
+        sure(not later)
+        return fields
+    fields["key"] = batch["key"]
+    if not later:
+        return fields
+    following = only(later)
+    sure(following["key"] == batch["key"] and following["last_offset"] > last["commit"])
+    return {**fields, "later": following["offset"], "commit": last["commit"]}
+
+
+def newest_values_agree(evidence: Evidence) -> Fields:
+    """One node has appended a batch of a key, another one has committed what is there."""
+    batch, state = sorted(
+        (*evidence.before, evidence.last), key=lambda row: row["kind"] != "append" or not row.get("key")
+    )
+    sure(batch["node"] != state["node"] and batch.get("key") is not None)
+    sure(batch["offset"] <= state["commit"] == state["dirty"])
+    fields: Fields = {"node": state["node"], "commit": state["commit"], "key": batch["key"]}
+    return {**fields, "other": batch["node"], "offset": batch["offset"]}
+
+
 def snapshot_is_committed(evidence: Evidence) -> Fields:
     """A snapshot covers what its node has not committed or not applied, or is installed and not all of it is there."""
     last = evidence.last
@@ -983,6 +1028,9 @@ PROOFS: dict[str, Proof] = {
     "quorums-intersect": quorums_intersect,
     "changes-are-committed": changes_are_committed,
     "applied-once": applied_once,
+    "ghost-term": ghost_term,
+    "gaps-are-explained": gaps_are_explained,
+    "newest-values-agree": newest_values_agree,
     "snapshot-is-committed": snapshot_is_committed,
     "snapshots-agree": snapshots_agree,
     "truncated-rule": truncated_rule,

@@ -19,9 +19,11 @@ CASES = [case for case in all_cases() if case.check != "-"]
 (SERVERS,) = cases(HISTORIES / "healthy_pull_queries.txt")
 (STREAMS,) = cases(HISTORIES / "healthy_read_path.txt")
 (CHANGING,) = cases(HISTORIES / "healthy_membership.txt")
+(COMPACTED,) = cases(HISTORIES / "healthy_compaction.txt")
+OF_FAMILIES = {"membership": CHANGING, "compaction": COMPACTED}
 OF_PROTOCOLS = {PULL_QUERIES: SERVERS, READ_PATH: STREAMS}
 HEALTHY_OF = {
-    each.id: OF_PROTOCOLS.get(family.protocol, CHANGING if family.name == "membership" else HEALTHY)
+    each.id: OF_PROTOCOLS.get(family.protocol, OF_FAMILIES.get(family.name, HEALTHY))
     for family in families()
     for each in family.checks
 }

@@ -99,14 +99,14 @@ def _in_pieces(table: pa.Table, cuts: list[int]) -> pa.Table:
 
 
 @given(st.sampled_from(CASES), st.lists(st.integers(0, 120), max_size=8))
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=25)
 def test_batches_of_any_size_give_the_same_answer(case: Case, cuts: list[int]) -> None:
     whole = check(case.table, configuration=case.configuration)
     _same(whole, check(_in_pieces(case.table, cuts), configuration=case.configuration))
 
 
 @given(_HISTORIES, st.lists(st.integers(0, 60), max_size=4), st.booleans())
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=60)
 def test_any_history_is_judged_and_cuts_change_nothing(
     rows: list[dict[str, Any]], cuts: list[int], caching: bool
 ) -> None:
@@ -123,7 +123,7 @@ def test_any_history_is_judged_and_cuts_change_nothing(
 
 
 @given(_HISTORIES)
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=25)
 def test_compiled_loops_agree_on_any_history(rows: list[dict[str, Any]]) -> None:
     pytest.importorskip("numba")
     table = _table(rows)
@@ -131,7 +131,7 @@ def test_compiled_loops_agree_on_any_history(rows: list[dict[str, Any]]) -> None
 
 
 @given(_HISTORIES, _HISTORIES, st.randoms(use_true_random=False))
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=25)
 def test_logs_are_judged_apart(
     one: list[dict[str, Any]],
     other: list[dict[str, Any]],

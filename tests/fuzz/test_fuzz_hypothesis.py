@@ -57,7 +57,7 @@ def changed(draw: st.DrawFn, name: str) -> bytes:
 
 
 @pytest.mark.parametrize("name", TARGETS)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(data=st.data())
 def test_a_reader_answers_or_refuses(name: str, data: st.DataObject) -> None:
     TARGETS[name].run(data.draw(changed(name)))

@@ -95,13 +95,13 @@ def judge(data: bytes) -> None:
 
 
 @pytest.mark.parametrize("form", list(Format))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(data=st.data())
 def test_a_changed_file(form: Format, data: st.DataObject) -> None:
     judge(data.draw(mutated(form)))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(data=st.one_of(st.binary(), st.binary().map(lambda b: HEADER + b), st.text().map(lambda t: HEADER + t.encode())))
 @example(b"PAR1PAR1")
 @example(b"\x28\xb5\x2f\xfd")
@@ -120,7 +120,7 @@ _VALUES = st.one_of(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(
     events=st.lists(
         st.dictionaries(st.one_of(st.sampled_from(SCHEMA.names), st.text(max_size=4)), _VALUES, max_size=9), max_size=4

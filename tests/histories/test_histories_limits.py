@@ -19,6 +19,8 @@ from loghistory.run import write_file
 
 pytestmark = pytest.mark.slow
 
+MIB = 640
+"""To which a bomb expands at least; a process has less left when it has loaded what it needs."""
 HEADER = b'{"kind":"history","version":2}\n'
 
 # Loading pyarrow takes about 350 MB of address space by itself; what the bombs expand to is far more than the limit.
@@ -45,19 +47,19 @@ def read(path: Path, mode: str = "strict") -> tuple[int, str]:
 
 
 def zeros() -> Iterator[bytes]:
-    for _ in range(1024):
+    for _ in range(MIB):
         yield bytes(1 << 20)
 
 
 def blank_lines() -> Iterator[bytes]:
     yield HEADER
-    for _ in range(1024):
+    for _ in range(MIB):
         yield b"\n" * (1 << 20)
 
 
 def one_string() -> Iterator[bytes]:
     yield HEADER + b'{"seq":1,"time":1,"kind":"fault","f":"'
-    for _ in range(1024):
+    for _ in range(MIB):
         yield b"a" * (1 << 20)
 
 

@@ -127,7 +127,7 @@ def test_what_killed_processes_left_is_merged(tmp_path: Path) -> None:
     assert merge_runs([whole, killed], tmp_path / "again", lenient=True).events == 3
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(
     steps=st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3), st.integers(0, 4), st.booleans()), max_size=80),
     skews=st.lists(st.integers(0, 30), min_size=4, max_size=4),
@@ -167,7 +167,7 @@ def test_runs_of_real_clocks(
         assert [(k, m) for n, k, m in order if n == node] == [(k, m) for _, _, k, m in story]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(seed=st.integers(0, 1 << 32))
 def test_clocks_that_are_wrong_never_put_a_receive_first(tmp_path_factory: pytest.TempPathFactory, seed: int) -> None:
     """A causal run whose stamps are random: receives are moved, the order inside each file stays."""

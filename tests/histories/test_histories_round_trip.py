@@ -75,7 +75,7 @@ def expected(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("form", list(Format))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(events=EVENTS)
 def test_every_event_comes_back(form: Format, events: list[dict[str, Any]]) -> None:
     with tempfile.TemporaryDirectory() as place:
@@ -90,7 +90,7 @@ def test_every_event_comes_back(form: Format, events: list[dict[str, Any]]) -> N
 
 
 @pytest.mark.slow
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(events=EVENTS, cuts=st.lists(st.integers(1, 10), max_size=10))
 def test_bytes_depend_on_the_events_alone(events: list[dict[str, Any]], cuts: list[int]) -> None:
     """However events are cut into batches, whenever they are flushed, through whatever formats they went."""
@@ -118,7 +118,7 @@ def test_bytes_depend_on_the_events_alone(events: list[dict[str, Any]], cuts: li
             previous = following
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(
     events=EVENTS,
     columns=st.sets(st.sampled_from(SCHEMA.names), min_size=1),

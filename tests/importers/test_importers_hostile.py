@@ -180,7 +180,7 @@ def _all_of(data: bytes, format_: ForeignFormat) -> None:
             _is_one_line(error)
 
 
-@settings(max_examples=300, deadline=5000)
+@settings(max_examples=120, deadline=5000)
 @given(data=st.one_of(st.binary(max_size=300), _TEXTS.map(str.encode), _MAPS.map(str.encode)))
 def test_any_bytes(data: bytes) -> None:
     foreign_format(data)
@@ -188,7 +188,7 @@ def test_any_bytes(data: bytes) -> None:
         _all_of(data, format_)
 
 
-@settings(max_examples=300, deadline=5000)
+@settings(max_examples=120, deadline=5000)
 @given(text=st.one_of(st.text(max_size=200), _TEXTS))
 def test_any_text_is_edn_or_refused(text: str) -> None:
     try:
@@ -197,7 +197,7 @@ def test_any_text_is_edn_or_refused(text: str) -> None:
         _is_one_line(error)
 
 
-@settings(max_examples=150, deadline=5000)
+@settings(max_examples=60, deadline=5000)
 @given(text=_MAPS)
 def test_what_can_be_read_can_be_judged(text: str, tmp_path_factory: pytest.TempPathFactory) -> None:
     path = tmp_path_factory.mktemp("judged") / "history.edn"
@@ -217,7 +217,7 @@ _SCALARS = st.sampled_from(
 )
 
 
-@settings(max_examples=300, deadline=5000)
+@settings(max_examples=120, deadline=5000)
 @given(pairs=st.lists(st.tuples(_SCALARS, _SCALARS), max_size=5), gap=st.sampled_from([" ", ", ", "\n ", ""]))
 def test_a_flat_map_is_read_the_same_at_once(pairs: list[tuple[str, str]], gap: str) -> None:
     text = "{" + gap.join(f"{key} {value}" for key, value in pairs) + "}"

@@ -97,7 +97,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory, audited: Auditor) -> Path
 
 
 def test_verdicts_are_those_of_the_engine_in_process(recorded: Path) -> None:
-    assert same_verdicts(recorded / "out") > 40
+    assert same_verdicts(recorded / "out") > 20
 
 
 def test_events_are_all_there_in_canonical_form(recorded: Path) -> None:
@@ -230,7 +230,7 @@ def test_the_summary_is_there_for_people_and_machines(recorded: Path) -> None:
     runs = rows(recorded / "out", "runs")
     assert summary["histories"] == len(runs)
     assert summary["events"] == sum(row["events"] for row in runs)
-    assert summary["checks"]["one-vote-per-term"]["histories"] == 2
+    assert summary["checks"]["one-vote-per-term"]["histories"] == 1
 
 
 def test_any_file_name_will_do(tmp_path: Path, audited: Auditor) -> None:

@@ -15,7 +15,7 @@ from audit_tables import Auditor
 from loghistory import SCHEMA
 from loghistory.run import write_file
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.long
 
 MOST = 100_000
 """Bytes of a file, as if the disk had no more; what Java writes for itself is less."""

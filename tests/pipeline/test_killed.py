@@ -38,6 +38,7 @@ def _started(source: Path, out: Path) -> subprocess.Popen[bytes]:
     )
 
 
+@pytest.mark.long
 def test_killed_and_started_again(tmp_path: Path, source: Path, audited: Auditor) -> None:
     out = tmp_path / "out"
     process = _started(source, out)

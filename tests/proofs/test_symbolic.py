@@ -84,7 +84,7 @@ def agrees(function: Callable[..., Any], values: Sequence[Any]) -> None:
 
 
 @pytest.mark.parametrize("name", RULES)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(data=st.data())
 def test_every_rule_agrees_with_plain_execution(name: str, data: st.DataObject) -> None:
     function = getattr(REFERENCE, name)
@@ -122,7 +122,7 @@ def truth(a: int, b: int, p: bool) -> bool:
     return (p or a > b) and not (p and a in (0, b)) and all([a != 4, b is not None or p])
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(a=SMALL, b=SMALL, c=SMALL, p=st.booleans())
 def test_what_the_subset_allows(a: int, b: int, c: int, p: bool) -> None:
     agrees(written_at_length, [a, b, p])
@@ -131,14 +131,14 @@ def test_what_the_subset_allows(a: int, b: int, c: int, p: bool) -> None:
     agrees(looks_up, [{0: a, 3: b}, GROUPS[-2]])
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(values=st.lists(SMALL, min_size=1, max_size=7))
 def test_the_sorting_network_sorts(values: list[int]) -> None:
     symbols, meaning = _symbols(values)
     assert [_value(term, meaning) for term in Executor().ascending(symbols)] == sorted(values)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(a=SMALL, b=SMALL)
 def test_plain_arguments_give_plain_answers(a: int, b: int) -> None:
     answer = Executor().call(REFERENCE.may_commit, a, b, 1, 1)
@@ -165,7 +165,7 @@ def filters(voters: Voters, reached: Mapping[int, int]) -> int:
     return len([node for node in voters.old if told.get(node, False)]) + len(voters.current)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(
     sizes=st.tuples(*[st.frozensets(st.integers(0, 4))] * 2),
     reached=st.dictionaries(st.integers(0, 4), SMALL, max_size=5),
@@ -303,7 +303,7 @@ def test_an_index_must_be_known() -> None:
         Executor().call(asks_a_method, GROUPS[3])
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(a=SMALL, send=st.integers(1, 5))
 def test_a_rule_divides_by_what_is_assumed_positive(a: int, send: int) -> None:
     x, interval = z3.Ints("x interval")

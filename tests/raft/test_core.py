@@ -13,6 +13,7 @@ from quorumlog.raft.events import (
     Accepted,
     AppendRequested,
     BarrierRequested,
+    CompactRequested,
     Disconnect,
     Effect,
     Event,
@@ -54,7 +55,7 @@ from quorumlog.raft.messages import (
 )
 from quorumlog.raft.rules import REFERENCE, Rules
 from quorumlog.raft.snapshot import Snapshot, State
-from quorumlog.storage.batch import BatchKind, RecordBatch
+from quorumlog.storage.batch import BatchKind, RecordBatch, ghost
 
 SECOND = 1_000_000_000
 TIMEOUT = 3 * SECOND // 2
@@ -231,9 +232,9 @@ def test_nothing_committed_is_truncated() -> None:
     bench.receive(1, Heartbeat(1, 1, 1, 1, 1, 1))
     assert bench.core.commit == 1
     bench.receive(2, entries(2, -1, -1, batch(0, 2)))
-    assert bench.of(Truncate) == []
+    assert (bench.of(Truncate), bench.core.dirty) == ([], 1)
     bench.save()
-    assert [(reply.success, reply.match) for reply in bench.sent(AppendReply)] == [(True, 1)]
+    assert [(reply.success, reply.match) for reply in bench.sent(AppendReply)] == [(True, 0)]
 
 
 def test_a_leader_goes_on_behind_what_a_follower_has_committed() -> None:
@@ -827,3 +828,26 @@ def test_a_transfer_in_a_group_of_five_waits_for_a_majority_besides_the_target()
     assert bench.sent(TimeoutNow) == []  # if node 1 fails now, nodes 2, 3 and 4 elect one that lacks the entry
     bench.acknowledge(2, bench.core.dirty)
     assert len(bench.sent(TimeoutNow)) == 1
+
+
+def test_a_leader_sends_ghosts_and_previous_is_outside_its_gaps() -> None:
+    bench = Bench(term=1, entries=(1, 1, 1, 1, 1)).lead()
+    bench.acknowledge(2, bench.core.dirty)
+    bench.give(CompactRequested(((1, 1), (2, 2))))
+    bench.receive(1, AppendReply(bench.core.term, bench.core.progress[1].next_sequence(), False, -1, 2, 2))
+    (read,) = bench.of(ReadLog)
+    assert read.start == 1
+    bench.give(LogRead(read.ticket, (batch(3, 1), batch(4, 1))))
+    (request,) = bench.sent(AppendEntries)
+    assert (request.previous, request.previous_term) == (0, 1)
+    assert request.batches == (ghost(1, 2, 1), batch(3, 1), batch(4, 1))
+
+
+def test_the_fate_of_an_append_in_a_gap_is_not_known() -> None:
+    bench = Bench(term=1, entries=(1,)).lead()
+    bench.give(AppendRequested(7, batch(0, 0)))
+    bench.give(TimerFired(Timer.DRAIN))
+    at, term = bench.core.dirty, bench.core.term + 1
+    more = ghost(at, at, term), batch(at + 1, term)
+    bench.receive(2, AppendEntries(term, 1, at - 1, bench.core.index.term(at - 1), -1, -1, False, more))
+    assert [(e.request, e.outcome) for e in bench.of(Resolved)] == [(7, Outcome.UNKNOWN)]

@@ -24,6 +24,7 @@ from quorumlog.raft.events import (
     StartFlush,
     Timer,
     TimerFired,
+    TransferRequested,
     VoteSaved,
 )
 from quorumlog.raft.members import Change, Members, first_step, next_step
@@ -337,6 +338,28 @@ def test_a_node_that_lost_its_disk_is_down_until_its_leader_names_it_another_ses
     assert any(isinstance(effect.message, HeartbeatReply) for effect in bench.of(Send))
     bench.give(Received(0, append_entries(4, -1, -1, entry(0, 4, "0,1 learners 2 adding 2 revision 6 sessions 2:6"))))
     assert core.voters.learners == (2,)
+
+
+def test_no_leadership_is_handed_on_before_the_newest_configuration_is_committed_and_simple() -> None:
+    bench = Bench().lead()
+    bench.change(add=(3,))
+    assert bench.members.startswith("0,1,2 learners 3"), "an entry that is not committed"
+    bench.give(TransferRequested(5, 1))
+    assert bench.outcomes == [Outcome.REFUSED]
+    bench.answer(1)
+    bench.answer(3)
+    bench.answer(1, 2, 3)
+    assert bench.core.members.simple
+    bench.change(2, remove=(3,))
+    assert bench.core.voters.old == (0, 1, 2, 3)
+    bench.give(TransferRequested(6, 1))
+    assert bench.outcomes == [Outcome.REFUSED]
+    while not bench.core.members.simple or bench.core.commit < bench.core.dirty:
+        bench.answer(1)
+        bench.answer(2)
+    bench.give(TransferRequested(7, 1))
+    assert bench.outcomes == []
+    assert TimeoutNow(bench.core.term) in [effect.message for effect in bench.of(Send)]
 
 
 def test_a_leader_names_its_followers_their_sessions() -> None:

@@ -13,6 +13,7 @@ from quorumlog.raft.core import RaftCore
 from quorumlog.raft.events import (
     Append,
     AppendRequested,
+    BarrierRequested,
     ChangeRequested,
     Effect,
     Event,
@@ -456,7 +457,29 @@ def stands_when_its_leader_tells_it_to(make_core: CoreFactory) -> bool:
     return stays and core.term == 3
 
 
+def waits_for_the_end_of_the_log(make_core: CoreFactory) -> bool:
+    """raft.md#barrier."""
+    core = serving(make_core)
+    batch = RecordBatch(0, 0, BatchKind.DATA, 1, 1, bytes(8))
+    give(core, AppendRequested(1, batch, -1, False), TimerFired(Timer.DRAIN), BarrierRequested(2))
+    ends = give(core, Received(1, AppendReply(3, core.progress[1].sequence, True, 1, 1, 1)))
+    return [(each.request, each.offset) for each in ends if isinstance(each, Resolved)] == [(2, 1)]
+
+
+def counts_what_is_on_its_way(make_core: CoreFactory) -> bool:
+    """raft.md#in-flight."""
+    core = serving(make_core)
+    for request in (1, 2, 3):
+        batch = RecordBatch(0, 0, BatchKind.DATA, 1, 1, bytes(8))
+        give(core, AppendRequested(request, batch, -1, False), TimerFired(Timer.DRAIN))
+    sent = sorted(core.progress[1].unanswered)
+    give(core, Received(1, AppendReply(3, sent[0], True, 1, 1, 1)))
+    return len(sent) == 3 and sorted(core.progress[1].unanswered) == sent[1:]
+
+
 PROMISES = {
+    "old-replies-free-slots": counts_what_is_on_its_way,
+    "barrier-at-commit": waits_for_the_end_of_the_log,
     "durable-survives-election": counts_what_it_heard_in_its_term,
     "held-for-ever": sends_nothing_of_a_term_that_is_over,
     "transfer-never-given-up": takes_appends_again_when_a_transfer_fails,

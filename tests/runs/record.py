@@ -29,7 +29,7 @@ from quorumlog.hunting.judge import Candidate, Rejection, judge_run, load_judge
 from quorumlog.hunting.shrinking import shrunk
 from quorumlog.protocol import Mutant, Protocol
 from quorumlog.pull_queries.protocol import PROTOCOL as PULL_QUERIES
-from quorumlog.raft.mutants import offsets
+from quorumlog.raft.mutants import compaction, offsets
 from quorumlog.raft.protocol import PROTOCOL as RAFT
 from quorumlog.raft.settings import SETTINGS, RaftConfiguration
 from quorumlog.read_path.protocol import PROTOCOL as READ_PATH
@@ -180,6 +180,7 @@ RECORDINGS: dict[str, Callable[[str], None]] = {
     "raft/reference-write-caching": reference(5, "lost-power", write_caching=True),
     "raft/reference-snapshots": reference(10, "snapshots"),
     "raft/reference-members": reference(16, "snapshots"),  # who joins installs one, which brings the members
+    "raft/reference-compacted": reference(1, "compacted"),
     "raft/reference-jsonl": reference(6, "default", Format.JSON_LINES, duration=200 * MILLISECOND),
     "raft/reference-parquet": reference(7, "default", Format.PARQUET, duration=200 * MILLISECOND),
     "raft/reference-little-memory": reference(11, "little-memory"),
@@ -189,7 +190,7 @@ RECORDINGS: dict[str, Callable[[str], None]] = {
     "raft/cluster-all-faults": cluster("--duration", "4", "--seed", "12"),
     "raft/cluster-snapshots": cluster("--duration", "4", "--seed", "13", "--faults", "kill", "--retention", "4096"),
     "raft/cluster-members": cluster("--duration", "4", "--seed", "14", "--faults", "members,transfer"),
-    **{f"raft/mutant-{mutant.id}": mutant_run(mutant) for mutant in offsets.MUTANTS},
+    **{f"raft/mutant-{mutant.id}": mutant_run(mutant) for mutant in (*offsets.MUTANTS, *compaction.MUTANTS)},
     **{
         f"pull_queries/reference-{setting}": reference(
             seed, setting, protocol=PULL_QUERIES, duration=2500 * MILLISECOND

@@ -4,9 +4,10 @@ Steps, one a line. NODE is a number, ``leader``, ``old_leader`` (the last one is
 the leader), ``last`` (the other end of that ring), ``all``, or a name given by ``let``; VALUE is a number, a name given
 by ``let``, or NODE.commit, .dirty, .flushed, .visible, .term, .start, .reserved (memory for appends), .reads (how often
 it read its log for others), .voters (how many there are by its configuration), .changing (1: that is not simple),
-.applied, .records and .digest (its state machine), each with ``+ N`` if wanted.
+.applied, .records and .digest (its state machine), .batches (how many its log holds), each with ``+ N`` if wanted.
 
-    append COUNT acks=all|1|0 to=NODE [records=N] [bytes=N] [term=NAME|now] -> ok|info|fail REASON    one after another
+    append COUNT acks=all|1|0 to=NODE [records=N] [bytes=N] [key=N] [term=NAME|now] -> ok|info|fail REASON    one after
+                                                    another
     submit NAME COUNT acks=..,.. to=NODE ...        all at once, from as many clients; the acks levels in turn
     outcome NAME -> ok|info|fail REASON             wait until all of them ended so
     tail NAME NODE                                  ask for the linearizable number of entries
@@ -18,6 +19,7 @@ it read its log for others), .voters (how many there are by its configuration), 
     isolate NODE, heal                              cut a node off; end all cuts
     delay MESSAGE DURATION                          how much longer messages of this name take
     trim NODE VALUE                                 retention: entries before it may go
+    compact NODE                                    remove what a later batch of the same key replaced
     let NAME = NODE|VALUE
     wait DURATION, wait until A op B within DURATION
     converge                                        everything started, written once more, all nodes agree
@@ -99,6 +101,7 @@ class Play:
             nodes=scenario.get("nodes", 3),
             voters=tuple(scenario["voters"]) if "voters" in scenario else None,
             write_caching=scenario.get("write_caching", False),
+            segment_bytes=scenario.get("segment_bytes", 4096),
             priorities=scenario.get("priorities", False),
             longest_log=scenario.get("longest_log", False),
             timing=NodeTiming(flush=parse_duration(scenario.get("flush", "60ms"))),
@@ -164,6 +167,8 @@ class Play:
             return int(not node.core.members.simple)
         if field == "reserved":
             return node.core.reserved
+        if field == "batches":
+            return len(node.core.index)
         if field in {"records", "digest"}:
             return int(getattr(node.machine.state, field))
         assert field in {"applied", "commit", "dirty", "flushed", "visible", "term"}, f"a node has no {field!r}"
@@ -214,6 +219,7 @@ class Play:
                 records=int(given.get("records", 1)),
                 padding=int(given.get("bytes", 0)),
                 expected_term=expected_term,
+                key=int(given.get("key", 0)),
             )
             asked.append(client)
             if clients is None:
@@ -336,6 +342,10 @@ class Play:
         (offset,) = self.values(value)
         for number in self.nodes(word):
             self.stage.nodes[number].trim(offset)
+
+    def do_compact(self, rest: str) -> None:
+        for number in self.nodes(rest):
+            self.stage.nodes[number].compact()
 
     def do_let(self, rest: str) -> None:
         name, _, value = rest.partition(" = ")

@@ -69,6 +69,8 @@ class Node:
     """The term that it leads."""
     led: int | None = None
     """The last term that it led."""
+    gap: tuple[int, int] | None = None
+    """The gap that the events just before told it of: first and last offset."""
 
 
 def covers(log: Batch, batch: Batch) -> bool:

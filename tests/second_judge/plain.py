@@ -30,6 +30,7 @@ STATE = (
     "apply",
     "snapshot",
     "start",
+    "gap",
 )
 """Kinds of events that carry the state of a node's log after them, besides `compact` and `trim`, which may."""
 

@@ -322,7 +322,83 @@ def shipped(e: Event) -> list[int]:
         return []
 
 
+def rebuilt_is_replicated(history: History) -> Count:
+    """read-path.md#rebuilding-donors."""
+    count, told = Count(), Told()
+    for e in history.events:
+        if e.kind == "event_log":
+            count += told.empties(history, e)
+        else:
+            told.see(history, e)
+    return count
+
+
+class Told:
+    """What was told of copies and shards so far."""
+
+    def __init__(self) -> None:
+        self.statuses: dict[int, int] = {}
+        self.held: dict[int, dict[int, tuple[str, Any]]] = {}  # by LSN and shard
+        self.acknowledged: dict[int, Any] = {}
+        self.named: dict[int, set[int]] = {}
+        self.ever: set[int] = set()
+        self.gone: dict[int, int] = {}  # by LSN: when a shard lost a copy that it should have had
+        self.plan, self.trimmed, self.rotten = -1, -1, False
+
+    def holders(self, lsn: int) -> set[int]:
+        """The shards whose copies of what was acknowledged count."""
+        copies = self.held.get(lsn, {})
+        empty = {shard for shard, status in self.statuses.items() if status == 2}
+        return {s for s, copy in copies.items() if copy == ("data", self.acknowledged[lsn]) and 0 <= s < 63} - empty
+
+    def enough(self, history: History, lsn: int, seq: int) -> bool:
+        """Whether they satisfy the property."""
+        told = nodeset_of(history, lsn, seq + 1)
+        return bool(told) and satisfied(told, self.holders(lsn))
+
+    def see(self, history: History, e: Event) -> None:
+        """Follow an event."""
+        if e.kind == "copy":
+            self.held.setdefault(e.offset, {})[e.node] = e.record, e.value
+        elif e.kind == "acknowledge":
+            self.acknowledged.setdefault(e.offset, e.value)
+            self.named.setdefault(e.offset, within(e.shards))
+        elif e.kind == "trim_point":
+            self.trimmed = max(self.trimmed, e.offset)
+        elif e.kind == "fault" and e.f == "rot":
+            self.rotten = True
+        if (
+            e.kind in ("copy", "acknowledge")
+            and e.offset in self.acknowledged
+            and self.enough(history, e.offset, e.seq)
+        ):
+            self.ever.add(e.offset)
+        node = e.peer if e.kind == "stream_heard" else e.node
+        for lsn, copies in self.held.items():
+            damaged = e.kind == "stream_heard" and e.f == "damaged" and e.offset == lsn
+            if (damaged or takes_copies(e, lsn)) and copies.pop(node, None):
+                by_disk = e.kind not in ("purge", "trim_point")
+                if by_disk and self.statuses.get(node, 0) == 0:
+                    self.gone[lsn] = e.seq
+
+    def empties(self, history: History, e: Event) -> Count:
+        """A record of the event log, by which shards may have become empty."""
+        before, self.statuses = self.statuses, statuses(e)
+        empty, was = ({s for s, status in each.items() if status == 2} for each in (self.statuses, before))
+        if not {s for s in empty - was if 0 <= s < 63}:
+            self.plan = e.seq if before != self.statuses else self.plan
+            return Count()
+        if self.rotten:
+            return UNJUDGED
+        full = {shard for shard, status in self.statuses.items() if status == 0}
+        lsns = [lsn for lsn in self.ever if lsn > self.trimmed and self.gone.get(lsn, -1) <= self.plan]
+        return total(
+            judged(not self.enough(history, lsn, e.seq)) for lsn in lsns if self.holders(lsn) & full & self.named[lsn]
+        )
+
+
 TWINS: dict[str, Plain] = {
+    "rebuilt-is-replicated": rebuilt_is_replicated,
     "acknowledged-not-lost": acknowledged_not_lost,
     "bridge-hides-nothing": bridge_hides_nothing,
     "recovered-copies-agree": recovered_copies_agree,

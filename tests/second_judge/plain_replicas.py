@@ -86,8 +86,10 @@ def truncation_needs_divergence(history: History) -> Count:
         if e.node in cut and cut[e.node][0].term != e.term:
             del cut[e.node]
         if e.kind == "truncate":
-            removed = step.before.tip.at(e.offset)
-            if removed and removed.offset == e.offset and not removed.hidden:
+            gap = step.before.gap
+            first = gap[1] + 1 if gap is not None and gap[0] == e.offset else e.offset
+            removed = step.before.tip.at(first)
+            if removed and removed.offset == first and not removed.hidden:
                 cut[e.node] = e, removed
         elif step.batch and e.node in cut:
             count += JUDGED + VIOLATED if cut.pop(e.node)[1] is step.batch else JUDGED

@@ -308,4 +308,9 @@ def _after(e: Event, before: Node, logs: Logs) -> tuple[Node, Batch | None, str]
         leads = None
     shown = before.shown if before.term is not None else e.kind == "start"
     visible = before.visible if e.visible is None else e.visible
-    return Node(tip, shown, False, False, e.term, e.commit, visible, e.flushed, leads, before.led), batch, matches
+    gap = None
+    if e.kind == "gap":
+        gap = before.gap or (e.offset, e.last)
+        gap = (gap[0], e.last) if e.offset == gap[1] + 1 else gap
+    after = Node(tip, shown, False, False, e.term, e.commit, visible, e.flushed, leads, before.led, gap)
+    return after, batch, matches

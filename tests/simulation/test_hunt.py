@@ -57,7 +57,7 @@ def test_the_reference_exercises_every_check_of_replicas() -> None:
     assert declared >= exercised
 
 
-HARD = 40
+HARD = 16
 """A mutant that may need more seeds than these is left to `make test-long`."""
 
 

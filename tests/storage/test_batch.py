@@ -28,7 +28,7 @@ batches = st.builds(
     RecordBatch,
     base_offset=st.integers(0, LARGEST - MAX_RECORDS),
     term=st.integers(0, LARGEST),
-    kind=st.sampled_from(BatchKind),
+    kind=st.sampled_from([BatchKind.DATA, BatchKind.CONFIGURATION]),
     record_count=st.integers(1, MAX_RECORDS),
     acks=st.sampled_from([-1, 0, 1]),
     payload=st.binary(min_size=8, max_size=300),

@@ -163,7 +163,7 @@ def test_an_empty_last_segment_is_removed_without_a_word(disk: SimulatedDisk) ->
     ("name", "batch"),
     [
         ("00000000000000000001-3.log", data(1, term=4)),
-        ("00000000000000000001-3.log", data(2, term=3)),
+        ("00000000000000000001-3.log", data(0, term=3)),
         ("00000000000000000002-3.log", data(2, term=3)),
         ("00000000000000000001-0.log", data(1, term=0)),
         ("00000000000000000000-3.log", data(0, term=3)),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from random import Random
 from typing import Any
 
@@ -56,8 +57,23 @@ def takes_back_what_it_promised(log: type[Log]) -> bool:
         return False
 
 
+def begins_anew_empty(log: type[Log]) -> bool:
+    """raft.md#log-begun-anew."""
+    for syncs in range(3):
+        disk, found = opened(log)
+        disk.fail_next_sync, disk.syncs_before_failure = True, syncs
+        with suppress(StorageError):
+            found.reset(3, 7)
+        disk.fail_next_sync = False
+        again = log.open(disk, "log", 100, 1)
+        if (again.start_offset, again.dirty) != (3, 2):
+            return False
+    return True
+
+
 PROMISES: dict[str, Callable[[type[Log]], bool]] = {
     "trim-forgets-term": knows_the_term_before_its_start,
+    "reset-unmarked": begins_anew_empty,
     "checksum-ignored": cuts_what_fails_its_checksum,
     "truncate-keeps-promise": takes_back_what_it_promised,
 }

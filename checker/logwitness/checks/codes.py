@@ -80,6 +80,7 @@ TRANSFER = code(Kind.TRANSFER)
 CONFIGURATION = code(Kind.CONFIGURATION)
 APPLY, SNAPSHOT = map(code, (Kind.APPLY, Kind.SNAPSHOT))
 VISIBLE, ACKED, COMPACT, TRIM = map(code, (Kind.VISIBLE, Kind.ACKED, Kind.COMPACT, Kind.TRIM))
+GAP = code(Kind.GAP)
 FAULT, HEAL, PHASE = map(code, (Kind.FAULT, Kind.HEAL, Kind.PHASE))
 SEND, RECEIVE = map(code, (Kind.SEND, Kind.RECEIVE))
 

@@ -76,6 +76,7 @@ class Columns(NamedTuple):
     record: Array
     wave: Array
     recovery: Array
+    key: Array
 
     def where(self, mask: Array) -> Columns:
         """The events that ``mask`` selects, by truth or by position."""

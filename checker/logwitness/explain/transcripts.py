@@ -148,6 +148,8 @@ class _Writer:
             _batch(row, words)
         elif kind == "configuration":
             row["offset"] = int(first)
+        elif kind == "gap":
+            _batch(row, words)
         elif kind in ("trim", "compact"):
             row["offset"], row["last_offset"] = _range(first)
         elif kind == "flush":

@@ -54,7 +54,7 @@ def audit(
     as_json: bool,
     timeout: float,
     memory_limit: int,
-) -> None:
+) -> None:  # its many parameters are the options
     """Judge all histories of SOURCE on Spark and keep the results in OUT.
 
     SOURCE is a file, a run directory or a tree of them, in any format that `logwitness check` knows. OUT gets tables

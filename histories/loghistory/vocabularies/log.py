@@ -34,7 +34,7 @@ VOCABULARY = Vocabulary(
             "One batch is appended (dirty).",
             ("offset", "entry_term"),
             state=STATE,
-            may_carry=("visible", "last_offset", "value", "acks", "bytes"),
+            may_carry=("visible", "last_offset", "value", "key", "acks", "bytes"),
             entries=True,
         ),
         EventKind("flush", "Everything up to `flushed` is durable now.", (), state=STATE, may_carry=("visible",)),
@@ -64,6 +64,14 @@ VOCABULARY = Vocabulary(
             state_since=2,
         ),
         EventKind(
+            "gap",
+            "The leader told that compaction left nothing from `offset` to `last_offset`; what lies behind, in "
+            "`entry_term`, is appended next. What the node holds there it cuts first.",
+            ("offset", "last_offset", "entry_term"),
+            state=STATE,
+            may_carry=("visible",),
+        ),
+        EventKind(
             "trim",
             "Entries before `offset` are given up; it is the first one kept. If `dirty` is below it, nothing is kept "
             "and the log begins anew there.",
@@ -78,6 +86,7 @@ VOCABULARY = Vocabulary(
             13, "term", pa.int64(), "current term of the node; for an acknowledged append the term it was written in"
         ),
         Column(17, "entry_term", pa.int64(), "term of the entries it concerns", least=-1),
+        Column(39, "key", pa.int64(), "what a later batch of the same key replaces; null: nothing", least=-(1 << 63)),
         Column(20, "dirty", pa.int64(), "the node's last appended offset, after the event", "offset", least=-1),
         Column(21, "flushed", pa.int64(), "the node's last durable offset, after the event", "offset", least=-1),
         Column(22, "commit", pa.int64(), "the node's commit index, after the event", "offset", least=-1),

@@ -21,7 +21,8 @@ NODE_COMMAND = (sys.executable, "-m", "quorumlog.node")
 
 class Cluster(Processes):
     """See `Processes`. ``settings`` are fields of `quorumlog.node.configuration.NodeConfiguration` that all nodes
-    share: protocol, timing, retention and the like. ``name`` is the cluster's, which its nodes insist on."""
+    share: protocol, timing, retention and the like. ``name`` is the cluster's, which its nodes insist on.
+    The parameters are many because each is a setting of its own; all but three have defaults."""
 
     def __init__(
         self,

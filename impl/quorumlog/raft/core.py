@@ -17,6 +17,7 @@ from quorumlog.raft.events import (
     AppendRequested,
     BarrierRequested,
     ChangeRequested,
+    CompactRequested,
     Effect,
     Event,
     Flushed,
@@ -94,6 +95,8 @@ class RaftCore(Memberships):
             self._change_requested(event)
         elif isinstance(event, TrimRequested):
             self._trim(event.offset)
+        elif isinstance(event, CompactRequested):
+            self._compact(event.gaps)
         elif isinstance(event, Started):
             if self.members != Members(self.configuration.voters):
                 self._note_members()

@@ -69,6 +69,12 @@ class ChangeRequested(events.Event, frozen=True):
     change: Change
 
 
+class CompactRequested(events.Event, frozen=True):
+    """Remove these batches, each given by its first and last offset: what is superseded up to ``compaction_bound``."""
+
+    gaps: tuple[tuple[int, int], ...]
+
+
 class HandedOver(events.Event, frozen=True):
     """The network has taken a request with batches for node ``to``, or refused it: it needs no memory any more."""
 
@@ -131,6 +137,12 @@ class ReadSnapshot(events.Effect, frozen=True):
     max_bytes: int
 
 
+class Compact(events.Effect, frozen=True):
+    """Remove these batches from the log, durably, and move no offset."""
+
+    gaps: tuple[tuple[int, int], ...]
+
+
 class SaveVote(events.Effect, frozen=True):
     """Make term and vote durable; answer with ``VoteSaved``."""
 
@@ -147,6 +159,7 @@ Event = (
     | BarrierRequested
     | ReadIndexRequested
     | TrimRequested
+    | CompactRequested
     | Flushed
     | VoteSaved
     | HandedOver
@@ -159,6 +172,7 @@ Effect = (
     Append
     | Truncate
     | Trim
+    | Compact
     | Reset
     | StartFlush
     | SaveVote
@@ -184,6 +198,8 @@ __all__ = [
     "BarrierRequested",
     "CancelTimer",
     "ChangeRequested",
+    "Compact",
+    "CompactRequested",
     "Disconnect",
     "Effect",
     "Event",

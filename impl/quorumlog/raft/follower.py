@@ -1,9 +1,9 @@
 """What a follower does with append_entries and heartbeats.
 
-It skips the batches it already holds (raft.md#skip-duplicates), truncates only at a real mismatch (raft.md#truncation)
-and never at or below its commit index (raft.md#cut-below-commit), and answers a request that asks for a flush once the
-flush is done (raft.md#follower-flush); all others are answered at once. If the leader has given up what it lacks, it
-installs the leader's snapshot, which comes in parts (raft.md#snapshot-transfer).
+It skips the batches it already holds (raft.md#skip-duplicates, ghost-batches.md#receive-order), truncates only at a
+real mismatch (raft.md#truncation) and never what it knows to be committed (raft.md#cut-below-commit), and answers a
+request that asks for a flush once the flush is done (raft.md#follower-flush); all others are answered at once. If the
+leader has given up what it lacks, it installs the leader's snapshot, which comes in parts (raft.md#snapshot-transfer).
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from quorumlog.quorum import NOTHING
 from quorumlog.raft.elections import Elections
+from quorumlog.raft.ghosts import ghosts
 from quorumlog.raft.messages import (
     AppendEntries,
     AppendReply,
@@ -23,6 +24,7 @@ from quorumlog.raft.messages import (
 from quorumlog.raft.rules import Rules
 from quorumlog.raft.snapshot import MOST_SNAPSHOT_BYTES, Snapshot
 from quorumlog.raft.state import Configuration, Restored
+from quorumlog.storage.batch import BatchKind, RecordBatch
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +54,16 @@ class Follower(Elections):
         self._hear()
         return True
 
+    def _known_committed(self) -> int:
+        """Up to where this log is known to be committed, also just after a restart (ghost-batches.md#gap-is-committed).
+
+        Every later leader holds it, or what replaced it.
+        """
+        return max(self.commit, self.index.gap_end)
+
     def _holds(self, offset: int, term: int) -> bool:
-        trimmed = offset < self.index.start - 1  # committed, so every later leader holds it
-        return trimmed or (offset <= self.index.dirty and self.index.term(offset) == term)
+        known = offset <= self._known_committed()
+        return known or (offset <= self.index.dirty and self.index.term(offset) == term)
 
     def _learn(self, commit: int, visible: int, verified: int) -> None:
         """Take over the leader's commit index and visible offset, as far as this log is known to be the leader's."""
@@ -84,26 +93,43 @@ class Follower(Elections):
         If that would remove committed entries nothing is done. They are what the leader has as well, so it is told to
         go on behind them.
 
-        Source: raft.md#cut-below-commit.
+        Sources: raft.md#cut-below-commit, ghost-batches.md#receive-order.
         """
-        new = 0
-        for batch in request.batches:
-            trimmed = batch.last_offset < self.index.start
-            if not trimmed and not self.rules.batch_matches(self.index.term(batch.last_offset), batch.term):
-                break
-            new += 1
-        missing = request.batches[new:]
+        known = self._known_committed()
+        missing = request.batches[self._skipped(request.batches, known) :]
         verified = request.batches[-1].last_offset if request.batches else request.previous
         if not missing:
             return verified
+        if missing[0].kind is BatchKind.GHOST:
+            missing = (
+                *ghosts(max(missing[0].base_offset, known + 1), missing[0].last_offset, missing[0].term),
+                *missing[1:],
+            )
         first = missing[0].base_offset
-        if first <= self.commit:
-            return self.commit
+        if first <= known:
+            return known
+        for batch in missing:
+            if batch.kind is BatchKind.GHOST:
+                self.note("gap", offset=batch.base_offset, last_offset=batch.last_offset, entry_term=batch.term)
         if first <= self.index.dirty:
             self._truncate(first)
             self._waiting = [waiting for waiting in self._waiting if waiting.verified < first]
         self._append(missing)
         return verified
+
+    def _skipped(self, batches: tuple[RecordBatch, ...], known: int) -> int:
+        """How many of the batches are skipped: those known to be committed, and all up to the last that is held.
+
+        Behind ``known`` there are no gaps here, and entries of one offset and term are one entry.
+        """
+        held = 0
+        for at, batch in enumerate(batches):
+            if batch.last_offset <= known or (
+                batch.kind is not BatchKind.GHOST
+                and self.rules.batch_matches(self.index.term(batch.last_offset), batch.term)
+            ):
+                held = at + 1
+        return held
 
     def _flushed_as_follower(self) -> None:
         """Answer the requests whose flush is done; the replies carry the offsets after it."""
@@ -124,7 +150,7 @@ class Follower(Elections):
         """Take the next part of a snapshot; with the last one, install it."""
         success = False
         if self._accept_leader(sender, request.term):
-            success = request.last <= self.commit or self._take_part(request)
+            success = request.last <= self._known_committed() or self._take_part(request)
         match = request.last if success else NOTHING
         last, part = self._arriving
         offsets = self.flushed, self.index.dirty, last, len(part)

@@ -24,6 +24,7 @@ from quorumlog.raft.events import (
     SnapshotRead,
     Timer,
 )
+from quorumlog.raft.ghosts import fill_gaps
 from quorumlog.raft.members import Members
 from quorumlog.raft.messages import AppendReply, Heartbeat, HeartbeatReply, InstallSnapshot, Reply, SnapshotReply
 from quorumlog.raft.progress import Progress, Round
@@ -157,8 +158,8 @@ class Leader(Rounds):
         term_at_commit = self.index.term(self.commit)
         still = []
         for at, wait in enumerate(self._pending):
-            if wait.last_offset < self.index.start - 1:
-                # This log was restarted behind it: whether the entry was committed is no longer known here.
+            if wait.last_offset < self.index.start - 1 or self.index.outside_gaps(wait.last_offset) < wait.last_offset:
+                # This log was restarted behind it, or has a gap there: whether the entry was committed is not known.
                 self._refuse(wait.request, Outcome.UNKNOWN)
                 continue
             here = self.index.term(wait.last_offset)
@@ -295,6 +296,7 @@ class Leader(Rounds):
         if follower.last_sent < self.index.start - 1:
             self._read_snapshot(follower)
             return
+        follower.last_sent = self.index.outside_gaps(follower.last_sent)
         follower.commit_sample = self.commit
         follower.reading = self._next_ticket()
         self._effects.append(ReadLog(follower.reading, follower.last_sent + 1, self.configuration.recovery_chunk_bytes))
@@ -304,11 +306,13 @@ class Leader(Rounds):
         if found is None:
             return
         peer, follower = found
-        if not event.batches or event.batches[0].base_offset != follower.last_sent + 1:
+        previous = follower.last_sent
+        batches = self._filled(previous + 1, event.batches)
+        if not batches or batches[0].base_offset != previous + 1 or self.index.outside_gaps(previous) < previous:
             self._continue_recovery(peer, follower)
             return
-        end = event.batches[-1].last_offset
-        size = sum(batch.size_bytes for batch in event.batches)
+        end = batches[-1].last_offset
+        size = sum(batch.size_bytes for batch in batches)
         follower.unflushed_bytes += size
         flush = self.rules.recovery_flush(
             end >= self.index.dirty,
@@ -319,9 +323,12 @@ class Leader(Rounds):
         if flush:
             follower.unflushed_bytes = 0
         commit = self.rules.recovery_commit(end, follower.commit_sample, self.commit)
-        previous = follower.last_sent
         follower.requested = True
-        self._send_append(peer, follower, previous, self.index.term(previous), event.batches, flush, commit)
+        self._send_append(peer, follower, previous, self.index.term(previous), batches, flush, commit)
+
+    def _filled(self, expected: int, batches: tuple[RecordBatch, ...]) -> tuple[RecordBatch, ...]:
+        """A chunk that begins at ``expected``, with ghosts in its gaps (ghost-batches.md#fill-gaps)."""
+        return fill_gaps(expected, batches)
 
     def _reading(self, ticket: int) -> tuple[int, Progress] | None:
         """The follower for which the read with this ticket was; it may be sent what was read, or read for again."""

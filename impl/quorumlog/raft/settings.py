@@ -410,6 +410,21 @@ SETTINGS: Mapping[str, RaftConfiguration] = {
             arguments={"loss": {"probability": 0.4}},
         ),
     ),
+    # Values replace each other, and each replica removes what was replaced at its own pace, while others are away.
+    "compacted": replace(
+        _DEFAULT,
+        settle=5 * SECOND,
+        link=Link(reorder=0.2, duplicate=0.3, straggle=150 * MILLISECOND),
+        limits=NodeLimits(recovery_chunk_bytes=100),
+        segment_bytes=200,
+        workload=LogWorkload(think=12 * MILLISECOND, keys=6, keyed=0.9),
+        faults=FaultMix(
+            weights={"compact": 8.0, "partition": 5.0, "kill": 2.0, "power_loss": 2.0, "reorder": 1.0},
+            targets={"leader": 4.0, "follower": 3.0, "all": 1.0, "any": 2.0},
+            per_second=20.0,
+            longest=400 * MILLISECOND,
+        ),
+    ),
     # Appends wait for memory: it is little, one request is in flight, and followers are paused and slow.
     "little-memory": replace(
         _DEFAULT,

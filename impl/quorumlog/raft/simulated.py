@@ -10,12 +10,14 @@ from msgspec import structs
 
 from loghistory import Recorder
 from quorumlog.durations import MICROSECOND, MILLISECOND
-from quorumlog.events import CoreFactory
+from quorumlog.events import CoreFactory, Effect, Note
 from quorumlog.quorum import Voters
 from quorumlog.raft.core import RaftCore
 from quorumlog.raft.events import (
     Apply,
     ChangeRequested,
+    Compact,
+    CompactRequested,
     Disconnect,
     HandedOver,
     KeepSnapshot,
@@ -35,6 +37,8 @@ from quorumlog.raft.state import Configuration
 from quorumlog.simulation.log_cluster import LogCluster
 from quorumlog.simulation.log_node import LogNode
 from quorumlog.simulation.node import Surroundings
+from quorumlog.storage.compaction import superseded
+from quorumlog.storage.disk import StorageError
 from quorumlog.storage.vote import VoteStore
 
 _TAKES = 100 * MICROSECOND
@@ -49,6 +53,7 @@ class RaftNode(LogNode):
     machine: StateMachine
     votes_type: ClassVar[type[VoteStore]] = VoteStore
     machine_type: ClassVar[type[StateMachine]] = StateMachine
+    superseded = staticmethod(superseded)
 
     def __init__(
         self, cluster: Surroundings, number: int, configuration: RaftConfiguration, make_core: CoreFactory
@@ -78,6 +83,7 @@ class RaftNode(LogNode):
             KeepSnapshot: lambda effect: self.machine.install(effect.snapshot),
             ReadSnapshot: self._read_snapshot,
             Disconnect: self._disconnect,
+            Compact: lambda effect: self.log.compact(effect.gaps),
         }
         self._untaken: dict[int, list[AppendEntries]] = {}
 
@@ -103,6 +109,24 @@ class RaftNode(LogNode):
         """The log as far as it is known to be flushed, and the vote."""
         vote = [("vote", self.disk.size("vote"))] if self.disk.exists("vote") else []
         return [*super().settled(), *vote]
+
+    def compact(self) -> None:
+        """Remove from the log what is superseded as far as the core lets it; see `Node.compact`."""
+        try:
+            gaps = self.log.superseded(self.core.compaction_bound, self.superseded)
+        except StorageError as error:
+            self.fail(error)
+            return
+        if gaps:
+            self.handle(CompactRequested(tuple(gaps)))
+
+    def interrupted(self, effects: Sequence[Effect], effect: Effect) -> None:
+        """Also note a compaction that the disk broke off: some of it may be done."""
+        super().interrupted(effects, effect)
+        if isinstance(effect, Compact):
+            for note in effects:
+                if isinstance(note, Note) and note.kind == "compact":
+                    self._note(note)
 
     def transfer(self, target: int) -> None:
         """Whoever runs the group asks for a transfer of leadership, and does not look at how it ends."""

@@ -99,6 +99,12 @@ class Process(Node):
             if self.host.running:
                 replica.retain(entries)
 
+    def compact(self) -> None:
+        """Compact each log; see `Node.compact`."""
+        for replica in self.replicas:
+            if self.host.running:
+                replica.compact()
+
     def transfer(self, target: int) -> None:
         """Hand on what this process leads."""
         for replica in self.replicas:

@@ -17,6 +17,7 @@ from quorumlog.raft.events import (
     Append,
     Apply,
     CancelTimer,
+    Compact,
     Effect,
     KeepSnapshot,
     Note,
@@ -35,7 +36,7 @@ from quorumlog.raft.members import Members
 from quorumlog.raft.messages import AnyMessage
 from quorumlog.raft.rules import NOBODY, Rules
 from quorumlog.raft.snapshot import Snapshot
-from quorumlog.storage.batch import BatchKind, RecordBatch
+from quorumlog.storage.batch import NO_KEY, BatchKind, RecordBatch
 
 MILLISECOND = 1_000_000
 _APPLIED_AT_ONCE = 10_000
@@ -188,10 +189,17 @@ class Replica:
 
     def _append(self, batches: tuple[RecordBatch, ...]) -> None:
         self._effects.append(Append(batches))
+        gap = 0
         for batch in batches:
-            self.index.append(batch.base_offset, batch.last_offset, batch.term)
+            if batch.kind is BatchKind.GHOST:
+                gap += batch.record_count
+                continue
+            self.index.append(batch.base_offset, batch.last_offset, batch.term, gap)
+            gap = 0
             self._unflushed_bytes += batch.size_bytes
             named = {"value": batch.value} if batch.kind is BatchKind.DATA else {}
+            if batch.key != NO_KEY:
+                named["key"] = batch.key
             self.note(
                 "append",
                 offset=batch.base_offset,
@@ -231,6 +239,21 @@ class Replica:
             self._take_snapshot(self.index.start - 1, self.index.start_term)
             self.note("trim", offset=self.index.start)
 
+    @property
+    def compaction_bound(self) -> int:
+        """Up to where compaction may remove what a later batch replaces (ghost-batches.md#superseded)."""
+        return min(self.commit, self.applied, self.flushed)
+
+    def _compact(self, gaps: tuple[tuple[int, int], ...]) -> None:
+        """Remove batches, each given by its first and last offset; no other offset moves.
+
+        Source: ghost-batches.md#compaction-is-durable.
+        """
+        self._effects.append(Compact(gaps))
+        self.index.compact(gaps)
+        for first, last in gaps:
+            self.note("compact", offset=first, last_offset=last)
+
     def _reset(self, start: int, start_term: int, members: Members) -> None:
         """Begin an empty log at ``start``; everything before it is committed elsewhere, ``members`` with it.
 
@@ -256,7 +279,7 @@ class Replica:
 
         Source: raft.md#apply.
         """
-        last = min(last, self.index.end_of(_APPLIED_AT_ONCE, self.applied))
+        last = self.index.outside_gaps(min(last, self.index.end_of(_APPLIED_AT_ONCE, self.applied)))
         if self.applied < last:
             self._effects.append(Apply(self.applied + 1, last))
             self.note("apply", offset=self.applied + 1, last_offset=last)

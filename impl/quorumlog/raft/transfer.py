@@ -47,7 +47,13 @@ class Transfers(Heartbeats):
         """Begin a transfer, or refuse it and change nothing (raft.md#transfer-refused)."""
         if not self.serving:
             self._refuse(event.request)
-        elif self._transfer is not None or event.target == self.node or event.target not in self.voters.voting:
+        elif (
+            self._transfer is not None
+            or event.target == self.node
+            or event.target not in self.voters.voting
+            or self.voters.old
+            or self.commit < self._configurations[-1][0]
+        ):
             self._refuse(event.request, Outcome.REFUSED)
         else:
             self._stop_writing()

@@ -94,6 +94,8 @@ def unpack(message: OnWire) -> AnyMessage:
     if not isinstance(message, _Packed):
         return message
     batches = unpack_batches(message.batches)
+    if batches and batches[-1].kind is BatchKind.GHOST:
+        raise FrameError(f"an AppendEntries that ends with a ghost, up to offset {batches[-1].last_offset}")
     for batch in batches:
         if batch.kind is BatchKind.CONFIGURATION:
             _check_members(batch.payload)

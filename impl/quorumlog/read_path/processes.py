@@ -85,7 +85,8 @@ class PathClient(NodeClient):
 
 
 class PathProcesses(Processes):
-    """See `Processes`; ``settings`` are further fields of `ProcessConfiguration` that all processes share."""
+    """See `Processes`; ``settings`` are further fields of `ProcessConfiguration` that all processes share.
+    The parameters are many because each is a setting of its own."""
 
     def __init__(
         self,

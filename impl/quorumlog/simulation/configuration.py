@@ -64,6 +64,8 @@ class LogWorkload(Workload, frozen=True, kw_only=True):
     rewind: Probability = 0.05  # how often a reader starts again from offset 0
     former: Probability = 0.0  # how often a client asks the leader before the one that it believes in
     force_flush: Probability = 0.0  # how often an append asks to be made durable whatever its acks level
+    keys: Annotated[int, msgspec.Meta(ge=0, le=1 << 20)] = 0  # of appends; 0: they have none, and nothing is replaced
+    keyed: Probability = 1.0  # how often an append has one, if there are any
 
     def __post_init__(self) -> None:
         """Refuse a workload that gives clients nothing to do."""

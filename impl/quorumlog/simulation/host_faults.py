@@ -107,6 +107,9 @@ class HostFaults:
             case "trim":
                 for number in nodes:
                     self._nodes[number].host.deliver(self._nodes[number].retain, int(fault.argument("keep")))
+            case "compact":
+                for number in nodes:
+                    self._nodes[number].host.deliver(self._nodes[number].compact)
             case "transfer":
                 for number in nodes:
                     target = (number + int(fault.argument("places"))) % len(self._nodes)
@@ -165,7 +168,7 @@ class HostFaults:
                 self._network.mend(self._pairs(fault.name, nodes))
             case "one_way":
                 self._network.mend(self._one_way(fault, nodes))
-            case "trim" | "transfer" | "clock_jump" | "join" | "leave" | "demote" | "cancel_change":
+            case "trim" | "compact" | "transfer" | "clock_jump" | "join" | "leave" | "demote" | "cancel_change":
                 pass  # done when it began
             case "loss" | "duplicate" | "reorder" | "delay":
                 self._network.restore(token)

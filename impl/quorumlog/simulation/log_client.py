@@ -12,7 +12,7 @@ from quorumlog.events import Outcome, Resolved
 from quorumlog.simulation.client import Client, Service
 from quorumlog.simulation.configuration import LogWorkload
 from quorumlog.simulation.log_node import EVERYTHING, READ_BYTES, LogNode
-from quorumlog.storage.batch import BatchKind, RecordBatch
+from quorumlog.storage.batch import NO_KEY, BatchKind, RecordBatch
 
 ACKS_ALL, ACKS_LEADER, ACKS_NONE = -1, 1, 0
 
@@ -60,6 +60,7 @@ class LogClient(Client[LogNode]):
             padding=draw.randrange(mix.value_bytes + 1),
             expected_term=expected,
             force_flush=mix.force_flush > 0 and draw.random() < mix.force_flush,
+            key=draw.randint(1, mix.keys) if mix.keys and draw.random() < mix.keyed else NO_KEY,
         )
 
     def _believed(self) -> int:
@@ -81,6 +82,7 @@ class LogClient(Client[LogNode]):
         padding: int = 0,
         expected_term: int = -1,
         force_flush: bool = False,
+        key: int = NO_KEY,
     ) -> int:
         """Ask ``node`` to append a batch; returns the operation."""
         value = self._service.new_value()
@@ -88,7 +90,7 @@ class LogClient(Client[LogNode]):
         if expected_term >= 0:
             columns["term"] = expected_term
         payload = value.to_bytes(8, "big", signed=True) + bytes(padding)
-        batch = RecordBatch(0, 0, BatchKind.DATA, records, acks, payload)
+        batch = RecordBatch(0, 0, BatchKind.DATA, records, acks, payload, key)
 
         def serve(operation: int, node: LogNode) -> None:
             def reply(resolved: Resolved | None) -> None:

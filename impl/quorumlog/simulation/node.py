@@ -120,6 +120,9 @@ class Node(ABC):
     def retain(self, entries: int) -> None:  # noqa: B027 - not every protocol keeps a log
         """Give up what is committed except for the last ``entries``."""
 
+    def compact(self) -> None:  # noqa: B027 - not every protocol keeps a log with keys
+        """Remove what a later value of the same key replaced."""
+
     def transfer(self, target: int) -> None:  # noqa: B027 - not every protocol has a leader that can leave
         """Hand the leadership on to node ``target``, if this node leads."""
 

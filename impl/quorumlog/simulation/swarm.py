@@ -34,9 +34,9 @@ _MODERATE = {
 _WHOLE = frozenset({"effects", "sync", "keep", "places"})
 
 
-_OF_A_GROUP = frozenset({"transfer", *CHANGES})
+_OF_A_GROUP = frozenset({"compact", "transfer", *CHANGES})
 _ANY_PROTOCOL = tuple(name for name in KINDS if name not in _OF_A_GROUP)
-"""Faults that any protocol may have; a transfer, or a change of the members, is drawn by one that knows it."""
+"""Faults that any protocol may have; those of a group are drawn by a protocol that knows them."""
 
 _CHANGES_LEADER = ("kill", "power_loss", "stop", "pause", *("partition",) * 5)
 

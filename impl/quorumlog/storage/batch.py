@@ -7,13 +7,17 @@ every read.
 Encoding, big-endian, ``HEADER_BYTES`` of header and then the payload::
 
     crc u32 | size u32 | base_offset i64 | term i64 | record_count u32 | kind u8 | acks i8 | version u16 |
-    payload
+    key i64, in version 2 | payload
 
-``crc`` is CRC-32C (Castagnoli) over every byte after itself; ``size`` counts the whole batch, header
-included. A region of zeros, which is what a lost page often reads as, is not a batch: its size is too
-small.
+A batch with a key is of version 2, one without of version 1. ``crc`` is CRC-32C (Castagnoli) over every byte after
+itself; ``size`` counts the whole batch, header included. A region of zeros, which is what a lost page often reads as,
+is not a batch: its size is too small.
 
-Sources: documents.md#raft-recovery-follower (append_entries carries record batches), raft.md#replication.
+A ghost is a batch that travels and is never stored: it stands for offsets that compaction took out of a log, and has
+limits of its own (ghost-batches.md#ghost-kind, ghost-batches.md#ghost-size).
+
+Sources: documents.md#raft-recovery-follower (append_entries carries record batches), raft.md#replication,
+ghost-batches.md#superseded (a key belongs to a batch).
 """
 
 from __future__ import annotations
@@ -28,15 +32,22 @@ from crc32c import crc32c
 Buffer = bytes | bytearray | memoryview
 
 VERSION = 1
+KEYED_VERSION = 2
 MAX_BATCH_BYTES = 64 << 20
 """Largest encoded batch; checked before anything of that size is allocated."""
 MAX_RECORDS = 1 << 20
 """Most offsets in one batch: the history refuses wider ones (``loghistory.schema.MAX_BATCH_OFFSETS``)."""
 
+MAX_GHOST_OFFSETS = (1 << 31) - 1
+"""Most offsets that one ghost stands for; wider gaps take several."""
+NO_KEY = 0
+"""Of a batch that no later one replaces."""
+
 _CRC = struct.Struct(">I")
 _BODY = struct.Struct(">IqqIBbH")
 _HEADER = struct.Struct(">IIqqIBbH")
 HEADER_BYTES = _HEADER.size
+_KEY = struct.Struct(">q")
 _VALUE_BYTES = 8
 _LARGEST = (1 << 63) - 1
 _ACKS = frozenset({-1, 0, 1})
@@ -47,6 +58,7 @@ class BatchKind(IntEnum):
 
     DATA = 1  # records of clients; the payload begins with the value that names it in histories
     CONFIGURATION = 2  # a group configuration; also what a new leader appends first
+    GHOST = 3  # nothing: offsets that compaction took out of the sender's log; never on a disk
 
 
 _KINDS = frozenset(int(kind) for kind in BatchKind)
@@ -76,7 +88,8 @@ class BatchHeader(NamedTuple):
 class RecordBatch:
     """One batch. ``acks`` is -1 (all), 1 (leader) or 0 (none), as the appender asked.
 
-    The payload of a data batch begins with a signed 8-byte big-endian value.
+    The payload of a data batch begins with a signed 8-byte big-endian value. ``key``: what a later batch of the same
+    key replaces; `NO_KEY` if nothing does.
     """
 
     base_offset: int
@@ -85,6 +98,7 @@ class RecordBatch:
     record_count: int
     acks: int
     payload: bytes
+    key: int = NO_KEY
     _encoded: bytes | None = field(default=None, repr=False, compare=False)
 
     @property
@@ -95,7 +109,7 @@ class RecordBatch:
     @property
     def size_bytes(self) -> int:
         """Size of the encoded batch, header included."""
-        return HEADER_BYTES + len(self.payload)
+        return _overhead(self.key) + len(self.payload)
 
     @property
     def value(self) -> int:
@@ -106,17 +120,20 @@ class RecordBatch:
 
     def with_position(self, base_offset: int, term: int) -> RecordBatch:
         """The same batch at another place in the log. The payload is shared; the encoding is made again."""
-        return RecordBatch(base_offset, term, self.kind, self.record_count, self.acks, self.payload)
+        return RecordBatch(base_offset, term, self.kind, self.record_count, self.acks, self.payload, self.key)
 
     def encode(self) -> bytes:
         """The bytes of the batch; made once and kept. Raises `BatchDamaged` if a field is out of its limits."""
         encoded = self._encoded
         if encoded is None:
-            size = HEADER_BYTES + len(self.payload)
+            size = self.size_bytes
             problem = _problem(size, self.base_offset, self.term, self.record_count, self.kind, self.acks)
             if problem is not None:
                 raise BatchDamaged(f"batch at offset {self.base_offset} cannot be encoded: {problem}")
-            body = _BODY.pack(size, self.base_offset, self.term, self.record_count, self.kind, self.acks, VERSION)
+            version = VERSION if self.key == NO_KEY else KEYED_VERSION
+            body = _BODY.pack(size, self.base_offset, self.term, self.record_count, self.kind, self.acks, version)
+            if self.key != NO_KEY:
+                body += _KEY.pack(self.key)
             crc = crc32c(self.payload, crc32c(body))
             encoded = b"".join((_CRC.pack(crc), body, self.payload))
             object.__setattr__(self, "_encoded", encoded)
@@ -134,8 +151,10 @@ def decode_header(buffer: Buffer, position: int = 0, limit: int | None = None) -
     if min(end, len(buffer)) - position < HEADER_BYTES:
         raise BatchDamaged(f"cut short: {max(end - position, 0)} bytes left, a header has {HEADER_BYTES}")
     _, size, base_offset, term, record_count, kind, acks, version = _HEADER.unpack_from(buffer, position)
-    if version != VERSION:
-        raise BatchDamaged(f"version {version}, this reader knows {VERSION}")
+    if version not in (VERSION, KEYED_VERSION):
+        raise BatchDamaged(f"version {version}, this reader knows {VERSION} and {KEYED_VERSION}")
+    if version == KEYED_VERSION and (kind != BatchKind.DATA or size < HEADER_BYTES + _KEY.size):
+        raise BatchDamaged("only a data batch has a key")
     problem = _problem(size, base_offset, term, record_count, kind, acks)
     if problem is not None:
         raise BatchDamaged(problem)
@@ -160,6 +179,9 @@ def decode(buffer: Buffer, position: int = 0, limit: int | None = None) -> Recor
     end = len(buffer) if limit is None else min(limit, len(buffer))
     header = decode_header(buffer, position, end)
     encoded = bytes(buffer[position : position + header.size])
+    begin, key = HEADER_BYTES, NO_KEY
+    if encoded[HEADER_BYTES - 1] == KEYED_VERSION:
+        begin, (key,) = HEADER_BYTES + _KEY.size, _KEY.unpack_from(encoded, HEADER_BYTES)
     if not checksum_holds(encoded, 0, header.size):
         raise BatchDamaged(f"checksum does not match (batch at offset {header.base_offset})")
     return RecordBatch(
@@ -168,9 +190,19 @@ def decode(buffer: Buffer, position: int = 0, limit: int | None = None) -> Recor
         BatchKind(header.kind),
         header.record_count,
         header.acks,
-        encoded[HEADER_BYTES:],
+        encoded[begin:],
+        key,
         encoded,
     )
+
+
+def ghost(base_offset: int, last_offset: int, term: int) -> RecordBatch:
+    """What stands for the offsets from ``base_offset`` to ``last_offset``, which the sender's log lacks."""
+    return RecordBatch(base_offset, term, BatchKind.GHOST, last_offset - base_offset + 1, 0, b"")
+
+
+def _overhead(key: int) -> int:
+    return HEADER_BYTES if key == NO_KEY else HEADER_BYTES + _KEY.size
 
 
 def _problem(size: int, base_offset: int, term: int, record_count: int, kind: int, acks: int) -> str | None:
@@ -181,8 +213,11 @@ def _problem(size: int, base_offset: int, term: int, record_count: int, kind: in
         return f"unknown kind {kind}"
     if kind == BatchKind.DATA and size < HEADER_BYTES + _VALUE_BYTES:
         return f"a data batch carries at least its value of {_VALUE_BYTES} bytes"
-    if not 1 <= record_count <= MAX_RECORDS:
-        return f"record count {record_count} is outside 1..{MAX_RECORDS}"
+    if kind == BatchKind.GHOST and size != HEADER_BYTES:
+        return f"a ghost of {size} bytes carries something"
+    most = MAX_GHOST_OFFSETS if kind == BatchKind.GHOST else MAX_RECORDS
+    if not 1 <= record_count <= most:
+        return f"record count {record_count} is outside 1..{most}"
     if not 0 <= base_offset <= _LARGEST - record_count:
         return f"base offset {base_offset} is out of range"
     if not 0 <= term <= _LARGEST:

@@ -18,21 +18,26 @@ Every error of the disk is fatal for this object: it refuses further changes, th
 on the disk, and nothing that was written down afterwards could be relied on to say so: the same disk would have to keep
 it. So every opening writes what lies behind the last offset known to be durable once more before it syncs.
 
+A log may have gaps: compaction takes batches out of closed segments, and what is appended may come behind a ghost,
+which is not written. A gap belongs to the batch behind it: the offsets in it have that batch's term, and are cut and
+trimmed with it.
+
 Sources: documents.md#raft-recovery-committed-and-dirty, raft.md#flush, raft.md#truncation, raft.md#failed-fsync,
-raft.md#trim.
+raft.md#trim, ghost-batches.md#compaction-is-durable, ghost-batches.md#ghost-moves-offset.
 """
 
 from __future__ import annotations
 
 import threading
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import NamedTuple
 
-from quorumlog.storage.batch import BatchDamaged, RecordBatch
+from quorumlog.storage.batch import BatchDamaged, BatchKind, RecordBatch
+from quorumlog.storage.compaction import Borders, Gap, Keyed, borders_path, superseded
 from quorumlog.storage.disk import Disk, DiskFull, StorageError, SyncPoint
 from quorumlog.storage.recovery import LogDamaged, RecoveryReport, recover
 from quorumlog.storage.sealed import settle
@@ -44,6 +49,7 @@ SEGMENT_BYTES = 64 << 20
 """A segment that has reached this size is followed by a new one."""
 REMEMBER_BYTES = 16 << 20
 """After so many flushed bytes the log writes down how far it is durable."""
+_READ_BYTES = 1 << 20
 
 
 class OffsetOutOfRange(LookupError):  # noqa: N818 - named for what happened
@@ -55,7 +61,10 @@ class LogFailed(StorageError):  # noqa: N818 - named for what happened
 
 
 class BatchPlace(NamedTuple):
-    """Where a batch lies in the log. Offsets are inclusive, `kind` is a `BatchKind` number, `size` is in bytes."""
+    """Where a batch lies in the log. Offsets are inclusive, `kind` is a `BatchKind` number, `size` is in bytes.
+
+    A gap before it is not counted.
+    """
 
     base_offset: int
     last_offset: int
@@ -99,6 +108,7 @@ class Log:
         self._dirty = self._flushed = recovery.dirty
         self._truncations = 0
         self._recovery = recovery
+        self._borders = Borders(disk, directory)
         self._failure: str | None = None
         self._unremembered_bytes = 0
         # The state file is written by whoever flushes and by whoever truncates.
@@ -126,6 +136,8 @@ class Log:
             LogState().save(disk, state_path)
         state = load_state(disk, state_path)
         settle(disk, state_path)
+        if disk.exists(borders_path(directory)):
+            settle(disk, borders_path(directory))
         segments, recovery = recover(disk, directory, state, cls.scan)
         for segment in segments:
             if segment.next_offset - 1 > state.known_flushed:
@@ -189,7 +201,7 @@ class Log:
         return self._segment_of(offset).term
 
     def batch_base(self, offset: int) -> int:
-        """Base offset of the batch that fills `offset`. Raises `OffsetOutOfRange` outside the log."""
+        """Base offset, with its gap, of the batch that fills `offset`. Raises `OffsetOutOfRange` outside the log."""
         return self._segment_of(offset).batch_base(offset)
 
     def segment_around(self, offset: int) -> tuple[int, int]:
@@ -252,6 +264,8 @@ class Log:
     def append(self, batches: Sequence[RecordBatch]) -> None:
         """Write batches, each of which continues the log in offset and does not go back in term, to the page cache.
 
+        A ghost is not written: it moves the offset at which the batch behind it begins, so it may not be the last.
+
         Raises `OffsetOutOfRange`, with nothing written, if one does not fit, and `DiskFull` or another
         `StorageError`, after which the log must be opened again.
         """
@@ -265,6 +279,9 @@ class Log:
                 )
             expected, term = batch.last_offset + 1, batch.term
             batch.encode()  # a batch out of its limits is refused before anything is written
+        batches = self.written(batches)
+        if expected != (batches[-1].last_offset if batches else self._dirty) + 1:
+            raise OffsetOutOfRange(f"{self._directory}: a ghost up to offset {expected - 1} with nothing behind it")
         begin = 0
         try:
             while begin < len(batches):
@@ -273,10 +290,16 @@ class Log:
             self._fail(error)
             raise
 
+    @staticmethod
+    def written(batches: Sequence[RecordBatch]) -> Sequence[RecordBatch]:
+        """Those that go to the disk: all but ghosts (ghost-batches.md#no-ghost-on-disk)."""
+        ghosts = any(batch.kind is BatchKind.GHOST for batch in batches)
+        return [batch for batch in batches if batch.kind is not BatchKind.GHOST] if ghosts else batches
+
     def truncate(self, offset: int) -> int:
         """Remove the batch that fills `offset` and everything behind it, durably. Returns the first offset removed.
 
-        A batch is whole: an offset in the middle of one removes all of it. ``dirty + 1`` removes nothing.
+        A batch is whole, with its gap: an offset in the middle removes all of it. ``dirty + 1`` removes nothing.
         Raises `OffsetOutOfRange` below `start_offset` or above ``dirty + 1``.
         """
         self._check_usable()
@@ -342,6 +365,60 @@ class Log:
                 self._bases.pop()
             self._disk.sync(self._directory)
             self._save_state(emptied)
+
+    # -- compaction --------------------------------------------------------------------------------
+
+    def superseded(self, bound: int, which: Callable[[Iterator[Keyed], int], list[Gap]] = superseded) -> list[Gap]:
+        """What compaction would remove if all up to `bound` is known to be committed: batches of closed segments.
+
+        `which` decides (`quorumlog.storage.compaction.superseded`). Reads the log; raises `LogDamaged`.
+        """
+        bound = min(bound, self._segments[-1].base_offset - 1) if self._segments else bound
+        return which(self._keyed(bound), bound)
+
+    def compact(self, gaps: Sequence[Gap]) -> None:
+        """Remove these batches, which lie in closed segments, durably; no offset moves.
+
+        After a power loss in the middle some of the segments are compacted and others are not.
+        Source: ghost-batches.md#compaction-is-durable.
+        """
+        self._check_usable()
+        gone = {first for first, _ in gaps}
+        layout = [
+            (segment, [place for place in segment.headers() if place[0] not in gone]) for segment in self._segments
+        ]
+        with self._state_lock, self._fatal():
+            self._borders.write(_borders(layout, self._state.start_offset))
+            for segment, places in layout:
+                if not places:
+                    self._disk.remove(segment.path)
+                elif len(places) < len(segment):
+                    self._disk.replace(segment.path, self._without(segment, gone))
+            self._disk.sync(self._directory)
+            self._segments = [_with_only(segment, places) for segment, places in layout if places]
+            begins = self._state.start_offset
+            for segment in self._segments:
+                if segment.base_offset > begins:
+                    segment.begin_at(begins)
+                begins = segment.next_offset
+            self._bases = [segment.base_offset for segment in self._segments]
+
+    def _keyed(self, bound: int) -> Iterator[Keyed]:
+        start = self._state.start_offset
+        while start <= bound:
+            for batch in self.read(start, _READ_BYTES, bound):
+                yield Keyed.of(batch)
+                start = batch.last_offset + 1
+
+    def _without(self, segment: Segment, gone: Set[int]) -> bytes:
+        """The file of a segment without the batches that begin at these offsets."""
+        content = self._disk.read(segment.path, 0, segment.size)
+        kept, at = [], 0
+        for first, *_, size in segment.headers():
+            if first not in gone:
+                kept.append(content[at : at + size])
+            at += size
+        return b"".join(kept)
 
     # -- flush -------------------------------------------------------------------------------------
 
@@ -443,8 +520,8 @@ class Log:
             last = self._segments[-1]
             if last.term == batch.term and last.size < self._segment_bytes:
                 return last
-        name = segment_name(batch.base_offset, batch.term)
-        segment = Segment(f"{self._directory}/{name}", batch.base_offset, batch.term)
+        base = self._dirty + 1  # a gap before the batch is in the name: segments continue each other
+        segment = Segment(f"{self._directory}/{segment_name(base, batch.term)}", base, batch.term)
         self._disk.create(segment.path)
         self._segments.append(segment)
         self._bases.append(segment.base_offset)
@@ -475,3 +552,26 @@ class Log:
         if state != self._state:
             state.save(self._disk, f"{self._directory}/state")
             self._state = state
+
+
+def _borders(layout: Sequence[tuple[Segment, Sequence[tuple[int, ...]]]], start: int) -> list[Gap]:
+    """The gaps between segments of which these batches are left: where a file is named after a later offset."""
+    gaps = []
+    for segment, places in layout:
+        if places:
+            named = parse_segment_name(segment.path.rpartition("/")[2])
+            if named is not None and named[0] > start:
+                gaps.append((start, named[0] - 1))
+            start = places[-1][1] + 1
+    return gaps
+
+
+def _with_only(segment: Segment, places: Sequence[tuple[int, int, int, int, int]]) -> Segment:
+    """A segment of which these batches are left, which are durable."""
+    if len(places) == len(segment):
+        return segment
+    left = Segment(segment.path, segment.base_offset, segment.term)
+    for first, last, _, kind, size in places:
+        left.add(first, last - first + 1, kind, size)
+    left.durable_size, left.name_durable = left.size, True
+    return left

@@ -2,19 +2,20 @@
 
 After a power loss any segment may have lost its tail, and a later segment may have survived an earlier
 one's loss. The recovered log is the longest run of whole batches from the start offset on; it ends at the
-first damaged byte or the first discontinuity, and what lies behind is removed.
+first damaged byte or the first discontinuity that no compaction explains, and what lies behind is removed.
 
 A checksum cannot distinguish a torn tail from bit rot. So nothing that is known to have been flushed
 (`LogState.known_flushed`) is ever cut: opening fails with `LogDamaged` instead, and the files stay as they
 are. Behind that place recovery cuts and reports what it cut, and whether whole batches lay behind the cut.
 
-Source: raft.md#restart.
+Sources: raft.md#restart, ghost-batches.md#compaction-is-durable.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from quorumlog.storage.compaction import Borders
 from quorumlog.storage.disk import Disk, StorageError
 from quorumlog.storage.segment import Scan, Segment, parse_segment_name, scan, whole_batch_behind
 from quorumlog.storage.state import LogState, load_state
@@ -106,12 +107,16 @@ class _Found:
 def _find(disk: Disk, directory: str, start_offset: int, scan: Scan) -> _Found:
     named = [(parsed, name) for name in disk.list(directory) if (parsed := parse_segment_name(name)) is not None]
     named.sort()
+    borders = Borders(disk, directory)
     found = _Found([], [], [])
     for index, ((base_offset, term), name) in enumerate(named):
         path = f"{directory}/{name}"
         if index + 1 < len(named) and named[index + 1][0][0] <= start_offset and base_offset < start_offset:
             found.trimmed.append(path)
             continue
+        expected = found.segments[-1].next_offset if found.segments else start_offset
+        if base_offset > expected and borders.explain(expected, base_offset - 1):
+            base_offset = expected  # a gap before its first batch
         if found.reason is None:
             found.reason = _misfit(found.segments, start_offset, base_offset, term, name)
         if found.reason is not None:

@@ -2,6 +2,9 @@
 
 The file name carries the base offset and the term, so the order of the segments and the term of every
 offset are known from a directory listing. The index holds three machine numbers per batch (17 bytes) and no objects.
+
+Offsets that compaction took out belong to the batch behind them, as its gap: it is found at each of them, and goes with
+them (ghost-batches.md#fill-gaps).
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ from quorumlog.storage.batch import (
     MAX_BATCH_BYTES,
     BatchDamaged,
     BatchHeader,
+    BatchKind,
     RecordBatch,
     checksum_holds,
     decode,
@@ -48,6 +52,7 @@ class Segment:
 
     __slots__ = (
         "_bases",
+        "_behind_gap",
         "_kinds",
         "_positions",
         "base_offset",
@@ -67,20 +72,36 @@ class Segment:
         self.size = 0
         self.durable_size = 0
         self.name_durable = False
-        self._bases = array("q")
+        self._bases = array("q")  # of batches with their gaps
+        self._behind_gap: dict[int, int] = {}  # where such a batch itself begins
         self._positions = array("q")
         self._kinds = array("b")
 
     def add(self, base_offset: int, record_count: int, kind: int, size: int) -> None:
-        """Index a batch at the end of the file. The caller has checked that it continues the segment."""
-        self._bases.append(base_offset)
+        """Index a batch at the end of the file. The caller has checked that it continues the segment.
+
+        What lies between `next_offset` and `base_offset` is its gap.
+        """
+        if base_offset != self.next_offset:
+            self._behind_gap[self.next_offset] = base_offset
+        self._bases.append(self.next_offset)
         self._positions.append(self.size)
         self._kinds.append(kind)
         self.next_offset = base_offset + record_count
         self.size += size
 
+    def begin_at(self, base_offset: int) -> None:
+        """Let the first batch's gap begin at `base_offset`: what lay there is gone from the segment before."""
+        first = self._bases[0]
+        self._behind_gap[base_offset] = self._behind_gap.pop(first, first)
+        self._bases[0] = self.base_offset = base_offset
+
+    def __len__(self) -> int:
+        """How many batches there are."""
+        return len(self._bases)
+
     def batch_base(self, offset: int) -> int:
-        """Base offset of the batch that fills `offset`, which must lie in the segment."""
+        """Base offset, with its gap, of the batch that fills `offset`, which must lie in the segment."""
         return self._bases[bisect_right(self._bases, offset) - 1]
 
     def position_behind(self, offset: int) -> int:
@@ -88,11 +109,13 @@ class Segment:
         return self._position(bisect_right(self._bases, offset))
 
     def cut(self, base_offset: int) -> None:
-        """Forget the batch that begins at `base_offset` and everything behind it."""
+        """Forget the batch that begins, with its gap, at `base_offset`, and everything behind it."""
         index = bisect_left(self._bases, base_offset)
         self.size = self._positions[index]
         self.next_offset = base_offset
         self.durable_size = min(self.durable_size, self.size)
+        for gone in self._bases[index:] if self._behind_gap else ():
+            self._behind_gap.pop(gone, None)
         del self._bases[index:], self._positions[index:], self._kinds[index:]
 
     def headers(self) -> list[tuple[int, int, int, int, int]]:
@@ -100,7 +123,7 @@ class Segment:
         ends = [*self._bases[1:], self.next_offset]
         stops = [*self._positions[1:], self.size]
         return [
-            (base, end - 1, self.term, kind, stop - start)
+            (self._behind_gap.get(base, base), end - 1, self.term, kind, stop - start)
             for base, end, kind, start, stop in zip(self._bases, ends, self._kinds, self._positions, stops, strict=True)
         ]
 
@@ -124,8 +147,9 @@ class Segment:
         position = 0
         for index in range(first, behind):
             batch = decode(data, position)
-            if batch.base_offset != self._bases[index] or batch.term != self.term:
-                raise BatchDamaged(f"offset {batch.base_offset} where {self._bases[index]} was written")
+            base = self._behind_gap.get(self._bases[index], self._bases[index])
+            if batch.base_offset != base or batch.term != self.term:
+                raise BatchDamaged(f"offset {batch.base_offset} where {base} was written")
             batches.append(batch)
             position += batch.size_bytes
         return batches
@@ -170,8 +194,10 @@ def scan(disk: Disk, path: str, base_offset: int, term: int) -> tuple[Segment, s
 def _continues(segment: Segment, header: BatchHeader) -> None:
     if header.term != segment.term:
         raise BatchDamaged(f"term {header.term} in a segment of term {segment.term}")
-    if header.base_offset != segment.next_offset:
-        raise BatchDamaged(f"offset {header.base_offset} where {segment.next_offset} should follow")
+    if header.kind == BatchKind.GHOST:
+        raise BatchDamaged("a ghost, which no disk holds")
+    if header.base_offset < segment.next_offset:
+        raise BatchDamaged(f"offset {header.base_offset} where {segment.next_offset} or a later one should follow")
 
 
 def whole_batch_behind(disk: Disk, segment: Segment) -> bool:

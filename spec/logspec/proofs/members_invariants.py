@@ -78,7 +78,10 @@ def change_invariants(s: MembersState) -> dict[str, Formula]:
 
 
 def counting_invariants(s: MembersState) -> dict[str, Formula]:
-    """By which configuration a leader was elected and a commit was counted: the last one in the log, as it was."""
+    """By which configuration a leader was elected and a commit was counted: the last one in the log, as it was.
+
+    It is long because it is a list of statements, each as it stands.
+    """
     N, T, I = Node, TermSort, Index  # noqa: E741, N806
     of_term = lambda t: (s.elected_term(t), s.elected_offset(t))
     of_commit = lambda e: (s.counted_term(e), s.counted_offset(e))

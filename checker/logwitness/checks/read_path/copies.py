@@ -9,7 +9,7 @@ Sources: read-path.md#acknowledged-not-lost, read-path.md#bridge-hides-nothing, 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -26,6 +26,7 @@ from ..kernel import kernel, part
 from .held import NOWHERE, Held, copy_at, drop, lsn_row, nothing_held, place_in_order, put, with_copies
 from .nodesets import (
     AUTHORITATIVE_EMPTY,
+    FULLY_AUTHORITATIVE,
     MOST_SHARDS,
     Nodesets,
     Places,
@@ -82,7 +83,17 @@ AGREE = Check(
     kinds=(Kind.RECOVER,),
     columns=("node", "offset", "record"),
 )
-CHECKS = (NOT_LOST, NOT_HIDDEN, AGREE)
+REBUILT = Check(
+    id="rebuilt-is-replicated",
+    rule="When a shard counts as empty, what others still have of what it had is replicated without it, unless a disk "
+    "was lost meanwhile.",
+    source=("read-path.md#rebuilding-donors", "read-path.md#status-of-events"),
+    fact="an acknowledged record that a shard which acknowledged it still has, when another one becomes empty",
+    sentence="Shards {empty} count as empty, and {value} at {lsn} was not copied anew: only shards {shards} have it.",
+    kinds=(Kind.NODESET, Kind.COPY, Kind.ACKNOWLEDGE, Kind.EVENT_LOG),
+    columns=("node", "offset", "value"),
+)
+CHECKS = (NOT_LOST, NOT_HIDDEN, AGREE, REBUILT)
 
 _OWN = (
     *(Kind.NODESET, Kind.EVENT_LOG, Kind.FAULT, Kind.TAKES_PART, Kind.COPY, Kind.PURGE, Kind.TRIM_POINT, Kind.RECOVER),
@@ -131,6 +142,8 @@ class _Records(NamedTuple):
     settled: Ints  # the event that settled it; -1: none
     record: Ints
     left: Ints  # the value that was left
+    named: Ints  # the shards that it was acknowledged by
+    gone: Ints  # the last event that took a copy with a disk of a shard that was to have it; -1: none
 
 
 class _State(NamedTuple):
@@ -147,6 +160,7 @@ class _State(NamedTuple):
 _EMPTY, _ANY, _LOSS_SEQ, _UPTO, _TRIMMED, _COPIED = range(6)
 """The shards that are empty, as a set; whether some record has been owed; the first event that took copies of what was
 owed (-1: none); up to which epoch all are recovered; the highest trim point; whether any copy is recorded."""
+_REBUILT = CHECKS.index(REBUILT)
 
 
 @part
@@ -214,12 +228,15 @@ def _is_settled(state: _State, first: int, last: int) -> bool:
 
 
 @kernel
-def _lose(state: _State, places: Places, node: int, first: int, last: int, seq: int) -> None:
-    """A shard loses its copies from one LSN to another; ``seq``: with a disk, -1: because the system deletes them."""
+def _lose(state: _State, places: Places, node: int, first: int, last: int, seq: int, full: bool) -> None:
+    """A shard loses its copies from one LSN to another; ``seq``: with a disk, -1: because the system deletes them;
+    ``full``: though the event log says that it has them."""
     lsns = state.held.lsns
     for place in range(place_in_order(lsns, first), place_in_order(lsns, last + 1)):
         row = lsns.rows[place]
         if drop(state.held, row, node) and seq >= 0:
+            if full:
+                state.records.gone[row] = seq
             _owes_no_more(state, places, row, lsns.order[place], seq)
 
 
@@ -228,6 +245,23 @@ def _become_empty(state: _State, places: Places, seq: int) -> None:
     """Copies of shards that are empty now do not count any more."""
     for place in range(state.held.lsns.used[0]):
         _owes_no_more(state, places, state.held.lsns.rows[place], state.held.lsns.order[place], seq)
+
+
+@kernel
+def _not_copied(state: _State, places: Places, at: int, full: int, plan: int, judged: Ints) -> int:
+    """The next place of a record that a shard of these has kept and that has too few copies; ``plan``: the event since
+    which no other disk was lost. A copy of a wave that was given up is nobody's to copy."""
+    lsns, records = state.held.lsns, state.records
+    for place in range(at, lsns.used[0]):
+        lsn, row = lsns.order[place], lsns.rows[place]
+        if lsn <= state.run[_TRIMMED] or not records.ever[row] or records.gone[row] > plan:
+            continue
+        holders = _holders(state, row)
+        if holders & full & records.named[row]:
+            judged[_REBUILT] += 1
+            if not satisfied(places, lsn, holders):
+                return int(place)
+    return NOWHERE
 
 
 @kernel
@@ -251,6 +285,7 @@ def _skim(rows: _Rows, at: int, places: Places, state: _State, judged: Ints) -> 
             row = lsn_row(held.lsns, lsn)
             if records.seq[row] < 0:
                 records.value[row], records.seq[row] = rows.value[i], seq
+                records.named[row] = max(rows.shards[i], 0)
                 _owes(state, places, row, lsn, seq)
         elif kind == _SHIP:
             if _is_settled(state, lsn, rows.last_offset[i]):
@@ -297,6 +332,8 @@ class CopyFold(StreamFold[_Rows]):
         self._written: dict[int, set[int]] = {}  # by LSN: the runs of recoveries that stored data there
         self._nothing: dict[tuple[int, int], int] = {}  # by LSN and shard: the last event by which one left nothing
         self._readers: dict[int, _Reader] = {}
+        self._statuses: Mapping[int, int] = {}
+        self._plan = -1  # the event that changed them last, but for rebuildings that ended
 
     def make_room(self, rows: _Rows) -> None:
         """See `StreamFold`."""
@@ -334,22 +371,43 @@ class CopyFold(StreamFold[_Rows]):
 
     def _goes(self, e: _Rows) -> None:
         """Copies go: deleted, or lost with a disk."""
-        places, run = self._nodesets.places, self._state.run
         if e.kind == _PURGE:
             self._lose(e.node, e.offset, e.last_offset, -1)
         elif e.kind == _EVENT_LOG:
-            statuses = statuses_said(self.words.text(e.value))
-            empty = mask_of(shard for shard, status in statuses.items() if status == AUTHORITATIVE_EMPTY)
-            before, run[_EMPTY] = int(run[_EMPTY]), empty
-            if empty & ~before:
-                _become_empty.form(self.compiled)(self._state, places, e.seq)
+            self._event_log(e)
         elif e.kind == _FAULT and e.f == self._rot:
             self._rotten = True
         elif (e.kind == _FAULT and e.f == FAULT_WIPE) or (e.kind == _TAKES_PART and e.reason == _LOST):
             self._lose(e.node, NULL, MAX_OFFSET, e.seq)
 
     def _lose(self, node: int, first: int, last: int, seq: int) -> None:
-        _lose.form(self.compiled)(self._state, self._nodesets.places, node, first, last, seq)
+        full = self._statuses.get(node, FULLY_AUTHORITATIVE) == FULLY_AUTHORITATIVE
+        _lose.form(self.compiled)(self._state, self._nodesets.places, node, first, last, seq, full)
+
+    def _event_log(self, e: _Rows) -> None:
+        """Shards become empty, whose copies do not count any more: what others have was made anew elsewhere."""
+        places, run = self._nodesets.places, self._state.run
+        before, self._statuses = self._statuses, statuses_said(self.words.text(e.value))
+        empty = mask_of(shard for shard, status in self._statuses.items() if status == AUTHORITATIVE_EMPTY)
+        new, run[_EMPTY] = empty & ~int(run[_EMPTY]), empty
+        if new:
+            self._not_copied(e, [*members(new)])
+            _become_empty.form(self.compiled)(self._state, places, e.seq)
+        elif before != self._statuses:
+            self._plan = e.seq
+
+    def _not_copied(self, e: _Rows, new: list[int]) -> None:
+        """Donors have left records with too few copies (read-path.md#rebuilding-donors)."""
+        state, places, tally = self._state, self._nodesets.places, self.tallies[REBUILT.id]
+        if self._rotten:
+            tally.unjudged += 1  # rotten copies are not copied, and which ones they are nobody knows
+            return
+        full = mask_of(shard for shard, status in self._statuses.items() if status == FULLY_AUTHORITATIVE)
+        next_of, place = _not_copied.form(self.compiled), NOWHERE
+        while (place := next_of(state, places, place + 1, full, self._plan, self.judged)) != NOWHERE:
+            lsn, row = int(state.held.lsns.order[place]), int(state.held.lsns.rows[place])
+            shards, value = [*members(_holders(state, row))], int(state.records.value[row])
+            tally.violation(int(state.records.seq[row]), e.seq, value=value, lsn=shown(lsn), empty=new, shards=shards)
 
     def _copies(self, lsn: int) -> dict[int, tuple[int, int]]:
         """What lies at an LSN, by shard: what it is, and its value."""
@@ -500,7 +558,7 @@ class CopyFold(StreamFold[_Rows]):
 
 def _blank(name: str) -> int:
     """What is known of an LSN before anything is."""
-    return -1 if name in ("seq", "since", "settled") else 0
+    return -1 if name in ("seq", "since", "settled", "gone") else 0
 
 
 _WORDS = {_HOLE: "hole", _LOSS: "loss"}

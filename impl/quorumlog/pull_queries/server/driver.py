@@ -41,7 +41,9 @@ def clocks() -> e.Clocks:
 
 class ServerDriver:
     """See the module. ``numbers`` are those of the servers in the history; ``poll`` in milliseconds; ``failed`` is
-    called when the history cannot be written or a log cannot be read, ``fault`` for an error that nobody expected."""
+    called when the history cannot be written or a log cannot be read, ``fault`` for an error that nobody expected.
+    The parameters are many because a driver meets all that a server has; `quorumlog.pull_queries.server` alone calls
+    it."""
 
     def __init__(
         self,

@@ -27,6 +27,7 @@ from collections.abc import Mapping
 from quorumlog.protocol import Mutant
 from quorumlog.raft.mutants import (
     clients,
+    compaction,
     drivers,
     elections,
     membership,
@@ -43,6 +44,7 @@ MUTANTS: Mapping[str, Mutant] = {
     mutant.id: mutant
     for subject in (
         *(offsets, elections, replication, clients, memory, transfers, membership, trimming, snapshots, storage),
+        compaction,
         drivers,
     )
     for mutant in subject.MUTANTS

@@ -38,6 +38,15 @@ class _OutOfOrder(RaftCore):
         self._effects += [each for each in done if not isinstance(each, self.first)]
 
 
+class LastItemDecides(RaftCore):
+    """The last item of a round alone decides whether it requires a flush."""
+
+    def _round(self, batches: tuple[RecordBatch, ...], *, required: bool, requests: tuple[int, ...] = ()) -> None:
+        if requests:
+            required = self.rules.flush_required(batches[-1].acks, self.configuration.write_caching, False)
+        super()._round(batches, required=required, requests=requests)
+
+
 class QueueLeftOver(RaftCore):
     """What a round has no room for stays in the queue, and so does what comes after it."""
 
@@ -186,6 +195,13 @@ class LightCountsForBarrier(RaftCore):
             self._check_barriers()
 
 
+class BarrierAtCommit(RaftCore):
+    """The target of a barrier is what is committed when it comes, not the end of the log."""
+
+    def _barrier(self, request: int, target: int) -> _Barrier:
+        return super()._barrier(request, min(target, self.commit))
+
+
 class BarrierDoesNotWait(RaftCore):
     """A barrier does not wait until its target is committed, nor a read index."""
 
@@ -228,6 +244,13 @@ MUTANTS = (
         (),
         QueueReversed,
         test="tests/raft/test_mutants.py",
+    ),
+    Mutant(
+        "last-item-decides",
+        "the last item of a round alone decides whether it requires a flush",
+        ("pending-not-visible",),
+        LastItemDecides,
+        setting="little-memory",
     ),
     Mutant(
         "queue-left-over",
@@ -337,6 +360,13 @@ MUTANTS = (
         setting="light-heartbeats",
         test="tests/raft/test_mutants.py",
         seeds=2000,
+    ),
+    Mutant(
+        "barrier-at-commit",
+        "the target of a barrier is what is committed when it comes, not the end of the log",
+        (),
+        BarrierAtCommit,
+        test="tests/raft/test_mutants.py",
     ),
     Mutant(
         "barrier-does-not-wait",

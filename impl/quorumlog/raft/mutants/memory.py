@@ -6,6 +6,7 @@ from quorumlog.protocol import Mutant
 from quorumlog.raft.budget import Budget
 from quorumlog.raft.core import RaftCore
 from quorumlog.raft.events import AppendRequested
+from quorumlog.raft.messages import AppendReply
 from quorumlog.raft.progress import Progress, Round
 from quorumlog.raft.rules import ACKS_ALL, REFERENCE, Rules
 from quorumlog.raft.state import Configuration, Restored
@@ -58,6 +59,15 @@ class NoSemaphore(RaftCore):
         return True
 
 
+class OldRepliesFreeSlots(RaftCore):
+    """Whatever request was answered with success, all slots of the follower are free."""
+
+    def _append_replied(self, sender: int, reply: AppendReply) -> None:
+        if reply.success and sender in self.progress:
+            self.progress[sender].unanswered.clear()
+        super()._append_replied(sender, reply)
+
+
 MUTANTS = (
     Mutant(
         "release-at-append",
@@ -82,6 +92,13 @@ MUTANTS = (
         "appends with acks 0 and 1 need no memory",
         ("bounded-memory",),
         RelaxedAcksUnreserved,
+    ),
+    Mutant(
+        "old-replies-free-slots",
+        "whatever request was answered with success, all slots of the follower are free",
+        (),
+        OldRepliesFreeSlots,
+        test="tests/raft/test_mutants.py",
     ),
     Mutant(
         "no-semaphore",

@@ -142,6 +142,13 @@ class TrimForgetsTerm(Log):
         super()._save_state(replace(state, term_before=NO_TERM))
 
 
+class ResetUnmarked(Log):
+    """That a log is being emptied, to begin anew, is not written down before its segments go."""
+
+    def _save_state(self, state: LogState) -> None:
+        super()._save_state(replace(state, cut_behind=False))
+
+
 class TrimNotWrittenDown(Log):
     """A trim removes segments and does not write down where the log starts."""
 
@@ -261,6 +268,13 @@ MUTANTS = (
         test="tests/storage/test_storage_mutants.py",
         setting="trimmed",
         seeds=400,
+    ),
+    Mutant(
+        "reset-unmarked",
+        "that a log is being emptied, to begin anew, is not written down before its segments go",
+        (),
+        stage=on_nodes(log=ResetUnmarked),
+        test="tests/storage/test_storage_mutants.py",
     ),
     Mutant(
         "trim-not-written-down",

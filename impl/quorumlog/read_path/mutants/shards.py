@@ -5,6 +5,7 @@ from __future__ import annotations
 from quorumlog.events import Send
 from quorumlog.read_path import messages as m
 from quorumlog.read_path.mutants.parts import mutant, with_cores, with_rules
+from quorumlog.read_path.records import Copy
 from quorumlog.read_path.shard import ShardCore
 from quorumlog.read_path.shipping import Stream
 
@@ -15,6 +16,13 @@ class WipedShardAnswers(ShardCore):
     @property
     def lost(self) -> bool:
         """Never, whatever its disk has lost."""
+        return False
+
+
+class DoneAtOnce(ShardCore):
+    """A donor says that it has made its part of the copies anew, and makes none."""
+
+    def _is_donor(self, copy: Copy) -> bool:
         return False
 
 
@@ -47,6 +55,13 @@ MUTANTS = (
         with_cores(shard=WipedShardAnswers),
         "stale-answers",
         checks=("lost-data-refuses", "gap-has-verdict"),
+    ),
+    mutant(
+        "done-at-once",
+        "a donor is done at once",
+        with_cores(shard=DoneAtOnce),
+        "rebuilding",
+        checks=("rebuilt-is-replicated",),
     ),
     mutant(
         "release-ignored",

@@ -27,6 +27,7 @@ from ...codes import (
     FAULT_POWER,
     FAULT_WIPE,
     FLUSH,
+    GAP,
     INFO,
     INVOKE,
     IS_OF_CLIENT,
@@ -273,6 +274,13 @@ def _scan(
                 replicas.tip_seq[node] = seq
         elif kind == COMPACT:
             cluster.compacted[0] = 1
+        if kind != GAP:
+            replicas.gap[node] = NULL
+        elif replicas.gap[node] == NULL:
+            replicas.gap[node] = columns.offset[i]
+            replicas.gap_last[node] = columns.last_offset[i]
+        elif columns.offset[i] == replicas.gap_last[node] + 1:
+            replicas.gap_last[node] = columns.last_offset[i]
         if role == ROLE_CANDIDATE and kind != TERM:
             stand(tree, replicas, found, node, seq)
 

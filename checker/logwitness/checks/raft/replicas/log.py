@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...codes import NULL, ROLE_LEADER
 from ...columns import Columns
-from ...faults import WIPE
+from ...faults import COMPACTION, WIPE
 from ...findings import Findings, excuse, report, show
 from ...kernel import part, step
 from .destroyed import excuse_loss
@@ -159,20 +159,27 @@ def truncate(tree: Tree, replicas: Replicas, cluster: Cluster, found: Findings, 
     if gone != NONE:
         found.judged[COMMITTED_NEVER_TRUNCATED] += 1
         known = tree.flags[gone] & (COMMITTED | UNKNOWN) == COMMITTED
-        if known or (replicas.commit[node] != NULL and offset <= replicas.commit[node]):
-            if tree.flags[gone] & EXPOSED:
+        by_itself = replicas.commit[node] != NULL and offset <= replicas.commit[node]
+        if known or by_itself:
+            if replicas.gap[node] == offset and not by_itself:
+                excuse(found, COMMITTED_NEVER_TRUNCATED, COMPACTION, -1, -1, 1)  # a later batch replaced it
+            elif tree.flags[gone] & EXPOSED:
                 excuse_loss(tree, replicas, found, COMMITTED_NEVER_TRUNCATED, gone)
             else:
                 removed = CommittedRemoved(node, offset=offset, removed=tree.base[gone], term=tree.term[gone])
                 report(found, COMMITTED_NEVER_TRUNCATED, removed, appended_by(tree, gone, node), seq)
-                if replicas.commit[node] != NULL and offset <= replicas.commit[node]:
+                if by_itself:
                     show(found, replicas.commit_seq[node] if columns.commit[i] < offset else -1)
                 else:
                     show(found, appended_by(tree, gone, tree.committer[gone]))
                     show(found, tree.commit_seq[gone])
-        if tree.base[gone] == offset and not tree.flags[gone] & UNKNOWN:
+        if replicas.gap[node] == offset:
+            # What is gone there may go; what lies behind the gap is appended next, and was not to be cut.
+            gone = at(tree, tip, replicas.gap_last[node] + 1)
+            offset = replicas.gap_last[node] + 1
+        if gone != NONE and tree.base[gone] == offset and not tree.flags[gone] & UNKNOWN:
             replicas.cut[node] = gone
             replicas.cut_seq[node] = seq
             replicas.cut_held[node] = appended_by(tree, gone, node)
-    replicas.tip[node] = before(tree, tip, offset)
+    replicas.tip[node] = before(tree, tip, columns.offset[i])
     replicas.tip_seq[node] = seq

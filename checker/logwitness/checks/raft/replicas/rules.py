@@ -257,8 +257,9 @@ COMMITTED_NEVER_TRUNCATED = number(
     CHECKS,
     Check(
         id="committed-never-truncated",
-        rule="No node truncates an entry that is committed, whether by itself or by another node.",
-        source=("raft.md#truncation", "raft.md#cut-below-commit"),
+        rule="No node truncates an entry that is committed, whether by itself or by another node; one that its leader "
+        "has compacted away may go.",
+        source=("raft.md#truncation", "raft.md#cut-below-commit", "ghost-batches.md#ghost-over-entries"),
         fact="a truncation that removes something",
         sentence="Node {node} truncated its log from offset {offset} and so removed the committed entry at offset "
         "{removed} (term {term}).",

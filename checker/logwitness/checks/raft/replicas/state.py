@@ -36,6 +36,8 @@ class Replicas(NamedTuple):
     cut: Ints  # the first vertex that its last truncation removed, until its next append
     cut_seq: Ints
     cut_held: Ints  # the event by which it had appended that vertex
+    gap: Ints  # where the gap begins that the events just before told it of, else NULL; and where it ends
+    gap_last: Ints
     takes: Ints  # what may have taken what it had not flushed: a cause of `faults`; NULL: nothing
     lost_seq: Ints  # the event by which it last lost copies
     running: Ints
