@@ -39,13 +39,13 @@ def _rules(reference: Any) -> Iterator[dict[str, Any]]:  # noqa: ANN401
 
 
 def _mutants(protocol: Protocol) -> Iterator[dict[str, Any]]:
-    """One topic for each mutant; the page of rules has the protocol's name."""
+    """One topic for each mutant."""
     for mutant in protocol.mutants.values():
         yield {
             "kind": "mutant",
             "name": mutant.id,
             "says": f"{mutant.change[0].upper()}{mutant.change[1:]}.",
-            "source": (f"{protocol.name}.md#{mutant.id}",),
+            "source": (f"{mutant.page or protocol.name}.md#{mutant.id}",),
             "details": [
                 ("One of these checks must notice", ", ".join(mutant.checks))
                 if mutant.checks

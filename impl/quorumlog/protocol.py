@@ -52,6 +52,7 @@ class Mutant:
 
     A mutant without checks is one that no history shows, and one with checks may need more seeds than anybody has had:
     ``test`` is the test file that notices it. If its fault is in the driver of real nodes, ``driver`` is that.
+    ``page`` is the page of rules that has it, if that is not the page of its protocol's name.
     """
 
     id: str
@@ -64,6 +65,7 @@ class Mutant:
     seeds: int = 16
     test: str = ""
     driver: type | None = None
+    page: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -182,10 +182,12 @@ class _Writer:
     def _change(self, node: int, old: _Node, new: _Node) -> None:
         if new.term != old.term:
             self._event(Kind.TERM, node, _with(new, old, role=old.role))
+        if new.role not in (old.role, "leader"):
+            self._event(Kind.ROLE, node, _with(new, old))
         if new.voted_for != old.voted_for and new.voted_for is not None:
             self._event(Kind.VOTE, node, _with(new, old), peer=new.voted_for)
-        if new.role != old.role:
-            self._event(Kind.LEADER if new.role == "leader" else Kind.ROLE, node, _with(new, old))
+        if new.role == "leader" != old.role:
+            self._event(Kind.LEADER, node, _with(new, old))
         kept = 0
         while kept < min(len(old.log), len(new.log)) and old.log[kept] == new.log[kept]:
             kept += 1

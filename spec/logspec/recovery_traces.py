@@ -224,14 +224,13 @@ def _alike(trace: RecoveryTrace) -> tuple[int, int]:
 
 def _configuration(batch: Sequence[RecoveryTrace]) -> list[str]:
     constants = {
-        "Node": f"1..{_shards(batch[0])}",
+        "Node": set_of(range(1, _shards(batch[0]) + 1)),
         "MaxEsn": max(trace.places for trace in batch),
         "MaxRuns": max((len(trace.runs) for trace in batch), default=0) or 1,
         **dict.fromkeys(("R", "MaxDowns", "MaxLosses"), 0),  # of own steps
     }
     replaced = {name: f"Given{name}" for name in ("Property", "Fenced", "MayGoOn")}
     replaced |= {"Winner": "WinnerOf", "Symmetric": "NoOrder"}
-    constants["Node"] = f"{{{', '.join(str(number) for number in range(1, _shards(batch[0]) + 1))}}}"
     lines = [f"CONSTANT {name} = {value}" for name, value in constants.items()]
     return [*lines, *(f"CONSTANT {name} <- {other}" for name, other in replaced.items()), "VIEW View"]
 

@@ -24,7 +24,7 @@ from quorumlog.protocol import every
 from quorumlog.raft.rules import Rules
 
 CATALOGUE = read_catalogue()
-PAGES = {mutant: f"{protocol.name}.md" for protocol in every() for mutant in protocol.mutants}
+PAGES = {id_: f"{mutant.page or each.name}.md" for each in every() for id_, mutant in each.mutants.items()}
 MUTANTS = {id_: mutant for protocol in every() for id_, mutant in protocol.mutants.items()}
 CHECKS = sorted(each.id for each in every_check())
 BY_EXAMPLE = [each for each in CHECKS if each != "linearizable"]

@@ -130,7 +130,7 @@ def _cells(protocol: Protocol, mutant: Mutant, hunt: Hunted | None, traced: str)
         hunted_by = ["survived", f"0 to {hunt.seed}", f"{hunt.processor_seconds:.1f}"]
     test = f"[{Path(mutant.test).stem}](../{mutant.test})" if mutant.test else ""
     thread = f"[{_place(mutant.thread)}]({mutant.thread})" if mutant.thread else ""
-    return [f"[{mutant.id}](rules/{protocol.name}.md#{mutant.id})", *hunted_by, traced, test, thread]
+    return [f"[{mutant.id}](rules/{mutant.page or protocol.name}.md#{mutant.id})", *hunted_by, traced, test, thread]
 
 
 def _place(thread: str) -> str:

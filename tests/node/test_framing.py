@@ -21,7 +21,7 @@ from quorumlog.node.framing import (
 from quorumlog.raft import messages
 from quorumlog.raft import wire as raft_wire
 from quorumlog.raft.snapshot import MOST_SNAPSHOT_BYTES, Snapshot, State
-from quorumlog.storage.batch import BatchKind, RecordBatch
+from quorumlog.storage.batch import MAX_GHOST_OFFSETS, NO_KEY, BatchKind, RecordBatch, ghost
 
 HELLO = Hello(Role.CLIENT, -1, b"12345678")
 OFFSETS = st.integers(-1, 2**40)
@@ -37,9 +37,13 @@ def append_entries(draw: st.DrawFn) -> messages.AppendEntries:
     batches = []
     for _ in range(draw(st.integers(0, 4))):
         term = max(term, 0) + draw(st.integers(0, 2))
-        kind, acks = draw(st.sampled_from(list(BatchKind))), draw(st.sampled_from([-1, 0, 1]))
-        payload = draw(MEMBERS if kind is BatchKind.CONFIGURATION else st.binary(min_size=8, max_size=100))
-        batches.append(RecordBatch(last + 1, term, kind, draw(st.integers(1, 1000)), acks, payload))
+        if draw(st.booleans()):
+            batches.append(ghost(last + 1, last + draw(st.integers(1, MAX_GHOST_OFFSETS)), term))
+            last = batches[-1].last_offset
+        kind, acks = draw(st.sampled_from(sorted({*BatchKind} - {BatchKind.GHOST}))), draw(st.sampled_from([-1, 0, 1]))
+        payload = draw(MEMBERS if kind is BatchKind.CONFIGURATION else st.binary(min_size=16, max_size=100))
+        key = draw(st.sampled_from([NO_KEY, 1, -(2**63)])) if kind is BatchKind.DATA else NO_KEY
+        batches.append(RecordBatch(last + 1, term, kind, draw(st.integers(1, 1000)), acks, payload, key))
         last = batches[-1].last_offset
     return messages.AppendEntries(
         term=term + draw(st.integers(0, 3)),

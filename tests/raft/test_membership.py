@@ -113,10 +113,17 @@ def test_a_change_is_taken_back(under_way: str, left: str) -> None:
         Change(1, add=(-1,)),
         Change(1, add=tuple(range(3, 70))),
         Change(1, cancel=True),
+        Change((1 << 53) + 1, add=(3,)),
     ],
 )
 def test_changes_that_cannot_be_made(change: Change) -> None:
     assert first_step(START, change) is None
+
+
+def test_the_largest_revision_can_be_read_back() -> None:
+    begun = first_step(START, Change(1 << 53, add=(3,)))
+    assert begun is not None
+    assert Members.decode(begun.encode()) == begun
 
 
 @pytest.mark.parametrize(

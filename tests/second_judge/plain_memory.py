@@ -115,15 +115,21 @@ def _written(office: list[Event]) -> Count:
         elif e.kind == "enqueue":
             queue.append((e.value, False, e.acks))
         elif e.kind == "append" and e.value in [value for value, *_ in queue]:
-            place = [value for value, *_ in queue].index(e.value)
-            _, overtaken, acks = queue[place]
-            changed = None not in (acks, e.acks) and acks != e.acks
-            count += JUDGED + VIOLATED if overtaken or changed else JUDGED
-            queue = [(value, True, acks) for value, _, acks in queue[:place]] + queue[place + 1 :]
+            wrong = [_is_wrong(e, *asked) for asked in queue]
+            there = [i for i, (value, *_) in enumerate(queue) if value == e.value]
+            place = next((i for i in there if not wrong[i]), there[-1])  # those before it were refused
+            count += JUDGED + VIOLATED if wrong[place] else JUDGED
+            before = [(value, True, acks) for value, _, acks in queue[:place] if value != e.value]
+            queue = before + queue[place + 1 :]
         elif e.kind == "append":
             count += UNJUDGED
             unseen.append(e.value)
     return count
+
+
+def _is_wrong(e: Event, value: int, overtaken: bool, acks: int | None) -> bool:
+    """Whether what is written may not be this value that was enqueued."""
+    return e.value != value or overtaken or (None not in (acks, e.acks) and acks != e.acks)
 
 
 TWINS: dict[str, Plain] = {"bounded-memory": bounded_memory, "written-as-enqueued": written_as_enqueued}

@@ -37,6 +37,7 @@ HOLDING = [
 
 UNSEEN = {
     "replicated-old-term": "the checker asks who ever held what is shown; here a majority did, one after the other",
+    "truncated-for-equal-term": "one of five nodes does nothing for the last seventeen events; see the next",
     "truncated-ignores-committed-term": "one of five nodes does nothing for the last dozen events, and a checker that "
     "knows no more than these leaves it undecided",
     "replicated-old-term-read": "the same, and what the second reader is shown there are no values but configurations",

@@ -144,7 +144,9 @@ def untrimmed(events: float = float("inf")) -> list[Path]:
     """The recorded runs with at most so many events that the specification can follow."""
     paths = sorted(RECORDED.glob("*/manifest.json"))
     found = {path.parent: json.loads(path.read_text()) for path in paths}
-    followed = {run: made for run, made in found.items() if {"trim", "configuration"}.isdisjoint(made["counts"])}
+    followed = {
+        run: made for run, made in found.items() if {"trim", "compact", "configuration"}.isdisjoint(made["counts"])
+    }
     return [run for run, made in followed.items() if made["events"] <= events]
 
 

@@ -135,6 +135,26 @@ def test_a_header_that_lies_is_refused_even_with_a_right_checksum(
     assert batch.encode() == buffer[:size]
 
 
+@pytest.mark.parametrize(
+    ("kind", "key", "payload", "said"),
+    [
+        (BatchKind.DATA, 5, b"", "at least its value"),
+        (BatchKind.DATA, 5, bytes(7), "at least its value"),
+        (BatchKind.DATA, 0, bytes(8), "without a key"),
+        (BatchKind.CONFIGURATION, 5, bytes(8), "only a data batch has a key"),
+    ],
+)
+def test_a_batch_of_version_2_is_data_with_a_key_and_a_value(
+    kind: BatchKind, key: int, payload: bytes, said: str
+) -> None:
+    body = struct.pack(">IqqIBbHq", HEADER_BYTES + 8 + len(payload), 7, 3, 1, kind, -1, 2, key) + payload
+    with pytest.raises(BatchDamaged, match=said):
+        decode(struct.pack(">I", crc32c(body)) + body)
+    if key:
+        with pytest.raises(BatchDamaged, match=said):
+            RecordBatch(7, 3, kind, 1, -1, payload, key).encode()
+
+
 @settings(max_examples=300)
 @given(buffer=st.binary(max_size=200), position=st.integers(0, 220))
 def test_arbitrary_bytes_are_refused_or_decoded(buffer: bytes, position: int) -> None:

@@ -79,6 +79,9 @@ class Follower(Elections):
             self._reply_append(sender, request.sequence, success=False, match=-1)
             return
         verified = self._take(request)
+        if verified is None:
+            self._reply_append(sender, request.sequence, success=False, match=-1)
+            return
         self._learn(request.commit, request.visible, verified)
         if request.flush and self.flushed < verified:
             self._waiting.append(_Waiting(sender, self.term, request.sequence, verified))
@@ -87,11 +90,11 @@ class Follower(Elections):
             self._reply_append(sender, request.sequence, success=True, match=verified)
             self._debounce_flush()
 
-    def _take(self, request: AppendEntries) -> int:
+    def _take(self, request: AppendEntries) -> int | None:
         """Append what is new in the request; return up to where this log is the leader's then (raft.md#verified).
 
         If that would remove committed entries nothing is done. They are what the leader has as well, so it is told to
-        go on behind them.
+        go on behind them. None if it cannot be what follows them: then a disk has lost what was committed.
 
         Sources: raft.md#cut-below-commit, ghost-batches.md#receive-order.
         """
@@ -108,6 +111,8 @@ class Follower(Elections):
         first = missing[0].base_offset
         if first <= known:
             return known
+        if missing[0].term < self.index.term(first - 1):
+            return None
         for batch in missing:
             if batch.kind is BatchKind.GHOST:
                 self.note("gap", offset=batch.base_offset, last_offset=batch.last_offset, entry_term=batch.term)

@@ -28,7 +28,7 @@ class LogIndex:
         self.start_term = start_term
         self.dirty = start - 1
         self._bases = array("q")
-        self._behind_gap: dict[int, int] = {}  # where a gap begins, and the batch behind it
+        self._behind_gap: dict[int, int] = {}  # where a gap begins, in order, and the batch behind it
         self._run_starts = array("q")
         self._run_terms = array("q")
 
@@ -48,7 +48,7 @@ class LogIndex:
     @property
     def gap_end(self) -> int:
         """The end of the batch behind the last gap: it is committed (ghost-batches.md#gap-is-committed); -1 without."""
-        return self._last_of(max(self._behind_gap)) if self._behind_gap else -1
+        return self._last_of(next(reversed(self._behind_gap))) if self._behind_gap else -1
 
     def append(self, base: int, last: int, term: int, gap: int = 0) -> None:
         """Add a batch at the end, behind a gap of so many offsets.

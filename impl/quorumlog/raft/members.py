@@ -21,6 +21,7 @@ MOST_MEMBERS = 62
 MOST_BYTES = 4096
 """Bytes of an encoded configuration; read before anything else of it is looked at."""
 _LARGEST = 1 << 53
+"""Of the numbers of a configuration."""
 
 NO_SESSION = -1
 """The session of a node that is no member, or that does not know its own."""
@@ -128,7 +129,7 @@ def first_step(members: Members, change: Change) -> Members | None:
 
     Sources: raft.md#change-refused, raft.md#change-steps, raft.md#cancel-change.
     """
-    if change.revision <= members.revision:
+    if not members.revision < change.revision <= _LARGEST:
         return None
     if change.cancel:
         return None if members.simple else replace(_cancelled(members), revision=change.revision)

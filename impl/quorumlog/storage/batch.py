@@ -127,12 +127,13 @@ class RecordBatch:
         encoded = self._encoded
         if encoded is None:
             size = self.size_bytes
-            problem = _problem(size, self.base_offset, self.term, self.record_count, self.kind, self.acks)
+            keyed = self.key != NO_KEY
+            problem = _problem(size, self.base_offset, self.term, self.record_count, self.kind, self.acks, keyed=keyed)
             if problem is not None:
                 raise BatchDamaged(f"batch at offset {self.base_offset} cannot be encoded: {problem}")
-            version = VERSION if self.key == NO_KEY else KEYED_VERSION
+            version = KEYED_VERSION if keyed else VERSION
             body = _BODY.pack(size, self.base_offset, self.term, self.record_count, self.kind, self.acks, version)
-            if self.key != NO_KEY:
+            if keyed:
                 body += _KEY.pack(self.key)
             crc = crc32c(self.payload, crc32c(body))
             encoded = b"".join((_CRC.pack(crc), body, self.payload))
@@ -153,9 +154,7 @@ def decode_header(buffer: Buffer, position: int = 0, limit: int | None = None) -
     _, size, base_offset, term, record_count, kind, acks, version = _HEADER.unpack_from(buffer, position)
     if version not in (VERSION, KEYED_VERSION):
         raise BatchDamaged(f"version {version}, this reader knows {VERSION} and {KEYED_VERSION}")
-    if version == KEYED_VERSION and (kind != BatchKind.DATA or size < HEADER_BYTES + _KEY.size):
-        raise BatchDamaged("only a data batch has a key")
-    problem = _problem(size, base_offset, term, record_count, kind, acks)
+    problem = _problem(size, base_offset, term, record_count, kind, acks, keyed=version == KEYED_VERSION)
     if problem is not None:
         raise BatchDamaged(problem)
     if size > end - position:
@@ -179,18 +178,20 @@ def decode(buffer: Buffer, position: int = 0, limit: int | None = None) -> Recor
     end = len(buffer) if limit is None else min(limit, len(buffer))
     header = decode_header(buffer, position, end)
     encoded = bytes(buffer[position : position + header.size])
-    begin, key = HEADER_BYTES, NO_KEY
-    if encoded[HEADER_BYTES - 1] == KEYED_VERSION:
-        begin, (key,) = HEADER_BYTES + _KEY.size, _KEY.unpack_from(encoded, HEADER_BYTES)
     if not checksum_holds(encoded, 0, header.size):
         raise BatchDamaged(f"checksum does not match (batch at offset {header.base_offset})")
+    key = NO_KEY
+    if encoded[HEADER_BYTES - 1] == KEYED_VERSION:
+        (key,) = _KEY.unpack_from(encoded, HEADER_BYTES)
+        if key == NO_KEY:
+            raise BatchDamaged(f"version {KEYED_VERSION} without a key (batch at offset {header.base_offset})")
     return RecordBatch(
         header.base_offset,
         header.term,
         BatchKind(header.kind),
         header.record_count,
         header.acks,
-        encoded[begin:],
+        encoded[_overhead(key) :],
         key,
         encoded,
     )
@@ -205,13 +206,17 @@ def _overhead(key: int) -> int:
     return HEADER_BYTES if key == NO_KEY else HEADER_BYTES + _KEY.size
 
 
-def _problem(size: int, base_offset: int, term: int, record_count: int, kind: int, acks: int) -> str | None:
+def _problem(
+    size: int, base_offset: int, term: int, record_count: int, kind: int, acks: int, *, keyed: bool
+) -> str | None:
     """What is out of limits, in words, or None."""
     if not HEADER_BYTES <= size <= MAX_BATCH_BYTES:
         return f"size {size} is outside {HEADER_BYTES}..{MAX_BATCH_BYTES} bytes"
     if kind not in _KINDS:
         return f"unknown kind {kind}"
-    if kind == BatchKind.DATA and size < HEADER_BYTES + _VALUE_BYTES:
+    if keyed and kind != BatchKind.DATA:
+        return "only a data batch has a key"
+    if kind == BatchKind.DATA and size < HEADER_BYTES + keyed * _KEY.size + _VALUE_BYTES:
         return f"a data batch carries at least its value of {_VALUE_BYTES} bytes"
     if kind == BatchKind.GHOST and size != HEADER_BYTES:
         return f"a ghost of {size} bytes carries something"

@@ -271,17 +271,29 @@ def _enqueues(
     queue.passed[end] = -1
 
 
+@part
+def _alike(acks: int, other: int) -> bool:
+    """Whether two acks levels may be that of one append: they are the same, or one is not recorded."""
+    return acks in (other, NO_ACKS) or other == NO_ACKS
+
+
 @step
 def _writes(
     offices: _Offices, queue: _Queue, unseen: _Unseen, columns: Columns, node: int, i: int, found: Findings
 ) -> None:
-    """A leader writes a value: it is the next one that it enqueued, with the acks level that was asked for."""
+    """A leader writes a value: it is the next one that it enqueued, with the acks level that was asked for.
+
+    A value that was refused may be enqueued again: of several the first is meant that fits (raft.md#enqueue-order).
+    """
     value, acks, seq = columns.value[i], columns.acks[i], columns.seq[i]
     office, head, place = offices.number[node], queue.used[_HEAD], _NONE
     for at in range(head, min(queue.used[_END], head + _LONG)):
         if queue.office[at] == office and queue.value[at] == value:
+            if place != _NONE:
+                queue.office[place] = _NONE  # it was refused, and asked for again
             place = at
-            break
+            if queue.passed[at] < 0 and _alike(acks, queue.acks[at]):
+                break
     if place == _NONE:
         found.unjudged[ORDER] += 1
         at = unseen.used[node] % _UNSEEN
@@ -294,7 +306,7 @@ def _writes(
         overtaken = _Writes(node, term=offices.term[node], value=value, other=queue.other[place])
         enqueued, passed = queue.seq[place], queue.passed[place]
         report(found, ORDER, overtaken, offices.elected[node], enqueued, queue.other_seq[place], passed, seq)
-    elif acks != queue.acks[place] and acks != NO_ACKS and queue.acks[place] != NO_ACKS:
+    elif not _alike(acks, queue.acks[place]):
         changed = _Writes(node, term=offices.term[node], value=value, other=value)
         report(found, ORDER, changed, offices.elected[node], queue.seq[place], seq)
     for at in range(head, place):

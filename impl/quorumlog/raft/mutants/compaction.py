@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 
 from quorumlog.protocol import Mutant
 from quorumlog.raft.core import RaftCore
@@ -137,88 +138,80 @@ class GapForgotten(RaftCore):
         super()._append(fill_gaps(self.dirty + 1, batches))  # a gap that was cut may reach further back
 
 
+_mutant = partial(Mutant, page="ghost-batches", setting="compacted")
+
 MUTANTS = (
-    Mutant(
+    _mutant(
         "ghost-previous-term",
         "a ghost has the term of the batch before the gap",
         ("ghost-term",),
         GhostPreviousTerm,
         test="tests/raft/test_ghosts.py",
-        setting="compacted",
         seeds=400,
     ),
-    Mutant(
+    _mutant(
         "ghost-persisted",
         "ghosts are written to disk",
         ("voters-return", "flushed-durable"),
         stage=on_nodes(log=GhostPersisted),
-        setting="compacted",
         seeds=100,
     ),
-    Mutant(
+    _mutant(
         "last-gap-missed",
         "the last gap of a chunk is not filled",
         ("log-matching", "converges"),
         LastGapMissed,
-        setting="compacted",
         seeds=100,
     ),
-    Mutant(
+    _mutant(
         "leading-gap-missed",
         "a gap at the start of a chunk is not filled",
         ("log-matching", "converges", "replicas-catch-up"),
         LeadingGapMissed,
-        setting="compacted",
         seeds=100,
     ),
-    Mutant(
+    _mutant(
         "compaction-above-commit",
         "compaction goes as far as the log, committed or not",
         ("gaps-are-explained", "trim-within-commit"),
         CompactionAboveCommit,
-        setting="compacted",
         seeds=100,
     ),
-    Mutant(
+    _mutant(
         "superseder-above-commit",
         "the batch that replaces another one may be above the commit index",
         ("gaps-are-explained",),
         stage=SupersederAboveCommit,
-        setting="compacted",
         seeds=100,
     ),
-    Mutant(
+    _mutant(
         "drops-last-of-key",
         "the newest batch of a key is removed",
         ("gaps-are-explained", "newest-values-agree"),
         stage=DropsLastOfKey,
-        setting="compacted",
         seeds=100,
     ),
-    Mutant(
+    _mutant(
         "configuration-compacted",
         "configuration batches are removed",
         ("gaps-are-explained",),
         stage=ConfigurationCompacted,
-        setting="compacted",
         seeds=100,
     ),
-    Mutant(
+    _mutant(
         "first-mismatch-truncates",
         "a follower cuts at the first batch that it does not hold, though it holds one behind it",
         ("truncation-needs-divergence", "committed-never-truncated"),
         FirstMismatchTruncates,
         test="tests/raft/test_ghosts.py",
-        setting="compacted",
         seeds=400,
     ),
-    Mutant(
+    _mutant(
         "gap-forgotten",
         "what lies before a gap is known to be committed only as far as the commit index",
         ("committed-never-truncated", "truncation-needs-divergence"),
         GapForgotten,
         test="tests/raft/test_ghosts.py",
-        setting="compacted",
         seeds=400,
     ),
 )
