@@ -642,6 +642,20 @@ def test_a_heartbeat_asks_for_what_was_sent_while_requests_wait_and_frees_the_sl
     assert bench.of(ReadLog) == []
 
 
+def test_a_heartbeat_asks_for_nothing_in_a_gap() -> None:
+    bench = caught_up(max_in_flight=1)
+    for request in (1, 2):
+        bench.append(request)
+        bench.flush()
+    end = bench.core.dirty
+    for offset in (end - 1, end):
+        bench.acknowledge(2, offset)
+    assert (bench.core.commit, bench.core.progress[1].last_sent) == (end, end - 1)
+    bench.give(CompactRequested(((end - 1, end - 1),)))
+    bench.give(TimerFired(Timer.HEARTBEAT))
+    assert {effect.to: effect.message.previous for effect in bench.of(Send)} == {1: end - 2, 2: end}
+
+
 def test_memory_returns_when_the_last_request_of_a_round_was_handed_over() -> None:
     bench = caught_up(memory_bytes=2 * SIZE)
     bench.append(1, acks=0)

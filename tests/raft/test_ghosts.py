@@ -24,7 +24,7 @@ from quorumlog.raft.ghosts import fill_gaps
 from quorumlog.raft.index import LogIndex
 from quorumlog.raft.messages import AppendEntries, AppendReply, Heartbeat, HeartbeatReply
 from quorumlog.raft.mutants import MUTANTS
-from quorumlog.storage.batch import MAX_GHOST_OFFSETS, BatchKind, RecordBatch, ghost
+from quorumlog.storage.batch import MAX_GHOST_OFFSETS, BatchDamaged, BatchKind, RecordBatch, ghost
 
 THREE = Voters((0, 1, 2))
 
@@ -86,6 +86,22 @@ def test_a_request_that_ends_with_a_ghost_is_refused() -> None:
     request = AppendEntries(3, 1, 0, 1, 0, 0, False, (real(1, 1, 3), ghost(2, 4, 3)))
     with pytest.raises(FrameError, match="ends with a ghost"):
         wire.MESSAGES.decode(wire.MESSAGES.encode((1, 0), [request])[4:])
+
+
+def test_a_ghost_of_another_term_than_the_batch_behind_it_is_refused() -> None:
+    request = AppendEntries(3, 1, 0, 1, 0, 0, False, (ghost(1, 4, 2), real(5, 5, 3)))
+    with pytest.raises(FrameError, match="a ghost of term 2 before a batch of term 3"):
+        wire.MESSAGES.decode(wire.MESSAGES.encode((1, 0), [request])[4:])
+
+
+def test_a_mutant_makes_one_ghost_of_a_gap_that_is_too_wide_for_one() -> None:
+    make_core: Any = MUTANTS["gap-not-split"].make_core
+    behind = real(5_000_000_000, 5_000_000_000, 1)
+    for batch in follower()._filled(0, (behind,)):
+        batch.encode()
+    one, _ = make_core(Configuration(0, THREE), Restored())._filled(0, (behind,))
+    with pytest.raises(BatchDamaged, match="record count"):
+        one.encode()
 
 
 def test_what_is_held_behind_a_ghost_is_not_cut() -> None:

@@ -99,6 +99,19 @@ EDGES = (
     "|n1 enqueue v1 1 bytes=1 reserved=2",
     "n1 start|n1 leader term=1|n1 enqueue v1 1 bytes=1 reserved=1|n1 enqueue v2 1 bytes=1 reserved=2"
     "|n1 enqueue v3 1 bytes=1 reserved=3|n1 append 0 t1 v3 1|n1 append 1 t1 v2 1|n1 term 2|n1 append 2 t1 v1 1",
+    # Holes in what was compacted: all of it, in two steps and by two nodes; and not all of it, or later.
+    *(
+        "n1 start|n2 start|n1 append 0 t0 v1 all key=7|n1 append 1-2 t0 v2 all key=7|n1 append 3 t0 v3 all key=7"
+        "|n1 append 4 t0 v4 all key=7|n2 append 0 t0 v1 all key=7|n2 append 1-2 t0 v2 all key=7"
+        f"|n2 append 3 t0 v3 all key=7|n1 flush|n1 commit 4|{steps}"
+        for steps in (
+            "n2 compact 3|n1 compact 1-2|n3 start|n3 append 0 t0 v1 all key=7|n3 append 4 t0 v4 all key=7",
+            "n1 compact 1-2|n1 compact 0|n1 compact 3|n3 start|n3 append 4 t0 v4 all key=7|n2 append 4 t0 v4 all key=7",
+            "n1 compact 0|n1 compact 3|n1 compact 0|n3 start|n3 append 1-2 t0 v2 all key=7|n3 append 4 t0 v4 all key=7",
+            "n1 compact 0|n1 compact 3|n3 start|n3 append 4 t0 v4 all key=7|n1 compact 1-2",
+            "n1 compact 3|n3 start|n3 append 1-2 t0 v2 all key=7|n3 append 4 t0 v4 all key=7|n1 compact 0",
+        )
+    ),
     # Who was stopped, and has recorded something, or nothing.
     "n1 start|n1 crash|n2 crash|- phase heal|- phase final_read",
 )

@@ -41,6 +41,15 @@ def test_the_reference_survives_10000_seeds(first: int) -> None:
         assert judge_seed(REFERENCE, seed).rejections == (), f"seed {seed}"
 
 
+@pytest.mark.long
+@pytest.mark.timeout(2400)
+@pytest.mark.parametrize("first", range(0, 400, 100))
+def test_the_reference_survives_compaction(first: int) -> None:
+    compacted = Candidate("raft", under="compacted")
+    for seed in range(first, first + 100):
+        assert judge_seed(compacted, seed).rejections == (), f"seed {seed}"
+
+
 def test_the_reference_exercises_every_check_of_replicas() -> None:
     exercised: set[str] = set()
     declared: set[str] = set()

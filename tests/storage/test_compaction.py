@@ -13,6 +13,7 @@ from quorumlog.storage import BatchKind, Log, LogDamaged, OffsetOutOfRange, Reco
 from quorumlog.storage.batch import MAX_GHOST_OFFSETS, BatchDamaged, decode, ghost
 from quorumlog.storage.compaction import Keyed, superseded
 from quorumlog.storage.disk import StorageError
+from quorumlog.storage.segment import segment_name
 
 DIRECTORY = "log"
 SEGMENT = 100
@@ -128,6 +129,29 @@ def test_a_segment_that_is_missing_is_no_gap() -> None:
     disk.remove(f"{DIRECTORY}/{lost}")
     with pytest.raises(LogDamaged):
         Log.open(disk, DIRECTORY, SEGMENT)
+
+
+@pytest.mark.parametrize("interrupted", [False, True])
+def test_a_gap_that_was_cut_explains_no_file_that_is_lost_later(interrupted: bool) -> None:
+    disk, log = log_of([keyed(offset, 1 if offset in (1, 2, 3) else 0) for offset in range(8)])
+    log.compact(log.superseded(log.dirty))
+    assert log.batch_base(3) == 1  # the gap is between two files
+    if interrupted:
+        disk.replace = unable  # type: ignore[method-assign]
+        with pytest.raises(StorageError):
+            log.truncate(3)
+        del disk.replace
+        log = Log.open(disk, DIRECTORY, SEGMENT)
+    else:
+        log.truncate(3)
+    assert log.dirty == 0
+    log.append([keyed(1, 0, 2), keyed(2, 0, 2), keyed(3, 0, 3)])
+    disk.remove(f"{DIRECTORY}/{segment_name(1, 2)}")  # as a power loss may, before a flush
+    assert Log.open(disk, DIRECTORY, SEGMENT).dirty == 0
+
+
+def unable(path: str, data: bytes) -> None:
+    raise StorageError(f"{path}: {len(data)} bytes cannot be written")
 
 
 def test_a_ghost_moves_the_next_offset_and_is_not_written() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from quorumlog.raft.mutants import MUTANTS
-from quorumlog.storage.batch import BatchKind, RecordBatch
+from quorumlog.storage.batch import BatchKind, RecordBatch, ghost
 from quorumlog.storage.disk import StorageError
 from quorumlog.storage.log import Log
 from quorumlog.storage.simulated import SimulatedDisk
@@ -71,11 +71,21 @@ def begins_anew_empty(log: type[Log]) -> bool:
     return True
 
 
+def cuts_a_gap_with_the_batch_behind_it(log: type[Log]) -> bool:
+    """ghost-batches.md#ghost-moves-offset."""
+    _, found = opened(log)
+    found.append([ghost(6, 9, 3), *batches(10, 11)])
+    found.flush()
+    found.truncate(10)
+    return found.dirty == 5
+
+
 PROMISES: dict[str, Callable[[type[Log]], bool]] = {
     "trim-forgets-term": knows_the_term_before_its_start,
     "reset-unmarked": begins_anew_empty,
     "checksum-ignored": cuts_what_fails_its_checksum,
     "truncate-keeps-promise": takes_back_what_it_promised,
+    "gap-breaks-dirty": cuts_a_gap_with_the_batch_behind_it,
 }
 
 

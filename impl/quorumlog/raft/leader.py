@@ -387,9 +387,9 @@ class Leader(Rounds):
     def _send_heartbeat(self, peer: int, follower: Progress) -> None:
         """Send a full one; what waits for a slot it cannot have: it is asked for what it was sent.
 
-        Source: raft.md#full-heartbeat.
+        Sources: raft.md#full-heartbeat, ghost-batches.md#prev-outside-gaps.
         """
-        end = follower.last_sent if follower.waiting else self.index.dirty
+        end = self.index.outside_gaps(follower.last_sent) if follower.waiting else self.index.dirty
         sequence = follower.next_sequence()
         session = self.members.session(peer)
         self._send(peer, Heartbeat(self.term, sequence, end, self.index.term(end), self.commit, self.visible, session))

@@ -1,7 +1,8 @@
 """A snapshot: all of a log up to an offset, summed up, so that the log may begin behind it.
 
 What the state machine makes of the log is small: how many records clients have written, and a chained checksum of the
-values that name them, by which two replicas can be compared. Sources: raft.md#snapshot, raft.md#apply.
+values that name them, by which two replicas whose logs were not compacted can be compared. Sources: raft.md#snapshot,
+raft.md#apply.
 """
 
 from __future__ import annotations

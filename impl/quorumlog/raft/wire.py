@@ -1,11 +1,12 @@
 """Raft's messages on the wire: unchanged, except that the batches of `AppendEntries` travel as their bytes.
 
-What arrives is checked before the core sees it: numbers in a sane range, and batches that follow one another and the
-entry named before them.
+What arrives is checked before the core sees it: numbers in a sane range, batches that follow one another and the entry
+named before them, and ghosts that have a batch of their term behind them.
 """
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any, TypeVar
 
 import msgspec
@@ -96,6 +97,9 @@ def unpack(message: OnWire) -> AnyMessage:
     batches = unpack_batches(message.batches)
     if batches and batches[-1].kind is BatchKind.GHOST:
         raise FrameError(f"an AppendEntries that ends with a ghost, up to offset {batches[-1].last_offset}")
+    for batch, behind in pairwise(batches):
+        if batch.kind is BatchKind.GHOST and batch.term != behind.term:
+            raise FrameError(f"a ghost of term {batch.term} before a batch of term {behind.term}")
     for batch in batches:
         if batch.kind is BatchKind.CONFIGURATION:
             _check_members(batch.payload)

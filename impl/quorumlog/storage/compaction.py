@@ -3,7 +3,7 @@
 A batch with a key is superseded once a later one with the same key is known to be committed. Whole batches go; what is
 left of a segment takes the place of its file in one durable step. Within a segment a gap shows in the offsets of its
 batches. Between two segments it would look like a lost file, so it is written down (`Borders`) before any file changes:
-at every moment each border is either whole or explained.
+at every moment each border is either whole or explained. It is struck out when the batch behind it is cut.
 
 Source: ghost-batches.md#compaction.
 """

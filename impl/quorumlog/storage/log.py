@@ -148,6 +148,7 @@ class Log:
             segment.durable_size, segment.name_durable = segment.size, True
         disk.sync(directory)
         log = cls(disk, directory, (segment_bytes, remember_bytes), state, segments, recovery)
+        log._forget_gaps()
         if state.cut_behind:
             log._save_state(replace(state, known_flushed=recovery.dirty, cut_behind=False))
         else:
@@ -321,6 +322,7 @@ class Log:
                 last.cut(first)
                 self._disk.truncate(last.path, last.size)
                 self._disk.sync(last.path)
+            self._forget_gaps()
         return first
 
     def trim(self, offset: int) -> int:
@@ -365,6 +367,7 @@ class Log:
                 self._bases.pop()
             self._disk.sync(self._directory)
             self._save_state(emptied)
+            self._forget_gaps()
 
     # -- compaction --------------------------------------------------------------------------------
 
@@ -402,6 +405,12 @@ class Log:
                     segment.begin_at(begins)
                 begins = segment.next_offset
             self._bases = [segment.base_offset for segment in self._segments]
+
+    def _forget_gaps(self) -> None:
+        """Strike out the gaps whose batch was cut: a file that is missing there later is lost. If interrupted, it is
+        finished when the log is next opened.
+        """
+        self._borders.write([gap for gap in self._borders.gaps if gap[1] < self._dirty])
 
     def _keyed(self, bound: int) -> Iterator[Keyed]:
         start = self._state.start_offset

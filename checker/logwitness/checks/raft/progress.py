@@ -57,7 +57,7 @@ LEADS = Check(
         "stalled": "For {seconds} s nodes {nodes} were up and connected and nothing was committed; node {leader} led "
         "in term {term}, and its log ended at offset {dirty}, {waiting} behind its commit index.",
         "asked": "For {seconds} s nodes {nodes} were up and connected and nothing was committed; node {leader} led "
-        "in term {term}, was asked for {asked:append|appends}, and made none.",
+        "in term {term}, was asked for appends all that time, and made none.",
         "again": "For {seconds} s nodes {nodes} were up and connected and nothing was committed; node {node} became "
         "{role} again and again, {times} times, from term {first} to term {last}.",
     },
@@ -319,7 +319,7 @@ class ProgressFold:
             self._leads.violation(*since, seq, way="nobody", **shown)
         elif self._asked:
             number, node = leader
-            shown |= {"leader": str(number), "term": str(node.term), "asked": str(self._asked)}
+            shown |= {"leader": str(number), "term": str(node.term)}
             self._leads.violation(*since, self._asked_seq, node.seq, seq, way="asked", **shown)
         else:
             number, node = leader

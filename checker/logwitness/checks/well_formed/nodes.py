@@ -46,6 +46,7 @@ from ..columns import Columns, Ints
 from ..contract import Family, Setting, Verdicts
 from ..faults import COMPACTION, WIPE
 from ..findings import MAX_NODES, Findings, KernelFold, excuse, report
+from ..hashing import grown
 from ..kernel import kernel, part, step
 from ..raft.protocol import RAFT
 from .messages import Messages, Stamped
@@ -150,13 +151,14 @@ class _Leaders(NamedTuple):
 
 
 class _Log(NamedTuple):
-    """What concerns the log as a whole, each an array of one number."""
+    """What concerns the log as a whole, each an array of one number, but for ``low``, ``high`` and ``unsaid``."""
 
     starts: Ints
     ends: Ints
     wiped: Ints
     nameless: Ints  # the last wipe that names no node, while no node has started with an empty disk since; -1: none
-    low: Ints  # the offsets that compaction touched
+    ranges: Ints  # how many ranges of offsets were compacted, by anybody
+    low: Ints  # of each, by which they are ordered; they do not touch
     high: Ints
     untold: Ints  # up to here a node holds entries that nobody is shown to have written
     told: Ints  # events that carry the state of a node
@@ -347,6 +349,41 @@ def _leads(leaders: _Leaders, log: _Log, found: Findings, node: int, term: int, 
         report(found, EARLY, early, leaders.early[row], seq)
 
 
+@part
+def _ranges_from(log: _Log, offset: int) -> int:
+    """How many of the compacted ranges begin at ``offset`` or before."""
+    begin, end = 0, log.ranges[0]
+    while begin < end:
+        middle = (begin + end) // 2
+        if log.low[middle] <= offset:
+            begin = middle + 1
+        else:
+            end = middle
+    return begin
+
+
+@part
+def _compacts(log: _Log, first: int, last: int) -> None:
+    """A batch was compacted: join it with the ranges that it touches. There is room for one more."""
+    used = log.ranges[0]
+    at = _ranges_from(log, first)
+    if at > 0 and log.high[at - 1] >= first - 1:
+        at -= 1
+        first = log.low[at]
+    end = at
+    while end < used and log.low[end] <= last + 1:
+        last = max(last, log.high[end])
+        end += 1
+    if end == at:
+        for row in range(used, at, -1):
+            log.low[row], log.high[row] = log.low[row - 1], log.high[row - 1]
+    else:
+        for row in range(end, used):
+            log.low[row - end + at + 1], log.high[row - end + at + 1] = log.low[row], log.high[row]
+    log.low[at], log.high[at] = first, last
+    log.ranges[0] = used + 1 - (end - at)
+
+
 @step
 def _append(
     nodes: _Nodes, runs: _Runs, leaders: _Leaders, log: _Log, found: Findings, columns: Columns, node: int, i: int
@@ -358,7 +395,8 @@ def _append(
     if before != NULL:
         found.judged[HOLE] += 1
         if offset > before + 1:
-            if log.low[0] <= before + 1 and offset - 1 <= log.high[0]:
+            within = _ranges_from(log, before + 1) - 1
+            if within >= 0 and offset - 1 <= log.high[within]:
                 excuse(found, HOLE, COMPACTION, -1, -1, 1)
             else:
                 report(found, HOLE, Ends(node, end=before, found=offset), nodes.seq[node], seq)
@@ -547,8 +585,7 @@ def _scan(columns: Columns, nodes: _Nodes, runs: _Runs, leaders: _Leaders, log: 
         elif kind == LEADER:
             _leads(leaders, log, found, node, term, seq)
         elif kind == COMPACT:
-            log.low[0] = min(log.low[0], columns.offset[i])
-            log.high[0] = max(log.high[0], columns.last_offset[i])
+            _compacts(log, columns.offset[i], columns.last_offset[i])
 
         before = nodes.dirty[node]
         told = before
@@ -686,7 +723,7 @@ class NodesFold(KernelFold):
         self._leaders = _Leaders(**rows | {"used": np.zeros(1, dtype=np.int64)})
         numbers = {name: np.zeros(1, dtype=np.int64) for name in _Log._fields}
         self._log = _Log(**numbers | {"unsaid": np.zeros((4, 7), dtype=np.int64)})
-        self._log.low[0], self._log.high[0], self._log.untold[0] = -NULL, NULL, NULL
+        self._log.untold[0] = NULL
         self._log.nameless[0] = -1
         self._messages = Messages()
         self._unshown = {APPEND, FLUSH}
@@ -698,6 +735,9 @@ class NodesFold(KernelFold):
         if self._unshown:
             kinds = np.asarray(columns.kind, dtype=np.int8)
             self._unshown = {kind for kind in self._unshown if kind not in kinds}
+        used, more = int(self._log.ranges[0]), int(np.count_nonzero(np.asarray(columns.kind, dtype=np.int8) == COMPACT))
+        low, high = (grown(each, used, more, 0) for each in (self._log.low, self._log.high))
+        self._log = self._log._replace(low=low, high=high)
         _scan.form(compiled)(columns, self._nodes, self._runs, self._leaders, self._log, self.found)
 
     def _exchange(self, columns: Columns) -> None:

@@ -66,6 +66,25 @@ class GhostPersisted(Log):
         return list(batches)
 
 
+class GapNotSplit(RaftCore):
+    """A gap is one ghost, however wide it is."""
+
+    def _filled(self, expected: int, batches: tuple[RecordBatch, ...]) -> tuple[RecordBatch, ...]:
+        return fill_gaps(expected, batches, widest=1 << 62)
+
+
+class GapBreaksDirty(Log):
+    """A truncation that cuts the batch behind a gap leaves the gap: the log ends in it."""
+
+    def truncate(self, offset: int) -> int:
+        """See the base class."""
+        bases = [place.base_offset for place in self.headers() if place.last_offset >= offset]
+        first = super().truncate(offset)
+        if bases:
+            self._dirty = bases[0] - 1
+        return first
+
+
 class CompactionAboveCommit(RaftCore):
     """Compaction goes as far as the log, committed or not."""
 
@@ -169,6 +188,20 @@ MUTANTS = (
         ("log-matching", "converges", "replicas-catch-up"),
         LeadingGapMissed,
         seeds=100,
+    ),
+    _mutant(
+        "gap-not-split",
+        "a gap is one ghost, however wide it is",
+        (),
+        GapNotSplit,
+        test="tests/raft/test_ghosts.py",
+    ),
+    _mutant(
+        "gap-breaks-dirty",
+        "a truncation that cuts the batch behind a gap leaves the gap, in which the log then ends",
+        (),
+        stage=on_nodes(log=GapBreaksDirty),
+        test="tests/storage/test_storage_mutants.py",
     ),
     _mutant(
         "compaction-above-commit",
