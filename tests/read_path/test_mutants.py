@@ -52,14 +52,6 @@ SURVIVES = {
     " it",
     "no-marker": "the next message of a shard, or the next slide, marks where its answers end: the reader is late, and"
     " nobody states a bound",
-    "release-without-purge": "a shard would have to come back with a copy of an append that was never finished, at an"
-    " LSN where recovery found none and wrote a hole; what it shipped then would be held against that hole",
-    "wrong-precedence": "copies of one LSN are of one append and equal, but for a hole that a recovery wrote before it"
-    " failed; a second one would have to meet a copy of a later wave that the first did not see, and to store it over"
-    " the hole, which a check notices",
-    "hole-at-non-auth": "a whole copyset would have to be lost for good while an epoch is recovered; recovery waits for"
-    " shards that are UNAVAILABLE, and when they are EMPTY the verdict is another one; nor is it recorded which shards"
-    " answered a recovery, so that nobody could recompute the verdict",
     "repair-for-ever": "every shard comes back in the end: recovery takes longer, and nobody states a bound for it",
 }
 """Mutants that no run of these settings has shown, and what it would take."""
