@@ -168,6 +168,11 @@ CHOSEN = {
     "late-rewinds": (3, 1500),  # losses in the middle of one
     "failover": (2, 1200),  # holes, and two recoveries
     "slow": (1, 1500),  # a shard that is passed over
+    "left-behind": (0, 1700),
+    "taken-over": (0, 1300),
+    "all-lost": (0, 1000),
+    "late-answers": (0, 1000),
+    "asleep": (0, 1600),
 }
 """The seeds of runs of the read path that show what others do not, and how long they last, in milliseconds."""
 

@@ -191,7 +191,7 @@ def replication_property_holds(history: History) -> Count:
         elif e.kind == "acknowledge":
             acknowledged.add(e.offset)
             since = [epoch for epoch in told if epoch <= e.offset >> 32]
-            data = [copy for copy in having.get(e.offset, []) if copy.record == "data"]
+            data = [c for c in having.get(e.offset, []) if c.record == "data" and c.recovery <= 0 and c.wave == e.wave]
             copies = {c.node for c in data if c.value in (None, e.value) and e.shards >> c.node & 1}
             count += judged(not satisfied(told[max(since)], copies)) if since else UNJUDGED
         elif e.kind == "release" and e.offset >> 32 == e.epoch:

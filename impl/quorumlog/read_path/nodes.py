@@ -176,7 +176,7 @@ class ShardNode(StreamNode):
         data = sorted(lsn for lsn, copy in copies.items() if copy.payload)
         if data:
             copy = copies[draw(data)]
-            spoilt = bytes([copy.payload[0] ^ 0xFF]) + copy.payload[1:]
+            spoilt = copy.payload[:1] + bytes([copy.payload[1] ^ 0xFF]) + copy.payload[2:]
             copies[copy.lsn] = with_payload(copy, spoilt)
 
 

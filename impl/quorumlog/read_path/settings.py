@@ -187,6 +187,20 @@ class ReadPathConfiguration(ClusterConfiguration, frozen=True, kw_only=True):
 
 _DEFAULT = ReadPathConfiguration()
 
+_CUT_OFF = replace(
+    _DEFAULT,
+    shards=4,
+    sequencers=1,
+    readers=1,
+    spare=0,
+    rebuild_after=10 * SECOND,
+    reader=replace(_READER, single_copy=False),
+)
+_ONLY_SHARD_0 = tuple(
+    Fault(600 * MILLISECOND, "one_way", (4,), 140 * MILLISECOND, {"places": places}) for places in (3.0, 4.0, 5.0)
+)
+"""What the sequencer, node 4 of 6, sends to shards 1, 2 and 3 is lost."""
+
 SETTINGS: Mapping[str, ReadPathConfiguration] = {
     # A bit of everything.
     "default": _DEFAULT,
@@ -259,6 +273,51 @@ SETTINGS: Mapping[str, ReadPathConfiguration] = {
         reader=replace(_READER, single_copy=False),
         faults=replace(
             _FAULTS, weights={"kill": 4.0}, targets={"leader": 2.0, "minority": 1.0, "follower": 3.0}, per_second=5.0
+        ),
+    ),
+    # The last records of an epoch reach shard 0 alone, which is down while the epoch is recovered without them.
+    "left-behind": replace(
+        _CUT_OFF,
+        plan=(
+            *_ONLY_SHARD_0,
+            Fault(630 * MILLISECOND, "kill", (0,), 900 * MILLISECOND),
+            Fault(635 * MILLISECOND, "kill", (4,), 100 * MILLISECOND),
+        ),
+    ),
+    # The same, and they were sent twice; the first run of the recovery ends in mid-write, the second one finds them.
+    "taken-over": replace(
+        _CUT_OFF,
+        plan=(
+            *_ONLY_SHARD_0,
+            Fault(685 * MILLISECOND, "kill", (0,), 450 * MILLISECOND),
+            Fault(690 * MILLISECOND, "kill", (4,), 60 * MILLISECOND),
+            Fault(900 * MILLISECOND, "one_way", (4,), 200 * MILLISECOND, {"places": 5.0}),
+            Fault(1040 * MILLISECOND, "kill", (4,), 60 * MILLISECOND),
+        ),
+    ),
+    # A sequencer sleeps while another one takes its place; two shards restart just before it wakes.
+    "asleep": replace(
+        _CUT_OFF,
+        sequencers=2,
+        replication={"NODE": 2},
+        workload=ReadPathWorkload(timeout=300 * MILLISECOND),
+        plan=(
+            Fault(600 * MILLISECOND, "pause", (4,), 800 * MILLISECOND),
+            Fault(1200 * MILLISECOND, "kill", (0, 1), 195 * MILLISECOND),
+        ),
+    ),
+    # Shards answer later than they are waited for.
+    "late-answers": replace(
+        _CUT_OFF, plan=(Fault(300 * MILLISECOND, "slow_disk", (0, 1, 2, 3), 2 * SECOND, {"factor": 12.0}),)
+    ),
+    # All shards of some copysets are wiped before the epoch is recovered that has its last records there.
+    "all-lost": replace(
+        _CUT_OFF,
+        loses=True,
+        replication={"NODE": 2},
+        plan=(
+            Fault(600 * MILLISECOND, "kill", (4,), 100 * MILLISECOND),
+            Fault(605 * MILLISECOND, "wipe", (0, 1), 100 * MILLISECOND),
         ),
     ),
     # One shard is far slower than the others.

@@ -24,12 +24,12 @@ from .protocol import READ_PATH, Cells, StreamFold, epoch_of, no_rows, shown
 
 HOLDS = Check(
     id="replication-property-holds",
-    rule="A record has copies that satisfy the property of its epoch when it is acknowledged, and in its own epoch "
-    "nothing is released that is not acknowledged.",
+    rule="A record has copies of one wave that satisfy the property of its epoch when it is acknowledged, and in its "
+    "own epoch nothing is released that is not acknowledged.",
     source=("read-path.md#replication-property-holds", "read-path.md#append-waves"),
     fact="a record acknowledged, or released in its epoch",
     sentence={
-        "copies": "Node {node} acknowledged {value} at {lsn}, and only shards {shards} had stored it.",
+        "copies": "Node {node} acknowledged {value} at {lsn}, and only shards {shards} had stored that wave.",
         "released": "Node {node} released {lsn}, which was not acknowledged.",
     },
     kinds=(Kind.NODESET, Kind.ACKNOWLEDGE),
@@ -68,13 +68,16 @@ class _Rows(NamedTuple):
     epoch: Cells
     value: Cells
     record: Cells
+    wave: Cells
+    recovery: Cells
     records: Cells
 
 
 class _Known(NamedTuple):
-    """By row of an LSN: the first value stored there, the shards that ever had it, and whether it was acknowledged."""
+    """By row of an LSN: the first write stored there, the shards that ever had it, and whether it was acknowledged."""
 
     value: Ints  # NULL: none yet
+    wave: Ints
     stored: Ints
     acknowledged: Ints
 
@@ -108,16 +111,18 @@ def _skim(rows: _Rows, at: int, places: Places, state: _State, judged: Ints) -> 
         if not _IS_WANTED[kind]:
             continue
         if kind == _COPY:
-            if rows.record[i] == _DATA and 0 <= rows.node[i] < MOST_SHARDS:
-                row, value = row_of(state.lsns, state.used, lsn), rows.value[i]
-                if value == NULL or state.known.value[row] not in (NULL, value):
+            if rows.record[i] == _DATA and rows.recovery[i] <= 0 and 0 <= rows.node[i] < MOST_SHARDS:
+                row, value, wave = row_of(state.lsns, state.used, lsn), rows.value[i], rows.wave[i]
+                first = state.known.value[row] == NULL
+                if value == NULL or not (first or (state.known.value[row] == value and state.known.wave[row] == wave)):
                     return i
-                state.known.value[row] = value
+                state.known.value[row], state.known.wave[row] = value, wave
                 state.known.stored[row] |= 1 << rows.node[i]
         elif kind == _ACKNOWLEDGE:
             row = row_of(state.lsns, state.used, lsn)
             state.known.acknowledged[row] = 1
             named, same = max(rows.shards[i], 0), state.known.value[row] == rows.value[i]
+            same = same and state.known.wave[row] == rows.wave[i]
             if not same or not satisfied(places, lsn, named & state.known.stored[row]):
                 return i
             judged[0] += 1
@@ -147,7 +152,7 @@ class PlacementFold(StreamFold[_Rows]):
         self._nodesets = Nodesets(setting.words)
         released, used = np.zeros(0, dtype=np.int64), np.zeros(2, dtype=np.int64)
         self._state = _State(empty_table(), no_rows(_Known), empty_table(), released, used)
-        self._others: dict[tuple[int, int], int] = {}  # by LSN and value, where it is not the first; NULL: not told
+        self._others: dict[tuple[int, int, int], int] = {}  # by LSN, value and wave that are not the first
         self._slow: dict[int, int] = {}  # by stream
 
     def make_room(self, rows: _Rows) -> None:
@@ -172,7 +177,8 @@ class PlacementFold(StreamFold[_Rows]):
         if e.kind == _ACKNOWLEDGE:
             self._acknowledges(e)
         elif e.kind == _COPY:
-            self._others[e.offset, e.value] = self._others.get((e.offset, e.value), 0) | 1 << e.node
+            write = e.offset, e.value, e.wave
+            self._others[write] = self._others.get(write, 0) | 1 << e.node
         elif e.kind == _RELEASE:
             self._releases(e)
         elif e.kind == _SLOW:
@@ -188,8 +194,8 @@ class PlacementFold(StreamFold[_Rows]):
             return
         tally.judged += 1
         row, known = self._state.lsns.rows[place_of(self._state.lsns, e.offset)], self._state.known
-        having = self._others.get((e.offset, e.value), 0) | self._others.get((e.offset, NULL), 0)
-        if known.value[row] == e.value:
+        having = self._others.get((e.offset, e.value, e.wave), 0) | self._others.get((e.offset, NULL, e.wave), 0)
+        if known.value[row] == e.value and known.wave[row] == e.wave:
             having |= int(known.stored[row])
         having &= max(e.shards, 0)
         if not satisfied(self._nodesets.places, e.offset, having):
@@ -229,7 +235,7 @@ FAMILY = Family(
     "read_path_placement",
     CHECKS,
     frozenset(_OWN),
-    ("node", "op", "offset", "shards", "epoch", "value", "record", "count"),
+    ("node", "op", "offset", "shards", "epoch", "value", "record", "wave", "recovery", "count"),
     PlacementFold,
     READ_PATH,
     reads_texts=True,

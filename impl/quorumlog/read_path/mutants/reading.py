@@ -8,11 +8,12 @@ from typing import Any
 
 from quorumlog.events import SetTimer
 from quorumlog.read_path import rules as r
+from quorumlog.read_path.messages import Records
 from quorumlog.read_path.mutants.parts import mutant, with_cores, with_rules
 from quorumlog.read_path.reader import ReaderCore, Record, value_of
-from quorumlog.read_path.records import Copy
+from quorumlog.read_path.records import Copy, decompressed
 from quorumlog.read_path.rules import NOWHERE, Scope
-from quorumlog.read_path.stream import ShardState
+from quorumlog.read_path.stream import ShardState, with_payload
 
 
 class EmptyWithoutRewind(ReaderCore):
@@ -111,6 +112,15 @@ class NoMarker(ReaderCore):
     def _move_to(self, position: int) -> None:
         self.position = position
         self.buffer.drop_below(position)
+
+
+class ChecksumIgnored(ReaderCore):
+    """A payload is delivered whether it is what was written or not."""
+
+    def _records(self, shard: int, each: ShardState, message: Records) -> None:
+        for copy, payload in zip(message.copies, decompressed(message.block, len(message.copies)), strict=True):
+            if each.next <= copy.lsn <= self.high:
+                self._record(shard, each, copy.lsn, with_payload(copy, payload))
 
 
 class DeduplicatedByArrival(ReaderCore):
@@ -234,6 +244,13 @@ MUTANTS = (
         "TRIM over a rejected record",
         with_cores(reader=TrimOverRejected),
         checks=("rejected-comes-next",),
+    ),
+    mutant(
+        "checksum-ignored",
+        "a reader ignores checksums",
+        with_cores(reader=ChecksumIgnored),
+        "rot",
+        checks=("record-as-appended",),
     ),
     mutant("grace-restarted", "grace restarted at each wake-up", with_cores(reader=GraceRestarted)),
     mutant("f-majority-in-every-scope", "f-majority in every scope", with_rules(gap_verdict=_in_every_scope)),

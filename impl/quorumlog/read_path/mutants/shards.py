@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from msgspec.structs import replace
+
 from quorumlog.events import Send
 from quorumlog.read_path import messages as m
+from quorumlog.read_path.events import Change, Persist
 from quorumlog.read_path.mutants.parts import mutant, with_cores, with_rules
 from quorumlog.read_path.records import Copy
 from quorumlog.read_path.shard import ShardCore
@@ -48,6 +53,28 @@ class Unfenced(ShardCore):
         return m.StoreAnswer.OK
 
 
+class SealForgotten(ShardCore):
+    """A seal is not on the disk: after a restart a shard takes what it had refused."""
+
+    def _persist(self, change: Change, then: Callable[[], None]) -> None:
+        super()._persist(change, then)
+        self._effects[-1] = Persist(self._tickets, replace(change, sealed=None))
+
+
+class AnsweredBeforeDurable(ShardCore):
+    """STORED is sent at once."""
+
+    def _store(self, sender: int, message: m.Store) -> None:
+        copy, answer = message.copy, self._answer_to(message)
+        if answer is m.StoreAnswer.OK:
+            self._effects.append(Send(sender, m.Stored(copy.lsn, copy.wave, copy.run, answer, self._sealed)))
+        super()._store(sender, message)
+
+
+def _overtaken_run_writes(epoch: int, run: int, sealed: int) -> bool:
+    return run > 0 or epoch > sealed
+
+
 MUTANTS = (
     mutant(
         "wiped-shard-answers",
@@ -74,7 +101,8 @@ MUTANTS = (
         "release-without-purge",
         "RELEASE without purge",
         with_rules(takes_release=lambda epoch, last_clean: True),
-        "failover",
+        "left-behind",
+        checks=("recovered-copies-agree",),
     ),
     mutant(
         "recovery-unfenced",
@@ -82,6 +110,26 @@ MUTANTS = (
         with_cores(shard=Unfenced),
         "failover",
         "apache/bookkeeper#2614",
-        ("holes-are-for-all", "recovered-copies-agree", "bridge-hides-nothing"),
+        ("holes-are-for-all", "recovered-copies-agree", "bridge-hides-nothing", "seal-is-kept"),
+    ),
+    mutant(
+        "seal-forgotten",
+        "a seal that is not durable",
+        with_cores(shard=SealForgotten),
+        "asleep",
+        checks=("seal-is-kept",),
+    ),
+    mutant(
+        "overtaken-run-writes",
+        "a recovery that was overtaken may write",
+        with_rules(takes_store=_overtaken_run_writes),
+        "far-failover",
+        checks=("seal-is-kept",),
+    ),
+    mutant(
+        "answered-before-durable",
+        "STORED before the copy is durable",
+        with_cores(shard=AnsweredBeforeDurable),
+        checks=("replication-property-holds",),
     ),
 )

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from quorumlog.read_path import rules as r
 from quorumlog.read_path.events import AppendEnded
-from quorumlog.read_path.messages import Store, StoreAnswer
+from quorumlog.read_path.messages import Store, StoreAnswer, Stored
 from quorumlog.read_path.mutants.parts import mutant, with_cores, with_rules
+from quorumlog.read_path.records import BRIDGE, HOLE, Copy, new_copy
+from quorumlog.read_path.recovery import Recovery
 from quorumlog.read_path.rules import NOWHERE
 from quorumlog.read_path.sequencer import SequencerCore, _Append
 from quorumlog.read_path.shard import ShardCore
@@ -28,6 +30,31 @@ class LngOverAborted(SequencerCore):
         del self._open[lsn]
         self._effects.append(AppendEnded(append.request, NOWHERE))
         self._advance()
+
+
+class OlderWavesCount(SequencerCore):
+    """STORED of any wave counts for the one that is on its way."""
+
+    def _stored(self, shard: int, message: Stored) -> None:
+        append = self._open.get(message.lsn)
+        wave = message.wave if append is None else append.wave
+        super()._stored(shard, Stored(message.lsn, wave, message.run, message.answer, message.sealed))
+
+
+class BridgesTheLast(Recovery):
+    """The bridge record lies over the last record."""
+
+    def _settled(self, verdict: int) -> dict[int, Copy]:
+        settled = super()._settled(verdict)
+        for lsn in [lsn for lsn, copy in settled.items() if copy.flags & BRIDGE and lsn - 1 in settled]:
+            settled[lsn - 1] = new_copy(lsn - 1, (), b"", flags=HOLE | BRIDGE)
+        return settled
+
+
+class BridgeOneEarly(SequencerCore):
+    """Its recoveries lay the bridge record over the last record."""
+
+    recovery_type = BridgesTheLast
 
 
 class RemovedShardInCopyset(SequencerCore):
@@ -71,7 +98,13 @@ MUTANTS = (
         "failover",
         checks=("recovered-copies-agree",),
     ),
-    mutant("wrong-precedence", "wrong precedence", with_rules(beats=_wave_first), "failover"),
+    mutant(
+        "wrong-precedence",
+        "wrong precedence",
+        with_rules(beats=_wave_first),
+        "taken-over",
+        checks=("recovered-copies-agree",),
+    ),
     mutant(
         "recovery-skips-unavailable",
         "recovery counts UNAVAILABLE as lost, as the rule was known",
@@ -79,13 +112,33 @@ MUTANTS = (
         "unavailable",
         checks=("acknowledged-not-lost",),
     ),
-    mutant("hole-at-non-auth", "holes or bridge at NON_AUTH", with_rules(plugs=lambda verdict: True), "losses"),
+    mutant(
+        "hole-at-non-auth",
+        "holes or bridge at NON_AUTH",
+        with_rules(plugs=lambda verdict: True),
+        "all-lost",
+        checks=("bridge-hides-nothing",),
+    ),
     mutant(
         "lng-over-aborted",
         "lng over an aborted append",
         with_cores(sequencer=LngOverAborted),
         "default",
         checks=("replication-property-holds",),
+    ),
+    mutant(
+        "older-waves-count",
+        "STORED of an older wave counts",
+        with_cores(sequencer=OlderWavesCount),
+        "late-answers",
+        checks=("replication-property-holds",),
+    ),
+    mutant(
+        "bridge-one-early",
+        "a bridge one LSN early",
+        with_cores(sequencer=BridgeOneEarly),
+        "failover",
+        checks=("bridge-hides-nothing",),
     ),
     mutant(
         "removed-shard-in-copyset",

@@ -1,0 +1,217 @@
+"""Seals of shards: whoever was overtaken writes no more, and a recovery leaves nobody unsealed whom it settles with.
+
+A copy that a donor makes anew is of the write that it was copied from, and no seal refuses it; its copyset is another
+one. So a write is told by its first copy, and by further ones as long as all of them name the same copyset.
+
+Sources: read-path.md#shard-refuses, read-path.md#recovery-seal.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from loghistory.schema import Kind
+from loghistory.vocabularies.read_path import ShardWord
+
+from ..codes import FAULT_WIPE, REASONS, code, lookup
+from ..columns import Ints
+from ..contract import Check, Family, Setting
+from ..hashing import Table, all_grown, empty_table, roomy, row_of
+from ..kernel import kernel, part
+from .nodesets import MOST_SHARDS, members
+from .protocol import READ_PATH, Cells, StreamFold, no_rows, shown
+
+KEPT = Check(
+    id="seal-is-kept",
+    rule="A sealed shard stores nothing of a sequencer of an epoch up to its seal, nor of a run of a recovery before "
+    "the one that sealed it; and a run settles an epoch with shards that are sealed.",
+    source=("read-path.md#shard-refuses", "read-path.md#recovery-seal"),
+    fact="a copy that is written to a sealed shard, or a shard of a mutation set",
+    sentence={
+        "sequencer": "Shard {node} stored what a sequencer wrote at {lsn}, and it was sealed up to epoch {sealed}.",
+        "recovery": "Shard {node} stored what run {run} of a recovery wrote at {lsn}, and run {sealed} had sealed it.",
+        "unsealed": "Run {run} recovered epoch {epoch} with shards {shards}, which were never sealed so far.",
+    },
+    kinds=(Kind.SEAL,),
+    columns=("node", "epoch"),
+    looks_back=True,
+)
+CHECKS = (KEPT,)
+
+_OWN = (Kind.COPY, Kind.SEAL, Kind.RECOVER, Kind.FAULT, Kind.TAKES_PART)
+_COPY, _SEAL, _RECOVER, _FAULT, _TAKES_PART = map(code, _OWN)
+_LOST = REASONS[ShardWord.LOST]
+_SEVERAL = -1
+"""In place of a copyset: the copies of a write name more than one."""
+_IS_WANTED = lookup(_OWN)
+
+
+class _Rows(NamedTuple):
+    """The columns that are read."""
+
+    seq: Cells
+    kind: Cells
+    node: Cells
+    f: Cells
+    offset: Cells
+    epoch: Cells
+    wave: Cells
+    recovery: Cells
+    shards: Cells
+    reason: Cells
+
+
+class _Writes(NamedTuple):
+    """By row of an LSN: the newest write there, and the copyset that all its copies name (else `_SEVERAL`)."""
+
+    run: Ints  # -1: none yet
+    wave: Ints
+    copyset: Ints
+
+
+class _Seals(NamedTuple):
+    """By shard: up to where it is sealed, by which event, and up to where it ever was."""
+
+    upto: Ints
+    seq: Ints
+    ever: Ints
+
+
+class _State(NamedTuple):
+    """What the loop knows."""
+
+    lsns: Table
+    used: Ints
+    writes: _Writes
+    seals: _Seals
+
+
+@part
+def _is_written(rows: _Rows, i: int, state: _State) -> bool:
+    """Whether a copy comes of whoever wrote the record, not of a donor."""
+    writes, row = state.writes, row_of(state.lsns, state.used, rows.offset[i])
+    run, wave, copyset = rows.recovery[i], rows.wave[i], max(rows.shards[i], 0)
+    if run > writes.run[row] or (run == writes.run[row] and wave > writes.wave[row]):
+        writes.run[row], writes.wave[row], writes.copyset[row] = run, wave, copyset
+    elif run != writes.run[row] or wave != writes.wave[row]:
+        return False
+    elif copyset != writes.copyset[row]:
+        writes.copyset[row] = _SEVERAL
+        return False
+    return True
+
+
+@part
+def _is_late(run: int, lsn: int, sealed: int) -> bool:
+    """Whether a shard that is sealed so far refuses a write."""
+    return run < sealed if run > 0 else lsn >> 32 <= sealed
+
+
+@part
+def _is_lost(kind: int, f: int, reason: int) -> bool:
+    """Whether an event says that the disk of its node is lost."""
+    return (kind == _FAULT and f == FAULT_WIPE) or (kind == _TAKES_PART and reason == _LOST)
+
+
+@part
+def _unsealed(shards: int, run: int, seals: _Seals) -> int:
+    """Those of a set of shards that were never sealed up to the epoch that names a run."""
+    found, shard = 0, 0
+    while shards >> shard:
+        if shards >> shard & 1 and (shard >= MOST_SHARDS or seals.ever[shard] < run):
+            found |= 1 << shard
+        shard += 1
+    return found
+
+
+@part
+def _known(shards: int, seals: _Seals) -> int:
+    """How many of a set of shards are judged: all, once any shard is known to be sealed."""
+    count = 0
+    if seals.ever[MOST_SHARDS]:
+        while shards > 0:
+            shards &= shards - 1
+            count += 1
+    return count
+
+
+@kernel
+def _skim(rows: _Rows, at: int, state: _State, judged: Ints) -> int:
+    seals = state.seals
+    for i in range(at, len(rows.kind)):
+        kind, node = rows.kind[i], rows.node[i]
+        if not _IS_WANTED[kind]:
+            continue
+        if kind == _COPY:
+            written = _is_written(rows, i, state)
+            if written and 0 <= node < MOST_SHARDS and seals.upto[node]:
+                if _is_late(rows.recovery[i], rows.offset[i], seals.upto[node]):
+                    return i
+                judged[0] += 1
+        elif kind == _SEAL:
+            if 0 <= node < MOST_SHARDS and rows.epoch[i] > 0:
+                seals.ever[node] = max(seals.ever[node], rows.epoch[i])
+                seals.ever[MOST_SHARDS] = 1
+                if rows.epoch[i] > seals.upto[node]:
+                    seals.upto[node], seals.seq[node] = rows.epoch[i], rows.seq[i]
+        elif kind == _RECOVER:
+            shards = max(rows.shards[i], 0)
+            if _known(shards, seals):
+                if _unsealed(shards, rows.recovery[i], seals):
+                    return i
+                judged[0] += _known(shards, seals)
+        elif 0 <= node < MOST_SHARDS and _is_lost(kind, rows.f[i], rows.reason[i]):
+            seals.upto[node] = 0  # it was on the disk
+    return len(rows.kind)
+
+
+class SealFold(StreamFold[_Rows]):
+    """Judges what sealed shards store; see the module."""
+
+    checks = CHECKS
+    wanted = _IS_WANTED
+
+    def __init__(self, setting: Setting) -> None:
+        super().__init__(setting, _Rows)
+        seals = _Seals(*(np.zeros(MOST_SHARDS + 1, dtype=np.int64) for _ in range(3)))
+        self._state = _State(empty_table(), np.zeros(1, dtype=np.int64), no_rows(_Writes), seals)
+
+    def make_room(self, rows: _Rows) -> None:
+        """See `StreamFold`."""
+        state, used = self._state, int(self._state.used[0])
+        more = int(np.count_nonzero(rows.kind == _COPY))
+        lsns = roomy(state.lsns, used, more, self.compiled)
+        self._state = state._replace(lsns=lsns, writes=all_grown(state.writes, used, more, lambda _: -1))
+
+    def skim(self, rows: _Rows, at: int) -> int:
+        """See `StreamFold`."""
+        return _skim.form(self.compiled)(rows, at, self._state, self.judged)
+
+    def take(self, e: _Rows) -> None:
+        """See `StreamFold`."""
+        tally, seals = self.tallies[KEPT.id], self._state.seals
+        if e.kind == _RECOVER:
+            shards = max(e.shards, 0)
+            tally.judged += _known(shards, seals)
+            unsealed = [*members(_unsealed(shards, e.recovery, seals))]
+            tally.violation(e.seq, way="unsealed", run=e.recovery, epoch=e.epoch, shards=unsealed)
+            return
+        tally.judged += 1
+        found = {"node": e.node, "lsn": shown(e.offset), "sealed": int(seals.upto[e.node])}
+        seal = int(seals.seq[e.node])
+        if e.recovery > 0:
+            tally.violation(seal, e.seq, way="recovery", run=e.recovery, **found)
+        else:
+            tally.violation(seal, e.seq, way="sequencer", **found)
+
+
+FAMILY = Family(
+    "read_path_seals",
+    CHECKS,
+    frozenset(_OWN),
+    ("node", "f", "offset", "epoch", "wave", "recovery", "shards", "reason"),
+    SealFold,
+    READ_PATH,
+)
