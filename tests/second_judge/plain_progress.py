@@ -153,26 +153,26 @@ def _timed(history: History) -> Iterator[tuple[int, list[Moment]]]:
 
 def somebody_leads(history: History) -> Count:
     """While a majority is up and connected, no bound passes without a commit or a leader who waits for nothing; nor one
-    in which a leader that waits for nothing is asked for appends, from its beginning to its end, and makes none."""
+    in which a leader that waits for nothing is asked for ten appends, from its beginning to its end, and makes none."""
     count = Count()
     for bound, (begin, *moments) in _timed(history):
         judged = fine = begin.time
         most = _most(begin.after)
-        asked: tuple[int, int] | None = None  # who was asked since then, and when for the last time
+        asked: tuple[int, int, int] | None = None  # who was asked since then, when for the last time, and how often
         for moment in moments:
             if not moment.sound:
                 continue
             idle = _idle(moment.sound, moment.before)
             if asked is None and idle is not None:
                 fine = moment.time
-            elif (moment.time if asked is None else asked[1]) - fine >= bound:
+            elif (moment.time if asked is None else asked[1]) - fine >= bound and (asked is None or asked[2] >= 10):
                 count += VIOLATED
                 fine, asked = moment.time, None
             if moment.time - judged >= bound:
                 count += JUDGED
                 judged = moment.time
             if moment.asked is not None and moment.asked == idle:
-                fine, asked = moment.time if asked is None else fine, (moment.asked, moment.time)
+                fine, asked = moment.time if asked is None else fine, (idle, moment.time, asked[2] + 1 if asked else 1)
             after = _idle(moment.sound, moment.after)
             if _most(moment.after) > most or (asked is not None and after != asked[0]):
                 fine, asked = moment.time, None

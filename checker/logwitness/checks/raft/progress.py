@@ -104,6 +104,8 @@ _IS_WANTED = lookup(STATE_KINDS | _SURROUNDINGS)
 _APPEND = word_code(Operation.APPEND)
 _OF_PROCESSES = (START, STOP, CRASH, POWER_LOSS, STORAGE_ERROR)
 _SHOWN = 8
+_OFTEN = 10
+"""Appends that a leader must have been asked for: some of a few may be lost on the way, or refused rightly."""
 
 
 @dataclass(slots=True)
@@ -268,7 +270,7 @@ class ProgressFold:
             return
         if self._idle():
             self._is_fine(time, seq)
-        elif (self._asked_last if self._asked else time) - self._fine >= bound:
+        elif not 0 < self._asked < _OFTEN and (self._asked_last if self._asked else time) - self._fine >= bound:
             self._stuck(time, seq)
             self._is_fine(time, seq)
         if time - self._checked >= bound:
