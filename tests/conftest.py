@@ -1,7 +1,7 @@
 """Which tests run in one process where they are spread over several: those that share what is slow to make.
 
 And which are left to the night. All of them can interrupt what they start, even behind a shell's ``&``, which takes
-that away.
+that away; and no example of Hypothesis fails by the clock.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import signal
 from collections import Counter
 
 import pytest
+from hypothesis import settings
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
@@ -25,6 +26,9 @@ TOGETHER = {
 
 # Spark judges little here: to compile it quickly but not well takes a third off its processor time.
 os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+
+settings.register_profile("any machine", deadline=None)
+settings.load_profile("any machine")
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -268,7 +268,9 @@ def test_many_sequences() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mutant", ["wiped-shard-answers", "f-majority-one-short"])
+@pytest.mark.parametrize(
+    "mutant", ["wiped-shard-answers", pytest.param("f-majority-one-short", marks=pytest.mark.long(0))]
+)
 def test_a_mutant_is_found(mutant: str) -> None:
     class Mutated(AnySequence):
         make_core = staticmethod(MUTANTS[mutant].make_core)  # type: ignore[arg-type]

@@ -176,10 +176,10 @@ def judged(seeds: range, copies: int, play: Callable[[int], Source | None] = sim
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seeds", [range(0, 84, 28), range(7, 84, 28)], ids=str)
+@pytest.mark.parametrize("seeds", [range(14, 84, 28), range(7, 84, 28)], ids=str)
 def test_simulated_runs(seeds: range) -> None:
     """A few of the settings and of the mutants."""
-    judged(seeds, copies=2)
+    judged(seeds, copies=1)
 
 
 @pytest.mark.long(1)

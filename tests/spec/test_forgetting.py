@@ -36,10 +36,8 @@ def test_traces_that_forget_are_judged_alike(tools: Toolchain, monkeypatch: pyte
         changed(trace, kind, column, by, 0.7)
         for kind, column, by in [
             ("append", 3, 1),
-            ("append", 8, 1),
             ("flush", 4, 1),
             ("commit", 5, 1),
-            ("visible", 6, 1),
             ("acked", 7, 1),
             ("flush", 5, -1),
         ]

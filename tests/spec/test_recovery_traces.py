@@ -74,7 +74,9 @@ def _changed(trace: RecoveryTrace, at: int, *steps: Step) -> RecoveryTrace:
 
 def test_what_is_changed_is_refused_at_that_event() -> None:
     """Each changed trace breaks one rule of the page: what it says is about the event that was changed."""
-    trace = traces_of(RECORDED / "reference-failover")[0]
+    whole = traces_of(RECORDED / "reference-failover")[0]
+    end = next(place for place, step in enumerate(whole.events) if step[0] == "recover") + 1
+    trace = replace(whole, events=whole.events[:end], seqs=whole.seqs[:end])
     steps = trace.events
     seal = next(place for place, step in enumerate(steps) if step[0] == "seal")
     shard = steps[seal][1]

@@ -123,6 +123,10 @@ class LogIndex:
             begin = end
         self._bases, self._behind_gap, self._run_starts, self._run_terms = begins, behind, starts, run_terms
 
+    def behind_gap(self, offset: int) -> int:
+        """Where the batch behind the gap that begins at ``offset`` begins; ``offset`` if no gap begins there."""
+        return self._behind_gap.get(offset, offset)
+
     def outside_gaps(self, offset: int) -> int:
         """Return ``offset``; or the end of the batch before, if it is in a gap (ghost-batches.md#prev-outside-gaps)."""
         if not self._behind_gap or not self.start <= offset <= self.dirty:

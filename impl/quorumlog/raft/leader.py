@@ -308,7 +308,14 @@ class Leader(Rounds):
         peer, follower = found
         previous = follower.last_sent
         batches = self._filled(previous + 1, event.batches)
-        if not batches or batches[0].base_offset != previous + 1 or self.index.outside_gaps(previous) < previous:
+        # What was read may begin further on than what is to be sent now: only a gap of this log is one.
+        expected = self.index.behind_gap(previous + 1)
+        if (
+            not batches
+            or event.batches[0].base_offset != expected
+            or batches[0].base_offset != previous + 1
+            or self.index.outside_gaps(previous) < previous
+        ):
             self._continue_recovery(peer, follower)
             return
         end = batches[-1].last_offset
