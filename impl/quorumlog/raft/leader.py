@@ -307,17 +307,13 @@ class Leader(Rounds):
             return
         peer, follower = found
         previous = follower.last_sent
-        batches = self._filled(previous + 1, event.batches)
         # What was read may begin further on than what is to be sent now: only a gap of this log is one.
-        expected = self.index.behind_gap(previous + 1)
-        if (
-            not batches
-            or event.batches[0].base_offset != expected
-            or batches[0].base_offset != previous + 1
-            or self.index.outside_gaps(previous) < previous
-        ):
+        first = self.index.behind_gap(previous + 1)
+        outdated = not event.batches or event.batches[0].base_offset != first
+        if outdated or self.index.outside_gaps(previous) < previous:
             self._continue_recovery(peer, follower)
             return
+        batches = self._filled(previous + 1, event.batches)
         end = batches[-1].last_offset
         size = sum(batch.size_bytes for batch in batches)
         follower.unflushed_bytes += size
