@@ -22,6 +22,16 @@ def both_ways(node: int, others: list[int]) -> list[Pair]:
     return [pair for other in others for pair in ((node, other), (other, node))]
 
 
+async def isolated_leader(bench: Any, put: Callable[..., Any]) -> tuple[int, list[int], Any]:  # noqa: ANN401
+    """A leader that is cut off once 1 is acknowledged: its node, the others, and its client."""
+    leader = await bench.leader()
+    others = [node for node in bench.cluster.nodes if node != leader]
+    client = await bench.cluster.client(leader)
+    assert (await put(client, 1)).outcome == "success"
+    bench.cluster.cut(both_ways(leader, others))
+    return leader, others, client
+
+
 async def alike(bench: Any) -> None:  # noqa: ANN401
     """Wait until all nodes hold the same, committed."""
 
@@ -38,11 +48,8 @@ def test_what_an_isolated_leader_took_is_truncated_and_its_caller_learns_so(
     """raft.md#scenario-6."""
 
     async def body(bench: Any) -> None:  # noqa: ANN401
-        cluster, old = bench.cluster, await bench.leader()
-        others = [node for node in cluster.nodes if node != old]
-        client = await cluster.client(old)
-        assert (await put(client, 1)).outcome == "success"
-        cluster.cut(both_ways(old, others))
+        cluster = bench.cluster
+        old, others, client = await isolated_leader(bench, put)
         waiting = client.append((2).to_bytes(8, "big"), acks=-1)
         new = await bench.leader(among=others)
         assert (await put(await cluster.client(new), 3)).outcome == "success"
@@ -63,11 +70,8 @@ def test_a_crashed_leader_that_comes_back_with_a_longer_log_gives_it_up(
     """raft.md#scenario-8."""
 
     async def body(bench: Any) -> None:  # noqa: ANN401
-        cluster, old = bench.cluster, await bench.leader()
-        others = [node for node in cluster.nodes if node != old]
-        client = await cluster.client(old)
-        assert (await put(client, 1)).outcome == "success"
-        cluster.cut(both_ways(old, others))
+        cluster = bench.cluster
+        old, others, client = await isolated_leader(bench, put)
         for value in range(100, 120):
             assert (await put(client, value, acks=1)).outcome == "success"
         longer = (await bench.state(old)).dirty
