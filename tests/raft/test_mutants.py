@@ -162,14 +162,6 @@ def answers_a_request_in_its_own_term(make_core: CoreFactory) -> bool:
     return not [each for each in effects if isinstance(each, Send)]
 
 
-def answers_when_it_no_longer_leads(make_core: CoreFactory) -> bool:
-    """raft.md#quorum-ack."""
-    core = serving(make_core)
-    give(core, AppendRequested(1, RecordBatch(0, 0, BatchKind.DATA, 1, -1, bytes(8))), TimerFired(Timer.DRAIN))
-    ends = give(core, Received(1, Heartbeat(4, 1, 1, 3, 1, 1)))
-    return [each.outcome for each in ends if isinstance(each, Resolved)] == [Outcome.SUCCESS]
-
-
 def flushes_what_asks_for_it(make_core: CoreFactory) -> bool:
     """raft.md#flush-required."""
     batch = RecordBatch(0, 0, BatchKind.DATA, 1, 1, bytes(8))
@@ -491,8 +483,6 @@ PROMISES = {
     "rejoin-session": ignores_replies_of_an_earlier_session,
     "pre-votes-ignore-logs": refuses_a_pre_vote_to_a_shorter_log,
     "answers-for-an-earlier-term": answers_a_request_in_its_own_term,
-    "pending-forgotten-at-step-down": answers_when_it_no_longer_leads,
-    "barriers-survive-step-down": refuses_reads_when_it_steps_down,
     "barrier-counts-reply-on-its-way": confirms_a_barrier_by_what_it_asks_then,
     "force-flush-ignored": flushes_what_asks_for_it,
     "reset-forgets-flushes": discards_a_flush_of_the_log_before,

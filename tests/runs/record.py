@@ -196,6 +196,7 @@ RECORDINGS: dict[str, Callable[[str], None]] = {
     "raft/cluster-snapshots": cluster("--duration", "4", "--seed", "13", "--faults", "kill", "--retention", "4096"),
     "raft/cluster-members": cluster("--duration", "4", "--seed", "14", "--faults", "members,transfer"),
     **{f"raft/mutant-{mutant.id}": mutant_run(mutant) for mutant in (*offsets.MUTANTS, *compaction.MUTANTS)},
+    "raft/mutant-pending-forgotten-at-step-down": mutant_run(RAFT.mutants["pending-forgotten-at-step-down"]),
     **{
         f"pull_queries/reference-{setting}": reference(
             seed, setting, protocol=PULL_QUERIES, duration=2500 * MILLISECOND

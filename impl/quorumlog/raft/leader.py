@@ -307,10 +307,7 @@ class Leader(Rounds):
             return
         peer, follower = found
         previous = follower.last_sent
-        # What was read may begin further on than what is to be sent now: only a gap of this log is one.
-        first = self.index.behind_gap(previous + 1)
-        outdated = not event.batches or event.batches[0].base_offset != first
-        if outdated or self.index.outside_gaps(previous) < previous:
+        if not self._follow_on(previous, event.batches) or self.index.outside_gaps(previous) < previous:
             self._continue_recovery(peer, follower)
             return
         batches = self._filled(previous + 1, event.batches)
@@ -328,6 +325,13 @@ class Leader(Rounds):
         commit = self.rules.recovery_commit(end, follower.commit_sample, self.commit)
         follower.requested = True
         self._send_append(peer, follower, previous, self.index.term(previous), batches, flush, commit)
+
+    def _follow_on(self, previous: int, batches: tuple[RecordBatch, ...]) -> bool:
+        """Tell whether what was read begins where what is to be sent now begins, or behind a gap of this log there.
+
+        It begins further on if the follower has fallen back meanwhile (ghost-batches.md#fill-gaps).
+        """
+        return bool(batches) and batches[0].base_offset == self.index.behind_gap(previous + 1)
 
     def _filled(self, expected: int, batches: tuple[RecordBatch, ...]) -> tuple[RecordBatch, ...]:
         """A chunk that begins at ``expected``, with ghosts in its gaps (ghost-batches.md#fill-gaps)."""

@@ -20,6 +20,7 @@ from quorumlog.faults import Fault, FaultMix
 from quorumlog.simulation.configuration import ConfigurationError, DiskTiming, LogConfiguration, LogWorkload
 from quorumlog.simulation.network import Link
 from quorumlog.simulation.swarm import between
+from quorumlog.storage.batch import HEADER_BYTES
 
 Size = Annotated[int, msgspec.Meta(ge=1, le=1 << 30)]
 
@@ -95,11 +96,35 @@ class RaftConfiguration(LogConfiguration, frozen=True, kw_only=True):
             ),
         )
         if drawn.nodes == 1:
-            return configuration
+            return configuration._with_bursts(draw)
         faults = _with_more(drawn.faults, draw)
         configuration = replace(configuration, faults=faults)._with_preferences(draw)
         limits = replace(configuration.limits, snapshot_chunk_bytes=between(draw, 8, 200))
-        return replace(configuration, limits=limits)
+        return replace(configuration, limits=limits)._with_bursts(draw)
+
+    def _with_bursts(self, draw: Random) -> Self:
+        """In half of the runs many appends come at once; rounds, memory and chunks have room for several, not for all.
+
+        What waits for memory does not always get it in time.
+        """
+        if draw.random() < 0.5:
+            return self
+        batch = HEADER_BYTES + 8 + self.workload.value_bytes // 2
+
+        def several(least: float, most: float) -> int:
+            return int(batch * draw.uniform(least, most))
+
+        return replace(
+            self,
+            workload=replace(self.workload, pipeline=draw.randint(3, 8)),
+            timing=replace(self.timing, enqueue=between(draw, 10 * MILLISECOND, 400 * MILLISECOND)),
+            limits=replace(
+                self.limits,
+                round_bytes=several(1.5, 4.0),
+                memory_bytes=several(3.0, 12.0),
+                recovery_chunk_bytes=several(1.5, 6.0),
+            ),
+        )
 
     def _with_preferences(self, draw: Random) -> Self:
         """In some runs heartbeats are light, in some not whoever asks first may lead: it is waited for longer then."""
@@ -306,6 +331,36 @@ SETTINGS: Mapping[str, RaftConfiguration] = {
             per_second=0.6,
             shortest=2 * SECOND,
             longest=4 * SECOND,
+        ),
+    ),
+    # Followers that were given up answer while what they lack is being read, and fall back.
+    "late-reads": replace(
+        _DEFAULT,
+        timing=NodeTiming(heartbeat=20 * MILLISECOND, election=40 * MILLISECOND),
+        disk=DiskTiming(most=10 * MILLISECOND, read=100 * MILLISECOND),
+        workload=LogWorkload(think=10 * MILLISECOND, acks_all=1.0, acks_leader=4.0),
+        duration=2 * SECOND,
+        faults=FaultMix(
+            weights={"pause": 4.0, "reorder": 3.0, "loss": 3.0},
+            targets={"follower": 6.0, "leader": 1.0},
+            per_second=10.0,
+            shortest=90 * MILLISECOND,
+            longest=200 * MILLISECOND,
+            arguments={"loss": {"probability": 0.3}},
+        ),
+    ),
+    # Clients wait for longer than a call may take: whoever is asked has to answer, whatever becomes of its office.
+    "patient-clients": replace(
+        _DEFAULT,
+        workload=LogWorkload(clients=4, think=40 * MILLISECOND, timeout=10 * SECOND, read_linearizable=2.0, tail=2.0),
+        duration=4 * SECOND,
+        progress_bound=1500 * MILLISECOND,
+        faults=FaultMix(
+            weights={"partition": 4.0, "clock": 2.0, "kill": 1.0},
+            targets={"leader": 4.0, "follower": 1.0},
+            per_second=3.0,
+            shortest=100 * MILLISECOND,
+            longest=400 * MILLISECOND,
         ),
     ),
     # Who is preferred as leader is away for longer than a run may go without a commit.

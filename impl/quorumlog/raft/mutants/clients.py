@@ -302,16 +302,16 @@ MUTANTS = (
     Mutant(
         "pending-forgotten-at-step-down",
         "a leader that steps down forgets the appends with acks=all that wait",
-        (),
+        ("calls-end",),
         PendingForgotten,
-        test="tests/raft/test_mutants.py",
+        setting="patient-clients",
     ),
     Mutant(
         "barriers-survive-step-down",
         "reads and barriers that wait when a leader steps down wait until it leads again",
-        (),
+        ("calls-end",),
         BarriersSurviveStepDown,
-        test="tests/raft/test_mutants.py",
+        setting="patient-clients",
     ),
     Mutant(
         "barriers-succeed-at-step-down",

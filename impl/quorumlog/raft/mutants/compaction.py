@@ -57,6 +57,13 @@ class LastGapMissed(RaftCore):
         return super()._filled(expected, batches)
 
 
+class LateReadFilled(RaftCore):
+    """What a late read leaves out, for a follower that has fallen back meanwhile, is filled like a gap."""
+
+    def _follow_on(self, previous: int, batches: tuple[RecordBatch, ...]) -> bool:
+        return bool(batches) and batches[0].base_offset > previous
+
+
 class GhostPersisted(Log):
     """Ghosts are written to disk."""
 
@@ -188,6 +195,13 @@ MUTANTS = (
         ("log-matching", "converges", "replicas-catch-up"),
         LeadingGapMissed,
         seeds=100,
+    ),
+    _mutant(
+        "late-read-filled",
+        "what a late read leaves out, for a follower that has fallen back meanwhile, is filled like a gap",
+        ("no-hole", "read-leaves-nothing-out", "skip"),
+        LateReadFilled,
+        setting="late-reads",
     ),
     _mutant(
         "gap-not-split",
