@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import time
 
 import pytest
@@ -35,3 +36,19 @@ def test_a_task_that_waits_for_ever_is_given_up() -> None:
 
 def test_the_time_of_one_task_is_not_held_against_the_next() -> None:
     assert list(in_order(spin, [1.0, 2.0, 3.0], 1, seconds=1.7)) == [1.0, 2.0, 3.0]
+
+
+class Late:
+    """An answer that is on its way when the time of its task runs out."""
+
+    def __reduce__(self) -> tuple[type[str], tuple[str]]:
+        signal.raise_signal(signal.SIGPROF)
+        return str, ("in time",)
+
+
+def in_time(_: int) -> Late:
+    return Late()
+
+
+def test_the_time_that_runs_out_behind_a_task_is_nobodys() -> None:
+    assert [*in_order(in_time, [1, 2], 1, seconds=60)] == ["in time", "in time"]

@@ -10,7 +10,7 @@ from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from itertools import islice
 from multiprocessing import active_children, get_context
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
 from quorumlog.lifetime import die_with
 
@@ -29,6 +29,8 @@ class HelperError(RuntimeError):
 
 class _Spent(BaseException):
     """A task has had its processor time: no task may take this for an error of its own."""
+
+    may_be_raised: ClassVar[bool] = False
 
 
 def in_order(
@@ -75,9 +77,13 @@ def _begin(parent: int) -> None:
 def _answer(parent: int, function: Callable[[Task], Answer], task: Task, seconds: float) -> Answer:
     if os.getppid() != parent:
         os._exit(1)  # where `die_with` can do nothing
-    signal.setitimer(signal.ITIMER_PROF, seconds)  # 0: none
     try:
-        return function(task)
+        signal.setitimer(signal.ITIMER_PROF, seconds)  # 0: none
+        _Spent.may_be_raised = True
+        try:
+            return function(task)
+        finally:
+            _Spent.may_be_raised = False
     except _Spent:
         raise TimeoutError from None
     finally:
@@ -85,7 +91,9 @@ def _answer(parent: int, function: Callable[[Task], Answer], task: Task, seconds
 
 
 def _spent(number: int, frame: object) -> None:
-    raise _Spent
+    """The time is up; that it was up is nothing to whoever goes on when the task has ended."""
+    if _Spent.may_be_raised:
+        raise _Spent
 
 
 __all__ = ["HelperError", "in_order"]
