@@ -199,7 +199,7 @@ MUTANTS = (
     _mutant(
         "late-read-filled",
         "what a late read leaves out, for a follower that has fallen back meanwhile, is filled like a gap",
-        ("no-hole", "read-leaves-nothing-out", "skip"),
+        ("no-hole",),
         LateReadFilled,
         setting="late-reads",
     ),
