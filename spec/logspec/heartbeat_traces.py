@@ -124,10 +124,10 @@ def _events(source: RunSource) -> Iterator[Mapping[str, Any]]:
 def _rule(event: Mapping[str, Any], name: str) -> Rule:
     """What a server was told, as `loghistory.vocabularies.pull_queries` has it."""
     try:
-        told = json.loads(event["text"])
+        reported = json.loads(event["text"])
         names = ("missed_threshold", "received_threshold", "heartbeat_window", "heartbeat_send")
-        numbers = [int(told[each]) for each in names]
-        return Rule(told["mode"] == "shipped", *numbers)
+        numbers = [int(reported[each]) for each in names]
+        return Rule(reported["mode"] == "shipped", *numbers)
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise SpecError(f"{name}: the configuration in event {event['seq']} cannot be read: {error!r}") from None
 

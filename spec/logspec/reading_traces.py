@@ -154,8 +154,8 @@ class _World:
     def take(self, event: Mapping[str, Any]) -> None:
         kind, seq = event["kind"], event["seq"]
         if kind == Kind.NODESET:
-            told = json.loads(event["text"])
-            self.nodesets[event["epoch"]] = {"shards": told["locations"], "scopes": scopes_told(told)}
+            declared = json.loads(event["text"])
+            self.nodesets[event["epoch"]] = {"shards": declared["locations"], "scopes": scopes_declared(declared)}
         elif kind == Kind.RELEASE:
             if event["offset"] > self.released[1]:
                 self.released = seq, event["offset"]
@@ -193,19 +193,19 @@ def _events(source: RunSource) -> Iterator[Mapping[str, Any]]:
         yield from batch.to_pylist()
 
 
-def scopes_told(told: Mapping[str, Any]) -> list[tuple[int, list[list[int]]]]:
+def scopes_declared(declared: Mapping[str, Any]) -> list[tuple[int, list[list[int]]]]:
     """Factor and domains of each scope that counts (read-path.md#replication-property)."""
-    locations = {int(shard): tuple(names) for shard, names in told["locations"].items()}
+    locations = {int(shard): tuple(names) for shard, names in declared["locations"].items()}
     found: list[tuple[int, list[list[int]]]] = []
     largest = 0
     for depth, scope in enumerate(_SCOPES, 1):
-        if told["replication"].get(scope, 0) > largest:
-            largest = told["replication"][scope]
+        if declared["replication"].get(scope, 0) > largest:
+            largest = declared["replication"][scope]
             domains: dict[tuple[str, ...], list[int]] = {}
             for shard, names in locations.items():
                 domains.setdefault(names[:depth], []).append(shard + 1)
             found.append((largest, list(domains.values())))
-    return [*found, (max(told["replication"].values()), [[shard + 1] for shard in locations])]
+    return [*found, (max(declared["replication"].values()), [[shard + 1] for shard in locations])]
 
 
 def _members(mask: int | None) -> set[int]:

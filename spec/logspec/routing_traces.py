@@ -105,8 +105,8 @@ def _events(source: RunSource) -> Iterator[Mapping[str, Any]]:
 
 def _partitions(finished: Mapping[str, Any]) -> list[int]:
     """Those that were attempted, or of which the message says that nobody could be."""
-    told = re.findall(r"Partition (\d+) failed to find valid host", finished["message"] or "")
-    return sorted({*(int(each) for each in told), *(partition for partition, _, _ in finished["attempts"])})
+    reported = re.findall(r"Partition (\d+) failed to find valid host", finished["message"] or "")
+    return sorted({*(int(each) for each in reported), *(partition for partition, _, _ in finished["attempts"])})
 
 
 def _routed(

@@ -83,10 +83,10 @@ def trace_command(
             for trace in found:
                 trace.name = str(run)
             traces += found
-            told = read_client_traces(open_run(run), str(run), caching)
-            clients += told
+            of_clients = read_client_traces(open_run(run), str(run), caching)
+            clients += of_clients
             messages += read_message_traces(open_run(run), str(run))
-            if not told and not any(trace.events for trace in found):
+            if not of_clients and not any(trace.events for trace in found):
                 empty.append(run)
         traces = [trace for trace in traces if trace.events]
         campaign = None
@@ -116,10 +116,10 @@ def trace_command(
         rejected += _show_read_path(streams, epochs, tools, seconds, as_json)
     if campaign:
         for followed in campaign.followed:
-            told_clients = of_log.pop((followed.trace.name, followed.trace.log), None)
-            if followed.accepted and told_clients and told_clients.stuck:
+            clients_trace = of_log.pop((followed.trace.name, followed.trace.log), None)
+            if followed.accepted and clients_trace and clients_trace.stuck:
                 rejected += 1
-                _show_clients(told_clients, as_json)
+                _show_clients(clients_trace, as_json)
                 continue
             rejected += not followed.accepted
             near = nearest_action(followed, tools, seconds) if rejected <= _EXPLAINED else None
@@ -149,8 +149,8 @@ def _show_servers(heard: Sequence[HeartbeatTrace], asked: Sequence[RoutingTrace]
         elif stuck:
             click.echo(f"{run}: not allowed: {stuck[0]}")
         else:
-            told = f"{len(lives)} lives of pairs of servers and {len(queries)} partitions of queries"
-            click.echo(f"{run}: allowed, {events} events in {told}")
+            judged = f"{len(lives)} lives of pairs of servers and {len(queries)} partitions of queries"
+            click.echo(f"{run}: allowed, {events} events in {judged}")
     return rejected
 
 
