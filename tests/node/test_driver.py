@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import Sequence
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 
@@ -85,3 +87,34 @@ def test_what_led_to_a_trim_is_written_before_a_segment_goes(tmp_path: Path) -> 
 
     asyncio.run(body())
     assert [kinds[-2:] for kinds in written] == [["visible", "apply"]] * 4 + [["snapshot", "trim"]]
+
+
+def test_what_a_client_asked_for_is_written_before_the_log_shows_that_it_was_done(tmp_path: Path) -> None:
+    """After a SIGKILL between the two the log would show an append that nobody had enqueued."""
+    written: list[list[str]] = []
+    done: list[object] = []
+
+    class Watched(Log):
+        def append(self, batches: Sequence[RecordBatch]) -> None:
+            found = find_history(tmp_path / "node.jsonl")
+            assert found is not None
+            written.append([event.kind for event in whole_events(found)])
+            super().append(batches)
+
+    async def body() -> None:
+        history = HistoryFile(tmp_path / "node.jsonl", HybridClock(), {"node": 0, "incarnation": 0})
+        alone = place(FileDisk(tmp_path / "disk"), history, (0,), 1 << 20)
+        driver = REAL.drive(replace(alone, log=Watched.open(alone.disk, "log", 1 << 20)))
+        driver.post(Started())
+        driver.post(TimerFired(Timer.ELECTION))
+        async with asyncio.timeout(5):
+            while driver.core.commit < 0:  # it serves once an entry of its own term is committed
+                await asyncio.sleep(0.01)
+            batch = RecordBatch(-1, -1, BatchKind.DATA, 1, 1, bytes(8))
+            assert driver.append(batch, -1, False, lambda: None, done.append)
+            while not done:
+                await asyncio.sleep(0.01)
+        await driver.stop()
+
+    asyncio.run(body())
+    assert written[-1][-1] == "enqueue", (written, done)

@@ -5,9 +5,9 @@ another runs waits for it, and all that wait by then become one (group commit).
 
 Nothing leaves the process, neither to nodes nor to clients, before the history of what led to it is written
 (`hand_out`): whatever anybody else can know is in the file even after a SIGKILL. What removes entries for good (`trim`,
-`reset`) waits for that as well, since afterwards the log no longer shows what was there before. Any error of the disk,
-the history's included, is fail-stop (raft.md#failed-fsync): the driver handles no further events and notifies the
-process.
+`reset`) waits for that as well, since afterwards the log no longer shows what was there before; so does an append, for
+the log does not show who had asked for it. Any error of the disk, the history's included, is fail-stop
+(raft.md#failed-fsync): the driver handles no further events and notifies the process.
 
 Which effects there are and what they mean is the protocol's: a subclass maps each to the methods here, and makes the
 events that answer them.
@@ -353,6 +353,11 @@ class Driver(ABC):
         self._place.failed(reason)
 
     # -- the log ---------------------------------------------------------------------------------------------------
+
+    def _append(self, batches: Sequence[RecordBatch]) -> None:
+        # The log shows after a SIGKILL that they were appended; that a client's had been enqueued, only the history.
+        self.history.flush()
+        self.log.append(batches)
 
     def _trim(self, offset: int) -> None:
         self.history.flush()

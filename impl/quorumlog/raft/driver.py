@@ -71,7 +71,7 @@ class RaftDriver(Driver):
     def _effects(self) -> Mapping[type, Callable[[Any], object]]:
         log, machine = self.log, self._machine
         return {
-            Append: lambda effect: log.append(effect.batches),
+            Append: lambda effect: self._append(effect.batches),
             Truncate: lambda effect: log.truncate(effect.offset),
             Trim: lambda effect: self._trim(effect.offset),
             Reset: lambda effect: self._reset(effect.start, effect.start_term),
