@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from loghistory import Kind, RunSource
 from logspec.errors import SpecError
+from logspec.followers import Follower
 from logspec.server_traces import followed
 from logspec.tlavalue import print_value
 from logspec.toolchain import Toolchain
@@ -148,3 +149,8 @@ def _sentence(trace: HeartbeatTrace, index: int) -> str:
     before = [decided for at, decided in trace.events[:index] if at == "check"]
     held = "down" if before and not before[-1] else "up"
     return f"{place}: node {trace.node} decides that node {trace.peer} is {said}, {held} before; the spec says {right}"
+
+
+FOLLOWER = Follower(
+    module=MODULE, traces="lives of pairs of servers", read=read_heartbeat_traces, follow=follow_heartbeats
+)

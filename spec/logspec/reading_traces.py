@@ -14,6 +14,7 @@ from typing import Any
 
 from loghistory import Kind, RunSource
 from logspec.errors import SpecError
+from logspec.followers import Follower
 from logspec.server_traces import Refused, followed, nearest
 from logspec.tlavalue import print_value
 from logspec.toolchain import Toolchain
@@ -360,3 +361,8 @@ def _said(trace: ReadingTrace, step: Step) -> str:
             return f"learns version {version} of the event log, whose statuses {statuses} do not follow from the last"
         case _:
             return f"goes on with {step[0]}, for which the spec has no step here"
+
+
+FOLLOWER = Follower(
+    module=MODULE, traces="streams", read=read_reading_traces, follow=follow_reading, nearest=nearest_step
+)

@@ -15,6 +15,7 @@ from typing import Any
 
 from loghistory import Kind, RunSource
 from logspec.errors import SpecError
+from logspec.followers import Follower
 from logspec.reading_traces import STATUSES, scopes_declared, scopes_written, sequence, set_of
 from logspec.server_traces import Refused, followed, nearest
 from logspec.tlavalue import print_value
@@ -281,3 +282,8 @@ def _said(trace: RecoveryTrace, step: Step) -> str:
             return f"shard {shard - 1} ships {', '.join(map(lsn, sorted(places)))}, which it may not"
         case _:
             return f"{step[0]} comes, for which the spec has no step here"
+
+
+FOLLOWER = Follower(
+    module=MODULE, traces="epochs", read=read_recovery_traces, follow=follow_recoveries, nearest=nearest_recovery
+)
