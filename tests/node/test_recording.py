@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from loghistory import HybridClock, Kind
 from quorumlog.node.missing import files_before, missing_changes, term_runs
 from quorumlog.node.recording import HistoryFile, end_stamp, find_history, whole_events
-from quorumlog.storage.batch import BatchKind, RecordBatch
+from quorumlog.storage.batch import BatchKind, RecordBatch, ghost
 from quorumlog.storage.log import Log
 from quorumlog.storage.simulated import SimulatedDisk
 
@@ -100,6 +100,51 @@ def test_missing_changes(name: str, tmp_path: Path) -> None:
         assert columns["dirty"] == (columns["offset"] - 1 if kind == "truncate" else columns["offset"])
         if kind == "append":
             assert columns["value"] == columns["offset"]
+
+
+def test_compactions_and_gaps_that_were_not_told(tmp_path: Path) -> None:
+    """What a kill in the middle of a compaction leaves, and one behind a ghost (ghost-batches.md#compaction)."""
+    log = Log.open(SimulatedDisk(random.Random(1)), "log", 100)
+    keyed = [
+        RecordBatch(at, 1, BatchKind.DATA, 1, -1, at.to_bytes(8, "big"), 7 if at in (1, 2, 5, 7) else 0)
+        for at in range(9)
+    ]
+    log.append(keyed)
+    log.flush()
+    before = term_runs(log)
+    log.compact([(1, 1)])
+
+    def missing(runs: list[tuple[int, int]], steps: list[tuple[str, dict[str, Any]]]) -> list[Any]:
+        path = tmp_path / f"node-0.{len(list(tmp_path.iterdir()))}.jsonl"
+        history = HistoryFile(path, HybridClock(), {"node": 0, "incarnation": 3})
+        history.event(Kind.START, {**STATE, "commit": 8, "dirty": 8, "text": str([[*run] for run in runs])})
+        for kind, columns in steps:
+            history.event(kind, {**STATE, "commit": 8, "dirty": 8, **columns})
+        history.flush()
+        found = find_history(path)
+        assert found is not None
+        return [
+            (kind, columns["offset"], columns.get("last_offset"), columns["dirty"], columns.get("key"))
+            for kind, columns in missing_changes([found], log)
+        ]
+
+    assert missing(before, []) == [("compact", 1, 1, 8, None)]
+    steps = [("compact", {"offset": 1, "last_offset": 1})]
+    assert missing(before, steps) == []
+    log.compact([(2, 2), (5, 5)])
+    assert missing(before, steps) == [("compact", 2, 2, 8, None), ("compact", 5, 5, 8, None)]
+    assert missing(term_runs(log), []) == []
+    # A leader has told of a gap, for which entries were cut; and what lies behind it has a key.
+    after = term_runs(log)
+    log.truncate(6)
+    log.append([ghost(log.dirty + 1, 11, 2), RecordBatch(12, 2, BatchKind.DATA, 1, -1, bytes(8), 9)])
+    assert log.term(7) == 2
+    found = missing(after, [])
+    first = log.batch_base(7)
+    assert found == [("gap", first, 11, 8, None), ("truncate", first, None, first - 1, None), ("append", 12, 12, 12, 9)]
+    assert missing(term_runs(log), [("append", {"offset": 12, "dirty": 12, "entry_term": 2})]) == []
+    log.truncate(12)
+    assert missing(after, []) == [("truncate", first, None, first - 1, None)]
 
 
 @given(

@@ -38,7 +38,6 @@ from quorumlog.simulation.log_cluster import LogCluster
 from quorumlog.simulation.log_node import LogNode
 from quorumlog.simulation.node import Surroundings
 from quorumlog.storage.compaction import superseded
-from quorumlog.storage.disk import StorageError
 from quorumlog.storage.vote import VoteStore
 
 _TAKES = 100 * MICROSECOND
@@ -112,11 +111,7 @@ class RaftNode(LogNode):
 
     def compact(self) -> None:
         """Remove from the log what is superseded as far as the core lets it; see `Node.compact`."""
-        try:
-            gaps = self.log.superseded(self.core.compaction_bound, self.superseded)
-        except StorageError as error:
-            self.fail(error)
-            return
+        gaps = self.log.superseded(self.core.compaction_bound, self.superseded)
         if gaps:
             self.handle(CompactRequested(tuple(gaps)))
 
