@@ -323,7 +323,7 @@ def _nodeset(trace: ReadingTrace, epoch: int) -> str:
 
 
 def scopes_written(scopes: Iterable[tuple[int, list[list[int]]]]) -> str:
-    """What `scopes_told` found, in TLA+."""
+    """What `scopes_declared` found, in TLA+."""
     return set_of(f"[domains |-> {set_of(map(set_of, domains))}, factor |-> {factor}]" for factor, domains in scopes)
 
 

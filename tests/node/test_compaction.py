@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from judging import judged, supervised
+from verdicts import judged, supervised
 
 from loghistory import open_run
 from quorumlog.node.wire import DoneResult, ReadResult, unpack_batches
