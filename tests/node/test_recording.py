@@ -13,7 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from loghistory import HybridClock, Kind
+from quorumlog.node.configuration import NodeConfiguration
 from quorumlog.node.missing import files_before, missing_changes, term_runs
+from quorumlog.node.process import _open_history
 from quorumlog.node.recording import HistoryFile, end_stamp, find_history, whole_events
 from quorumlog.storage.batch import BatchKind, RecordBatch, ghost
 from quorumlog.storage.log import Log
@@ -220,3 +222,16 @@ def test_a_history_is_never_overwritten(tmp_path: Path) -> None:
 def test_term_runs() -> None:
     assert term_runs(log_of([])) == []
     assert term_runs(log_of([1, 1, 4, 4, 6])) == [(0, 1), (2, 4), (4, 6)]
+
+
+@pytest.mark.parametrize("wiped", [False, True])
+def test_what_an_emptied_log_lost_is_told_unless_its_disk_is_new(tmp_path: Path, wiped: bool) -> None:
+    told(tmp_path, [1, 1], [])
+    log = log_of([])
+    configuration = NodeConfiguration(
+        node=0, addresses={0: "127.0.0.1:1"}, data="", history=str(tmp_path), least_session=4
+    )
+    _open_history(configuration, 4, log, HybridClock(), None, empty=wiped, lost_power=False, ended=None).flush()
+    found = find_history(tmp_path / "node-0.4.jsonl")
+    assert found is not None
+    assert [(event.kind, event.offset) for event in whole_events(found)] == ([] if wiped else [("truncate", 0)])
