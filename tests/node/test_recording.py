@@ -226,7 +226,7 @@ def test_term_runs() -> None:
 
 @pytest.mark.parametrize("wiped", [False, True])
 def test_what_an_emptied_log_lost_is_told_unless_its_disk_is_new(tmp_path: Path, wiped: bool) -> None:
-    told(tmp_path, [1, 1], [])
+    reported(tmp_path, [1, 1], [])
     log = log_of([])
     configuration = NodeConfiguration(
         node=0, addresses={0: "127.0.0.1:1"}, data="", history=str(tmp_path), least_session=4
