@@ -54,6 +54,7 @@ class LogStage(Stage):
         self._timing = {**protocol.brisk, **setting.options}
         self._last_leader = 0
         self._away: set[int] = set()  # nodes that are to be no members
+        self._replacing: asyncio.Task[None] | None = None
         unknown = sorted(self._timing.keys() - set(protocol.timing.__struct_fields__))
         try:
             if unknown:
@@ -115,6 +116,29 @@ class LogStage(Stage):
                 found = max(found, (answer.term, node))
         self._last_leader = found[1]
         return self._last_leader
+
+    async def allows(self, fault: str, node: int) -> bool:
+        """A disk is lost only if all are members, and nobody leaves before its node is replaced."""
+        if fault == "leave":
+            return self._replacing is None or self._replacing.done()
+        if fault != "wipe":
+            return True
+        found = [await self._asked(await self.leader(group), group, NodeClient.members) for group in self._groups]
+        settled = all(isinstance(there, MembersResult) and there.settled for there in found)
+        if not settled or self._away or min(len(there.voters) for there in found) < max(3, len(self.processes.nodes)):
+            return False
+        self.processes.least_session = max(there.revision for there in found) + 1
+        self._away.add(node)
+        self._replacing = asyncio.create_task(self._replaced(node))
+        return True
+
+    async def _replaced(self, node: int) -> None:
+        """Have a node whose disk is lost removed, and added again (raft.md#wiped-disk)."""
+        for group in self._groups:
+            await self._has_members(group)
+        self._away.remove(node)
+        for group in self._groups:
+            await self._has_members(group)
 
     async def begin_own(self, fault: str, node: int) -> None:
         """Remove a member of each group, have each leader hand its leadership on, or a node compact its logs."""
@@ -178,6 +202,8 @@ class LogStage(Stage):
     async def converge(self, seconds: float) -> bool:
         """Write once more with acks=all and wait until all logs are equal, durable and committed, group by group."""
         deadline = asyncio.get_running_loop().time() + seconds + _GROUP_SECONDS * (len(self._groups) - 1)
+        if self._replacing is not None:
+            await asyncio.wait([self._replacing], timeout=seconds)
         await self._all_have_members()
         return all([await self._converges(group, deadline) for group in self._groups])
 
