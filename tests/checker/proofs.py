@@ -613,7 +613,15 @@ def applied_once(evidence: Evidence) -> Fields:
     if not evidence.before:
         sure(last["last_offset"] > last["commit"])
         return {"node": last["node"], "last": last["last_offset"], "commit": last["commit"]}
-    applied = _applied_by(only(evidence.before), last["node"])
+    *kept, latest = evidence.before
+    if latest["kind"] == "start":
+        # It begins behind its last snapshot; there is none in an empty log, and no later one than is committed.
+        sure(latest["node"] == last["node"])
+        applied = only(kept)["offset"] if kept else latest["dirty"]
+        sure(not kept or (kept[0]["kind"] == "snapshot" and kept[0]["node"] == last["node"]))
+        sure(latest["commit"] == applied if kept else latest["dirty"] == -1)
+    else:
+        applied = _applied_by(only(evidence.before), last["node"])
     sure(last["offset"] != applied + 1)
     return {"node": last["node"], "offset": last["offset"], "applied": applied}
 

@@ -25,6 +25,9 @@ APPLIED = Check(
     sentence={
         "uncommitted": "Node {node} applied up to offset {last}; its commit index is {commit}.",
         "order": "Node {node} applied offset {offset} next, where all up to offset {applied} had been applied.",
+        "empty": "Node {node} started with an empty log, and applied offset {offset} first.",
+        "restart": "Node {node} applied offset {offset} first after a restart, behind a snapshot that ends at offset "
+        "{applied}.",
     },
     kinds=(Kind.APPLY,),
     columns=("node", "offset", "last_offset", "commit"),
@@ -81,6 +84,8 @@ class _Applied:
     incarnation: int
     upto: int = NULL
     seq: int = -1
+    started: int = -1
+    """The event by which it started, as long as it has applied nothing since."""
 
 
 class SnapshotsFold:
@@ -93,6 +98,7 @@ class SnapshotsFold:
         self._agree = Tally(AGREE, setting.keep)
         self._nodes: dict[int, _Applied] = {}
         self._kept: dict[int, _Event] = {}  # the first snapshot that ends at an offset
+        self._own: dict[int, _Event] = {}  # the last snapshot of a node
 
     def feed(self, columns: Columns) -> None:
         """Take the next events of the log."""
@@ -104,6 +110,8 @@ class SnapshotsFold:
                 self._keeps(e)
             elif e.node != NO_NODE:
                 self._nodes.pop(e.node, None)
+                if e.kind == START:
+                    self._starts(e)
 
     def _state(self, e: _Event) -> _Applied:
         """What is known of the node in the life that the event is of."""
@@ -112,6 +120,16 @@ class SnapshotsFold:
             node = self._nodes[e.node] = _Applied(e.incarnation)
         return node
 
+    def _starts(self, e: _Event) -> None:
+        """A node begins behind its last snapshot: nowhere if its log is empty; and where all that the snapshot has is
+        all that it knows to be committed, no later one lacks in the record."""
+        own = self._own.get(e.node)
+        if e.dirty == -1:
+            self._own.pop(e.node, None)
+            self._nodes[e.node] = _Applied(e.incarnation, -1, -1, e.seq)
+        elif own is not None and own.offset == e.commit:
+            self._nodes[e.node] = _Applied(e.incarnation, own.offset, own.seq, e.seq)
+
     def _applies(self, e: _Event) -> None:
         node = self._state(e)
         self._applied.judged += 1
@@ -119,18 +137,21 @@ class SnapshotsFold:
             self._applied.violation(e.seq, way="uncommitted", node=e.node, last=e.last_offset, commit=e.commit)
         elif node.upto not in (NULL, e.offset - 1):
             said = {"node": e.node, "offset": e.offset, "applied": node.upto}
-            self._applied.violation(node.seq, e.seq, way="order", **said)
-        node.upto, node.seq = e.last_offset, e.seq
+            way = "order" if node.started < 0 else "empty" if node.upto < 0 else "restart"
+            self._applied.violation(node.seq, node.started, e.seq, way=way, **said)
+        node.upto, node.seq, node.started = e.last_offset, e.seq, -1
 
     def _keeps(self, e: _Event) -> None:
         node = self._state(e)
+        self._own[e.node] = e
         if e.reason == _TAKEN:
-            self._covers(e, "taken", {"committed": e.commit, "applied": node.upto}, node.seq)
+            applied = {} if node.started >= 0 else {"applied": node.upto}
+            self._covers(e, "taken", {"committed": e.commit} | applied, node.seq)
         elif e.reason == _INSTALLED:
             offsets = {"appended": e.dirty, "flushed": e.flushed, "committed": e.commit, "visible": e.visible}
             self._covers(e, "installed", offsets, -1)
         if e.reason == _INSTALLED and node.upto < e.offset:
-            node.upto, node.seq = e.offset, e.seq
+            node.upto, node.seq, node.started = e.offset, e.seq, -1
         first = self._kept.setdefault(e.offset, e)
         if first is e:
             return
