@@ -674,6 +674,8 @@ def newest_values_agree(evidence: Evidence) -> Fields:
 def snapshot_is_committed(evidence: Evidence) -> Fields:
     """A snapshot covers what its node has not committed or not applied, or is installed and not all of it is there."""
     last = evidence.last
+    if len(evidence.rows) == 3:
+        return _trimmed_without(*evidence.rows)
     sure(last["kind"] == "snapshot")
     offsets = {"committed": last["commit"]}
     if last["reason"] == "installed":
@@ -684,6 +686,18 @@ def snapshot_is_committed(evidence: Evidence) -> Fields:
     what = next((what for what, reached in offsets.items() if reached is not None and reached < last["offset"]), None)
     sure(what is not None)
     return {"node": last["node"], "offset": last["offset"], "reached": offsets[str(what)], "what": what}
+
+
+def _trimmed_without(kept: Row, trim: Row, then: Row) -> Fields:
+    """A node trims more than its last snapshot has, if it has one at all, and does not install one next."""
+    sure(trim["kind"] == "trim" and kept["node"] == trim["node"] == then["node"])
+    sure(then["kind"] == "apply" or then["reason"] == "taken" or then["offset"] < trim["offset"] - 1)
+    fields = {"node": trim["node"], "offset": trim["offset"]}
+    if kept["kind"] == "start":
+        sure(kept["dirty"] == -1)
+        return fields
+    sure(kept["kind"] == "snapshot" and kept["offset"] < trim["offset"] - 1)
+    return {**fields, "reached": kept["offset"]}
 
 
 def snapshots_agree(evidence: Evidence) -> Fields:
