@@ -77,8 +77,13 @@ KINDS: Mapping[str, FaultKind] = {
 }
 """Every fault that any simulated cluster knows. Arguments: (default, least, greatest)."""
 
-OF_SHARDS: Mapping[str, FaultKind] = {
+OF_REPLICAS: Mapping[str, FaultKind] = {
     "wipe": FaultKind("SIGKILL; the disk is emptied; restarted at the end"),
+}
+"""Those of protocols that replace what was on a disk (raft.md#wiped-disk, read-path.md#statuses)."""
+
+OF_SHARDS: Mapping[str, FaultKind] = {
+    **OF_REPLICAS,
     "part": FaultKind("a reader and half of the shards, these among them, do not hear each other"),
     "kill_broker": FaultKind("SIGKILL of a node that keeps epochs, metadata and events; restarted at once"),
     "drain": FaultKind("the copies of these shards go elsewhere; they may have copies again from the end on"),

@@ -81,7 +81,7 @@ def _configuration(draw: random.Random, without: set[str]) -> RaftConfiguration:
     [
         *((seed, LATER) for seed in range(8)),
         (2, set()),  # two disks are emptied, and what the third node committed is not in the log of the others
-        *(pytest.param(seed, LATER, marks=pytest.mark.long(92)) for seed in range(8, 300)),
+        *(pytest.param(seed, LATER, marks=pytest.mark.long(42)) for seed in range(8, 300)),
     ],
 )
 def test_the_reference_is_not_accused(seed: int, without: set[str]) -> None:

@@ -34,7 +34,7 @@ def _logs(history: History) -> Iterator[tuple[Event, _Log | None, dict[int, _Log
             logs = {**logs, **emptied}
         before = logs.get(e.node)
         if e.kind in GONE and before:
-            logs = {**logs, e.node: replace(before, runs=False, told=())}
+            logs = {**logs, e.node: replace(before, runs=e.kind == "stop", told=())}
         elif e.kind in _TELLING and e.node is not None and e.dirty is not None:
             before = before or _Log(e.offset if e.kind == "append" else e.dirty + 1)
             logs = {**logs, e.node: _after(e, before)}
@@ -93,7 +93,7 @@ def gaps_are_explained(history: History) -> Count:
 
 
 def newest_values_agree(history: History) -> Count:
-    """Who has all that is committed at the end holds the newest batch of every key."""
+    """Who has all that is committed at the end, running or stopped, holds the newest batch of every key."""
     count = Count()
     logs = ([{}] + [logs for _, _, logs in _logs(history)])[-1]
     running = {n: log for n, log in logs.items() if log.runs and log.last}

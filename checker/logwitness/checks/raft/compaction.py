@@ -25,6 +25,7 @@ from ..codes import (
     NO_NODE,
     NULL,
     START,
+    STOP,
     TRIM,
     TRUNCATE,
     among,
@@ -62,7 +63,8 @@ EXPLAINED = Check(
 )
 NEWEST = Check(
     id="newest-values-agree",
-    rule="At the end all nodes that have all that is committed hold the same newest batch of each key.",
+    rule="At the end all nodes that run, or stopped gracefully, and have all that is committed hold the same newest "
+    "batch of each key.",
     source=("ghost-batches.md#newest-values-agree",),
     fact="a key on a node that has all that is committed",
     sentence="Node {node} has all up to offset {commit} and lacks the newest batch of key {key}, which node {other} "
@@ -97,7 +99,7 @@ class _Node:
     of_key: dict[int, list[int]] = field(default_factory=dict)
     told: list[_Event] = field(default_factory=list)  # the gaps behind which it has not appended yet
     last: _Event | None = None  # that stated its offsets
-    runs: bool = True
+    runs: bool = True  # or has stopped gracefully
 
     def append(self, e: _Event) -> None:
         """Hold a batch, in place of what reaches its offset or further."""
@@ -162,7 +164,7 @@ class CompactionFold:
             return
         if e.kind in ENDS:
             if e.node in self._nodes:
-                self._nodes[e.node].runs = False
+                self._nodes[e.node].runs = e.kind == STOP  # what it has stopped with is there
                 self._nodes[e.node].told.clear()
             return
         if e.dirty == NULL:
