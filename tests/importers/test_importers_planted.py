@@ -163,7 +163,7 @@ def test_small_histories_against_brute_force(tmp_path: Path, name: str) -> None:
     assert 5 < sum(answers) < len(answers) - 5
 
 
-@pytest.mark.long
+@pytest.mark.long(6)
 @pytest.mark.parametrize(("kind", "anomaly"), [*PLANTED, (Kafka, None), (Appends, None)])
 def test_many_seeds(tmp_path: Path, kind: type[Kafka] | type[Appends], anomaly: str | None) -> None:
     expected = sorted(PLANTED[kind, anomaly]) if anomaly is not None else []

@@ -121,6 +121,32 @@ def test_members_come_and_go_and_leaders_leave(tmp_path: Path) -> None:
     assert judge()(source)["verdict"] == "holds"
 
 
+@pytest.mark.long
+def test_logs_are_compacted_under_load_and_kills(tmp_path: Path) -> None:
+    directory = tmp_path / "run"
+    done = run(directory, "--duration", "9", "--seed", "2", "--faults", "compact,kill")
+    assert done.returncode == 0, done
+    source = open_run(directory)
+    assert {row["f"] for row in rows(source, "fault")} == {"compact", "kill"}
+    assert rows(source, "compact")
+    verdict = judge()(source)
+    assert verdict["verdict"] == "holds", verdict
+    judged = {check["id"]: check["judged"] for check in verdict["checks"]}
+    assert min(judged["gaps-are-explained"], judged["newest-values-agree"]) > 10
+
+
+@pytest.mark.long
+def test_a_node_whose_disk_is_wiped_is_replaced_by_itself(tmp_path: Path) -> None:
+    directory = tmp_path / "run"
+    done = run(directory, "--duration", "8", "--seed", "1", "--faults", "wipe,kill")
+    assert done.returncode == 0, done
+    source = open_run(directory)
+    (wiped,) = {row["node"] for row in rows(source, "fault") if row["f"] == "wipe"}
+    texts = [row["text"] for row in rows(source, "configuration")]
+    assert any(f" sessions {wiped}:" in text for text in texts)
+    assert judge()(source)["verdict"] == "holds"
+
+
 def children(process: int) -> list[int]:
     """The processes that a process started."""
     return [int(word) for word in Path(f"/proc/{process}/task/{process}/children").read_text().split()]

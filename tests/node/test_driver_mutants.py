@@ -20,6 +20,7 @@ import pytest
 from loghistory import HybridClock, open_run
 from quorumlog.node.driver import Place
 from quorumlog.node.recording import HistoryFile, find_history, whole_events
+from quorumlog.node.wire import CompactCall
 from quorumlog.quorum import Voters
 from quorumlog.raft.core import RaftCore
 from quorumlog.raft.driver import RaftDriver
@@ -31,7 +32,7 @@ from quorumlog.raft.real import Timing
 from quorumlog.raft.restored import StateMachine
 from quorumlog.raft.snapshot import Snapshot, State
 from quorumlog.raft.state import Configuration, Restored
-from quorumlog.storage.batch import BatchKind, RecordBatch
+from quorumlog.storage.batch import NO_KEY, BatchKind, RecordBatch
 from quorumlog.storage.disk import FlushFailed, SyncPoint
 from quorumlog.storage.files import FileDisk
 from quorumlog.storage.log import Log
@@ -123,8 +124,8 @@ class Node:
         return [event.kind for event in whole_events(found)]
 
 
-def batches(first: int, last: int, term: int = 1) -> tuple[RecordBatch, ...]:
-    return tuple(RecordBatch(offset, term, BatchKind.DATA, 1, -1, bytes(100)) for offset in range(first, last + 1))
+def batches(first: int, last: int, term: int = 1, key: int = NO_KEY) -> tuple[RecordBatch, ...]:
+    return tuple(RecordBatch(offset, term, BatchKind.DATA, 1, -1, bytes(100), key) for offset in range(first, last + 1))
 
 
 async def until(condition: Callable[[], object]) -> None:
@@ -244,6 +245,18 @@ async def begins_anew_after_it_is_written(node: Node) -> bool:
     return node.driver.log.start_offset == 21 and bool(seen) and all("commit" in written for written in seen)
 
 
+async def compacts_after_it_is_written(node: Node) -> bool:
+    """What was replaced goes when what led to it is in the file."""
+    seen: list[list[str]] = []
+    node.disk.removed = lambda: seen.append(node.written())
+    node.driver.received(1, [AppendEntries(1, 1, -1, -1, -1, -1, True, batches(0, 9, key=1))])
+    await until(lambda: node.driver.core.flushed == 9)
+    node.driver.received(1, [Heartbeat(1, 2, 9, 1, 9, 9)])
+    assert node.driver.administer(CompactCall(1), lambda _: None) == ""
+    await until(lambda: len([*node.driver.log.headers()]) < 5)
+    return bool(seen) and all("commit" in written for written in seen)
+
+
 async def answers_after_it_is_written(node: Node) -> bool:
     """A client is answered when what led to it is in the file."""
     seen: list[list[str]] = []
@@ -300,6 +313,7 @@ PROMISES: dict[str, Callable[[Node], Awaitable[bool]]] = {
     "disk-error-ignored": stops_at_an_error,
     "trims-before-recording": trims_after_it_is_written,
     "resets-before-recording": begins_anew_after_it_is_written,
+    "compacts-before-recording": compacts_after_it_is_written,
     "answers-before-recording": answers_after_it_is_written,
     "cancelled-timers-fire": a_cancelled_timer_is_silent,
     "timers-pile-up": a_timer_replaces_the_one_before,

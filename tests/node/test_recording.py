@@ -13,9 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from loghistory import HybridClock, Kind
+from quorumlog.node.configuration import NodeConfiguration
 from quorumlog.node.missing import files_before, missing_changes, term_runs
+from quorumlog.node.process import _open_history
 from quorumlog.node.recording import HistoryFile, end_stamp, find_history, whole_events
-from quorumlog.storage.batch import BatchKind, RecordBatch
+from quorumlog.storage.batch import BatchKind, RecordBatch, ghost
 from quorumlog.storage.log import Log
 from quorumlog.storage.simulated import SimulatedDisk
 
@@ -37,7 +39,7 @@ def append(log: Log, entries: list[tuple[int, int]]) -> None:
         log.append([RecordBatch(offset, term, BatchKind.DATA, 1, -1, offset.to_bytes(8, "big"))])
 
 
-def told(directory: Path, start: list[int], steps: list[tuple[str, int, int]]) -> Path:
+def reported(directory: Path, start: list[int], steps: list[tuple[str, int, int]]) -> Path:
     """A history: a start with a log of these terms, then appends (offset, term) and cuts at an end (offset, dirty)."""
     clock = HybridClock()
     path = directory / "node-0.3.jsonl"
@@ -82,7 +84,7 @@ CASES: dict[str, tuple[list[int], list[tuple[str, int, int]], list[int], list[tu
 @pytest.mark.parametrize("name", CASES)
 def test_missing_changes(name: str, tmp_path: Path) -> None:
     start, steps, now, expected = CASES[name]
-    changes = missing_changes([told(tmp_path, start, steps)], log_of(now))
+    changes = missing_changes([reported(tmp_path, start, steps)], log_of(now))
     found = [
         (kind, columns["offset"], columns["entry_term"]) if kind == "append" else (kind, columns["offset"])
         for kind, columns in changes
@@ -102,6 +104,51 @@ def test_missing_changes(name: str, tmp_path: Path) -> None:
             assert columns["value"] == columns["offset"]
 
 
+def test_compactions_and_gaps_that_were_not_told(tmp_path: Path) -> None:
+    """What a kill in the middle of a compaction leaves, and one behind a ghost (ghost-batches.md#compaction)."""
+    log = Log.open(SimulatedDisk(random.Random(1)), "log", 100)
+    keyed = [
+        RecordBatch(at, 1, BatchKind.DATA, 1, -1, at.to_bytes(8, "big"), 7 if at in (1, 2, 5, 7) else 0)
+        for at in range(9)
+    ]
+    log.append(keyed)
+    log.flush()
+    before = term_runs(log)
+    log.compact([(1, 1)])
+
+    def missing(runs: list[tuple[int, int]], steps: list[tuple[str, dict[str, Any]]]) -> list[Any]:
+        path = tmp_path / f"node-0.{len(list(tmp_path.iterdir()))}.jsonl"
+        history = HistoryFile(path, HybridClock(), {"node": 0, "incarnation": 3})
+        history.event(Kind.START, {**STATE, "commit": 8, "dirty": 8, "text": str([[*run] for run in runs])})
+        for kind, columns in steps:
+            history.event(kind, {**STATE, "commit": 8, "dirty": 8, **columns})
+        history.flush()
+        found = find_history(path)
+        assert found is not None
+        return [
+            (kind, columns["offset"], columns.get("last_offset"), columns["dirty"], columns.get("key"))
+            for kind, columns in missing_changes([found], log)
+        ]
+
+    assert missing(before, []) == [("compact", 1, 1, 8, None)]
+    steps = [("compact", {"offset": 1, "last_offset": 1})]
+    assert missing(before, steps) == []
+    log.compact([(2, 2), (5, 5)])
+    assert missing(before, steps) == [("compact", 2, 2, 8, None), ("compact", 5, 5, 8, None)]
+    assert missing(term_runs(log), []) == []
+    # A leader has told of a gap, for which entries were cut; and what lies behind it has a key.
+    after = term_runs(log)
+    log.truncate(6)
+    log.append([ghost(log.dirty + 1, 11, 2), RecordBatch(12, 2, BatchKind.DATA, 1, -1, bytes(8), 9)])
+    assert log.term(7) == 2
+    found = missing(after, [])
+    first = log.batch_base(7)
+    assert found == [("gap", first, 11, 8, None), ("truncate", first, None, first - 1, None), ("append", 12, 12, 12, 9)]
+    assert missing(term_runs(log), [("append", {"offset": 12, "dirty": 12, "entry_term": 2})]) == []
+    log.truncate(12)
+    assert missing(after, []) == [("truncate", first, None, first - 1, None)]
+
+
 @given(
     start=st.lists(st.integers(1, 3), max_size=6).map(sorted),
     kept=st.integers(0, 6),
@@ -109,7 +156,7 @@ def test_missing_changes(name: str, tmp_path: Path) -> None:
 )
 def test_told_and_missing_together_are_the_log(start: list[int], kept: int, added: list[int]) -> None:
     with tempfile.TemporaryDirectory() as directory:
-        path = told(Path(directory), start, [])
+        path = reported(Path(directory), start, [])
         model = list(start)
         for kind, columns in missing_changes([path], log_of(start[:kept] + added)):
             if kind == "truncate":
@@ -121,7 +168,7 @@ def test_told_and_missing_together_are_the_log(start: list[int], kept: int, adde
 
 
 def test_a_torn_last_line_is_no_event(tmp_path: Path) -> None:
-    path = told(tmp_path, [1], [("append", 1, 1)])
+    path = reported(tmp_path, [1], [("append", 1, 1)])
     last, end = end_stamp(path)
     whole = path.read_bytes()
     assert len(list(whole_events(path))) == 2
@@ -133,7 +180,7 @@ def test_a_torn_last_line_is_no_event(tmp_path: Path) -> None:
 
 
 def test_incarnations_that_did_not_live_to_record_their_start(tmp_path: Path) -> None:
-    told(tmp_path, [1], [("append", 1, 1)])  # incarnation 3
+    reported(tmp_path, [1], [("append", 1, 1)])  # incarnation 3
     early = HistoryFile(tmp_path / "node-0.4.jsonl", HybridClock(), {"node": 0, "incarnation": 4})
     early.event(Kind.APPEND, {**STATE, "dirty": 2, "offset": 2, "entry_term": 2})  # what it found missing, no more
     early.flush()
@@ -167,11 +214,24 @@ def test_what_could_not_be_written_leaves_no_half_line(tmp_path: Path) -> None:
 
 
 def test_a_history_is_never_overwritten(tmp_path: Path) -> None:
-    told(tmp_path, [], [])
+    reported(tmp_path, [], [])
     with pytest.raises(FileExistsError):
-        told(tmp_path, [], [])
+        reported(tmp_path, [], [])
 
 
 def test_term_runs() -> None:
     assert term_runs(log_of([])) == []
     assert term_runs(log_of([1, 1, 4, 4, 6])) == [(0, 1), (2, 4), (4, 6)]
+
+
+@pytest.mark.parametrize("wiped", [False, True])
+def test_what_an_emptied_log_lost_is_told_unless_its_disk_is_new(tmp_path: Path, wiped: bool) -> None:
+    reported(tmp_path, [1, 1], [])
+    log = log_of([])
+    configuration = NodeConfiguration(
+        node=0, addresses={0: "127.0.0.1:1"}, data="", history=str(tmp_path), least_session=4
+    )
+    _open_history(configuration, 4, log, HybridClock(), None, empty=wiped, lost_power=False, ended=None).flush()
+    found = find_history(tmp_path / "node-0.4.jsonl")
+    assert found is not None
+    assert [(event.kind, event.offset) for event in whole_events(found)] == ([] if wiped else [("truncate", 0)])

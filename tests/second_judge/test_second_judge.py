@@ -147,18 +147,24 @@ def test_edges(lines: str, protocol: dict[str, str]) -> None:
     assert not disagreements(history(lines).table, {"voters": [1, 2, 3], **protocol}, lines)
 
 
+def later(run: Path) -> pytest.MarkDecorator:
+    """One run in eight is for `make test-long`, the others are for `make test-night`."""
+    return pytest.mark.long(0) if RECORDED.index(run) % 8 else pytest.mark.long
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "run",
-    [pytest.param(run, id=run.name, marks=[] if EVENTS[run] < MEDIUM else pytest.mark.long) for run in RECORDED],
+    [pytest.param(run, id=run.name, marks=[] if EVENTS[run] < MEDIUM else later(run)) for run in RECORDED],
 )
 def test_recorded_runs(run: Path) -> None:
     source = recorded(run)
     assert not disagreements(source.table, source.configuration, source.name)
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("run", [run for run in RECORDED if EVENTS[run] < LARGE], ids=lambda run: run.name)
+@pytest.mark.parametrize(
+    "run", [pytest.param(run, id=run.name, marks=later(run)) for run in RECORDED if EVENTS[run] < LARGE]
+)
 def test_damaged_copies_of_recorded_runs(run: Path) -> None:
     found = damaged_copies(recorded(run), recorded(RECORDED[RECORDED.index(run) - 1]), range(3))
     assert not found, "\n".join(found)
@@ -184,9 +190,9 @@ def test_simulated_runs(seeds: range) -> None:
 
 @pytest.mark.long(1)
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize("first", range(1000, 3000, 100))
+@pytest.mark.parametrize("first", range(1000, 3000, 25))
 def test_thousands_of_simulated_runs(first: int) -> None:
-    judged(range(first, first + 100), copies=10)
+    judged(range(first, first + 25), copies=10)
 
 
 @pytest.mark.slow
@@ -197,9 +203,9 @@ def test_simulated_servers() -> None:
 
 @pytest.mark.long(1)
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize("first", range(1000, 1280, 28))
+@pytest.mark.parametrize("first", range(1000, 1280, 14))
 def test_hundreds_of_simulated_servers(first: int) -> None:
-    judged(range(first, first + 28), copies=5, play=simulated_servers)
+    judged(range(first, first + 14), copies=5, play=simulated_servers)
 
 
 @pytest.mark.slow
@@ -210,6 +216,6 @@ def test_simulated_streams() -> None:
 
 @pytest.mark.long(1)
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize("first", range(1000, 1280, 28))
+@pytest.mark.parametrize("first", range(1000, 1280, 14))
 def test_hundreds_of_simulated_streams(first: int) -> None:
-    judged(range(first, first + 28), copies=5, play=simulated_streams)
+    judged(range(first, first + 14), copies=5, play=simulated_streams)

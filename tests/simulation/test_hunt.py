@@ -67,13 +67,14 @@ def test_the_reference_exercises_every_check_of_replicas() -> None:
 
 
 HARD = 16
-"""A mutant that may need more seeds than these is left to `make test-long`."""
+"""A mutant that may need more seeds than these is left to `make test-long`, or `make test-night`."""
+LATER = [pytest.mark.long(16), pytest.mark.timeout(3600)]
 
 
 @pytest.mark.parametrize(
     "mutant",
     [
-        pytest.param(mutant, id=id_, marks=[pytest.mark.long, pytest.mark.timeout(3600)] if mutant.seeds > HARD else [])
+        pytest.param(mutant, id=id_, marks=LATER if mutant.seeds > HARD else [])
         for id_, mutant in PROTOCOL.hunted.items()
         if not mutant.test  # a hunt seldom comes to it
     ],

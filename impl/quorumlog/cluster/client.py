@@ -25,6 +25,7 @@ from quorumlog.node.wire import (
     AppendResult,
     ChangeCall,
     Channel,
+    CompactCall,
     DoneResult,
     MembersCall,
     MembersResult,
@@ -38,6 +39,7 @@ from quorumlog.node.wire import (
     TailResult,
     TransferCall,
 )
+from quorumlog.storage.batch import NO_KEY
 
 _GROUP_BYTES = 1 << 20
 
@@ -72,11 +74,18 @@ class NodeClient(Connection):
         return client
 
     def append(
-        self, payload: bytes, *, records: int = 1, acks: int = -1, expected_term: int = -1, force_flush: bool = False
+        self,
+        payload: bytes,
+        *,
+        records: int = 1,
+        acks: int = -1,
+        expected_term: int = -1,
+        force_flush: bool = False,
+        key: int = NO_KEY,
     ) -> asyncio.Future[AppendResult | Refusal]:
         """Append a batch of ``records`` offsets. The payload begins with its value, 8 bytes big-endian."""
         number, future = self._begin()
-        self._send_soon(AppendCall(number, payload, records, acks, expected_term, force_flush), len(payload))
+        self._send_soon(AppendCall(number, payload, records, acks, expected_term, force_flush, key), len(payload))
         return future
 
     def read(
@@ -127,6 +136,12 @@ class NodeClient(Connection):
         """Ask the node, which leads, for a change of the members (`wire.ChangeCall`); answered when it is done."""
         number, future = self._begin()
         self._send_soon(ChangeCall(number, revision, tuple(add), tuple(remove), tuple(demote), cancel), 0)
+        return future
+
+    def compact(self) -> asyncio.Future[DoneResult | Refusal]:
+        """Ask the node to compact its log; answered when that is done (`wire.CompactCall`)."""
+        number, future = self._begin()
+        self._send_soon(CompactCall(number), 0)
         return future
 
     def members(self) -> asyncio.Future[MembersResult | Refusal]:

@@ -8,7 +8,8 @@ disks that fail (``fsync_error``, ``open_error``, ``disk_full``) or that are dam
 all of the time), a clock that jumps ahead (``clock_jump``), and cut links: ``partition`` (both directions), ``mute``
 (nobody hears the node, which hears the others), ``deafen`` (it hears nobody) and ``one_way`` (the next node does not
 hear it). A group's leader is asked to hand its leadership on (``transfer``), or a member is removed, and added again
-at the end (``leave``). Times are real, so the same seed gives the same plan but not the same run.
+at the end (``leave``). A node compacts its log again and again (``compact``). Times are real, so the same seed gives
+the same plan but not the same run.
 """
 
 from __future__ import annotations
@@ -47,6 +48,7 @@ CHOICES: dict[str, tuple[tuple[str, str], ...]] = {
     "clock": (("clock_jump", "any"), ("clock_jump", "leader")),
     "members": (("leave", "any"), ("leave", "leader")),
     "transfer": (("transfer", "leader"),),
+    "compact": (("compact", "leader"), ("compact", "any")),
 }
 """What may be asked for, and the faults and nodes that each stands for, in turn."""
 
@@ -61,7 +63,7 @@ _SYNCS = 2
 """An opening does at least so many."""
 _SLOW = 0.002, 0.038
 """Seconds that a slow process runs, and then stands still."""
-_OWN = frozenset({"drain", "part", "kill_broker", "leave", "transfer"})
+_OWN = frozenset({"drain", "part", "kill_broker", "leave", "transfer", "compact"})
 _HOLDS_DOWN = frozenset(
     {
         *("kill", "kill_midway", "wipe", "power_loss", "power_loss_midway", "stop"),

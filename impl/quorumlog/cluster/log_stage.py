@@ -28,6 +28,11 @@ POLL = 0.05
 _LEADER_SECONDS = 15.0
 _ANSWER_SECONDS = 0.3
 _CHANGE_SECONDS = 5.0
+_COMPACTS_AGAIN = 0.2
+_COMPACTED_SEGMENT = 4096
+"""Size of a segment, in bytes, of a log that is compacted."""
+_KEYS = 12
+"""How many keys there are in it."""
 _GROUP_SECONDS = 0.5
 """By how much longer each further group may take to agree."""
 
@@ -43,10 +48,13 @@ class LogStage(Stage):
         several = setting.groups > 1
         self._groups: Sequence[int | None] = range(setting.groups) if several else (None,)
         clients = max(setting.clients, setting.groups) if several else setting.clients  # each group has one
-        self._load = Load(clients=clients).limited_to(protocol.operations)
+        compacts = "compact" in setting.faults
+        self._load = Load(clients=clients, keys=_KEYS if compacts else 0).limited_to(protocol.operations)
+        self._compacting: dict[int, list[asyncio.Task[None]]] = {node: [] for node in range(setting.nodes)}
         self._timing = {**protocol.brisk, **setting.options}
         self._last_leader = 0
         self._away: set[int] = set()  # nodes that are to be no members
+        self._replacing: asyncio.Task[None] | None = None
         unknown = sorted(self._timing.keys() - set(protocol.timing.__struct_fields__))
         try:
             if unknown:
@@ -61,6 +69,8 @@ class LogStage(Stage):
             "retention": setting.retention,
             "timing": self._timing,
         }
+        if compacts:
+            self._settings["largest_segment"] = _COMPACTED_SEGMENT  # or nothing would ever be removed
         self.processes = Cluster(
             work,
             nodes=setting.nodes,
@@ -107,19 +117,55 @@ class LogStage(Stage):
         self._last_leader = found[1]
         return self._last_leader
 
+    async def allows(self, fault: str, node: int) -> bool:
+        """A disk is lost only if all are members, and nobody leaves before its node is replaced."""
+        if fault == "leave":
+            return self._replacing is None or self._replacing.done()
+        if fault != "wipe":
+            return True
+        found = [await self._asked(await self.leader(group), group, NodeClient.members) for group in self._groups]
+        settled = all(isinstance(there, MembersResult) and there.settled for there in found)
+        if not settled or self._away or min(len(there.voters) for there in found) < max(3, len(self.processes.nodes)):
+            return False
+        self.processes.least_session = max(there.revision for there in found) + 1
+        self._away.add(node)
+        self._replacing = asyncio.create_task(self._replaced(node))
+        return True
+
+    async def _replaced(self, node: int) -> None:
+        """Have a node whose disk is lost removed, and added again (raft.md#wiped-disk)."""
+        for group in self._groups:
+            await self._has_members(group)
+        self._away.remove(node)
+        for group in self._groups:
+            await self._has_members(group)
+
     async def begin_own(self, fault: str, node: int) -> None:
-        """Remove a member of each group, or have each leader hand its leadership on."""
+        """Remove a member of each group, have each leader hand its leadership on, or a node compact its logs."""
         if fault == "leave" and len(self._away) < self._setting.nodes - 1:
             self._away.add(node)
             await self._all_have_members()
         elif fault == "transfer":
             await asyncio.gather(*(self._transferred(group) for group in self._groups))
+        elif fault == "compact":
+            self._compacting[node].append(asyncio.create_task(self._compact_on(node)))
 
     async def end_own(self, fault: str, node: int) -> None:
-        """Add a member again that `begin_own` removed."""
+        """Add a member again that `begin_own` removed, or let a node compact no more."""
         if fault == "leave" and node in self._away:
             self._away.remove(node)
             await self._all_have_members()
+        elif fault == "compact":
+            compacting = self._compacting[node].pop()
+            compacting.cancel()
+            await asyncio.wait([compacting])
+
+    async def _compact_on(self, node: int) -> None:
+        """Ask a node again and again to compact its logs, until cancelled."""
+        while True:
+            for group in self._groups:
+                await self._asked(node, group, NodeClient.compact, _CHANGE_SECONDS)
+            await asyncio.sleep(_COMPACTS_AGAIN)
 
     async def _all_have_members(self) -> None:
         """Ask for the members that there are to be, for a while: until then who leads may fall again and again."""
@@ -156,6 +202,8 @@ class LogStage(Stage):
     async def converge(self, seconds: float) -> bool:
         """Write once more with acks=all and wait until all logs are equal, durable and committed, group by group."""
         deadline = asyncio.get_running_loop().time() + seconds + _GROUP_SECONDS * (len(self._groups) - 1)
+        if self._replacing is not None:
+            await asyncio.wait([self._replacing], timeout=seconds)
         await self._all_have_members()
         return all([await self._converges(group, deadline) for group in self._groups])
 

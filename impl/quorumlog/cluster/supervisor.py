@@ -6,7 +6,9 @@ async with Cluster(directory, nodes=3, seed=7) as cluster:
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -14,6 +16,7 @@ from typing import Any
 
 from quorumlog.cluster.client import NodeClient
 from quorumlog.cluster.processes import ClusterError, Processes, journal_of
+from quorumlog.node.incarnation import INCARNATION
 from quorumlog.node.recording import HistoryFile
 
 NODE_COMMAND = (sys.executable, "-m", "quorumlog.node")
@@ -50,6 +53,8 @@ class Cluster(Processes):
         self.name = name or f"cluster-{seed}-{os.getpid()}"
         self._seed = seed
         self._settings = dict(settings or {})
+        self.least_session = 0
+        """Of a node that is wiped from now on: more than the revision of any change of the members so far."""
 
     def configuration(self, node: int) -> dict[str, Any]:
         """The configuration file of a node."""
@@ -63,6 +68,19 @@ class Cluster(Processes):
             "seed": self._seed,
             **self._settings,
         }
+
+    def wipe(self, node: int) -> None:
+        """Remove what a node that is down has stored, but for how often it was started; see `least_session`."""
+        for path in (self.directory / f"node-{node}").iterdir():
+            if path.is_dir():
+                shutil.rmtree(path)
+            elif path.name != INCARNATION:
+                path.unlink()
+        shutil.rmtree(self.directory / journal_of(node), ignore_errors=True)  # it begins anew with what is left
+        file = self.directory / f"node-{node}.json"
+        others = [other for other in self.nodes if other != node]
+        changed = {"voters": others, "least_session": self.least_session}
+        file.write_text(json.dumps({**json.loads(file.read_text()), **changed}, indent=2) + "\n")
 
     def arguments(self, node: int) -> list[str]:
         """When the life before ended, for what that could not record any more."""

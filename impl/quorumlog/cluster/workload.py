@@ -20,14 +20,17 @@ from quorumlog.cluster.register import Register
 from quorumlog.cluster.supervisor import Cluster
 from quorumlog.node.wire import SUCCESS, UNKNOWN, AppendResult, ReadResult, Refusal, TailResult, unpack_batches
 from quorumlog.quorum import NOTHING
-from quorumlog.storage.batch import BatchKind, RecordBatch
+from quorumlog.storage.batch import NO_KEY, BatchKind, RecordBatch
 
 ACKS_ALL, ACKS_LEADER, ACKS_NONE = -1, 1, 0
 _Answer = TypeVar("_Answer")
 
 
 class Load(msgspec.Struct, frozen=True, kw_only=True):
-    """What clients do: relative weights, probabilities, and times in seconds."""
+    """What clients do: relative weights, probabilities, and times in seconds.
+
+    ``keys``: how many an append draws from, if it has one (``keyed``); 0: none has, and nothing is replaced.
+    """
 
     clients: int = 6
     think: float = 0.02
@@ -45,6 +48,8 @@ class Load(msgspec.Struct, frozen=True, kw_only=True):
     rewind: float = 0.02
     largest_batch: int = 3
     value_bytes: int = 200
+    keys: int = 0
+    keyed: float = 0.9
 
     def limited_to(self, operations: Collection[str]) -> Load:
         """The same without the operations that are not among these (`loghistory.schema.Operation`)."""
@@ -96,7 +101,7 @@ class Client:
     # -- operations ----------------------------------------------------------------------------------------------
 
     async def append(
-        self, node: int, *, acks: int, records: int = 1, padding: int = 0, expected_term: int = -1
+        self, node: int, *, acks: int, records: int = 1, padding: int = 0, expected_term: int = -1, key: int = NO_KEY
     ) -> bool:
         """Append a batch under a new value; whether it certainly succeeded."""
         value = next(self._register.values)
@@ -107,7 +112,7 @@ class Client:
         if connection is None:
             return False
         payload = value.to_bytes(8, "big", signed=True) + bytes(padding)
-        sent = connection.append(payload, records=records, acks=acks, expected_term=expected_term)
+        sent = connection.append(payload, records=records, acks=acks, expected_term=expected_term, key=key)
         answer = await self._answered(sent)
         if isinstance(answer, AppendResult) and answer.outcome == SUCCESS:
             self._term = answer.term
@@ -159,6 +164,7 @@ class Client:
             records=draw.randint(1, load.largest_batch),
             padding=draw.randrange(load.value_bytes + 1),
             expected_term=self._term if draw.random() < load.expected_term else -1,
+            key=draw.randint(1, load.keys) if load.keys and draw.random() < load.keyed else NO_KEY,
         )
 
     def _believed(self) -> int:

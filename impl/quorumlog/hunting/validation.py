@@ -87,8 +87,8 @@ def record(rules: Path | None, seed: int, directory: Path, protocol: str | None 
     Raises RuntimeError, in one sentence, if the rules broke off the run.
     """
     of = _candidate(rules, protocol)
-    # A specification cannot follow all that a swarm draws, such as trimmed logs, or members that change.
-    unknown = {"trim", *CHANGES}
+    # A specification cannot follow all that a swarm draws, such as trimmed logs, members that change, or lost disks.
+    unknown = {"trim", "wipe", *CHANGES}
     settings = [name for name, setting in of.of.settings.items() if unknown.isdisjoint(setting.faults.weights)]
     candidate = replace(of, under=settings[seed % len(settings)])
     configuration = candidate.configuration(seed)

@@ -12,6 +12,8 @@ from quorumlog.storage.log import SEGMENT_BYTES
 
 LEAST_RETENTION = 4096
 """Fewest bytes of log that may be kept."""
+LEAST_SEGMENT = LEAST_RETENTION // 4
+"""Fewest bytes at which a segment of a log may end."""
 MAX_NODES = 31
 MAX_GROUPS = 1000
 """Largest number of nodes in a group; they are numbered from 0."""
@@ -33,6 +35,8 @@ class NodeConfiguration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
     ``protocol`` is a name of `real_protocols`, ``timing`` that protocol's times in milliseconds and its choices.
     ``retention`` is how many bytes of log to keep: whole segments of committed entries before them are removed. Null
     keeps everything.
+    ``largest_segment`` is the size in bytes at which a segment of the log is followed by a new one; only what is in the
+    segments before the last one is removed, by retention or compaction.
     ``groups`` is how many groups of the protocol the process holds, each with a log of its own.
     ``journal`` is the directory of a `PowerDisk`, for runs that cut the power; null for an ordinary disk.
     """
@@ -49,6 +53,7 @@ class NodeConfiguration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
     seed: int = 0
     write_caching: bool = False
     retention: int | None = None
+    largest_segment: int = SEGMENT_BYTES
     journal: str | None = None
     timing: dict[str, int | bool] = msgspec.field(default_factory=dict)
 
@@ -65,7 +70,7 @@ class NodeConfiguration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
     @property
     def segment_bytes(self) -> int:
         """At what size a segment of the log is followed by a new one: at most a quarter of what is kept."""
-        return SEGMENT_BYTES if self.retention is None else min(SEGMENT_BYTES, self.retention // 4)
+        return self.largest_segment if self.retention is None else min(self.largest_segment, self.retention // 4)
 
 
 def cluster_key(cluster: str) -> bytes:
@@ -107,6 +112,8 @@ def _problem(found: NodeConfiguration) -> str | None:
         return f"groups: {found.groups} is out of range; it may be 1 to {MAX_GROUPS}"
     if found.retention is not None and found.retention < LEAST_RETENTION:
         return f"retention: {found.retention} is too little; give at least {LEAST_RETENTION} bytes, or null"
+    if found.largest_segment < LEAST_SEGMENT:
+        return f"largest_segment: {found.largest_segment} is too little; give at least {LEAST_SEGMENT} bytes"
     try:
         protocol = real_protocol(found.protocol)
         if found.groups > 1 and protocol.grouped is None:

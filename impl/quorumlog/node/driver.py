@@ -5,8 +5,8 @@ another runs waits for it, and all that wait by then become one (group commit).
 
 Nothing leaves the process, neither to nodes nor to clients, before the history of what led to it is written
 (`hand_out`): whatever anybody else can know is in the file even after a SIGKILL. What removes entries for good (`trim`,
-`reset`) waits for that as well, since afterwards the log no longer shows what was there before; so does an append, for
-the log does not show who had asked for it. Any error of the disk, the history's included, is fail-stop
+`reset`, `compact`) waits for that as well, since afterwards the log no longer shows what was there before; so does an
+append, for the log does not show who had asked for it. Any error of the disk, the history's included, is fail-stop
 (raft.md#failed-fsync): the driver handles no further events and notifies the process.
 
 Which effects there are and what they mean is the protocol's: a subclass maps each to the methods here, and makes the
@@ -31,8 +31,9 @@ from typing import Any, Protocol
 import msgspec
 
 from quorumlog.node.recording import History
-from quorumlog.node.wire import ChangeCall, MembersResult, TransferCall
+from quorumlog.node.wire import Administration, MembersResult
 from quorumlog.storage.batch import RecordBatch
+from quorumlog.storage.compaction import Gap
 from quorumlog.storage.disk import Disk, StorageError
 from quorumlog.storage.log import FlushTicket, Log
 
@@ -188,8 +189,8 @@ class Driver(ABC):
         False if too much is open already.
         """
 
-    def administer(self, call: TransferCall | ChangeCall, done: Callable[[Ended], None]) -> str:
-        """Hand a transfer of leadership, or a change of the members, to the core; else why that cannot be done."""
+    def administer(self, call: Administration, done: Callable[[Ended], None]) -> str:
+        """Hand what whoever runs the group asks to the core; else why that cannot be done."""
         return "not of this protocol"
 
     def members(self, number: int) -> MembersResult:
@@ -366,6 +367,10 @@ class Driver(ABC):
     def _reset(self, start: int, term_before: int) -> None:
         self.history.flush()
         self.log.reset(start, term_before)
+
+    def _compact(self, gaps: Sequence[Gap]) -> None:
+        self.history.flush()
+        self.log.compact(gaps)
 
     def _read_log(self, start: int, max_bytes: int) -> tuple[RecordBatch, ...]:
         """Batches for a peer; none if the log does not hold ``start`` any more."""

@@ -83,6 +83,7 @@ class Node(Supervised):
         alone = configuration.groups == 1
         disk: Disk = self._disk if alone else Folder(self._disk, f"group-{group}")
         protocol.begin(disk)
+        empty = not disk.exists("log/state")  # never used, or wiped since it was
         log = Log.open(disk, "log", configuration.segment_bytes)
         _report_recovery(self._name if alone else f"{self._name}, group {group}", log.recovery)
         named = None if alone else group
@@ -100,6 +101,7 @@ class Node(Supervised):
                 log,
                 self._clock,
                 named,
+                empty=empty,
                 lost_power=lost_power,
                 ended=None if self._supervisor is None else self._supervisor.ended,
             ),
@@ -233,13 +235,15 @@ def _open_history(
     clock: HybridClock,
     group: int | None,
     *,
+    empty: bool,
     lost_power: bool,
     ended: Stamp | None,
 ) -> History:
     """Begin this incarnation's history of a group with what the one before could not record any more.
 
     Nobody learned of that before its end (`quorumlog.node.driver`), and what led to it, such as the request of a
-    client, may be later than the last event: it is stamped with the end, if that is known.
+    client, may be later than the last event: it is stamped with the end, if that is known. On a disk that was ``empty``
+    nothing is missing: what the log before held went with its disk.
     """
     if configuration.history is None:
         return NoHistory(clock)
@@ -253,8 +257,7 @@ def _open_history(
     before = files_before(directory, node, incarnation)
     last, end = max(map(end_stamp, before), default=((0, 0), (0, 0)))
     last = last if ended is None else max(last, ended)
-    wiped = configuration.least_session and log.dirty < 0  # what the log before lost went with its disk
-    missing = () if wiped else missing_changes(before, log, lost_power=lost_power)
+    missing = () if empty else missing_changes(before, log, lost_power=lost_power)
     for step, (kind, columns) in enumerate(missing, start=1):
         history.stamped(kind, (last[0], last[1] + step), columns)
     try:

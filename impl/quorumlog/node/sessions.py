@@ -15,11 +15,11 @@ from quorumlog.node.driver import Driver, Ended
 from quorumlog.node.framing import MAX_APPEND_BYTES, FrameError
 from quorumlog.node.wire import (
     RESULTS,
+    Administration,
     AnyCall,
     AnyResult,
     AppendCall,
     AppendResult,
-    ChangeCall,
     DoneResult,
     MembersCall,
     ReadCall,
@@ -30,7 +30,6 @@ from quorumlog.node.wire import (
     StatusResult,
     TailCall,
     TailResult,
-    TransferCall,
     pack_batches,
 )
 from quorumlog.storage.batch import MAX_RECORDS, BatchKind, RecordBatch
@@ -86,7 +85,7 @@ class Session:
                 self._confirm(call, self._driver.barrier)
             elif isinstance(call, ReadIndexCall):
                 self._confirm(call, self._driver.read_index)
-            elif isinstance(call, TransferCall | ChangeCall):
+            elif isinstance(call, Administration):
                 self._administer(call)
             elif isinstance(call, MembersCall):
                 self._result(self._driver.members(call.id))
@@ -142,7 +141,7 @@ class Session:
         if self._stopping():
             self._refuse(call, "stopping")
             return
-        batch = RecordBatch(0, 0, BatchKind.DATA, call.records, call.acks, call.payload)
+        batch = RecordBatch(0, 0, BatchKind.DATA, call.records, call.acks, call.payload, call.key)
         waits = True
 
         def enqueued() -> None:
@@ -178,8 +177,8 @@ class Session:
             self._refuse(call, "busy")
         self._press()
 
-    def _administer(self, call: TransferCall | ChangeCall) -> None:
-        """Hand a transfer or a change of the members to the leader."""
+    def _administer(self, call: Administration) -> None:
+        """Hand a transfer or a change of the members to the leader, or have the log compacted."""
         self._begin(0)
 
         def done(ended: Ended) -> None:

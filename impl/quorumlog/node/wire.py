@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Generic, TypeVar
+from typing import Annotated, Any, Generic, TypeVar
 
 import msgspec
 
@@ -105,13 +105,17 @@ class Call(msgspec.Struct, frozen=True, array_like=True, tag=True, gc=False):
 
 
 class AppendCall(Call, frozen=True):
-    """Append a batch of ``records`` offsets; the payload begins with its 8-byte value. ``expected_term`` -1: any."""
+    """Append a batch of ``records`` offsets; the payload begins with its 8-byte value. ``expected_term`` -1: any.
+
+    ``key``: what a later batch of the same key replaces; 0: nothing.
+    """
 
     payload: bytes
     records: int
     acks: int
     expected_term: int
     force_flush: bool
+    key: Annotated[int, msgspec.Meta(ge=-(1 << 63), le=(1 << 63) - 1)] = 0
 
 
 class ReadCall(Call, frozen=True):
@@ -151,6 +155,10 @@ class ChangeCall(Call, frozen=True):
     remove: tuple[int, ...]
     demote: tuple[int, ...]
     cancel: bool
+
+
+class CompactCall(Call, frozen=True):
+    """Ask the node to remove from its own log what later batches of the same keys have replaced."""
 
 
 class MembersCall(Call, frozen=True):
@@ -210,7 +218,7 @@ class StatusResult(Result, frozen=True):
 
 
 class DoneResult(Result, frozen=True):
-    """How a transfer of leadership or a change of the members ended."""
+    """How a transfer of leadership, a change of the members or a compaction ended."""
 
     outcome: str
 
@@ -234,7 +242,9 @@ class Refusal(Result, frozen=True):
     reason: str
 
 
-AnyCall = AppendCall | ReadCall | TailCall | ReadIndexCall | StatusCall | TransferCall | ChangeCall | MembersCall
+Administration = TransferCall | ChangeCall | CompactCall
+"""What whoever runs a group asks."""
+AnyCall = AppendCall | ReadCall | TailCall | ReadIndexCall | StatusCall | MembersCall | Administration
 AnyResult = AppendResult | ReadResult | TailResult | StatusResult | DoneResult | MembersResult | Refusal
 
 CALLS: Channel[AnyCall] = Channel("call", AnyCall)

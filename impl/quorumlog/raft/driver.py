@@ -7,11 +7,13 @@ newest replaces those that wait.
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from quorumlog.node.driver import Driver, Ended, Place
-from quorumlog.node.wire import ChangeCall, MembersResult, TransferCall
+from quorumlog.node.wire import Administration, ChangeCall, CompactCall, MembersResult, TransferCall
+from quorumlog.quorum import NOTHING
 from quorumlog.raft.core import RaftCore
 from quorumlog.raft.events import (
     Accepted,
@@ -21,12 +23,15 @@ from quorumlog.raft.events import (
     BarrierRequested,
     CancelTimer,
     ChangeRequested,
+    Compact,
+    CompactRequested,
     Disconnect,
     Flushed,
     HandedOver,
     KeepSnapshot,
     LogRead,
     Note,
+    Outcome,
     ReadIndexRequested,
     ReadLog,
     ReadSnapshot,
@@ -52,6 +57,7 @@ from quorumlog.raft.messages import AnyMessage, AppendEntries
 from quorumlog.raft.restored import StateMachine
 from quorumlog.raft.rules import NOBODY
 from quorumlog.storage.batch import RecordBatch
+from quorumlog.storage.compaction import Gap, superseded
 from quorumlog.storage.vote import VoteStore
 
 
@@ -59,6 +65,7 @@ class RaftDriver(Driver):
     """One Raft core with its log, state machine, vote and history."""
 
     core: RaftCore
+    superseded = staticmethod(superseded)
 
     def __init__(self, core: RaftCore, votes: VoteStore, machine: StateMachine, place: Place) -> None:
         self._machine = machine
@@ -67,6 +74,7 @@ class RaftDriver(Driver):
         self._vote_thread = self._thread("vote")
         self._vote_due: SaveVote | None = None
         self._saving = False
+        self._compacting = False
 
     def _effects(self) -> Mapping[type, Callable[[Any], object]]:
         log, machine = self.log, self._machine
@@ -75,6 +83,7 @@ class RaftDriver(Driver):
             Truncate: lambda effect: log.truncate(effect.offset),
             Trim: lambda effect: self._trim(effect.offset),
             Reset: lambda effect: self._reset(effect.start, effect.start_term),
+            Compact: lambda effect: self._compact(effect.gaps),
             StartFlush: lambda effect: self._start_flush(effect.ticket),
             SaveVote: self._save_vote,
             Apply: lambda effect: machine.apply(effect.offset, effect.last_offset),
@@ -130,10 +139,16 @@ class RaftDriver(Driver):
             self.post(ReadIndexRequested(request))
         return bool(request)
 
-    def administer(self, call: TransferCall | ChangeCall, done: Callable[[Ended], None]) -> str:
-        """Hand a transfer of leadership, or a change of the members, to the core; else why that cannot be done."""
-        named = (*call.add, *call.remove, *call.demote) if isinstance(call, ChangeCall) else (call.target,)
+    def administer(self, call: Administration, done: Callable[[Ended], None]) -> str:
+        """Hand a transfer of leadership, or a change of the members, to the core, or compact; else why not."""
+        named: tuple[int, ...] = ()
+        if isinstance(call, ChangeCall):
+            named = (*call.add, *call.remove, *call.demote)
+        elif isinstance(call, TransferCall):
+            named = (call.target,)
         strangers = sorted({*named} - {*self._place.nodes})
+        if isinstance(call, CompactCall) and self._compacting:
+            return "a compaction is under way"
         if strangers:
             return f"no address is known of node {strangers[0]}"
         request = self._open(done)
@@ -142,9 +157,29 @@ class RaftDriver(Driver):
         if isinstance(call, ChangeCall):
             change = Change(call.revision, call.add, call.remove, call.demote, call.cancel)
             self.post(ChangeRequested(request, change))
+        elif isinstance(call, CompactCall):
+            self._compacting = True
+            self._compact_on(request, deque(self.log.superseded(self.core.compaction_bound, self.superseded)))
         else:
             self.post(TransferRequested(request, call.target))
         return ""
+
+    def _compact_on(self, request: int, gaps: deque[Gap]) -> None:
+        """Remove these batches, a segment at each turn of the loop, so that nothing else waits for more than one."""
+        if self._dead:
+            return
+        step: list[Gap] = []
+        while gaps and (not step or gaps[0][0] <= self.log.segment_around(step[0][0])[1]):
+            gap = gaps.popleft()
+            if gap[0] >= self.log.start_offset:  # else it was trimmed meanwhile
+                step.append(gap)
+        if step:
+            self.post(CompactRequested(tuple(step)))
+        if gaps:
+            self._loop.call_soon(self._compact_on, request, gaps)
+        else:
+            self._compacting = False
+            self._end(request, Resolved(request, Outcome.SUCCESS, NOTHING, NOTHING, NOTHING))
 
     def members(self, number: int) -> MembersResult:
         """The configuration in force here, as the answer to the call ``number``."""

@@ -65,7 +65,7 @@ def real(rules: Rules = REFERENCE) -> RealProtocol:
         ),
         faults=(
             *("kill", "kill-leader", "power", "midway", "stop", "terminate", "disk", "damage", "cut", "clock"),
-            *("members", "transfer"),
+            *("members", "transfer", "compact", "wipe"),
         ),
     )
 

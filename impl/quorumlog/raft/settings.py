@@ -465,6 +465,18 @@ SETTINGS: Mapping[str, RaftConfiguration] = {
             longest=250 * MILLISECOND,
         ),
     ),
+    # Disks are lost with all that they held, one at a time, while leaders fall; their nodes are replaced by themselves.
+    "wiped": replace(
+        _DEFAULT,
+        duration=3 * SECOND,
+        settle=5 * SECOND,
+        faults=FaultMix(
+            weights={"wipe": 8.0, "partition": 4.0, "kill": 3.0, "power_loss": 2.0, "pause": 1.0, "loss": 1.0},
+            targets={"leader": 4.0, "follower": 3.0, "any": 1.0},
+            per_second=10.0,
+            longest=400 * MILLISECOND,
+        ),
+    ),
     # Nodes that come and go are behind logs that were trimmed: snapshots come in small parts, and bring the members.
     "snapshots": replace(
         _MEMBERS,

@@ -30,6 +30,7 @@ from quorumlog.raft.events import (
 )
 from quorumlog.raft.members import Change
 from quorumlog.raft.messages import AppendEntries
+from quorumlog.raft.replacing import RaftFaults
 from quorumlog.raft.restored import StateMachine, restore
 from quorumlog.raft.rules import NOBODY
 from quorumlog.raft.settings import RaftConfiguration
@@ -38,7 +39,6 @@ from quorumlog.simulation.log_cluster import LogCluster
 from quorumlog.simulation.log_node import LogNode
 from quorumlog.simulation.node import Surroundings
 from quorumlog.storage.compaction import superseded
-from quorumlog.storage.disk import StorageError
 from quorumlog.storage.vote import VoteStore
 
 _TAKES = 100 * MICROSECOND
@@ -92,6 +92,16 @@ class RaftNode(LogNode):
         super().new_disk()
         self._votes = self.votes_type(self.disk)
 
+    @property
+    def least_session(self) -> int:
+        """The smallest session in which this node, on the disk that it has, can be a member."""
+        return self._configuration.least_session
+
+    def lose_disk(self, least_session: int) -> None:
+        """An empty disk in place of the old one, on which a later session is wanted; the node must be down."""
+        self.new_disk()
+        self._configuration = structs.replace(self._configuration, voters=Voters(()), least_session=least_session)
+
     def recover(self) -> RaftCore:
         """A core that knows the log, the term and the vote on the disk. Raises `StorageError`."""
         self._votes.begin()
@@ -112,11 +122,7 @@ class RaftNode(LogNode):
 
     def compact(self) -> None:
         """Remove from the log what is superseded as far as the core lets it; see `Node.compact`."""
-        try:
-            gaps = self.log.superseded(self.core.compaction_bound, self.superseded)
-        except StorageError as error:
-            self.fail(error)
-            return
+        gaps = self.log.superseded(self.core.compaction_bound, self.superseded)
         if gaps:
             self.handle(CompactRequested(tuple(gaps)))
 
@@ -185,11 +191,13 @@ class RaftCluster(LogCluster[RaftConfiguration, RaftNode]):
     """A simulated Raft cluster; see `quorumlog.simulation.cluster`."""
 
     node_type: ClassVar[type[RaftNode]] = RaftNode
+    faults: RaftFaults
 
     def __init__(
         self, seed: int, configuration: RaftConfiguration, recorder: Recorder, make_core: CoreFactory = RaftCore
     ) -> None:
         super().__init__(seed, configuration, recorder, make_core)
+        self.faults = RaftFaults(self)
 
     def members(self, leader: RaftNode) -> Sequence[RaftNode]:
         """The voters and learners of the leader's configuration."""

@@ -180,11 +180,7 @@ def decode(buffer: Buffer, position: int = 0, limit: int | None = None) -> Recor
     encoded = bytes(buffer[position : position + header.size])
     if not checksum_holds(encoded, 0, header.size):
         raise BatchDamaged(f"checksum does not match (batch at offset {header.base_offset})")
-    key = NO_KEY
-    if encoded[HEADER_BYTES - 1] == KEYED_VERSION:
-        (key,) = _KEY.unpack_from(encoded, HEADER_BYTES)
-        if key == NO_KEY:
-            raise BatchDamaged(f"version {KEYED_VERSION} without a key (batch at offset {header.base_offset})")
+    key = key_of(encoded)
     return RecordBatch(
         header.base_offset,
         header.term,
@@ -195,6 +191,16 @@ def decode(buffer: Buffer, position: int = 0, limit: int | None = None) -> Recor
         key,
         encoded,
     )
+
+
+def key_of(buffer: Buffer, position: int = 0) -> int:
+    """The key of the batch at `position`, whose header is in order. Raises `BatchDamaged` if it should have one."""
+    if buffer[position + HEADER_BYTES - 1] != KEYED_VERSION:
+        return NO_KEY
+    (key,) = _KEY.unpack_from(buffer, position + HEADER_BYTES)
+    if key == NO_KEY:
+        raise BatchDamaged(f"version {KEYED_VERSION} without a key")
+    return int(key)
 
 
 def ghost(base_offset: int, last_offset: int, term: int) -> RecordBatch:

@@ -14,7 +14,7 @@ import struct
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from quorumlog.storage.batch import NO_KEY, BatchKind, RecordBatch
+from quorumlog.storage.batch import NO_KEY, BatchKind
 from quorumlog.storage.disk import Disk
 from quorumlog.storage.sealed import FileDamaged, read_sealed, write_sealed
 
@@ -33,11 +33,6 @@ class Keyed(NamedTuple):
     kind: int
     key: int
 
-    @classmethod
-    def of(cls, batch: RecordBatch) -> Keyed:
-        """What compaction asks of a batch."""
-        return cls(batch.base_offset, batch.last_offset, batch.kind, batch.key)
-
 
 def may_go(batch: Keyed) -> bool:
     """Whether a later batch can supersede this one: data with a key (ghost-batches.md#never-removed)."""
@@ -47,15 +42,14 @@ def may_go(batch: Keyed) -> bool:
 def superseded(batches: Iterable[Keyed], bound: int) -> list[Gap]:
     """The batches that may go, given that all up to the offset ``bound`` is known to be committed, in order.
 
-    ``batches`` are those of a log in order; any behind ``bound`` remove nothing and are not removed
-    (ghost-batches.md#superseded).
+    ``batches`` are those of a log in order, and can be gone through twice; any behind ``bound`` remove nothing and are
+    not removed (ghost-batches.md#superseded). Memory: a number for each key, and what is returned.
     """
-    held = [batch for batch in batches if batch.last_offset <= bound]
-    newest = {batch.key: batch.base_offset for batch in held}
+    newest = {batch.key: batch.base_offset for batch in batches if batch.last_offset <= bound}
     return [
         (batch.base_offset, batch.last_offset)
-        for batch in held
-        if may_go(batch) and newest[batch.key] > batch.base_offset
+        for batch in batches
+        if batch.last_offset <= bound and may_go(batch) and newest[batch.key] > batch.base_offset
     ]
 
 

@@ -30,10 +30,10 @@ from __future__ import annotations
 
 import threading
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from typing import NamedTuple
 
 from quorumlog.storage.batch import BatchDamaged, BatchKind, RecordBatch
@@ -49,7 +49,6 @@ SEGMENT_BYTES = 64 << 20
 """A segment that has reached this size is followed by a new one."""
 REMEMBER_BYTES = 16 << 20
 """After so many flushed bytes the log writes down how far it is durable."""
-_READ_BYTES = 1 << 20
 
 
 class OffsetOutOfRange(LookupError):  # noqa: N818 - named for what happened
@@ -71,6 +70,7 @@ class BatchPlace(NamedTuple):
     term: int
     kind: int
     size: int
+    key: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -371,13 +371,13 @@ class Log:
 
     # -- compaction --------------------------------------------------------------------------------
 
-    def superseded(self, bound: int, which: Callable[[Iterator[Keyed], int], list[Gap]] = superseded) -> list[Gap]:
+    def superseded(self, bound: int, which: Callable[[Iterable[Keyed], int], list[Gap]] = superseded) -> list[Gap]:
         """What compaction would remove if all up to `bound` is known to be committed: batches of closed segments.
 
-        `which` decides (`quorumlog.storage.compaction.superseded`). Reads the log; raises `LogDamaged`.
+        `which` decides (`quorumlog.storage.compaction.superseded`). From memory: nothing is read.
         """
         bound = min(bound, self._segments[-1].base_offset - 1) if self._segments else bound
-        return which(self._keyed(bound), bound)
+        return which(_Batches(self, bound), bound)
 
     def compact(self, gaps: Sequence[Gap]) -> None:
         """Remove these batches, which lie in closed segments, durably; no offset moves.
@@ -387,18 +387,20 @@ class Log:
         """
         self._check_usable()
         gone = {first for first, _ in gaps}
+        changed = {bisect_right(self._bases, first) - 1 for first in gone}
         layout = [
-            (segment, [place for place in segment.headers() if place[0] not in gone]) for segment in self._segments
+            (segment, [place for place in segment.headers() if place[0] not in gone] if at in changed else None)
+            for at, segment in enumerate(self._segments)
         ]
         with self._state_lock, self._fatal():
             self._borders.write(_borders(layout, self._state.start_offset))
             for segment, places in layout:
-                if not places:
-                    self._disk.remove(segment.path)
-                elif len(places) < len(segment):
+                if places:
                     self._disk.replace(segment.path, self._without(segment, gone))
+                elif places is not None:
+                    self._disk.remove(segment.path)
             self._disk.sync(self._directory)
-            self._segments = [_with_only(segment, places) for segment, places in layout if places]
+            self._segments = [_with_only(segment, places) for segment, places in layout if places != []]
             begins = self._state.start_offset
             for segment in self._segments:
                 if segment.base_offset > begins:
@@ -412,18 +414,11 @@ class Log:
         """
         self._borders.write([gap for gap in self._borders.gaps if gap[1] < self._dirty])
 
-    def _keyed(self, bound: int) -> Iterator[Keyed]:
-        start = self._state.start_offset
-        while start <= bound:
-            for batch in self.read(start, _READ_BYTES, bound):
-                yield Keyed.of(batch)
-                start = batch.last_offset + 1
-
     def _without(self, segment: Segment, gone: Set[int]) -> bytes:
         """The file of a segment without the batches that begin at these offsets."""
         content = self._disk.read(segment.path, 0, segment.size)
         kept, at = [], 0
-        for first, *_, size in segment.headers():
+        for first, _, _, _, size, _ in segment.headers():
             if first not in gone:
                 kept.append(content[at : at + size])
             at += size
@@ -519,7 +514,7 @@ class Log:
         data = run[0].encode() if len(run) == 1 else b"".join([batch.encode() for batch in run])
         self._disk.append(segment.path, data)
         for batch in run:
-            segment.add(batch.base_offset, batch.record_count, batch.kind, batch.size_bytes)
+            segment.add(batch.base_offset, batch.record_count, batch.kind, batch.size_bytes, batch.key)
         self._dirty = segment.next_offset - 1
         return end - begin
 
@@ -563,24 +558,39 @@ class Log:
             self._state = state
 
 
-def _borders(layout: Sequence[tuple[Segment, Sequence[tuple[int, ...]]]], start: int) -> list[Gap]:
+class _Batches:
+    """What compaction may look at, as often as it likes: the batches of a log that begin up to `bound`."""
+
+    def __init__(self, log: Log, bound: int) -> None:
+        self._log, self._bound = log, bound
+
+    def __iter__(self) -> Iterator[Keyed]:
+        places = takewhile(lambda place: place.base_offset <= self._bound, self._log.headers())
+        return (Keyed(place.base_offset, place.last_offset, place.kind, place.key) for place in places)
+
+
+_Layout = Sequence[tuple[Segment, Sequence[tuple[int, int, int, int, int, int]] | None]]
+"""The segments of a log, each with the batches that are left of it; None for all."""
+
+
+def _borders(layout: _Layout, start: int) -> list[Gap]:
     """The gaps between segments of which these batches are left: where a file is named after a later offset."""
     gaps = []
     for segment, places in layout:
-        if places:
+        if places != []:
             named = parse_segment_name(segment.path.rpartition("/")[2])
             if named is not None and named[0] > start:
                 gaps.append((start, named[0] - 1))
-            start = places[-1][1] + 1
+            start = places[-1][1] + 1 if places else segment.next_offset
     return gaps
 
 
-def _with_only(segment: Segment, places: Sequence[tuple[int, int, int, int, int]]) -> Segment:
+def _with_only(segment: Segment, places: Sequence[tuple[int, int, int, int, int, int]] | None) -> Segment:
     """A segment of which these batches are left, which are durable."""
-    if len(places) == len(segment):
+    if places is None:
         return segment
     left = Segment(segment.path, segment.base_offset, segment.term)
-    for first, last, _, kind, size in places:
-        left.add(first, last - first + 1, kind, size)
+    for first, last, _, kind, size, key in places:
+        left.add(first, last - first + 1, kind, size, key)
     left.durable_size, left.name_durable = left.size, True
     return left

@@ -1,7 +1,7 @@
 """One segment file of a log: batches of one term, end to end, and the index of them in memory.
 
 The file name carries the base offset and the term, so the order of the segments and the term of every
-offset are known from a directory listing. The index holds three machine numbers per batch (17 bytes) and no objects.
+offset are known from a directory listing. The index holds four machine numbers per batch (25 bytes) and no objects.
 
 Offsets that compaction took out belong to the batch behind them, as its gap: it is found at each of them, and goes with
 them (ghost-batches.md#fill-gaps).
@@ -12,11 +12,13 @@ from __future__ import annotations
 import re
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import chain, islice
 
 from quorumlog.storage.batch import (
     HEADER_BYTES,
     MAX_BATCH_BYTES,
+    NO_KEY,
     BatchDamaged,
     BatchHeader,
     BatchKind,
@@ -24,6 +26,7 @@ from quorumlog.storage.batch import (
     checksum_holds,
     decode,
     decode_header,
+    key_of,
 )
 from quorumlog.storage.disk import Disk
 
@@ -53,6 +56,7 @@ class Segment:
     __slots__ = (
         "_bases",
         "_behind_gap",
+        "_keys",
         "_kinds",
         "_positions",
         "base_offset",
@@ -76,8 +80,9 @@ class Segment:
         self._behind_gap: dict[int, int] = {}  # where such a batch itself begins
         self._positions = array("q")
         self._kinds = array("b")
+        self._keys = array("q")
 
-    def add(self, base_offset: int, record_count: int, kind: int, size: int) -> None:
+    def add(self, base_offset: int, record_count: int, kind: int, size: int, key: int = NO_KEY) -> None:
         """Index a batch at the end of the file. The caller has checked that it continues the segment.
 
         What lies between `next_offset` and `base_offset` is its gap.
@@ -87,6 +92,7 @@ class Segment:
         self._bases.append(self.next_offset)
         self._positions.append(self.size)
         self._kinds.append(kind)
+        self._keys.append(key)
         self.next_offset = base_offset + record_count
         self.size += size
 
@@ -116,16 +122,15 @@ class Segment:
         self.durable_size = min(self.durable_size, self.size)
         for gone in self._bases[index:] if self._behind_gap else ():
             self._behind_gap.pop(gone, None)
-        del self._bases[index:], self._positions[index:], self._kinds[index:]
+        del self._bases[index:], self._positions[index:], self._kinds[index:], self._keys[index:]
 
-    def headers(self) -> list[tuple[int, int, int, int, int]]:
-        """Base offset, last offset, term, kind and size in bytes of every batch."""
-        ends = [*self._bases[1:], self.next_offset]
-        stops = [*self._positions[1:], self.size]
-        return [
-            (self._behind_gap.get(base, base), end - 1, self.term, kind, stop - start)
-            for base, end, kind, start, stop in zip(self._bases, ends, self._kinds, self._positions, stops, strict=True)
-        ]
+    def headers(self) -> Iterator[tuple[int, int, int, int, int, int]]:
+        """Base offset, last offset, term, kind, size in bytes and key of every batch."""
+        ends = chain(islice(self._bases, 1, None), (self.next_offset,))
+        stops = chain(islice(self._positions, 1, None), (self.size,))
+        places = zip(self._bases, ends, self._kinds, self._positions, stops, self._keys, strict=True)
+        for base, end, kind, start, stop, key in places:
+            yield self._behind_gap.get(base, base), end - 1, self.term, kind, stop - start, key
 
     def read(self, disk: Disk, start: int, end: int, max_bytes: int, *, at_least_one: bool) -> list[RecordBatch]:
         """The batches from the one that fills `start` to the one that fills `end`, at most `max_bytes` together.
@@ -185,9 +190,10 @@ def scan(disk: Disk, path: str, base_offset: int, term: int) -> tuple[Segment, s
                 window, window_start, at = disk.read(path, segment.size, count), segment.size, 0
             if len(window) - at < header.size or not checksum_holds(window, at, header.size):
                 raise BatchDamaged("checksum does not match")
+            key = key_of(window, at)
         except BatchDamaged as problem:
             return segment, str(problem)
-        segment.add(header.base_offset, header.record_count, header.kind, header.size)
+        segment.add(header.base_offset, header.record_count, header.kind, header.size, key)
     return segment, None
 
 

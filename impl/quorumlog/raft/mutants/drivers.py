@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -11,6 +11,7 @@ from quorumlog.node.driver import Outbox
 from quorumlog.protocol import Mutant
 from quorumlog.raft.driver import RaftDriver
 from quorumlog.raft.events import SaveVote
+from quorumlog.storage.compaction import Gap
 
 
 class SendsBeforeRecording(RaftDriver):
@@ -99,6 +100,14 @@ class ResetsBeforeRecording(RaftDriver):
         self.history.flush()
 
 
+class CompactsBeforeRecording(RaftDriver):
+    """Entries are compacted away before the history that led to it is written."""
+
+    def _compact(self, gaps: Sequence[Gap]) -> None:
+        self.log.compact(gaps)
+        self.history.flush()
+
+
 class AnswersBeforeRecording(RaftDriver):
     """Clients are answered before the history that led to it is written."""
 
@@ -155,6 +164,11 @@ MUTANTS = (
         "resets-before-recording",
         "a log is begun anew before what led to it is recorded",
         ResetsBeforeRecording,
+    ),
+    _mutant(
+        "compacts-before-recording",
+        "entries are compacted away before what led to it is recorded",
+        CompactsBeforeRecording,
     ),
     _mutant(
         "answers-before-recording",

@@ -89,6 +89,13 @@ class SelfCountsWhenRemoved(RaftCore):
         self.voters = self.members.voters
 
 
+class WipedDiskVotes(RaftCore):
+    """A node on an empty disk votes and answers as before."""
+
+    def _has_session(self) -> bool:
+        return True
+
+
 class RemovedNeverStands(RaftCore):
     """Who is removed does not stand for election, though its removal may not be committed."""
 
@@ -213,6 +220,14 @@ MUTANTS = (
         RemovedNeverStands,
         thread="https://github.com/databendlabs/openraft/issues/2091",
         test="tests/raft/test_mutants.py",
+    ),
+    Mutant(
+        "wiped-disk-votes",
+        "a node whose disk was wiped goes on as the member that it was",
+        ("acked-survives", "log-matching", "committed-agree"),
+        WipedDiskVotes,
+        setting="wiped",
+        seeds=100,
     ),
     Mutant(
         "rejoin-session",

@@ -69,7 +69,7 @@ class DiskFullIndexed(Log):
             return super()._append_run(batches, begin)
         except DiskFull:
             batch, segment = batches[begin], self._segments[-1]
-            segment.add(batch.base_offset, batch.record_count, batch.kind, batch.size_bytes)
+            segment.add(batch.base_offset, batch.record_count, batch.kind, batch.size_bytes, batch.key)
             self._dirty = batch.last_offset
             return 1
 
