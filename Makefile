@@ -65,6 +65,7 @@ lint: $(VENV)/.porcupine ## ruff, mypy --strict, import contracts
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
+	@$(BIN)/mypy hatch_build.py
 	@$(BIN)/mypy $(CHECKER)/hatch_build.py
 	@$(BIN)/lint-imports --no-cache
 

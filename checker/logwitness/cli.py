@@ -74,8 +74,8 @@ class Commands(click.Group):
         except OSError as problem:
             # The commands tell of files themselves; what is left is their own output, on a full disk for instance.
             _write_nothing_more()
-            told = f"{problem.filename or 'standard output'}: {problem.strerror or problem}"
-            click.echo(f"logwitness: {told}: make room, or write somewhere else", err=True)
+            failure = f"{problem.filename or 'standard output'}: {problem.strerror or problem}"
+            click.echo(f"logwitness: {failure}: make room, or write somewhere else", err=True)
             sys.exit(_UNUSABLE)
         except MemoryError:
             click.echo("logwitness: out of memory: allow the process more", err=True)

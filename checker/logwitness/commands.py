@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -147,20 +148,13 @@ def check_command(ctx: click.Context, /, **options: Any) -> None:  # noqa: ANN40
     from loghistory import HistoryError
     from loghistory.errors import printable
 
-    from .directories import histories_in
     from .engine.run import UNUSABLE, worst_status
     from .report.gate import Gate
     from .report.text import Report
 
     asked = _Asked(**options)
-    if asked.annotations and asked.as_json:
-        raise click.UsageError("--annotations and --json both write to standard output: choose one")
-    if asked.quiet and asked.verbose:
-        raise click.UsageError("--quiet and --verbose exclude each other: choose one")
-    if asked.quarantine is not None and not asked.lenient:
-        raise click.UsageError("--quarantine needs --lenient: add it, or leave it out")
+    _refuse_contradictions(asked)
     limits = _limits(asked)
-    statuses = []
     try:
         gate = Gate(
             junit=asked.junit,
@@ -176,41 +170,61 @@ def check_command(ctx: click.Context, /, **options: Any) -> None:  # noqa: ANN40
     if asked.verbose and SOURCE in ctx.meta:
         click.echo(f"logwitness: defaults from {printable(str(ctx.meta[SOURCE]))}", err=True)
     report = Report(quiet=asked.quiet, verbose=asked.verbose)
+    statuses = [status for named in asked.runs for status in _judge_all(named, asked, limits, gate, report)]
+    if not asked.as_json:
+        report.close()
+    elif report.totals.passed_over and not asked.quiet:
+        click.echo(f"logwitness: {report.totals.passed_over}{'' if asked.verbose else '; -v names them'}", err=True)
+    gate.finish()
+    ctx.exit(worst_status(statuses))
+
+
+def _refuse_contradictions(asked: _Asked) -> None:
+    """Raise `click.UsageError` for options that exclude each other, or need another one."""
+    if asked.annotations and asked.as_json:
+        raise click.UsageError("--annotations and --json both write to standard output: choose one")
+    if asked.quiet and asked.verbose:
+        raise click.UsageError("--quiet and --verbose exclude each other: choose one")
+    if asked.quarantine is not None and not asked.lenient:
+        raise click.UsageError("--quarantine needs --lenient: add it, or leave it out")
+
+
+def _judge_all(named: Path, asked: _Asked, limits: Limits, gate: Gate, report: Report) -> Iterator[int]:
+    """Judge every history below a path that the caller named; the exit status of each, as it is judged."""
+    from loghistory import HistoryError
+    from loghistory.errors import printable
+
+    from .directories import histories_in
+    from .engine.run import UNUSABLE
+
     totals = report.totals
 
-    def unusable(path: Path, problem: HistoryError) -> None:
+    def unusable(path: Path, problem: HistoryError) -> int:
         gate.unusable(path, problem)
         click.echo(f"logwitness: {problem}", err=True)
         if asked.as_json:
             click.echo(_json_of(path, "unreadable", [], {"exit_status": UNUSABLE, "error": str(problem)}))
-        statuses.append(UNUSABLE)
+        return UNUSABLE
 
     def left(path: Path, why: Left) -> None:
         totals.left[why] += 1
         if asked.verbose:
             click.echo(f"logwitness: {printable(str(path))}: {why}", err=True)
 
-    for named in asked.runs:
-        try:
-            for path in histories_in(named, left, asked.exclude):
-                try:
-                    statuses.append(_judge(path, asked, limits, gate, None if asked.as_json else report))
-                except HistoryError as problem:
-                    totals.histories["unreadable"] += 1
-                    unusable(path, problem)
-                except MemoryError:
-                    totals.histories["unreadable"] += 1
-                    remedy = "allow it more, or judge it with `logwitness audit`"
-                    unusable(path, HistoryError(path, None, None, "there is not enough memory to judge it", remedy))
-        except HistoryError as problem:
-            totals.fruitless += 1
-            unusable(named, problem)
-    if not asked.as_json:
-        report.close()
-    elif totals.passed_over and not asked.quiet:
-        click.echo(f"logwitness: {totals.passed_over}{'' if asked.verbose else '; -v names them'}", err=True)
-    gate.finish()
-    ctx.exit(worst_status(statuses))
+    try:
+        for path in histories_in(named, left, asked.exclude):
+            try:
+                yield _judge(path, asked, limits, gate, None if asked.as_json else report)
+            except HistoryError as problem:
+                totals.histories["unreadable"] += 1
+                yield unusable(path, problem)
+            except MemoryError:
+                totals.histories["unreadable"] += 1
+                remedy = "allow it more, or judge it with `logwitness audit`"
+                yield unusable(path, HistoryError(path, None, None, "there is not enough memory to judge it", remedy))
+    except HistoryError as problem:
+        totals.fruitless += 1
+        yield unusable(named, problem)
 
 
 def _judge(path: Path, asked: _Asked, limits: Limits, gate: Gate, report: Report | None) -> int:

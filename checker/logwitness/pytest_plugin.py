@@ -211,32 +211,32 @@ def _explained(source: RunSource, verdict: RunVerdict, required: Sequence[str]) 
     shown = frozenset(seq for each in verdict.checks for v in each.violations[:_EXPLAINED] for seq in v.events)
     rows, lines = events_at(source, shown), lines_at(source, shown)
     history = History(verdict.run, source.events, rows=rows, lines=lines)
-    told = []
+    parts = []
     exercised = set()
     for each in verdict.checks:
-        told += [f"{each.id}: {history.sentence_of(violation)}" for violation in each.violations[:_EXPLAINED]]
+        parts += [f"{each.id}: {history.sentence_of(violation)}" for violation in each.violations[:_EXPLAINED]]
         if each.violated > _EXPLAINED:
-            told.append(f"  and {each.violated - _EXPLAINED:,} more of {each.id}")
+            parts.append(f"  and {each.violated - _EXPLAINED:,} more of {each.id}")
         if each.verdict is Verdict.UNDECIDED:
-            told.append(f"{each.id}: undecided: {each.reason}")
+            parts.append(f"{each.id}: undecided: {each.reason}")
         if each.verdict is not Verdict.UNEXERCISED:
             exercised.add(each.id)
-    told += [f"{name}: required, but it had nothing to judge" for name in required if name not in exercised]
+    parts += [f"{name}: required, but it had nothing to judge" for name in required if name not in exercised]
     if not exercised:
-        told.append(IDLE_PROBLEM)
-    return "\n".join([*told, f"the history: logwitness check {source.path}"])
+        parts.append(IDLE_PROBLEM)
+    return "\n".join([*parts, f"the history: logwitness check {source.path}"])
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Say where the histories of failed tests stay."""
-    told = "directory, relative to the root directory, for the histories of failed tests (default: .logwitness)"
-    parser.addini("logwitness_dir", told, default=".logwitness")
+    described = "directory, relative to the root directory, for the histories of failed tests (default: .logwitness)"
+    parser.addini("logwitness_dir", described, default=".logwitness")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Register the mark ``logwitness``, for ``pytest --markers`` and ``--strict-markers``."""
-    told = f"{_MARK}(only=[...], require=[...], configuration={{...}}): how the history of the test is judged."
-    config.addinivalue_line("markers", told)
+    described = f"{_MARK}(only=[...], require=[...], configuration={{...}}): how the history of the test is judged."
+    config.addinivalue_line("markers", described)
 
 
 @pytest.fixture

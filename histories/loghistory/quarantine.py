@@ -50,8 +50,8 @@ def set_aside_in_words(counts: Mapping[str, int]) -> str:
     """What a lenient reading set aside, as in "2 lines or events were set aside (1 cut off, 1 too long)"."""
     number = sum(counts.values())
     lines = "1 line or event was" if number == 1 else f"{number:,} lines or events were"
-    told = ", ".join(f"{count:,} {_IN_WORDS[Reason(reason)]}" for reason, count in sorted(counts.items()))
-    return f"{lines} set aside ({told})"
+    reasons = ", ".join(f"{count:,} {_IN_WORDS[Reason(reason)]}" for reason, count in sorted(counts.items()))
+    return f"{lines} set aside ({reasons})"
 
 
 class Quarantine(Protocol):

@@ -37,7 +37,7 @@ class FaultKind:
 
 
 _PROBABILITY = (0.2, 0.0, 1.0)
-_AHEAD = {"ms": (500.0, 0.0, 100_000.0)}
+_CLOCK_JUMP = {"ms": (500.0, 0.0, 100_000.0)}
 _WHICH = (1.0, 1.0, 64.0)
 
 KINDS: Mapping[str, FaultKind] = {
@@ -48,7 +48,7 @@ KINDS: Mapping[str, FaultKind] = {
     "stop": FaultKind("asked to stop (SIGTERM): the log is flushed and closed; restarted at the end"),
     "pause": FaultKind("SIGSTOP until the end; timers and messages wait"),
     "clock": FaultKind("the node's clock runs at this rate", {"rate": (2.0, 0.1, 10.0)}),
-    "clock_jump": FaultKind("the node's clock jumps ahead (ms); what is due by then happens now", _AHEAD),
+    "clock_jump": FaultKind("the node's clock jumps ahead (ms); what is due by then happens now", _CLOCK_JUMP),
     "slow_disk": FaultKind("flushes take this many times longer", {"factor": (20.0, 1.0, 1000.0)}),
     "fsync_error": FaultKind("the next flush fails and the node stops itself; restarted at the end"),
     "open_error": FaultKind(

@@ -21,7 +21,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from quorumlog.protocol import Protocol, ProtocolError, every, one_of
+from quorumlog.protocol import Protocol, ProtocolError, every, load, one_of
 
 _MODULE = "logwitness_rules_file"
 _LINE_LIMIT = 300
@@ -29,6 +29,11 @@ _LINE_LIMIT = 300
 
 class RulesFileError(ValueError):
     """The file gives no rules: ``str()`` is one line naming the file, the place and the remedy."""
+
+
+def reference_rules(protocol: str) -> Any:  # noqa: ANN401
+    """Return the bundle that the reference of a protocol runs. Raises `ProtocolError` if there is no such protocol."""
+    return load(protocol).rules
 
 
 def load_rules(path: str | Path, protocol: str | None = None) -> Any:  # noqa: ANN401

@@ -73,15 +73,15 @@ def read_client_traces(source: RunSource, name: str, write_caching: bool | None 
             if event["kind"] in (Kind.START, Kind.TRIM):
                 seen.add(event["kind"])
                 continue
-            told = _told(event, waiting, seen == {Kind.START})
-            if told:
+            reported = _reported(event, waiting, seen == {Kind.START})
+            if reported:
                 trace = traces.setdefault(event["log"], ClientTrace(name, event["log"]))
-                trace.events.append(told)
+                trace.events.append(reported)
                 trace.seqs.append(event["seq"])
     return [trace for trace in traces.values() if any(event[0] not in ("begin", "unknown") for event in trace.events)]
 
 
-def _told(event: dict[str, Any], waiting: dict[int, _Asked], whole: bool) -> ClientEvent | None:
+def _reported(event: dict[str, Any], waiting: dict[int, _Asked], whole: bool) -> ClientEvent | None:
     """An event as the module has it; None if it says nothing that is followed."""
     kind, op, f = event["kind"], event["op"], event["f"]
     if kind == Kind.INVOKE:

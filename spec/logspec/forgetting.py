@@ -36,12 +36,12 @@ def forgetting(events: Sequence[TraceEvent], nodes: int) -> Iterator[Line]:
     What is forgotten lies before every end and every flushed offset of a node, now and in all events to come, and
     before every other position that is not 0 (which is what a node starts with): so that nothing is asked of it.
     """
-    ahead = _least_ahead(events)
+    needed = _least_needed(events)
     now: dict[int | str, int] = {}
     forgotten = 0
     for index, event in enumerate(events):
         if index % EVERY == 0 and len(now) == nodes:
-            base = min(ahead[index], *now.values()) - 1
+            base = min(needed[index], *now.values()) - 1
             if base >= forgotten + LEAST:
                 yield Line((FORGET, base - forgotten), index, base)
                 forgotten = base
@@ -68,7 +68,7 @@ def _least(event: TraceEvent) -> int:
     return max(0, min(*ends, *(position for position in others if position)))
 
 
-def _least_ahead(events: Sequence[TraceEvent]) -> list[int]:
+def _least_needed(events: Sequence[TraceEvent]) -> list[int]:
     least = [0] * len(events)
     so_far: int | None = None
     for index in range(len(events) - 1, -1, -1):

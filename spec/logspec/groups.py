@@ -204,8 +204,8 @@ class Census:
                 conditions.setdefault(asked.group, {})[condition.get_id()] = condition
                 answers.setdefault(asked.group, []).append((answer, condition.get_id()))
         self._shown = [(z3.IntVal(1), node) for node in self._nodes]
-        for group, told_apart in conditions.items():
-            facts += self._classes(group, told_apart, answers[group])
+        for group, distinct in conditions.items():
+            facts += self._classes(group, distinct, answers[group])
         return facts
 
     def shown(self, model: z3.ModelRef) -> Iterator[tuple[int, Any]]:

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from loghistory import Kind, RunSource
 from logspec.errors import SpecError
+from logspec.followers import Follower
 from logspec.server_traces import followed
 from logspec.tlavalue import print_value
 from logspec.toolchain import Toolchain
@@ -124,10 +125,10 @@ def _events(source: RunSource) -> Iterator[Mapping[str, Any]]:
 def _rule(event: Mapping[str, Any], name: str) -> Rule:
     """What a server was told, as `loghistory.vocabularies.pull_queries` has it."""
     try:
-        told = json.loads(event["text"])
+        reported = json.loads(event["text"])
         names = ("missed_threshold", "received_threshold", "heartbeat_window", "heartbeat_send")
-        numbers = [int(told[each]) for each in names]
-        return Rule(told["mode"] == "shipped", *numbers)
+        numbers = [int(reported[each]) for each in names]
+        return Rule(reported["mode"] == "shipped", *numbers)
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise SpecError(f"{name}: the configuration in event {event['seq']} cannot be read: {error!r}") from None
 
@@ -148,3 +149,8 @@ def _sentence(trace: HeartbeatTrace, index: int) -> str:
     before = [decided for at, decided in trace.events[:index] if at == "check"]
     held = "down" if before and not before[-1] else "up"
     return f"{place}: node {trace.node} decides that node {trace.peer} is {said}, {held} before; the spec says {right}"
+
+
+FOLLOWER = Follower(
+    module=MODULE, traces="lives of pairs of servers", read=read_heartbeat_traces, follow=follow_heartbeats
+)

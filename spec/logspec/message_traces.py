@@ -33,14 +33,14 @@ def read_message_traces(source: RunSource, name: str) -> list[ClientTrace]:
         for event in batch.to_pylist():
             if event["log"] is not None:
                 return []
-            told = _told(event, stands)
-            if told:
-                trace.events.append(told)
+            reported = _reported(event, stands)
+            if reported:
+                trace.events.append(reported)
                 trace.seqs.append(event["seq"])
     return [trace]
 
 
-def _told(event: Mapping[str, Any], stands: dict[int, tuple[int, str]]) -> ClientEvent | None:
+def _reported(event: Mapping[str, Any], stands: dict[int, tuple[int, str]]) -> ClientEvent | None:
     """An event as the module has it; None if it says nothing that is followed."""
     kind, node = event["kind"], event["node"]
     if node is None:

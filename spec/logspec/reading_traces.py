@@ -14,6 +14,7 @@ from typing import Any
 
 from loghistory import Kind, RunSource
 from logspec.errors import SpecError
+from logspec.followers import Follower
 from logspec.server_traces import Refused, followed, nearest
 from logspec.tlavalue import print_value
 from logspec.toolchain import Toolchain
@@ -154,8 +155,8 @@ class _World:
     def take(self, event: Mapping[str, Any]) -> None:
         kind, seq = event["kind"], event["seq"]
         if kind == Kind.NODESET:
-            told = json.loads(event["text"])
-            self.nodesets[event["epoch"]] = {"shards": told["locations"], "scopes": scopes_told(told)}
+            declared = json.loads(event["text"])
+            self.nodesets[event["epoch"]] = {"shards": declared["locations"], "scopes": scopes_declared(declared)}
         elif kind == Kind.RELEASE:
             if event["offset"] > self.released[1]:
                 self.released = seq, event["offset"]
@@ -193,19 +194,19 @@ def _events(source: RunSource) -> Iterator[Mapping[str, Any]]:
         yield from batch.to_pylist()
 
 
-def scopes_told(told: Mapping[str, Any]) -> list[tuple[int, list[list[int]]]]:
+def scopes_declared(declared: Mapping[str, Any]) -> list[tuple[int, list[list[int]]]]:
     """Factor and domains of each scope that counts (read-path.md#replication-property)."""
-    locations = {int(shard): tuple(names) for shard, names in told["locations"].items()}
+    locations = {int(shard): tuple(names) for shard, names in declared["locations"].items()}
     found: list[tuple[int, list[list[int]]]] = []
     largest = 0
     for depth, scope in enumerate(_SCOPES, 1):
-        if told["replication"].get(scope, 0) > largest:
-            largest = told["replication"][scope]
+        if declared["replication"].get(scope, 0) > largest:
+            largest = declared["replication"][scope]
             domains: dict[tuple[str, ...], list[int]] = {}
             for shard, names in locations.items():
                 domains.setdefault(names[:depth], []).append(shard + 1)
             found.append((largest, list(domains.values())))
-    return [*found, (max(told["replication"].values()), [[shard + 1] for shard in locations])]
+    return [*found, (max(declared["replication"].values()), [[shard + 1] for shard in locations])]
 
 
 def _members(mask: int | None) -> set[int]:
@@ -322,7 +323,7 @@ def _nodeset(trace: ReadingTrace, epoch: int) -> str:
 
 
 def scopes_written(scopes: Iterable[tuple[int, list[list[int]]]]) -> str:
-    """What `scopes_told` found, in TLA+."""
+    """What `scopes_declared` found, in TLA+."""
     return set_of(f"[domains |-> {set_of(map(set_of, domains))}, factor |-> {factor}]" for factor, domains in scopes)
 
 
@@ -360,3 +361,8 @@ def _said(trace: ReadingTrace, step: Step) -> str:
             return f"learns version {version} of the event log, whose statuses {statuses} do not follow from the last"
         case _:
             return f"goes on with {step[0]}, for which the spec has no step here"
+
+
+FOLLOWER = Follower(
+    module=MODULE, traces="streams", read=read_reading_traces, follow=follow_reading, nearest=nearest_step
+)

@@ -15,7 +15,8 @@ from typing import Any
 
 from loghistory import Kind, RunSource
 from logspec.errors import SpecError
-from logspec.reading_traces import STATUSES, scopes_told, scopes_written, sequence, set_of
+from logspec.followers import Follower
+from logspec.reading_traces import STATUSES, scopes_declared, scopes_written, sequence, set_of
 from logspec.server_traces import Refused, followed, nearest
 from logspec.tlavalue import print_value
 from logspec.toolchain import Toolchain
@@ -118,8 +119,8 @@ def _traces(events: Sequence[Event], name: str) -> list[RecoveryTrace]:
     last = max((e["epoch"] for e in events if e["kind"] in (Kind.RELEASE, Kind.RECOVER)), default=0)
     found = {}
     for epoch in range(min(nodesets, default=last + 1), last + 1):
-        told = nodesets[max(each for each in nodesets if each <= epoch)]
-        found[epoch] = _empty_trace(events, name, epoch, told)
+        declared = nodesets[max(each for each in nodesets if each <= epoch)]
+        found[epoch] = _empty_trace(events, name, epoch, declared)
     world = _World()
     for event in events:
         if event["kind"] in _OF_EPOCHS:
@@ -131,7 +132,7 @@ def _traces(events: Sequence[Event], name: str) -> list[RecoveryTrace]:
     return [*found.values()]
 
 
-def _empty_trace(events: Sequence[Event], name: str, epoch: int, told: Mapping[str, Any]) -> RecoveryTrace:
+def _empty_trace(events: Sequence[Event], name: str, epoch: int, declared: Mapping[str, Any]) -> RecoveryTrace:
     """The trace of an epoch, with what the whole of it tells."""
     written: dict[int, list[int]] = {}
     copied = [e for e in events if e["kind"] == Kind.COPY and e["offset"] >> _EPOCH == epoch]
@@ -147,8 +148,10 @@ def _empty_trace(events: Sequence[Event], name: str, epoch: int, told: Mapping[s
     last = max((e["offset"] & _ESN for e in copied), default=0)
     base = min((low for lows in froms.values() for low in lows), default=last)
     lows = {runs[run]: {low - base for low in each} for run, each in froms.items()}
-    shards = {int(shard) + 1 for shard in told["locations"]}
-    return RecoveryTrace(name, epoch, base, runs, lows, scopes_told(told), shards, places=max(1, last - base + 1))
+    shards = {int(shard) + 1 for shard in declared["locations"]}
+    return RecoveryTrace(
+        name, epoch, base, runs, lows, scopes_declared(declared), shards, places=max(1, last - base + 1)
+    )
 
 
 class _World:
@@ -157,7 +160,7 @@ class _World:
     def __init__(self) -> None:
         self.released = 0
         self._statuses: list[str] = []
-        self._told: set[tuple[str, ...]] = set()
+        self._reported: set[tuple[str, ...]] = set()
 
     def take(self, event: Event) -> Iterator[Step]:
         """What of it all traces are told."""
@@ -173,8 +176,8 @@ class _World:
                 said = {int(shard): STATUSES[status] for shard, status in json.loads(event["text"]).items()}
                 self._statuses = [said.get(shard, "full") for shard in range(max(said, default=-1) + 1)]
                 yield from (("disk", shard + 1, "ok") for shard, status in said.items() if status == "empty")
-                if tuple(self._statuses) not in self._told:
-                    self._told.add(tuple(self._statuses))
+                if tuple(self._statuses) not in self._reported:
+                    self._reported.add(tuple(self._statuses))
                     yield "log", self._statuses
 
 
@@ -212,9 +215,9 @@ def _take(trace: RecoveryTrace, e: Event, released: int) -> None:
 
 
 def _shards(trace: RecoveryTrace) -> int:
-    told = [len(step[1]) for step in trace.events if step[0] == "log"]
+    reported = [len(step[1]) for step in trace.events if step[0] == "log"]
     named = [int(step[1]) for step in trace.events if step[0] in ("copy", "seal", "purge", "trim", "disk", "ship")]
-    return max([*trace.shards, *told, *named])
+    return max([*trace.shards, *reported, *named])
 
 
 def _alike(trace: RecoveryTrace) -> tuple[int, int]:
@@ -279,3 +282,8 @@ def _said(trace: RecoveryTrace, step: Step) -> str:
             return f"shard {shard - 1} ships {', '.join(map(lsn, sorted(places)))}, which it may not"
         case _:
             return f"{step[0]} comes, for which the spec has no step here"
+
+
+FOLLOWER = Follower(
+    module=MODULE, traces="epochs", read=read_recovery_traces, follow=follow_recoveries, nearest=nearest_recovery
+)

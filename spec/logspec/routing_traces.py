@@ -15,6 +15,7 @@ from typing import Any
 
 from loghistory import Kind, RunSource
 from logspec.errors import SpecError
+from logspec.followers import Follower
 from logspec.server_traces import followed
 from logspec.toolchain import Toolchain
 
@@ -105,8 +106,8 @@ def _events(source: RunSource) -> Iterator[Mapping[str, Any]]:
 
 def _partitions(finished: Mapping[str, Any]) -> list[int]:
     """Those that were attempted, or of which the message says that nobody could be."""
-    told = re.findall(r"Partition (\d+) failed to find valid host", finished["message"] or "")
-    return sorted({*(int(each) for each in told), *(partition for partition, _, _ in finished["attempts"])})
+    reported = re.findall(r"Partition (\d+) failed to find valid host", finished["message"] or "")
+    return sorted({*(int(each) for each in reported), *(partition for partition, _, _ in finished["attempts"])})
 
 
 def _routed(
@@ -203,3 +204,6 @@ def _sentence(trace: RoutingTrace, index: int) -> str:
         "over": f"ends, where the spec has somebody left to ask for partition {trace.partition}",
     }
     return f"{place} {said.get(word, f'goes on with partition {trace.partition} where the spec has come to its end')}"
+
+
+FOLLOWER = Follower(module=MODULE, traces="partitions of queries", read=read_routing_traces, follow=follow_queries)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +16,9 @@ from loghistory import HistoryError, open_run
 from logspec.client_traces import ClientTrace, follow_clients, read_client_traces
 from logspec.console import HOLDS, UNEXERCISED, VIOLATED, Status, print_actions, tool_options
 from logspec.errors import SpecError
-from logspec.heartbeat_traces import HeartbeatTrace, follow_heartbeats, read_heartbeat_traces
+from logspec.followers import FollowedTrace, Follower, followers
 from logspec.message_traces import follow_messages, read_message_traces
-from logspec.reading_traces import ReadingTrace, follow_reading, nearest_step, read_reading_traces
-from logspec.recording import read_traces
-from logspec.recovery_traces import RecoveryTrace, follow_recoveries, nearest_recovery, read_recovery_traces
-from logspec.routing_traces import RoutingTrace, follow_queries, read_routing_traces
+from logspec.recording import Trace, read_traces
 from logspec.toolchain import Toolchain, find_toolchain
 from logspec.traces import Campaign, Followed, Nearest, action_names, follow_traces, nearest_action
 
@@ -60,48 +58,21 @@ def trace_command(
     logwitness spec trace histories/runs/pull_queries/cluster-kill-active
     logwitness spec trace histories/runs/read_path/reference-failover
     """
+    read = _Read()
     try:
-        traces, empty = [], []
-        heard: list[HeartbeatTrace] = []
-        asked: list[RoutingTrace] = []
-        clients: list[ClientTrace] = []
-        messages: list[ClientTrace] = []
-        streams: list[ReadingTrace] = []
-        epochs: list[RecoveryTrace] = []
         for run in runs:
-            of_servers = read_heartbeat_traces(open_run(run), str(run))
-            of_queries = read_routing_traces(open_run(run), str(run))
-            of_readers = read_reading_traces(open_run(run), str(run))
-            of_epochs = read_recovery_traces(open_run(run), str(run))
-            heard += of_servers
-            asked += of_queries
-            streams += of_readers
-            epochs += of_epochs
-            if of_servers or of_queries or of_readers or of_epochs:
-                continue
-            found = read_traces(open_run(run), caching)
-            for trace in found:
-                trace.name = str(run)
-            traces += found
-            told = read_client_traces(open_run(run), str(run), caching)
-            clients += told
-            messages += read_message_traces(open_run(run), str(run))
-            if not told and not any(trace.events for trace in found):
-                empty.append(run)
-        traces = [trace for trace in traces if trace.events]
+            read.add(run, caching)
         campaign = None
-        if traces or heard or asked or streams or epochs or clients:
-            tools = find_toolchain(jar, version)
-            follow_heartbeats(heard, tools, seconds)
-            follow_queries(asked, tools, seconds)
-            follow_reading(streams, tools, seconds)
-            follow_recoveries(epochs, tools, seconds)
-            follow_clients(clients, tools, seconds)
-            follow_messages(messages, tools, seconds)
-        if traces:
+        tools = find_toolchain(jar, version) if read.any else None
+        if tools:
+            for follower, found in read.of_protocols.items():
+                follower.follow(found, tools, seconds)
+            follow_clients(read.clients, tools, seconds)
+            follow_messages(read.messages, tools, seconds)
+        if tools and read.logs:
             with Status("trace", enabled=sys.stderr.isatty() and not as_json) as status:
                 campaign = follow_traces(
-                    traces,
+                    read.logs,
                     tools,
                     workers=workers,
                     coverage=coverage,
@@ -110,47 +81,97 @@ def trace_command(
                 )
     except (SpecError, HistoryError) as problem:
         raise click.ClickException(str(problem)) from None
-    rejected = _show_servers(heard, asked, as_json)
-    of_log = {(each.name, each.log): each for each in (*clients, *(said for said in messages if said.stuck))}
-    if streams or epochs:
-        rejected += _show_read_path(streams, epochs, tools, seconds, as_json)
-    if campaign:
-        for followed in campaign.followed:
-            told_clients = of_log.pop((followed.trace.name, followed.trace.log), None)
-            if followed.accepted and told_clients and told_clients.stuck:
-                rejected += 1
-                _show_clients(told_clients, as_json)
-                continue
-            rejected += not followed.accepted
-            near = nearest_action(followed, tools, seconds) if rejected <= _EXPLAINED else None
-            _show_followed(followed, near, as_json)
-    for alone in of_log.values():
-        rejected += alone.stuck is not None
-        _show_clients(alone, as_json)
-    for run in empty:
+    rejected = _show_protocols(read.of_protocols, tools, seconds, as_json) if tools else 0
+    if tools:
+        rejected += _show_logs(read, campaign, tools, seconds, as_json)
+    for run in read.empty:
         click.echo(json.dumps({"run": str(run), "verdict": "unexercised"}) if as_json else f"{run}: no events of nodes")
     if campaign:
         _show_campaign(campaign, as_json, coverage)
-    return VIOLATED if rejected else UNEXERCISED if empty else HOLDS
+    return VIOLATED if rejected else UNEXERCISED if read.empty else HOLDS
 
 
-def _show_servers(heard: Sequence[HeartbeatTrace], asked: Sequence[RoutingTrace], as_json: bool) -> int:
-    """What became of runs of servers of pull queries; how many the spec does not allow."""
+@dataclass(slots=True)
+class _Read:
+    """What there is to follow: of replicated logs, of their clients and messages, of other protocols."""
+
+    logs: list[Trace] = field(default_factory=list)
+    clients: list[ClientTrace] = field(default_factory=list)
+    messages: list[ClientTrace] = field(default_factory=list)
+    of_protocols: dict[Follower[Any], list[FollowedTrace]] = field(default_factory=dict)
+    empty: list[Path] = field(default_factory=list)
+
+    @property
+    def any(self) -> bool:
+        return bool(self.logs or self.clients or any(self.of_protocols.values()))
+
+    def add(self, run: Path, caching: bool | None) -> None:
+        """Read a run: as one of another protocol if it has traces of that, else as logs."""
+        found = {each: each.read(open_run(run), str(run)) for each in followers()}
+        for follower, traces in found.items():
+            self.of_protocols.setdefault(follower, []).extend(traces)
+        if any(found.values()):
+            return
+        logs = [trace for trace in read_traces(open_run(run), caching) if trace.events]
+        for trace in logs:
+            trace.name = str(run)
+        of_clients = read_client_traces(open_run(run), str(run), caching)
+        self.logs += logs
+        self.clients += of_clients
+        self.messages += read_message_traces(open_run(run), str(run))
+        if not of_clients and not logs:
+            self.empty.append(run)
+
+
+def _show_logs(read: _Read, campaign: Campaign | None, tools: Toolchain, seconds: float, as_json: bool) -> int:
+    """What became of replicated logs; how many the spec does not allow."""
     rejected = 0
-    for run in dict.fromkeys((*(each.name for each in heard), *(each.name for each in asked))):
-        lives, queries = [each for each in heard if each.name == run], [each for each in asked if each.name == run]
-        events = sum(len(each.events) for each in lives) + sum(len(each.events) for each in queries)
-        said = [*(each.stuck for each in lives), *(each.stuck for each in queries)]
-        stuck = [sentence for sentence in said if sentence is not None]
+    of_log = {(each.name, each.log): each for each in (*read.clients, *(each for each in read.messages if each.stuck))}
+    for followed in campaign.followed if campaign else ():
+        clients_trace = of_log.pop((followed.trace.name, followed.trace.log), None)
+        if followed.accepted and clients_trace and clients_trace.stuck:
+            rejected += 1
+            _show_clients(clients_trace, as_json)
+            continue
+        rejected += not followed.accepted
+        near = nearest_action(followed, tools, seconds) if rejected <= _EXPLAINED else None
+        _show_followed(followed, near, as_json)
+    for alone in of_log.values():
+        rejected += alone.stuck is not None
+        _show_clients(alone, as_json)
+    return rejected
+
+
+def _show_protocols(
+    read: Mapping[Follower[Any], Sequence[FollowedTrace]], tools: Toolchain, seconds: float, as_json: bool
+) -> int:
+    """What became of runs of other protocols; how many the spec does not allow."""
+    rejected = 0
+    of_run: dict[str, dict[Follower[Any], list[FollowedTrace]]] = {}
+    for follower, traces in read.items():
+        for trace in traces:
+            of_run.setdefault(trace.name, {}).setdefault(follower, []).append(trace)
+    for run, found in of_run.items():
+        events = sum(len(each.events) for traces in found.values() for each in traces)
+        stuck = [(each, follower) for follower, traces in found.items() for each in traces if each.stuck is not None]
         rejected += bool(stuck)
+        near = None
+        if stuck and rejected <= _EXPLAINED:
+            trace, follower = stuck[0]
+            near = follower.nearest(trace, tools, seconds) if follower.nearest else None
         if as_json:
-            verdict = "rejected" if stuck else "accepted"
-            click.echo(json.dumps({"run": run, "events": events, "verdict": verdict, "sentences": stuck}))
+            result: dict[str, Any] = {"run": run, "events": events, "verdict": "rejected" if stuck else "accepted"}
+            result |= {"sentences": [each.stuck for each, _ in stuck]}
+            result |= {"nearest": {"action": near.action, "conjunct": near.conjunct}} if near else {}
+            click.echo(json.dumps(result))
         elif stuck:
-            click.echo(f"{run}: not allowed: {stuck[0]}")
+            click.echo(f"{run}: not allowed: {stuck[0][0].stuck}")
+            _show_nearest(near)
         else:
-            told = f"{len(lives)} lives of pairs of servers and {len(queries)} partitions of queries"
-            click.echo(f"{run}: allowed, {events} events in {told}")
+            protocols = {each.protocol for each in found}
+            kinds = [each for each in read if each.protocol in protocols]
+            counts = " and ".join(f"{len(found.get(each, ()))} {each.traces}" for each in kinds)
+            click.echo(f"{run}: allowed, {events} events in {counts}")
     return rejected
 
 
@@ -167,36 +188,6 @@ def _show_clients(trace: ClientTrace, as_json: bool) -> None:
         click.echo(f"{name}: event {trace.stuck_at} is not allowed: {trace.stuck}")
     else:
         click.echo(f"{name}: allowed, {len(trace.events)} events of clients")
-
-
-def _show_read_path(
-    streams: Sequence[ReadingTrace], epochs: Sequence[RecoveryTrace], tools: Toolchain, seconds: float, as_json: bool
-) -> int:
-    """What became of runs of the read path; how many the spec does not allow."""
-    rejected = 0
-    for run in dict.fromkeys([*(each.name for each in streams), *(each.name for each in epochs)]):
-        read, written = [t for t in streams if t.name == run], [t for t in epochs if t.name == run]
-        of_run: list[ReadingTrace | RecoveryTrace] = [*read, *written]
-        events, stuck = sum(len(each.events) for each in of_run), [each for each in of_run if each.stuck is not None]
-        rejected += bool(stuck)
-        near = _nearest(stuck[0], tools, seconds) if stuck and rejected <= _EXPLAINED else None
-        if as_json:
-            result = {"run": run, "events": events, "verdict": "rejected" if stuck else "accepted"}
-            result |= {"sentences": [each.stuck for each in stuck]}
-            result |= {"nearest": {"action": near.action, "conjunct": near.conjunct}} if near else {}
-            click.echo(json.dumps(result))
-        elif stuck:
-            click.echo(f"{run}: not allowed: {stuck[0].stuck}")
-            _show_nearest(near)
-        else:
-            click.echo(f"{run}: allowed, {events} events in {len(read)} streams and {len(written)} epochs")
-    return rejected
-
-
-def _nearest(trace: ReadingTrace | RecoveryTrace, tools: Toolchain, seconds: float) -> Nearest | None:
-    if isinstance(trace, ReadingTrace):
-        return nearest_step(trace, tools, seconds)
-    return nearest_recovery(trace, tools, seconds)
 
 
 def _show_nearest(near: Nearest | None) -> None:

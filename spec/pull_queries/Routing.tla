@@ -19,7 +19,7 @@ VARIABLES
     query
 
 replicas == <<end, known, current, up>>
-told == <<records, flight, reports>>
+carried == <<records, flight, reports>>
 vars == <<end, known, current, up, records, flight, reports, crashes, actives, query>>
 
 Max(a, b) == IF a > b THEN a ELSE b
@@ -71,18 +71,18 @@ Write ==
     /\ Before \/ Open
     /\ end < MaxEnd
     /\ end' = end + 1
-    /\ UNCHANGED <<known, current, up, told, crashes, actives, query>>
+    /\ UNCHANGED <<known, current, up, carried, crashes, actives, query>>
 
 Apply(h) ==
     /\ Matters(h) /\ h \in up /\ current[h] < end
     /\ current' = [current EXCEPT ![h] = @ + 1]
     /\ known' = IF Tells THEN [known EXCEPT ![h] = Max(@, current[h] + 1)] ELSE known
-    /\ UNCHANGED <<end, up, told, crashes, actives, query>>
+    /\ UNCHANGED <<end, up, carried, crashes, actives, query>>
 
 Learn(h) ==
     /\ Tells /\ h \in up /\ known[h] < end
     /\ known' = [known EXCEPT ![h] = end]
-    /\ UNCHANGED <<end, current, up, told, crashes, actives, query>>
+    /\ UNCHANGED <<end, current, up, carried, crashes, actives, query>>
 
 (* Nothing that arrives after the query has read its view changes it, so reports stop there.                *)
 Report(h) ==
@@ -110,7 +110,7 @@ Crash(h) ==
     /\ crashes' = crashes + 1
     /\ query' = IF Open /\ h \notin query.cut
                 THEN [query EXCEPT !.bad = @ \union {h}] ELSE query
-    /\ UNCHANGED <<end, known, current, told, actives>>
+    /\ UNCHANGED <<end, known, current, carried, actives>>
 
 (* A host comes back with what it had saved, or with nothing.                                               *)
 Restart(h, n) ==
@@ -118,12 +118,12 @@ Restart(h, n) ==
     /\ up' = up \union {h}
     /\ current' = [current EXCEPT ![h] = n]
     /\ known' = IF Tells THEN [known EXCEPT ![h] = n] ELSE known
-    /\ UNCHANGED <<end, told, crashes, actives, query>>
+    /\ UNCHANGED <<end, carried, crashes, actives, query>>
 
 Propose(h) ==
     /\ query = NoQuery /\ flight = {} /\ Len(actives) < MaxEpochs /\ h # actives[Len(actives)]
     /\ actives' = Append(actives, h)
-    /\ UNCHANGED <<replicas, told, crashes, query>>
+    /\ UNCHANGED <<replicas, carried, crashes, query>>
 
 (* The query reads its view; what else was known before is forgotten, for it changes nothing any more. The same  *)
 (* holds of the hosts that it will not ask, but for the end that they reported. Reports on their way are lost;   *)
@@ -149,14 +149,14 @@ Attempt ==
     /\ Open /\ query.at = Nobody
     /\ \E h \in Next1(query.view, query.left) :
         query' = [query EXCEPT !.at = h, !.left = @ \ {h}, !.tried = @ \union {h}]
-    /\ UNCHANGED <<replicas, told, crashes, actives>>
+    /\ UNCHANGED <<replicas, carried, crashes, actives>>
 
 Reply ==
     /\ Open /\ query.at \in up
     /\ query' = [query EXCEPT !.phase = "answered", !.position = current[query.at]]
     /\ current' = [h \in Node |-> 0]
     /\ up' = Node
-    /\ UNCHANGED <<end, known, told, crashes, actives>>
+    /\ UNCHANGED <<end, known, carried, crashes, actives>>
 
 (* What a failure makes of the query: the next candidate, as long as there is one.                          *)
 AfterFailure(left) == IF left = {} THEN "failed" ELSE "open"
@@ -168,7 +168,7 @@ Fail ==
     /\ query' = [query EXCEPT !.phase = AfterFailure(query.left), !.at = Nobody]
     /\ current' = [current EXCEPT ![query.at] = 0]
     /\ up' = up \union {query.at}
-    /\ UNCHANGED <<end, known, told, crashes, actives>>
+    /\ UNCHANGED <<end, known, carried, crashes, actives>>
 
 Next ==
     \/ Write \/ Deliver \/ Lose \/ Attempt \/ Reply \/ Fail

@@ -36,7 +36,7 @@ TraceFail == Is("fail") /\ Fail
 TraceApply ==
     /\ Is("passed") /\ query.at \in Node
     /\ current' = [current EXCEPT ![query.at] = Event[2]]
-    /\ UNCHANGED <<end, known, up, told, crashes, actives, query>>
+    /\ UNCHANGED <<end, known, up, carried, crashes, actives, query>>
 TraceReply == Is("reply") /\ Reply
 TraceOver == Is("over") /\ query.phase = "failed" /\ UNCHANGED vars
 

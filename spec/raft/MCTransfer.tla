@@ -8,13 +8,13 @@ EXTENDS MCFlushedRaft
 
 VARIABLES
     moving,                        \* per leader that transfers: to whom, and whether it has told it
-    told,                          \* timeout_now as it was sent: from whom, to whom, in which term
+    orders,                        \* timeout_now as it was sent: from whom, to whom, in which term
     acked                          \* history: the appends that were answered with success, at any acks level
 
 Idle == <<>>
-Moving(target, hasTold) == <<[target |-> target, told |-> hasTold]>>
+Moving(target, sent) == <<[target |-> target, sent |-> sent]>>
 Transfers(n) == moving[n] # Idle
-HasTold(n) == Transfers(n) /\ moving[n][1].told
+HasSent(n) == Transfers(n) /\ moving[n][1].sent
 
 (* A relaxed append is answered at once, one with acks=all as the rule says.                                   *)
 Acked(append) ==
@@ -31,7 +31,7 @@ BeginTransfer(n, target) ==
     /\ ~Transfers(n)
     /\ target # n
     /\ moving' = [moving EXCEPT ![n] = Moving(target, FALSE)]
-    /\ UNCHANGED <<vars, told, acked>>
+    /\ UNCHANGED <<vars, orders, acked>>
 
 (* It takes no appends from then on (raft.md#transfer-drain).                                                  *)
 TakesAppends(n) == ~Transfers(n)
@@ -41,20 +41,20 @@ Drained(n, target) == ReplicatedOn(n)[target] = Len(log[n]) /\ majorityReplicate
 
 TellTarget(n) ==
     /\ role[n] = "leader"
-    /\ Transfers(n) /\ ~HasTold(n)
+    /\ Transfers(n) /\ ~HasSent(n)
     /\ Drained(n, moving[n][1].target)
     /\ moving' = [moving EXCEPT ![n] = Moving(moving[n][1].target, TRUE)]
-    /\ told' = told \union {[from |-> n, to |-> moving[n][1].target, term |-> term[n]]}
+    /\ orders' = orders \union {[from |-> n, to |-> moving[n][1].target, term |-> term[n]]}
     /\ UNCHANGED <<vars, acked>>
 
 (* It waited for too long: before it told the target it serves again, after that never (raft.md#timeout-now).   *)
-MayServeAgain(n) == ~HasTold(n)
+MayServeAgain(n) == ~HasSent(n)
 
 GiveUp(n) ==
     /\ Transfers(n)
     /\ MayServeAgain(n)
     /\ moving' = [moving EXCEPT ![n] = Idle]
-    /\ UNCHANGED <<vars, told, acked>>
+    /\ UNCHANGED <<vars, orders, acked>>
 
 (* The target stands at once: as a follower, in the same term (raft.md#transfer-target).                       *)
 Obeys(n, order) == role[n] = "follower" /\ term[n] = order.term
@@ -65,7 +65,7 @@ Obey(order) ==
 
 (* Who no longer leads transfers nothing.                                                                     *)
 StillMoving == moving' = [n \in Node |-> IF role'[n] = "leader" /\ term'[n] = term[n] THEN moving[n] ELSE Idle]
-Around(step, append) == step /\ StillMoving /\ told' = told /\ Acked(append)
+Around(step, append) == step /\ StillMoving /\ orders' = orders /\ Acked(append)
 
 (* The steps of FlushedRaft without the elections that a transfer brings about.                               *)
 Appends(n) ==
@@ -76,7 +76,7 @@ Goes(n) ==
     \/ \E t \in TermsHeard : UpdateTerm(n, t)
     \/ \E a \in asked : GiveVote(n, a)
     \/ StepDown(n)
-    \/ HasTold(n) /\ LeaveOffice(n)
+    \/ HasSent(n) /\ LeaveOffice(n)
     \/ BecomeLeader(n)
     \/ Len(log[n]) < MaxLog /\ AppendConfiguration(n, Entry(term[n], AcksAll))
     \/ \E c \in 1..Len(log[n]) : AdvanceCommitKnowing(n, c, MostReplicated(n))
@@ -95,7 +95,7 @@ NextMoved ==
         \/ \E target \in Node : BeginTransfer(n, target)
         \/ TellTarget(n)
         \/ GiveUp(n)
-        \/ \E order \in told : order.to = n /\ Around(Obey(order), {})
+        \/ \E order \in orders : order.to = n /\ Around(Obey(order), {})
         \/ Around(Appends(n), {n})
         \/ Around(Goes(n), {})
 NextContested == NextMoved \/ \E n \in Node : term[n] < MaxTerm /\ Around(StandForElection(n), {})
@@ -103,22 +103,22 @@ NextContested == NextMoved \/ \E n \in Node : term[n] < MaxTerm /\ Around(StandF
 TransferInit ==
     /\ InitElected
     /\ moving = [n \in Node |-> Idle]
-    /\ told = {}
+    /\ orders = {}
     /\ acked = {}
 
 -------------------------------------------------------------------------------------------
 (* Whoever leads after a target was told has all that was acknowledged in the term that was to end.           *)
 TransferLosesNothing ==
     powerLosses = 0 =>
-        \A order \in told : \A n \in Node : role[n] = "leader" /\ term[n] > order.term =>
+        \A order \in orders : \A n \in Node : role[n] = "leader" /\ term[n] > order.term =>
             \A a \in acked : a.term = order.term => Has(n, a.index, a.term)
 
 Moved ==
-    /\ Met(1, "TargetLeads", \E order \in told : Led(order.to) /\ term'[order.to] = order.term + 1)
-    /\ Met(2, "AnotherLeads", \E order \in told : \E n \in Node :
+    /\ Met(1, "TargetLeads", \E order \in orders : Led(order.to) /\ term'[order.to] = order.term + 1)
+    /\ Met(2, "AnotherLeads", \E order \in orders : \E n \in Node :
             n # order.to /\ Led(n) /\ term'[n] > order.term)
-    /\ Met(3, "ServesAgain", \E n \in Node : Transfers(n) /\ ~HasTold(n) /\ moving'[n] = Idle /\ Led(n))
-    /\ Met(4, "RelaxedMoved", \E order \in told : \E a \in acked :
+    /\ Met(3, "ServesAgain", \E n \in Node : Transfers(n) /\ ~HasSent(n) /\ moving'[n] = Idle /\ Led(n))
+    /\ Met(4, "RelaxedMoved", \E order \in orders : \E a \in acked :
             a.term = order.term /\ a.index > Len(committed) /\ Led(order.to) /\ term'[order.to] > order.term)
 
 -------------------------------------------------------------------------------------------

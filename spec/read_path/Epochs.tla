@@ -20,8 +20,8 @@ VARIABLES
 
 log == <<nodesets, records, ended>>
 reading == <<known, asked, set, heard>>
-told == <<at, over, shown, bridged>>
-vars == <<log, reading, told>>
+observed == <<at, over, shown, bridged>>
+vars == <<log, reading, observed>>
 
 Shards == {1, 2, 3}
 Nodesets == {{1, 2}, {3}}
@@ -61,23 +61,23 @@ Init ==
 Activate(n) ==
     /\ Newest < MaxEpoch
     /\ nodesets' = Append(nodesets, n)
-    /\ UNCHANGED <<records, ended, reading, told>>
+    /\ UNCHANGED <<records, ended, reading, observed>>
 
 Write ==
     /\ Newest = ended + 1 /\ EsnOf(Released) < MaxEsn
     /\ records' = records \union {Released + 1}
-    /\ UNCHANGED <<nodesets, ended, reading, told>>
+    /\ UNCHANGED <<nodesets, ended, reading, observed>>
 
 Recover ==
     /\ ended + 1 < Newest
     /\ ended' = ended + 1
-    /\ UNCHANGED <<nodesets, records, reading, told>>
+    /\ UNCHANGED <<nodesets, records, reading, observed>>
 
 (* The reader asks for the metadata of k + 1, and is told the nodeset that was in force.                       *)
 Ask ==
     /\ ~over /\ asked = 0 /\ known < MaxEpoch /\ MayAsk
     /\ asked' = known + 1
-    /\ UNCHANGED <<log, known, set, heard, told>>
+    /\ UNCHANGED <<log, known, set, heard, observed>>
 
 (* Shards that leave the nodeset get STOP, those that join begin at P.                                       *)
 Learn ==
@@ -85,13 +85,13 @@ Learn ==
     /\ known' = asked /\ asked' = 0
     /\ set' = nodesets[asked]
     /\ heard' = [s \in Shards |-> IF s \in nodesets[asked] /\ s \in set THEN heard[s] ELSE 0]
-    /\ UNCHANGED <<log, told>>
+    /\ UNCHANGED <<log, observed>>
 
 Hear(s, to) ==
     /\ ~over /\ s \in set /\ heard[s] < to /\ to <= Released /\ to >= at
     /\ \A lsn \in Has(s) : at <= lsn /\ heard[s] < lsn => lsn >= to
     /\ heard' = [heard EXCEPT ![s] = to]
-    /\ UNCHANGED <<log, known, asked, set, told>>
+    /\ UNCHANGED <<log, known, asked, set, observed>>
 
 Deliver ==
     /\ ~over /\ at \in Buffered

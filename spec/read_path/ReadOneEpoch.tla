@@ -31,8 +31,8 @@ VARIABLES
 data == <<store, disk, dirty, copyset, acked, released, trim, downs, losses>>
 events == <<status, version, emptied, known>>
 streams == <<started, sent, flight>>
-told == <<lost, shown, trimmed, whole>>
-vars == <<data, events, streams, told, reader>>
+observed == <<lost, shown, trimmed, whole>>
+vars == <<data, events, streams, observed, reader>>
 
 Lsn == 1..Last
 Max(a, b) == IF a > b THEN a ELSE b
@@ -149,12 +149,12 @@ Down(s) ==
     /\ started' = started \ {s}
     /\ flight' = [flight EXCEPT ![s] = None]
     /\ reader' = [reader EXCEPT !.on = @ \ {s}, !.reading = @ \ {s}]
-    /\ UNCHANGED <<store, dirty, copyset, acked, released, trim, losses, events, sent, told>>
+    /\ UNCHANGED <<store, dirty, copyset, acked, released, trim, losses, events, sent, observed>>
 
 Back(s) ==
     /\ disk[s] = "down"
     /\ disk' = [disk EXCEPT ![s] = "ok"]
-    /\ UNCHANGED <<store, dirty, copyset, acked, released, trim, downs, losses, events, streams, told, reader>>
+    /\ UNCHANGED <<store, dirty, copyset, acked, released, trim, downs, losses, events, streams, observed, reader>>
 
 Lose(s) ==
     /\ disk[s] = "down" /\ losses < MaxLosses
@@ -202,7 +202,7 @@ Rebuild(s, lsn, target) ==
     /\ target \notin copyset[lsn] /\ disk[target] = "ok" /\ status[target] = "full"
     /\ store' = [store EXCEPT ![target] = @ \union {lsn}]
     /\ copyset' = [copyset EXCEPT ![lsn] = (@ \ {s}) \union {target}]
-    /\ UNCHANGED <<disk, dirty, acked, released, trim, downs, losses, events, streams, told, reader>>
+    /\ UNCHANGED <<disk, dirty, acked, released, trim, downs, losses, events, streams, observed, reader>>
 
 (* All donors are done: each that may have data took part, and no copyset that a donor knows names the shard.   *)
 Empty(s) ==
@@ -235,7 +235,7 @@ Write(c) ==
 Trim ==
     /\ trim < MaxTrim /\ trim < released
     /\ trim' = trim + 1
-    /\ UNCHANGED <<store, disk, dirty, copyset, acked, released, downs, losses, events, streams, told, reader>>
+    /\ UNCHANGED <<store, disk, dirty, copyset, acked, released, downs, losses, events, streams, observed, reader>>
 
 (* That the rebuilding of a dirty range is one that completes: readers rewind (read-path.md#event-log-version).  *)
 AfterClean(completed) == completed
@@ -263,7 +263,7 @@ Start(s) ==
     /\ sent' = [sent EXCEPT ![s] = reader.at]
     /\ Sends(s, [kind |-> Says(s), fresh |-> TRUE, version |-> known[s]],
              [reader EXCEPT !.next[s] = NextAtStart(reader, s), !.lacks[s] = LacksAtStart(reader, s)])
-    /\ UNCHANGED <<data, events, told>>
+    /\ UNCHANGED <<data, events, observed>>
 
 (* How far a shard may go (read-path.md#in-order-shipping).                                                    *)
 Limit == released
@@ -281,13 +281,13 @@ Ship(s) ==
              [] OTHER -> to <= Limit /\ sent[s] > trim /\ \A lsn \in ToShip(s) : to < lsn
         /\ sent' = [sent EXCEPT ![s] = to + 1]
         /\ Sends(s, [kind |-> kind, to |-> to, dirty |-> DirtyIn(s, to), fresh |-> TRUE, version |-> known[s]], reader)
-    /\ UNCHANGED <<data, events, told, started>>
+    /\ UNCHANGED <<data, events, observed, started>>
 
 Receive(s) ==
     /\ flight[s] # None
     /\ flight' = [flight EXCEPT ![s] = None]
     /\ reader' = Took(reader, s, flight[s])
-    /\ UNCHANGED <<data, events, told, started, sent>>
+    /\ UNCHANGED <<data, events, observed, started, sent>>
 
 -------------------------------------------------------------------------------------------
 (* The reader.                                                                                             *)
@@ -298,7 +298,7 @@ Learn ==
     /\ reader' = [reader EXCEPT !.log = status, !.version = version,
                                 !.stat = [s \in Node |-> IF s \in reader.reading THEN @[s] ELSE status[s]],
                                 !.due = IF RewindsOn(reader) /\ @ = "no" THEN reader.mode ELSE @]
-    /\ UNCHANGED <<data, events, streams, told>>
+    /\ UNCHANGED <<data, events, streams, observed>>
 
 (* P moves on; all-send-all goes back to SCD (read-path.md#back-to-scd).                                      *)
 Advanced(r) ==
@@ -314,7 +314,7 @@ Deliver ==
 Reject ==
     /\ MaxTrim > 0 /\ Open(reader) /\ reader.at \in reader.buffer /\ reader.trim < reader.at /\ ~reader.rejected
     /\ reader' = [reader EXCEPT !.rejected = TRUE]
-    /\ UNCHANGED <<data, events, streams, told>>
+    /\ UNCHANGED <<data, events, streams, observed>>
 
 DeliverTrim ==
     /\ Open(reader) /\ reader.trim >= reader.at /\ ~TrimWaits(reader)
@@ -333,19 +333,19 @@ Waits(r) == Open(r) /\ ~Deliverable(r) /\ ~RewindPending(r) /\ ~InScd(r) /\ Must
 GracePasses ==
     /\ Waits(reader)
     /\ reader' = [reader EXCEPT !.timer = @ - 1]
-    /\ UNCHANGED <<data, events, streams, told>>
+    /\ UNCHANGED <<data, events, streams, observed>>
 Woken(timer) == timer
 Wake ==
     /\ Waits(reader)
     /\ reader' = [reader EXCEPT !.timer = Woken(@)]
-    /\ UNCHANGED <<data, events, streams, told>>
+    /\ UNCHANGED <<data, events, streams, observed>>
 
 (* A shard that cannot be read is listed (read-path.md#known-down-joins).                                      *)
 List(s) ==
     /\ reader.mode = "scd" /\ s \notin reader.joined
     /\ disk[s] # "ok" \/ reader.stat[s] # "full"
     /\ reader' = [reader EXCEPT !.joined = @ \union {s}, !.due = IF @ = "no" THEN "scd" ELSE @]
-    /\ UNCHANGED <<data, events, streams, told>>
+    /\ UNCHANGED <<data, events, streams, observed>>
 
 (* read-path.md#no-gap-in-scd: nothing more will come.                                                       *)
 ScdCheck ==
@@ -353,7 +353,7 @@ ScdCheck ==
     /\ Silent(reader) # Node
     /\ \A s \in Node : s \in Silent(reader) => s \in reader.list
     /\ reader' = [reader EXCEPT !.due = "all"]
-    /\ UNCHANGED <<data, events, streams, told>>
+    /\ UNCHANGED <<data, events, streams, observed>>
 
 (* read-path.md#rewind: what was said is forgotten, the statuses are read again, and a START is sent to all. What *)
 (* can be delivered has been, unless the application rejects it.                                             *)

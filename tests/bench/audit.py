@@ -76,10 +76,10 @@ def _started(runs: list[Path], cores: list[int]) -> subprocess.Popen[str]:
 
 
 def _seconds(engine: subprocess.Popen[str]) -> float:
-    told, _ = engine.communicate()
+    reported, _ = engine.communicate()
     if engine.returncode:
         raise SystemExit("the engine failed")
-    return float(told)
+    return float(reported)
 
 
 class Round(NamedTuple):

@@ -183,8 +183,8 @@ def main() -> None:
         name: round(statistics.median(slow[name] / fast[name] for fast, slow in pairs), 2)
         for name in ("median_ms", "p99_ms")
     }
-    told = f"the median takes {ratios['median_ms']} times as long, the 99th percentile {ratios['p99_ms']} times"
-    print(f"  left to recovery, {told}")
+    reported = f"the median takes {ratios['median_ms']} times as long, the 99th percentile {ratios['p99_ms']} times"
+    print(f"  left to recovery, {reported}")
     print(json.dumps({"bench": "replication", "rows": rows, "ratios": ratios}))
 
 

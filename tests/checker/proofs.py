@@ -227,8 +227,8 @@ def bounded_memory(evidence: Evidence) -> list[Fields]:
     if not before and last["reserved"] > limit:
         found.append(fields | {"held": last["reserved"], "limit": limit})
     if last["reserved"] != held:
-        told: Fields = {"limit": limit} if held > limit else {"reserved": last["reserved"]}
-        found.append(fields | {"held": held} | told)
+        limits: Fields = {"limit": limit} if held > limit else {"reserved": last["reserved"]}
+        found.append(fields | {"held": held} | limits)
     return found
 
 
@@ -405,7 +405,7 @@ def commit_current_term(evidence: Evidence) -> Fields:
     return {"leader": last["node"], "offset": last["commit"], "term": entry["entry_term"], "own": last["term"]}
 
 
-def _ahead(name: str) -> Proof:
+def _beyond_leader(name: str) -> Proof:
     def proof(evidence: Evidence) -> Fields:
         last = evidence.last
         leaders = []
@@ -583,21 +583,23 @@ def configuration_in_force(evidence: Evidence) -> list[Fields] | Fields:
         sure(last["kind"] == "configuration")
         sure(last["offset"] > last["dirty"] or _said(last) != first)
         fields: Fields = {"node": last["node"], "offset": last["offset"], "end": last["dirty"]}
-        return fields if last["offset"] > last["dirty"] else {"node": last["node"], "told": first, "own": _said(last)}
+        return (
+            fields if last["offset"] > last["dirty"] else {"node": last["node"], "reported": first, "own": _said(last)}
+        )
     if last["kind"] != "configuration" and before[0]["node"] == last["node"]:
         kept, *others = before
         back = _said(only(others)) if others else first
         sure(kept["kind"] == "configuration" and (last["kind"] != "append" or last["offset"] <= kept["offset"]))
         sure(_said(kept) != back and all(row["offset"] < kept["offset"] for row in others))
-        return {"node": last["node"], "offset": kept["offset"], "own": _said(kept), "told": back}
-    told = only(before)
-    sure(told["kind"] == "configuration")
-    if last["kind"] == "configuration" and told["node"] == last["node"]:
-        sure(_said(last) != _said(told) and told["offset"] <= last["dirty"])
-        return {"node": last["node"], "told": _said(told), "own": _said(last)}
+        return {"node": last["node"], "offset": kept["offset"], "own": _said(kept), "reported": back}
+    reported = only(before)
+    sure(reported["kind"] == "configuration")
+    if last["kind"] == "configuration" and reported["node"] == last["node"]:
+        sure(_said(last) != _said(reported) and reported["offset"] <= last["dirty"])
+        return {"node": last["node"], "reported": _said(reported), "own": _said(last)}
     own = _said(last) if last["kind"] == "configuration" else first
-    sure(own != _said(told) and last["dirty"] >= told["offset"])
-    return {"node": last["node"], "offset": told["offset"], "told": _said(told), "own": own}
+    sure(own != _said(reported) and last["dirty"] >= reported["offset"])
+    return {"node": last["node"], "offset": reported["offset"], "reported": _said(reported), "own": own}
 
 
 def _applied_by(row: Row, node: int) -> int:
@@ -750,41 +752,52 @@ def _asked(evidence: Evidence, answer: Row) -> Row:
 
 def ok_names_the_entry(evidence: Evidence) -> Fields:
     """What was asked for and told; the entry is elsewhere, or another one is there."""
-    *others, told = [row for row in evidence.rows if row["kind"] == "ok"]
-    asked, entry = _asked(evidence, told), only([row for row in evidence.rows if row["kind"] == "append"])
-    ends = [told["offset"]] * all(end(row) == row["offset"] for row in others)
+    *others, answered = [row for row in evidence.rows if row["kind"] == "ok"]
+    asked, entry = _asked(evidence, answered), only([row for row in evidence.rows if row["kind"] == "append"])
+    ends = [answered["offset"]] * all(end(row) == row["offset"] for row in others)
     there: tuple[object, object] = (entry["offset"], entry["entry_term"])
-    value, term = asked["value"], told.get("term", asked.get("term", "unknown"))
+    value, term = asked["value"], answered.get("term", asked.get("term", "unknown"))
     if entry["value"] == value:
-        elsewhere = told["offset"] != there[0] or term not in (there[1], "unknown")
-        sure(elsewhere or end(told) not in (end(entry), *ends))
+        elsewhere = answered["offset"] != there[0] or term not in (there[1], "unknown")
+        sure(elsewhere or end(answered) not in (end(entry), *ends))
     else:
-        sure((told["offset"], term) == there)
+        sure((answered["offset"], term) == there)
         there = "unknown", "unknown"
-    fields = {"value": value, "offset": told["offset"], "last": end(told), "term": term}
+    fields = {"value": value, "offset": answered["offset"], "last": end(answered), "term": term}
     return fields | {"there": there[0], "entry_term": there[1]}
 
 
 def ok_after_acked(evidence: Evidence) -> Fields:
     """What was asked for and told; and that a node acknowledged it later, or otherwise, or only that it is in a log."""
-    told = only([row for row in evidence.rows if row["kind"] == "ok"])
-    asked, shown = _asked(evidence, told), only([row for row in evidence.rows if row["kind"] in ("append", "acked")])
-    sure((shown["offset"], shown["entry_term"]) == (told["offset"], told["term"]))
-    sure(shown["kind"] == "append" or shown["seq"] > told["seq"] or shown["acks"] != asked["acks"])
-    return {"value": asked["value"], "acks": ACKS[asked["acks"]], "offset": told["offset"], "term": told["term"]}
+    answered = only([row for row in evidence.rows if row["kind"] == "ok"])
+    asked, shown = (
+        _asked(evidence, answered),
+        only([row for row in evidence.rows if row["kind"] in ("append", "acked")]),
+    )
+    sure((shown["offset"], shown["entry_term"]) == (answered["offset"], answered["term"]))
+    sure(shown["kind"] == "append" or shown["seq"] > answered["seq"] or shown["acks"] != asked["acks"])
+    return {
+        "value": asked["value"],
+        "acks": ACKS[asked["acks"]],
+        "offset": answered["offset"],
+        "term": answered["term"],
+    }
 
 
 def ok_after_commit(evidence: Evidence) -> Fields:
     """What was told of an entry; and that it is committed only later, or how far a node had committed by then."""
-    told = only([row for row in evidence.rows if row["kind"] == "ok"])
+    answered = only([row for row in evidence.rows if row["kind"] == "ok"])
     entry = only([row for row in evidence.rows if row["kind"] == "append"])
-    sure((entry["offset"], entry["entry_term"]) == (told["offset"], told["term"]) and entry["commit"] < told["offset"])
-    state = only([row for row in evidence.rows if row not in (entry, told)])
-    if state["seq"] < told["seq"]:
-        sure(state["commit"] < told["offset"])
+    sure(
+        (entry["offset"], entry["entry_term"]) == (answered["offset"], answered["term"])
+        and entry["commit"] < answered["offset"]
+    )
+    state = only([row for row in evidence.rows if row not in (entry, answered)])
+    if state["seq"] < answered["seq"]:
+        sure(state["commit"] < answered["offset"])
     else:
         evidence.committed(entry)
-    return {"value": entry["value"], "acks": "all", "offset": told["offset"], "term": told["term"]}
+    return {"value": entry["value"], "acks": "all", "offset": answered["offset"], "term": answered["term"]}
 
 
 def _bound(row: Row, asked: Row) -> int:
@@ -844,20 +857,20 @@ def written_after_asked(evidence: Evidence) -> Fields:
 
 def answered_by_who_acted(evidence: Evidence) -> Fields:
     """The end of the node; a client asks, and is answered by it."""
-    ended, _, told = evidence.rows
-    sure(ended["kind"] in ("stop", "crash", "power_loss", "storage_error") and told["kind"] in ("ok", "fail"))
-    sure(ended["seq"] < _asked(evidence, told)["seq"] and ended["node"] == told["node"])
-    return {"client": told["process"], "node": told["node"]}
+    ended, _, answered = evidence.rows
+    sure(ended["kind"] in ("stop", "crash", "power_loss", "storage_error") and answered["kind"] in ("ok", "fail"))
+    sure(ended["seq"] < _asked(evidence, answered)["seq"] and ended["node"] == answered["node"])
+    return {"client": answered["process"], "node": answered["node"]}
 
 
 def read_ends_in_the_log(evidence: Evidence) -> Fields:
     """The last that the node said of its log; where the read began, and where it goes on."""
-    state, _, told = evidence.rows
-    asked = _asked(evidence, told)
-    sure(state["node"] == told["node"] and asked["seq"] < told["seq"])
+    state, _, answered = evidence.rows
+    asked = _asked(evidence, answered)
+    sure(state["node"] == answered["node"] and asked["seq"] < answered["seq"])
     shown = state["commit" if asked["f"] in ("read_committed", "read_linearizable") else "visible"]
-    sure(told["offset"] > max(shown + 1, asked["offset"]))
-    return {"node": told["node"], "offset": told["offset"], "shown": shown}
+    sure(answered["offset"] > max(shown + 1, asked["offset"]))
+    return {"node": answered["node"], "offset": answered["offset"], "shown": shown}
 
 
 def fail_had_no_effect(evidence: Evidence) -> Fields:
@@ -872,13 +885,13 @@ def fail_had_no_effect(evidence: Evidence) -> Fields:
 
 def tail_is_committed(evidence: Evidence) -> Fields:
     """The largest commit index by then; or one that was stated before the tail was asked for."""
-    told = evidence.last
-    sure(told["kind"] == "ok" and told["f"] == "tail")
+    answered = evidence.last
+    sure(answered["kind"] == "ok" and answered["f"] == "tail")
     states = [row for row in evidence.before if row["kind"] != "invoke"]
     committed = only(states)["commit"] + 1 if states else 0
-    if told["offset"] < committed:
-        sure(states[0]["seq"] < _asked(evidence, told)["seq"])
-    return {"tail": told["offset"], "committed": committed}
+    if answered["offset"] < committed:
+        sure(states[0]["seq"] < _asked(evidence, answered)["seq"])
+    return {"tail": answered["offset"], "committed": committed}
 
 
 # -- progress ---------------------------------------------------------------------------------------------------------
@@ -1013,8 +1026,8 @@ PROOFS: dict[str, Proof] = {
     "truncation-needs-divergence": truncation_needs_divergence,
     "committed-flushed-on-majority": committed_flushed_on_majority,
     "commit-current-term": commit_current_term,
-    "follower-commit-within-leader": _ahead("commit"),
-    "follower-visible-within-leader": _ahead("visible"),
+    "follower-commit-within-leader": _beyond_leader("commit"),
+    "follower-visible-within-leader": _beyond_leader("visible"),
     "committed-agree": committed_agree,
     "committed-never-truncated": committed_never_truncated,
     "leader-completeness": leader_completeness,

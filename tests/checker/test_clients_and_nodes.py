@@ -84,9 +84,9 @@ def _ok(acks: int | None = None, **change: Callable[[Row], Any]) -> Plant:
 
 
 def _acked_of(rows: Rows, ok: int) -> int | None:
-    told = rows[ok]
+    reported = rows[ok]
     for place, row in enumerate(rows):
-        if row["kind"] == "acked" and (row["offset"], row["entry_term"]) == (told["offset"], told["term"]):
+        if row["kind"] == "acked" and (row["offset"], row["entry_term"]) == (reported["offset"], reported["term"]):
             return place
     return None
 
@@ -319,8 +319,8 @@ def _answered(f: str, *, down: bool, **columns: Any) -> Plant:  # noqa: ANN401
             return None
         at, node = found
         client = {"time": rows[at]["time"], "node": node, "process": 9000, "op": 9000, "f": f}
-        told = [{"kind": "invoke", **client}, {"kind": "ok", **client, **columns}]
-        return [*rows[:at], *told, *rows[at:]]
+        reported = [{"kind": "invoke", **client}, {"kind": "ok", **client, **columns}]
+        return [*rows[:at], *reported, *rows[at:]]
 
     return plant
 

@@ -250,11 +250,11 @@ def test_colours_only_on_a_terminal(runs: Path) -> None:
     shown = b""
     while True:
         try:
-            piece = os.read(master, 4096)
+            chunk = os.read(master, 4096)
         except OSError:
             break
-        if not piece:
+        if not chunk:
             break
-        shown += piece
+        shown += chunk
     assert process.wait(timeout=60) == 1
     assert b"\x1b[" in shown

@@ -111,8 +111,8 @@ def test_who_leads_is_known_without_leader_events_and_roles(run: str) -> None:
         },
         schema=SCHEMA,
     )
-    told, by_deeds = (check(each, configuration=configuration) for each in (table, rest))
-    judged = [{each.id: each.judged for each in verdict.checks} for verdict in (told, by_deeds)]
+    reported, by_deeds = (check(each, configuration=configuration) for each in (table, rest))
+    judged = [{each.id: each.judged for each in verdict.checks} for verdict in (reported, by_deeds)]
     for name in ("committed-flushed-on-majority", "commit-current-term", "follower-commit-within-leader"):
         assert judged[0][name] == judged[1][name] > 0
     assert "violated" not in verdicts(by_deeds).values()
@@ -198,11 +198,11 @@ def _a_leader_commits_before_any_follower_has_flushed(rows: list[Row]) -> int:
 
 @plant("follower-commit-within-leader")
 def _a_follower_commits_what_it_has_flushed(rows: list[Row]) -> int:
-    def ahead(row: Row) -> bool:
+    def in_front(row: Row) -> bool:
         most = max((r["commit"] for r in rows[: row["seq"]] if r["commit"] is not None), default=-1)
         return bool(row["role"] == "follower" and row["flushed"] > most)
 
-    place = first(rows, "flush", ahead)
+    place = first(rows, "flush", in_front)
     rows[place]["commit"] = rows[place]["flushed"]
     for row in list(states(rows, place))[1:]:
         row["commit"] = max(row["commit"], rows[place]["commit"])
@@ -211,11 +211,11 @@ def _a_follower_commits_what_it_has_flushed(rows: list[Row]) -> int:
 
 @plant("follower-visible-within-leader")
 def _a_follower_shows_what_it_has(rows: list[Row]) -> int:
-    def ahead(row: Row) -> bool:
+    def in_front(row: Row) -> bool:
         most = max((r["visible"] for r in rows[: row["seq"]] if r["visible"] is not None), default=-1)
         return bool(row["role"] == "follower" and row["dirty"] > most)
 
-    place = first(rows, "append", ahead)
+    place = first(rows, "append", in_front)
     rows[place]["visible"] = rows[place]["dirty"]
     return place
 

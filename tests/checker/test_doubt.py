@@ -91,22 +91,22 @@ def test_a_violation_that_no_line_could_explain_stands(mutant: str, id_: str, tm
 def test_what_was_set_aside_is_in_every_report(tmp_path: Path) -> None:
     lines = _lines("reference-default", tmp_path)
     file = _spoilt(lines, [5, 9], tmp_path / "spoilt.jsonl")
-    told = "2 lines or events were set aside (2 no valid JSON or EDN)"
+    reported = "2 lines or events were set aside (2 no valid JSON or EDN)"
     done = _check("--lenient", file, "--junit", tmp_path / "out.xml", "--sarif", tmp_path / "out.sarif")
     assert done.exit_code == 3
-    assert f"undecided: {told}\n" in done.stdout, "once for all checks"
-    assert done.stdout.count(f"undecided: {told}\n") == 1
+    assert f"undecided: {reported}\n" in done.stdout, "once for all checks"
+    assert done.stdout.count(f"undecided: {reported}\n") == 1
     suite = ElementTree.parse(tmp_path / "out.xml").getroot()[0]
-    assert told in (suite.findtext("system-out") or "")
-    assert any(told in error.get("message", "") for error in suite.iter("error"))
+    assert reported in (suite.findtext("system-out") or "")
+    assert any(reported in error.get("message", "") for error in suite.iter("error"))
     (run,) = json.loads((tmp_path / "out.sarif").read_text())["runs"]
     notes = [each["message"]["text"] for each in run["invocations"][0]["toolExecutionNotifications"]]
-    assert any(told in note for note in notes)
+    assert any(reported in note for note in notes)
     assert any("could not be judged" in note for note in notes), "facts that were not judged, too"
     assert {result["kind"] for result in run["results"]} == {"open"}
     document = json.loads(_check("--lenient", "--json", file).stdout)
     assert (document["verdict"], document["set_aside"]) == ("undecided", {"not_json": 2})
-    assert any(told in note for note in document["notes"])
+    assert any(reported in note for note in document["notes"])
 
 
 def test_a_quarantine_is_kept_where_it_is_asked_for(tmp_path: Path) -> None:
@@ -172,7 +172,7 @@ STRANGE = {
 
 @pytest.mark.parametrize("name", STRANGE)
 def test_one_operation_that_is_not_understood_makes_a_history_undecided(name: str, tmp_path: Path) -> None:
-    known, unknown, model, told = STRANGE[name]
+    known, unknown, model, reported = STRANGE[name]
     file = tmp_path / "history.edn"
 
     def verdict(operations: list[tuple[str, str]]) -> RunVerdict:
@@ -187,7 +187,7 @@ def test_one_operation_that_is_not_understood_makes_a_history_undecided(name: st
     assert verdict(known).verdict is Verdict.HOLDS
     found = verdict([*known, unknown])
     assert (found.verdict, found.exit_status) == (Verdict.UNDECIDED, 3)
-    assert any(told in note for note in found.notes)
+    assert any(reported in note for note in found.notes)
 
 
 def test_node_checks_do_not_depend_on_what_clients_do(tmp_path: Path) -> None:

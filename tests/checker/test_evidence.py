@@ -33,12 +33,12 @@ def proves(name: str, sentence: str, rows: list[Row], configuration: Mapping[str
         proved = PROOFS[name](Evidence(rows, configuration.get("voters", []), **stated))
     except (UnprovedError, KeyError, ValueError, TypeError):
         return False
-    told = []
+    reported = []
     for fields in proved if isinstance(proved, list) else [proved]:
         for each in CHECKS[name].sentences.values():
             with suppress(KeyError):
-                told.append(worded(each, fields))
-    return sentence in told
+                reported.append(worded(each, fields))
+    return sentence in reported
 
 
 def unconvincing(table: pa.Table, configuration: Mapping[str, Any]) -> Iterator[str]:

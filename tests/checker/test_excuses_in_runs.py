@@ -107,11 +107,13 @@ def test_the_reference_is_not_accused(seed: int, without: set[str]) -> None:
 
 
 def test_a_wipe_excuses_a_skip_of_what_was_asked_for_before_it() -> None:
-    told = "c1 append v8 all|c1 ok 0|{}|c3 read 0|c3 sees 0 v8|c3 sees 1 v9|c3 ok 2|{}|c1 append v10 all|c1 ok 2"
+    reported = "c1 append v8 all|c1 ok 0|{}|c3 read 0|c3 sees 0 v8|c3 sees 1 v9|c3 ok 2|{}|c1 append v10 all|c1 ok 2"
     passes = "|c2 read 0|c2 sees 0 v8|c2 sees 2 v10|c2 ok 3"
     value, wipe, power = "c1 append v9 all|c1 ok 1", "- fault wipe n1", "- fault power_loss n1"
     for first, then, excused in ((value, wipe, True), (wipe, value, False), (value, power, False)):
         configuration = {"voters": [1, 2, 3], "protocol": "raft"}
-        (skip,) = check(history(told.format(first, then) + passes).table, ["skip"], configuration=configuration).checks
+        (skip,) = check(
+            history(reported.format(first, then) + passes).table, ["skip"], configuration=configuration
+        ).checks
         assert (skip.excused, skip.violated) == (excused, not excused)
         assert not excused or [each.cause for each in skip.excuses] == ["wipe"]

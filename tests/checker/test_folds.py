@@ -92,17 +92,17 @@ def _same(a: RunVerdict, b: RunVerdict) -> None:
     assert msgspec.to_builtins(a) == msgspec.to_builtins(b)
 
 
-def _in_pieces(table: pa.Table, cuts: list[int]) -> pa.Table:
+def _in_slices(table: pa.Table, cuts: list[int]) -> pa.Table:
     ends = sorted({min(cut, table.num_rows) for cut in cuts} | {0, table.num_rows})
-    pieces = [table.slice(a, b - a).combine_chunks() for a, b in itertools.pairwise(ends)]
-    return pa.concat_tables([*pieces, table.slice(0, 0)])
+    slices = [table.slice(a, b - a).combine_chunks() for a, b in itertools.pairwise(ends)]
+    return pa.concat_tables([*slices, table.slice(0, 0)])
 
 
 @given(st.sampled_from(CASES), st.lists(st.integers(0, 120), max_size=8))
 @settings(deadline=None, max_examples=25)
 def test_batches_of_any_size_give_the_same_answer(case: Case, cuts: list[int]) -> None:
     whole = check(case.table, configuration=case.configuration)
-    _same(whole, check(_in_pieces(case.table, cuts), configuration=case.configuration))
+    _same(whole, check(_in_slices(case.table, cuts), configuration=case.configuration))
 
 
 @given(_HISTORIES, st.lists(st.integers(0, 60), max_size=4), st.booleans())
@@ -113,7 +113,7 @@ def test_any_history_is_judged_and_cuts_change_nothing(
     table = _table(rows)
     configuration = {"voters": [0, 1, 2], "write_caching": caching}
     whole = check(table, configuration=configuration)
-    _same(whole, check(_in_pieces(table, cuts), configuration=configuration))
+    _same(whole, check(_in_slices(table, cuts), configuration=configuration))
     seqs = set(range(len(rows)))
     for outcome in whole.checks:
         assert bool(outcome.violated) == (outcome.verdict == "violated")

@@ -70,8 +70,8 @@ def test_who_records_nothing_is_not_missed_at_the_end() -> None:
     healed = "n1 start|n1 crash|n2 crash|- phase heal|- phase final_read"
     for lines, violated, unjudged in ((healed, 1, 1), (healed.replace("n1 start|", ""), 0, 2)):
         configuration = {"voters": [1, 2, 3], "protocol": "raft"}
-        (told,) = check(history(lines).table, ["voters-return"], configuration=configuration).checks
-        assert (told.violated, told.unjudged) == (violated, unjudged)
+        (reported,) = check(history(lines).table, ["voters-return"], configuration=configuration).checks
+        assert (reported.violated, reported.unjudged) == (violated, unjudged)
 
 
 @pytest.mark.parametrize(
@@ -121,9 +121,9 @@ def test_a_voter_that_recorded_nothing_may_have_done_anything(seed: int, setting
     known = {**SETTINGS[setting].known_to_the_judge(), "protocol": "raft"}
     verdict = check(rest, configuration=known)
     assert not [each.id for each in verdict.checks if each.violated]
-    told = {each.id: each for each in verdict.checks}
+    reported = {each.id: each for each in verdict.checks}
     assert setting == "followers-trim" or all(
-        told[id_].unjudged for id_ in ("pending-not-visible", "uncommitted-read", "ok-after-commit")
+        reported[id_].unjudged for id_ in ("pending-not-visible", "uncommitted-read", "ok-after-commit")
     )
 
 
@@ -132,8 +132,8 @@ def test_what_a_leader_begins_with_may_lack_in_its_record() -> None:
     for end, violated in (("stop", 1), ("crash", 0)):
         lines = f"{acked}|n2 {end}|n2 start|n1 transfer 2|n2 leader term=2"
         configuration = {"voters": [1, 2, 3], "protocol": "raft"}
-        (told,) = check(history(lines).table, ["transfer-loses-nothing"], configuration=configuration).checks
-        assert (told.violated, told.unjudged) == (violated, 1 - violated)
+        (reported,) = check(history(lines).table, ["transfer-loses-nothing"], configuration=configuration).checks
+        assert (reported.violated, reported.unjudged) == (violated, 1 - violated)
 
 
 @pytest.mark.parametrize("lost", range(4))
@@ -143,9 +143,9 @@ def test_the_memory_of_a_leader_that_was_cut_off_is_counted_anew(lost: int) -> N
         first = "|".join(office.split("|")[: 4 - lost])
         lines = f"n1 start|{first}{end}|n1 start|{office.replace(' 0 ', ' 1 ').replace('v1', 'v2')}"
         configuration = {"voters": [1], "protocol": "raft", "memory_bytes": 100}
-        (told,) = check(history(lines).table, ["bounded-memory"], configuration=configuration).checks
-        assert told.judged >= 2
-        assert not told.violated
+        (reported,) = check(history(lines).table, ["bounded-memory"], configuration=configuration).checks
+        assert reported.judged >= 2
+        assert not reported.violated
 
 
 @pytest.mark.parametrize(
@@ -178,10 +178,10 @@ def test_what_came_before_a_record_ended_is_violated() -> None:
     before = "n1 start|n2 start|n3 start|n1 term 1|n1 leader|n1 append 0 t1 v1 all|n1 flush|n1 commit 0|n2 term 1"
     after = "".join(f"|n1 append {at} t1 v{at} 1|n3 append {at - 1} t1 v{at - 1} 1" for at in range(2, 40))
     configuration = {"voters": [1, 2, 3], "protocol": "raft"}
-    (told,) = check(
+    (reported,) = check(
         history(before + after).table, ["committed-flushed-on-majority"], configuration=configuration
     ).checks
-    assert told.violated
+    assert reported.violated
 
 
 def test_clients_may_use_another_log_than_nodes() -> None:

@@ -45,12 +45,12 @@ def _mixed(parts: list[Rows], chosen: random.Random, *, same_times: bool) -> Row
     return mixed
 
 
-def _judged(rows: Rows, pieces: int, families: tuple[Family, ...] = FAMILIES) -> dict[str | None, Verdicts]:
+def _judged(rows: Rows, batches: int, families: tuple[Family, ...] = FAMILIES) -> dict[str | None, Verdicts]:
     setting = Setting(SETTING.voters)
     reader = Reader("test", {name for family in families for name in family.columns}, setting.words)
     found = Logs(families, setting)
     table = pa.Table.from_pylist(rows, SCHEMA)
-    for batch in table.to_batches(max(1, -(-len(rows) // pieces))):
+    for batch in table.to_batches(max(1, -(-len(rows) // batches))):
         found.feed(reader.columns(batch), batch.column("log"))
     return dict(found.finish())
 

@@ -59,8 +59,8 @@ def test_ranges_put_together_give_the_verdict_of_the_whole(
     completed = np.where(acked != 0, invoked + took, NEVER)
     reads = Reads(offset, offset, offset, np.full(len(offset), 99), 300 + offset)
     outcome = np.where(acked != 0, Outcome.OK, Outcome.UNKNOWN)
-    told = np.where(acked != 0, offset, -1)
-    appends = Appends(offset, invoked, completed, outcome, told, told, offset, 100 + offset)
+    reported = np.where(acked != 0, offset, -1)
+    appends = Appends(offset, invoked, completed, outcome, reported, reported, offset, 100 + offset)
     found_ends = _ends(ends, 200)
     whole = judge(appends, reads, found_ends, dense=False)
 
@@ -123,7 +123,7 @@ def test_a_table_from_which_keys_are_removed_is_a_dictionary(spread: int) -> Non
 
 @pytest.mark.parametrize("threads", [1, 2])
 def test_what_is_read_ahead_comes_in_order_with_its_errors(threads: int) -> None:
-    def pieces() -> Iterator[int]:
+    def source() -> Iterator[int]:
         yield from range(5)
         raise ValueError("the sixth piece is broken")
 
@@ -132,7 +132,7 @@ def test_what_is_read_ahead_comes_in_order_with_its_errors(threads: int) -> None
     try:
         seen: list[int] = []
         with pytest.raises(ValueError, match="sixth"):
-            seen.extend(read_ahead(pieces()))
+            seen.extend(read_ahead(source()))
     finally:
         pa.set_cpu_count(before)
     assert seen == [0, 1, 2, 3, 4]

@@ -49,12 +49,12 @@ def test_every_sentence_can_be_formatted(id_: str) -> None:
     for way, sentence in CHECKS[id_].sentences.items():
         for value in (0, 1, 2):
             fields = dict.fromkeys(fields_of(sentence), value)
-            told = CHECKS[id_].violation((3, -1, 2, 3), way, **fields)
-            assert told.events == (2, 3)
-            assert told.sentence.endswith(".")
-            assert told.sentence[0].isupper()
-            assert not set("{}|") & set(told.sentence)
-            assert not _WRONG_NUMBER.search(told.sentence)
+            broken = CHECKS[id_].violation((3, -1, 2, 3), way, **fields)
+            assert broken.events == (2, 3)
+            assert broken.sentence.endswith(".")
+            assert broken.sentence[0].isupper()
+            assert not set("{}|") & set(broken.sentence)
+            assert not _WRONG_NUMBER.search(broken.sentence)
 
 
 def test_a_count_has_the_word_for_its_number() -> None:

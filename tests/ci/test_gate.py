@@ -104,11 +104,11 @@ def test_what_is_no_file_is_not_replaced(runs: Path) -> None:
     assert link.is_symlink()
     assert json.loads(kept.read_text())["version"] == "2.1.0"
     # Standard output is a link, to a file for instance; what was printed before stays before.
-    told = runs / "told"
+    reported = runs / "told"
     words = [sys.executable, "-c", "from logwitness.cli import main; main()", "check", str(runs / "good")]
-    with told.open("wb") as stream:
+    with reported.open("wb") as stream:
         subprocess.run([*words, "--junit", "/proc/self/fd/1"], stdout=stream, check=True, timeout=60)
-    report, _, xml = told.read_text().partition("<?xml")
+    report, _, xml = reported.read_text().partition("<?xml")
     assert report.splitlines()[-1] == "1 history: holds; 3 events, 15 facts, 1 unjudged"
     assert xml.rstrip().endswith("</testsuites>")
 

@@ -123,8 +123,8 @@ def test_what_could_not_be_judged_is_shown_everywhere(place: Path) -> None:
     assert re.search(r"^  check.*unjudged$", table, re.M)
     assert shown
     _check(run, "--junit", "out.xml")
-    told = re.findall(r"^.*[\w-]+: (\d+) facts? could not be judged\.", Path("out.xml").read_text(), re.M)
-    assert sum(map(int, told)) == unjudged
+    reported = re.findall(r"^.*[\w-]+: (\d+) facts? could not be judged\.", Path("out.xml").read_text(), re.M)
+    assert sum(map(int, reported)) == unjudged
     _check(RUNS / "mutant-commit-counts-dirty", "--sarif", "out.sarif")
     (results,) = (each["results"] for each in json.loads(Path("out.sarif").read_text())["runs"])
     assert [each["properties"]["unjudged"] for each in results] == [0, 0]
@@ -258,12 +258,12 @@ def _on_a_terminal(columns: int, *arguments: str | Path, **environment: str) -> 
     shown = b""
     while True:
         try:
-            piece = os.read(master, 1 << 16)
+            chunk = os.read(master, 1 << 16)
         except OSError:
             break
-        if not piece:
+        if not chunk:
             break
-        shown += piece
+        shown += chunk
     os.close(master)
     process.wait(timeout=60)
     return shown.decode()

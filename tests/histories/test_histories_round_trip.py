@@ -96,12 +96,12 @@ def test_bytes_depend_on_the_events_alone(events: list[dict[str, Any]], cuts: li
     """However events are cut into batches, whenever they are flushed, through whatever formats they went."""
     table = recorded(events)
     ends = [0, *(min(end, table.num_rows) for end in accumulate(cuts)), table.num_rows]
-    pieces = [b for a, e in pairwise(ends) for b in table.slice(a, e - a).to_batches()]
+    slices = [b for a, e in pairwise(ends) for b in table.slice(a, e - a).to_batches()]
     with tempfile.TemporaryDirectory() as directory:
         place = Path(directory)
         for form in Format:
             write_file(place / f"whole{form.suffix}", table, form)
-            write_file(place / f"pieces{form.suffix}", pieces, form)
+            write_file(place / f"pieces{form.suffix}", slices, form)
             assert (place / f"whole{form.suffix}").read_bytes() == (place / f"pieces{form.suffix}").read_bytes()
             with Recorder(RunSink(place / f"flushed-{form}", {}, form)) as record:
                 for number, event in enumerate(events):

@@ -154,7 +154,7 @@ def test_at_once_and_one_by_one(form: str, what: str, seed: int, changes: list[t
     _both_ways(bytes(data), FORMS[form])
 
 
-_PIECES = [
+_PARTS = [
     "[",
     "]",
     "[[",
@@ -176,7 +176,7 @@ _PIECES = [
     ":nil",
     ":a",
 ]
-_PIECES += [
+_PARTS += [
     ":send",
     ":poll",
     "{1 [[0 1]]}",
@@ -191,7 +191,7 @@ _PIECES += [
 
 
 @settings(max_examples=500, deadline=None)
-@given(texts=st.lists(st.lists(st.sampled_from(_PIECES), min_size=1, max_size=12).map("".join), min_size=1, max_size=6))
+@given(texts=st.lists(st.lists(st.sampled_from(_PARTS), min_size=1, max_size=12).map("".join), min_size=1, max_size=6))
 def test_plain_values_are_forms(texts: list[str]) -> None:
     # What shapes let through: one token, a text, or brackets around something without texts.
     fit = [text for text in texts if '"' not in text[1:-1] and text.strip() == text and _brackets(text)]
@@ -257,8 +257,8 @@ def test_usual_lines_are_read_at_once() -> None:
 )
 def test_a_value_that_is_none_is_left_to_the_reader_of_forms(bad: str) -> None:
     good = bad.replace("1x", "1").replace("[}]", "[]")
-    told = Shapes().read([good, bad, good])
-    assert [each is None for each in told] == [False, True, False]
+    reported = Shapes().read([good, bad, good])
+    assert [each is None for each in reported] == [False, True, False]
     with pytest.raises(EdnError):
         forms(bad)
 

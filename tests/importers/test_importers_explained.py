@@ -18,9 +18,9 @@ def _check(*arguments: str | Path) -> Result:
 
 def _history(path: Path, value: str, answer: str) -> Path:
     maps = []
-    for process, f, asked, told in ((0, "write", value, value), (1, "read", None, answer)):
+    for process, f, asked, reported in ((0, "write", value, value), (1, "read", None, answer)):
         common = {"process": process, "f": f}
-        maps += [{"type": "invoke", "value": asked, **common}, {"type": "ok", "value": told, **common}]
+        maps += [{"type": "invoke", "value": asked, **common}, {"type": "ok", "value": reported, **common}]
     path.write_text("\n".join(map(json.dumps, maps)))
     return path
 

@@ -395,13 +395,13 @@ SUBSCRIBED = {
 
 
 @pytest.mark.parametrize("how", ["assign", "subscribe"])
-@pytest.mark.parametrize("told", [False, True])
+@pytest.mark.parametrize("reported", [False, True])
 @pytest.mark.parametrize("name", SUBSCRIBED)
-def test_who_has_subscribed_may_have_lost_a_key_meanwhile(tmp_path: Path, how: str, told: bool, name: str) -> None:
+def test_who_has_subscribed_may_have_lost_a_key_meanwhile(tmp_path: Path, how: str, reported: bool, name: str) -> None:
     poll, anomaly = SUBSCRIBED[name]
     first = f"3 {how} [1] ok [1]\n3 poll [[:poll]] ok [[:poll {{1 [[0 10]]}}]]"
     lines = _edn(f"{GOOD.strip()}\n{first}\n{poll}").splitlines()
-    if told:
+    if reported:
         lines[-1] = lines[-1].removesuffix("}") + ", :rebalance-log []}"
     path = tmp_path / "history.edn"
     path.write_text("\n".join(lines))
@@ -409,7 +409,7 @@ def test_who_has_subscribed_may_have_lost_a_key_meanwhile(tmp_path: Path, how: s
     found = {NAMES[each.id]: each for each in verdict.checks}
     if anomaly is None:
         assert verdict.verdict is Verdict.HOLDS
-    elif how == "assign" or told:
+    elif how == "assign" or reported:
         assert anomalies(verdict.checks) == [anomaly]
     else:
         assert (verdict.verdict, anomalies(verdict.checks)) == (Verdict.UNDECIDED, [])

@@ -106,8 +106,8 @@ def _edn(text: str) -> str:
 
 
 def _cases() -> list[tuple[str, str, str]]:
-    told = (("holds", HOLDS), ("violated", VIOLATED), ("undecided", UNDECIDED))
-    return [(name, text, verdict) for verdict, cases in told for name, text in cases.items()]
+    reported = (("holds", HOLDS), ("violated", VIOLATED), ("undecided", UNDECIDED))
+    return [(name, text, verdict) for verdict, cases in reported for name, text in cases.items()]
 
 
 @pytest.mark.parametrize(("name", "text", "verdict"), _cases())

@@ -62,17 +62,17 @@ def _maps(all_: list[_Done]) -> list[Map]:
     for process, each in enumerate(all_):
         common = {"process": process, "f": "txn"}
         asked = [[f, key, value if f == "append" else None] for f, key, value in each.micro]
-        told = [list(micro) for micro in each.micro] if each.kind == "ok" else asked
+        reported = [list(micro) for micro in each.micro] if each.kind == "ok" else asked
         events.append((each.began, {"type": "invoke", "value": asked, **common}))
-        events.append((each.ended, {"type": each.kind, "value": told, **common}))
+        events.append((each.ended, {"type": each.kind, "value": reported, **common}))
     return [each for _, each in sorted(events, key=lambda event: event[0])]
 
 
 def _parsed(text: str) -> list[_Done]:
     found: list[_Done] = []
     for number, line in enumerate(text.strip().splitlines()):
-        for place, told in enumerate(line.split(" | ")):
-            _, *words, kind = told.split()
+        for place, reported in enumerate(line.split(" | ")):
+            _, *words, kind = reported.split()
             micro: list[tuple[str, int, Any]] = []
             for word in words:
                 key, value = int(word[1]), word[3:]

@@ -83,7 +83,7 @@ def _spread(each: Map) -> str:
     return f"#jepsen.history.Op ^{{:line 1}} {{{members}}}"
 
 
-def _told(order: str, between: str = "\t", before: str = "") -> Callable[[Map], str]:
+def _line(order: str, between: str = "\t", before: str = "") -> Callable[[Map], str]:
     """A line of a log, its words in some order."""
 
     def line(each: Map) -> str:
@@ -120,16 +120,16 @@ FORMS: dict[str, Callable[[Sequence[Map]], str | bytes]] = {
     "JSON, gzip of two members": lambda maps: b"".join(
         gzip.compress(_lines(lambda each: json.dumps(_plain(each)))(some).encode()) for some in (maps[:7], maps[7:])
     ),
-    "log": _lines(_told("ptfv", before="INFO  jepsen.util - ")),
-    "log, bare": _lines(_told("ptfv")),
-    "log, times": _lines(_told("ptfv", "  ", "2024-01-01 00:00:00,123{GMT}\tINFO\t[worker 1] jepsen.util: ")),
-    "log, f first": _lines(_told("pftv")),
-    "log, type first": _lines(_told("tpfv", " ")),
-    "log, commas": _lines(_told("ptfv", ", ")),
-    "log, CRLF": lambda maps: _lines(_told("ptfv"))(maps).replace("\n", "\r\n"),
-    "log, byte order mark": lambda maps: "\ufeff" + _lines(_told("ptfv"))(maps),
-    "log, zstd": lambda maps: pa.Codec("zstd").compress(_lines(_told("ptfv"))(maps).encode(), asbytes=True),
-    "log, no end of line": lambda maps: _lines(_told("ptfv"))(maps).rstrip("\n"),
+    "log": _lines(_line("ptfv", before="INFO  jepsen.util - ")),
+    "log, bare": _lines(_line("ptfv")),
+    "log, times": _lines(_line("ptfv", "  ", "2024-01-01 00:00:00,123{GMT}\tINFO\t[worker 1] jepsen.util: ")),
+    "log, f first": _lines(_line("pftv")),
+    "log, type first": _lines(_line("tpfv", " ")),
+    "log, commas": _lines(_line("ptfv", ", ")),
+    "log, CRLF": lambda maps: _lines(_line("ptfv"))(maps).replace("\n", "\r\n"),
+    "log, byte order mark": lambda maps: "\ufeff" + _lines(_line("ptfv"))(maps),
+    "log, zstd": lambda maps: pa.Codec("zstd").compress(_lines(_line("ptfv"))(maps).encode(), asbytes=True),
+    "log, no end of line": lambda maps: _lines(_line("ptfv"))(maps).rstrip("\n"),
 }  # fmt: skip
 """By name: what writes operation maps in a form."""
 

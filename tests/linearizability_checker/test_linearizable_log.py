@@ -134,26 +134,26 @@ def as_events(operations: list[Operation]) -> list[dict[str, Any]]:
     return [{"time": 100 + time, **event} for time, _, event in marks]
 
 
-def outcomes(events: list[dict[str, Any]], pieces: int = 1) -> dict[str | None, contract.Outcome]:
+def outcomes(events: list[dict[str, Any]], batches: int = 1) -> dict[str | None, contract.Outcome]:
     """The outcome of every log, from events fed in pieces."""
     numbered = [{"seq": seq, **event} for seq, event in enumerate(events)]
     table = pa.Table.from_pylist(numbered, schema=SCHEMA)
     setting = contract.Setting(voters=())
     reader = Reader("test", FAMILY.columns, setting.words)
     logs = Logs([FAMILY], setting)
-    for batch in table.to_batches(max(1, len(numbered) // pieces)):
+    for batch in table.to_batches(max(1, len(numbered) // batches)):
         logs.feed(reader.columns(batch), batch.column("log"))
     return {log: verdicts.outcomes[0] for log, verdicts in logs.finish()}
 
 
-@pytest.mark.parametrize("pieces", [1, 7])
-def test_histories_of_the_schema(checker: Checker, pieces: int) -> None:
+@pytest.mark.parametrize("batches", [1, 7])
+def test_histories_of_the_schema(checker: Checker, batches: int) -> None:
     rng = random.Random(11)
     histories = [log_history(rng) for _ in range(1500)]
     events = []
     for number, history in enumerate(histories):
         events += [{**event, "log": str(number)} for event in as_events(history)]
-    found = outcomes(events, pieces)
+    found = outcomes(events, batches)
     for number, result in enumerate(checker.check_many(LOG, histories)):
         if str(number) in found:
             verdict = found[str(number)].verdict

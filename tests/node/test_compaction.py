@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from judging import judged, supervised
+from verdicts import judged, supervised
 
 from loghistory import open_run
 from quorumlog.node.wire import DoneResult, ReadResult, unpack_batches
@@ -226,9 +226,9 @@ def test_killed_in_the_middle_of_a_compaction(
     assert mark.exists()
     histories = tmp_path / "histories"
     first, again = histories / "node-0.0.jsonl.part", histories / "node-0.1.jsonl"
-    told = open_run(again).table().to_pylist()
-    begins = next(at for at, row in enumerate(told) if row["kind"] == "start")
+    reported = open_run(again).table().to_pylist()
+    begins = next(at for at, row in enumerate(reported) if row["kind"] == "start")
     # The next incarnation says what the one before had removed and could not say any more.
-    assert {row["kind"] for row in told[:begins]} == ({"compact"} if steps else set())
+    assert {row["kind"] for row in reported[:begins]} == ({"compact"} if steps else set())
     verdict = judged(tmp_path, [first, again], ends, [0])
     assert verdict["verdict"] == "holds", verdict

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from judging import judged, supervised
+from verdicts import judged, supervised
 
 from quorumlog.node.wire import DoneResult, MembersResult
 

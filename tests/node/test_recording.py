@@ -39,7 +39,7 @@ def append(log: Log, entries: list[tuple[int, int]]) -> None:
         log.append([RecordBatch(offset, term, BatchKind.DATA, 1, -1, offset.to_bytes(8, "big"))])
 
 
-def told(directory: Path, start: list[int], steps: list[tuple[str, int, int]]) -> Path:
+def reported(directory: Path, start: list[int], steps: list[tuple[str, int, int]]) -> Path:
     """A history: a start with a log of these terms, then appends (offset, term) and cuts at an end (offset, dirty)."""
     clock = HybridClock()
     path = directory / "node-0.3.jsonl"
@@ -84,7 +84,7 @@ CASES: dict[str, tuple[list[int], list[tuple[str, int, int]], list[int], list[tu
 @pytest.mark.parametrize("name", CASES)
 def test_missing_changes(name: str, tmp_path: Path) -> None:
     start, steps, now, expected = CASES[name]
-    changes = missing_changes([told(tmp_path, start, steps)], log_of(now))
+    changes = missing_changes([reported(tmp_path, start, steps)], log_of(now))
     found = [
         (kind, columns["offset"], columns["entry_term"]) if kind == "append" else (kind, columns["offset"])
         for kind, columns in changes
@@ -156,7 +156,7 @@ def test_compactions_and_gaps_that_were_not_told(tmp_path: Path) -> None:
 )
 def test_told_and_missing_together_are_the_log(start: list[int], kept: int, added: list[int]) -> None:
     with tempfile.TemporaryDirectory() as directory:
-        path = told(Path(directory), start, [])
+        path = reported(Path(directory), start, [])
         model = list(start)
         for kind, columns in missing_changes([path], log_of(start[:kept] + added)):
             if kind == "truncate":
@@ -168,7 +168,7 @@ def test_told_and_missing_together_are_the_log(start: list[int], kept: int, adde
 
 
 def test_a_torn_last_line_is_no_event(tmp_path: Path) -> None:
-    path = told(tmp_path, [1], [("append", 1, 1)])
+    path = reported(tmp_path, [1], [("append", 1, 1)])
     last, end = end_stamp(path)
     whole = path.read_bytes()
     assert len(list(whole_events(path))) == 2
@@ -180,7 +180,7 @@ def test_a_torn_last_line_is_no_event(tmp_path: Path) -> None:
 
 
 def test_incarnations_that_did_not_live_to_record_their_start(tmp_path: Path) -> None:
-    told(tmp_path, [1], [("append", 1, 1)])  # incarnation 3
+    reported(tmp_path, [1], [("append", 1, 1)])  # incarnation 3
     early = HistoryFile(tmp_path / "node-0.4.jsonl", HybridClock(), {"node": 0, "incarnation": 4})
     early.event(Kind.APPEND, {**STATE, "dirty": 2, "offset": 2, "entry_term": 2})  # what it found missing, no more
     early.flush()
@@ -214,9 +214,9 @@ def test_what_could_not_be_written_leaves_no_half_line(tmp_path: Path) -> None:
 
 
 def test_a_history_is_never_overwritten(tmp_path: Path) -> None:
-    told(tmp_path, [], [])
+    reported(tmp_path, [], [])
     with pytest.raises(FileExistsError):
-        told(tmp_path, [], [])
+        reported(tmp_path, [], [])
 
 
 def test_term_runs() -> None:
@@ -226,7 +226,7 @@ def test_term_runs() -> None:
 
 @pytest.mark.parametrize("wiped", [False, True])
 def test_what_an_emptied_log_lost_is_told_unless_its_disk_is_new(tmp_path: Path, wiped: bool) -> None:
-    told(tmp_path, [1, 1], [])
+    reported(tmp_path, [1, 1], [])
     log = log_of([])
     configuration = NodeConfiguration(
         node=0, addresses={0: "127.0.0.1:1"}, data="", history=str(tmp_path), least_session=4

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from judging import judged, supervised
+from verdicts import judged, supervised
 
 from loghistory import open_run
 from quorumlog.node.wire import unpack_batches

@@ -65,14 +65,18 @@ def same_verdicts(out: Path) -> int:
             found = verdicts[run["run"]][each["id"]]
             for name in ("verdict", "judged", "violated", "excused", "unjudged", "reason"):
                 assert found[name] == each[name], (run["run"], each["id"], name)
-            told = [{n: v[n] for n in ("sentence", "events", "log")} for v in violations[run["run"], each["id"]]]
-            assert told == each["violations"]
-            told = [{n: e[n] for n in ("cause", "nodes", "facts", "first")} for e in excuses[run["run"], each["id"]]]
-            assert told == each["excuses"], (run["run"], each["id"])
-        told = [{name: value for name, value in row.items() if name not in ("run", "run_id")} for row in losses[path]]
-        assert told == sorted(expected["losses"], key=lambda loss: (loss["log"] or "", loss["acks"], loss["fault"]))
-    told = {Path(run["run"]): run["error"] for run in rows(out, "runs") if run["exit_status"] == 2}
-    assert told == unreadable
+            reported = [{n: v[n] for n in ("sentence", "events", "log")} for v in violations[run["run"], each["id"]]]
+            assert reported == each["violations"]
+            reported = [
+                {n: e[n] for n in ("cause", "nodes", "facts", "first")} for e in excuses[run["run"], each["id"]]
+            ]
+            assert reported == each["excuses"], (run["run"], each["id"])
+        reported = [
+            {name: value for name, value in row.items() if name not in ("run", "run_id")} for row in losses[path]
+        ]
+        assert reported == sorted(expected["losses"], key=lambda loss: (loss["log"] or "", loss["acks"], loss["fault"]))
+    reported = {Path(run["run"]): run["error"] for run in rows(out, "runs") if run["exit_status"] == 2}
+    assert reported == unreadable
     return judged
 
 

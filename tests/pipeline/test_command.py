@@ -42,7 +42,7 @@ def java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str | Non
 
 
 @pytest.mark.parametrize(
-    ("said", "told"),
+    ("said", "reported"),
     [
         (None, "there is none"),
         ('openjdk version "11.0.2" 2019-01-15', "is Java 11"),
@@ -51,7 +51,7 @@ def java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str | Non
     ],
 )
 def test_a_java_that_cannot_run_spark(
-    tmp_path: Path, java: Callable[[str | None], Path], said: str | None, told: str
+    tmp_path: Path, java: Callable[[str | None], Path], said: str | None, reported: str
 ) -> None:
     java(said)
     for result in (
@@ -59,7 +59,7 @@ def test_a_java_that_cannot_run_spark(
         CliRunner().invoke(campaign, ["--seeds", "1", str(tmp_path / "out")]),
     ):
         assert result.exit_code != 0
-        assert told in result.output
+        assert reported in result.output
         assert f"Java {OLDEST_JAVA} or later" in result.output
         assert len(result.output.strip().splitlines()) == 1
         assert not (tmp_path / "out").exists()

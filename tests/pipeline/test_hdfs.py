@@ -156,7 +156,7 @@ def test_places_that_cannot_be_used_are_one_sentence(
     here, there = source
     nobody = f"hdfs://localhost:{free_port()}"
     hdfs.make(f"{there}/in/closed", 0o000)
-    for found, out, told in (
+    for found, out, reported in (
         (f"{hdfs.uri}/nothing", tmp_path / "out", "/nothing: cannot be listed (.*does not exist.*"),
         (f"{nobody}/in", tmp_path / "out", "cannot be listed (ConnectException: .*Connection refused): name"),
         (here, f"{nobody}/out", "cannot be used (ConnectException: .*Connection refused): see that"),
@@ -170,7 +170,7 @@ def test_places_that_cannot_be_used_are_one_sentence(
         ),
     ):
         start = time.monotonic()
-        with pytest.raises(HistoryError, match=re.escape(told).replace(r"\.\*", ".*")) as problem:
+        with pytest.raises(HistoryError, match=re.escape(reported).replace(r"\.\*", ".*")) as problem:
             audited(found, out)
         assert "\n" not in str(problem.value)
         assert time.monotonic() - start < 30

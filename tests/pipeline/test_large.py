@@ -93,7 +93,7 @@ def test_what_is_not_well_formed_takes_the_ground_from_all_parts(tmp_path: Path,
     write_run(tmp_path / "runs" / "one", pa.Table.from_pylist(whole, SCHEMA), made)
     audited(tmp_path / "runs", tmp_path / "out", large=large)
     assert same_verdicts(tmp_path / "out") == 2
-    told = rows(tmp_path / "out", "verdicts")
-    broken = {row["check"] for row in told if row["verdict"] == "violated"}
+    reported = rows(tmp_path / "out", "verdicts")
+    broken = {row["check"] for row in reported if row["verdict"] == "violated"}
     assert {"completes-what-is-open", "dirty-as-told"} <= broken
-    assert any("dirty-as-told" in row["reason"] for row in told if row["verdict"] == "undecided")
+    assert any("dirty-as-told" in row["reason"] for row in reported if row["verdict"] == "undecided")

@@ -28,15 +28,15 @@ from logwitness.pipeline.offset_ranges import judge_by_ranges
 def _events(seed: int, appends: int, log: str | None = None) -> list[dict[str, Any]]:
     """A linearizable log of overlapping appends, some of unknown outcome, with reads, tails and a final read."""
     chosen = random.Random(seed)
-    told: list[tuple[int, int, dict[str, Any]]] = []
+    reported: list[tuple[int, int, dict[str, Any]]] = []
     op = 0
 
     def operation(begin: int, end: int, f: str, asked: dict[str, Any], *closing: dict[str, Any]) -> None:
         nonlocal op
         op += 1
         common = {"process": op, "op": op, "f": f, "log": log}
-        told.append((begin, op, common | {"kind": "invoke"} | asked))
-        told.extend((end, op, common | row) for row in closing)
+        reported.append((begin, op, common | {"kind": "invoke"} | asked))
+        reported.extend((end, op, common | row) for row in closing)
 
     offset = 0
     for value in range(appends):
@@ -52,8 +52,8 @@ def _events(seed: int, appends: int, log: str | None = None) -> list[dict[str, A
         offset += width
         if chosen.random() < 0.2:
             operation(now + 1, now + 99, "tail", {}, {"kind": "ok", "offset": offset})
-    told.sort(key=lambda each: each[:2])
-    return [row | {"seq": seq, "time": time + 10_000} for seq, (time, _, row) in enumerate(told)]
+    reported.sort(key=lambda each: each[:2])
+    return [row | {"seq": seq, "time": time + 10_000} for seq, (time, _, row) in enumerate(reported)]
 
 
 def _large(place: Path, table: pa.Table) -> Large:

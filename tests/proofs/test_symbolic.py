@@ -161,8 +161,8 @@ def counts_for_each(voters: Voters, reached: Mapping[int, int]) -> int:
 
 
 def filters(voters: Voters, reached: Mapping[int, int]) -> int:
-    told = {node: reached.get(node, -1) > 1 for node in voters.current}
-    return len([node for node in voters.old if told.get(node, False)]) + len(voters.current)
+    reported = {node: reached.get(node, -1) > 1 for node in voters.current}
+    return len([node for node in voters.old if reported.get(node, False)]) + len(voters.current)
 
 
 @settings(max_examples=15, deadline=None)
@@ -176,19 +176,19 @@ def test_a_group_of_any_size_is_counted_as_python_counts(
 ) -> None:
     """What is known of the answer for given nodes allows Python's, and nothing else if there are no other nodes."""
     current, old = sizes
-    told = {node: z3.Const(f"node_{node}", Node) for node in range(5)}
+    symbols = {node: z3.Const(f"node_{node}", Node) for node in range(5)}
     has, value = z3.Function("has", Node, z3.BoolSort()), z3.Function("value", Node, z3.IntSort())
     group = AnyVoters()
-    for nodes in ((), list(told.values())):
+    for nodes in ((), list(symbols.values())):
         census = Census(nodes=nodes)
-        census.every(group.current, lambda node: z3.Or([node == told[n] for n in current]))
-        census.every(group.old, lambda node: z3.Or([node == told[n] for n in old]))
-        for node in told:
+        census.every(group.current, lambda node: z3.Or([node == symbols[n] for n in current]))
+        census.every(group.old, lambda node: z3.Or([node == symbols[n] for n in old]))
+        for node in symbols:
             census.element(f"node_{node}")
         answer = Executor(census=census).call(rule, group, PerNode(has, value))
         solver = z3.Solver()
-        solver.add(z3.Distinct(*told.values()), *census.facts())
-        for node, term in told.items():
+        solver.add(z3.Distinct(*symbols.values()), *census.facts())
+        for node, term in symbols.items():
             solver.add(group.current.has(term) == (node in current), group.old.has(term) == (node in old))
             solver.add(has(term) == (node in reached), value(term) == reached.get(node, 0))
         expected = rule(Voters(tuple(current), old=tuple(old)), reached)

@@ -402,8 +402,8 @@ def test_what_callers_are_told_when_a_leader_steps_down_unheard() -> None:
     bench.give(BarrierRequested(4))
     bench.give(ReadIndexRequested(5))
     bench.give(TimerFired(Timer.HEARTBEAT), after=TIMEOUT + 1)
-    told = {resolved.request: resolved.outcome for resolved in bench.of(Resolved)}
-    assert told == dict.fromkeys((3, 4, 5), Outcome.NOT_LEADER), "what was written with acks=all waits"
+    reported = {resolved.request: resolved.outcome for resolved in bench.of(Resolved)}
+    assert reported == dict.fromkeys((3, 4, 5), Outcome.NOT_LEADER), "what was written with acks=all waits"
     bench.give(TimerFired(Timer.DRAIN))
     assert (bench.of(Resolved), bench.of(AppendEffect)) == ([], [])
     bench.give(AppendRequested(6, batch(0, 0, acks=1)))

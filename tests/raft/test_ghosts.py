@@ -117,8 +117,8 @@ def test_a_ghost_cuts_what_cannot_be_placed_and_says_so_first() -> None:
     core = follower((0, 0, 1), (1, 1, 2), (2, 2, 2))
     effects = sent(core, 0, 1, ghost(1, 4, 3), real(5, 5, 3))
     assert of(effects, Truncate) == [Truncate(1)]
-    told = [(each.kind, each.columns["offset"], each.columns["dirty"]) for each in noted(effects)]
-    assert told == [("gap", 1, 2), ("truncate", 1, 0), ("append", 5, 5)]
+    reported = [(each.kind, each.columns["offset"], each.columns["dirty"]) for each in noted(effects)]
+    assert reported == [("gap", 1, 2), ("truncate", 1, 0), ("append", 5, 5)]
     assert (core.dirty, core.index.gap_end, match(effects)) == (5, 5, (True, 5))
 
 

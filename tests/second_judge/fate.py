@@ -78,9 +78,9 @@ class Fate:
 
     def commit(self, batch: Batch) -> tuple[str, tuple[Batch, ...], tuple[Batch, ...]]:
         """Somebody commits the log up to a batch: whether that agrees; what is newly committed, what newly lost."""
-        told = "unjudged" if batch.hidden else "agrees"
+        reported = "unjudged" if batch.hidden else "agrees"
         if covers(self.committed, batch):
-            return told, (), ()
+            return reported, (), ()
         fork = shared(batch, self.committed)
         mine = [b for b in batch.log() if b.last > fork.last]
         if fork is not self.committed:
@@ -92,7 +92,7 @@ class Fate:
                 return "excused", (), ()
             if not self.all_exposed(self.committed, fork):
                 return "violated", (), ()
-            told = "excused, given up"
+            reported = "excused, given up"
             self.given_up |= {b for b in self.committed.log() if b.last > fork.last}
         self.committed = batch
         self.dead -= {*mine}
@@ -106,4 +106,4 @@ class Fate:
             if each not in self.dead
         ]
         self.dead |= {*lost}
-        return told, tuple(mine), tuple(lost)
+        return reported, tuple(mine), tuple(lost)

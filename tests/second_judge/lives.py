@@ -99,10 +99,10 @@ def cut_off(history: History) -> dict[int, list[tuple[int, int]]]:
 
 def falls_quiet(history: History) -> bool:
     """Whether a node that runs records nothing any more while others record 12 events: its record may end early."""
-    told = [e for e in history.events if e.dirty is not None and e.node is not None]
-    place = {e.node: i for i, e in enumerate(told, 1)}
+    reported = [e for e in history.events if e.dirty is not None and e.node is not None]
+    place = {e.node: i for i, e in enumerate(reported, 1)}
     last = {e.node: e for e in history.events if e.node is not None and (e.dirty is not None or e.kind in GONE)}
-    return any(len(told) - at >= 12 and last[node].kind not in GONE for node, at in place.items())
+    return any(len(reported) - at >= 12 and last[node].kind not in GONE for node, at in place.items())
 
 
 def silent(history: History) -> set[int]:

@@ -121,13 +121,13 @@ class History:
             return (self.voters,)
         own = [e for e in self.events if e.node == node and e.seq <= until and e.kind in ("start", "configuration")]
         since = max((e.seq for e in own if e.kind == "start"), default=-1)
-        told = [halves_in(e.text) for e in own if e.seq > since and halves_in(e.text)]
-        return told[-1] if told else (self.voters,)
+        reported = [halves_in(e.text) for e in own if e.seq > since and halves_in(e.text)]
+        return reported[-1] if reported else (self.voters,)
 
     def everyone(self, until: int | None = None) -> set[int]:
         """The voters of all configurations that are told of by then."""
-        told = [e for e in self.configurations if until is None or e.seq <= until]
-        return {*self.voters}.union(*(half for e in told for half in halves_in(e.text)))
+        reported = [e for e in self.configurations if until is None or e.seq <= until]
+        return {*self.voters}.union(*(half for e in reported for half in halves_in(e.text)))
 
     @cached_property
     def configurations(self) -> list[Event]:
@@ -155,8 +155,8 @@ class History:
     def unseen_trims(self, until: int | None = None) -> bool:
         """Whether the log may have been trimmed by then and nobody would have recorded it (counting.md#trims)."""
         nodes = {e.node for e in self.events if e.kind in (*STATE, "trim", "compact")} - {None}
-        told = [e for e in self.events if until is None or e.seq < until]
-        asked = any(e.kind == "fault" and e.f == "trim" for e in told)
+        reported = [e for e in self.events if until is None or e.seq < until]
+        asked = any(e.kind == "fault" and e.f == "trim" for e in reported)
         return (self.of_protocol or asked) and (not nodes or not {*self.voters} <= nodes)
 
     @property
@@ -173,8 +173,8 @@ class History:
     @property
     def too_many(self) -> bool:
         """Whether there are more nodes than there are: voters, who recorded anything, who ended, whom faults befell."""
-        told = [e for e in self.events if e.dirty is not None or e.kind in (*GONE, "fault")]
-        return 0 < self.nodes < len(self.everyone() | {e.node for e in told if e.node is not None})
+        reported = [e for e in self.events if e.dirty is not None or e.kind in (*GONE, "fault")]
+        return 0 < self.nodes < len(self.everyone() | {e.node for e in reported if e.node is not None})
 
     @property
     def stranger(self) -> bool:

@@ -154,13 +154,13 @@ def acked_survives(history: History) -> Count:
 def failed_never_committed(history: History) -> Count:
     """What was reported as truncated is never committed, unless the log for which it was reported is lost itself."""
     count = Count()
-    told: dict[Batch, int] = {}
+    acknowledged: dict[Batch, int] = {}
     given_up = -1
     for step in replay(history)[0]:
         given_up = step.event.seq if step.agrees == "excused, given up" else given_up
         for batch in step.newly:
-            if batch in told:
-                count += EXCUSED if given_up > told[batch] else VIOLATED
+            if batch in acknowledged:
+                count += EXCUSED if given_up > acknowledged[batch] else VIOLATED
         if step.event.kind == "acked" and step.event.reason == "truncated":
             meant = _meant(history, step.event)
             if meant is not None:
@@ -168,7 +168,7 @@ def failed_never_committed(history: History) -> Count:
                 if covers(step.then_committed, meant) and meant not in step.then_exposed:
                     count += VIOLATED
                 else:
-                    told[meant] = step.event.seq
+                    acknowledged[meant] = step.event.seq
     return count
 
 

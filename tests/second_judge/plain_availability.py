@@ -45,12 +45,12 @@ def timed(history: History) -> list[tuple[Event, int]]:
 OF_LINKS = ("partition", "mute", "deafen", "one_way", "loss", "duplicate", "reorder", "delay")
 
 
-def undisturbed(told: list[tuple[Event, int]], node: int, since: int, but: tuple[str, ...] = ()) -> bool:
+def undisturbed(reported: list[tuple[Event, int]], node: int, since: int, but: tuple[str, ...] = ()) -> bool:
     """Whether a node runs and nothing has disturbed it since then, but for faults of these names."""
     running, last = False, 0
     own: Counter[str] = Counter()
     of_all: Counter[str] = Counter()
-    for e, time in told:
+    for e, time in reported:
         if e.node == node and e.kind in ("serve", *GONE):
             running, last = e.kind == "serve", time
         elif e.kind == "phase" and not but:
@@ -62,16 +62,16 @@ def undisturbed(told: list[tuple[Event, int]], node: int, since: int, but: tuple
     return running and not any(own.values()) and not any(of_all.values()) and last <= since
 
 
-def checks(told: list[tuple[Event, int]], node: int, start: int, end: int, server: Plainly) -> bool:
+def checks(reported: list[tuple[Event, int]], node: int, start: int, end: int, server: Plainly) -> bool:
     """Whether no two checks were further apart than two intervals."""
-    due = [time for e, time in told if e.kind in ("up", "down") and e.node == node and start <= time <= end]
+    due = [time for e, time in reported if e.kind in ("up", "down") and e.node == node and start <= time <= end]
     return all(after - before <= 2 * server["heartbeat_check"] * MS for before, after in pairwise([start, *due, end]))
 
 
-def listed(told: list[tuple[Event, int]], node: int, peer: int) -> int | None:
+def listed(reported: list[tuple[Event, int]], node: int, peer: int) -> int | None:
     """When a node has listed another one, in its present life."""
     found = None
-    for e, time in told:
+    for e, time in reported:
         if e.node == node and e.kind in ("serve", *GONE):
             found = None
         elif e.node == node and e.kind == "listed" and e.peer == peer:
@@ -79,18 +79,18 @@ def listed(told: list[tuple[Event, int]], node: int, peer: int) -> int | None:
     return found
 
 
-def connected(told: list[tuple[Event, int]], at: int, node: int, known: Plainly, server: Plainly) -> bool:
+def connected(reported: list[tuple[Event, int]], at: int, node: int, known: Plainly, server: Plainly) -> bool:
     """Whether the heartbeats of a host came to the router in time, before event ``at``; and it and the router ran."""
-    routed, now = told[at]
+    routed, now = reported[at]
     router, start = routed.node, now - max(settling(server), settling(known))
-    since = [listed(told, node, router), listed(told, router, node)]
+    since = [listed(reported, node, router), listed(reported, router, node)]
     if any(each is None or each > start for each in since):
         return False
-    if not (undisturbed(told, node, start) and undisturbed(told, router, start)):
+    if not (undisturbed(reported, node, start) and undisturbed(reported, router, start)):
         return False
-    if not (checks(told, node, start, now, known) and checks(told, router, start, now, server)):
+    if not (checks(reported, node, start, now, known) and checks(reported, router, start, now, server)):
         return False
-    before = [(e, time) for e, time in told[:at] if start <= time]
+    before = [(e, time) for e, time in reported[:at] if start <= time]
     heard = {e.stamp for e, _ in before if e.kind == "heard" and e.node == router and e.peer == node}
     due = {
         e.stamp
@@ -107,25 +107,27 @@ def connected(told: list[tuple[Event, int]], at: int, node: int, known: Plainly,
     return fits and due <= heard
 
 
-def late(told: list[tuple[Event, int]], place: int, now: int) -> bool:
+def late(reported: list[tuple[Event, int]], place: int, now: int) -> bool:
     """Whether a query has waited for somebody longer than the time-out."""
-    routed = told[place][0]
-    server = server_of([b for b, _ in told], routed.node)
-    steps = [time for e, time in told[place:] if e.op == routed.op and e.node == routed.node and e.kind == "forward"]
-    asked = [told[place][1], *steps][-1]
+    routed = reported[place][0]
+    server = server_of([b for b, _ in reported], routed.node)
+    steps = [
+        time for e, time in reported[place:] if e.op == routed.op and e.node == routed.node and e.kind == "forward"
+    ]
+    asked = [reported[place][1], *steps][-1]
     if (
         server is None
         or (now - asked) // MS <= time_out(server) + 1000
-        or not undisturbed(told, routed.node, asked, OF_LINKS)
+        or not undisturbed(reported, routed.node, asked, OF_LINKS)
     ):
         return False
-    return checks(told, routed.node, max(asked, now - settling(server)), now, server)
+    return checks(reported, routed.node, max(asked, now - settling(server)), now, server)
 
 
-def unseen(told: list[tuple[Event, int]], at: int, finished: Plainly) -> int:
+def unseen(reported: list[tuple[Event, int]], at: int, finished: Plainly) -> int:
     """How many hosts a failed query lacked because they were taken for dead."""
-    e = told[at][0]
-    route = Route([b for b, _ in told[: at + 1] if b is e or b.kind != "route"], e.op)
+    e = reported[at][0]
+    route = Route([b for b, _ in reported[: at + 1] if b is e or b.kind != "route"], e.op)
     if not route.known:
         return 0
     answered = {p for p, _, failure in finished["attempts"] if failure is None}
@@ -137,70 +139,72 @@ def unseen(told: list[tuple[Event, int]], at: int, finished: Plainly) -> int:
         for host in route.hosts(p)
         if host in route.view["statuses"] and not route.view["statuses"][host][0] and len(route.reasons(host, p)) == 1
     }
-    events = [b for b, _ in told]
+    events = [b for b, _ in reported]
     found = [(node, server_of(events, node)) for host, node in numbers(events).items() if host in dead]
-    return sum(known is not None and connected(told, at, node, known, route.server or {}) for node, known in found)
+    return sum(known is not None and connected(reported, at, node, known, route.server or {}) for node, known in found)
 
 
 def bad_time_bounded(history: History) -> Count:
     """pull-queries.md#bad-time-bounded."""
     count = Count()
-    told = timed(history)
+    reported = timed(history)
     routed: dict[int, int] = {}
-    for at, (e, now) in enumerate(told):
-        mine = e.op in routed and told[routed[e.op]][0].node == e.node
+    for at, (e, now) in enumerate(reported):
+        mine = e.op in routed and reported[routed[e.op]][0].node == e.node
         if e.kind == "route":
             routed.setdefault(e.op, at)
         elif e.kind == "forward" and mine:
-            count += VIOLATED if late(told[:at], routed[e.op], now) else Count()
+            count += VIOLATED if late(reported[:at], routed[e.op], now) else Count()
         elif e.kind == "finish" and mine:
-            count += ended(told[:at], routed.pop(e.op), e, now)
+            count += ended(reported[:at], routed.pop(e.op), e, now)
         elif e.kind in ("serve", "fault", "heal", "phase", *GONE):
-            count += overdue(told[:at], routed, None if e.kind == "phase" else e.node, now)
+            count += overdue(reported[:at], routed, None if e.kind == "phase" else e.node, now)
             if e.kind in ("serve", *GONE):
-                routed = {op: place for op, place in routed.items() if told[place][0].node != e.node}
-    return count + overdue(told, routed, None, told[-1][1] if told else 0)
+                routed = {op: place for op, place in routed.items() if reported[place][0].node != e.node}
+    return count + overdue(reported, routed, None, reported[-1][1] if reported else 0)
 
 
-def overdue(told: list[tuple[Event, int]], routed: dict[int, int], node: int | None, now: int) -> Count:
+def overdue(reported: list[tuple[Event, int]], routed: dict[int, int], node: int | None, now: int) -> Count:
     """The queries of a node, or of all, that should have ended by now; they are judged once."""
-    found = [op for op, place in routed.items() if node in (None, told[place][0].node) and late(told, place, now)]
+    found = [
+        op for op, place in routed.items() if node in (None, reported[place][0].node) and late(reported, place, now)
+    ]
     for op in found:
         del routed[op]
     return Count(judged=len(found), violated=len(found))
 
 
-def readiness(told: list[tuple[Event, int]], place: int, server: Plainly, *, unready: bool) -> Count:
+def readiness(reported: list[tuple[Event, int]], place: int, server: Plainly, *, unready: bool) -> Count:
     """pull-queries.md#first-intervals: whether a server was ready, and took itself for it."""
-    routed, began = told[place]
+    routed, began = reported[place]
     if unready:
-        ran = undisturbed(told, routed.node, began - (2 * server["lag_report"] + 1000) * MS, OF_LINKS)
+        ran = undisturbed(reported, routed.node, began - (2 * server["lag_report"] + 1000) * MS, OF_LINKS)
         return JUDGED + VIOLATED if ran else Count()
-    served = [time for e, time in told if e.node == routed.node and e.kind in ("serve", *GONE)][-1:] or [0]
+    served = [time for e, time in reported if e.node == routed.node and e.kind in ("serve", *GONE)][-1:] or [0]
     view = said(routed, is_view)
     if view is None or not server["lag_reports"] or (began - served[0]) // MS >= server["lag_report"]:
         return Count()
-    if not undisturbed(told, routed.node, served[0], OF_LINKS):
+    if not undisturbed(reported, routed.node, served[0], OF_LINKS):
         return Count()
     placed = [(p, h) for p, (active, rest) in enumerate(view["assignment"]["placements"]) for h in (active, *rest)]
     live = [(p, h) for p, h in placed if view["statuses"].get(h, [False])[0]]
     return Count(violated=sum(str(p) not in view["records"].get(h, [0, {}])[1] for p, h in live))
 
 
-def ended(told: list[tuple[Event, int]], place: int, e: Event, now: int) -> Count:
+def ended(reported: list[tuple[Event, int]], place: int, e: Event, now: int) -> Count:
     """How a query ended that was routed at this place."""
-    count = VIOLATED if late(told, place, now) else Count()
-    server, finished = server_of([b for b, _ in told], e.node), said(e, is_finished)
+    count = VIOLATED if late(reported, place, now) else Count()
+    server, finished = server_of([b for b, _ in reported], e.node), said(e, is_finished)
     if server is None or finished is None:
         return count + UNJUDGED
-    began = told[place][1]
+    began = reported[place][1]
     unready = finished["message"] == NOT_READY and not finished["attempts"]
-    count += readiness(told, place, server, unready=unready)
-    if unready or not undisturbed(told, e.node, began):
+    count += readiness(reported, place, server, unready=unready)
+    if unready or not undisturbed(reported, e.node, began):
         return count
     message = finished["message"] or ""
     if (message == EXHAUSTED or message.startswith(NO_VALID_HOST)) and now - began <= settling(server):
-        count += Count(violated=unseen(told, place, finished))
+        count += Count(violated=unseen(reported, place, finished))
     return count + JUDGED
 
 

@@ -61,7 +61,7 @@ class Value:
         return max(e.last, e.offset + (self.tries[0].begun.count or 0) - 1)
 
 
-class Told(NamedTuple):
+class Clients(NamedTuple):
     """What clients asked and were told."""
 
     operations: list[Operation]
@@ -69,7 +69,7 @@ class Told(NamedTuple):
 
 
 @lru_cache(maxsize=4)
-def told(history: History) -> Told:
+def clients(history: History) -> Clients:
     """Each client has one open operation; ``ok`` and ``fail`` end it, and only a read is given something."""
     open_: dict[int, Operation] = {}
     operations: list[Operation] = []
@@ -93,7 +93,7 @@ def told(history: History) -> Told:
                 value.final = value.final or operation.begun.f == "final_read"
         elif e.kind in ("ok", "fail"):
             open_.pop(e.process).ended = e
-    return Told(operations, values)
+    return Clients(operations, values)
 
 
 def _takes_unflushed(e: Event) -> bool:
@@ -145,7 +145,7 @@ def _differ(history: History, one: Value, other: Value, until: int) -> Count:
 def inconsistent_offset(history: History) -> Count:
     """What is read or acknowledged at an offset is compared with what was read and acknowledged there last."""
     count = Count()
-    values = told(history).values.values()
+    values = clients(history).values.values()
     reads = [(e, v, True) for v in values for e in v.reads]
     acks = [(e, v, False) for v in values for e in v.placed if v.acks == ALL]
     read: dict[int, Value] = {}
@@ -178,7 +178,7 @@ def _ends(history: History) -> Count:
 
     Who never states a last offset may leave it out.
     """
-    values = told(history).values.values()
+    values = clients(history).values.values()
     ok_lasts = any(e.last > e.offset for v in values for e in v.placed)
     read_lasts = any(e.last > e.offset for v in values for e in v.reads)
     count = Count()
@@ -196,7 +196,7 @@ def _ends(history: History) -> Count:
 def _overlaps(history: History) -> Count:
     """Batches that begin inside one before them: of those in the final read, or without one, of acks=all."""
     final = _final_reads(history)
-    kept = [v for v in told(history).values.values() if v.reads and (v.final if final else v.acks == ALL)]
+    kept = [v for v in clients(history).values.values() if v.reads and (v.final if final else v.acks == ALL)]
     kept.sort(key=lambda v: v.reads[0].offset)
     count = Count()
     for i in range(1, len(kept)):
@@ -210,7 +210,7 @@ def _overlaps(history: History) -> Count:
 
 def _last_look(history: History) -> int:
     """The last event of a final read that was answered or gave something; if none was answered, of any read."""
-    reads = [o for o in told(history).operations if o.begun.f in READS]
+    reads = [o for o in clients(history).operations if o.begun.f in READS]
     reads = [o for o in reads if not _final_reads(history) or o.begun.f == "final_read"]
     oks = [o.ended.seq for o in reads if o.ended and o.ended.kind == "ok"]
     return max([*oks, *(e.seq for o in reads for e in o.seen)], default=-1)
@@ -220,12 +220,12 @@ def terms_in_order(history: History) -> Count:
     """Nothing acknowledged with acks=all is behind what was acknowledged in a later term, unless it may have been lost;
     nor is anything that a final read returned behind what one returned of a later term."""
     count = Count()
-    told = [(v, v.acked) for v in _values(history) if v.acked and v.acked.term is not None]
-    for value, e in told:
+    clients = [(v, v.acked) for v in _values(history) if v.acked and v.acked.term is not None]
+    for value, e in clients:
         if value.acks != ALL and not value.final:
             continue
         count += JUDGED
-        before = [v for v, other in told if other.offset < e.offset and other.term > e.term]
+        before = [v for v, other in clients if other.offset < e.offset and other.term > e.term]
         wiped = any(_empties(history, each) and each.seq < _last_look(history) for each in history.events)
         if value.final and not wiped and any(v.final for v in before):
             count += VIOLATED
@@ -252,13 +252,13 @@ def values_are_new(history: History) -> Count:
 
 def _values(history: History) -> list[Value]:
     """Every value that was appended or read."""
-    return [*told(history).values.values()]
+    return [*clients(history).values.values()]
 
 
 def duplicate(history: History) -> Count:
     """A value is at the offset of its first read: so said its acknowledgement, and so say all later reads."""
     count = Count()
-    for value in told(history).values.values():
+    for value in clients(history).values.values():
         if not value.reads:
             continue
         count += JUDGED
@@ -274,7 +274,7 @@ def duplicate(history: History) -> Count:
 
 def aborted_read(history: History) -> Count:
     """The value of an append that failed is never read, unless it was tried again."""
-    values = told(history).values.values()
+    values = clients(history).values.values()
     if not any(v.reads for v in values):
         return Count()
     failed = [v for v in values if v.tries and all(o.ended and o.ended.kind == "fail" for o in v.tries)]
@@ -283,7 +283,7 @@ def aborted_read(history: History) -> Count:
 
 def phantom(history: History) -> Count:
     """What is read was appended before."""
-    operations, values = told(history)
+    operations, values = clients(history)
     appends = [o.begun.seq for o in operations if o.begun.f == "append"]
     count = Count()
     for value in values.values():
@@ -293,7 +293,7 @@ def phantom(history: History) -> Count:
 
 
 def _final_reads(history: History) -> list[Operation]:
-    return [o for o in told(history).operations if o.begun.f == "final_read" and o.ended and o.ended.kind == "ok"]
+    return [o for o in clients(history).operations if o.begun.f == "final_read" and o.ended and o.ended.kind == "ok"]
 
 
 def _within(first: int, last: int, ranges: list[tuple[int, int]]) -> bool:
@@ -321,7 +321,7 @@ class _Gap(NamedTuple):
 @lru_cache(maxsize=4)
 def _readers(history: History) -> tuple[list[tuple[int, Event]], list[_Gap]]:
     """Each batch with the position of the reader it was given to, where that is known; and the gaps."""
-    values = told(history).values
+    values = clients(history).values
     open_: dict[int, Event] = {}
     position: dict[int, int | None] = {}
     following: dict[int, int | None] = {}
@@ -363,7 +363,7 @@ def _missing(history: History) -> Iterator[tuple[Value, bool, bool]]:
 
     If there is a final read: those acknowledged before the last one began.
     """
-    values = [v for v in told(history).values.values() if v.acked and v.acks == ALL]
+    values = [v for v in clients(history).values.values() if v.acked and v.acks == ALL]
     finals = _final_reads(history)
     if finals:
         begun = max(o.begun.seq for o in finals)
@@ -372,9 +372,9 @@ def _missing(history: History) -> Iterator[tuple[Value, bool, bool]]:
         for value in values:
             missing = not value.final
             yield value, missing, missing and not value.reads and value.last < high
-    elif any(v.reads for v in told(history).values.values()):
+    elif any(v.reads for v in clients(history).values.values()):
         gaps = _readers(history)[1]
-        reads = [v.reads[0] for v in told(history).values.values() if v.reads]
+        reads = [v.reads[0] for v in clients(history).values.values() if v.reads]
         for value in values:
             acked = value.acked
             assert acked
@@ -416,7 +416,7 @@ def _reached(history: History, read: Operation) -> int:
 
 def _observes_nothing(history: History) -> bool:
     """Whether reads say that they were given something, but no observation is recorded."""
-    reads = [o.ended for o in told(history).operations if o.begun.f in READS]
+    reads = [o.ended for o in clients(history).operations if o.begun.f in READS]
     return not history.observes and any(e is not None and e.kind == "ok" and e.get("count") for e in reads)
 
 
@@ -460,7 +460,7 @@ def skip(history: History) -> Count:
     given, gaps = _readers(history)
     count = Count(judged=len(given))
     final = bool(_final_reads(history))
-    values = told(history).values.values()
+    values = clients(history).values.values()
 
     def promised(v: Value) -> bool:
         return v.acked is not None and v.acks == ALL and not may_be_gone(history, v, _last_look(history))
@@ -511,7 +511,7 @@ def _not_behind(first: Value, second: Value, offset: int) -> bool:
 
 def _acknowledgements(history: History) -> list[tuple[Event, Operation, Value]]:
     """All that told an offset, in order."""
-    values = told(history).values.values()
+    values = clients(history).values.values()
     found = [(o.ended, o, v) for v in values for o in v.tries if o.ended in v.placed]
     return sorted(((e, o, v) for e, o, v in found if e), key=lambda t: t[0].seq)
 
@@ -543,7 +543,7 @@ def real_time_inversion(history: History) -> Count:
     """
     count = Count()
     acknowledged = _acknowledgements(history)
-    for value in told(history).values.values():
+    for value in clients(history).values.values():
         if not value.tries:
             continue
         strong = [v for e, _, v in acknowledged if e.seq < value.begun and v.acks == ALL]
@@ -585,7 +585,7 @@ def _known_ends(history: History, reads: bool) -> list[tuple[int, int, int]]:
     """How many entries were known, since which event, and by what was asked at which: by acknowledgements with
     acks=all and by tails; and, if asked for, by where linearizable reads ended that returned something."""
     known = [(v.last + 1, e.seq, v.begun) for e, _, v in _acknowledgements(history) if v.acks == ALL]
-    for o in told(history).operations:
+    for o in clients(history).operations:
         e = o.ended
         shows = o.begun.f == "tail" or (reads and o.begun.f == "read_linearizable" and bool(o.seen))
         if shows and e and e.kind == "ok" and e.offset is not None:
@@ -597,7 +597,7 @@ def _not_short(history: History, f: str) -> Count:
     """No answer to such an operation is shorter than what was known before it was asked for."""
     count = Count()
     ends = _known_ends(history, reads=f != "tail")
-    for o in told(history).operations:
+    for o in clients(history).operations:
         if o.begun.f != f or not o.ended or o.ended.kind != "ok":
             continue
         if o.ended.offset is None:

@@ -73,8 +73,8 @@ def _led(ended: Step, expected: int | None) -> list[int]:
 
 def _term(expected: int | None, answer: Event) -> int | None:
     """The term that was told, or else the only one in which the append was to be written."""
-    told: int | None = answer.term
-    return expected if told is None else told
+    answered: int | None = answer.term
+    return expected if answered is None else answered
 
 
 def _leader(ended: Step, expected: int | None) -> Node | None:
@@ -130,7 +130,7 @@ def _is_named(e: Event) -> bool:
 
 
 @dataclass(eq=False)
-class _Told:
+class _Answered:
     """An append that was answered ok: the call, its answer, and the batch where it was told to be."""
 
     begun: Event
@@ -149,7 +149,7 @@ class _Told:
         return self.batch is not None and self.batch.seq < self.ended.event.seq
 
 
-def _told(history: History) -> Iterator[_Told]:
+def _answered(history: History) -> Iterator[_Answered]:
     """Every append of a value that was answered ok, if nodes recorded what they append."""
     over = [c for c in calls(history) if c.is_over("append") and c.begun.event.value is not None]
     ends = [c.ended.event for c in over if c.ended]
@@ -165,30 +165,30 @@ def _told(history: History) -> Iterator[_Told]:
         whole = _whole(history, _answerers(history, ended, begun.term), call.begun, ended)
         batch = there[0] if there else None
         cut = batch is not None and ended.event.last < batch.last and says_last < FOR_EVER
-        yield _Told(begun, ended, batch, others, whole, cut)
+        yield _Answered(begun, ended, batch, others, whole, cut)
 
 
-def _other_value(history: History, told: _Told) -> bool:
+def _other_value(history: History, answered: _Answered) -> bool:
     """Whether another value is where the client was told its own to be."""
-    e = told.ended.event
-    there = replay(history)[1].known.get((e.offset, _term(told.begun.term, e)), [])
-    return any(b.value not in (None, told.begun.value) for b in there)
+    e = answered.ended.event
+    there = replay(history)[1].known.get((e.offset, _term(answered.begun.term, e)), [])
+    return any(b.value not in (None, answered.begun.value) for b in there)
 
 
-def _misplaced(history: History, told: _Told) -> bool:
+def _misplaced(history: History, answered: _Answered) -> bool:
     """Whether an answer names a place at which its value is not."""
-    if not _is_named(told.ended.event) or told.batch is not None:
+    if not _is_named(answered.ended.event) or answered.batch is not None:
         return False
-    return _other_value(history, told) or bool(told.elsewhere and history.idempotent and told.whole)
+    return _other_value(history, answered) or bool(answered.elsewhere and history.idempotent and answered.whole)
 
 
 def ok_names_the_entry(history: History) -> Count:
     """Where an answer says that a value is, it is: not elsewhere, nor is another value there."""
     count = Count()
-    for told in _told(history):
-        if told.batch is not None or _misplaced(history, told):
-            count += JUDGED if told.batch is not None and not told.cut else JUDGED + VIOLATED
-        elif _is_named(told.ended.event):
+    for answered in _answered(history):
+        if answered.batch is not None or _misplaced(history, answered):
+            count += JUDGED if answered.batch is not None and not answered.cut else JUDGED + VIOLATED
+        elif _is_named(answered.ended.event):
             count += UNJUDGED
     return count
 
@@ -201,40 +201,40 @@ def ok_after_acked(history: History) -> Count:
     count = Count()
     acked = acknowledged(history)
     hides = replay(history)[0][-1].hidden if history.events else False
-    for told in _told(history):
-        if _misplaced(history, told):
+    for answered in _answered(history):
+        if _misplaced(history, answered):
             continue
-        named, seq = _is_named(told.ended.event), told.ended.event.seq
-        batches = told.elsewhere if not named else [told.batch] if told.batch is not None else []
+        named, seq = _is_named(answered.ended.event), answered.ended.event.seq
+        batches = answered.elsewhere if not named else [answered.batch] if answered.batch is not None else []
         answers = [acked[b] for b in batches if b in acked]
-        if any(a.seq < seq and told.begun.acks in (None, a.acks) for a in answers):
+        if any(a.seq < seq and answered.begun.acks in (None, a.acks) for a in answers):
             count += JUDGED
         elif answers:
             count += JUDGED + VIOLATED
-        elif not told.whole or not history.has("acked"):
+        elif not answered.whole or not history.has("acked"):
             count += UNJUDGED
-        elif batches or not (told.elsewhere or hides or _shown(history, told)):
+        elif batches or not (answered.elsewhere or hides or _shown(history, answered)):
             count += JUDGED + VIOLATED
         else:
             count += UNJUDGED
     return count.if_shown(lacks=count.unjudged > 0 and not history.has("acked"))
 
 
-def _shown(history: History, told: _Told) -> bool:
+def _shown(history: History, answered: _Answered) -> bool:
     """Whether something that is known by its offset and term is where the client was told its value to be."""
-    place = told.ended.event.offset, _term(told.begun.term, told.ended.event)
+    place = answered.ended.event.offset, _term(answered.begun.term, answered.ended.event)
     return place in replay(history)[1].known
 
 
 def ok_after_commit(history: History) -> Count:
     """Before an append with acks=all is answered ok, its entry is committed; under write caching, a majority had it."""
     count = Count()
-    for told in _told(history):
-        batch = told.batch
-        if batch is None or not told.known or told.begun.acks not in (None, ALL):
+    for answered in _answered(history):
+        batch = answered.batch
+        if batch is None or not answered.known or answered.begun.acks not in (None, ALL):
             continue
-        step = told.ended
-        leader = _leader(step, told.begun.term)
+        step = answered.ended
+        leader = _leader(step, answered.begun.term)
         own = leader is not None and leader.commit is not None and leader.commit >= batch.last
         if (
             (own and leader is not None and covers(leader.tip, batch))
@@ -244,13 +244,13 @@ def ok_after_commit(history: History) -> Count:
             count += JUDGED
         elif history.write_caching and not history.voters:
             count += UNJUDGED
-        elif history.write_caching and _promised(history, step, batch, told.begun.term):
+        elif history.write_caching and _promised(history, step, batch, answered.begun.term):
             count += JUDGED
         elif history.write_caching and _may_be_promised(history, step, batch):
             count += UNJUDGED
         else:
             lacks = history.write_caching and may_lack(history, batch.seq, step.event.seq)
-            count += JUDGED + VIOLATED if told.whole and history.has("commit") and not lacks else UNJUDGED
+            count += JUDGED + VIOLATED if answered.whole and history.has("commit") and not lacks else UNJUDGED
     counts_voters = history.write_caching and voters_unknown(history)
     unknown = history.write_caching and count.unjudged > 0 and history.silent
     return count.if_shown(lacks=unknown, void=counts_voters)
@@ -285,9 +285,9 @@ def written_after_asked(history: History) -> Count:
             count += UNJUDGED if value not in asked else JUDGED + VIOLATED if late else JUDGED
         for value, batches in _by_value(history).items():
             count += Count(unjudged=len(batches)) if value not in (None, *asked) else Count()
-    told = {t.ended.event.seq: t.batch for t in _told(history) if t.known}
+    answered = {t.ended.event.seq: t.batch for t in _answered(history) if t.known}
     for value, appends in _tries(history).items():
-        ends = [told.get(call.ended.event.seq) if call.ended is not None else None for call in appends]
+        ends = [answered.get(call.ended.event.seq) if call.ended is not None else None for call in appends]
         for batch in _by_value(history)[value]:
             if None in ends or batch in ends:
                 first = min(call.begun.event.seq for call in appends)

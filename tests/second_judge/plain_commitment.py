@@ -33,22 +33,22 @@ def _was_committed(step: Step, batch: Batch) -> bool:
 
 def _heads(history: History) -> list[Step]:
     """Every move of a commit index by a leader, or by whoever is the first where nobody is seen to lead."""
-    return [step for step in replay(history)[0] if step.ahead in ("leader", "first")]
+    return [step for step in replay(history)[0] if step.lead in ("leader", "first")]
 
 
-def _ahead(history: History, column: str) -> Iterator[str]:
+def _leads(history: History, column: str) -> Iterator[str]:
     """What each move of commit or visible is, as for `Step.ahead`; ``lost`` if whoever was there before may not have
     recorded it."""
     most = -1
     for step in replay(history)[0]:
         stated = step.event.get(column) if step.of_node else None
         if step.moved(column):
-            most, ahead = moved_to(step, column, most)
-            if ahead == "ahead":
+            most, lead = moved_to(step, column, most)
+            if lead == "ahead":
                 offices = [s.event for s in replay(history)[0][: step.place] if s.takes_office]
                 since = [e.seq for e in offices if e.node == step.other_leader][-1]
-                ahead = "lost" if may_lack(history, since, step.event.seq) else ahead
-            yield ahead
+                lead = "lost" if may_lack(history, since, step.event.seq) else lead
+            yield lead
         if stated is not None and (step.first or step.takes_office):
             most = max(most, stated)
 
@@ -56,7 +56,7 @@ def _ahead(history: History, column: str) -> Iterator[str]:
 def _within_leader(history: History, column: str) -> Count:
     counts = {"": Count(), "leader": Count(), "within": JUDGED, "ahead": JUDGED + VIOLATED, "first": UNJUDGED}
     counts["lost"] = UNJUDGED
-    return total(counts[ahead] for ahead in _ahead(history, column))
+    return total(counts[lead] for lead in _leads(history, column))
 
 
 def follower_commit_within_leader(history: History) -> Count:
@@ -75,7 +75,7 @@ def committed_flushed_on_majority(history: History) -> Count:
     unseen = seen = False
     for step in replay(history)[0]:
         unseen, seen = unseen or flushes_unseen(step), seen or (step.event.kind == "flush")
-        if step.ahead not in ("leader", "first"):
+        if step.lead not in ("leader", "first"):
             continue
         if _known(step, "commit") is None:
             count += UNJUDGED
@@ -100,7 +100,7 @@ def commit_current_term(history: History) -> Count:
     count = Count()
     for step in _heads(history):
         batch = _known(step, "commit")
-        if step.ahead == "first":
+        if step.lead == "first":
             count += UNJUDGED
         elif batch is not None:
             count += JUDGED if batch.term == step.event.term else JUDGED + VIOLATED
@@ -125,8 +125,8 @@ def committed_never_truncated(history: History) -> Count:
             count += JUDGED
             by_itself = step.before.commit is not None and step.before.commit >= e.offset
             if by_itself or (covers(step.committed, removed) and not removed.hidden):
-                told = not by_itself and step.before.gap is not None and step.before.gap[0] == e.offset
-                count += EXCUSED if told or removed in step.exposed else VIOLATED
+                is_excused = not by_itself and step.before.gap is not None and step.before.gap[0] == e.offset
+                count += EXCUSED if is_excused or removed in step.exposed else VIOLATED
     return count
 
 

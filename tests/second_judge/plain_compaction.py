@@ -17,7 +17,7 @@ class _Log:
     known: int
     batches: tuple[Event, ...] = ()
     last: Event | None = None
-    told: tuple[Event, ...] = ()
+    reported: tuple[Event, ...] = ()
     runs: bool = True
 
 
@@ -34,7 +34,7 @@ def _logs(history: History) -> Iterator[tuple[Event, _Log | None, dict[int, _Log
             logs = {**logs, **emptied}
         before = logs.get(e.node)
         if e.kind in GONE and before:
-            logs = {**logs, e.node: replace(before, runs=e.kind == "stop", told=())}
+            logs = {**logs, e.node: replace(before, runs=e.kind == "stop", reported=())}
         elif e.kind in _TELLING and e.node is not None and e.dirty is not None:
             before = before or _Log(e.offset if e.kind == "append" else e.dirty + 1)
             logs = {**logs, e.node: _after(e, before)}
@@ -42,24 +42,24 @@ def _logs(history: History) -> Iterator[tuple[Event, _Log | None, dict[int, _Log
 
 
 def _after(e: Event, log: _Log) -> _Log:
-    known, batches, told = log.known, log.batches, log.told
+    known, batches, reported = log.known, log.batches, log.reported
     if e.kind == "start":
         if log.last is not None and e.dirty > log.last.dirty:
             known = max(known, e.dirty + 1)
-        batches, told = tuple(b for b in batches if b.last <= e.dirty), ()
+        batches, reported = tuple(b for b in batches if b.last <= e.dirty), ()
     elif e.kind == "append":
         batches = (*(b for b in batches if b.last < e.offset), e)
-        told = tuple(gap for gap in told if gap.last >= e.offset)
+        reported = tuple(gap for gap in reported if gap.last >= e.offset)
     elif e.kind == "compact":
         batches = tuple(b for b in batches if b.offset not in e.offsets)
     elif e.kind == "gap":
-        told = (*told, e)
+        reported = (*reported, e)
     elif e.kind == "truncate":
         batches = tuple(b for b in batches if b.last < e.offset)
     elif e.kind == "trim":
         batches = () if e.dirty < e.offset else tuple(b for b in batches if b.offset >= e.offset)
         known = max(known, e.offset)
-    return _Log(known, batches, e, told)
+    return _Log(known, batches, e, reported)
 
 
 def ghost_term(history: History) -> Count:
@@ -67,7 +67,7 @@ def ghost_term(history: History) -> Count:
     count = Count()
     for e, before, _ in _logs(history):
         if e.kind == "append" and before:
-            for gap in before.told:
+            for gap in before.reported:
                 if gap.last < e.offset:
                     count += JUDGED if gap.entry_term == e.entry_term else JUDGED + VIOLATED
     return count
@@ -87,8 +87,8 @@ def gaps_are_explained(history: History) -> Count:
                 count += JUDGED if b.key is not None and later else JUDGED + VIOLATED
             gone |= {*e.offsets}
         elif e.kind == "gap":
-            told = JUDGED if {*e.offsets} <= gone else JUDGED + VIOLATED
-            count += told if gone else UNJUDGED
+            reported = JUDGED if {*e.offsets} <= gone else JUDGED + VIOLATED
+            count += reported if gone else UNJUDGED
     return count
 
 

@@ -26,7 +26,9 @@ def nodesets(history: History) -> list[tuple[int, int, Any]]:
 
 def nodeset_of(history: History, lsn: int, before: int) -> Any:  # noqa: ANN401
     """The nodeset of an epoch, as far as it was told by then."""
-    since = [(epoch, seq, told) for seq, epoch, told in nodesets(history) if seq < before and epoch <= lsn >> 32]
+    since = [
+        (epoch, seq, reported) for seq, epoch, reported in nodesets(history) if seq < before and epoch <= lsn >> 32
+    ]
     return max(since, key=lambda each: each[:2])[2] if since else None
 
 
@@ -72,9 +74,9 @@ def fate(history: History, lsn: int, before: int) -> Fate | None:
         else:
             continue
         if found is not None:
-            told = nodeset_of(history, lsn, e.seq)
+            reported = nodeset_of(history, lsn, e.seq)
             having = {s for s, copy in held.items() if copy == ("data", found.value)} - empty
-            enough = bool(told) and satisfied(told, having)
+            enough = bool(reported) and satisfied(reported, having)
             if enough and since is None and e.kind in ("copy", "acknowledge") and e.offset == lsn:
                 since = e.seq
                 first = e.seq if first is None else first
@@ -111,8 +113,8 @@ def passed(history: History, kinds: tuple[str, ...]) -> list[Passed]:
             by_record = e.f == "hole" or any(b.offset == e.offset for b in heard)
             earlier = [b for b in history.events if b.seq < e.seq]
             trimmed = max([b.offset for b in earlier if b.kind == "trim_point"], default=-1)
-            told = {b.offset for b in earlier if b.kind == "acknowledge" and max(e.offset, trimmed + 1) <= b.offset}
-            fates = [fate(history, lsn, e.seq) for lsn in told if lsn <= e.last]
+            reported = {b.offset for b in earlier if b.kind == "acknowledge" and max(e.offset, trimmed + 1) <= b.offset}
+            fates = [fate(history, lsn, e.seq) for lsn in reported if lsn <= e.last]
             owed = any(f and f.since is not None and (f.since in (f.acknowledged, *range(asked))) for f in fates)
             said = [b for b in before if b.kind == "stream_settings"]
             edge = at_edge(e, begins, settings(said[-1]) if said else None, by_record)
@@ -122,15 +124,15 @@ def passed(history: History, kinds: tuple[str, ...]) -> list[Passed]:
     return found
 
 
-def at_edge(e: Event, begins: Event | None, told: Any, by_record: bool) -> bool:  # noqa: ANN401
+def at_edge(e: Event, begins: Event | None, reported: Any, by_record: bool) -> bool:  # noqa: ANN401
     """Whether a bridge may cover a loss (read-path.md#gap-bridge, read-path.md#gap-data-loss); a gap that ends where
     its stream does may have gone on."""
     until = begins.last_offset if begins and begins.last_offset != begins.offset else None
-    if not told or e.last == until:
+    if not reported or e.last == until:
         return True
     end = e.last + 1
     starts = (begins is not None and e.offset == begins.offset) or (e.offset - 1) >> 32 < end >> 32
-    between = e.offset >> 32 != end >> 32 or (starts and end & 0xFFFFFFFF <= told["in_flight"])
+    between = e.offset >> 32 != end >> 32 or (starts and end & 0xFFFFFFFF <= reported["in_flight"])
     return between and not by_record
 
 
@@ -150,8 +152,8 @@ def acknowledged_not_lost(history: History) -> Count:
 
 def first_enough(history: History) -> dict[int, int]:
     """By LSN the event with which what was acknowledged there has had enough copies for the first time."""
-    told = {e.offset for e in history.events if e.kind == "acknowledge"}
-    fates = {lsn: fate(history, lsn, history.events[-1].seq + 1) for lsn in told}
+    reported = {e.offset for e in history.events if e.kind == "acknowledge"}
+    fates = {lsn: fate(history, lsn, history.events[-1].seq + 1) for lsn in reported}
     return {lsn: each.first for lsn, each in fates.items() if each is not None and each.first is not None}
 
 
@@ -308,32 +310,32 @@ def passed_over(
 
 def factor(history: History, lsn: int, before: int) -> int:
     """R of the epoch, 0 if it is not known."""
-    told = nodeset_of(history, lsn, before)
-    return max(told["replication"].values()) if told else 0
+    reported = nodeset_of(history, lsn, before)
+    return max(reported["replication"].values()) if reported else 0
 
 
 def shipped(e: Event) -> list[int]:
     """The LSNs that a `ship` names, of those that it is about."""
     try:
-        told = json.loads(e.text)
-        named = type(told) is list and all(type(lsn) is int for lsn in told)
-        return [lsn for lsn in told if e.offset <= lsn <= e.last] if named else []
+        reported = json.loads(e.text)
+        named = type(reported) is list and all(type(lsn) is int for lsn in reported)
+        return [lsn for lsn in reported if e.offset <= lsn <= e.last] if named else []
     except (TypeError, ValueError):
         return []
 
 
 def rebuilt_is_replicated(history: History) -> Count:
     """read-path.md#rebuilding-donors."""
-    count, told = Count(), Told()
+    count, reported = Count(), _Known()
     for e in history.events:
         if e.kind == "event_log":
-            count += told.empties(history, e)
+            count += reported.empties(history, e)
         else:
-            told.see(history, e)
+            reported.see(history, e)
     return count
 
 
-class Told:
+class _Known:
     """What was told of copies and shards so far."""
 
     def __init__(self) -> None:
@@ -353,8 +355,8 @@ class Told:
 
     def enough(self, history: History, lsn: int, seq: int) -> bool:
         """Whether they satisfy the property."""
-        told = nodeset_of(history, lsn, seq + 1)
-        return bool(told) and satisfied(told, self.holders(lsn))
+        reported = nodeset_of(history, lsn, seq + 1)
+        return bool(reported) and satisfied(reported, self.holders(lsn))
 
     def see(self, history: History, e: Event) -> None:
         """Follow an event."""

@@ -165,15 +165,15 @@ def _votes(
     """The votes of these voters for who leads by event ``e``, how many more may have voted so, how many are needed."""
     given = hidden = 0
     for voter in voters:
-        told = [a for a in history.events if a.node == voter and a.seq <= e.seq and a.dirty is not None]
-        votes = [a for a in told if a.kind == "vote" and a.term == term]
+        reported = [a for a in history.events if a.node == voter and a.seq <= e.seq and a.dirty is not None]
+        votes = [a for a in reported if a.kind == "vote" and a.term == term]
         forgotten = [v for a in votes if (v := _forgotten(history, a))]
         given += bool(votes) and (votes[-1].peer == node or any(v.peer == node for v in forgotten))
         lost = any(
             since < e.seq and low <= term and (until is None or term <= high)
             for since, until, low, high in blind[voter]
         )
-        hidden += not votes and (not told or told[0].term >= term or lost)
+        hidden += not votes and (not reported or reported[0].term >= term or lost)
     return given, hidden, len(voters) // 2 + 1 if voters else 0
 
 
@@ -186,18 +186,18 @@ def _votes_and_leaders(history: History) -> Count:
     """Who is voted for by another node, or says for the first time in a term that it leads, is or was a candidate."""
     count = Count()
     blind = _blind(history)
-    told: list[Event] = []
+    reported: list[Event] = []
     led: set[tuple[int, int]] = set()
     for e in history.events:
         if e.dirty is None:
             continue
-        told.append(e)
+        reported.append(e)
         leads = e.kind == "leader" or (e.role == "leader" and e.kind != "term")
         asked = [e.peer] if e.kind == "vote" and e.peer != e.node else []
         if leads and (e.term, e.node) not in led:
             asked.append(e.node)
         for peer in asked:
-            own = [a for a in told if a.node == peer]
+            own = [a for a in reported if a.node == peer]
             stands = any(_is_candidate(a) and a.term == e.term for a in own)
             if stands or (e.term, peer) in led:
                 count += JUDGED

@@ -15,24 +15,24 @@ FULL, WITHOUT_DATA = (0, 3), (1, 2)
 RECORDS = ("record", "damaged", "filtered_out")
 
 
-def scopes(told: Any) -> Iterator[tuple[int, list[set[int]]]]:  # noqa: ANN401
+def scopes(declared: Any) -> Iterator[tuple[int, list[set[int]]]]:  # noqa: ANN401
     """Of each scope that counts the factor and the domains (read-path.md#replication-property)."""
-    shards = {int(shard): tuple(names) for shard, names in told["locations"].items() if int(shard) < 63}
+    shards = {int(shard): tuple(names) for shard, names in declared["locations"].items() if int(shard) < 63}
     largest = 0
     for depth, scope in enumerate(SCOPES, 1):
-        if told["replication"].get(scope, 0) > largest:
-            largest = told["replication"][scope]
+        if declared["replication"].get(scope, 0) > largest:
+            largest = declared["replication"][scope]
             names = {place[:depth] for place in shards.values()}
             yield largest, [{s for s, place in shards.items() if place[:depth] == name} for name in names]
     yield largest, [{shard} for shard in shards]
 
 
-def f_majority_verdict(told: Any, statuses: dict[int, int], responded: set[int]) -> str:  # noqa: ANN401
+def f_majority_verdict(declared: Any, statuses: dict[int, int], responded: set[int]) -> str:  # noqa: ANN401
     """read-path.md#f-majority-verdict."""
     full = {shard for shard, status in statuses.items() if status in FULL}
     non_empty = {shard for shard, status in statuses.items() if status != 2}
     everyone, some = full <= responded, False
-    for factor, domains in scopes(told):
+    for factor, domains in scopes(declared):
         complete = [d for d in domains if d & full & responded and d & non_empty <= full & responded]
         counting = [d for d in domains if d & non_empty]
         some = some or len(complete) >= max(0, len(counting) - factor + 1)
@@ -86,8 +86,8 @@ class Knowledge:
 
     def nodeset_of(self, lsn: int) -> Any:  # noqa: ANN401
         """The nodeset of an epoch, as far as it was told by now."""
-        told = [e for e in self.history.events if e.kind == "nodeset" and e.seq < self.now and nodeset(e)]
-        since = [e for e in told if e.epoch <= lsn >> 32]
+        declared = [e for e in self.history.events if e.kind == "nodeset" and e.seq < self.now and nodeset(e)]
+        since = [e for e in declared if e.epoch <= lsn >> 32]
         return nodeset(max(since, key=lambda e: (e.epoch, e.seq))) if since else None
 
     def status(self, shard: int) -> int:
@@ -97,24 +97,27 @@ class Knowledge:
         status = self.statuses.get(shard, 0)
         return 1 if status == 3 and self.settings and self.settings["guaranteed_delivery_efficiency"] else status
 
-    def asked(self, told: Any) -> set[int]:  # noqa: ANN401
+    def asked(self, declared: Any) -> set[int]:  # noqa: ANN401
         """The shards of a nodeset."""
-        return {int(shard) for shard in told["locations"] if int(shard) < 63}
+        return {int(shard) for shard in declared["locations"] if int(shard) < 63}
 
-    def silent(self, lsn: int, told: Any) -> set[int]:  # noqa: ANN401
+    def silent(self, lsn: int, declared: Any) -> set[int]:  # noqa: ANN401
         """Who has said nothing of an LSN."""
-        return {s for s in self.asked(told) if s not in self.shards or self.shards[s].next <= lsn}
+        return {s for s in self.asked(declared) if s not in self.shards or self.shards[s].next <= lsn}
 
-    def unsure(self, lsn: int, told: Any) -> set[int]:  # noqa: ANN401
+    def unsure(self, lsn: int, declared: Any) -> set[int]:  # noqa: ANN401
         """Who has sent nothing there, and may lack it."""
-        return {s for s in self.asked(told) - self.silent(lsn, told) if lsn < self.shards[s].unsure}
+        return {s for s in self.asked(declared) - self.silent(lsn, declared) if lsn < self.shards[s].unsure}
 
-    def verdict(self, lsn: int, told: Any) -> str:  # noqa: ANN401
+    def verdict(self, lsn: int, declared: Any) -> str:  # noqa: ANN401
         """read-path.md#gap-verdict."""
-        statuses = {shard: self.status(shard) for shard in self.asked(told)}
-        answered = self.asked(told) - self.silent(lsn, told)
-        gaps = f_majority_verdict(told, statuses, answered - self.unsure(lsn, told))
-        if gaps in ("complete", "non_auth") or f_majority_verdict(told, statuses, answered) in ("none", "incomplete"):
+        statuses = {shard: self.status(shard) for shard in self.asked(declared)}
+        answered = self.asked(declared) - self.silent(lsn, declared)
+        gaps = f_majority_verdict(declared, statuses, answered - self.unsure(lsn, declared))
+        if gaps in ("complete", "non_auth") or f_majority_verdict(declared, statuses, answered) in (
+            "none",
+            "incomplete",
+        ):
             return gaps
         return "complete" if gaps == "incomplete" else "non_auth"
 
@@ -138,9 +141,9 @@ class Knowledge:
                 self.version, self.statuses, self.learned = e.version, log.get(e.version, {}), True
             case "stream_metadata":
                 self.known_epoch = max(-1 if self.known_epoch is None else self.known_epoch, e.epoch)
-                told = self.nodeset_of(self.known_epoch << 32)
-                if told:
-                    self.shards = {s: each for s, each in self.shards.items() if s in self.asked(told)}
+                declared = self.nodeset_of(self.known_epoch << 32)
+                if declared:
+                    self.shards = {s: each for s, each in self.shards.items() if s in self.asked(declared)}
             case "stream_start":
                 expired = shard.expired if shard else 0
                 single = e.shards is not None
@@ -170,8 +173,8 @@ class Knowledge:
                 self.grace = (e.offset, e.time, None)
             case "stream_grace" if e.f == "over" and self.grace and self.grace[0] == e.offset:
                 self.grace = (e.offset, self.grace[1], e.time)
-                told = self.nodeset_of(e.offset)
-                for s in self.silent(e.offset, told) if told else ():
+                declared = self.nodeset_of(e.offset)
+                for s in self.silent(e.offset, declared) if declared else ():
                     self.shards.setdefault(s, Shard()).expired += 1
             case "stream_grace":
                 self.grace = None
@@ -183,7 +186,7 @@ class Knowledge:
         (read-path.md#lost-data-refuses)."""
         newest: dict[int, int] = {}
         lost = False
-        for b in told_of_shards(self.history):
+        for b in reports_of_shards(self.history):
             if b.seq >= e.seq:
                 break
             if b.kind == "event_log":
@@ -215,7 +218,7 @@ class Knowledge:
 
 
 @functools.cache
-def told_of_shards(history: History) -> list[Event]:
+def reports_of_shards(history: History) -> list[Event]:
     """What is told of shards by themselves."""
     return [e for e in history.events if e.kind in ("event_log", "takes_part")]
 
@@ -237,10 +240,12 @@ def emptied(history: History, version: int, before: int) -> int:
 def settings(e: Event) -> Any:  # noqa: ANN401
     """What a reader says of itself; None if it has another form."""
     try:
-        told = json.loads(e.text)
-        numbers = all(type(told[name]) is int for name in ("grace", "in_flight"))
-        flags = all(type(told[name]) is bool for name in ("require_full_read_set", "guaranteed_delivery_efficiency"))
-        return told if numbers and flags else None
+        declared = json.loads(e.text)
+        numbers = all(type(declared[name]) is int for name in ("grace", "in_flight"))
+        flags = all(
+            type(declared[name]) is bool for name in ("require_full_read_set", "guaranteed_delivery_efficiency")
+        )
+        return declared if numbers and flags else None
     except (TypeError, ValueError, KeyError):
         return None
 
@@ -248,8 +253,8 @@ def settings(e: Event) -> Any:  # noqa: ANN401
 def statuses(e: Event) -> dict[int, int]:
     """What the text of an event log's record says."""
     try:
-        told = {int(shard): status for shard, status in json.loads(e.text).items()}
-        return told if all(type(status) is int for status in told.values()) else {}
+        declared = {int(shard): status for shard, status in json.loads(e.text).items()}
+        return declared if all(type(status) is int for status in declared.values()) else {}
     except (TypeError, ValueError, AttributeError):
         return {}
 
@@ -282,8 +287,8 @@ def counted(history: History, kinds: tuple[str, ...], judge: Any) -> Count:  # n
         for e in life:
             if e.kind == "stream_gap":
                 known.now, known.position = e.seq, e.offset
-                way, told = classified(e, known)
-                count += judge(e, known, way, told) if e.kind in kinds else Count()
+                way, declared = classified(e, known)
+                count += judge(e, known, way, declared) if e.kind in kinds else Count()
                 if way == "record" and e.f == "bridge" and known.known_epoch is not None:
                     known.known_epoch = max(known.known_epoch, e.offset >> 32)
                 known.move(e.last)
@@ -295,7 +300,7 @@ def counted(history: History, kinds: tuple[str, ...], judge: Any) -> Count:  # n
     return count
 
 
-def patience(e: Event, known: Knowledge, told: Any) -> bool:  # noqa: ANN401
+def patience(e: Event, known: Knowledge, declared: Any) -> bool:  # noqa: ANN401
     """Whether who was to be waited for was waited for (read-path.md#gap-grace)."""
     if known.settings["require_full_read_set"]:
         return False
@@ -304,7 +309,7 @@ def patience(e: Event, known: Knowledge, told: Any) -> bool:  # noqa: ANN401
         if 8 * (over - known.grace[1]) >= 7 * known.settings["grace"]:
             return True
     late = {s for s, each in known.shards.items() if each.expired > 2}
-    worth = {s for s in known.silent(e.offset, told) - late if known.status(s) == 0}
+    worth = {s for s in known.silent(e.offset, declared) - late if known.status(s) == 0}
     skips = e.f == "bridge" and e.offset != known.first
     return known.settings["grace"] <= 0 or skips or known.trimmed >= e.offset or not worth
 
@@ -312,23 +317,23 @@ def patience(e: Event, known: Knowledge, told: Any) -> bool:  # noqa: ANN401
 def gap_has_verdict(history: History) -> Count:
     """read-path.md#gap-has-verdict."""
 
-    def judge(e: Event, known: Knowledge, way: str, is_told: bool) -> Count:
+    def judge(e: Event, known: Knowledge, way: str, is_declared: bool) -> Count:
         if way == "zero":
             return Count()
         if way != "answers":
-            return judged(not is_told) if known.recorded else UNJUDGED
-        told = known.nodeset_of(e.offset)
-        if not told or not known.recorded:
+            return judged(not is_declared) if known.recorded else UNJUDGED
+        declared = known.nodeset_of(e.offset)
+        if not declared or not known.recorded:
             return UNJUDGED
         ends = {end for each in known.shards.values() for end in (each.next, each.unsure)}
         ends |= {epoch << 32 for epoch in range((e.offset >> 32) + 1, min(e.last >> 32, (e.offset >> 32) + 64) + 1)}
         steps = {e.offset, *(end for end in ends if e.offset < end <= e.last)}
-        if any(known.verdict(step, known.nodeset_of(step) or told) == "none" for step in steps):
+        if any(known.verdict(step, known.nodeset_of(step) or declared) == "none" for step in steps):
             return JUDGED + VIOLATED
-        verdict = known.verdict(e.offset, told)
+        verdict = known.verdict(e.offset, declared)
         if e.text is not None and e.text != verdict:
             return JUDGED + VIOLATED
-        return judged(verdict == "incomplete" and known.settings and not patience(e, known, told))
+        return judged(verdict == "incomplete" and known.settings and not patience(e, known, declared))
 
     return counted(history, ("stream_gap",), judge)
 
@@ -339,10 +344,10 @@ def gap_has_type(history: History) -> Count:
     def judge(e: Event, known: Knowledge, way: str, _: bool) -> Count:
         if way != "answers":
             return Count()
-        told, end = known.nodeset_of(e.offset), e.last + 1
-        if not told or not known.settings or not known.recorded or e.last == known.until:
+        declared, end = known.nodeset_of(e.offset), e.last + 1
+        if not declared or not known.settings or not known.recorded or e.last == known.until:
             return UNJUDGED
-        asked = known.asked(told)
+        asked = known.asked(declared)
         begins = e.offset == known.first or (e.offset - 1) >> 32 < end >> 32
         if asked and all(known.status(shard) in WITHOUT_DATA for shard in asked):
             due = "dataloss"
@@ -378,33 +383,33 @@ def no_gap_too_early(history: History) -> Count:
 
 def guaranteed(known: Knowledge, lsn: int) -> bool:
     """read-path.md#guaranteed-delivery."""
-    told = known.nodeset_of(lsn)
-    if not known.settings or not told:
+    declared = known.nodeset_of(lsn)
+    if not known.settings or not declared:
         return True
     versions = {each.version for each in known.shards.values() if each.filter is not None}
     if not known.settings["guaranteed_delivery_efficiency"] or versions - {known.version}:
         return False
-    heard = known.verdict(lsn, told) in ("complete", "non_auth") or known.silent(lsn, told) <= known.listed
-    return known.unsure(lsn, told) <= known.listed and heard
+    heard = known.verdict(lsn, declared) in ("complete", "non_auth") or known.silent(lsn, declared) <= known.listed
+    return known.unsure(lsn, declared) <= known.listed and heard
 
 
 def progress_or_stall(history: History) -> Count:
     """read-path.md#progress-or-stall."""
 
     def judge(e: Event, known: Knowledge, _: str, __: bool) -> Count:
-        told = known.nodeset_of(e.offset)
+        declared = known.nodeset_of(e.offset)
         known_epoch = -1 if known.known_epoch is None else known.known_epoch
         ignorant = known.answers > known.version or known.position >> 32 > known_epoch
         in_grace = known.grace is not None and known.grace[2] is None
         if known.grace and known.settings:
             in_grace = in_grace and e.time - known.grace[1] <= known.settings["grace"] + 5 * 10**9
         busy = known.rejected == known.position or known.rewinding or in_grace or ignorant
-        if not told or not known.recorded or busy:
+        if not declared or not known.recorded or busy:
             return UNJUDGED
         named = {s for s in range(63) if (e.shards or 0) >> s & 1}
-        useful = {s for s in known.silent(e.offset, told) if known.status(s) in FULL}
+        useful = {s for s in known.silent(e.offset, declared) if known.status(s) in FULL}
         impatient = known.settings and not known.settings["require_full_read_set"]
-        due = e.offset in known.heard or (known.verdict(e.offset, told) == "incomplete" and impatient)
+        due = e.offset in known.heard or (known.verdict(e.offset, declared) == "incomplete" and impatient)
         return judged(due or not named or not named <= useful)
 
     begun = {e.op: e.seq for e in reversed(history.events) if e.kind == "invoke" and e.f == "read_stream"}

@@ -50,7 +50,7 @@ class _Log:
     def entries(self) -> dict[tuple[int, int, int], int]:
         """The same by either."""
         both = {*self.acked, *self.read}
-        return {e: min(told[e] for told in (self.acked, self.read) if e in told) for e in both}
+        return {e: min(reported[e] for reported in (self.acked, self.read) if e in reported) for e in both}
 
 
 def _times(history: History) -> dict[int, int]:
@@ -64,7 +64,7 @@ def _times(history: History) -> dict[int, int]:
     return times if len(set(times.values())) > 1 else {seq: seq for seq in times}
 
 
-def _told(history: History) -> _Log:
+def _log_of(history: History) -> _Log:
     times, log = _times(history), _Log()
     open_: dict[int, _Operation] = {}
     for e in history.events:
@@ -124,7 +124,7 @@ def _completed(history: History, log: _Log, operation: _Operation, ok: Event, ti
             log.empty.append((at, times[begun.seq], begun.seq))
 
 
-def _told_ends(log: _Log, since: int) -> list[tuple[int, int, int | None]]:
+def _reported_ends(log: _Log, since: int) -> list[tuple[int, int, int | None]]:
     """Lengths that were told of the log, asked for after an event: of each the one asked for last and the one answered
     first; and where a read found nothing."""
     rows: list[tuple[int, int, int | None, int]] = []
@@ -161,11 +161,11 @@ def _last_taken(history: History) -> int:
 
 def linearizable_log(history: History) -> Count:
     """Every bound from below is compared with every bound from above."""
-    log = _told(history)
+    log = _log_of(history)
     entries = log.entries
     wiped = _last_taken(history)
     failed = {value for value, v in log.values.items() if v.failed == v.asked}
-    ends = _told_ends(log, -1)
+    ends = _reported_ends(log, -1)
     lost = 0
     if wiped >= 0:
         # What was asked for before that may be lost since, and what was known of it with it.
@@ -174,12 +174,12 @@ def linearizable_log(history: History) -> Count:
             for entry, now in entries.items()
             if entry[2] not in log.values or log.values[entry[2]].begun > wiped or entry[2] in failed
         }
-        later = _told_ends(log, wiped)
+        later = _reported_ends(log, wiped)
         lost = len(entries) - len(kept) + len(ends) - len(later)
         entries, ends = kept, later
     covered = {o for offset, last, _ in entries for o in range(offset, last + 1)}
-    told = len(log.tails) + (0 if log.sparse else len(log.empty))
-    count = Count(judged=len(entries) + (told if wiped < 0 else len(ends)), unjudged=len(log.weak), excused=lost)
+    reported = len(log.tails) + (0 if log.sparse else len(log.empty))
+    count = Count(judged=len(entries) + (reported if wiped < 0 else len(ends)), unjudged=len(log.weak), excused=lost)
     wrong = len(covered) < sum(last - offset + 1 for offset, last, _ in entries)  # two values at one offset
     read = [value for _, _, value in entries]
     if history.idempotent:

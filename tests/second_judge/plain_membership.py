@@ -93,7 +93,7 @@ def _last(m: Moment) -> Configuration | None:
     return read(m.known[-1].text) if m.known else m.first if m.whole else None
 
 
-def _told(history: History) -> dict[tuple[int, int], list[tuple[int, Configuration]]]:
+def _reported(history: History) -> dict[tuple[int, int], list[tuple[int, Configuration]]]:
     """What entries hold, by offset and term: who told it first, and what."""
     found: dict[tuple[int, int], list[tuple[int, Configuration]]] = {}
     for m in moments(history):
@@ -106,12 +106,12 @@ def _told(history: History) -> dict[tuple[int, int], list[tuple[int, Configurati
 def configuration_in_force(history: History) -> Count:
     """A configuration is in force from its append on, until its entry is cut off; then the one before it is."""
     count = Count()
-    told = _told(history)
+    reported = _reported(history)
     for m in moments(history):
         e, b = m.event, m.before
         due = None
         if b is not None and b.kind == "append":
-            named = [c for seq, c in told.get((b.offset, b.entry_term), []) if seq < b.seq]
+            named = [c for seq, c in reported.get((b.offset, b.entry_term), []) if seq < b.seq]
             due = named[0] if named else None
         if e.kind == "configuration":
             own = read(e.text)
@@ -172,12 +172,12 @@ def quorums_intersect(history: History) -> Count:
 def changes_are_committed(history: History) -> Count:
     """A leader appends another configuration when the one in force is committed, and an entry of its own term."""
     count = Count()
-    told = _told(history)
+    reported = _reported(history)
     for m in moments(history):
         e, b = m.event, m.before
         if e.kind != "configuration" or read(e.text) is None or b is None or not is_copy(e, b):
             continue
-        first = told[e.offset, b.entry_term][0][0] == e.seq
+        first = reported[e.offset, b.entry_term][0][0] == e.seq
         if not first or e.role != "leader" or b.entry_term != e.term:
             continue
         life = [a for a in history.events if a.node == e.node and a.seq < e.seq and a.dirty is not None]

@@ -11,19 +11,19 @@ from plain import GONE, JUDGED, UNJUDGED, VIOLATED, Count, Event, History, Plain
 
 def _of_nodes(history: History) -> Iterator[list[Event]]:
     """What each node tells of itself, and what happened to it."""
-    told: dict[int, list[Event]] = {}
+    shown: dict[int, list[Event]] = {}
     for e in history.events:
         if e.node is not None and (e.kind in GONE or e.dirty is not None or wipes(e)):
-            told.setdefault(e.node, []).append(e)
-    yield from told.values()
+            shown.setdefault(e.node, []).append(e)
+    yield from shown.values()
 
 
 def _incarnations(history: History) -> Iterator[list[Event]]:
     """The states of each node from one start to the next. Who was down and goes on has started, recorded or not."""
-    for told in _of_nodes(history):
+    for shown in _of_nodes(history):
         states: list[Event] = []
         down = False
-        for e in told:
+        for e in shown:
             if e.dirty is None:
                 down = True
                 continue
@@ -63,14 +63,14 @@ def _within(history: History, inner: str, outer: str) -> Count:
     """What breaks the rule for several events on end, with the same two offsets, is one violation."""
     count = Count()
     for states in _incarnations(history):
-        told = None
+        shown = None
         for e in states:
             if e.get(inner) is not None:
                 if e[inner] >= 0:
                     count += JUDGED
-                    if e[inner] > e[outer] and told != (e[inner], e[outer]):
+                    if e[inner] > e[outer] and shown != (e[inner], e[outer]):
                         count += VIOLATED
-                told = e[inner], e[outer]
+                shown = e[inner], e[outer]
     return count
 
 
@@ -116,10 +116,10 @@ def _restarts(history: History) -> Iterator[tuple[set[str], Event, Event]]:
 
     A disk that was wiped has nothing to keep.
     """
-    for told in _of_nodes(history):
+    for shown in _of_nodes(history):
         befell: set[str] = set()
         last: Event | None = None
-        for e in told:
+        for e in shown:
             if e.kind == "start" and last is not None and "wipe" not in befell:
                 yield befell, last, e
             if e.dirty is not None:
@@ -156,11 +156,11 @@ def restart_is_flushed(history: History) -> Count:
 def term_monotonic(history: History) -> Count:
     """The term never moves back while the node runs, nor below its last vote when it starts again."""
     count = Count()
-    for told in _of_nodes(history):
+    for shown in _of_nodes(history):
         term: int | None = None  # its last one
         vote: int | None = None  # that of its last vote
         down = wiped = False
-        for e in told:
+        for e in shown:
             if e.dirty is None:
                 down, wiped = True, wiped or wipes(e)
                 vote = None if wipes(e) else vote
@@ -174,7 +174,7 @@ def term_monotonic(history: History) -> Count:
     return count
 
 
-def _told_until_final(history: History) -> list[Event] | None:
+def _until_final(history: History) -> list[Event] | None:
     """What happened until the end, or until the first running voter is stopped after the final read began."""
     final = False
     gone: set[int] = set()
@@ -189,21 +189,21 @@ def _told_until_final(history: History) -> list[Event] | None:
     return history.events if final else None
 
 
-def _stay(history: History, told: list[Event]) -> set[int]:
+def _stay(history: History, shown: list[Event]) -> set[int]:
     """Who was a voter in all configurations by then."""
-    named = [{n for half in halves_in(e.text) for n in half} for e in told if e in history.configurations]
+    named = [{n for half in halves_in(e.text) for n in half} for e in shown if e in history.configurations]
     return {*history.voters}.intersection(*(each for each in named if each))
 
 
 def converges(history: History) -> Count:
     """In the end all running voters have all of the log, committed."""
-    told = _told_until_final(history)
-    if told is None:
+    shown = _until_final(history)
+    if shown is None:
         return Count()
-    stay = _stay(history, told)
+    stay = _stay(history, shown)
     lacks = not history.voters or not stay
     running: dict[int, Event] = {}
-    for e in told:
+    for e in shown:
         if e.kind in GONE or wipes(e):
             running.pop(e.node, None)
         elif e.dirty is not None and e.node in history.voters:
@@ -213,27 +213,27 @@ def converges(history: History) -> Count:
     coming = coming if running else Count()
     end = max((e.dirty for e in running.values()), default=-1)
     behind = {node for node, e in running.items() if min(e.dirty, e.commit) < end}
-    if _all_was_lost(history, told) or _led_by_less(history, told):
+    if _all_was_lost(history, shown) or _led_by_less(history, shown):
         return (coming + Count(len(running), excused=len(behind))).if_shown(lacks=lacks)
-    slow = {node for node in behind if _catches_up(history, told, node)}
+    slow = {node for node in behind if _catches_up(history, shown, node)}
     unknown = bool(behind) and not history.has("commit")  # nobody recorded when commit indexes moved
     count = coming + Count(len(running) - len(slow), len(behind) - len(slow), unjudged=len(slow))
     return count.if_shown(lacks=lacks, void=unknown and count.violated > 0)
 
 
-def _catches_up(history: History, told: list[Event], node: int) -> bool:
+def _catches_up(history: History, shown: list[Event], node: int) -> bool:
     """Whether a voter's commit index still rose in the last eighth of the time from the heal to the final read."""
-    heals = [e.time for e in told if e.kind == "phase" and e.f == "heal"]
-    final = next(e.time for e in told if e.kind == "phase" and e.f == "final_read")
-    moves = [(a, b) for a, b in _moves(history, "commit") if b.node == node and b.seq <= told[-1].seq]
+    heals = [e.time for e in shown if e.kind == "phase" and e.f == "heal"]
+    final = next(e.time for e in shown if e.kind == "phase" and e.f == "final_read")
+    moves = [(a, b) for a, b in _moves(history, "commit") if b.node == node and b.seq <= shown[-1].seq]
     rises = [b.time for a, b in moves if b.commit > a.commit]
     return bool(heals and rises) and 8 * (final - rises[-1]) < final - heals[-1]
 
 
-def _led_by_less(history: History, told: list[Event]) -> bool:
+def _led_by_less(history: History, shown: list[Event]) -> bool:
     """Whether a voter came to lead, after a disk was emptied, whose log ended before what had been committed."""
     wiped, top = False, -1
-    for e in told:
+    for e in shown:
         if e.node in history.voters:
             wiped = wiped or wipes(e)
             if wiped and e.kind == "leader" and e.dirty < top:
@@ -242,7 +242,7 @@ def _led_by_less(history: History, told: list[Event]) -> bool:
     return False
 
 
-def _all_was_lost(history: History, told: list[Event]) -> bool:
+def _all_was_lost(history: History, shown: list[Event]) -> bool:
     """Whether the disks of a majority were emptied before any of those voters had got back what was committed."""
     commit: dict[int, int] = {}
     goal: dict[int, int] = {}
@@ -252,7 +252,7 @@ def _all_was_lost(history: History, told: list[Event]) -> bool:
     def lacks(voter: int) -> bool:
         return down.get(voter, False) or commit.get(voter, -1) < goal[voter]
 
-    for e in told:
+    for e in shown:
         if e.node not in history.voters:
             continue
         if e.dirty is not None:
@@ -272,17 +272,17 @@ def _all_was_lost(history: History, told: list[Event]) -> bool:
 
 def voters_return(history: History) -> Count:
     """Who was stopped against its will, and not wiped, runs again by the final read; if all faults have ended."""
-    told = _told_until_final(history)
-    if told is None:
+    shown = _until_final(history)
+    if shown is None:
         return Count()
-    heal = any(e.kind == "phase" and e.f == "heal" for e in told)
-    faults = sum(e.kind == "fault" and not wipes(e) for e in told) - sum(e.kind == "heal" for e in told)
-    final = next(e.seq for e in told if e.kind == "phase" and e.f == "final_read")
+    heal = any(e.kind == "phase" and e.f == "heal" for e in shown)
+    faults = sum(e.kind == "fault" and not wipes(e) for e in shown) - sum(e.kind == "heal" for e in shown)
+    final = next(e.seq for e in shown if e.kind == "phase" and e.f == "final_read")
     count = Count()
-    for voter in _stay(history, told):
+    for voter in _stay(history, shown):
         down: Event | None = None
         fell = wiped = recorded = False
-        for e in told:
+        for e in shown:
             if e.node != voter:
                 continue
             if e.dirty is not None:
@@ -297,7 +297,7 @@ def voters_return(history: History) -> Count:
             count += UNJUDGED
         elif heal and faults <= 0 and fell and not wiped:
             count += JUDGED + VIOLATED if down is not None and down.seq < final else JUDGED
-    return count.if_shown(lacks=not history.voters or not _stay(history, told))
+    return count.if_shown(lacks=not history.voters or not _stay(history, shown))
 
 
 def trim_within_commit(history: History) -> Count:

@@ -135,8 +135,8 @@ def _most(voters: Voters) -> int:
 def _before_changes(history: History) -> History:
     """What happened before the members changed for the first time: who is due to do what then is not judged."""
     first = history.configurations[0].seq if history.configurations else None
-    told = [e for e in history.events if first is None or e.seq < first]
-    return replace(history, events=told) if first is not None else history
+    reported = [e for e in history.events if first is None or e.seq < first]
+    return replace(history, events=reported) if first is not None else history
 
 
 def _judged(history: History, count: Count) -> Count:

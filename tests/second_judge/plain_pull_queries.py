@@ -128,8 +128,8 @@ def is_asked(s: Plainly) -> bool:
 
 def is_finished(s: Plainly) -> bool:
     """A message or none, and the attempts."""
-    told = s["message"] is None or isinstance(s["message"], str)
-    return told and all(
+    right = s["message"] is None or isinstance(s["message"], str)
+    return right and all(
         whole(p) and isinstance(host, str) and (failure is None or isinstance(failure, str))
         for p, host, failure in s["attempts"]
     )
@@ -153,8 +153,8 @@ def server_of(events: list[Event], node: int) -> Plainly | None:
 
 def numbers(events: list[Event]) -> dict[str, int]:
     """The nodes of the hosts that have served."""
-    told = [(said(e, is_server), e.node) for e in events if e.kind == "serve"]
-    return {server["host"]: node for server, node in told if server is not None}
+    servers = [(said(e, is_server), e.node) for e in events if e.kind == "serve"]
+    return {server["host"]: node for server, node in servers if server is not None}
 
 
 def name_of(events: list[Event], number: int) -> str:
@@ -183,10 +183,10 @@ def since(events: list[Event], node: int) -> list[Event]:
 
 def stored(lived: list[Event], peer: int) -> tuple[bool, int] | None:
     """The status of a host after these events: as listed, then as decided; the time stays if nothing was stored."""
-    return told_of(lived, peer)[0]
+    return status_of(lived, peer)[0]
 
 
-def told_of(lived: list[Event], peer: int) -> tuple[tuple[bool, int] | None, list[int]]:
+def status_of(lived: list[Event], peer: int) -> tuple[tuple[bool, int] | None, list[int]]:
     """The status of a host, and its stamps that are stored: each check drops those before its window."""
     server = said(lived[0], is_server)
     status, stamps = None, set()
@@ -217,7 +217,7 @@ def decisions(history: History) -> Iterable[tuple[Plainly | None, list[Event], E
 def counted(server: Plainly, lived: list[Event], e: Event) -> list[int]:
     """The stamps in the window of a check."""
     start = e.stamp - server["heartbeat_window"]
-    return [stamp for stamp in told_of(lived, e.peer)[1] if start <= stamp <= e.stamp]
+    return [stamp for stamp in status_of(lived, e.peer)[1] if start <= stamp <= e.stamp]
 
 
 def shipped(server: Plainly) -> bool:
@@ -279,17 +279,17 @@ def status_replays(history: History) -> Count:
 def by_statuses(events: list[Event], lived: list[Event], e: Event) -> Count:
     """Whether a view has the statuses that the last check gave."""
     server, view, status = server_of(events, e.node), said(e, is_view), said(e, is_status)
-    told = view["statuses"] if e.kind == "route" and view is not None else None
+    statuses = view["statuses"] if e.kind == "route" and view is not None else None
     if e.kind == "shown" and status is not None:
-        told = {host: [alive, updated] for host, (alive, updated, _) in status.items()}
-    if server is None or told is None:
+        statuses = {host: [alive, updated] for host, (alive, updated, _) in status.items()}
+    if server is None or statuses is None:
         return UNJUDGED
     known = {}
     for host, node in numbers(events).items():
         status = stored(lived, node) if server["heartbeats"] and host != server["host"] else None
         if status is not None:
             known[host] = list(status)
-    shown = {host: status for host, status in told.items() if host != server["host"]}
+    shown = {host: status for host, status in statuses.items() if host != server["host"]}
     wrong = [host for host in {*known, *shown} if known.get(host) != shown.get(host)]
     return JUDGED + Count(violated=len(wrong))
 
@@ -491,19 +491,19 @@ def reports_are_true(history: History) -> Count:
             continue
         folds = [b for b in events if b.kind == "fold" and b.node == e.node]
         lived = [b for b in since(events, e.node) if b.kind == "fold"]
-        for name, (current, told_end) in positions.items():
+        for name, (current, reported_end) in positions.items():
             passed = [b.last + 1 for b in lived if b.partition == int(name)]
             most = max((b.last + 1 for b in folds if b.partition == int(name)), default=0)
             end, certain = end_of(events, int(name))
             count += JUDGED
             if current != passed[-1] if passed else current > max(most, 0):
                 count += VIOLATED
-            if told_end > end and certain:
+            if reported_end > end and certain:
                 count += VIOLATED
-            if told_end < current:
+            if reported_end < current:
                 count += VIOLATED
             before = end_reported(events, e.node, int(name))
-            if before is not None and told_end < before:
+            if before is not None and reported_end < before:
                 count += VIOLATED
     return count
 
@@ -593,10 +593,10 @@ def shown_is_kept(history: History) -> Count:
     """pull-queries.md#shown-is-kept."""
     count = Count()
     for at, e in enumerate(history.events):
-        told = said(e, is_status) if e.kind == "shown" else None
-        if e.kind == "shown" and told is None:
+        statuses = said(e, is_status) if e.kind == "shown" else None
+        if e.kind == "shown" and statuses is None:
             count += UNJUDGED
-        for host, (alive, _, stamp) in (told or {}).items():
+        for host, (alive, _, stamp) in (statuses or {}).items():
             node = numbers(history.events[:at]).get(host, -1)
             mine = since(history.events[:at], e.node)
             kept = [b.stamp for b in mine if b.kind == "report_kept" and b.peer == node]
@@ -692,12 +692,12 @@ class Route:
 
     def message(self) -> str | None:
         """What a query without a valid host is told."""
-        told = []
+        lines = []
         for p in self.partitions:
             if not self.candidates(p):
                 why = [f"{h} was not selected because {','.join(self.reasons(h, p))}" for h in self.ordered(p)]
-                told.append(f"Partition {p} failed to find valid host. Hosts scanned: [{', '.join(why)}]")
-        return f"Unable to execute pull query. [{', '.join(told)}]" if told else None
+                lines.append(f"Partition {p} failed to find valid host. Hosts scanned: [{', '.join(why)}]")
+        return f"Unable to execute pull query. [{', '.join(lines)}]" if lines else None
 
 
 def asked_for(server: Plainly, query: Plainly) -> list[int]:
@@ -823,9 +823,9 @@ def ended(events: list[Event], e: Event, route: Route, finished: Plainly) -> Cou
         count += VIOLATED
     nodes = numbers(events)
     for p, host, failure in attempts:
-        told = failure in ("gave up", "client error", "no header") and host != own
+        is_said = failure in ("gave up", "client error", "no header") and host != own
         answered = [b for b in events if b.kind == "answer" and b.op == e.op and b.partition == p]
-        if told and any(b.node == nodes.get(host, -1) for b in answered):
+        if is_said and any(b.node == nodes.get(host, -1) for b in answered):
             count += VIOLATED
     return count + rounds(events, route, e.op, attempts, finished["message"])
 
@@ -1058,13 +1058,13 @@ def targets_may_answer(history: History) -> Count:
         events = history.events[:at]
         if e.kind not in ("answer", "give_up") or not any(b.kind == "serve" and b.node == e.node for b in events):
             continue
-        told = against(events, e)
-        if told == "unknown":
+        reason = against(events, e)
+        if reason == "unknown":
             count += UNJUDGED
         elif e.kind == "answer":
-            count += JUDGED if told is None else JUDGED + VIOLATED
+            count += JUDGED if reason is None else JUDGED + VIOLATED
         else:
-            count += JUDGED if told is not None and told == e.text else JUDGED + VIOLATED
+            count += JUDGED if reason is not None and reason == e.text else JUDGED + VIOLATED
     return count
 
 

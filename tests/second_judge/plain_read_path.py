@@ -89,11 +89,11 @@ def record_as_appended(history: History) -> Count:
     return count
 
 
-def within(given: list[Event], told: list[Event]) -> Count:
+def within(given: list[Event], declared: list[Event]) -> Count:
     """Each goes no further than the highest LSN that was told of before, if any was."""
     count = Count()
     for e in given:
-        before = [b.offset for b in told if b.seq < e.seq]
+        before = [b.offset for b in declared if b.seq < e.seq]
         count += judged(e.last > max(before)) if before else UNJUDGED
     return count
 
@@ -145,9 +145,9 @@ def rejected_comes_next(history: History) -> Count:
     """read-path.md#rejected-comes-next."""
     count = Count()
     for life in lives(history):
-        told = [e for e in life if e.kind in (*DELIVERIES, "stream_reject", "stream_rewind")]
-        told = [e for e in told if e.kind != "stream_reject" or e.value is not None]
-        for rejected, e in pairwise(told):
+        declared = [e for e in life if e.kind in (*DELIVERIES, "stream_reject", "stream_rewind")]
+        declared = [e for e in declared if e.kind != "stream_reject" or e.value is not None]
+        for rejected, e in pairwise(declared):
             if rejected.kind == "stream_reject" and e.kind in DELIVERIES:
                 same = e.kind == "stream_record" and (e.offset, e.value) == (rejected.offset, rejected.value)
                 count += judged(not same and not (e.kind == "stream_gap" and e.f in REFUSALS))
@@ -160,44 +160,44 @@ SCOPES = ("REGION", "CLUSTER", "ROW", "RACK", "NODE")
 def nodeset(e: Event) -> Any:  # noqa: ANN401
     """What the text of a nodeset says; None if it has another form."""
     try:
-        told = json.loads(e.text)
+        declared = json.loads(e.text)
         factors = all(
-            scope in SCOPES and type(factor) is int and factor > 0 for scope, factor in told["replication"].items()
+            scope in SCOPES and type(factor) is int and factor > 0 for scope, factor in declared["replication"].items()
         )
-        names = all(len(each) == len(SCOPES) and int(shard) >= 0 for shard, each in told["locations"].items())
-        return told if told["replication"] and factors and names else None
+        names = all(len(each) == len(SCOPES) and int(shard) >= 0 for shard, each in declared["locations"].items())
+        return declared if declared["replication"] and factors and names else None
     except (TypeError, ValueError, KeyError, AttributeError):
         return None
 
 
-def satisfied(told: Any, shards: set[int]) -> bool:  # noqa: ANN401
+def satisfied(declared: Any, shards: set[int]) -> bool:  # noqa: ANN401
     """Copies on these shards lie in enough domains of every scope."""
-    places = [tuple(names) for shard, names in told["locations"].items() if int(shard) in shards]
-    levels = {scope: {place[: SCOPES.index(scope) + 1] for place in places} for scope in told["replication"]}
-    return all(len(levels[scope]) >= factor for scope, factor in told["replication"].items())
+    places = [tuple(names) for shard, names in declared["locations"].items() if int(shard) in shards]
+    levels = {scope: {place[: SCOPES.index(scope) + 1] for place in places} for scope in declared["replication"]}
+    return all(len(levels[scope]) >= factor for scope, factor in declared["replication"].items())
 
 
 def replication_property_holds(history: History) -> Count:
     """read-path.md#replication-property-holds."""
-    count, told = Count(), dict[int, Any]()
+    count, declared = Count(), dict[int, Any]()
     having: dict[int, list[Event]] = {}
     acknowledged: set[int] = set()
     released: dict[int, int] = {}
     for e in history.events:
         if e.kind == "nodeset" and nodeset(e):
-            told[e.epoch] = nodeset(e)
+            declared[e.epoch] = nodeset(e)
         elif e.kind == "copy":
             having.setdefault(e.offset, []).append(e)
         elif e.kind == "acknowledge":
             acknowledged.add(e.offset)
-            since = [epoch for epoch in told if epoch <= e.offset >> 32]
+            since = [epoch for epoch in declared if epoch <= e.offset >> 32]
             data = [c for c in having.get(e.offset, []) if c.record == "data" and c.recovery <= 0 and c.wave == e.wave]
             copies = {c.node for c in data if c.value in (None, e.value) and e.shards >> c.node & 1}
-            count += judged(not satisfied(told[max(since)], copies)) if since else UNJUDGED
+            count += judged(not satisfied(declared[max(since)], copies)) if since else UNJUDGED
         elif e.kind == "release" and e.offset >> 32 == e.epoch:
             first = released.get(e.epoch, e.epoch << 32) + 1
             released[e.epoch] = max(e.offset, first - 1)
-            if e.offset - first >= 1 << 16 or not told:
+            if e.offset - first >= 1 << 16 or not declared:
                 count += UNJUDGED
             else:
                 count += total(judged(lsn not in acknowledged) for lsn in range(first, e.offset + 1))
@@ -206,17 +206,17 @@ def replication_property_holds(history: History) -> Count:
 
 def slow_is_bounded(history: History) -> Count:
     """read-path.md#slow-is-bounded."""
-    count, told = Count(), list[Any]()
+    count, declared = Count(), list[Any]()
     slow: dict[int | None, int] = {}
     for e in history.events:
         if e.kind == "nodeset" and nodeset(e):
-            told.append(nodeset(e))
+            declared.append(nodeset(e))
         elif e.kind == "stream_slow":
             turned = e.shards & ~slow.get(e.op, 0)
             slow[e.op] = e.shards
             if turned:
-                most = max([0, *(factor for each in told for factor in each["replication"].values())])
-                count += judged(e.shards.bit_count() + (e["count"] or 0) >= most) if told else UNJUDGED
+                most = max([0, *(factor for each in declared for factor in each["replication"].values())])
+                count += judged(e.shards.bit_count() + (e["count"] or 0) >= most) if declared else UNJUDGED
     return count
 
 

@@ -7,8 +7,8 @@ from plain import GONE, JUDGED, UNJUDGED, VIOLATED, Count, Event, History, Plain
 
 def applied_before(history: History, e: Event) -> int | None:
     """Up to where the node had applied its log in the life that the event is of; None: nobody knows."""
-    told = [a for a in history.events if a.seq < e.seq and a.node == e.node]
-    own = [a for a in told if a.kind in ("apply", "snapshot", "start", *GONE)]
+    reported = [a for a in history.events if a.seq < e.seq and a.node == e.node]
+    own = [a for a in reported if a.kind in ("apply", "snapshot", "start", *GONE)]
     upto: int | None = None
     incarnation = None
     for a in own:

@@ -27,8 +27,8 @@ def nothing_while_down(history: History) -> Count:
                 count += JUDGED + VIOLATED
             else:
                 early.add(act.event.node)
-    told = JUDGED + VIOLATED if history.has("start") else UNJUDGED
-    return sum((told for _ in early), count)
+    reported = JUDGED + VIOLATED if history.has("start") else UNJUDGED
+    return sum((reported for _ in early), count)
 
 
 def starts_are_recorded(history: History) -> Count:
@@ -109,7 +109,7 @@ def sent_before_received(history: History) -> Count:
     count = Count()
     sent: dict[int, Event] = {}
     early: set[int] = set()
-    told: dict[int, int] = {}
+    reported: dict[int, int] = {}
     down: set[int] = set()
     terms: dict[int, int] = {}
     starts = False
@@ -127,10 +127,10 @@ def sent_before_received(history: History) -> Count:
         if e.node in down and starts:
             count += JUDGED + VIOLATED
         if e.kind == "send":
-            if e.message in early and e.message not in told:
+            if e.message in early and e.message not in reported:
                 count += JUDGED + VIOLATED + Count(unjudged=-1)
             early.discard(e.message)
-            told.pop(e.message, None)
+            reported.pop(e.message, None)
             if e.term is not None and e.node in terms and e.term > terms[e.node]:
                 count += JUDGED + VIOLATED
             if e.message in sent:
@@ -138,12 +138,12 @@ def sent_before_received(history: History) -> Count:
             sent[e.message] = e
         elif e.message not in sent:
             count += UNJUDGED
-            if e.message not in early or told.get(e.message, e.seq) < e.seq:
-                told.pop(e.message, None)
+            if e.message not in early or reported.get(e.message, e.seq) < e.seq:
+                reported.pop(e.message, None)
                 early.add(e.message)
                 shown = _goes_on(history, e)
                 if shown is not None:
-                    told[e.message] = shown
+                    reported[e.message] = shown
                     count += JUDGED + VIOLATED + Count(unjudged=-1)
         else:
             s = sent[e.message]

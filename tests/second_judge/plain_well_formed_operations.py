@@ -21,7 +21,7 @@ class Open:
     seen: list[Event] = field(default_factory=list)
 
 
-def _told(history: History) -> Iterator[tuple[Event, Open | None]]:
+def _answers(history: History) -> Iterator[tuple[Event, Open | None]]:
     """Every event of a client with what it had open before; parts of an operation come and go with it."""
     open_: dict[int, Open] = {}
     for e in history.events:
@@ -50,7 +50,7 @@ def completes_what_is_open(history: History) -> Count:
     count = Count()
     first: int | None = None  # the lowest number of an operation begun
     cut: dict[int, int | None] = {}  # by client, what it had asked for when the record began; None: no more
-    for e, before in _told(history):
+    for e, before in _answers(history):
         if e.kind == "invoke":
             first = e.op if first is None else min(first, e.op)
             cut[e.process] = None
@@ -66,20 +66,20 @@ def completes_what_is_open(history: History) -> Count:
 
 def operations_are_new(history: History) -> Count:
     """The number of an operation is used once."""
-    ops = [e.op for e, _ in _told(history) if e.kind == "invoke"]
+    ops = [e.op for e, _ in _answers(history) if e.kind == "invoke"]
     return Count(judged=len(ops), violated=len(ops) - len(set(ops)))
 
 
 def one_operation_at_a_time(history: History) -> Count:
     """A client begins an operation when its last one is over, and none after one whose outcome is unknown."""
-    begun = [before for e, before in _told(history) if e.kind == "invoke"]
+    begun = [before for e, before in _answers(history) if e.kind == "invoke"]
     return Count(judged=len(begun), violated=sum(before is not None for before in begun))
 
 
 def reads_are_given(history: History) -> Count:
     """Appends and tails are given no entries."""
     count = Count()
-    for e, before in _told(history):
+    for e, before in _answers(history):
         if e.kind == "observe" and before is not None and _is_of(e, before):
             count += JUDGED + VIOLATED if before.begun.f in ("append", "tail") else JUDGED
     return count
@@ -88,7 +88,7 @@ def reads_are_given(history: History) -> Count:
 def reads_add_up(history: History) -> Count:
     """A read says how many batches it returned, or how many offsets, and goes on behind all of them, if any is told."""
     count = Count()
-    for e, before in _told(history):
+    for e, before in _answers(history):
         if e.kind == "ok" and before is not None and _is_of(e, before) and before.begun.f in READS:
             offsets = sum(len(b.offsets) for b in before.seen)
             right = e["count"] in (len(before.seen), offsets) if "count" in e else True
@@ -103,7 +103,7 @@ def appends_as_asked(history: History) -> Count:
     as no answer has stated one. A count of 1 in its answer may be the batch."""
     count = Count()
     says_last = False
-    for e, before in _told(history):
+    for e, before in _answers(history):
         if e.kind == "ok" and before is not None and _is_of(e, before) and before.begun.f == "append":
             begun = before.begun
             right = []

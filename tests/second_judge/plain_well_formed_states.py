@@ -17,16 +17,16 @@ def _states(history: History) -> Iterator[tuple[Event | None, Event]]:
             yield act.before, act.event
 
 
-def _dirty_told(before: Event | None, e: Event) -> int | None:
+def _dirty_reported(before: Event | None, e: Event) -> int | None:
     """Where dirty is after an event, by what it says."""
-    told: int | None = before.dirty if before is not None else None
+    reported: int | None = before.dirty if before is not None else None
     if e.kind == "append":
-        told = e.last
-    elif told is not None and e.kind == "truncate":
-        told = min(told, e.offset - 1)
+        reported = e.last
+    elif reported is not None and e.kind == "truncate":
+        reported = min(reported, e.offset - 1)
     elif before is not None and _begins_anew(before, e):
-        told = e.offset - 1
-    return told
+        reported = e.offset - 1
+    return reported
 
 
 def _begins_anew(before: Event, e: Event) -> bool:
@@ -38,9 +38,9 @@ def dirty_as_told(history: History) -> Count:
     """Dirty moves by append, truncate, trim and start, to where they say."""
     count = Count()
     for before, e in _states(history):
-        told = _dirty_told(before, e)
-        if told is not None:
-            count += JUDGED if e.dirty == told else JUDGED + VIOLATED
+        reported = _dirty_reported(before, e)
+        if reported is not None:
+            count += JUDGED if e.dirty == reported else JUDGED + VIOLATED
     # A history without any append does not tell how logs grow.
     grows = any(e.kind == "append" for e in history.events)
     return count if grows or not count.violated else count.if_shown(void=True)
@@ -58,8 +58,8 @@ def flushed_as_told(history: History) -> Count:
                 most = max(most, e.offset - 1)
             count += JUDGED if e.flushed <= most or e.kind == "flush" else JUDGED + VIOLATED
     # A history without any flush does not tell what is durable.
-    told = any(e.kind == "flush" for e in history.events)
-    return count if told or not count.violated else count.if_shown(void=True)
+    reported = any(e.kind == "flush" for e in history.events)
+    return count if reported or not count.violated else count.if_shown(void=True)
 
 
 def no_hole(history: History) -> Count:
@@ -151,11 +151,11 @@ def _behind_leaders(history: History) -> tuple[Count, Count]:
     count = down = Count()
     known: dict[int, _Term] = {}
     untold = -2
-    told = {id(act.event): act for act in acts(history)}
+    reported = {id(act.event): act for act in acts(history)}
     wiped = False
     for e in history.events:
         wiped = wiped or wipes(e)
-        act = told.get(id(e))
+        act = reported.get(id(e))
         if act is None:
             continue
         if _cut_off(act):
@@ -188,7 +188,7 @@ def _behind_leaders(history: History) -> tuple[Count, Count]:
             term.high = e.last if missing else term.high
             if missing and wiped:
                 count += JUDGED + EXCUSED
-            elif term.lost or (missing and _ends_next(told, term.leader, e)):
+            elif term.lost or (missing and _ends_next(reported, term.leader, e)):
                 down += JUDGED + VIOLATED if missing else JUDGED
             else:
                 count += JUDGED + VIOLATED if missing else JUDGED
@@ -201,9 +201,9 @@ def _cut_off(act: Act) -> bool:
     return act.seen and act.down is None and (begins or (act.event.kind in GONE and act.event.kind != "stop"))
 
 
-def _ends_next(told: dict[int, Act], leader: int, e: Event) -> bool:
+def _ends_next(reported: dict[int, Act], leader: int, e: Event) -> bool:
     """Whether the next that is heard of a leader that runs is that it was cut off."""
-    own = (act for act in told.values() if act.event.node == leader and act.event.seq > e.seq)
+    own = (act for act in reported.values() if act.event.node == leader and act.event.seq > e.seq)
     return any(_cut_off(act) for act in islice(own, 1))
 
 

@@ -48,7 +48,7 @@ class Step:
     newly: tuple[Batch, ...]
     """What is committed by the event, and what is lost by that."""
     lost: tuple[Batch, ...]
-    ahead: str
+    lead: str
     """Whether a move of the commit index is a leader's, within what leaders have had, ahead of that or the first."""
     flushed: tuple[tuple[int, int, int], ...]
     """How many voters have flushed what is committed so, how many more may have, and how many have to; by half."""
@@ -178,7 +178,7 @@ def replay(history: History) -> tuple[list[Step], Logs]:
             agrees="",
             newly=(),
             lost=(),
-            ahead="",
+            lead="",
             flushed=(),
             exposed=fate.exposed,
             then_exposed=fate.exposed,
@@ -189,9 +189,9 @@ def replay(history: History) -> tuple[list[Step], Logs]:
             own = after.tip.at(e.commit)
             agrees, newly, lost = fate.commit(own) if own is not None else ("", (), ())
             step = replace(step, agrees=agrees, newly=newly, lost=lost, then_committed=fate.committed)
-            most, ahead = moved_to(step, "commit", most)
-            step = replace(step, ahead=ahead)
-            if ahead in ("leader", "first") and own is not None and not own.hidden:
+            most, lead = moved_to(step, "commit", most)
+            step = replace(step, lead=lead)
+            if lead in ("leader", "first") and own is not None and not own.hidden:
                 halves = history.halves(e.node, e.seq)
                 step = replace(step, flushed=tuple(_flushed(half, step, own, fate) for half in halves))
                 if all(sure >= needed > 0 for sure, _, needed in step.flushed):

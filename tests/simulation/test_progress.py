@@ -46,9 +46,9 @@ def test_a_leader_that_hears_nobody_steps_down_and_another_one_commits(seed: int
     assert outcome.converged
     assert judge_table("raft", table, DEAF)["verdict"] == "holds"
 
-    told = [e["time"] for e in events if (e["kind"], e["f"], e["node"]) == ("ok", "append", deaf)]
+    reported = [e["time"] for e in events if (e["kind"], e["f"], e["node"]) == ("ok", "append", deaf)]
     on_their_way = left["time"] + MILLISECOND
-    assert not [time for time in told if on_their_way < time < healed]
+    assert not [time for time in reported if on_their_way < time < healed]
 
 
 def test_without_check_quorum_nobody_commits_for_as_long_as_it_is_deaf() -> None:

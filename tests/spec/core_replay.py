@@ -493,8 +493,8 @@ def _may_vote(spec: Mapping[str, Any], node: int, asked: Mapping[str, Any]) -> b
     """Whether ``GiveVote`` is a step here, or was (to ask again changes nothing)."""
     log = spec["log"][node]
     last_term = log[-1]["term"] if log else -1
-    ahead = (asked["lastTerm"], asked["dirty"]) >= (last_term, len(log))
-    return spec["role"][node] == "follower" and ahead and spec["vote"][node] in ("Nobody", asked["node"])
+    up_to_date = (asked["lastTerm"], asked["dirty"]) >= (last_term, len(log))
+    return spec["role"][node] == "follower" and up_to_date and spec["vote"][node] in ("Nobody", asked["node"])
 
 
 def _completes(state: State, before: State) -> bool:

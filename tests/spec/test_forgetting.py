@@ -72,10 +72,10 @@ def test_what_an_event_ahead_speaks_of_is_not_forgotten(monkeypatch: pytest.Monk
     events = [event(0, 9, 9), event(1, 9, 9), event(0, 9, 9, 8), event(1, 9, 9), event(0, 9, 7, 9, 9), event(1, 9, 0)]
     lines = list(forgetting.forgetting(events, 2))
     assert [line for line in lines if line.event[0] == "forget"] == []
-    told = list(forgetting.forgetting(events[:5], 2))
-    assert [(line.event, line.of, line.forgotten) for line in told if line.event[0] == "forget"] == [
+    reported = list(forgetting.forgetting(events[:5], 2))
+    assert [(line.event, line.of, line.forgotten) for line in reported if line.event[0] == "forget"] == [
         (("forget", 6), 2, 6)
     ]
-    assert [line.event for line in told if line.of == 4] == [event(0, 3, 1, 3, 3)]
-    for line in told:
+    assert [line.event for line in reported if line.of == 4] == [event(0, 3, 1, 3, 3)]
+    for line in reported:
         assert line.event[0] == "forget" or line.event == forgetting.shifted(events[line.of], line.forgotten)

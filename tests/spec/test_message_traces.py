@@ -63,11 +63,11 @@ def test_what_is_planted_is_refused_where_it_is(tools: Toolchain) -> None:
     traces = [planted(trace, f"fault {number}", *fault) for number, fault in enumerate(faults)]
     follow_messages([trace, *traces], tools)
     assert trace.stuck is None
-    for fault, told in zip(faults, traces, strict=True):
-        assert told.stuck, fault
+    for fault, reported in zip(faults, traces, strict=True):
+        assert reported.stuck, fault
         late = len(fault) == 3 and fault[2][0] == "send"  # of two answers too many the second may be the one to be seen
-        assert told.stuck_at is not None
-        assert told.stuck_at >= trace.seqs[fault[0]] if late else told.stuck_at == trace.seqs[fault[0]], fault
+        assert reported.stuck_at is not None
+        assert reported.stuck_at >= trace.seqs[fault[0]] if late else reported.stuck_at == trace.seqs[fault[0]], fault
 
 
 def test_a_run_is_refused_for_what_is_said_in_it(tmp_path: Path) -> None:
@@ -75,15 +75,15 @@ def test_a_run_is_refused_for_what_is_said_in_it(tmp_path: Path) -> None:
     source = open_run(RECORDED / "reference-messages")
     for batch in source.batches():
         for event in batch.to_pylist():
-            told = {name: value for name, value in event.items() if value is not None}
-            if told["kind"] in ("send", "receive") and told.get("message") == 50:
-                told["f"] = "VoteReply"
-            lines.append(json.dumps(told))
+            reported = {name: value for name, value in event.items() if value is not None}
+            if reported["kind"] in ("send", "receive") and reported.get("message") == 50:
+                reported["f"] = "VoteReply"
+            lines.append(json.dumps(reported))
     file = tmp_path / "run.jsonl"
     file.write_text("\n".join(['{"kind": "history", "version": 2}', *lines]) + "\n")
-    told = CliRunner().invoke(spec, ["trace", str(file)], standalone_mode=False)
-    assert told.return_value == 1
-    assert "sends message 50, VoteReply of term 1" in told.output
+    reported = CliRunner().invoke(spec, ["trace", str(file)], standalone_mode=False)
+    assert reported.return_value == 1
+    assert "sends message 50, VoteReply of term 1" in reported.output
 
 
 def test_who_forgets_the_term_that_it_has_spoken_in_is_refused(tools: Toolchain, tmp_path: Path) -> None:

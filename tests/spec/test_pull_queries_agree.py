@@ -89,8 +89,8 @@ def views(shipped: bool) -> Iterator[str]:
             view = View(Assignment(1, (), (placement,)), statuses, LagRecords(REFERENCE, reports))
             found = candidates(REFERENCE, view, Terms(1, shipped), STORE, 0)
             selected = ", ".join(sorted(each.host for each in found if each.selected))
-            told = f"alive |-> {{{', '.join(map(str, alive))}}}, records |-> <<{said}>>, end |-> EndOf(<<{said}>>)"
-            yield f"<<[active |-> 1, {told}], {{{selected}}}>>"
+            reported = f"alive |-> {{{', '.join(map(str, alive))}}}, records |-> <<{said}>>, end |-> EndOf(<<{said}>>)"
+            yield f"<<[active |-> 1, {reported}], {{{selected}}}>>"
 
 
 WRONG = "<<[active |-> 1, alive |-> {}, records |-> <<Nobody, Nobody>>, end |-> 0], {1}>>"

@@ -103,8 +103,8 @@ def test_the_decisions_are_the_same(wrong: bool, tools: Toolchain, tmp_path: Pat
             last, _, answer = table[0].rpartition(", ")
             table[0] = last + (', "other">>' if '"' in answer else ", {9}>>")
         lines.append(f"Table{name} == {{{', '.join(table)}}}")
-        told = f'PrintT(<<"differs", "{name}">>)' if wrong else "FALSE"
-        lines.append(f"ASSUME \\A row \\in Table{name} : ({same}) \\/ {told}")
+        reported = f'PrintT(<<"differs", "{name}">>)' if wrong else "FALSE"
+        lines.append(f"ASSUME \\A row \\in Table{name} : ({same}) \\/ {reported}")
     lines[0] += ", TLC"
     module.write_text("\n".join(["---- MODULE Choices ----", *lines, "===="]), encoding="utf-8")
     found = run_tlc(tools, module, "INIT Init\nNEXT Next\n", workers=1, coverage=False, brief=True, seconds=200)

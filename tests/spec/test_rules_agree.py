@@ -118,8 +118,8 @@ def table(rule: str, answer: Callable[..., Any]) -> str:
     rows = []
     for arguments in itertools.product(*(domain(rule, parameter) for parameter in parameters)):
         result = answer(*arguments)
-        told = OUTCOMES.get(rule, {}).get(result) or literal(result)
-        rows.append(f"<<{', '.join([*map(literal, arguments), told])}>>")
+        reported = OUTCOMES.get(rule, {}).get(result) or literal(result)
+        rows.append(f"<<{', '.join([*map(literal, arguments), reported])}>>")
     call = operator(rule) + (f"({', '.join(f'row[{n}]' for n in range(1, count + 1))})" if count else "")
     return f"ASSUME \\A row \\in {{{', '.join(rows)}}} : {call} = row[{count + 1}]\n"
 

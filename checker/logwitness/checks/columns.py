@@ -20,7 +20,7 @@ Array = npt.NDArray[Any]
 Ints = npt.NDArray[np.int64]
 
 # Named tuples have a method ``count``.
-_SOURCE = {"records": "count", "told": "count"}
+_SOURCE = {"records": "count", "nullable_count": "count"}
 
 _WORDS: dict[str, Mapping[str, int]] = {
     "kind": {str(kind): code for code, kind in enumerate(codes.KINDS)},
@@ -65,7 +65,7 @@ class Columns(NamedTuple):
     incarnation: Array
     txn: Array
     message: Array
-    told: Array  # column ``count``, with nulls
+    nullable_count: Array  # column ``count``, with nulls
     reserved: Array
     partition: Array
     stamp: Array
@@ -102,11 +102,11 @@ class Columns(NamedTuple):
         return Columns(*(column.tolist() for column in self))
 
 
-def joined(pieces: Sequence[Columns]) -> Columns:
+def joined(parts: Sequence[Columns]) -> Columns:
     """The events of several pieces, at least one, behind one another."""
-    if len(pieces) == 1:
-        return pieces[0]
-    return Columns(*(read_only(np.concatenate(columns)) for columns in zip(*pieces, strict=True)))
+    if len(parts) == 1:
+        return parts[0]
+    return Columns(*(read_only(np.concatenate(columns)) for columns in zip(*parts, strict=True)))
 
 
 _DECLARED = {name: COLUMNS[SCHEMA.get_field_index(_SOURCE.get(name, name))] for name in Columns._fields}
@@ -143,7 +143,7 @@ def held_for(wanted: Iterable[str]) -> frozenset[str]:
     """The columns that hold something for whoever reads these columns of the schema; others are all null."""
     names = {*wanted, "seq", "kind"}
     if "count" in names:
-        names |= {"records", "told"}
+        names |= {"records", "nullable_count"}
     if "last_offset" in names:
         names |= {"offset"}
     return frozenset(names)

@@ -348,8 +348,8 @@ def outcome(
     reason = None
     if violated and check.doubtful:
         verdict = Verdict.UNDECIDED
-        told = violations[0] if violations else Violation(check.rule, ())
-        reason = f"{told.sentence} (seq {listed(list(told.events))})" if told.events else told.sentence
+        shown = violations[0] if violations else Violation(check.rule, ())
+        reason = f"{shown.sentence} (seq {listed(list(shown.events))})" if shown.events else shown.sentence
         unjudged, violated, violations = unjudged + violated, 0, ()
     elif violated:
         verdict = Verdict.VIOLATED

@@ -50,8 +50,8 @@ def _said(problem: Exception) -> str:
     if isinstance(problem, ModuleNotFoundError) and problem.name:
         return f"the module {printable(problem.name)} is not installed"
     text = " ".join(str(problem).split()).rstrip(".")
-    told = text if isinstance(problem, _RefusedError) else f"{type(problem).__name__}: {text}"
-    return printable(told[:_LONGEST])
+    words = text if isinstance(problem, _RefusedError) else f"{type(problem).__name__}: {text}"
+    return printable(words[:_LONGEST])
 
 
 class _RefusedError(Exception):

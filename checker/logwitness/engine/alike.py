@@ -77,33 +77,33 @@ def _doubtful() -> frozenset[str]:
 def _names_events(found: Verdicts, of_all: Collection[int]) -> bool:
     """Whether an answer names events, other than those that concern all logs: of a violation, or what might be one, an
     excuse, a loss, or the end of a record."""
-    told = (
+    reported = (
         each.violated
         or (each.verdict is Verdict.UNDECIDED and each.id in _doubtful())
         or any(excuse.first >= 0 and excuse.first not in of_all for excuse in each.excuses)
         for each in found.outcomes
     )
-    return bool(found.losses) or found.quiet_since is not None or any(told)
+    return bool(found.losses) or found.quiet_since is not None or any(reported)
 
 
 def _shapes(columns: Columns, starts: Ints, ends: Ints, shared: Columns | None, held: Collection[str]) -> list[bytes]:
     """Digests of logs; those of two are the same if the logs are alike."""
     log = np.repeat(np.arange(len(starts)), ends - starts)
-    told: list[Array] = []
+    reported: list[Array] = []
     for name, column in columns._asdict().items():
         if name not in held:
             continue
         if name in _NAMES:
-            told.append(np.where(column == NULL, -1, _by_appearance(log, column, starts)))
+            reported.append(np.where(column == NULL, -1, _by_appearance(log, column, starts)))
         elif name == "time":
-            told.append(_ranks(log, column, starts))
+            reported.append(_ranks(log, column, starts))
         elif name != "seq":
-            told.append(column)
+            reported.append(column)
     if shared is not None:
         times = np.sort(shared.time)
-        told.append(np.searchsorted(shared.seq, columns.seq))
-        told += [np.searchsorted(times, columns.time, side) for side in ("left", "right")]
-    rows = np.stack([each.astype(np.int64, copy=False) for each in told], axis=1)
+        reported.append(np.searchsorted(shared.seq, columns.seq))
+        reported += [np.searchsorted(times, columns.time, side) for side in ("left", "right")]
+    rows = np.stack([each.astype(np.int64, copy=False) for each in reported], axis=1)
     width = rows.itemsize * rows.shape[1]
     data = memoryview(rows.tobytes())
     pairs = zip((starts * width).tolist(), (ends * width).tolist(), strict=True)

@@ -128,9 +128,9 @@ class Doubt:
 
     def _unknown(self) -> str:
         words = [(word, f"{quote(word[:_LONGEST])[1:-1]} ({count:,})") for word, count in sorted(self.unknown.items())]
-        told = ", ".join(each for _, each in words[:_NAMED])
+        named = ", ".join(each for _, each in words[:_NAMED])
         more = f" and {len(words) - _NAMED} more" if len(words) > _NAMED else ""
-        return f"there is no rule for the operations {told}{more}, {self.unknown.total():,} of {self.operations:,}"
+        return f"there is no rule for the operations {named}{more}, {self.unknown.total():,} of {self.operations:,}"
 
     def weigh(
         self, outcomes: Sequence[Outcome], conclusive: Collection[str], by_operations: Collection[str] | None = None

@@ -84,9 +84,9 @@ def concluded(
     verdict = worst([each.verdict for each in outcomes])
     if verdict is Verdict.HOLDS and status:
         verdict = Verdict.UNEXERCISED
-    told = (*notes, *doubt.notes, *left_out())
+    said = (*notes, *doubt.notes, *left_out())
     aside, unknown = dict(doubt.set_aside), dict(doubt.unknown)
-    return RunVerdict(name, verdict, status, events, len(by_log), outcomes, losses, told, aside, unknown)
+    return RunVerdict(name, verdict, status, events, len(by_log), outcomes, losses, said, aside, unknown)
 
 
 def vocabulary_of(families: Iterable[Family]) -> Vocabulary | None:

@@ -49,7 +49,7 @@ class Logs:
         """Events that no fold has seen."""
         self._room = _ROOM
         self._shared: list[Columns] = []
-        self._told: dict[int, int] = {}
+        self._fed_until: dict[int, int] = {}
         """How many of the shared events the folds of a log have seen."""
         self._own_events = False
 
@@ -109,7 +109,7 @@ class Logs:
     def _folds_of(self, number: int) -> Sequence[Fold]:
         if number not in self._folds:
             self._folds[number] = [family.start(self._setting) for family in self._families]
-            self._told[number] = 0
+            self._fed_until[number] = 0
         return self._folds[number]
 
     def _give(self, number: int, columns: Columns) -> None:
@@ -118,8 +118,8 @@ class Logs:
         if self._shared:
             shared = self._all_shared()
             until = int(np.searchsorted(shared.seq, columns.seq[-1]))
-            columns = columns.merged(shared.between(self._told[number], until))
-            self._told[number] = until
+            columns = columns.merged(shared.between(self._fed_until[number], until))
+            self._fed_until[number] = until
         for fold in folds:
             fold.feed(columns)
 
@@ -151,7 +151,7 @@ class Logs:
                 if name is not None and self._shared:
                     rest = self._all_shared()
                     for fold in folds:
-                        fold.feed(rest.between(self._told[number], len(rest.seq)))
+                        fold.feed(rest.between(self._fed_until[number], len(rest.seq)))
                 found[number] = _answer(folds)
                 del folds
         if len(self._waiting):

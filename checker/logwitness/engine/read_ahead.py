@@ -11,19 +11,19 @@ import pyarrow as pa
 T = TypeVar("T")
 
 
-def read_ahead(pieces: Iterable[T]) -> Iterator[T]:
+def read_ahead(items: Iterable[T]) -> Iterator[T]:
     """The same pieces, each made while the one before it is in use. What making one raises is raised here.
 
     A process that gives Arrow one thread (``pyarrow.set_cpu_count``), such as one of several workers of a machine,
     reads as it goes.
     """
-    source = iter(pieces)
+    source = iter(items)
     if pa.cpu_count() < 2:
         yield from source
         return
     end = object()
     with ThreadPoolExecutor(1, thread_name_prefix="reading") as thread:
         coming = thread.submit(next, source, end)
-        while (piece := coming.result()) is not end:
+        while (item := coming.result()) is not end:
             coming = thread.submit(next, source, end)
-            yield piece  # type: ignore[misc]
+            yield item  # type: ignore[misc]

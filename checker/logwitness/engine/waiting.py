@@ -24,7 +24,7 @@ class Waiting:
     def __init__(self, names: Collection[str]) -> None:
         """``names`` are the columns that hold something."""
         self.names = tuple(name for name in Columns._fields if name in names)
-        self._pieces: dict[str, list[Array]] = {name: [] for name in self.names}
+        self._chunks: dict[str, list[Array]] = {name: [] for name in self.names}
         self._widths: dict[str, np.dtype[np.generic]] = {}
         self._whose: list[Ints] = []
         self._held = 0
@@ -34,10 +34,10 @@ class Waiting:
 
     def add(self, columns: Columns, numbers: Ints) -> None:
         """Take more events, of the logs with these numbers."""
-        for name, pieces in self._pieces.items():
+        for name, chunks in self._chunks.items():
             column = getattr(columns, name)
             self._widths[name] = column.dtype
-            pieces.append(_narrowed(column))
+            chunks.append(_narrowed(column))
         self._whose.append(numbers.astype(_NARROW))
         self._held += len(numbers)
 
@@ -51,17 +51,17 @@ class Waiting:
         """Keep these events, by truth or by position, in this order."""
         # One column after the other, so that few are there twice.
         self._whose = [self.numbers()[kept]]
-        for name, pieces in self._pieces.items():
-            column = _joined(pieces, self._widths[name])
-            pieces.clear()
-            pieces.append(_narrowed(column[kept]))
+        for name, chunks in self._chunks.items():
+            column = _joined(chunks, self._widths[name])
+            chunks.clear()
+            chunks.append(_narrowed(column[kept]))
             del column
         self._held = len(self._whose[0])
 
     def between(self, start: int, end: int) -> Columns:
         """The events from one place up to another, which is left out; only after `keep`."""
         return with_blanks(
-            {name: read_only(_widened(piece[start:end], self._widths[name])) for name, (piece,) in self._pieces.items()}
+            {name: read_only(_widened(chunk[start:end], self._widths[name])) for name, (chunk,) in self._chunks.items()}
         )
 
 
@@ -93,24 +93,24 @@ def _widened(column: Array, width: np.dtype[np.generic]) -> Array:
     return wide
 
 
-def _joined(pieces: list[Array], width: np.dtype[np.generic]) -> Array:
+def _joined(chunks: list[Array], width: np.dtype[np.generic]) -> Array:
     """Pieces behind one another; narrow if all are."""
-    filled = [piece for piece in pieces if len(piece)]
+    filled = [chunk for chunk in chunks if len(chunk)]
     if not filled:
-        return pieces[0]
+        return chunks[0]
     if len(filled) == 1:
         return filled[0]
-    if all(_same(piece) and piece[0] == filled[0][0] for piece in filled):
+    if all(_same(chunk) and chunk[0] == filled[0][0] for chunk in filled):
         return np.broadcast_to(filled[0][0], (sum(map(len, filled)),))
-    narrow = [piece if piece.dtype == _NARROW or not _same(piece) else _narrow_constant(piece) for piece in filled]
-    if len({piece.dtype for piece in narrow}) > 1:
-        narrow = [_widened(piece, width) for piece in narrow]
+    narrow = [chunk if chunk.dtype == _NARROW or not _same(chunk) else _narrow_constant(chunk) for chunk in filled]
+    if len({chunk.dtype for chunk in narrow}) > 1:
+        narrow = [_widened(chunk, width) for chunk in narrow]
     return np.concatenate(narrow)
 
 
-def _narrow_constant(piece: Array) -> Array:
+def _narrow_constant(chunk: Array) -> Array:
     """What says the same of all events, as narrow as its neighbours may be."""
-    value = int(piece[0])
-    if piece.itemsize == 8 and (value == NULL or _LEAST < value <= _MOST):
-        return np.broadcast_to(_NARROW.type(_LEAST if value == NULL else value), piece.shape)
-    return piece
+    value = int(chunk[0])
+    if chunk.itemsize == 8 and (value == NULL or _LEAST < value <= _MOST):
+        return np.broadcast_to(_NARROW.type(_LEAST if value == NULL else value), chunk.shape)
+    return chunk

@@ -37,13 +37,15 @@ from typing import Any
 import pyarrow as pa
 
 from loghistory import SCHEMA
-from loghistory.vocabularies import pull_queries, read_path
+from loghistory.vocabularies import all_vocabularies
 
 HISTORIES = Path(__file__).parent / "histories"
 _STATE = ("term", "dirty", "flushed", "commit", "visible")
 _OPERATIONS = {"append", "read", "read_committed", "read_linearizable", "tail", "final_read", "query"}
 _OPERATIONS |= {"append_record", "read_stream", "trim_log"}
-_OF_SERVERS = {kind.word for each in (pull_queries, read_path) for kind in each.VOCABULARY.kinds}
+_ABBREVIATED = {"clients", "elections", "log", "membership", "memory", "messages", "nodes", "snapshots", "surroundings"}
+_WRITTEN_OUT = {kind.word for each in all_vocabularies() if each.name not in _ABBREVIATED for kind in each.kinds}
+"""Kinds of events whose columns a line names one by one: those of every other vocabulary."""
 
 
 @dataclass
@@ -93,7 +95,7 @@ class _Writer:
                 name, value = match.groups()
                 given[name] = _number(value)
                 words.remove(word)
-        if who == "-" and kind in _OF_SERVERS:
+        if who == "-" and kind in _WRITTEN_OUT:
             pass
         elif who == "-":
             row["f"] = words[0]
@@ -113,7 +115,7 @@ class _Writer:
         state = self.nodes.setdefault(node, {"term": 0, "dirty": -1, "flushed": -1, "commit": -1, "visible": -1})
         kind = row["kind"]
         first = words[0] if words else ""
-        if kind in _OF_SERVERS:
+        if kind in _WRITTEN_OUT:
             if kind in ("serve", "takes_part"):
                 row["incarnation"] = self.incarnations[node] = self.incarnations.get(node, -1) + 1
             if first:
@@ -144,12 +146,10 @@ class _Writer:
                 state["dirty"] = row["last_offset"]
             else:
                 row["reason"] = words[-1]
-        elif kind in ("apply", "snapshot"):
+        elif kind in ("apply", "snapshot", "gap"):
             _batch(row, words)
         elif kind == "configuration":
             row["offset"] = int(first)
-        elif kind == "gap":
-            _batch(row, words)
         elif kind in ("trim", "compact"):
             row["offset"], row["last_offset"] = _range(first)
         elif kind == "flush":

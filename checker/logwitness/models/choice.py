@@ -119,11 +119,11 @@ def are_lists(source: RunSource) -> bool:
         if not pc.all(pc.is_in(kind, _CLIENTS)).as_py() or batch.column("last_offset").null_count < batch.num_rows:
             return False
         f, offset = batch.column("f").cast(pa.string()), batch.column("offset")
-        told = pc.is_in(kind, _INVOKE_OR_OK)
-        appended = pc.and_(told, pc.fill_null(pc.equal(f, "append"), False))
+        reported = pc.is_in(kind, _INVOKE_OR_OK)
+        appended = pc.and_(reported, pc.fill_null(pc.equal(f, "append"), False))
         read = pc.is_in(f, pa.array(_READS))
         known = pc.or_(pc.or_(appended, read), pc.fill_null(pc.equal(f, "tail"), False))
-        if pc.any(pc.and_(told, pc.invert(known))).as_py():
+        if pc.any(pc.and_(reported, pc.invert(known))).as_py():
             return False
         if pc.any(pc.and_(appended, offset.is_valid())).as_py():
             return False

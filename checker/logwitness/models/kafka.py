@@ -212,7 +212,7 @@ class KafkaHistory:
         """Acknowledged values that are gone and that their acks level does not promise."""
         self._sorted: dict[str, Sequence[int]] = {}
         """By key, once the history is over: the offsets that hold something."""
-        self._assignments_told = False
+        self._assignments_reported = False
         """The history tells what rebalances there were."""
         self._jumps: list[tuple[int, Key, tuple[int, int], tuple[int, int]]] = []
         """Of readers that had subscribed, from poll to poll: check, key, and from which offset and event to which."""
@@ -309,7 +309,7 @@ class KafkaHistory:
         if kind != Kind.FAIL and whole.sends and whole.polled:
             self._both.append(whole)
         self._uncommitted(whole)
-        self._assignments_told = self._assignments_told or text is not None
+        self._assignments_reported = self._assignments_reported or text is not None
         moved = self._keys_in(text, seq) if text is not None and whole.f in _READING else frozenset()
         for name in moved:
             reader.positions.pop(name, None)
@@ -456,7 +456,7 @@ class KafkaHistory:
     def _settle_jumps(self) -> None:
         """Judge how readers moved that had subscribed, if the history tells what rebalances there were."""
         for check, key, position, given in self._jumps:
-            if not self._assignments_told:
+            if not self._assignments_reported:
                 passed = check == SKIP and self._passed_over(key, position[0], given[0]) is None
                 self._judged[check] -= not passed
                 self._unjudged[check] += not passed
@@ -679,7 +679,7 @@ class KafkaHistory:
         final = [
             session
             for process, session in key.sessions.items()
-            if (self._assignments_told or not self._readers[process].subscribed)
+            if (self._assignments_reported or not self._readers[process].subscribed)
             and session.began > key.last_send
             and (session.asked or (session.ended and session.first <= lowest))
         ]

@@ -496,8 +496,8 @@ def _explained(done: Sequence[_Done], specification: Specification, result: Resu
 def _contradicted(done: Sequence[_Done], answer: Contradiction, log: str | None) -> Violation:
     """The violation that was found without a search."""
     events = [seq for place in answer.places for seq in done[place].events]
-    told = "; ".join(_in_words(done[place]) for place in dict.fromkeys(answer.places))
-    reason = f"{answer.words} ({told})"
+    steps = "; ".join(_in_words(done[place]) for place in dict.fromkeys(answer.places))
+    reason = f"{answer.words} ({steps})"
     found = LINEARIZABLE.violation(events, "operations", count=len(done), where="", reason=reason)
     return msgspec.structs.replace(found, log=log)
 

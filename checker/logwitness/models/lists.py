@@ -117,9 +117,9 @@ class ListHistory(KafkaHistory):
                 if place and count < known[place - 1]:
                     violated += 1
                     if len(violations) < KEPT:
-                        told = next(seq for (seq, _), most in zip(facts, known, strict=True) if most > count)
+                        seen = next(seq for (seq, _), most in zip(facts, known, strict=True) if most > count)
                         fields = {"tail": count, "known": known[place - 1]}
-                        found = STALE_TAIL.violation((told, invoked, done), **fields)
+                        found = STALE_TAIL.violation((seen, invoked, done), **fields)
                         violations.append(msgspec.structs.replace(found, log=name or None))
         judged = sum(map(len, self._reads.values()))
         outcomes = (*outcomes, outcome(STALE_TAIL, judged, violated, tuple(violations)))

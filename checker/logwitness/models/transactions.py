@@ -241,15 +241,15 @@ class TransactionHistory:
 
     def _values(self, name: str, key: _List) -> None:
         """The longest read, and the values that were read by themselves."""
-        told: set[str] = set()
+        reported: set[str] = set()
         for read in key.reads:
             if len(read.values) > len(key.longest) or key.longest_seq < 0:
                 key.longest, key.longest_seq = read.values, read.seq
             if len(set(read.values)) < len(read.values):
                 twice = next(value for value, count in Counter(read.values).items() if count > 1)
                 key.odd = True
-                if len(key.appends.get(twice, ())) < 2 and twice not in told:
-                    told.add(twice)
+                if len(key.appends.get(twice, ())) < 2 and twice not in reported:
+                    reported.add(twice)
                     self._report("duplicate", name, f"Value {twice} is twice in the list that was read.", read.seq)
         self._judged["duplicate"] += len(key.reads)
         found: dict[str, _Read] = {}
@@ -364,13 +364,13 @@ class TransactionHistory:
             count = bisect_left(over, read.by.invoked)
             most = max(known[place - 1] if place else 0, count)
             if outside < most:
-                told = (
+                reported = (
                     over[count - 1]
                     if count == most
                     else next(seq for (_, _, seq), there in zip(facts, known, strict=True) if there > outside)
                 )
                 words = f"A read returned {outside} entries although {most} were known before it was asked for."
-                self._report("stale-tail", name, words, told, read.by.invoked, read.seq)
+                self._report("stale-tail", name, words, reported, read.by.invoked, read.seq)
 
     # the order of transactions
 
@@ -402,10 +402,10 @@ class TransactionHistory:
             return
         start = next(node for node in range(count) if node in left)
         way = _way_back(after, start, left)
-        told = [(self._all[node].invoked, why) for node, why in way if node < count]
-        words = "".join(f" that of event {seq}, which {why}" for seq, why in told[1:])
-        reason = f"that of event {told[0][0]} {told[0][1]}{words} the first"
-        found = LINEARIZABLE.violation((seq for seq, _ in told), "transactions", count=sum(there), reason=reason)
+        reported = [(self._all[node].invoked, why) for node, why in way if node < count]
+        words = "".join(f" that of event {seq}, which {why}" for seq, why in reported[1:])
+        reason = f"that of event {reported[0][0]} {reported[0][1]}{words} the first"
+        found = LINEARIZABLE.violation((seq for seq, _ in reported), "transactions", count=sum(there), reason=reason)
         self._report(LINEARIZABLE.id, None, found.sentence, *found.events)
 
     def _offset(self, micro: _Micro) -> int:

@@ -190,8 +190,8 @@ def _rejections(played: dict[str, Any], seed: int, task: _Seeds) -> list[dict[st
         for each in check(played["table"], configuration=played["configuration"]).checks:
             if each.violated:
                 first = each.violations[0]
-                told = {"check": each.id, "violated": each.violated, "sentence": first.sentence}
-                rows.append(common | told | {"events": list(first.events), "stated": each.id in task.stated})
+                reported = {"check": each.id, "violated": each.violated, "sentence": first.sentence}
+                rows.append(common | reported | {"events": list(first.events), "stated": each.id in task.stated})
     if played["problem"] is not None:
         kind, sentence = played["problem"]
         rows.append(common | {"check": kind, "violated": 1, "sentence": sentence, "events": [], "stated": False})

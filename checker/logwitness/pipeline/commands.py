@@ -95,8 +95,8 @@ def audit(
     except (SparkProblem, HistoryError) as problem:
         raise click.ClickException(printable(str(problem))) from None
     except OSError as problem:
-        told = f"{problem.filename or out}: cannot be written ({problem.strerror or problem}): {AGAIN}"
-        raise click.ClickException(printable(told)) from None
+        failure = f"{problem.filename or out}: cannot be written ({problem.strerror or problem}): {AGAIN}"
+        raise click.ClickException(printable(failure)) from None
     click.echo(json.dumps(msgspec.to_builtins(summary)) if as_json else as_text(summary), nl=as_json)
     ctx.exit(summary.exit_status)
 
@@ -159,7 +159,7 @@ def campaign(
     except (SparkProblem, HistoryError, NothingToRun) as problem:
         raise click.ClickException(printable(str(problem))) from None
     except OSError as problem:
-        told = f"{problem.filename or out}: cannot be written ({problem.strerror or problem}): make room"
-        raise click.ClickException(printable(told)) from None
+        failure = f"{problem.filename or out}: cannot be written ({problem.strerror or problem}): make room"
+        raise click.ClickException(printable(failure)) from None
     click.echo(json.dumps(msgspec.to_builtins(result)) if as_json else as_text(result), nl=as_json)
     ctx.exit(result.exit_status)

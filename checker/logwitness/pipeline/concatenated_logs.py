@@ -107,8 +107,8 @@ def _line(columns: Columns, starts: Ints) -> _Line:
     given[by_op[1:]] = (np.diff(op[by_op]) == 0) & (kind[by_op[:-1]] == OBSERVE)
     nothing = (kind == OK) & np.isin(columns.f, READS) & ~given
     empty = np.logical_or.reduceat(nothing, first) & ~sparse[logs]
-    told = ((kind == OBSERVE) | (kind == OK)) & (offset != NULL)
-    top = np.maximum.reduceat(np.where(told, np.where((kind == OBSERVE) | appends[op], last + 1, offset), 0), first)
+    reported = ((kind == OBSERVE) | (kind == OK)) & (offset != NULL)
+    top = np.maximum.reduceat(np.where(reported, np.where((kind == OBSERVE) | appends[op], last + 1, offset), 0), first)
     # The time of the fold: it is not set back, and while it stands still the order of events counts.
     moves = np.maximum.reduceat(columns.time, first) > columns.time[first]
     time = np.where(moves[log], np.maximum(columns.time, columns.time[first][log]), columns.seq)

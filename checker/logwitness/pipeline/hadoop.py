@@ -36,7 +36,7 @@ _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):")
 _PATTERN = re.compile(r"[\[\]{}*?\\]")
 _FILES_AT_ONCE = 500
 _SHORT_LIVED = ("-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
-_PIECE = 1 << 20
+_CHUNK = 1 << 20
 _IN_VAIN, _PATIENCE = 5, 60.0
 """Files one after the other, and seconds, after which it is not the files that are to blame."""
 _RETRIES = "ipc.client.connect.max.retries.on.timeouts"
@@ -168,10 +168,10 @@ def _cut(stream: IO[bytes], end: bytes, paths: Sequence[Path]) -> Iterator[int]:
             while (found := held.find(end)) < 0:
                 keep = max(0, len(held) - len(end) + 1)
                 file.write(held[:keep])
-                piece = stream.read(_PIECE)
-                if not piece:
+                chunk = stream.read(_CHUNK)
+                if not chunk:
                     return
-                held = held[keep:] + piece
+                held = held[keep:] + chunk
             file.write(held[:found])
             held = held[found + len(end) :]
             length = file.tell()

@@ -411,15 +411,15 @@ def write_verdict(rows: Rows, row: dict[str, Any], verdict: RunVerdict, history:
     shown: set[int] = set()
     for each in verdict.checks:
         counts = {"judged": each.judged, "violated": each.violated, "excused": each.excused, "unjudged": each.unjudged}
-        told: dict[str, Any] = {"check": each.id, "verdict": str(each.verdict), "reason": each.reason}
-        rows.add("verdicts", named | told | counts)
+        reported: dict[str, Any] = {"check": each.id, "verdict": str(each.verdict), "reason": each.reason}
+        rows.add("verdicts", named | reported | counts)
         for place, violation in enumerate(each.violations):
-            told = {"check": each.id, "place": place, "log": violation.log, "sentence": violation.sentence}
-            rows.add("violations", named | told | {"events": list(violation.events)})
+            reported = {"check": each.id, "place": place, "log": violation.log, "sentence": violation.sentence}
+            rows.add("violations", named | reported | {"events": list(violation.events)})
             shown.update(violation.events)
         for excuse in each.excuses:
-            told = msgspec.structs.asdict(excuse) | {"check": each.id, "nodes": list(excuse.nodes)}
-            rows.add("excuses", named | told)
+            reported = msgspec.structs.asdict(excuse) | {"check": each.id, "nodes": list(excuse.nodes)}
+            rows.add("excuses", named | reported)
             shown.update({excuse.first} if excuse.first >= 0 else ())
     for loss in verdict.losses:
         rows.add("losses", named | msgspec.structs.asdict(loss) | {"events": list(loss.events)})
@@ -491,22 +491,22 @@ def _digest(source: Source, run: Path) -> tuple[str, bool]:
     if not run.is_dir():
         return _sha256(run), True
     manifest = run / "manifest.json"
-    told: dict[str, Any] = {}
+    reported: dict[str, Any] = {}
     whole = hashlib.sha256()
     if manifest.is_file():
         text = manifest.read_bytes()
         whole.update(text)
         try:
             found = msgspec.json.decode(text)
-            told = found["digests"] if isinstance(found["digests"], dict) else {}
+            reported = found["digests"] if isinstance(found["digests"], dict) else {}
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, KeyError, TypeError):
-            told = {}  # opening it says what is wrong
-    same = bool(told)
+            reported = {}  # opening it says what is wrong
+    same = bool(reported)
     for file in source.files:
         if file.name != "manifest.json":
             digest = _sha256(run / file.name)
             whole.update(f"\n{file.name} {digest}".encode())
-            same = same and told.get(file.name) == f"sha256:{digest}"
+            same = same and reported.get(file.name) == f"sha256:{digest}"
     return whole.hexdigest(), same
 
 

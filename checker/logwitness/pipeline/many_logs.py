@@ -55,9 +55,9 @@ def judge_many_logs(spark: SparkSession, large: Large) -> ManyLogs:
     with large.events() as file:
         count = pq.read_metadata(file).num_row_groups
     slices = min(count, 4 * context.defaultParallelism)
-    pieces = [_Groups(count * i // slices, count * (i + 1) // slices) for i in range(slices)]
+    chunks = [_Groups(count * i // slices, count * (i + 1) // slices) for i in range(slices)]
     buckets = max(4 * context.defaultParallelism, int(large.row["events"]) // BUCKET_EVENTS + 1)
-    sent = context.parallelize(pieces, slices).flatMap(partial(_spread, large=large, buckets=buckets))
+    sent = context.parallelize(chunks, slices).flatMap(partial(_spread, large=large, buckets=buckets))
     gathered = sent.partitionBy(buckets, _same)
     result = ManyLogs(Setting(()).keep)
     for part in gathered.mapPartitions(partial(_judge_bucket, large=large)).collect():
@@ -92,17 +92,17 @@ def _spread(groups: _Groups, large: Large, buckets: int) -> Iterator[tuple[int, 
             codes = logs.indices.fill_null(len(names)).to_numpy(zero_copy_only=False)
             places = np.array([*of_name, 0])[codes]
             for bucket in np.unique(places[places >= 0]).tolist():
-                piece = batch.take(pa.array(np.flatnonzero(places == bucket)))
+                chunk = batch.take(pa.array(np.flatnonzero(places == bucket)))
                 sink = pa.BufferOutputStream()
-                with pa.ipc.new_stream(sink, piece.schema) as stream:
-                    stream.write_batch(piece)
+                with pa.ipc.new_stream(sink, chunk.schema) as stream:
+                    stream.write_batch(chunk)
                 yield bucket, sink.getvalue().to_pybytes()
 
 
-def _judge_bucket(pieces: Iterable[tuple[int, bytes]], large: Large) -> Iterator[ManyLogs | HistoryError]:
+def _judge_bucket(chunks: Iterable[tuple[int, bytes]], large: Large) -> Iterator[ManyLogs | HistoryError]:
     """What the logs of a bucket come to, together."""
     pa.set_cpu_count(1)
-    tables = [pa.ipc.open_stream(data).read_all() for _, data in pieces]
+    tables = [pa.ipc.open_stream(data).read_all() for _, data in chunks]
     try:
         yield _judge(large, tables)
     except HistoryError as problem:

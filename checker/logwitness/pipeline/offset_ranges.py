@@ -60,7 +60,7 @@ _ROW = ("seq", "time", "kind", "op", "f", "acks", "offset", "last_offset", "valu
 _SEQ, _TIME, _KIND, _OP, _F, _ACKS, _OFFSET, _LAST, _VALUE = range(len(_ROW))
 
 _APPENDED, _GIVEN, _ENTRIES, _TAILS, _NOTES = "appended", "given", "entries", "tails", "notes"
-_Piece = tuple[str, Any]
+_Chunk = tuple[str, Any]
 """What is sent: rows of one of these sorts as a table of integers, or `_Notes`."""
 
 
@@ -101,8 +101,8 @@ def judge_by_ranges(spark: SparkSession, large: Large) -> tuple[str | None, Outc
     context = spark.sparkContext
     tasks = max(context.defaultParallelism, int(large.row["events"]) // _EVENTS_A_TASK + 1)
     width = large.highest_offset // tasks + 1
-    pieces = [(i, count * i // tasks, count * (i + 1) // tasks) for i in range(tasks)]
-    rows = context.parallelize(pieces, tasks).flatMap(partial(_operations, large=large, tasks=tasks))
+    chunks = [(i, count * i // tasks, count * (i + 1) // tasks) for i in range(tasks)]
+    rows = context.parallelize(chunks, tasks).flatMap(partial(_operations, large=large, tasks=tasks))
     values = rows.partitionBy(tasks, _same).mapPartitions(partial(_values, tasks=tasks))
     ranges = values.partitionBy(tasks, _same).mapPartitions(partial(_ranges, tasks=tasks, width=width))
     parts = ranges.partitionBy(tasks, _same).mapPartitionsWithIndex(_range).collect()
@@ -113,10 +113,10 @@ def _same(bucket: int) -> int:
     return bucket
 
 
-def _operations(piece: tuple[int, int, int], large: Large, tasks: int) -> Iterator[tuple[int, _Piece]]:
+def _operations(chunk: tuple[int, int, int], large: Large, tasks: int) -> Iterator[tuple[int, _Chunk]]:
     """The events of clients in some row groups, by operation."""
     pa.set_cpu_count(1)
-    place, first, end = piece
+    place, first, end = chunk
     setting = large.setting(compiled=False)
     reader = Reader(large.row["run"], FAMILY.columns, setting.words)
     logs: set[str | None] = set()
@@ -140,8 +140,8 @@ def _operations(piece: tuple[int, int, int], large: Large, tasks: int) -> Iterat
             span = (int(times[0]) if span is None else span[0], int(times[-1]))
             for bucket, some in _split(rows, rows[_OP] % tasks):
                 yield bucket, (_APPENDED, some)
-    told = None if span is None else (place, *span)
-    yield 0, (_NOTES, _Notes(refused, sparse, logs=frozenset(logs), span=told))
+    reported = None if span is None else (place, *span)
+    yield 0, (_NOTES, _Notes(refused, sparse, logs=frozenset(logs), span=reported))
 
 
 def _split(rows: Ints, buckets: Ints) -> Iterator[tuple[int, Ints]]:
@@ -150,11 +150,11 @@ def _split(rows: Ints, buckets: Ints) -> Iterator[tuple[int, Ints]]:
         yield bucket, rows[:, buckets == bucket]
 
 
-def _gathered(pieces: Iterable[tuple[int, _Piece]]) -> tuple[dict[str, Ints], list[_Notes]]:
+def _gathered(chunks: Iterable[tuple[int, _Chunk]]) -> tuple[dict[str, Ints], list[_Notes]]:
     """All rows of each sort, and all notes."""
     rows: dict[str, list[Ints]] = {}
     notes: list[_Notes] = []
-    for _, (sort, found) in pieces:
+    for _, (sort, found) in chunks:
         if sort == _NOTES:
             notes.append(found)
         else:
@@ -162,9 +162,9 @@ def _gathered(pieces: Iterable[tuple[int, _Piece]]) -> tuple[dict[str, Ints], li
     return {sort: np.concatenate(found, axis=1) for sort, found in rows.items()}, notes
 
 
-def _values(pieces: Iterable[tuple[int, _Piece]], tasks: int) -> Iterator[tuple[int, _Piece]]:
+def _values(chunks: Iterable[tuple[int, _Chunk]], tasks: int) -> Iterator[tuple[int, _Chunk]]:
     """What operations say about values, by value; what tails say."""
-    found, notes = _gathered(pieces)
+    found, notes = _gathered(chunks)
     for note in notes:
         yield 0, (_NOTES, note)
     if _APPENDED not in found:
@@ -212,8 +212,8 @@ def _values(pieces: Iterable[tuple[int, _Piece]], tasks: int) -> Iterator[tuple[
     for bucket, some in _split(seen, seen[0] % tasks):
         yield bucket, (_GIVEN, some)
     tails = placed & (asked[_F] == F_TAIL)
-    told = np.stack([closed[_OFFSET], asked[_TIME], asked[_SEQ], closed[_TIME], closed[_SEQ]])[:, tails]
-    yield 0, (_TAILS, told)
+    reported = np.stack([closed[_OFFSET], asked[_TIME], asked[_SEQ], closed[_TIME], closed[_SEQ]])[:, tails]
+    yield 0, (_TAILS, reported)
 
 
 def _jumped(rows: Ints, first: Ints, of: Ints, done: Array, asked: Ints, closed: Ints) -> bool:
@@ -238,9 +238,9 @@ def _jumped(rows: Ints, first: Ints, of: Ints, done: Array, asked: Ints, closed:
     return jumped or bool((ends & (closed[_OFFSET] > reach)).any())
 
 
-def _ranges(pieces: Iterable[tuple[int, _Piece]], tasks: int, width: int) -> Iterator[tuple[int, _Piece]]:
+def _ranges(chunks: Iterable[tuple[int, _Chunk]], tasks: int, width: int) -> Iterator[tuple[int, _Chunk]]:
     """The entries of some values, and the tails, by range of offsets."""
-    found, notes = _gathered(pieces)
+    found, notes = _gathered(chunks)
     for note in notes:
         yield 0, (_NOTES, note)
     if _TAILS in found:
@@ -256,23 +256,25 @@ def _ranges(pieces: Iterable[tuple[int, _Piece]], tasks: int, width: int) -> Ite
     value = appends[0][first]
     failed = np.logical_and.reduceat(appends[3] > 0, first)
     placed = appends[:, appends[4] >= 0]
-    told = np.concatenate([placed[[0, 4, 5, 6, 7]], seen], axis=1)
-    told = told[:, np.lexsort((told[4], told[2], told[1], told[0]))]
-    once = np.ones(told.shape[1], dtype=bool)
-    once[1:] = (np.diff(told[:3], axis=1) != 0).any(axis=0)
-    told = told[:, once]
-    row = np.minimum(np.searchsorted(value, told[0]), len(value) - 1)
-    twice = bool((np.diff(told[0]) == 0).any())
-    refused = twice or bool((value[row] != told[0]).any()) or bool(failed[row].any())
+    reported = np.concatenate([placed[[0, 4, 5, 6, 7]], seen], axis=1)
+    reported = reported[:, np.lexsort((reported[4], reported[2], reported[1], reported[0]))]
+    once = np.ones(reported.shape[1], dtype=bool)
+    once[1:] = (np.diff(reported[:3], axis=1) != 0).any(axis=0)
+    reported = reported[:, once]
+    row = np.minimum(np.searchsorted(value, reported[0]), len(value) - 1)
+    twice = bool((np.diff(reported[0]) == 0).any())
+    refused = twice or bool((value[row] != reported[0]).any()) or bool(failed[row].any())
     yield 0, (_NOTES, _Notes(refused))
-    entries = np.stack([told[1], told[2], told[3], told[4], appends[1][first][row], appends[2][first][row]])
+    entries = np.stack(
+        [reported[1], reported[2], reported[3], reported[4], appends[1][first][row], appends[2][first][row]]
+    )
     for place, some in _split(entries, np.minimum(entries[0] // width, tasks - 1)):
         yield place, (_ENTRIES, some)
 
 
-def _range(place: int, pieces: Iterable[tuple[int, _Piece]]) -> Iterator[_Judged]:
+def _range(place: int, chunks: Iterable[tuple[int, _Chunk]]) -> Iterator[_Judged]:
     """What one range of offsets says."""
-    found, notes = _gathered(pieces)
+    found, notes = _gathered(chunks)
     entries = found.get(_ENTRIES, np.zeros((6, 0), dtype=np.int64))
     tails = found.get(_TAILS, np.zeros((5, 0), dtype=np.int64))
     entries = entries[:, np.argsort(entries[0], kind="stable")]

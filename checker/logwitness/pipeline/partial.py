@@ -120,7 +120,7 @@ class ManyLogs:
                     verdict = worst(list(check.reasons))
                     kept = tuple(violation for _, violation in check.violations)
                     numbers = (check.judged, check.violated, check.excused, check.unjudged)
-                    told = (kept, check.reasons[verdict][1], check.excuses)
-                    outcomes.append(Outcome(each.id, verdict, *numbers, *told))
+                    rest = (kept, check.reasons[verdict][1], check.excuses)
+                    outcomes.append(Outcome(each.id, verdict, *numbers, *rest))
         losses = tuple(loss for _, loss in sorted(self.losses, key=lambda pair: pair[0]))
         return [(None, Verdicts(tuple(outcomes), losses))]

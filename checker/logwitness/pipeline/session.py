@@ -55,8 +55,8 @@ def _broke_off(problem: Exception) -> str:
         said = [line for line in str(problem).splitlines() if line.strip() and not line.startswith(("\t", " "))]
     except UnicodeError:
         said = []
-    told = printable(said[-1].strip())[:300] if said else type(problem).__name__
-    return f"Spark failed: {told}: nothing of this round is in the tables; start the audit again"
+    failure = printable(said[-1].strip())[:300] if said else type(problem).__name__
+    return f"Spark failed: {failure}: nothing of this round is in the tables; start the audit again"
 
 
 def check_spark(command: str) -> None:

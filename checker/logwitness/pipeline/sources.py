@@ -121,8 +121,8 @@ def remote_sources(
     try:
         found = reader.load(without_pattern(place)).select("path", "length", "modificationTime").collect()
     except (PySparkException, Py4JJavaError) as problem:
-        told = f"cannot be listed ({reason(problem)})"
-        raise HistoryError(place, None, None, told, "name what Hadoop can reach") from None
+        failure = f"cannot be listed ({reason(problem)})"
+        raise HistoryError(place, None, None, failure, "name what Hadoop can reach") from None
     whole = HadoopPlace(place, spark)
     listed = len(found)
     left = {row["path"]: why for row in found if (why := _left_out(row["path"], whole.whole_name(), exclude))}
@@ -138,8 +138,8 @@ def remote_sources(
         else:
             singles.append(Source(row["path"], (File("", file.size, file.modified),), remote=True))
     if not found:
-        told = "no history is there" + (" but what is excluded" if listed else "")
-        raise HistoryError(place, None, None, told, "name a run, a file or a directory")
+        failure = "no history is there" + (" but what is excluded" if listed else "")
+        raise HistoryError(place, None, None, failure, "name a run, a file or a directory")
     yield from (Source(directory, tuple(files), remote=True) for directory, files in runs.items())
     yield from singles
 

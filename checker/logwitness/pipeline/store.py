@@ -158,12 +158,12 @@ class Store:
         add: list[tuple[str, str]] = []
         for number, (directory, made) in enumerate(outputs):
             for table, name in made:
-                ending = f"part-{round_}-{number:05}.parquet"
+                suffix = f"part-{round_}-{number:05}.parquet"
                 if table == EVENTS:
                     run = PurePosixPath(name).parent
-                    add.append((f"{ROUNDS}/{round_}/{directory}/{EVENTS}/{name}", f"{EVENTS}/{run}/{ending}"))
+                    add.append((f"{ROUNDS}/{round_}/{directory}/{EVENTS}/{name}", f"{EVENTS}/{run}/{suffix}"))
                 else:
-                    add.append((f"{ROUNDS}/{round_}/{directory}/{name}", f"{table}/{ending}"))
+                    add.append((f"{ROUNDS}/{round_}/{directory}/{name}", f"{table}/{suffix}"))
         rewritten, remove = self._without(round_, replaced, stamps)
         decision = _Decision(round_, add + rewritten, remove)
         self._files.write(COMMIT, msgspec.json.encode(decision))

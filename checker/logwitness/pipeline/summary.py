@@ -129,13 +129,13 @@ def as_text(summary: Summary) -> str:
         for row in summary.losses:
             numbers = f"{row['batches']:>12,}{row['entries']:>12,}{row['bytes']:>14,}{row['histories']:>10,}"
             lines.append(f"{row['acks']:<6}{printable(row['fault'])[:25]:<26}{numbers}")
-    told = (
+    rows = (
         ("violated", summary.violated, summary.verdicts.get("violated", 0)),
         ("unreadable", summary.unreadable, summary.verdicts.get("unreadable", 0)),
         ("undecided or nothing to judge", summary.undecided, 0),
         ("passed over", summary.passed_over, summary.skipped),
     )
-    for what, runs, count in told:
+    for what, runs, count in rows:
         if runs:
             lines += ["", f"{what}:", *(f"  {printable(run)}" for run in runs)]
             if count > len(runs):
@@ -160,8 +160,8 @@ def _check_lines(checks: Mapping[str, Mapping[str, int]]) -> list[str]:
 def _wrapped(title: str, words: Sequence[str]) -> list[str]:
     lines = [title]
     for place, word in enumerate(words):
-        piece = word + ("," if place < len(words) - 1 else "")
-        if len(lines[-1]) + len(piece) + 1 > WIDTH:
+        chunk = word + ("," if place < len(words) - 1 else "")
+        if len(lines[-1]) + len(chunk) + 1 > WIDTH:
             lines.append("  ")
-        lines[-1] += piece if lines[-1].endswith(": ") or not lines[-1].strip() else f" {piece}"
+        lines[-1] += chunk if lines[-1].endswith(": ") or not lines[-1].strip() else f" {chunk}"
     return lines

@@ -139,6 +139,6 @@ class Gate:
                 if not new:
                     notes[-1] = f"{outcome.id}: {result.headline}."
             notes += [
-                f"{outcome.id}: in the baseline, but not found: {told}" for told in self._baseline.gone(name, outcome)
+                f"{outcome.id}: in the baseline, but not found: {gone}" for gone in self._baseline.gone(name, outcome)
             ]
         return msgspec.structs.replace(verdict, exit_status=status, notes=tuple(notes))

@@ -62,13 +62,13 @@ def _wrong(case: ElementTree.Element, tag: str, kind: str, message: str, text: s
 def _result(case: ElementTree.Element, history: History, result: Result) -> None:
     outcome = result.outcome
     if result.state is State.FAILED:
-        told = [
+        sentences = [
             ("(known) " if place in result.known else "") + history.sentence_of(violation)
             for place, violation in enumerate(outcome.violations)
         ]
-        if outcome.violated > len(told):
-            told.append(f"and {outcome.violated - len(told):,} more")
-        _wrong(case, "failure", "violated", result.headline, "\n".join(told))
+        if outcome.violated > len(sentences):
+            sentences.append(f"and {outcome.violated - len(sentences):,} more")
+        _wrong(case, "failure", "violated", result.headline, "\n".join(sentences))
     elif result.state in (State.UNDECIDED, State.REQUIRED):
         kind = "undecided" if result.state is State.UNDECIDED else "unexercised"
         _wrong(case, "error", kind, result.headline)

@@ -92,8 +92,8 @@ def _results(history: History, result: Result, place: int, with_baseline: bool) 
     outcome = result.outcome
     common: dict[str, Any] = {"ruleId": outcome.id, "ruleIndex": place}
     if result.state is State.UNDECIDED:
-        told = {"text": f"{printable(history.name)}: undecided: {result.headline}"}
-        return [{**common, "kind": "open", "level": "none", "message": told, "locations": [_location(history, None)]}]
+        text = {"text": f"{printable(history.name)}: undecided: {result.headline}"}
+        return [{**common, "kind": "open", "level": "none", "message": text, "locations": [_location(history, None)]}]
     found = []
     for number, violation in enumerate(outcome.violations):
         known = number in result.known
@@ -125,8 +125,8 @@ def _others(history: History, violation: Violation) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     for seq in violation.events[:-1]:
         if seq in history.lines:
-            told = {"text": f"event {seq}"}
-            found.append({"id": len(found), "message": told, **_location(history, history.lines[seq])})
+            text = {"text": f"event {seq}"}
+            found.append({"id": len(found), "message": text, **_location(history, history.lines[seq])})
     return found
 
 
@@ -155,9 +155,9 @@ def _notifications(history: History, places: dict[str, int]) -> list[dict[str, A
     found: list[dict[str, Any]] = []
     for result in history.results:
         if result.state is State.REQUIRED:
-            told = {"text": f"{printable(history.name)}: {result.outcome.id}: {result.headline}"}
+            text = {"text": f"{printable(history.name)}: {result.outcome.id}: {result.headline}"}
             rule = {"id": result.outcome.id, "index": places[result.outcome.id]}
-            found.append({"level": "error", "message": told, "associatedRule": rule})
+            found.append({"level": "error", "message": text, "associatedRule": rule})
     if history.idle:
         found.append({"level": "error", "message": {"text": f"{printable(history.name)}: {IDLE_PROBLEM}"}})
     for note in history.remarks:

@@ -90,10 +90,10 @@ class Report:
 
     def _notes(self, source: RunSource, verdict: RunVerdict, *, holds: bool) -> list[str]:
         """What there is to know besides. Of a run that holds what its manifest says of it is left out."""
-        told = {violation.sentence for each in verdict.checks for violation in each.violations}
+        reported = {violation.sentence for each in verdict.checks for violation in each.violations}
         if holds and not self._verbose and source.manifest is not None:
-            told |= set(source.manifest.notes)
-        return [note for note in verdict.notes if note not in told]
+            reported |= set(source.manifest.notes)
+        return [note for note in verdict.notes if note not in reported]
 
     def _checks(self, outcomes: Sequence[Outcome]) -> None:
         """Every check that judged something, with the counts that are not all zero; then why the others did not."""
@@ -113,8 +113,8 @@ class Report:
 
     def _stories(self, source: RunSource, results: Sequence[Result]) -> None:
         """What makes the exit status differ from 0, and with ``verbose`` known violations as well."""
-        told = (State.FAILED, State.KNOWN) if self._verbose else (State.FAILED,)
-        shown = {each.outcome.id: _shown(each) for each in results if each.state in told}
+        reported = (State.FAILED, State.KNOWN) if self._verbose else (State.FAILED,)
+        shown = {each.outcome.id: _shown(each) for each in results if each.state in reported}
         rows = events_at(source, (seq for violations in shown.values() for each in violations for seq in each.events))
         undecided: dict[str, list[str]] = {}
         for result in results:
@@ -190,7 +190,7 @@ def _headline(verdict: RunVerdict, results: Sequence[Result]) -> tuple[Text | tu
     checks = sum(each.verdict is not Verdict.UNEXERCISED for each in verdict.checks)
     unjudged = sum(each.unjudged for each in verdict.checks)
     lost = sum(loss.batches for loss in verdict.losses)
-    told = [
+    reported = [
         counted(verdict.events, "event") + ("" if verdict.logs == 1 else f" in {counted(verdict.logs, 'log')}"),
         counted(checks, "check"),
         counted(sum(each.judged for each in verdict.checks), "fact"),
@@ -200,7 +200,7 @@ def _headline(verdict: RunVerdict, results: Sequence[Result]) -> tuple[Text | tu
     ]
     word = f"{verdict.verdict}{' (known)' if known else ''}"
     style = _STYLES[verdict.verdict] if verdict.exit_status else "green"
-    return printable(verdict.run), "  ", (word, style), "  ", (", ".join(told), "dim")
+    return printable(verdict.run), "  ", (word, style), "  ", (", ".join(reported), "dim")
 
 
 def _shown(result: Result) -> list[Violation]:

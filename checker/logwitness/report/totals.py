@@ -48,10 +48,10 @@ class Totals:
         number = counted(self.histories.total(), "history", "histories")
         ends = [(self.histories[end], words) for end, words in _ENDS.items() if self.histories[end]]
         if len(ends) > 1:
-            told = ", ".join(f"{count:,} {words[count > 1]}" for count, words in ends)
+            outcome = ", ".join(f"{count:,} {words[count > 1]}" for count, words in ends)
         else:
-            told = "".join(f"all {words[1]}" if count > 1 else words[0] for count, words in ends)
-        parts = [f"{number}: {told}" if told else number]
+            outcome = "".join(f"all {words[1]}" if count > 1 else words[0] for count, words in ends)
+        parts = [f"{number}: {outcome}" if outcome else number]
         if self.events:
             facts = [counted(self.events, "event"), counted(self.facts, "fact")]
             parts.append(", ".join([*facts, *([f"{self.unjudged:,} unjudged"] if self.unjudged else [])]))

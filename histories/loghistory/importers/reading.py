@@ -19,14 +19,14 @@ from .edn import EdnError, flat_map, forms
 from .formats import LOG_LINE, ForeignFormat, log_operation
 from .objects import Fields, fields_of, objects, one, renamed
 from .shapes import Shapes
-from .splitter import Piece, Run, Splitter
+from .splitter import Chunk, Run, Splitter
 from .values import Malformed, Value
 
 _ROWS = 1 << 12
 """Operations of a stretch, and about the events of a batch."""
 _MOST_KNOWN = 1 << 14
 _LONGEST_KNOWN = 64
-_TOLD = re.compile(rb":(?:invoke|ok|fail|info)(?![\w.-])")
+_TYPE = re.compile(rb":(?:invoke|ok|fail|info)(?![\w.-])")
 """What a line has that holds an operation."""
 _NO_OPERATION = "no operation in it"
 _NOTHING: Mapping[str, Value] = {}
@@ -93,26 +93,26 @@ def _fields(
         yield from _Log(file, quarantine).read(read_bytes)
         return
     is_json = format_ is ForeignFormat.JEPSEN_JSON
-    for piece in Splitter(read_bytes, file, quarantine, objects if is_json else Shapes().read, json=is_json):
-        if isinstance(piece, Run):
-            yield piece.lines, piece.fields, piece.texts
+    for chunk in Splitter(read_bytes, file, quarantine, objects if is_json else Shapes().read, json=is_json):
+        if isinstance(chunk, Run):
+            yield chunk.lines, chunk.fields, chunk.texts
             continue
         try:
-            found = one(piece.text) if is_json else _edn_map(piece)
+            found = one(chunk.text) if is_json else _edn_map(chunk)
         except (EdnError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             what = "JSON" if is_json else "EDN"
             problem = HistoryError(
-                file, piece.line, None, f"not valid {what}, {quote(str(error))[1:-1]}", "correct what wrote it"
+                file, chunk.line, None, f"not valid {what}, {quote(str(error))[1:-1]}", "correct what wrote it"
             )
-            quarantine.refuse(Reason.NOT_JSON, problem, piece.text.encode("utf-8", "surrogatepass"))
+            quarantine.refuse(Reason.NOT_JSON, problem, chunk.text.encode("utf-8", "surrogatepass"))
             continue
-        yield [piece.line], [fields_of(found)], [piece.text]
+        yield [chunk.line], [fields_of(found)], [chunk.text]
 
 
-def _edn_map(piece: Piece) -> Mapping[str, Value]:
-    found = flat_map(piece.text)
+def _edn_map(chunk: Chunk) -> Mapping[str, Value]:
+    found = flat_map(chunk.text)
     if found is None:
-        (found,) = forms(piece.text)
+        (found,) = forms(chunk.text)
     return found if "type" in found else renamed(found)
 
 
@@ -130,7 +130,7 @@ class _Log:
         lines = Lines(read_bytes, lambda _: True, self._file, self._quarantine)
         for block in lines:
             data = block.data.removeprefix(codecs.BOM_UTF8) if block.number == 1 else block.data
-            if _TOLD.search(data) is not None:
+            if _TYPE.search(data) is not None:
                 yield from self._block(block.number, data)
         if lines.broken is not None:
             self._quarantine.refuse(lines.broken.reason, lines.broken.error, lines.tail)
@@ -152,7 +152,7 @@ class _Log:
 
     def _line(self, number: int, line: bytes) -> Iterator[_Some]:
         """A line of a block that is not all UTF-8."""
-        if _TOLD.search(line) is None:
+        if _TYPE.search(line) is None:
             return
         try:
             text = line.decode()

@@ -45,7 +45,7 @@ def _balanced(text: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class Chunk:
     """The text of one map and the number of the line where it begins."""
 
     line: int
@@ -136,7 +136,7 @@ class Splitter:
         self._tried = _FEWEST
         """Maps of a line that are read at once next."""
 
-    def __iter__(self) -> Iterator[Piece | Run]:
+    def __iter__(self) -> Iterator[Chunk | Run]:
         """The maps in order, alone or in runs of lines.
 
         One loop over the brackets, and long: every turn of it may change what is open, where that began, and where the
@@ -204,7 +204,7 @@ class Splitter:
                             continue
                         whole = _WHOLE.match(self._text, start)
                         if whole is not None and self._fine(whole[0]):
-                            yield Piece(self._line_of(start), whole[0])
+                            yield Chunk(self._line_of(start), whole[0])
                             start = place = whole.end()
                             continue
                         self._at_once = False
@@ -230,7 +230,7 @@ class Splitter:
                     if self._dropping:
                         self._dropping -= 1
                     else:
-                        yield Piece(self._line_of(start), self._text[start:place])
+                        yield Chunk(self._line_of(start), self._text[start:place])
                     start = place
         broken = self._source.broken
         if broken is not None:

@@ -29,7 +29,8 @@ from loghistory import HistoryError, Kind, open_run
 from quorumlog.cluster.faults import CHOICES
 from quorumlog.cluster.processes import ClusterError
 from quorumlog.cluster.run import Result, play
-from quorumlog.cluster.stage import Setting, by_default, staged_protocols, staging
+from quorumlog.cluster.stage import Setting
+from quorumlog.cluster.staging import by_default, staged_protocols, staging
 from quorumlog.durations import parse_duration
 from quorumlog.node.configuration import LEAST_RETENTION
 from quorumlog.run_directory import NoRoomError, check_command, check_room

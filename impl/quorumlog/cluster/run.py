@@ -14,7 +14,8 @@ from loghistory.schema import Kind
 from quorumlog.cluster.faults import Injector
 from quorumlog.cluster.processes import ClusterError
 from quorumlog.cluster.register import Register
-from quorumlog.cluster.stage import Setting, Stage, staging
+from quorumlog.cluster.stage import Setting, Stage
+from quorumlog.cluster.staging import staging
 from quorumlog.faults import plan_to_json
 from quorumlog.node.recording import HistoryFile
 

@@ -17,7 +17,7 @@ from quorumlog.lifetime import die_with
 Task = TypeVar("Task")
 Answer = TypeVar("Answer")
 
-_AHEAD = 8
+_SUBMITTED = 8
 """Tasks that are handed out for each helper before the first one is answered."""
 _IDLE = 10
 """How many times as long, by the clock, an answer is waited for: a busy machine is no endless task, a sleeper is."""
@@ -51,7 +51,7 @@ def in_order(
 
     waiting: deque = deque()  # type: ignore[type-arg]
     try:
-        submit(_AHEAD * processes)
+        submit(_SUBMITTED * processes)
         while waiting:
             answer: Answer = waiting.popleft().result(patience)
             submit(1)

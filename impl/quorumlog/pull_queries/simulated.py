@@ -68,7 +68,7 @@ class ServerNode(Node):
         self.name = f"h{number}:8088"
         self._make_core, self._configuration = make_core, configuration
         skew = cluster.simulation.random("skew").random() * configuration.skew
-        self._ahead = WALL + int(skew) // MILLISECOND
+        self._wall_offset = WALL + int(skew) // MILLISECOND
         self._read: dict[Any, int] = {}
         self._learns = 0  # when the log of assignments is read next
         self._reading: dict[int, list[e.ReadSource]] = {}  # by partition, in the order in which they are answered
@@ -93,15 +93,15 @@ class ServerNode(Node):
     def clock(self) -> e.Clocks:
         """Monotonic, and by the wall clock, which is set on without timers running out (pull-queries.md#clocks)."""
         monotonic = self.host.clock() // MILLISECOND
-        return e.Clocks(monotonic, monotonic + self._ahead)
+        return e.Clocks(monotonic, monotonic + self._wall_offset)
 
     def jump(self, nanoseconds: int) -> None:
         """Let the wall clock jump ahead."""
-        self._ahead += nanoseconds // MILLISECOND
+        self._wall_offset += nanoseconds // MILLISECOND
 
     def set_clock(self, wall: int) -> None:
         """Let the wall clock show this time."""
-        self._ahead += wall - self.clock().wall
+        self._wall_offset += wall - self.clock().wall
 
     def state(self) -> dict[str, Any]:
         """The wall clock, and what the server was told."""

@@ -172,8 +172,8 @@ class Group(RaftCluster):
     def new_node(self, number: int) -> RaftNode:
         """A replica in the process of that number."""
         first = self.configuration.first_voters
-        ahead = self._number % len(first)  # who is preferred differs from group to group
-        voters = Voters((*first[ahead:], *first[:ahead]) if number in first else ())
+        turn = self._number % len(first)  # who is preferred differs from group to group
+        voters = Voters((*first[turn:], *first[:turn]) if number in first else ())
         return Replica(self, self._around.nodes[number], voters, self.configuration, self._make_core)
 
     def record(self, kind: str, columns: dict[str, Any]) -> None:

@@ -27,7 +27,7 @@ from quorumlog.simulation.network import Network
 from quorumlog.simulation.node import Node
 
 _POLL = 10 * MILLISECOND
-_FIRST_PIECE = 500 * MILLISECOND
+_FIRST_SPAN = 500 * MILLISECOND
 """After so much of a run it is asked for the first time whether that was enough; every next piece is twice as long."""
 _LAST_WRITE = 2 * SECOND
 """What the last write is given at least, so that nodes that do not agree can still be read."""
@@ -114,11 +114,11 @@ class Cluster(ABC, Generic[Configuration, NodeOf]):
         for client in clients:
             client.work()
         converged = stopped = False
-        piece = _FIRST_PIECE
+        span = _FIRST_SPAN
         while simulation.now < configuration.duration and not stopped:
-            simulation.run(min(simulation.now + piece, configuration.duration))
+            simulation.run(min(simulation.now + span, configuration.duration))
             stopped = enough()
-            piece *= 2
+            span *= 2
         if not stopped:
             self.record("phase", {"f": "heal"})
             injector.heal()

@@ -2,42 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import pkgutil
+from collections.abc import Callable, Iterator, Sequence
+from importlib import import_module
+from pathlib import Path
 
-from logspec.proofs import (
-    acks,
-    commit_rule,
-    f_majority,
-    lemmas,
-    membership_safety,
-    pending,
-    raft_safety,
-    routing_filter,
-    single_copy,
-    status_decision,
-    visibility,
-    visible_safety,
-)
 from logspec.proofs.claims import Proof, ProofResult, Rules, run
 from logspec.proofs.rules import installed_rules
 
-PROOFS: dict[str, Proof] = {
-    proof.name: proof
-    for proof in (
-        lemmas.PROOF,
-        commit_rule.PROOF,
-        raft_safety.PROOF,
-        membership_safety.PROOF,
-        visibility.PROOF,
-        pending.PROOF,
-        visible_safety.PROOF,
-        acks.PROOF,
-        status_decision.PROOF,
-        routing_filter.PROOF,
-        f_majority.PROOF,
-        single_copy.PROOF,
-    )
-}
+
+def _found() -> Iterator[Proof]:
+    """The proofs of this package: every module that binds ``PROOF`` has one."""
+    for module in (each.name for each in pkgutil.iter_modules([str(Path(__file__).parent)])):
+        if module not in ("catalogue", "cli"):  # which build on what is found here
+            proof = getattr(import_module(f"logspec.proofs.{module}"), "PROOF", None)
+            if isinstance(proof, Proof):
+                yield proof
+
+
+PROOFS: dict[str, Proof] = {proof.name: proof for proof in sorted(_found(), key=lambda proof: proof.name)}
 
 TIMEOUT = 60.0
 """Seconds for each goal; the slowest takes a tenth of it."""

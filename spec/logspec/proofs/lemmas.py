@@ -45,7 +45,7 @@ target, share, unit, last_full = z3.Ints("target share unit last_full")
 _MEMBERS = range(1, 10)
 _LARGEST = 2**32 - 1
 
-_TOLD = (commit, leader_commit, flushed, verified)
+_RECEIVED = (commit, leader_commit, flushed, verified)
 _CACHED = (offset, term, term_at_offset, majority, commit, term_at_commit)
 _FREE = z3.Or(voted_for == _NOBODY, voted_for == candidate)
 _HELD = z3.And(term_at_offset == term, majority >= offset)
@@ -113,13 +113,15 @@ LEMMAS: dict[str, _Lemma] = {
     ),
     "follower-commit": _Lemma(
         lambda run: {
-            "at-most-flushed": run("follower_commit", *_TOLD) <= flushed,
-            "never-moves-back": run("follower_commit", *_TOLD) >= commit,
+            "at-most-flushed": run("follower_commit", *_RECEIVED) <= flushed,
+            "never-moves-back": run("follower_commit", *_RECEIVED) >= commit,
             "at-most-what-was-told-and-verified": z3.Implies(
-                run("follower_commit", *_TOLD) > commit,
-                z3.And(run("follower_commit", *_TOLD) <= leader_commit, run("follower_commit", *_TOLD) <= verified),
+                run("follower_commit", *_RECEIVED) > commit,
+                z3.And(
+                    run("follower_commit", *_RECEIVED) <= leader_commit, run("follower_commit", *_RECEIVED) <= verified
+                ),
             ),
-            "as-far-as-that-goes": run("follower_commit", *_TOLD)
+            "as-far-as-that-goes": run("follower_commit", *_RECEIVED)
             >= _smaller(_smaller(leader_commit, verified), flushed),
         },
         lambda run: [commit <= flushed],

@@ -67,7 +67,7 @@ def _any_log(of: str) -> Log:
 
 _LOG, _LEADERS = _any_log(""), _any_log("leader_")
 _waits_new = z3.Function("waits_new", z3.IntSort(), z3.BoolSort())
-_last, _settled, _commit, _flushed, _told, _verified = z3.Ints("last settled' commit' flushed told verified")
+_last, _settled, _commit, _flushed, _received, _verified = z3.Ints("last settled' commit' flushed received verified")
 _required = z3.Bool("required")
 _offset = z3.Int("o")
 
@@ -161,13 +161,13 @@ def follower_append(b: Log, rules: Rules, _: frozenset[str]) -> _Moved:
 
 def follow(b: Log, rules: Rules, _: frozenset[str]) -> _Moved:
     """A follower, whose log is its leader's up to ``verified``, learns what its leader showed once."""
-    shown = _RUN.call(rules.follower_visible, _told, b.dirty, _verified)
+    shown = _RUN.call(rules.follower_visible, _received, b.dirty, _verified)
     rise = lambda bound: z3.If(shown > bound, shown, bound)
     same = z3.And(_LEADERS.waits(_offset) == b.waits(_offset), (_offset <= _LEADERS.settled) == (_offset <= b.settled))
     guard = z3.And(
         *invariants(_LEADERS, leads=True).values(),
-        _told >= -1,
-        _told <= _LEADERS.sent,
+        _received >= -1,
+        _received <= _LEADERS.sent,
         _verified >= -1,
         _verified <= b.dirty,
         _verified <= _LEADERS.dirty,

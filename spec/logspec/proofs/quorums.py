@@ -120,9 +120,11 @@ class Asked:
         rows = []
         for who, node in (*self.census.shown(model), *self._named.items()):
             groups = [group.name for group in (*HALVES, LEARNERS) if z3.is_true(value(group.has(node)))]
-            told = [str(value(said.value(node))) if z3.is_true(value(said.known(node))) else "-" for said in self._said]
+            reported = [
+                str(value(said.value(node))) if z3.is_true(value(said.known(node))) else "-" for said in self._said
+            ]
             if groups or who in self._named:
-                rows.append([str(who), " ".join(groups), *told])
+                rows.append([str(who), " ".join(groups), *reported])
         given = {term.name(): str(value(term())) for term in model.decls() if term.name() in _GIVEN}
         head = ["nodes", "in", *(said.value.name() for said in self._said)]
         return "\n".join([table(head, rows), *(f"{name}={given[name]}" for name in sorted(given))])

@@ -348,7 +348,7 @@ def commit_invariants(s: State) -> dict[str, Formula]:
             Commit,
             I,
             lambda t, e, i: implies(
-                s.told(t, e, i),
+                s.sent_commit(t, e, i),
                 z3.And(s.happened(e), s.elected(t), not_later(s.commit_term(e), t), at_most(i, s.commit_offset(e))),
             ),
         ),

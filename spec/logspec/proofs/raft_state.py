@@ -91,7 +91,7 @@ class State:
     commit_quorum: Relation  # commit -> quorum: the nodes that were counted
     commit: Relation  # node -> offset: the node's commit index
     known: Relation  # node -> commit: where that comes from
-    told: Relation  # (term, commit, offset): a commit index that the leader of a term sent
+    sent_commit: Relation  # (term, commit, offset): a commit index that the leader of a term sent
 
     # -- what follows from the above
     def saved(self, node: Term, term: Term) -> Formula:
@@ -144,7 +144,7 @@ _SORTS: dict[str, tuple[z3.SortRef, ...]] = {
     "commit_quorum": (Commit, Quorum),
     "commit": (Node, Index),
     "known": (Node, Commit),
-    "told": (TermSort, Commit, Index, z3.BoolSort()),
+    "sent_commit": (TermSort, Commit, Index, z3.BoolSort()),
 }
 
 BEFORE = State(**{field.name: z3.Function(field.name, *_SORTS[field.name]) for field in fields(State)})
@@ -519,13 +519,15 @@ def tell_commit(s: State, rules: Rules, c: Choice) -> Step:
     """The leader sends its commit index, or a smaller one, with a request or a heartbeat."""
     added = lambda t, e, i: z3.And(t == c.t, e == s.known(c.n), Offset.at_most(i, s.commit(c.n)))
     guard = z3.And(s.leader(c.n), s.at(c.n, c.t), s.commit(c.n) != Offset.least)
-    return Step("tell-commit", guard, replace(s, told=lambda t, e, i: z3.Or(s.told(t, e, i), added(t, e, i))))
+    return Step(
+        "tell-commit", guard, replace(s, sent_commit=lambda t, e, i: z3.Or(s.sent_commit(t, e, i), added(t, e, i)))
+    )
 
 
 def follow_commit(s: State, rules: Rules, c: Choice) -> Step:
     """A follower raises its commit index after a request that showed its log to be equal up to v."""
     commit = EXECUTOR.call(rules.follower_commit, s.commit(c.n), c.i, s.flushed(c.n), c.v)
-    guard = z3.And(s.at(c.n, c.t), z3.Not(s.leader(c.n)), s.verified(c.n, c.v), s.told(c.t, c.event, c.i))
+    guard = z3.And(s.at(c.n, c.t), z3.Not(s.leader(c.n)), s.verified(c.n, c.v), s.sent_commit(c.t, c.event, c.i))
     after = replace(
         s,
         commit=_set(s.commit, c.n, commit),

@@ -8,7 +8,7 @@ from pathlib import Path
 from logspec.proofs.claims import Rules
 
 GROUP = "logwitness.rules"
-"""Entry points: a protocol's name leads to its rules, ``load`` to a function that reads its rules from a file."""
+"""Entry points to functions of a protocol's name: ``reference`` gives its rules, ``load`` those of a file."""
 
 
 class RulesError(ValueError):
@@ -17,7 +17,11 @@ class RulesError(ValueError):
 
 def installed_rules(protocol: str = "raft") -> Rules:
     """Return the rules that the installed implementation of a protocol runs. Raises RulesError if there is none."""
-    return _entry(protocol)
+    reference = _entry("reference")
+    try:
+        return reference(protocol)
+    except ValueError as error:
+        raise RulesError(str(error)) from None
 
 
 def load_rules(path: Path, protocol: str = "raft") -> Rules:

@@ -27,7 +27,7 @@ SMALLEST_MEMORY_LIMIT: Final = 64 << 20
 _LONGEST_TIMEOUT: Final = 10 * 365 * 86400.0
 _CHUNK: Final = 4096
 """Operations in one request of many histories; a larger history goes alone."""
-_AHEAD: Final = 8
+_READ_AHEAD: Final = 8
 """Requests that are written before their predecessors are answered."""
 _BUSY: Final = 10
 """How many times as long as on an idle machine a search may take before its worker is taken to hang."""
@@ -178,7 +178,7 @@ class Checker:
         try:
             pending: deque[_Request] = deque()
             while True:
-                while len(pending) < _AHEAD and (request := next(source, None)) is not None:
+                while len(pending) < _READ_AHEAD and (request := next(source, None)) is not None:
                     pending.append(request)
                     worker.send(request.line)
                 if not pending:

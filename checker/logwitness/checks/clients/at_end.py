@@ -266,11 +266,11 @@ def _skips(ended: _Ended, gaps: Ints, has_final: bool, faults: Faults, found: Fi
     first = np.searchsorted(offset[rows], gaps[:, LOW])
     beyond = np.searchsorted(offset[rows], gaps[:, HIGH], side="right")
     for gap, start, end in zip(gaps.tolist(), first.tolist(), beyond.tolist(), strict=True):
-        ending_row = gap[ROW]
-        if ending_row >= 0 and not there[ending_row]:
+        closing_row = gap[ROW]
+        if closing_row >= 0 and not there[closing_row]:
             continue
         passed = [row for row in rows[start : min(end, start + 1000)].tolist() if last[row] <= gap[HIGH]]
-        if ending_row < 0:
+        if closing_row < 0:
             passed = [row for row in passed if strong[row] and ended.ok_seq[row] < gap[INVOKED]]
         if not passed:
             continue
@@ -281,7 +281,7 @@ def _skips(ended: _Ended, gaps: Ints, has_final: bool, faults: Faults, found: Fi
         if gap[HIGH] <= ended.hidden_until and gap[BEFORE] <= gap[INVOKED]:
             found.unjudged[SKIP] += 1
             continue
-        suspects = [ending_row] if ending_row >= 0 and ended.wiped[ending_row] else passed
+        suspects = [closing_row] if closing_row >= 0 and ended.wiped[closing_row] else passed
         kept = [row for row in suspects if not ended.wiped[row]]
         if not kept:
             _excuse_losses(found, faults, ended.invoke_seq[suspects[:1]], False, SKIP)
@@ -304,9 +304,9 @@ def _ends(ended: _Ended, ok_lasts: bool, read_lasts: bool, found: Findings) -> N
     there = ended.read & (ended.invokes == 1) & (~ended.acked | (ended.offset == ended.read_offset))
     for row in np.flatnonzero(there & stated & (promised != given)).tolist():
         farther, value = int(ended.read_offset[row] + max(promised[row], given[row]) - 1), int(ended.value[row])
-        told = ended.ok_seq[row] if ended.acked[row] else ended.invoke_seq[row]
+        answered = ended.ok_seq[row] if ended.acked[row] else ended.invoke_seq[row]
         two = TwoValues(farther, first=value, second=value)
-        report(found, INCONSISTENT_OFFSET, two, int(told), int(ended.read_seq[row]))
+        report(found, INCONSISTENT_OFFSET, two, int(answered), int(ended.read_seq[row]))
 
 
 def _overlaps(ended: _Ended, has_final: bool, faults: Faults, found: Findings) -> None:
@@ -335,14 +335,14 @@ def _terms(ended: _Ended, wiped: bool, faults: Faults, found: Findings) -> None:
 
     The leader of a later term has what an earlier one committed, and writes behind it.
     """
-    told = np.flatnonzero(ended.acked & (ended.ok_term != NULL))
-    told = told[np.argsort(ended.offset[told], kind="stable")]
+    answered = np.flatnonzero(ended.acked & (ended.ok_term != NULL))
+    answered = answered[np.argsort(ended.offset[answered], kind="stable")]
     strong, final = ended.acks == ACKS_ALL, ended.final > 0
-    found.judged[TERMS_IN_ORDER] += int(np.count_nonzero(strong[told] | final[told]))
-    behind = {row: first for row, first in _behind_later_terms(ended, told).items() if strong[row]}
+    found.judged[TERMS_IN_ORDER] += int(np.count_nonzero(strong[answered] | final[answered]))
+    behind = {row: first for row, first in _behind_later_terms(ended, answered).items() if strong[row]}
     wrong = {row: first for row, first in behind.items() if not _lost_by_then(ended, first, row)}
     if not wiped:  # nodes may show two logs in the end, if disks were emptied
-        wrong |= _behind_later_terms(ended, told[final[told]])
+        wrong |= _behind_later_terms(ended, answered[final[answered]])
     excused = [row for row in behind if row not in wrong]
     _excuse_losses(found, faults, ended.invoke_seq[excused], ended.write_caching, TERMS_IN_ORDER)
     for row, first in sorted(wrong.items()):

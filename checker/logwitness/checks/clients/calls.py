@@ -45,11 +45,11 @@ class CallsFold:
         if self._bound is None or not len(columns.seq):
             return
         self._now, self._last = int(columns.time[-1]), int(columns.seq[-1])
-        told = np.flatnonzero(among(columns.kind, (INVOKE, OK, FAIL, INFO)))
-        ended = self._in_time(*(column[told] for column in (columns.kind, columns.op, columns.f, columns.time)))
+        reported = np.flatnonzero(among(columns.kind, (INVOKE, OK, FAIL, INFO)))
+        ended = self._in_time(*(column[reported] for column in (columns.kind, columns.op, columns.f, columns.time)))
         self._tally.judged += int(np.count_nonzero(ended)) // 2
-        told = told[~ended]
-        for seq, time, kind, client, op, f in columns.rows(told, "seq", "time", "kind", "process", "op", "f"):
+        reported = reported[~ended]
+        for seq, time, kind, client, op, f in columns.rows(reported, "seq", "time", "kind", "process", "op", "f"):
             if kind == INVOKE and f == _STREAM:
                 continue  # it is read as long as there is something to read
             if kind == INVOKE:

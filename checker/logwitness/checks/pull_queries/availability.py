@@ -141,8 +141,8 @@ class AvailabilityFold(ServerFold):
         which = np.flatnonzero(_IS_BEAT[columns.kind])
         if len(which):
             self._beats.append(_Beats(*(getattr(columns, name)[which] for name in _Beats._fields)))
-        told = ("seq", "time", "kind", "node", "peer", "op", "f", "value")
-        for seq, time, kind, node, peer, op, f, value in columns.rows(np.flatnonzero(_IS_FEW[columns.kind]), *told):
+        names = ("seq", "time", "kind", "node", "peer", "op", "f", "value")
+        for seq, time, kind, node, peer, op, f, value in columns.rows(np.flatnonzero(_IS_FEW[columns.kind]), *names):
             if kind == INVOKE:
                 self._queries[op] = value
             elif kind == _ROUTE:
@@ -331,12 +331,12 @@ class AvailabilityFold(ServerFold):
         heard = (beats.kind == _HEARD) & (beats.node == router) & (beats.peer == node)
         due = beats.stamp[sent & (beats.time <= query.time - server.heartbeat_send * _MS)]
         own = (beats.node == router) & ((beats.kind == _HEARTBEAT) | (beats.kind == _UP) | (beats.kind == _DOWN))
-        ahead = _ahead(beats.stamp[heard], beats.seq[heard], beats.stamp[own], beats.seq[own])
+        lead = _lead(beats.stamp[heard], beats.seq[heard], beats.stamp[own], beats.seq[own])
         behind = 2 * server.heartbeat_send - server.silence - 1
-        return bool(np.isin(due, beats.stamp[heard]).all() and (ahead >= behind).all() and (ahead <= 1000).all())
+        return bool(np.isin(due, beats.stamp[heard]).all() and (lead >= behind).all() and (lead <= 1000).all())
 
 
-def _ahead(stamps: Array, seqs: Array, own: Array, own_seqs: Array) -> Array:
+def _lead(stamps: Array, seqs: Array, own: Array, own_seqs: Array) -> Array:
     """By how much each stamp is ahead of the last one that the receiver had made itself."""
     before = np.searchsorted(own_seqs, seqs) - 1
     found: Array = stamps[before >= 0] - own[before[before >= 0]]

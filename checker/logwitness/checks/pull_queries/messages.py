@@ -49,7 +49,8 @@ CHECK = Check(
         "rows": "Operation {op} got partition {partition} at position {position} from node {peer}, which had not "
         "answered so.",
         "attempt": "Operation {op} took partition {partition} for answered by {host}, which had not answered.",
-        "told": "The client of operation {op} was told that it {told}; node {node}, which routed it, had not said so.",
+        "reported": "The client of operation {op} was told that it {reported}; node {node}, which routed it, had not "
+        "said so.",
     },
     kinds=(Kind.SERVE,),
     columns=("node",),
@@ -85,7 +86,7 @@ class _Sent:
         if stamp > self.newest:
             self.newest = stamp
         if len(said) > _MANY and len(said) % _MANY == 0:
-            self.said = {at: told for at, told in said.items() if at >= self.newest - _LATE}
+            self.said = {at: reported for at, reported in said.items() if at >= self.newest - _LATE}
 
     def remembered(self, stamp: int) -> bool:
         """Whether all that was said with a stamp is known still."""
@@ -191,8 +192,8 @@ class MessageFold(ServerFold):
         """Whether one of some texts says the same as this one, however both are written."""
         if text in made:
             return True
-        told = said(self._words, text, form) if made else None
-        return told is not None and any(told == said(self._words, each, form) for each in made)
+        reported = said(self._words, text, form) if made else None
+        return reported is not None and any(reported == said(self._words, each, form) for each in made)
 
     # -- between servers -----------------------------------------------------------------------------------------------
 
@@ -258,9 +259,9 @@ class MessageFold(ServerFold):
     def _closed(self, rows: Columns, at: int) -> None:
         op, complete = rows.op[at], rows.kind[at] == OK
         if self._routers.get(op) in self._served:
-            told = "is complete" if complete else "failed"
+            reported = "is complete" if complete else "failed"
             same = (op, complete) in self._ended
-            self._compare(same, rows.seq[at], "told", op=op, told=told, node=self._routers[op])
+            self._compare(same, rows.seq[at], "reported", op=op, reported=reported, node=self._routers[op])
 
     def finish(self) -> Verdicts:
         """Answer."""

@@ -200,8 +200,8 @@ class PlacementFold(ServerFold):
             return
         self._assignments[epoch] = now, seq
         tally = self._tallies[STAYS.id]
-        told = {(each.partitions, each.standbys) for each in self._hosts.servers.values()}
-        if epoch - 1 not in self._assignments or len(told) > 1:
+        reported = {(each.partitions, each.standbys) for each in self._hosts.servers.values()}
+        if epoch - 1 not in self._assignments or len(reported) > 1:
             tally.unjudged += 1
             return
         tally.judged += 1

@@ -227,9 +227,9 @@ def _in_order(server: Server, view: View, partition: int) -> tuple[_Placed, ...]
 
 def _scan_again(words: Words, server: Server, view: int, bound: int, partition: int) -> Scan:
     """As `scan`, with the code of a view's text."""
-    told = said(words, view, View)
-    assert told is not None, "the text was read before"
-    return scan(server, told, bound, partition)
+    reported = said(words, view, View)
+    assert reported is not None, "the text was read before"
+    return scan(server, reported, bound, partition)
 
 
 _KEPT = 4096
@@ -246,12 +246,12 @@ def partitions_asked(server: Server, query: Query) -> list[int]:
 
 def no_valid_host(scanned: Mapping[int, Scan]) -> str | None:
     """What a query is told that has a partition without a candidate (pull-queries.md#no-valid-host-says-why)."""
-    told = []
+    reported = []
     for partition, (hosts, candidates) in scanned.items():
         if not candidates:
             why = ", ".join(f"{each.host} was not selected because {','.join(each.reasons)}" for each in hosts)
-            told.append(f"Partition {partition} failed to find valid host. Hosts scanned: [{why}]")
-    return f"Unable to execute pull query. [{', '.join(told)}]" if told else None
+            reported.append(f"Partition {partition} failed to find valid host. Hosts scanned: [{why}]")
+    return f"Unable to execute pull query. [{', '.join(reported)}]" if reported else None
 
 
 @dataclass(slots=True)
@@ -352,8 +352,8 @@ class RoutingFold(ServerFold):
         tally.judged += 1
         if asked.bound != route.own_bound:
             target = peer if kind == _FORWARD else node
-            told = ["none" if bound is None else bound for bound in (asked.bound, route.own_bound)]
-            tally.violation(route.event, seq, way="bound", op=op, peer=target, said=told[0], bound=told[1])
+            reported = ["none" if bound is None else bound for bound in (asked.bound, route.own_bound)]
+            tally.violation(route.event, seq, way="bound", op=op, peer=target, said=reported[0], bound=reported[1])
         if kind == _FORWARDED:
             return
         if node != route.node:
@@ -417,8 +417,8 @@ class RoutingFold(ServerFold):
         if at_once and asked_first == set(finished.attempts):
             return
         for partition, host, failure in finished.attempts:
-            told = failure in _SAID_SO and (op, self._hosts.nodes.get(host, -1), partition) in self._answered
-            if told and host != route.server.host:
+            reported = failure in _SAID_SO and (op, self._hosts.nodes.get(host, -1), partition) in self._answered
+            if reported and host != route.server.host:
                 follow.violation(seq, way="refused", op=op, host=host, partition=partition, failure=failure)
         left, remaining, round_, final = list(finished.attempts), set(scanned), 0, False
         hosts = {p: found.candidates for p, found in scanned.items()}

@@ -176,7 +176,7 @@ class _Servers(NamedTuple):
     report: Cells  # the event of that
     check: Cells
     telling: Cells  # the number of the report that is told of
-    told: Cells  # its stamp
+    announced: Cells  # its stamp
 
 
 class _Pairs(NamedTuple):
@@ -338,7 +338,7 @@ def _shows_statuses(state: _State, node: int, view: int) -> bool:
         return False
     if state.hosts[servers.host[node]] != node:
         return False
-    told = 0
+    announced = 0
     for at in range(texts.views.statuses[view], texts.views.statuses_end[view]):
         host = texts.statuses.host[at]
         if host != servers.host[node]:
@@ -348,17 +348,17 @@ def _shows_statuses(state: _State, node: int, view: int) -> bool:
                 return False
             if pairs.updated[pair] != texts.statuses.updated[at]:
                 return False
-            told += 1
-    return bool(told == servers.statuses[node])
+            announced += 1
+    return bool(announced == servers.statuses[node])
 
 
 @part
 def _tells(state: _State, node: int, pair: int, stamp: int, seq: int) -> None:
     """It is told to whom a report goes."""
     servers, pairs = state.servers, state.pairs
-    if servers.told[node] != stamp:
+    if servers.announced[node] != stamp:
         servers.telling[node] += 1
-        servers.told[node] = stamp
+        servers.announced[node] = stamp
     pairs.telling[pair] = servers.telling[node]
     pairs.tell[pair] = seq
     state.run[_TELLS] = 1
@@ -368,7 +368,7 @@ def _tells(state: _State, node: int, pair: int, stamp: int, seq: int) -> None:
 def _reports_to_all(state: _State, node: int, stamp: int) -> bool:
     """Whether a report went to its targets and to nobody else, as far as that can be told here."""
     servers, pairs = state.servers, state.pairs
-    if not state.run[_FEWER] or servers.told[node] != stamp:
+    if not state.run[_FEWER] or servers.announced[node] != stamp:
         return False
     for other in range(state.run[_FEWER]):
         pair = state.of_few[node * FEW + other + 1]
@@ -418,14 +418,14 @@ def _skim(rows: _Rows, at: int, state: _State, judged: Cells) -> int:
             servers.unreported[node] = 0
             servers.report[node] = rows.seq[i]
             servers.telling[node] += 1
-            servers.told[node] = NULL
+            servers.announced[node] = NULL
         else:
             return i
     return len(rows.kind)
 
 
 _OF_PROCESS = ("telling", "listed", "statuses", "unreported", "unchecked", "to_listed", "opened", "round")
-_BLANK = {"runs": 0, "known": 0, "told": NULL, **dict.fromkeys(_OF_PROCESS, 0)}
+_BLANK = {"runs": 0, "known": 0, "announced": NULL, **dict.fromkeys(_OF_PROCESS, 0)}
 _UNKNOWN = {"alive": 0}
 
 
@@ -513,7 +513,7 @@ class StatusFold(SkimmingFold[_Rows]):
         server = self._hosts.servers.get(e.node)
         if server is not None:
             send = server.heartbeat_send
-            told = {
+            announced = {
                 "known": 1,
                 "shipped": server.shipped,
                 "beats": server.heartbeats,
@@ -526,7 +526,7 @@ class StatusFold(SkimmingFold[_Rows]):
                 "checks": (_FIRST + _MOST * server.heartbeat_check) // send,
                 "host": self._texts.host(server.host),
             }
-            for name, number in told.items():
+            for name, number in announced.items():
                 getattr(servers, name)[e.who] = min(int(number), MAX_OFFSET)
         self._know_hosts()
 
@@ -535,9 +535,9 @@ class StatusFold(SkimmingFold[_Rows]):
         server, tally = self._hosts.servers.get(e.node), self._tallies[REPORTS_TO_ALL.id]
         servers, pairs = self._state.servers, self._state.pairs
         known, telling = self.nodes.pairs_of(e.node), int(servers.telling[e.who])
-        told = {peer: int(pairs.tell[pair]) for peer, pair in known if pairs.telling[pair] == telling}
-        told = told if servers.told[e.who] == e.stamp else {}
-        servers.telling[e.who], servers.told[e.who] = telling + 1, NULL
+        announced = {peer: int(pairs.tell[pair]) for peer, pair in known if pairs.telling[pair] == telling}
+        announced = announced if servers.announced[e.who] == e.stamp else {}
+        servers.telling[e.who], servers.announced[e.who] = telling + 1, NULL
         self.judged[_GO_ON] += server is not None and server.lag_reports
         servers.unreported[e.who], servers.report[e.who] = 0, e.seq
         if server is None or not self._state.run[_TELLS]:
@@ -546,11 +546,11 @@ class StatusFold(SkimmingFold[_Rows]):
         others = [(peer, pair) for peer, pair in known if peer != e.node]
         listed = {peer: int(pairs.listed[pair]) for peer, pair in others if pairs.listed[pair] >= 0}
         targets = {peer for peer, pair in others if pairs.alive[pair]} if server.shipped else listed.keys()
-        for peer in sorted(targets - told.keys()):
-            shown = listed.get(peer, -1), *told.values(), e.seq
+        for peer in sorted(targets - announced.keys()):
+            shown = listed.get(peer, -1), *announced.values(), e.seq
             tally.violation(*shown, way="lacking", node=e.node, stamp=e.stamp, peer=peer)
-        for peer in sorted(told.keys() - targets):
-            tally.violation(told[peer], e.seq, way="beside", node=e.node, stamp=e.stamp, peer=peer)
+        for peer in sorted(announced.keys() - targets):
+            tally.violation(announced[peer], e.seq, way="beside", node=e.node, stamp=e.stamp, peer=peer)
 
     def _round(self, node: int, who: int, broken: int) -> None:
         """Heartbeats of one stamp that are over, and were too few or too many."""
@@ -571,8 +571,8 @@ class StatusFold(SkimmingFold[_Rows]):
         }
         for way, (rounds, most, last) in of_ways.items():
             if 0 <= most[who] < rounds[who]:
-                told: dict[str, Any] = {"way": way, "node": node, "rounds": int(rounds[who]), "send": send}
-                self._tallies[GO_ON.id].violation(int(last[who]), *shown, **told)
+                announced: dict[str, Any] = {"way": way, "node": node, "rounds": int(rounds[who]), "send": send}
+                self._tallies[GO_ON.id].violation(int(last[who]), *shown, **announced)
                 rounds[who] = 0
 
     def _decided(self, e: _Rows, broken: int) -> None:
@@ -600,10 +600,12 @@ class StatusFold(SkimmingFold[_Rows]):
         tally.judged += 1
         own, numbers = server.host, self._hosts.nodes
         known = self._known(e.node) if server.heartbeats else {}
-        told = [host for host, status in statuses.items() if known.get(numbers.get(host, -1)) != status and host != own]
+        announced = [
+            host for host, status in statuses.items() if known.get(numbers.get(host, -1)) != status and host != own
+        ]
         untold = [host for host, peer in numbers.items() if peer in known and host not in (own, *statuses)]
         place = {"node": e.node} if e.kind == _SHOWN else {"node": e.node, "op": e.op}
-        for host in (*told, *sorted(untold)):
+        for host in (*announced, *sorted(untold)):
             tally.violation(e.seq, way="shown" if e.kind == _SHOWN else "view", host=host, **place)
 
     def _known(self, node: int) -> dict[int, tuple[bool, int]]:
@@ -616,8 +618,10 @@ class StatusFold(SkimmingFold[_Rows]):
         if e.kind == _ROUTE:
             view = said(self._words, e.value, View)
             return None if view is None else view.statuses
-        told = said(self._words, e.value, Status)
-        return None if told is None else {host: (alive, updated) for host, (alive, updated, _) in told.items()}
+        announced = said(self._words, e.value, Status)
+        return (
+            None if announced is None else {host: (alive, updated) for host, (alive, updated, _) in announced.items()}
+        )
 
 
 FAMILY = Family(

@@ -285,17 +285,17 @@ class TableFold(ServerFold):
             most = self._furthest.get((node, partition), 0)
             wrong = current != passed if passed is not None else current > most
             if wrong or end < current:
-                told_of = {"node": node, "stamp": stamp, "partition": partition, "current": current}
+                about = {"node": node, "stamp": stamp, "partition": partition, "current": current}
                 if wrong:
                     shown = (life.folded.get(partition, -1), seq)
-                    tally.violation(*shown, way="current", passed=most if passed is None else passed, **told_of)
+                    tally.violation(*shown, way="current", passed=most if passed is None else passed, **about)
                 if end < current:
-                    tally.violation(seq, way="below", end=end, **told_of)
-            before, told_by = life.ends.get(partition, (end, -1))
+                    tally.violation(seq, way="below", end=end, **about)
+            before, last_report = life.ends.get(partition, (end, -1))
             life.ends[partition] = end, seq
             if end < before:
                 place = {"node": node, "stamp": stamp, "partition": partition, "end": end, "before": before}
-                tally.violation(told_by, seq, way="fell", **place)
+                tally.violation(last_report, seq, way="fell", **place)
             if end > log.end and log.whole:
                 tally.violation(seq, way="end", node=node, stamp=stamp, partition=partition, end=end, true_end=log.end)
 
@@ -340,11 +340,11 @@ class TableFold(ServerFold):
         return {host: (stamp, said(self._words, text, Positions)) for host, (stamp, text) in kept.items()}
 
     def _status_shown(self, rows: Columns, at: int, life: _Life) -> None:
-        tally, told = self._tallies[SHOWN.id], said(self._words, rows.value[at], Status)
-        if told is None:
+        tally, statuses = self._tallies[SHOWN.id], said(self._words, rows.value[at], Status)
+        if statuses is None:
             tally.unjudged += 1
             return
-        for host, (alive, _, stamp) in told.items():
+        for host, (alive, _, stamp) in statuses.items():
             tally.judged += 1
             before, _, kept = life.kept.get(self._hosts.nodes.get(host, -1), (None, 0, -1))
             place = {"node": rows.node[at], "host": host}

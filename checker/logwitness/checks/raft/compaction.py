@@ -97,7 +97,7 @@ class _Node:
     batches: dict[int, _Event] = field(default_factory=dict)
     bases: list[int] = field(default_factory=list)  # in order; and by key
     of_key: dict[int, list[int]] = field(default_factory=dict)
-    told: list[_Event] = field(default_factory=list)  # the gaps behind which it has not appended yet
+    gaps: list[_Event] = field(default_factory=list)  # the gaps behind which it has not appended yet
     last: _Event | None = None  # that stated its offsets
     runs: bool = True  # or has stopped gracefully
 
@@ -165,7 +165,7 @@ class CompactionFold:
         if e.kind in ENDS:
             if e.node in self._nodes:
                 self._nodes[e.node].runs = e.kind == STOP  # what it has stopped with is there
-                self._nodes[e.node].told.clear()
+                self._nodes[e.node].gaps.clear()
             return
         if e.dirty == NULL:
             return
@@ -176,14 +176,14 @@ class CompactionFold:
             if node.last is not None and e.dirty > node.last.dirty:
                 node.known = max(node.known, e.dirty + 1)  # the end of its last record may be lost
             node.cut(e.dirty + 1)
-            node.told.clear()
+            node.gaps.clear()
         elif e.kind == APPEND:
             self._appends(node, e)
         elif e.kind == COMPACT:
             self._compacts(node, e)
         elif e.kind == GAP:
-            node.told.append(e)
-            self._told(e)
+            node.gaps.append(e)
+            self._gap_reported(e)
         elif e.kind == TRUNCATE:
             node.cut(e.offset)
         elif e.kind == TRIM:
@@ -194,13 +194,13 @@ class CompactionFold:
         node.last, node.runs = e, True
 
     def _appends(self, node: _Node, e: _Event) -> None:
-        for gap in node.told:
+        for gap in node.gaps:
             if gap.last_offset < e.offset:
                 self._term.judged += 1
                 if gap.entry_term != e.entry_term:
                     terms = {"term": gap.entry_term, "behind": e.entry_term}
                     self._term.violation(gap.seq, e.seq, way="", node=e.node, last=gap.last_offset, **terms)
-        node.told = [gap for gap in node.told if gap.last_offset >= e.offset]
+        node.gaps = [gap for gap in node.gaps if gap.last_offset >= e.offset]
         node.append(e)
 
     def _compacts(self, node: _Node, e: _Event) -> None:
@@ -231,7 +231,7 @@ class CompactionFold:
             end += 1
         self._gone[at:end] = [(first, last)]
 
-    def _told(self, e: _Event) -> None:
+    def _gap_reported(self, e: _Event) -> None:
         """Judge a gap by what anybody has compacted so far; nobody is accused where no compaction is recorded."""
         if not self._gone:
             self._explained.unjudged += 1

@@ -117,7 +117,7 @@ class _Events(NamedTuple):
     dirty: Array
 
 
-class _Told(NamedTuple):
+class _Observed(NamedTuple):
     """By node index: what its last event told."""
 
     term: Ints
@@ -131,7 +131,7 @@ class _Told(NamedTuple):
 
 
 @kernel
-def _look(columns: _Events, told: _Told, why: Ints | list[int]) -> None:
+def _look(columns: _Events, observed: _Observed, why: Ints | list[int]) -> None:
     """Find the events that say something of elections."""
     for i in range(len(columns.kind)):
         kind = columns.kind[i]
@@ -140,55 +140,55 @@ def _look(columns: _Events, told: _Told, why: Ints | list[int]) -> None:
             why[i] = _SAYS
         if node < 0 or not CARRIES_STATE[kind]:
             if node >= 0 and kind in ENDS:
-                why[i] = _WRITES_MORE + max(told.seen[node], 0)
-                told.fresh[node] = 1
+                why[i] = _WRITES_MORE + max(observed.seen[node], 0)
+                observed.fresh[node] = 1
             continue
-        told.seen[node] = columns.seq[i]
+        observed.seen[node] = columns.seq[i]
         term = columns.term[i]
         role = columns.role[i]
-        if term != NULL and term != told.term[node]:
-            told.term[node] = term
-            told.fresh[node] = 1
-            told.leader[node] = _NOBODY
+        if term != NULL and term != observed.term[node]:
+            observed.term[node] = term
+            observed.fresh[node] = 1
+            observed.leader[node] = _NOBODY
             why[i] = _SAYS
-        elif told.fresh[node]:
-            told.fresh[node] = 0
+        elif observed.fresh[node]:
+            observed.fresh[node] = 0
             why[i] = _SAYS
         # A node that moves to a term states the role that it had before.
         says = kind != TERM and (kind == LEADER or role == ROLE_LEADER)
-        if kind in (VOTE, LEADER, ROLE, START, CONFIGURATION) or role != told.role[node]:
+        if kind in (VOTE, LEADER, ROLE, START, CONFIGURATION) or role != observed.role[node]:
             why[i] = _SAYS
-        told.role[node] = OTHER if kind == TERM else role
-        if says and told.leads[node] != term:
-            told.leads[node] = term
-            told.written[node] = -1
-        if told.leads[node] == term:
-            told.written[node] = max(told.written[node], columns.dirty[i])
-            told.written_seq[node] = columns.seq[i]
+        observed.role[node] = OTHER if kind == TERM else role
+        if says and observed.leads[node] != term:
+            observed.leads[node] = term
+            observed.written[node] = -1
+        if observed.leads[node] == term:
+            observed.written[node] = max(observed.written[node], columns.dirty[i])
+            observed.written_seq[node] = columns.seq[i]
         elif kind == APPEND and columns.entry_term[i] == term > 0:
-            leader = told.leader[node]
-            if leader == _NOBODY or told.leads[leader] != term:
+            leader = observed.leader[node]
+            if leader == _NOBODY or observed.leads[leader] != term:
                 leader = _NOBODY
-                for other in range(len(told.leads)):
-                    if told.leads[other] == term:
+                for other in range(len(observed.leads)):
+                    if observed.leads[other] == term:
                         leader = other
-                told.leader[node] = leader
+                observed.leader[node] = leader
             if leader == _NOBODY:
                 why[i] = _WRITES
-                told.leads[node] = term
-                told.written[node] = columns.last_offset[i]
-                told.written_seq[node] = columns.seq[i]
-            elif columns.last_offset[i] > told.written[leader]:
+                observed.leads[node] = term
+                observed.written[node] = columns.last_offset[i]
+                observed.written_seq[node] = columns.seq[i]
+            elif columns.last_offset[i] > observed.written[leader]:
                 most = leader
-                for other in range(len(told.leads)):
-                    if told.leads[other] == term and told.written[other] > told.written[most]:
+                for other in range(len(observed.leads)):
+                    if observed.leads[other] == term and observed.written[other] > observed.written[most]:
                         most = other
-                if columns.last_offset[i] > told.written[most]:
-                    why[i] = _WRITES_MORE + told.written_seq[most]
+                if columns.last_offset[i] > observed.written[most]:
+                    why[i] = _WRITES_MORE + observed.written_seq[most]
         if why[i] >= _WRITES:
-            for other in range(len(told.fresh)):
-                told.fresh[other] = 1
-        if kind == ACKED and columns.entry_term[i] != told.leads[node]:
+            for other in range(len(observed.fresh)):
+                observed.fresh[other] = 1
+        if kind == ACKED and columns.entry_term[i] != observed.leads[node]:
             why[i] = _SAYS
 
 
@@ -265,11 +265,11 @@ class ElectionsFold:
         self._changes = False
         self._unreadable = False
         self._indices = Nodes(setting.voters)
-        numbers = {name: np.full(MAX_NODES, NULL, dtype=np.int64) for name in _Told._fields}
+        numbers = {name: np.full(MAX_NODES, NULL, dtype=np.int64) for name in _Observed._fields}
         numbers["role"][:] = OTHER
         for name in ("fresh", "leader"):
             numbers[name][:] = _NOBODY if name == "leader" else 0
-        self._told = _Told(**numbers)
+        self._observed = _Observed(**numbers)
         self._terms: dict[int, _Term] = {}
         self._nodes: dict[int, _Node] = {}
         self._leaders = Tally(ONE_LEADER, setting.keep)
@@ -295,13 +295,13 @@ class ElectionsFold:
         nodes = self._indices.indices(columns.node)
         events = _Events(*(nodes if name == "node" else getattr(columns, name) for name in _Events._fields))
         why: Ints | list[int] = np.zeros(rows, dtype=np.int64) if compiled else [0] * rows
-        _look.form(compiled)(events if compiled else _Events(*(each.tolist() for each in events)), self._told, why)
+        _look.form(compiled)(events if compiled else _Events(*(each.tolist() for each in events)), self._observed, why)
         reasons = np.asarray(why)
         places = np.flatnonzero(reasons)
         if not len(places):
             return
-        told = columns.rows(places, "seq", "kind", "node", "term", "peer", "f", "role", "entry_term", "value")
-        for row, reason in zip(told, reasons[places].tolist(), strict=True):
+        shown = columns.rows(places, "seq", "kind", "node", "term", "peer", "f", "role", "entry_term", "value")
+        for row, reason in zip(shown, reasons[places].tolist(), strict=True):
             seq, kind, node, term, peer, f, role, entry_term, value = row
             if node >= 0:
                 self._named.add(node)
@@ -612,9 +612,9 @@ class ElectionsFold:
             why = acts_as_voter(self._stranger, self._setting.voters)
         if why is None and self._unreadable:
             why = NOT_READABLE
-        nodes, told = self._setting.nodes, len(self._named | self._voters)
-        if why is None and 0 < nodes < told:
-            why = too_many_nodes(told, nodes)
+        nodes, named = self._setting.nodes, len(self._named | self._voters)
+        if why is None and 0 < nodes < named:
+            why = too_many_nodes(named, nodes)
         if why is None and not self._setting.voters and self._leaders.judged:
             why = UNKNOWN_VOTERS
         void = why is not None or VOTE not in self._seen

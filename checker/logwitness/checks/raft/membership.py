@@ -40,12 +40,12 @@ IN_FORCE = Check(
     source=("raft.md#configuration-in-force",),
     fact="a configuration that comes into force, or has to",
     sentence={
-        "ignored": "Node {node} appended the configuration at offset {offset} ({told}), and goes by another one "
+        "ignored": "Node {node} appended the configuration at offset {offset} ({reported}), and goes by another one "
         "({own}).",
         "cut": "Node {node} goes by the configuration at offset {offset}, though its log ends at offset {end}.",
         "kept": "Node {node} goes by the configuration at offset {offset} ({own}), though that was cut off, and the "
-        "last one in its log is {told}.",
-        "reverted": "Node {node} goes back to the configuration {own}, though the last one in its log is {told}.",
+        "last one in its log is {reported}.",
+        "reverted": "Node {node} goes back to the configuration {own}, though the last one in its log is {reported}.",
     },
     kinds=(Kind.CONFIGURATION,),
     columns=("node", "offset", "value"),
@@ -123,20 +123,20 @@ class MembershipFold:
         self._intersect = Tally(INTERSECT, setting.keep)
         self._committed = Tally(COMMITTED, setting.keep)
         self._nodes: dict[int, _Node] = {}
-        self._told: dict[tuple[int, int], _Entry] = {}  # by offset and term
+        self._reported: dict[tuple[int, int], _Entry] = {}  # by offset and term
         self._unreadable = False
 
     def feed(self, columns: Columns) -> None:
         """Take the next events of the log."""
         places = np.flatnonzero(self._telling(columns))
-        told = ("seq", "kind", "node", "term", "role", "offset", "entry_term", "dirty", "commit", "value")
-        for row in columns.rows(places, *told):
+        names = ("seq", "kind", "node", "term", "role", "offset", "entry_term", "dirty", "commit", "value")
+        for row in columns.rows(places, *names):
             self._event(_Event(*row))
 
     def _telling(self, columns: Columns) -> Array:
         """Which events are looked at: the rare ones and copies of known entries, and what each node does before and
         after."""
-        known = {offset for offset, _ in self._told}
+        known = {offset for offset, _ in self._reported}
         known.update(columns.offset[columns.kind == CONFIGURATION].tolist())
         few: Array = among(columns.kind, _FEW)
         if known:
@@ -167,7 +167,7 @@ class MembershipFold:
         if e.kind == LEADER:
             node.elected = e.term, e.dirty, e.seq
         if e.kind == APPEND:
-            node.due = self._told.get((e.offset, e.entry_term))
+            node.due = self._reported.get((e.offset, e.entry_term))
         node.appended = (e.offset, e.entry_term, e.seq) if e.kind == APPEND else None
 
     def _goes_by(self, node: _Node, e: _Event) -> None:
@@ -193,7 +193,7 @@ class MembershipFold:
             return
         self._in_force.judged += 1
         if last.configuration != own.configuration:
-            said = {"told": str(last.configuration), "own": str(own.configuration)}
+            said = {"reported": str(last.configuration), "own": str(own.configuration)}
             self._in_force.violation(last.seq, own.seq, e.seq, way="kept", node=e.node, offset=own.offset, **said)
             node.force = None
 
@@ -205,7 +205,7 @@ class MembershipFold:
         return _Entry(-1, self._first, -1) if known and self._first is not None else None
 
     def _ignored(self, own: Configuration, due: _Entry, e: _Event) -> None:
-        said = {"told": str(due.configuration), "own": str(own)}
+        said = {"reported": str(due.configuration), "own": str(own)}
         self._in_force.violation(due.seq, e.seq, way="ignored", node=e.node, offset=due.offset, **said)
 
     def _removed(self, node: _Node, e: _Event) -> None:
@@ -245,13 +245,13 @@ class MembershipFold:
             return
         self._in_force.judged += 1
         if last.configuration != configuration:
-            said = {"told": str(last.configuration), "own": str(configuration)}
+            said = {"reported": str(last.configuration), "own": str(configuration)}
             self._in_force.violation(last.seq, e.seq, way="reverted", node=e.node, **said)
 
     def _appended(self, node: _Node, before: _Entry | None, entry: _Entry, e: _Event, term: int) -> None:
         begins = node.whole and not node.entries
         node.entries.append(entry)
-        first = self._told.setdefault((entry.offset, term), entry) is entry
+        first = self._reported.setdefault((entry.offset, term), entry) is entry
         if before is None:
             self._intersect.unjudged += not begins  # else none is before it in the log
         else:

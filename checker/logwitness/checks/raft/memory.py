@@ -237,12 +237,12 @@ def _counts(
     elected, term = offices.elected[node], offices.term[node]
     right = reserved == held
     if held > limit or not right:
-        told = _Holds(node, term=term, held=held, limit=limit, reserved=reserved, requests=count)
+        state = _Holds(node, term=term, held=held, limit=limit, reserved=reserved, requests=count)
         # Where its own count is right, that alone shows how much it is.
-        report(found, BOUNDED, told, elected, -1 if right else offices.counted[node], columns.seq[i])
+        report(found, BOUNDED, state, elected, -1 if right else offices.counted[node], columns.seq[i])
     elif kind == HAND_OVER and 0 <= most < count:
-        told = _Holds(node, term=term, held=NULL, limit=most, reserved=reserved, requests=count)
-        report(found, BOUNDED, told, elected, columns.seq[i])
+        state = _Holds(node, term=term, held=NULL, limit=most, reserved=reserved, requests=count)
+        report(found, BOUNDED, state, elected, columns.seq[i])
     if kind == HAND_OVER:
         _hands_over(offices, batches, node, first, last, not right, found)
     _believes(offices, node, reserved, columns.seq[i])

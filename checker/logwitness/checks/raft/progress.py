@@ -155,10 +155,10 @@ class ProgressFold:
         """Take the next events of the log."""
         if self._bound is None:
             return
-        told = ("seq", "time", "kind", "node", "f", "role", "term", "dirty", "flushed", "commit", "visible")
+        names = ("seq", "time", "kind", "node", "f", "role", "term", "dirty", "flushed", "commit", "visible")
         asks = (columns.kind == INVOKE) & (columns.f == _APPEND)
         for seq, time, kind, node, f, role, *state in columns.rows(
-            np.flatnonzero(_IS_WANTED[columns.kind] | asks), *told
+            np.flatnonzero(_IS_WANTED[columns.kind] | asks), *names
         ):
             self._changes = self._changes or kind == CONFIGURATION
             self._judge(time, seq)
@@ -299,8 +299,8 @@ class ProgressFold:
             where = {name: getattr(node, name) for name in ("dirty", "flushed", "commit", "visible")}
             if any(offset != end for offset in where.values()):
                 seconds = _seconds(time - self._quiet)
-                told = () if self._quiet_by is leader else (leader.seq,)
-                shown = self._quiet_seq, *told, node.seq, seq
+                of_leader = () if self._quiet_by is leader else (leader.seq,)
+                shown = self._quiet_seq, *of_leader, node.seq, seq
                 self._left.violation(*shown, node=number, end=end, seconds=seconds, **where)
         self._quiet, self._quiet_seq, self._quiet_by = time, seq, None
 

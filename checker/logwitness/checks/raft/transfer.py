@@ -237,9 +237,11 @@ def _telling(columns: Columns) -> Array:
     reached = columns.last_offset[acked]
     furthest = np.full(len(acked), -1)
     np.maximum.at(furthest, groups, reached)
-    ahead = reached == furthest[groups]
+    at_front = reached == furthest[groups]
     last_appends = _last_of_each(_groups(columns, stretch, appended), appended)
-    return np.sort(np.concatenate([np.flatnonzero(few), last_appends, _last_of_each(groups[ahead], acked[ahead])]))
+    return np.sort(
+        np.concatenate([np.flatnonzero(few), last_appends, _last_of_each(groups[at_front], acked[at_front])])
+    )
 
 
 def _groups(columns: Columns, stretch: Array, places: Array) -> Array:

@@ -357,7 +357,7 @@ class CopyFold(StreamFold[_Rows]):
         elif e.kind == _GAP:
             self._gap(e)
         elif e.kind == _NODESET:
-            self._nodesets.told(e.epoch, e.value)
+            self._nodesets.learn(e.epoch, e.value)
         elif e.kind == _RECOVER:
             self._recovered(e)
         elif e.kind == _SHIP:

@@ -203,7 +203,7 @@ def _epoch(state: _State, lsn: int) -> int:
 
 
 @part
-def _is_told(state: _State, lsn: int, value: int, seq: int) -> None:
+def _is_said(state: _State, lsn: int, value: int, seq: int) -> None:
     """Somebody says what is at an LSN; if he is not the first, nothing changes."""
     row = _lsn(state, lsn)
     if state.known.seq[row] < 0:
@@ -260,7 +260,7 @@ def _skim(rows: _Rows, at: int, state: _State, judged: Ints) -> int:
             judged[_APPENDED] += 1
             judged[_UP_TO_RELEASED] += 1
             judged[_BEFORE_END] += 1
-            _is_told(state, lsn, value, seq)
+            _is_said(state, lsn, value, seq)
             _is_record(state, lsn, seq)
             stream = state.ops.rows[place_of(state.ops, op)]
             state.streams.next[stream], state.streams.before[stream] = last + 1, seq
@@ -278,10 +278,10 @@ def _skim(rows: _Rows, at: int, state: _State, judged: Ints) -> int:
         elif kind == OK:
             append = state.appends.rows[place_of(state.appends, op)]
             if f == F_APPEND and append >= 0 and state.asked.waits[append]:
-                _is_told(state, lsn, state.asked.value[append], seq)
+                _is_said(state, lsn, state.asked.value[append], seq)
                 state.asked.waits[append] = 0
         elif kind == _ACKNOWLEDGE:
-            _is_told(state, lsn, value, seq)
+            _is_said(state, lsn, value, seq)
         elif kind == _RELEASE:
             _raise(state, _TOP, lsn, seq)
         elif kind == _TRIM_POINT:
@@ -445,7 +445,7 @@ class DeliveryFold(StreamFold[_Rows]):
             tally.unjudged += 1
             return
         tally.judged += 1
-        _is_told(state, e.offset, e.value, e.seq)
+        _is_said(state, e.offset, e.value, e.seq)
         row = _lsn(state, e.offset)
         known, said = int(state.known.value[row]), int(state.known.seq[row])
         found = {"op": e.op, "lsn": shown(e.offset), "value": e.value}

@@ -142,18 +142,18 @@ class GapFold(StreamFold[Rows]):
         stream.position = lsn  # whether it is the next one is for another check
         at_end, here = last == stream.until, self._streams.heard(stream, lsn)
         if f in _REFUSALS:
-            self._told(stream, stream.refused, e)
+            self._verdict(stream, stream.refused, e)
         elif f in _RECORDS:
-            self._told(stream, here == _RECORDS[f] and lsn == last, e)
+            self._verdict(stream, here == _RECORDS[f] and lsn == last, e)
         elif f == _BRIDGE and here == BRIDGE and (at_end or last == (epoch_of(lsn) + 1 << 32) - 1):
-            self._told(stream, True, e)
+            self._verdict(stream, True, e)
             if stream.known_epoch >= 0:
                 stream.known_epoch = max(stream.known_epoch, epoch_of(lsn))
         elif f == _TRIM:
-            self._told(stream, last <= stream.trimmed, e)
+            self._verdict(stream, last <= stream.trimmed, e)
             self._knows(stream, e)
         elif f == _BRIDGE and self._begins_epoch(stream, lsn, last):
-            self._told(stream, True, e)
+            self._verdict(stream, True, e)
             self._knows(stream, e)
         elif not (f == _BRIDGE and lsn == stream.first and last <= 1 << 32):
             self._follows(stream, e)
@@ -167,13 +167,13 @@ class GapFold(StreamFold[Rows]):
         follows = epoch_of(lsn) == epoch_of(last) and esn_of(last + 1) == 1
         return begins and follows and self._streams.heard(stream, last + 1) != NOBODY
 
-    def _told(self, stream: Stream, told: bool, e: Rows) -> None:
+    def _verdict(self, stream: Stream, right: bool, e: Rows) -> None:
         tally = self.tallies[VERDICT.id]
         if not stream.recorded:
             tally.unjudged += 1
             return
         tally.judged += 1
-        if not told:
+        if not right:
             found = {"op": e.op, "gap": _word(e.f), "lsn": shown(e.offset)}
             tally.violation(e.seq, way="unsent", **found)
 

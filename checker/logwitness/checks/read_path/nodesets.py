@@ -145,15 +145,15 @@ def satisfied(places: Places, lsn: int, shards: int) -> bool:
 
 
 def _placed(since: Mapping[int, Nodeset]) -> Places:
-    told = [since[epoch] for epoch in sorted(since)]
-    scopes = [scope for each in told for scope in each.scopes]
+    nodesets = [since[epoch] for epoch in sorted(since)]
+    scopes = [scope for each in nodesets for scope in each.scopes]
     return Places(
         *(
             np.array(column, dtype=np.int64)
             for column in (
                 sorted(since),
-                [min(each.factor, _MOST_COPIES) for each in told],
-                [*accumulate((len(each.scopes) for each in told), initial=0)],
+                [min(each.factor, _MOST_COPIES) for each in nodesets],
+                [*accumulate((len(each.scopes) for each in nodesets), initial=0)],
                 [min(factor, _MOST_COPIES) for factor, _ in scopes],
                 [*accumulate((len(domains) for _, domains in scopes), initial=0)],
                 [domain for _, domains in scopes for domain in domains],
@@ -170,7 +170,7 @@ class Nodesets:
         self._since: dict[int, Nodeset] = {}
         self.places = _placed(self._since)
 
-    def told(self, epoch: int, text: int) -> None:
+    def learn(self, epoch: int, text: int) -> None:
         """From an epoch on this is the nodeset."""
         found = _said(self._words.text(text))
         if found is not None and found != self._since.get(epoch):

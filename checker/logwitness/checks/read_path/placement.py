@@ -184,7 +184,7 @@ class PlacementFold(StreamFold[_Rows]):
         elif e.kind == _SLOW:
             self._passes_over(e)
         else:
-            self._nodesets.told(e.epoch, e.value)
+            self._nodesets.learn(e.epoch, e.value)
 
     def _acknowledges(self, e: _Rows) -> None:
         """Too few copies may be known of what is acknowledged."""

@@ -309,16 +309,16 @@ class ShippingFold(StreamFold[_Rows]):
         """See `StreamFold`."""
         state, more = self._state, {kind: int(np.count_nonzero(rows.kind == kind)) for kind in (_COPY, _HEARD, _START)}
         ships = rows.kind == _SHIP
-        told = zip(*(column[ships].tolist() for column in (rows.value, rows.offset, rows.last_offset)), strict=True)
+        copies = zip(*(column[ships].tolist() for column in (rows.value, rows.offset, rows.last_offset)), strict=True)
         said, ends = array("q"), array("q", [0])
-        for value, first, last in told:
+        for value, first, last in copies:
             said.extend(lsns_said(self.words.text(value), first, last))
             ends.append(len(said))
         named, upto = (np.array(each, dtype=np.int64) for each in (said, ends))
         streams, _, starts, shipped = state.run[:4].tolist()
         before = int(state.held.lsns.used[0])
-        told_of = rows.offset[(rows.kind == _COPY) | ((rows.kind == _HEARD) & (rows.record >= 0))]
-        held = with_copies(state.held, np.concatenate((told_of, named)), more[_COPY], self.compiled)
+        reported = rows.offset[(rows.kind == _COPY) | ((rows.kind == _HEARD) & (rows.record >= 0))]
+        held = with_copies(state.held, np.concatenate((reported, named)), more[_COPY], self.compiled)
         ops = more[_HEARD] + more[_START] + len(ends)
         state.run[_NAMED] = 0
         self._state = _State(
@@ -352,7 +352,7 @@ class ShippingFold(StreamFold[_Rows]):
                 if row >= 0:
                     self._state.life[row] = -1
         elif e.kind == _NODESET:
-            self._nodesets.told(e.epoch, e.value)
+            self._nodesets.learn(e.epoch, e.value)
         elif e.kind == _PURGE:
             _lose.form(self.compiled)(self._state, e.node, e.offset, e.last_offset, e.seq)
         elif e.kind == _FAULT and e.f == FAULT_WIPE:

@@ -272,7 +272,7 @@ class Streams:
     def surroundings(self, e: Rows) -> bool:
         """Take an event of the surroundings of streams; whether it is one."""
         if e.kind == _NODESET:
-            self.nodesets.told(e.epoch, e.value)
+            self.nodesets.learn(e.epoch, e.value)
         elif e.kind == _EVENT_LOG:
             self._event_log(e.version, statuses_said(self._words.text(e.value)))
         elif e.kind == _TAKES_PART:

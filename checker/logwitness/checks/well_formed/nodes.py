@@ -110,7 +110,7 @@ class _Nodes(NamedTuple):
     visible: Ints
     seq: Ints  # of its last event that carries its state
     role: Ints  # as it last stated it
-    told: Ints  # how many such events of all nodes there were by then
+    reported: Ints  # how many such events of all nodes there were by then
     row: Ints  # of the term of its last append, in `_Leaders`
     early: Ints  # the first event before its first start
     idle: Ints  # the first event while it was down, in a log that had shown no start by then
@@ -161,7 +161,7 @@ class _Log(NamedTuple):
     low: Ints  # of each, by which they are ordered; they do not touch
     high: Ints
     untold: Ints  # up to here a node holds entries that nobody is shown to have written
-    told: Ints  # events that carry the state of a node
+    reported: Ints  # events that carry the state of a node
     moves: Ints  # bits: moves are recorded: 1 of commit, 2 of visible, 4 of the term, 8 of the role
     unsaid: Ints  # by move: how often one was not recorded; of the first time the node, the events and what it states
 
@@ -508,7 +508,7 @@ def _holds(nodes: _Nodes, log: _Log, found: Findings, columns: Columns, node: in
 def _scan(columns: Columns, nodes: _Nodes, runs: _Runs, leaders: _Leaders, log: _Log, found: Findings) -> None:
     # Counted apart: numbers in registers cost nothing.
     incarnations = dirties = flushes = moves = 0
-    told_so_far = log.told[0]
+    reported_so_far = log.reported[0]
     for i in range(len(columns.seq)):
         kind = columns.kind[i]
         node = columns.node[i]
@@ -533,8 +533,8 @@ def _scan(columns: Columns, nodes: _Nodes, runs: _Runs, leaders: _Leaders, log: 
                 _holds(nodes, log, found, columns, node, i)
             continue
 
-        told_so_far += 1
-        nodes.told[node] = told_so_far
+        reported_so_far += 1
+        nodes.reported[node] = reported_so_far
         logical = columns.logical[i]
         if logical != NO_NODE:
             time = columns.time[i]
@@ -588,38 +588,38 @@ def _scan(columns: Columns, nodes: _Nodes, runs: _Runs, leaders: _Leaders, log: 
             _compacts(log, columns.offset[i], columns.last_offset[i])
 
         before = nodes.dirty[node]
-        told = before
+        reported = before
         durable = nodes.flushed[node]
         if kind == APPEND:
-            told = columns.last_offset[i]
+            reported = columns.last_offset[i]
         elif before != NULL and kind == TRUNCATE:
-            told = min(before, columns.offset[i] - 1)
+            reported = min(before, columns.offset[i] - 1)
             if durable != NULL:
-                durable = min(durable, told)
+                durable = min(durable, reported)
             count = runs.used[node]
-            while count > 0 and runs.start[node, count - 1] > told:
+            while count > 0 and runs.start[node, count - 1] > reported:
                 count -= 1
             runs.used[node] = count
         elif before != NULL and kind == TRIM:
             start = columns.offset[i]
             if before < start or (dirty != NULL and dirty < start):
-                told = start - 1  # the log begins anew
+                reported = start - 1  # the log begins anew
                 runs.used[node] = 0
             if durable != NULL:
                 durable = max(durable, start - 1)
         if dirty == NULL:
-            dirty = told  # as in version 1, where a trim need not carry the state
-        elif told != NULL:
+            dirty = reported  # as in version 1, where a trim need not carry the state
+        elif reported != NULL:
             dirties += 1
-            if dirty != told:
-                moved = Moved(node, before=before, after=dirty, told=told)
+            if dirty != reported:
+                moved = Moved(node, before=before, after=dirty, reported=reported)
                 report(found, DIRTY, moved, nodes.seq[node], seq)
         if flushed == NULL:
             flushed = durable
         elif durable != NULL:
             flushes += 1
             if flushed > durable and kind != FLUSH:
-                risen = Moved(node, before=nodes.flushed[node], after=flushed, told=durable)
+                risen = Moved(node, before=nodes.flushed[node], after=flushed, reported=durable)
                 report(found, FLUSHED, risen, nodes.seq[node], seq)
 
         if commit != NULL and nodes.commit[node] != NULL:
@@ -657,7 +657,7 @@ def _scan(columns: Columns, nodes: _Nodes, runs: _Runs, leaders: _Leaders, log: 
         nodes.dirty[node] = dirty
         nodes.flushed[node] = flushed
         nodes.seq[node] = seq
-    log.told[0] = told_so_far
+    log.reported[0] = reported_so_far
     found.judged[INCARNATION] += incarnations
     found.judged[DIRTY] += dirties
     found.judged[FLUSHED] += flushes
@@ -773,7 +773,7 @@ class NodesFold(KernelFold):
     def finish(self) -> Verdicts:
         """Answer, and say since when a node that runs records nothing."""
         runs = np.isin(self._nodes.life, (_RUNS, _OWES, _EMPTIED))
-        quiet = runs & (self._log.told[0] - self._nodes.told >= QUIET)
+        quiet = runs & (self._log.reported[0] - self._nodes.reported >= QUIET)
         since = int(self._nodes.seq[quiet].min()) if quiet.any() else None
         return replace(super().finish(), quiet_since=since)
 

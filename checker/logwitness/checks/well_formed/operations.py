@@ -47,7 +47,7 @@ class _Given(NamedTuple):
 
 class _Sum(NamedTuple):
     process: int
-    told: int
+    stated: int
     batches: int
     following: int
     last: int
@@ -125,7 +125,7 @@ ADDS_UP = number(
         source=("history-checks.md#reads-add-up",),
         fact="a read that ended with ok",
         sentence="Client {process} was given {batches:batch|batches} up to offset {last}, but its read says count "
-        "{told} and goes on at {following}.",
+        "{stated} and goes on at {following}.",
         fields=_Sum,
         kinds=(Kind.INVOKE, Kind.OK),
         columns=("process", "op", "f", "offset"),
@@ -230,7 +230,7 @@ def _begin(
     clients.status[client] = _OPEN
     clients.seq[client] = seq
     clients.end_seq[client] = -1
-    clients.asked[client] = columns.told[i]
+    clients.asked[client] = columns.nullable_count[i]
     clients.term[client] = columns.term[i]
     clients.batches[client] = 0
     clients.entries[client] = 0
@@ -249,14 +249,14 @@ def _is_cut_off(clients: _Clients, counts: _Counts, client: int, op: int) -> boo
 @part
 def _adds_up(clients: _Clients, client: int, columns: Columns, i: int, found: Findings) -> None:
     """A read ended with ok."""
-    told, following = columns.told[i], columns.offset[i]
+    stated, following = columns.nullable_count[i], columns.offset[i]
     batches, last = clients.batches[client], clients.last[client]
     found.judged[ADDS_UP] += 1
-    counted = told in (NULL, batches) or told == clients.entries[client]
+    counted = stated in (NULL, batches) or stated == clients.entries[client]
     ends = following == NULL or last == NULL or following > last
     if not (counted and ends):
         process = columns.process[i]
-        two = _Sum(process, told=told, batches=batches, following=following, last=last)
+        two = _Sum(process, stated=stated, batches=batches, following=following, last=last)
         report(found, ADDS_UP, two, clients.seq[client], clients.last_seq[client], columns.seq[i])
 
 
@@ -264,10 +264,10 @@ def _adds_up(clients: _Clients, client: int, columns: Columns, i: int, found: Fi
 def _as_asked(clients: _Clients, counts: _Counts, client: int, columns: Columns, i: int, found: Findings) -> None:
     """An append ended with ok. Before any was told its last offset, it may have been left out."""
     count, expected, term = clients.asked[client], clients.term[client], columns.term[i]
-    told = columns.last_offset[i] - columns.offset[i] + 1 if columns.offset[i] >= 0 else NULL
-    if told > 1 and counts.says_last[0] < 0:
+    stated = columns.last_offset[i] - columns.offset[i] + 1 if columns.offset[i] >= 0 else NULL
+    if stated > 1 and counts.says_last[0] < 0:
         counts.says_last[0] = columns.seq[i]
-    size, says = (told if counts.says_last[0] >= 0 else NULL), columns.told[i]
+    size, says = (stated if counts.says_last[0] >= 0 else NULL), columns.nullable_count[i]
     sized = count != NULL and size != NULL
     counted = says not in (NULL, 1) and (size != NULL or count != NULL)  # it may be one batch
     termed = expected != NULL and term != NULL

@@ -41,7 +41,7 @@ class Moved(NamedTuple):
     node: Node
     before: int
     after: int
-    told: int
+    reported: int
 
 
 class Ends(NamedTuple):
@@ -192,7 +192,7 @@ DIRTY = number(
         rule="The dirty offset moves only by append, truncate, trim and start, and to where these say.",
         source=("history-checks.md#dirty-as-told",),
         fact="an event of a node that states its dirty offset, where it is known from the one before",
-        sentence="Node {node} moved its dirty offset from {before} to {after}, where its events tell of {told}.",
+        sentence="Node {node} moved its dirty offset from {before} to {after}, where its events tell of {reported}.",
         fields=Moved,
         columns=("dirty",),
         unsettles=_STATES,
@@ -205,7 +205,7 @@ FLUSHED = number(
         rule="The flushed offset rises only by flush, start and a trim that begins the log anew.",
         source=("history-checks.md#flushed-as-told",),
         fact="an event of a node that states its flushed offset, where it is known from the one before",
-        sentence="Node {node} moved its flushed offset from {before} to {after}, where its events tell of {told}.",
+        sentence="Node {node} moved its flushed offset from {before} to {after}, where its events tell of {reported}.",
         fields=Moved,
         columns=("flushed",),
         unsettles=_STATES,

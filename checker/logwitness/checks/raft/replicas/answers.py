@@ -181,8 +181,8 @@ def follower_shows(replicas: Replicas, cluster: Cluster, found: Findings, node: 
         cluster.most_visible_seq[0] = seq
         return
     found.judged[FOLLOWER_VISIBLE] += 1
-    ahead = AheadOfLeaders(node, offset=visible, own=replicas.term[node], leader=leader, most=most)
-    report(found, FOLLOWER_VISIBLE, ahead, replicas.leader_seq[leader], cluster.most_visible_seq[0], seq)
+    fields = AheadOfLeaders(node, offset=visible, own=replicas.term[node], leader=leader, most=most)
+    report(found, FOLLOWER_VISIBLE, fields, replicas.leader_seq[leader], cluster.most_visible_seq[0], seq)
     suspect(cluster, FOLLOWER_VISIBLE, replicas.leader_seq[leader], seq)
 
 
@@ -225,8 +225,8 @@ def _as_written(
     elif last not in (tree.base[vertex], tree.last[vertex]) or (written and written != written_with(columns.acks[i])):
         e0 = tree.seq[vertex]
     if e0 >= 0:
-        told = Answered(node, offset=columns.offset[i], last=last, term=tree.term[vertex])
-        report(found, ANSWERED_AS_WRITTEN, told, e0, columns.seq[i])
+        fields = Answered(node, offset=columns.offset[i], last=last, term=tree.term[vertex])
+        report(found, ANSWERED_AS_WRITTEN, fields, e0, columns.seq[i])
 
 
 @step

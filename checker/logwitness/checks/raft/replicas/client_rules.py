@@ -10,7 +10,7 @@ from ...contract import Check
 from ...findings import Acks, Node, number
 from .rules import CHECKS
 
-_TOLD = ("process", "f", "offset", "value")
+_ANSWER = ("process", "f", "offset", "value")
 
 
 class Misplaced(NamedTuple):
@@ -35,12 +35,12 @@ OK_NAMES_THE_ENTRY = number(
         "appended it at offset {there} in term {entry_term}.",
         fields=Misplaced,
         kinds=(Kind.OK, Kind.APPEND),
-        columns=(*_TOLD, "term", "entry_term"),
+        columns=(*_ANSWER, "term", "entry_term"),
     ),
 )
 
 
-class Told(NamedTuple):
+class Success(NamedTuple):
     """A client was told that its append succeeded."""
 
     value: int
@@ -58,9 +58,9 @@ OK_AFTER_ACKED = number(
         fact="an append answered ok, in a history that shows the nodes' appends",
         sentence="A client was told that value {value} (acks {acks}) was appended at offset {offset} in term {term}, "
         "but by then no node had acknowledged it so.",
-        fields=Told,
+        fields=Success,
         kinds=(Kind.OK, Kind.APPEND),
-        columns=(*_TOLD, "acks", "reason"),
+        columns=(*_ANSWER, "acks", "reason"),
     ),
 )
 OK_AFTER_COMMIT = number(
@@ -73,9 +73,9 @@ OK_AFTER_COMMIT = number(
         fact="an acks=all append answered ok whose entry is known",
         sentence="A client was told that value {value} (acks {acks}) was appended at offset {offset} in term {term}, "
         "but by then the entry was not committed.",
-        fields=Told,
+        fields=Success,
         kinds=(Kind.OK, Kind.APPEND),
-        columns=(*_TOLD, "acks", "commit"),
+        columns=(*_ANSWER, "acks", "commit"),
     ),
 )
 
@@ -99,7 +99,7 @@ FAIL_HAD_NO_EFFECT = number(
         "and is acknowledged or committed.",
         fields=HadEffect,
         kinds=(Kind.FAIL, Kind.APPEND),
-        columns=_TOLD,
+        columns=_ANSWER,
     ),
 )
 

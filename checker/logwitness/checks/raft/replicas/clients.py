@@ -53,8 +53,8 @@ from .client_rules import (
     HadEffect,
     Misplaced,
     Returned,
+    Success,
     Tail,
-    Told,
 )
 from .commitment import taken_for
 from .state import Attempts, Clients, Cluster, Doubts, Former, Lives, Replicas, suspect
@@ -62,13 +62,13 @@ from .tree import (
     ACKED_ALL,
     ACKED_LEADER,
     ACKED_NONE,
+    ANSWERED_OK,
     ANY_ACKED,
     COMMITTED,
     GIVEN_UP,
     NONE,
     REPORTED_TRUNCATED,
     ROOT,
-    TOLD_OK,
     UNKNOWN,
     Tree,
     appended_by,
@@ -272,9 +272,9 @@ def hear(
                 attempts.failed[attempt] = seq
                 attempts.invoked[attempt] = clients.seq[row]
     elif kind == OK and f == F_TAIL:
-        tail_told(cluster, clients, doubts, found, columns.offset[i], row, seq)
+        tail_answered(cluster, clients, doubts, found, columns.offset[i], row, seq)
     elif kind == OK and f in READS and node >= 0:
-        read_told(tree, replicas, cluster, clients, doubts, found, node, f, columns.offset[i], row, seq)
+        read_answered(tree, replicas, cluster, clients, doubts, found, node, f, columns.offset[i], row, seq)
         read_ended(replicas, clients, former, doubts, found, node, f, columns.offset[i], row, seq)
 
 
@@ -387,8 +387,8 @@ def succeeded(
         attempts.doubt[attempt] = place
         return
     found.judged[OK_NAMES_THE_ENTRY] += 1
-    if not tree.flags[vertex] & TOLD_OK:
-        tree.flags[vertex] |= TOLD_OK
+    if not tree.flags[vertex] & ANSWERED_OK:
+        tree.flags[vertex] |= ANSWERED_OK
         found.judged[WRITTEN_AFTER_ASKED] += 1
         tree.asked[vertex] = invoked
     elif invoked < tree.asked[vertex]:
@@ -568,7 +568,7 @@ def left_out(
 
 
 @part
-def read_told(
+def read_answered(
     tree: Tree,
     replicas: Replicas,
     cluster: Cluster,
@@ -655,7 +655,7 @@ def read_ended(
 
 
 @part
-def tail_told(
+def tail_answered(
     cluster: Cluster, clients: Clients, doubts: Doubts, found: Findings, offset: int, row: int, seq: int
 ) -> None:
     """A client was told the end of the log, ``offset`` (exclusive). Source: history-checks.md#tail-is-committed."""
@@ -686,10 +686,10 @@ def match_attempts(
     if not cluster.asks[0]:
         return
     for vertex in range(1, tree.used[0]):
-        if tree.value[vertex] != NULL and not tree.flags[vertex] & (TOLD_OK | UNKNOWN):
+        if tree.value[vertex] != NULL and not tree.flags[vertex] & (ANSWERED_OK | UNKNOWN):
             named_row(attempts.table, attempts.used, attempts.value, tree.value[vertex])
     for vertex in range(1, tree.used[0]):
-        if tree.flags[vertex] & TOLD_OK:
+        if tree.flags[vertex] & ANSWERED_OK:
             attempt = attempts.table.rows[place_of(attempts.table, tree.value[vertex])]
             if attempt != NONE:
                 attempts.other[attempt] = 1
@@ -721,10 +721,10 @@ def match_attempts(
                 doubts.vertex[place] = vertex
             place = doubts.next[place]
         flags = tree.flags[vertex]
-        told = flags & TOLD_OK != 0
-        if attempts.loose[attempt] > 0 and not told:
+        was_answered = flags & ANSWERED_OK != 0
+        if attempts.loose[attempt] > 0 and not was_answered:
             found.judged[WRITTEN_AFTER_ASKED] += 1
-        if (attempts.loose[attempt] > 0 or told) and tree.seq[vertex] < attempts.first[attempt]:
+        if (attempts.loose[attempt] > 0 or was_answered) and tree.seq[vertex] < attempts.first[attempt]:
             early = Asked(tree.value[vertex], offset=tree.base[vertex], term=tree.term[vertex])
             report(found, WRITTEN_AFTER_ASKED, early, tree.seq[vertex], attempts.first[attempt])
         if attempts.failed[attempt] < 0 or attempts.other[attempt] > 0:
@@ -820,7 +820,7 @@ def settle_ok(
     value, offset, term, acks = doubts.value[i], doubts.offset[i], doubts.term[i], doubts.acks[i]
     sure = answerer_whole(replicas, cluster, lives, doubts.node[i], invoked, seq)
     level = ACKS_ALL if acks == NO_ACKS else acks
-    fields = Told(value, acks=level, offset=offset, term=term)
+    fields = Success(value, acks=level, offset=offset, term=term)
     if check == OK_NAMES_THE_ENTRY:
         if not cluster.shows[APPEND]:
             return

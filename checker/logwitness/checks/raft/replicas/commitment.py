@@ -228,8 +228,8 @@ def follower_commits(
     leader = other_leader(replicas, node)
     if leader != NONE and replicas.commit[leader] != NULL:
         found.judged[FOLLOWER_COMMIT] += 1
-        ahead = AheadOfLeaders(node, offset=commit, own=replicas.term[node], leader=leader, most=most)
-        report(found, FOLLOWER_COMMIT, ahead, replicas.leader_seq[leader], cluster.most_commit_seq[0], seq)
+        fields = AheadOfLeaders(node, offset=commit, own=replicas.term[node], leader=leader, most=most)
+        report(found, FOLLOWER_COMMIT, fields, replicas.leader_seq[leader], cluster.most_commit_seq[0], seq)
         suspect(cluster, FOLLOWER_COMMIT, replicas.leader_seq[leader], seq)
         return
     # What leaders have is not shown: whoever is the first to commit acts as one.

@@ -109,12 +109,12 @@ from .state import with_room as with_rows
 from .tree import (
     ACKED_ALL,
     ALIVE,
+    ANSWERED_OK,
     ANY_ACKED,
     COMMITTED,
     DEAD,
     NONE,
     ROOT,
-    TOLD_OK,
     UNKNOWN,
     Tree,
     at,
@@ -476,25 +476,25 @@ class ReplicasFold(ConfiguredFold):
 
     def _make_room(self, columns: Columns, kinds: Array, compiled: bool) -> None:
         """For what clients ask and are told, and for what nodes come to hold no more."""
-        asked, told = (int(np.count_nonzero(among(kinds, some))) for some in (_ASKS, _TELLS))
+        asked, answered = (int(np.count_nonzero(among(kinds, some))) for some in (_ASKS, _TELLS))
         # A disk without a node may be any.
         wiped = MAX_NODES * int(np.count_nonzero((kinds == FAULT) & (np.asarray(columns.f) == FAULT_WIPE)))
         wiped += int(np.count_nonzero(self._replicas.down > 0))
         ended = wiped + int(np.count_nonzero(among(kinds, _CUTS)))
         clients, used = self._clients, int(self._clients.used[0])
         self._clients = with_rows(clients, used, asked)._replace(table=roomy(clients.table, used, asked, compiled))
-        tries = asked + told
+        tries = asked + answered
         self._attempts = self._with_attempts(tries + int(np.count_nonzero(kinds == ENQUEUE)))
         # Any event may state less than the one before it, and a start may come to less before that.
         self._former = with_rows(self._former, int(self._former.used[0]), wiped + 2 * (len(columns.seq) - tries))
         self._lives = with_rows(self._lives, int(self._lives.used[0]), ended)
         suspects = self._cluster.suspects
-        room = min(SUSPECTS, int(self._cluster.suspects_used[0]) + 4 * (len(columns.seq) - tries) + told)
+        room = min(SUSPECTS, int(self._cluster.suspects_used[0]) + 4 * (len(columns.seq) - tries) + answered)
         if len(suspects) < room:
             more = np.zeros((room - len(suspects), 3), dtype=np.int64)
             self._cluster = self._cluster._replace(suspects=np.concatenate([suspects, more]))
         # What a client is told is doubted four times at most.
-        self._doubts = with_rows(self._doubts, int(self._doubts.used[0]), 4 * told)
+        self._doubts = with_rows(self._doubts, int(self._doubts.used[0]), 4 * answered)
 
     def _with_attempts(self, more: int) -> Attempts:
         """What is kept of values, with room for so many more."""
@@ -548,9 +548,9 @@ class ReplicasFold(ConfiguredFold):
         for happened, needed, reason, checks in _WITHOUT:
             if self._misses(happened, needed):
                 found |= dict.fromkeys(checks, reason)
-        told = self.found.unjudged[OK_AFTER_ACKED]
-        if told and not self._cluster.shows[ACKED]:
-            found[OK_AFTER_ACKED] = f"{told} appends were answered ok, but no answer of a node to them is recorded"
+        answered = self.found.unjudged[OK_AFTER_ACKED]
+        if answered and not self._cluster.shows[ACKED]:
+            found[OK_AFTER_ACKED] = f"{answered} appends were answered ok, but no answer of a node to them is recorded"
         if self.found.unjudged[WRITTEN_AFTER_ASKED]:
             found[WRITTEN_AFTER_ASKED] = "a value is enqueued, or in a log, that nobody is recorded to have asked for"
         for reason, nodes in (
@@ -594,7 +594,7 @@ class ReplicasFold(ConfiguredFold):
         lives = Lives(self._lives.used, *(column[:used][order] for column in self._lives[1:]))
         if self._cluster.asks[0]:
             flags = self._tree.flags[: int(self._tree.used[0])]
-            self._attempts = self._with_attempts(int(np.count_nonzero(flags & TOLD_OK == 0)))
+            self._attempts = self._with_attempts(int(np.count_nonzero(flags & ANSWERED_OK == 0)))
         _close.form(self.setting.compiled)(
             self._tree,
             self._replicas,

@@ -48,7 +48,7 @@ EXPOSED = EXPOSED_BY_WIPE | EXPOSED_BY_POWER | EXPOSED_BY_STORAGE
 """Too few voters hold it, since a fault destroyed copies: it may be lost (`destroyed`)."""
 GIVEN_UP = 8192
 """Was committed and then lost, which was excused."""
-TOLD_OK = 16384
+ANSWERED_OK = 16384
 """A client was told that its append succeeded (`Tree.asked`)."""
 WRITTEN_ALL = 32768
 WRITTEN_LEADER = 65536
