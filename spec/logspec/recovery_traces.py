@@ -25,6 +25,8 @@ from logspec.traces import Nearest, batches
 MODULE = "read_path/TraceRecovery.tla"
 BATCH_EVENTS = 20_000
 """Events that are followed in one run of TLC."""
+MOST = 20_000_000
+"""Epochs times events of a run that is followed: each epoch is a trace, and is told of most events."""
 
 _OF_EPOCHS = (Kind.COPY, Kind.PURGE, Kind.TRIM_POINT, Kind.SEAL, Kind.RECOVER, Kind.RELEASE, Kind.SHIP)
 _KINDS = (*_OF_EPOCHS, Kind.NODESET, Kind.EVENT_LOG, Kind.TAKES_PART, Kind.FAULT)
@@ -118,7 +120,10 @@ def _traces(events: Sequence[Event], name: str) -> list[RecoveryTrace]:
     nodesets = {e["epoch"]: json.loads(e["text"]) for e in events if e["kind"] == Kind.NODESET}
     last = max((e["epoch"] for e in events if e["kind"] in (Kind.RELEASE, Kind.RECOVER)), default=0)
     found = {}
-    for epoch in range(min(nodesets, default=last + 1), last + 1):
+    epochs = range(min(nodesets, default=last + 1), last + 1)
+    if last - epochs.start >= MOST // max(len(events), 1):
+        raise SpecError(f"{name}: {len(events):,} events name epochs up to {last:,}: too many to follow each")
+    for epoch in epochs:
         declared = nodesets[max(each for each in nodesets if each <= epoch)]
         found[epoch] = _empty_trace(events, name, epoch, declared)
     world = _World()

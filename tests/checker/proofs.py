@@ -615,7 +615,15 @@ def applied_once(evidence: Evidence) -> Fields:
     if not evidence.before:
         sure(last["last_offset"] > last["commit"])
         return {"node": last["node"], "last": last["last_offset"], "commit": last["commit"]}
-    applied = _applied_by(only(evidence.before), last["node"])
+    *kept, latest = evidence.before
+    if latest["kind"] == "start":
+        # It begins behind its last snapshot; there is none in an empty log, and no later one than is committed.
+        sure(latest["node"] == last["node"])
+        applied = only(kept)["offset"] if kept else latest["dirty"]
+        sure(not kept or (kept[0]["kind"] == "snapshot" and kept[0]["node"] == last["node"]))
+        sure(latest["commit"] == applied if kept else latest["dirty"] == -1)
+    else:
+        applied = _applied_by(only(evidence.before), last["node"])
     sure(last["offset"] != applied + 1)
     return {"node": last["node"], "offset": last["offset"], "applied": applied}
 
@@ -668,6 +676,8 @@ def newest_values_agree(evidence: Evidence) -> Fields:
 def snapshot_is_committed(evidence: Evidence) -> Fields:
     """A snapshot covers what its node has not committed or not applied, or is installed and not all of it is there."""
     last = evidence.last
+    if len(evidence.rows) == 3:
+        return _trimmed_without(*evidence.rows)
     sure(last["kind"] == "snapshot")
     offsets = {"committed": last["commit"]}
     if last["reason"] == "installed":
@@ -678,6 +688,18 @@ def snapshot_is_committed(evidence: Evidence) -> Fields:
     what = next((what for what, reached in offsets.items() if reached is not None and reached < last["offset"]), None)
     sure(what is not None)
     return {"node": last["node"], "offset": last["offset"], "reached": offsets[str(what)], "what": what}
+
+
+def _trimmed_without(kept: Row, trim: Row, then: Row) -> Fields:
+    """A node trims more than its last snapshot has, if it has one at all, and does not install one next."""
+    sure(trim["kind"] == "trim" and kept["node"] == trim["node"] == then["node"])
+    sure(then["kind"] == "apply" or then["reason"] == "taken" or then["offset"] < trim["offset"] - 1)
+    fields = {"node": trim["node"], "offset": trim["offset"]}
+    if kept["kind"] == "start":
+        sure(kept["dirty"] == -1)
+        return fields
+    sure(kept["kind"] == "snapshot" and kept["offset"] < trim["offset"] - 1)
+    return {**fields, "reached": kept["offset"]}
 
 
 def snapshots_agree(evidence: Evidence) -> Fields:

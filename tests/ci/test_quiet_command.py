@@ -88,6 +88,20 @@ def test_quiet_prints_only_what_does_not_hold(place: Path) -> None:
     assert (unreadable.exit_code, unreadable.stdout) == (2, "1 history: unreadable\n")
 
 
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["-q", "-v"], "--quiet and --verbose exclude each other: choose one"),
+        (["--json", "--annotations"], "--annotations and --json both write to standard output: choose one"),
+        (["--quarantine", "aside"], "--quarantine needs --lenient: add it, or leave it out"),
+    ],
+)
+def test_options_that_contradict_each_other_are_refused(place: Path, options: list[str], said: str) -> None:
+    done = _check(*options, "runs/good")
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert said in done.stderr
+
+
 def test_verbose_prints_every_check_and_no_column_without_a_number(place: Path) -> None:
     lines = _check("-v", "runs/good").stdout.splitlines()
     assert [line.split() for line in lines[1:9]] == [

@@ -153,7 +153,8 @@ def test_an_index_that_was_compacted_is_that_of_what_is_left(parts: list[tuple[i
         offset += width
     gone = [batch[:2] for batch, (_, _, goes) in zip(batches[:-1], parts, strict=False) if goes]
     index = LogIndex.of(batches)
-    index.compact(gone)
+    index.compact(gone[::2])
+    index.compact(gone[1::2])
     left = LogIndex.of([batch for batch in batches if batch[:2] not in gone])
     for offset in range(-1, index.dirty + 1):
         assert index.term(offset) == left.term(offset)

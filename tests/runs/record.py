@@ -173,6 +173,7 @@ CHOSEN = {
     "all-lost": (0, 1000),
     "late-answers": (0, 1000),
     "asleep": (0, 1600),
+    "two-away": (0, 900),
 }
 """The seeds of runs of the read path that show what others do not, and how long they last, in milliseconds."""
 

@@ -179,9 +179,12 @@ def recovered_copies_agree(history: History) -> Count:
     held: dict[int, dict[int, tuple[str, Any]]] = defaultdict(dict)
     runs: dict[tuple[int, int], int] = {}
     written: dict[int, set[int]] = defaultdict(set)
+    stored: dict[tuple[int, int], set[int]] = defaultdict(set)  # by LSN and run
     copied = False
     for e in history.events:
         if e.kind == "copy":
+            if e.recovery > 0:
+                stored[e.offset, e.recovery] |= {e.node}
             before, run = held[e.offset].get(e.node, ("data", None)), runs.get((e.offset, e.node), 0)
             if before[0] != "data" and 0 < run < e.recovery:
                 between = any(run < other < e.recovery for other in written[e.offset])
@@ -201,6 +204,8 @@ def recovered_copies_agree(history: History) -> Count:
                 if e.epoch == lsn >> 32 and max(e.offset, e.epoch << 32) < lsn <= e.last:
                     found = [copy for shard, copy in copies.items() if shard in within(e.shards)]
                     count += judged(len({*found}) > 1) if found else Count()
+                    wrote, told = stored[lsn, e.recovery] & {*range(63)}, nodeset_of(history, lsn, e.seq)
+                    count += judged(not satisfied(told, wrote)) if wrote and told else Count()
                     settled |= {lsn: found[0]} if found else {}
             empty = e.last <= e.epoch << 32
             good.setdefault(e.epoch, (e.epoch + 1 << 32) - 1 if empty else max(e.offset, e.epoch << 32))
@@ -390,11 +395,17 @@ class _Known:
         if not {s for s in empty - was if 0 <= s < 63}:
             self.plan = e.seq if before != self.statuses else self.plan
             return Count()
+        away = {s for s, status in before.items() if status in (1, 3) and 0 <= s < 63}
+        back = {s for s in away & (empty - was) if before[s] == 3}
+        newest = {epoch: told for seq, epoch, told in nodesets(history) if seq < e.seq}
+        all_away = Count()
+        if e.f == "done" and back and newest:
+            all_away = judged(any(satisfied(each, away) for each in newest.values()))
         if self.rotten:
-            return UNJUDGED
+            return all_away + UNJUDGED
         full = {shard for shard, status in self.statuses.items() if status == 0}
         lsns = [lsn for lsn in self.ever if lsn > self.trimmed and self.gone.get(lsn, -1) <= self.plan]
-        return total(
+        return all_away + total(
             judged(not self.enough(history, lsn, e.seq)) for lsn in lsns if self.holders(lsn) & full & self.named[lsn]
         )
 

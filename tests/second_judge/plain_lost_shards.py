@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from plain import Count, Event, History, Plain, wipes
+from plain import Count, Event, History, Plain, total, wipes
 from plain_gaps import statuses
 from plain_read_path import judged
 
@@ -48,6 +48,35 @@ def during(e: Event, lost: Loss, starts: list[Event]) -> Count:
     return judged(e.kind == "stream_heard" or e.reason == "ok")
 
 
+class Rebuilt(NamedTuple):
+    """What a shard had lost is elsewhere, from an event and a version of the event log on."""
+
+    shard: int
+    since: int
+    version: int
+
+
+def rebuilt(history: History, lost: list[Loss]) -> list[Rebuilt]:
+    """read-path.md#event-log-version: what the answers of a shard are of once it is rebuilt."""
+    log = {e.seq: e for e in history.events if e.kind == "event_log"}
+    return [Rebuilt(each.shard, each.until, log[each.until].version) for each in lost if each.until in log]
+
+
+def after(e: Event, lost: list[Loss], told: list[Rebuilt], starts: list[Event]) -> Count:
+    """What an event says of a shard that was rebuilt: of what it knows."""
+    if e.kind not in ("stream_started", "stream_heard") or (e.kind == "stream_started" and e.reason != "ok"):
+        return Count()
+    known = [each for each in told if each.shard == e.peer and each.since < e.seq]
+    if not known or any(each.shard == e.peer and each.since < e.seq < each.until for each in lost):
+        return Count()
+    ended = max(each.until for each in lost if each.shard == e.peer and each.until < e.seq)
+    asked = [b for b in starts if b.op == e.op and b.peer == e.peer and ended < b.seq < e.seq]
+    if not asked or asked[-1].filter != e.filter:
+        return Count()
+    older = e.version < known[-1].version
+    return judged(older) if older or e.kind == "stream_started" else Count()
+
+
 def lost_data_refuses(history: History) -> Count:
     """read-path.md#lost-data-refuses."""
     count = Count()
@@ -58,7 +87,9 @@ def lost_data_refuses(history: History) -> Count:
                 count += during(e, lost, starts)
             elif e.seq == lost.until and e.kind == "takes_part":
                 count += judged(True)
-    return count
+    found = losses(history)
+    told = rebuilt(history, found)
+    return count + total(after(e, found, told, starts) for e in history.events if told)
 
 
 TWINS: dict[str, Plain] = {"lost-data-refuses": lost_data_refuses}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from plain import GONE, JUDGED, UNJUDGED, VIOLATED, Count, Event, History, Plain
+from plain import GONE, JUDGED, UNJUDGED, VIOLATED, Count, Event, History, Plain, total
 
 
 def applied_before(history: History, e: Event) -> int | None:
@@ -23,12 +23,27 @@ def applied_before(history: History, e: Event) -> int | None:
     return upto if incarnation == e.incarnation else None
 
 
+def began_with(history: History, e: Event) -> int | None:
+    """Where the node begins to apply in the life that the event is of: behind its last snapshot; None: nobody knows."""
+    told = [a for a in history.events if a.seq < e.seq and a.node == e.node]
+    ends = [a for a in told if a.kind in ("start", *GONE)]
+    if not ends or ends[-1].kind != "start" or ends[-1].incarnation != e.incarnation:
+        return None
+    start = ends[-1]
+    if start.dirty == -1:
+        return -1
+    emptied = max((a.seq for a in ends[:-1] if a.kind == "start" and a.dirty == -1), default=-1)
+    kept = [a for a in told if a.kind == "snapshot" and emptied < a.seq < start.seq]
+    return int(kept[-1].offset) if kept and kept[-1].offset == start.commit else None
+
+
 def applied_once(history: History) -> Count:
     """What is applied is committed, and follows what was applied before."""
     count = Count()
     for e in history.events:
         if e.kind == "apply":
             before = applied_before(history, e)
+            before = began_with(history, e) if before is None else before
             follows = before is None or e.offset == before + 1
             count += JUDGED if e.last <= e.commit and follows else JUDGED + VIOLATED
     return count
@@ -44,7 +59,25 @@ def snapshot_is_committed(history: History) -> Count:
         bounds = taken if e.reason == "taken" else [e.dirty, e.flushed, e.commit, e.visible]
         known = [each for each in bounds if each is not None]
         count += UNJUDGED if not known else JUDGED if min(known) >= e.offset else JUDGED + VIOLATED
+    if history.has("snapshot"):
+        count += total(in_a_snapshot(history, e) for e in history.events if e.kind == "trim")
     return count
+
+
+def in_a_snapshot(history: History, trim: Event) -> Count:
+    """What a log is trimmed of is in a snapshot of its node, or in one that it installs next."""
+    own = [a for a in history.events if a.node == trim.node and a.kind in ("apply", "snapshot", "trim", "start", *GONE)]
+    before, after = [a for a in own if a.seq < trim.seq], [a for a in own if a.seq > trim.seq]
+    begun = [a for a in before if a.kind == "start" and a.dirty == -1][-1:]
+    kept = [a for a in before if a.kind == "snapshot" and all(a.seq > b.seq for b in begun)][-1:]
+    if kept and kept[0].offset >= trim.offset - 1:
+        return JUDGED
+    if not after or after[0].kind not in ("apply", "snapshot"):
+        return Count()
+    if after[0].kind == "snapshot" and after[0].reason == "installed" and after[0].offset >= trim.offset - 1:
+        return JUDGED
+    ended = any(a.kind in GONE and a.kind != "stop" and a.seq > b.seq for b in begun for a in before)
+    return JUDGED + VIOLATED if begun and not ended else Count()
 
 
 def snapshots_agree(history: History) -> Count:

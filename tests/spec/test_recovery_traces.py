@@ -7,10 +7,12 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from click.testing import CliRunner
 
-from loghistory import open_run
+from loghistory import SCHEMA, Manifest, open_run, write_run
+from logspec.errors import SpecError
 from logspec.recovery_traces import (
     RecoveryTrace,
     Step,
@@ -112,6 +114,14 @@ def test_what_is_changed_is_refused_at_that_event() -> None:
 def test_runs_in_which_copies_rot_are_not_followed(tmp_path: Path) -> None:
     """What a run read of them is not recorded."""
     assert traces_of(RECORDED / "reference-stale-answers") == ()
+
+
+def test_a_file_that_names_more_epochs_than_can_be_followed_is_refused(tmp_path: Path) -> None:
+    table = open_run(RECORDED / "mutant-release-before-recovery").table()
+    rows = [{**row, "epoch": 1 << 31} if row["kind"] == "release" else row for row in table.to_pylist()]
+    write_run(tmp_path / "run", pa.Table.from_pylist(rows, schema=SCHEMA).to_batches(), Manifest(name="run"))
+    with pytest.raises(SpecError, match="name epochs up to 2,147,483,648: too many to follow each"):
+        read_recovery_traces(open_run(tmp_path / "run"), "run")
 
 
 @pytest.mark.long(30)

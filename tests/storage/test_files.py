@@ -34,6 +34,16 @@ from quorumlog.storage import files as files_module
 DIRECTORY = "log"
 
 
+def test_what_a_broken_off_replacement_left_goes_at_the_next_opening(tmp_path: Path) -> None:
+    disk = FileDisk(tmp_path)
+    Log.open(disk, DIRECTORY).close()
+    disk.close()
+    left = tmp_path / DIRECTORY / "00000000000000000000-1.log.new"
+    left.write_bytes(b"half a segment")
+    Log.open(FileDisk(tmp_path), DIRECTORY)
+    assert not left.exists()
+
+
 def data(offset: int, term: int = 1, size: int = 20) -> RecordBatch:
     return RecordBatch(offset, term, BatchKind.DATA, 1, -1, offset.to_bytes(8, "big") + bytes(size))
 

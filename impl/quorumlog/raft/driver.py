@@ -72,6 +72,7 @@ class RaftDriver(Driver):
         super().__init__(core, place)
         self._votes = votes
         self._vote_thread = self._thread("vote")
+        self._compaction_thread = self._thread("compact")
         self._vote_due: SaveVote | None = None
         self._saving = False
         self._compacting = False
@@ -159,10 +160,19 @@ class RaftDriver(Driver):
             self.post(ChangeRequested(request, change))
         elif isinstance(call, CompactCall):
             self._compacting = True
-            self._compact_on(request, deque(self.log.superseded(self.core.compaction_bound, self.superseded)))
+            self._choose_gaps(request)
         else:
             self.post(TransferRequested(request, call.target))
         return ""
+
+    def _choose_gaps(self, request: int) -> None:
+        """Let a thread choose what goes, which takes a while in a long log; then remove it."""
+        batches, gaps = self.log.closed(self.core.compaction_bound), deque[Gap]()
+
+        def choose() -> None:
+            gaps.extend(self.superseded(batches, batches.bound))
+
+        self._in_thread(self._compaction_thread, lambda: self._compact_on(request, gaps), choose)
 
     def _compact_on(self, request: int, gaps: deque[Gap]) -> None:
         """Remove these batches, a segment at each turn of the loop, so that nothing else waits for more than one."""

@@ -11,7 +11,7 @@ A gap that compaction left belongs to the batch behind it: offsets in it have th
 from __future__ import annotations
 
 from array import array
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 
 NO_TERM = -1
@@ -104,24 +104,37 @@ class LogIndex:
         return self._run_terms[bisect_right(self._run_starts, offset) - 1]
 
     def compact(self, gaps: Sequence[tuple[int, int]]) -> None:
-        """Take batches out, each given by its first and last offset; each is in the gap of the next one that stays."""
+        """Take batches out, in order, given by first and last offset; each is in the gap of the next one that stays.
+
+        The last batch stays. What lies before the first and behind the last of them is not gone through.
+        """
+        if not gaps:
+            return
         gone = {first for first, _ in gaps}
-        begins, begin = array("q"), self.start
-        ends = [*self._bases[1:], self.dirty + 1]
-        behind, starts, run_terms = {}, array("q"), array("q")
-        for at, end in zip(self._bases, ends, strict=True):
-            base = self._behind_gap.get(at, at)
+        low, high = bisect_right(self._bases, gaps[0][0]) - 1, bisect_right(self._bases, gaps[-1][1])
+        first, last = self._bases[low], self._bases[high]
+        begins, behind, starts, terms = array("q"), {}, array("q"), array("q")
+        before = self.term(first - 1) if first > self.start else None
+        begin = first
+        for at in range(low, high + 1):
+            base = self._behind_gap.get(self._bases[at], self._bases[at])
             if base in gone:
                 continue
-            term = self.term(at)
-            if not run_terms or term != run_terms[-1]:
+            term = self.term(base)
+            if term != before:
                 starts.append(begin)
-                run_terms.append(term)
+                terms.append(term)
+                before = term
             begins.append(begin)
             if begin != base:
                 behind[begin] = base
-            begin = end
-        self._bases, self._behind_gap, self._run_starts, self._run_terms = begins, behind, starts, run_terms
+            begin = self._bases[at + 1] if at < high else last
+        earlier = {begin: base for begin, base in self._behind_gap.items() if begin < first}
+        later = {begin: base for begin, base in self._behind_gap.items() if begin > last}
+        self._behind_gap = {**earlier, **behind, **later}
+        runs = slice(bisect_left(self._run_starts, first), bisect_right(self._run_starts, last))
+        self._run_starts[runs], self._run_terms[runs] = starts, terms
+        self._bases[low : high + 1] = begins
 
     def behind_gap(self, offset: int) -> int:
         """Where the batch behind the gap that begins at ``offset`` begins; ``offset`` if no gap begins there."""

@@ -381,5 +381,28 @@ SETTINGS: Mapping[str, ReadPathConfiguration] = {
             longest=600 * MILLISECOND,
         ),
     ),
+    # All shards of some copysets are down with their data, until long after the others have copied what they have.
+    "two-away": replace(
+        _CUT_OFF,
+        replication={"NODE": 2},
+        rebuild_after=100 * MILLISECOND,
+        plan=(Fault(600 * MILLISECOND, "kill", (0, 1), 1200 * MILLISECOND),),
+    ),
+    # Shards restart and sleep, one always may lack what it had; nobody is waited for.
+    "restarts": replace(
+        _DEFAULT,
+        shards=8,
+        spare=0,
+        dirty=3 * SECOND,
+        event_log_lag=0,
+        reader=replace(_READER, single_copy=False, grace=0),
+        faults=replace(
+            _FAULTS,
+            weights={"kill": 4.0, "power_loss": 3.0, "pause": 4.0, "one_way": 2.0},
+            targets={"leader": 2.0, "follower": 5.0},
+            per_second=10.0,
+            longest=700 * MILLISECOND,
+        ),
+    ),
 }
 """Every setting by name."""

@@ -119,6 +119,8 @@ class FileDisk:
         with _naming(directory):
             path = self._root / directory
             path.mkdir(parents=True, exist_ok=True)
+            for left in path.glob(f"*{_TEMPORARY}"):
+                left.unlink()  # of a `replace` that a SIGKILL broke off
             while path != self._root:
                 path = path.parent
                 _sync_directory(path)

@@ -33,7 +33,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from itertools import pairwise, takewhile
+from itertools import pairwise
 from typing import NamedTuple
 
 from quorumlog.storage.batch import BatchDamaged, BatchKind, RecordBatch
@@ -85,6 +85,21 @@ class FlushTicket:
     bytes: int
     _points: tuple[SyncPoint, ...]
     _segments: tuple[tuple[Segment, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ClosedBatches:
+    """What compaction may look at, as often as it likes: the batches from `start` on that end up to `bound`."""
+
+    segments: Sequence[Segment]
+    start: int
+    bound: int
+
+    def __iter__(self) -> Iterator[Keyed]:
+        for segment in self.segments:
+            for first, last, _, kind, _, key in segment.headers():
+                if self.start <= last <= self.bound:
+                    yield Keyed(first, last, kind, key)
 
 
 class Log:
@@ -376,8 +391,13 @@ class Log:
 
         `which` decides (`quorumlog.storage.compaction.superseded`). From memory: nothing is read.
         """
+        batches = self.closed(bound)
+        return which(batches, batches.bound)
+
+    def closed(self, bound: int) -> ClosedBatches:
+        """The batches of closed segments up to `bound`, to be looked at in any thread: all of them are committed."""
         bound = min(bound, self._segments[-1].base_offset - 1) if self._segments else bound
-        return which(_Batches(self, bound), bound)
+        return ClosedBatches(tuple(self._segments[:-1]), self._state.start_offset, bound)
 
     def compact(self, gaps: Sequence[Gap]) -> None:
         """Remove these batches, which lie in closed segments, durably; no offset moves.
@@ -556,17 +576,6 @@ class Log:
         if state != self._state:
             state.save(self._disk, f"{self._directory}/state")
             self._state = state
-
-
-class _Batches:
-    """What compaction may look at, as often as it likes: the batches of a log that begin up to `bound`."""
-
-    def __init__(self, log: Log, bound: int) -> None:
-        self._log, self._bound = log, bound
-
-    def __iter__(self) -> Iterator[Keyed]:
-        places = takewhile(lambda place: place.base_offset <= self._bound, self._log.headers())
-        return (Keyed(place.base_offset, place.last_offset, place.kind, place.key) for place in places)
 
 
 _Layout = Sequence[tuple[Segment, Sequence[tuple[int, int, int, int, int, int]] | None]]

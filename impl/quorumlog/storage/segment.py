@@ -125,10 +125,13 @@ class Segment:
         del self._bases[index:], self._positions[index:], self._kinds[index:], self._keys[index:]
 
     def headers(self) -> Iterator[tuple[int, int, int, int, int, int]]:
-        """Base offset, last offset, term, kind, size in bytes and key of every batch."""
+        """Base offset, last offset, term, kind, size in bytes and key of every batch.
+
+        May go on in another thread while the segment grows or is cut: what that leaves alone is told as it is.
+        """
         ends = chain(islice(self._bases, 1, None), (self.next_offset,))
         stops = chain(islice(self._positions, 1, None), (self.size,))
-        places = zip(self._bases, ends, self._kinds, self._positions, stops, self._keys, strict=True)
+        places = zip(self._bases, ends, self._kinds, self._positions, stops, self._keys, strict=False)
         for base, end, kind, start, stop, key in places:
             yield self._behind_gap.get(base, base), end - 1, self.term, kind, stop - start, key
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from loghistory.schema import Kind
 from loghistory.vocabularies.snapshots import SnapshotFrom
 
-from ..codes import APPLY, CRASH, NO_NODE, NULL, POWER_LOSS, REASONS, SNAPSHOT, START, STOP, STORAGE_ERROR, among
+from ..codes import APPLY, CRASH, NO_NODE, NULL, POWER_LOSS, REASONS, SNAPSHOT, START, STOP, STORAGE_ERROR, TRIM, among
 from ..columns import Columns
 from ..contract import Check, Family, Setting, Tally, Verdicts, violated
 from .protocol import RAFT
@@ -25,6 +25,9 @@ APPLIED = Check(
     sentence={
         "uncommitted": "Node {node} applied up to offset {last}; its commit index is {commit}.",
         "order": "Node {node} applied offset {offset} next, where all up to offset {applied} had been applied.",
+        "empty": "Node {node} started with an empty log, and applied offset {offset} first.",
+        "restart": "Node {node} applied offset {offset} first after a restart, behind a snapshot that ends at offset "
+        "{applied}.",
     },
     kinds=(Kind.APPLY,),
     columns=("node", "offset", "last_offset", "commit"),
@@ -32,13 +35,15 @@ APPLIED = Check(
 COVERED = Check(
     id="snapshot-is-committed",
     rule="A snapshot is of what its node had applied, which is committed; on a node that installs one, all up to its "
-    "end is committed, flushed and visible.",
-    source=("raft.md#snapshot", "raft.md#snapshot-install"),
-    fact="a snapshot that a node keeps, with what it says of its offsets",
+    "end is committed, flushed and visible. What a log is trimmed of is in one.",
+    source=("raft.md#snapshot", "raft.md#snapshot-install", "raft.md#trim"),
+    fact="a snapshot that a node keeps, with what it says of its offsets; a trim, in a log that shows snapshots",
     sentence={
         "taken": "Node {node} took a snapshot of all up to offset {offset}; up to {reached} all is {what} there.",
         "installed": "Node {node} installed a snapshot of all up to offset {offset}; up to {reached} all is {what} "
         "there.",
+        "trimmed": "Node {node} gave up everything below offset {offset}; its last snapshot ends at offset {reached}.",
+        "without": "Node {node} gave up everything below offset {offset}, and has kept no snapshot.",
     },
     kinds=(Kind.SNAPSHOT,),
     columns=("node", "offset"),
@@ -55,7 +60,7 @@ AGREE = Check(
 )
 
 _TAKEN, _INSTALLED = REASONS[SnapshotFrom.TAKEN], REASONS[SnapshotFrom.INSTALLED]
-_TELLING = (APPLY, SNAPSHOT, START, STOP, CRASH, POWER_LOSS, STORAGE_ERROR)
+_TELLING = (APPLY, SNAPSHOT, TRIM, START, STOP, CRASH, POWER_LOSS, STORAGE_ERROR)
 
 
 class _Event(NamedTuple):
@@ -81,6 +86,8 @@ class _Applied:
     incarnation: int
     upto: int = NULL
     seq: int = -1
+    started: int = -1
+    """The event by which it started, as long as it has applied nothing since."""
 
 
 class SnapshotsFold:
@@ -93,17 +100,35 @@ class SnapshotsFold:
         self._agree = Tally(AGREE, setting.keep)
         self._nodes: dict[int, _Applied] = {}
         self._kept: dict[int, _Event] = {}  # the first snapshot that ends at an offset
+        self._own: dict[int, _Event] = {}  # the last snapshot of a node
+        self._empty: dict[int, int] = {}  # the event by which a node, all of whose snapshots are recorded, began
+        self._trims: dict[int, _Event] = {}  # the last trim of a node that no snapshot covers yet
+        self._trimmed = 0  # trims that a snapshot covers
+        self._uncovered: list[tuple[int, _Event, int, int]] = []  # shown by what, the trim, what is kept, what follows
 
     def feed(self, columns: Columns) -> None:
         """Take the next events of the log."""
         for row in columns.rows(among(columns.kind, _TELLING), *_Event._fields):
             e = _Event(*row)
+            if e.kind in (APPLY, SNAPSHOT):
+                self._covers_trim(e)
             if e.kind == APPLY:
                 self._applies(e)
             elif e.kind == SNAPSHOT:
                 self._keeps(e)
+            elif e.kind == TRIM:
+                self._trims[e.node] = e
+                if e.node in self._own and self._own[e.node].offset >= e.offset - 1:
+                    self._trimmed += 1
+                    del self._trims[e.node]
             elif e.node != NO_NODE:
                 self._nodes.pop(e.node, None)
+                self._trims.pop(e.node, None)
+                if e.kind == START:
+                    self._starts(e)
+                elif e.kind != STOP:
+                    # The end of its record may lack a snapshot.
+                    self._empty.pop(e.node, None)
 
     def _state(self, e: _Event) -> _Applied:
         """What is known of the node in the life that the event is of."""
@@ -112,6 +137,17 @@ class SnapshotsFold:
             node = self._nodes[e.node] = _Applied(e.incarnation)
         return node
 
+    def _starts(self, e: _Event) -> None:
+        """A node begins behind its last snapshot: nowhere if its log is empty; and where all that the snapshot has is
+        all that it knows to be committed, no later one lacks in the record."""
+        own = self._own.get(e.node)
+        if e.dirty == -1:
+            self._own.pop(e.node, None)
+            self._empty[e.node] = e.seq
+            self._nodes[e.node] = _Applied(e.incarnation, -1, -1, e.seq)
+        elif own is not None and own.offset == e.commit:
+            self._nodes[e.node] = _Applied(e.incarnation, own.offset, own.seq, e.seq)
+
     def _applies(self, e: _Event) -> None:
         node = self._state(e)
         self._applied.judged += 1
@@ -119,18 +155,21 @@ class SnapshotsFold:
             self._applied.violation(e.seq, way="uncommitted", node=e.node, last=e.last_offset, commit=e.commit)
         elif node.upto not in (NULL, e.offset - 1):
             said = {"node": e.node, "offset": e.offset, "applied": node.upto}
-            self._applied.violation(node.seq, e.seq, way="order", **said)
-        node.upto, node.seq = e.last_offset, e.seq
+            way = "order" if node.started < 0 else "empty" if node.upto < 0 else "restart"
+            self._applied.violation(node.seq, node.started, e.seq, way=way, **said)
+        node.upto, node.seq, node.started = e.last_offset, e.seq, -1
 
     def _keeps(self, e: _Event) -> None:
         node = self._state(e)
+        self._own[e.node] = e
         if e.reason == _TAKEN:
-            self._covers(e, "taken", {"committed": e.commit, "applied": node.upto}, node.seq)
+            applied = {} if node.started >= 0 else {"applied": node.upto}
+            self._covers(e, "taken", {"committed": e.commit} | applied, node.seq)
         elif e.reason == _INSTALLED:
             offsets = {"appended": e.dirty, "flushed": e.flushed, "committed": e.commit, "visible": e.visible}
             self._covers(e, "installed", offsets, -1)
         if e.reason == _INSTALLED and node.upto < e.offset:
-            node.upto, node.seq = e.offset, e.seq
+            node.upto, node.seq, node.started = e.offset, e.seq, -1
         first = self._kept.setdefault(e.offset, e)
         if first is e:
             return
@@ -147,6 +186,19 @@ class SnapshotsFold:
                 other_term=first.entry_term,
                 other_text=self._words.text(first.value),
             )
+
+    def _covers_trim(self, e: _Event) -> None:
+        """What a log was trimmed of is in a snapshot that its node took before; or is sent one by, and keeps next."""
+        trim = self._trims.pop(e.node, None)
+        if trim is None:
+            return
+        installed = e.kind == SNAPSHOT and e.reason == _INSTALLED
+        if installed and e.offset >= trim.offset - 1:
+            self._trimmed += 1
+        elif e.node in self._empty:
+            own = self._own.get(e.node)
+            shown, reached = (self._empty[e.node], NULL) if own is None else (own.seq, own.offset)
+            self._uncovered.append((shown, trim, reached, e.seq))
 
     def _covers(self, e: _Event, way: str, offsets: dict[str, int], applied: int) -> None:
         """Judge a snapshot by what is known of its node's offsets; ``applied``: the event that told what it applied."""
@@ -167,13 +219,20 @@ class SnapshotsFold:
 
     def finish(self) -> Verdicts:
         """The outcomes of the checks of what was applied, what snapshots cover, and whether these agree."""
+        if self._kept:
+            self._covered.judged += self._trimmed + len(self._uncovered)
+            for shown, trim, reached, then in self._uncovered:
+                said = {"node": trim.node, "offset": trim.offset, "reached": reached}
+                self._covered.violation(shown, trim.seq, then, way="without" if reached == NULL else "trimmed", **said)
         return Verdicts(tuple(each.outcome() for each in (self._applied, self._covered, self._agree)))
 
 
 FAMILY = Family(
     "snapshots",
     (APPLIED, COVERED, AGREE),
-    frozenset({Kind.APPLY, Kind.SNAPSHOT, Kind.START, Kind.STOP, Kind.CRASH, Kind.POWER_LOSS, Kind.STORAGE_ERROR}),
+    frozenset(
+        {Kind.APPLY, Kind.SNAPSHOT, Kind.TRIM, Kind.START, Kind.STOP, Kind.CRASH, Kind.POWER_LOSS, Kind.STORAGE_ERROR}
+    ),
     (
         *("node", "incarnation", "offset", "last_offset", "entry_term"),
         *("dirty", "flushed", "commit", "visible", "reason", "value"),

@@ -28,6 +28,8 @@ from .nodesets import (
     AUTHORITATIVE_EMPTY,
     FULLY_AUTHORITATIVE,
     MOST_SHARDS,
+    UNAVAILABLE,
+    UNDERREPLICATION,
     Nodesets,
     Places,
     lsns_said,
@@ -64,11 +66,13 @@ NOT_HIDDEN = Check(
 )
 AGREE = Check(
     id="recovered-copies-agree",
-    rule="When an epoch is recovered, the copies above its last known good LSN agree on the mutation set, and what a "
-    "recovery left as nothing stays so; no shard ships other ones, and nothing is released in later epochs before.",
+    rule="When an epoch is recovered, the copies above its last known good LSN agree on the mutation set, those that "
+    "its recovery wrote satisfy the property, and what one left as nothing stays so; no shard ships other ones, and "
+    "nothing is released in later epochs before.",
     source=(
         "read-path.md#recovered-copies-agree",
         "read-path.md#recovery-precedence",
+        "read-path.md#recovery-bridge",
         "read-path.md#release-needs-recovery",
         "read-path.md#activation",
     ),
@@ -76,6 +80,7 @@ AGREE = Check(
     "epoch behind others",
     sentence={
         "differ": "Epoch {epoch} is recovered, and shards {shards} do not have the same at {lsn}.",
+        "few": "Epoch {epoch} is recovered, and run {run} has written what is at {lsn} to shards {shards} only.",
         "beaten": "Run {run} of a recovery stored {value} on shard {node} at {lsn}, where run {before} left nothing.",
         "shipped": "Shard {node} shipped what it has at {lsn}, where the recovery of the epoch left something else.",
         "released": "Node {node} released {lsn}, and epoch {epoch} was not recovered.",
@@ -86,10 +91,15 @@ AGREE = Check(
 REBUILT = Check(
     id="rebuilt-is-replicated",
     rule="When a shard counts as empty, what others still have of what it had is replicated without it, unless a disk "
-    "was lost meanwhile.",
+    "was lost meanwhile; while its data may come back, no record can have had all its copies where nobody copies.",
     source=("read-path.md#rebuilding-donors", "read-path.md#status-of-events"),
-    fact="an acknowledged record that a shard which acknowledged it still has, when another one becomes empty",
-    sentence="Shards {empty} count as empty, and {value} at {lsn} was not copied anew: only shards {shards} have it.",
+    fact="an acknowledged record that a shard which acknowledged it still has, when another one becomes empty; a shard "
+    "whose data might have come back, when it becomes empty because all donors are done",
+    sentence={
+        "few": "Shards {empty} count as empty, and {value} at {lsn} was not copied anew: only shards {shards} have it.",
+        "all": "Shards {empty} count as empty, whose data might have come back, and of epoch {epoch} shards {shards} "
+        "may have had all copies of a record.",
+    },
     kinds=(Kind.NODESET, Kind.COPY, Kind.ACKNOWLEDGE, Kind.EVENT_LOG),
     columns=("node", "offset", "value"),
 )
@@ -330,6 +340,7 @@ class CopyFold(StreamFold[_Rows]):
         self._state = _State(nothing_held(), no_rows(_Records), none, none, lowest, run)
         self._recovered_by: dict[int, tuple[int, int]] = {}  # by epoch: the last known good LSN, the event
         self._written: dict[int, set[int]] = {}  # by LSN: the runs of recoveries that stored data there
+        self._stored: dict[tuple[int, int], int] = {}  # by LSN and run: the shards that ever had what it wrote there
         self._nothing: dict[tuple[int, int], int] = {}  # by LSN and shard: the last event by which one left nothing
         self._readers: dict[int, _Reader] = {}
         self._statuses: Mapping[int, int] = {}
@@ -391,10 +402,27 @@ class CopyFold(StreamFold[_Rows]):
         empty = mask_of(shard for shard, status in self._statuses.items() if status == AUTHORITATIVE_EMPTY)
         new, run[_EMPTY] = empty & ~int(run[_EMPTY]), empty
         if new:
+            if e.f == _DONE:
+                self._all_away(e, before, new)
             self._not_copied(e, [*members(new)])
             _become_empty.form(self.compiled)(self._state, places, e.seq)
         elif before != self._statuses:
             self._plan = e.seq
+
+    def _all_away(self, e: _Rows, before: Mapping[int, int], new: int) -> None:
+        """Donors that are all done have made copies of every record, unless its copies may all have been on shards
+        that are away (read-path.md#status-of-events)."""
+        back = new & mask_of(shard for shard, status in before.items() if status == UNAVAILABLE)
+        away = mask_of(shard for shard, status in before.items() if status in (UNAVAILABLE, UNDERREPLICATION))
+        if not back or not self._nodesets:
+            return
+        tally, places = self.tallies[REBUILT.id], self._nodesets.places
+        tally.judged += 1
+        for epoch in places.since.tolist():
+            if satisfied(places, epoch << 32, away):
+                found = {"empty": [*members(back)], "shards": [*members(away)]}
+                tally.violation(e.seq, way="all", epoch=epoch, **found)
+                return
 
     def _not_copied(self, e: _Rows, new: list[int]) -> None:
         """Donors have left records with too few copies (read-path.md#rebuilding-donors)."""
@@ -407,7 +435,8 @@ class CopyFold(StreamFold[_Rows]):
         while (place := next_of(state, places, place + 1, full, self._plan, self.judged)) != NOWHERE:
             lsn, row = int(state.held.lsns.order[place]), int(state.held.lsns.rows[place])
             shards, value = [*members(_holders(state, row))], int(state.records.value[row])
-            tally.violation(int(state.records.seq[row]), e.seq, value=value, lsn=shown(lsn), empty=new, shards=shards)
+            found = {"value": value, "lsn": shown(lsn), "empty": new, "shards": shards}
+            tally.violation(int(state.records.seq[row]), e.seq, way="few", **found)
 
     def _copies(self, lsn: int) -> dict[int, tuple[int, int]]:
         """What lies at an LSN, by shard: what it is, and its value."""
@@ -439,6 +468,7 @@ class CopyFold(StreamFold[_Rows]):
             if e.record == _DATA and not any(before < run < e.recovery for run in written):
                 found = {"run": e.recovery, "node": e.node, "lsn": shown(e.offset), "before": before}
                 tally.violation(self._nothing[e.offset, e.node], e.seq, way="beaten", value=e.value, **found)
+        self._stored[e.offset, e.recovery] = self._stored.get((e.offset, e.recovery), 0) | mask_of((e.node,))
         if e.record == _DATA:
             written.add(e.recovery)
         else:
@@ -454,6 +484,7 @@ class CopyFold(StreamFold[_Rows]):
             tally.judged += bool(found)
             if len({*found.values()}) > 1:
                 tally.violation(e.seq, way="differ", epoch=epoch, lsn=shown(lsn), shards=sorted(found))
+            self._replicates(e, lsn)
             if found:
                 records.settled[row] = e.seq
                 records.record[row], records.left[row] = next(iter(found.values()))
@@ -468,6 +499,17 @@ class CopyFold(StreamFold[_Rows]):
         )
         while self._state.run[_UPTO] + 1 in self._recovered_by:
             self._state.run[_UPTO] += 1
+
+    def _replicates(self, e: _Rows, lsn: int) -> None:
+        """What a recovery wrote at an LSN is on a copyset of the epoch (read-path.md#recovery-bridge)."""
+        stored = self._stored.get((lsn, e.recovery), 0)
+        if not stored or self._nodesets.of(e.epoch) is None:
+            return
+        tally = self.tallies[AGREE.id]
+        tally.judged += 1
+        if not satisfied(self._nodesets.places, lsn, stored):
+            found = {"epoch": e.epoch, "run": e.recovery, "lsn": shown(lsn), "shards": [*members(stored)]}
+            tally.violation(e.seq, way="few", **found)
 
     def _ships(self, e: _Rows) -> None:
         """What a shard ships of a recovered epoch is what recovery left there (read-path.md#release-needs-recovery)."""

@@ -1,9 +1,10 @@
 """Shards that lost their data: until they are rebuilt they take nothing, and say nothing of what there is.
 
-A shard is rebuilt when the event log says that it is empty: what it had is elsewhere then. As long as no shard is lost
-only events that may change that are looked at.
+A shard is rebuilt when the event log says that it is empty: what it had is elsewhere then. From then on its answers
+say that it knows of that, lest readers count them who do not. As long as no shard was lost only events that may change
+that are looked at.
 
-Sources: read-path.md#lost-data-refuses, read-path.md#status-of-events.
+Sources: read-path.md#lost-data-refuses, read-path.md#status-of-events, read-path.md#event-log-version.
 """
 
 from __future__ import annotations
@@ -26,9 +27,9 @@ from .protocol import READ_PATH, Cells, StreamFold, shown
 REFUSES = Check(
     id="lost-data-refuses",
     rule="A shard that lost its data takes no copy and no seal, and answers START with REBUILDING, until what it had "
-    "is rebuilt.",
-    source=("read-path.md#lost-data-refuses",),
-    fact="an answer to a START of a shard that lost its data, or what else it did",
+    "is rebuilt; then its answers are of the version of the event log that says so, or of a later one.",
+    source=("read-path.md#lost-data-refuses", "read-path.md#event-log-version"),
+    fact="an answer to a START of a shard that lost its data, or what else it did until that was rebuilt",
     sentence={
         "answered": "Shard {peer} answered stream {op} as if it had its data, which it lost and nobody has rebuilt.",
         "said": "Shard {peer} told stream {op} what it has from {lsn} on, and it lost its data, which nobody has "
@@ -36,6 +37,8 @@ REFUSES = Check(
         "stored": "Shard {node} stored a copy at {lsn}, and it lost its data, which nobody has rebuilt.",
         "sealed": "Shard {node} was sealed up to epoch {epoch}, and it lost its data, which nobody has rebuilt.",
         "shipped": "Shard {node} shipped stream {op} records, and it lost its data, which nobody has rebuilt.",
+        "older": "Shard {peer} told stream {op} what it knew at version {version} of the event log, and what it lost "
+        "was rebuilt at version {rebuilt}.",
         "intact": "Shard {node} came back as if it had its data, which it lost and nobody has rebuilt.",
     },
     kinds=(Kind.TAKES_PART, Kind.STREAM_START, Kind.STREAM_STARTED),
@@ -66,20 +69,23 @@ class _Rows(NamedTuple):
     offset: Cells
     value: Cells
     epoch: Cells
+    version: Cells
     filter: Cells
     reason: Cells
 
 
 @kernel
-def _skim(rows: _Rows, at: int, lost: Ints) -> int:
+def _skim(rows: _Rows, at: int, lost: Ints, rebuilt: Ints) -> int:
     for i in range(at, len(rows.kind)):
         kind = rows.kind[i]
         if _MAY_CHANGE[kind]:
             return i
-        if lost[0] and _IS_WANTED[kind]:
+        if lost[1] and _IS_WANTED[kind]:
             shard = rows.node[i] if _IS_OF_SHARD[kind] else rows.peer[i]
-            if 0 <= shard < MOST_SHARDS and lost[0] >> shard & 1:
-                return i
+            if 0 <= shard < MOST_SHARDS and lost[1] >> shard & 1:
+                speaks = not _IS_OF_SHARD[kind] and (kind != _HEARD or rows.version[i] < rebuilt[shard])
+                if lost[0] >> shard & 1 or speaks:
+                    return i
     return len(rows.kind)
 
 
@@ -95,11 +101,13 @@ class LostShardFold(StreamFold[_Rows]):
         self._statuses: Mapping[int, int] = {}
         self._since: dict[int, int] = {}  # by shard that is lost: the event that shows it
         self._asked: dict[tuple[int, int], int] = {}  # by shard that is lost and stream: the filter version of START
-        self._lost = np.zeros(1, dtype=np.int64)
+        self._lost = np.zeros(2, dtype=np.int64)  # who is, and who ever was
+        self._elsewhere: dict[int, int] = {}  # by shard that was rebuilt: the event that says so
+        self._rebuilt = np.zeros(MOST_SHARDS, dtype=np.int64)  # by shard: at which version what it lost was
 
     def skim(self, rows: _Rows, at: int) -> int:
         """See `StreamFold`."""
-        return _skim.form(self.compiled)(rows, at, self._lost)
+        return _skim.form(self.compiled)(rows, at, self._lost, self._rebuilt)
 
     def take(self, e: _Rows) -> None:
         """See `StreamFold`."""
@@ -107,6 +115,7 @@ class LostShardFold(StreamFold[_Rows]):
             self._statuses = statuses_said(self.words.text(e.value))
             for shard in [each for each in self._since if self._status(each) == AUTHORITATIVE_EMPTY]:
                 self._is_rebuilt(shard)
+                self._rebuilt[shard], self._elsewhere[shard] = e.version, e.seq
         elif e.kind == _FAULT:
             if e.f == FAULT_WIPE:
                 self._loses(e)
@@ -121,7 +130,10 @@ class LostShardFold(StreamFold[_Rows]):
         elif e.kind in _WORDS:
             self._does(e)
         elif self._asked.get((e.peer, e.op)) == e.filter:
-            self._says(e)
+            if e.peer in self._since:
+                self._says(e)
+            else:
+                self._knows(e)
 
     def _status(self, shard: int) -> int | None:
         return self._statuses.get(shard)
@@ -130,7 +142,18 @@ class LostShardFold(StreamFold[_Rows]):
         """A shard lost its data, unless that is elsewhere already."""
         if 0 <= e.node < MOST_SHARDS and e.node not in self._since and self._status(e.node) != AUTHORITATIVE_EMPTY:
             self._since[e.node] = e.seq
-            self._lost[0] |= 1 << e.node
+            self._lost |= 1 << e.node
+
+    def _knows(self, e: _Rows) -> None:
+        """It answers a START that came after what it had was rebuilt."""
+        rebuilt = int(self._rebuilt[e.peer])
+        if e.kind == _STARTED and e.reason != _OK:
+            return
+        if e.version < rebuilt:
+            found = {"peer": e.peer, "op": e.op, "version": e.version, "rebuilt": rebuilt}
+            self._breaks("older", self._elsewhere[e.peer], e.seq, **found)
+        else:
+            self._tally.judged += e.kind == _STARTED
 
     def _is_rebuilt(self, shard: int) -> None:
         del self._since[shard]
@@ -160,7 +183,7 @@ FAMILY = Family(
     "read_path_lost_shards",
     CHECKS,
     frozenset(_OWN),
-    ("node", "op", "peer", "f", "offset", "value", "epoch", "filter", "reason"),
+    ("node", "op", "peer", "f", "offset", "value", "epoch", "version", "filter", "reason"),
     LostShardFold,
     READ_PATH,
     reads_texts=True,

@@ -114,6 +114,20 @@ class NoMarker(ReaderCore):
         self.buffer.drop_below(position)
 
 
+class UnderReplicatedIgnored(ReaderCore):
+    """What a shard may lack is taken for what it does not have."""
+
+    def _passed(self, each: ShardState, last: int, under_replicated: bool) -> None:
+        super()._passed(each, last, under_replicated=False)
+
+
+class RewindKeepsHeard(ReaderCore):
+    """What was heard before a rewind is delivered after it."""
+
+    def _forget(self) -> None:
+        pass
+
+
 class ChecksumIgnored(ReaderCore):
     """A payload is delivered whether it is what was written or not."""
 
@@ -244,6 +258,20 @@ MUTANTS = (
         "TRIM over a rejected record",
         with_cores(reader=TrimOverRejected),
         checks=("rejected-comes-next",),
+    ),
+    mutant(
+        "under-replicated-ignored",
+        "a reader ignores UNDER_REPLICATED",
+        with_cores(reader=UnderReplicatedIgnored),
+        "restarts",
+        checks=("gap-has-verdict",),
+    ),
+    mutant(
+        "rewind-keeps-heard",
+        "a rewind keeps what was heard before",
+        with_cores(reader=RewindKeepsHeard),
+        "failover",
+        checks=("gap-has-verdict",),
     ),
     mutant(
         "checksum-ignored",

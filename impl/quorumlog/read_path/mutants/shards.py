@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
-from quorumlog.events import Send
+from quorumlog.events import Effect, Event, Send
 from quorumlog.read_path import messages as m
 from quorumlog.read_path.events import Change, Persist
 from quorumlog.read_path.mutants.parts import mutant, with_cores, with_rules
-from quorumlog.read_path.records import Copy
+from quorumlog.read_path.records import DRAINED, Copy
 from quorumlog.read_path.shard import ShardCore
 from quorumlog.read_path.shipping import Stream
 
@@ -29,6 +29,32 @@ class DoneAtOnce(ShardCore):
 
     def _is_donor(self, copy: Copy) -> bool:
         return False
+
+
+class AlwaysAuthoritative(ShardCore):
+    """A donor says that nothing can be lost, whoever is lost with it."""
+
+    def _authoritative(self) -> bool:
+        return True
+
+
+class DrainedShips(ShardCore):
+    """A copy that was drained is shipped."""
+
+    def _passes(self, stream: Stream, copy: Copy) -> bool:
+        return bool(copy.flags & DRAINED) or super()._passes(stream, copy)
+
+
+class OlderVersionSaid(ShardCore):
+    """A shard knows more of the event log than its answers say."""
+
+    def handle(self, now: int, event: Event) -> list[Effect]:
+        """Take one event; what is sent to readers is as if nobody had told this shard anything."""
+        effects = super().handle(now, event)
+        for place, effect in enumerate(effects):
+            if isinstance(effect, Send) and isinstance(effect.message, m.Started | m.Records | m.ShardGap):
+                effects[place] = Send(effect.to, replace(effect.message, version=0))
+        return effects
 
 
 class ReleaseIgnored(ShardCore):
@@ -89,6 +115,27 @@ MUTANTS = (
         with_cores(shard=DoneAtOnce),
         "rebuilding",
         checks=("rebuilt-is-replicated",),
+    ),
+    mutant(
+        "always-authoritative",
+        "a donor is always done authoritatively",
+        with_cores(shard=AlwaysAuthoritative),
+        "two-away",
+        checks=("rebuilt-is-replicated",),
+    ),
+    mutant(
+        "older-version-said",
+        "statuses newer than the version that answers carry",
+        with_cores(shard=OlderVersionSaid),
+        "rebuilding",
+        checks=("lost-data-refuses",),
+    ),
+    mutant(
+        "drained-ships",
+        "drained copies are shipped",
+        with_cores(shard=DrainedShips),
+        "rebuilding",
+        checks=("one-shipper",),
     ),
     mutant(
         "release-ignored",

@@ -57,6 +57,28 @@ class BridgeOneEarly(SequencerCore):
     recovery_type = BridgesTheLast
 
 
+class MutatesOneShort(Recovery):
+    """A recovery writes one copy less than the property asks for."""
+
+    def _placed(self, copy: Copy) -> Copy:
+        placed = super()._placed(copy)
+        return new_copy(
+            placed.lsn,
+            placed.copyset[:-1],
+            placed.payload,
+            wave=placed.wave,
+            run=placed.run,
+            lng=placed.lng,
+            flags=placed.flags,
+        )
+
+
+class RecoveryOneCopyShort(SequencerCore):
+    """Its recoveries write one copy too few."""
+
+    recovery_type = MutatesOneShort
+
+
 class RemovedShardInCopyset(SequencerCore):
     """After a failed store the copyset has a shard that is not in the nodeset any more."""
 
@@ -139,6 +161,13 @@ MUTANTS = (
         with_cores(sequencer=BridgeOneEarly),
         "failover",
         checks=("bridge-hides-nothing",),
+    ),
+    mutant(
+        "recovery-one-copy-short",
+        "recovery writes one copy too few",
+        with_cores(sequencer=RecoveryOneCopyShort),
+        "failover",
+        checks=("recovered-copies-agree",),
     ),
     mutant(
         "removed-shard-in-copyset",
