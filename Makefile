@@ -51,7 +51,7 @@ $(VENV)/.java:
 
 # Machine code is kept in the user's cache, by the sources that it was made from.
 $(VENV)/.loops: $(VENV)/.porcupine tests/compile_loops.py $(shell find checker/logwitness/checks histories/loghistory/vocabularies -name '*.py')
-	@echo "compiling the loops of the checks: a minute or two, again after each change of them"
+	@echo "compiling the loops of the checks: some minutes, again after each change of them"
 	@$(BIN)/python tests/compile_loops.py
 	@touch $@
 

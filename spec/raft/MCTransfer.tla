@@ -12,7 +12,7 @@ VARIABLES
     acked                          \* history: the appends that were answered with success, at any acks level
 
 Idle == <<>>
-Moving(target, sent) == <<[target |-> target, sent |-> sent]>>
+Moving(target, hasSent) == <<[target |-> target, sent |-> hasSent]>>
 Transfers(n) == moving[n] # Idle
 HasSent(n) == Transfers(n) /\ moving[n][1].sent
 

@@ -239,9 +239,11 @@ def test_what_plants_are_put_into_holds(run: str) -> None:
 
 @pytest.mark.parametrize("run", sorted(RUNS.iterdir()), ids=lambda run: run.name)
 def test_every_recorded_run_is_well_formed(run: Path) -> None:
-    """Those of mutants as well: their faults are in what they do, not in what they record."""
+    """Those of mutants as well: the faults of nearly all are in what they do, not in what they record."""
     verdict = check(open_run(run), [each.id for each in GROUND])
-    assert [each.id for each in verdict.checks if each.verdict in (Verdict.VIOLATED, Verdict.UNDECIDED)] == []
+    found = {each.id: str(each.verdict) for each in verdict.checks}
+    wrong = {check: verdict for check, verdict in found.items() if verdict in ("violated", "undecided")}
+    assert wrong == ({"no-hole": "violated"} if run.name == "mutant-late-read-filled" else {})
 
 
 class _Shaken(RaftCluster):

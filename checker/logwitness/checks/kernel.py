@@ -92,7 +92,7 @@ class Kernel(Generic[P, R]):
     @functools.cached_property
     def compiled(self) -> Callable[P, R]:
         """The loop as machine code. Needs numba."""
-        return _first_call_alone(_compile(self.plain))
+        return _first_call_alone(_compile(self.plain), f"{self.plain.__module__}.{self.plain.__qualname__}")
 
     def form(self, compiled: bool) -> Callable[P, R]:
         """The loop as machine code, or as it stands."""
@@ -148,7 +148,7 @@ def _compile(function: Callable[P, R]) -> Callable[P, R]:
         numba.config.CACHE_DIR = before
 
 
-def _first_call_alone(function: Callable[P, R]) -> Callable[P, R]:
+def _first_call_alone(function: Callable[P, R], name: str) -> Callable[P, R]:
     """The same loop; of several processes that need its machine code at once, one makes it and the others wait."""
     directory = _cache_directory()
     if directory is None:
@@ -161,7 +161,7 @@ def _first_call_alone(function: Callable[P, R]) -> Callable[P, R]:
             return function(*args, **kwargs)
         with contextlib.ExitStack() as held:
             with contextlib.suppress(OSError):  # the cache may be gone by now: then it is made without others' knowing
-                fcntl.flock(held.enter_context((directory / "lock").open("w")), fcntl.LOCK_EX)
+                fcntl.flock(held.enter_context((directory / f"{name}.lock").open("w")), fcntl.LOCK_EX)
             found = function(*args, **kwargs)
         called = True
         return found

@@ -11,6 +11,7 @@ from functools import partial
 
 from quorumlog.hunting.judge import Candidate, Judged, Rejection, judge_seed
 from quorumlog.hunting.parallel import in_order
+from quorumlog.simulation.loop import LimitReachedError
 
 RUN_SECONDS = 120.0
 """A run takes a fraction of a second; one that takes this much processor time is given up."""
@@ -29,7 +30,7 @@ def hunt(
     """Return the rejection of the first seed that is rejected, in the order of ``seeds``; None if none is.
 
     ``progress`` is called with the number of seeds tried so far. Raises `HelperError`, and `TimeoutError` for a run
-    that does not end (seen only with developers' rules).
+    that does not end.
     """
     runs = _judged(candidate, seeds, processes)
     for tried, seed in enumerate(seeds, start=1):
@@ -38,6 +39,8 @@ def hunt(
         except TimeoutError:
             sentence = f"the run with seed {seed} did not end within {RUN_SECONDS:g} s of processor time"
             raise TimeoutError(sentence) from None
+        except LimitReachedError as endless:
+            raise TimeoutError(str(endless)) from None
         progress(tried)
         if judged.rejections:
             return judged.rejections[0]

@@ -76,8 +76,8 @@ class Host:
 
     def after(self, delay: int, callback: Callable[..., None], *args: Any) -> Entry:  # noqa: ANN401
         """Schedule on this machine's own clock: ``delay`` of its nanoseconds, which may run fast or slow."""
-        if self._rate != 1.0:
-            delay = int(delay / self._rate)
+        if self._rate != 1.0 and delay > 0:
+            delay = max(int(delay / self._rate), 1)  # who waits for the rest once more gets ahead
         return self.simulation.after(delay, self._due, self.generation, callback, args)
 
     def deliver(self, callback: Callable[..., None], *args: Any) -> None:  # noqa: ANN401
