@@ -74,6 +74,7 @@ def _changed(trace: RecoveryTrace, at: int, *steps: Step) -> RecoveryTrace:
     return replace(trace, events=events, seqs=seqs)
 
 
+@pytest.mark.long
 def test_what_is_changed_is_refused_at_that_event() -> None:
     """Each changed trace breaks one rule of the page: what it says is about the event that was changed."""
     whole = traces_of(RECORDED / "reference-failover")[0]
