@@ -135,7 +135,7 @@ def _cells(protocol: Protocol, mutant: Mutant, hunt: Hunted | None, traced: str)
 
 def _place(thread: str) -> str:
     """``owner/name#number`` of an address; of any other address its end."""
-    owner, name, *_, number = thread.partition("://")[2].split("/")[-4:]
+    *_, owner, name, _, number = ["", "", "", *thread.split("/")]
     return f"{owner}/{name}#{number}" if "github.com" in thread else number
 
 
