@@ -38,6 +38,7 @@ from quorumlog.storage.folder import Folder
 from quorumlog.storage.log import Log
 from quorumlog.storage.power import disk_of
 from quorumlog.storage.recovery import RecoveryReport
+from quorumlog.storage.state import is_begun
 
 DRAIN_SECONDS = 1.0
 RETENTION_SECONDS = 0.25
@@ -83,7 +84,7 @@ class Node(Supervised):
         alone = configuration.groups == 1
         disk: Disk = self._disk if alone else Folder(self._disk, f"group-{group}")
         protocol.begin(disk)
-        empty = not disk.exists("log/state")  # never used, or wiped since it was
+        empty = not is_begun(disk, "log")  # never used, or wiped since it was
         log = Log.open(disk, "log", configuration.segment_bytes)
         _report_recovery(self._name if alone else f"{self._name}, group {group}", log.recovery)
         named = None if alone else group

@@ -22,11 +22,10 @@ _LOOKS_AGAIN = 20 * MILLISECOND
 class RaftFaults(HostFaults):
     """The faults of hosts, and disks that are lost. ``replaced`` counts the nodes that came back as members."""
 
-    _cluster: RaftCluster
+    _stage: RaftCluster
 
     def __init__(self, cluster: RaftCluster) -> None:
         super().__init__(cluster)
-        self._cluster = cluster
         self._lost: int | None = None
         self.replaced = 0
 
@@ -41,8 +40,8 @@ class RaftFaults(HostFaults):
             self._down[number].add(token)
             self._crash(number)
             self._record("fault", fault, [number])
-            largest = max(node.core.members.revision for node in self._cluster.nodes)
-            self._cluster.nodes[number].lose_disk(largest + 1)
+            largest = max(node.core.members.revision for node in self._stage.nodes)
+            self._stage.nodes[number].lose_disk(largest + 1)
             self._stage.simulation.after(_LOOKS_AGAIN, self._replace)
 
     def end(self, fault: Fault, nodes: Sequence[int], token: int) -> None:
@@ -58,7 +57,7 @@ class RaftFaults(HostFaults):
 
     def _may_lose(self, number: int) -> bool:
         """Whether a node can be replaced if it loses its disk now: nothing is promised to a group that cannot go on."""
-        leader = self._cluster.leader()
+        leader = self._stage.leader()
         if self._lost is not None or leader is None or not leader.core.serving:
             return False
         members = leader.core.members
@@ -66,11 +65,11 @@ class RaftFaults(HostFaults):
 
     def _replace(self) -> None:
         """Ask whoever leads to remove the node, then to add it, until its session is a new one, and settled."""
-        leader, number = self._cluster.leader(), self._lost
+        leader, number = self._stage.leader(), self._lost
         assert number is not None
         if leader is not None and leader.core.members.simple:
             members = leader.core.members
-            if members.session(number) < self._cluster.nodes[number].least_session:
+            if members.session(number) < self._stage.nodes[number].least_session:
                 leave = number in members.voters.members
                 leader.host.deliver(leader.change, "leave" if leave else "join", (number,))
             elif leader.core.commit >= leader.core.dirty:

@@ -35,6 +35,7 @@ from quorumlog.raft.restored import StateMachine, restore
 from quorumlog.raft.rules import NOBODY
 from quorumlog.raft.settings import RaftConfiguration
 from quorumlog.raft.state import Configuration
+from quorumlog.simulation.host_faults import HostFaults
 from quorumlog.simulation.log_cluster import LogCluster
 from quorumlog.simulation.log_node import LogNode
 from quorumlog.simulation.node import Surroundings
@@ -191,13 +192,13 @@ class RaftCluster(LogCluster[RaftConfiguration, RaftNode]):
     """A simulated Raft cluster; see `quorumlog.simulation.cluster`."""
 
     node_type: ClassVar[type[RaftNode]] = RaftNode
+    faults_type: ClassVar[type[HostFaults]] = RaftFaults
     faults: RaftFaults
 
     def __init__(
         self, seed: int, configuration: RaftConfiguration, recorder: Recorder, make_core: CoreFactory = RaftCore
     ) -> None:
         super().__init__(seed, configuration, recorder, make_core)
-        self.faults = RaftFaults(self)
 
     def members(self, leader: RaftNode) -> Sequence[RaftNode]:
         """The voters and learners of the leader's configuration."""

@@ -16,15 +16,11 @@ if TYPE_CHECKING:
 class ReadPathFaults(HostFaults):
     """The faults of hosts, and those of shards: wiped, drained, rotten."""
 
-    _cluster: ReadPathCluster
-
-    def __init__(self, cluster: ReadPathCluster) -> None:
-        super().__init__(cluster)
-        self._cluster = cluster
+    _stage: ReadPathCluster
 
     def resolve(self, target: Target) -> Sequence[int]:
         """The nodes that a word means now: followers are shards, minority as many as may be lost."""
-        cluster = self._cluster
+        cluster = self._stage
         shards = cluster.configuration.shards
         turn = self._stage.simulation.random("shards").randrange(shards)
         ring = [(turn + step) % shards for step in range(shards)]
@@ -40,23 +36,23 @@ class ReadPathFaults(HostFaults):
         """Make a fault happen; see `HostFaults.begin`."""
         match fault.name:
             case "wipe":
-                for number in [number for number in nodes if self._cluster.may_lose(number)]:
+                for number in [number for number in nodes if self._stage.may_lose(number)]:
                     self._record("fault", fault, [number])
                     self._down[number].add(token)
                     self._crash(number)
                     self._nodes[number].new_disk()
             case "drain":
-                for number in [number for number in nodes if number < self._cluster.configuration.shards]:
+                for number in [number for number in nodes if number < self._stage.configuration.shards]:
                     self._record("fault", fault, [number])
-                    self._cluster.coordination.append(LogRecord(Word.DRAIN, number))
+                    self._stage.coordination.append(LogRecord(Word.DRAIN, number))
             case "rot":
-                for number in [number for number in nodes if number < self._cluster.configuration.shards]:
+                for number in [number for number in nodes if number < self._stage.configuration.shards]:
                     self._record("fault", fault, [number])
-                    self._cluster.rot(number)
+                    self._stage.rot(number)
             case _:
                 if fault.name.startswith("power_loss"):
                     for number in nodes:
-                        self._cluster.power_is_lost(number)
+                        self._stage.power_is_lost(number)
                 super().begin(fault, nodes, token)
 
     def end(self, fault: Fault, nodes: Sequence[int], token: int) -> None:
@@ -69,7 +65,7 @@ class ReadPathFaults(HostFaults):
                 self._record("heal", fault, nodes)
             case "drain":
                 for number in nodes:
-                    self._cluster.come_back(number)
+                    self._stage.come_back(number)
                 self._record("heal", fault, nodes)
             case "rot":
                 self._record("heal", fault, nodes)

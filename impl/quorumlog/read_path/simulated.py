@@ -21,6 +21,7 @@ from quorumlog.read_path.nodeset import Nodeset
 from quorumlog.read_path.recording import stalled
 from quorumlog.read_path.settings import ReadPathConfiguration
 from quorumlog.simulation.cluster import Cluster
+from quorumlog.simulation.host_faults import HostFaults
 
 _SUPERVISION = 20 * MILLISECOND
 
@@ -28,6 +29,7 @@ _SUPERVISION = 20 * MILLISECOND
 class ReadPathCluster(Cluster[ReadPathConfiguration, ReadPathNode]):
     """Shards, sequencers and readers, and what they share."""
 
+    faults_type: ClassVar[type[HostFaults]] = ReadPathFaults
     node_types: ClassVar[dict[Role, type[ReadPathNode]]] = {
         Role.SHARD: ShardNode,
         Role.SEQUENCER: SequencerNode,
@@ -39,7 +41,6 @@ class ReadPathCluster(Cluster[ReadPathConfiguration, ReadPathNode]):
     ) -> None:
         self.locations = configuration.locations()
         super().__init__(seed, configuration, recorder, make_core)
-        self.faults = ReadPathFaults(self)
         self._connections = 0
         self._draw = self.simulation.random("nodesets")
         self._down_since: dict[int, int] = {}

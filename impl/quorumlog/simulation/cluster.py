@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from loghistory import Recorder
 from quorumlog.durations import MILLISECOND, SECOND
@@ -28,7 +28,7 @@ from quorumlog.simulation.node import Node
 
 _POLL = 10 * MILLISECOND
 _FIRST_SPAN = 500 * MILLISECOND
-"""After so much of a run it is asked for the first time whether that was enough; every next piece is twice as long."""
+"""After so much of a run it is asked for the first time whether that was enough; every next span is twice as long."""
 _LAST_WRITE = 2 * SECOND
 """What the last write is given at least, so that nodes that do not agree can still be read."""
 _CLOSINGS = frozenset({"ok", "fail", "info"})
@@ -55,6 +55,8 @@ class Outcome:
 class Cluster(ABC, Generic[Configuration, NodeOf]):
     """See the module. ``make_core`` makes the core of every incarnation; a mutant's differs from the reference."""
 
+    faults_type: ClassVar[type[HostFaults]] = HostFaults
+
     def __init__(self, seed: int, configuration: Configuration, recorder: Recorder, make_core: CoreFactory) -> None:
         self.configuration = configuration
         self.simulation = self.new_simulation(seed)
@@ -67,7 +69,7 @@ class Cluster(ABC, Generic[Configuration, NodeOf]):
         self._processes = 0
         self.network = Network(self.simulation, self._deliver, configuration.link)
         self.nodes: Sequence[NodeOf] = [self.new_node(number) for number in range(configuration.nodes)]
-        self.faults = HostFaults(self)
+        self.faults = self.faults_type(self)
 
     # -- what a protocol says ------------------------------------------------------------------------------------
 

@@ -43,7 +43,7 @@ from quorumlog.storage.recovery import LogDamaged, RecoveryReport, recover
 from quorumlog.storage.sealed import settle
 from quorumlog.storage.segment import Segment, parse_segment_name, segment_name
 from quorumlog.storage.segment import scan as scan_segment
-from quorumlog.storage.state import LogState, load_state
+from quorumlog.storage.state import LogState, is_begun, load_state
 
 SEGMENT_BYTES = 64 << 20
 """A segment that has reached this size is followed by a new one."""
@@ -142,7 +142,7 @@ class Log:
         """
         disk.make_directory(directory)
         state_path = f"{directory}/state"
-        if not disk.exists(state_path):
+        if not is_begun(disk, directory):
             if any(parse_segment_name(name) is not None for name in disk.list(directory)):
                 raise LogDamaged(
                     f"{state_path}: missing, but there are segments beside it; restore the disk, or replace the "

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from quorumlog.storage.compaction import Borders
 from quorumlog.storage.disk import Disk, StorageError
 from quorumlog.storage.segment import Scan, Segment, parse_segment_name, scan, whole_batch_behind
-from quorumlog.storage.state import LogState, load_state
+from quorumlog.storage.state import LogState, is_begun, load_state
 
 
 class LogDamaged(StorageError):  # noqa: N818 - named for what happened
@@ -79,7 +79,7 @@ def known_to_be_flushed(disk: Disk, directory: str) -> list[tuple[str, int]]:
     If one of these bytes changes, or one of these files is missing, `recover` raises `LogDamaged`. Raises
     `FileDamaged`.
     """
-    if not disk.exists(f"{directory}/state"):
+    if not is_begun(disk, directory):
         return []
     state = load_state(disk, f"{directory}/state")
     if state.known_flushed < state.start_offset:

@@ -41,3 +41,8 @@ def load_state(disk: Disk, path: str) -> LogState:
     """The state on the disk; that of a new log if there is none. Raises `FileDamaged`."""
     content = read_sealed(disk, path, _MAGIC, _CONTENT.size)
     return LogState() if content is None else LogState(*_CONTENT.unpack(content))
+
+
+def is_begun(disk: Disk, directory: str) -> bool:
+    """Whether a log was ever opened in a directory; not if its disk was wiped since."""
+    return disk.exists(f"{directory}/state")

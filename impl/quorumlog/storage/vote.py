@@ -10,6 +10,7 @@ import struct
 
 from quorumlog.storage.disk import Disk
 from quorumlog.storage.sealed import FileDamaged, read_sealed, settle, write_sealed
+from quorumlog.storage.state import is_begun
 
 _MAGIC = b"LWV1"
 _CONTENT = struct.Struct(">qq")
@@ -43,7 +44,7 @@ class VoteStore:
         """
         if self._disk.exists(self._path):
             return
-        if self._disk.exists(f"{log}/state"):
+        if is_begun(self._disk, log):
             raise FileDamaged(
                 f"{self._path}: it is missing beside a log; restore it, or remove the node's data and let it recover "
                 "from the others"
