@@ -13,7 +13,7 @@ import pytest
 from quorumlog.cluster.client import NodeClient
 from quorumlog.cluster.supervisor import Cluster
 from quorumlog.node.wire import AnyResult, ReadResult, StatusResult, TailResult, unpack_batches
-from quorumlog.storage.batch import BatchKind
+from quorumlog.storage.batch import BatchKind, RecordBatch
 
 sys.path.insert(0, str(Path(__file__).parent))  # the modules beside the tests
 _T = TypeVar("_T")
@@ -23,8 +23,9 @@ TIMING = {"election_timeout": 300, "election_jitter": 300, "heartbeat_interval":
 class Bench:
     """A cluster and what tests do with it; every wait is bounded."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, ended: list[tuple[int, int]]) -> None:
         self.cluster = cluster
+        self.ended = ended  # processes that ended by themselves: the node, and the status
 
     async def leader(self, among: list[int] | None = None) -> int:
         """A node that leads and has committed in its term: it answers a linearizable question."""
@@ -62,15 +63,37 @@ class Bench:
             await asyncio.sleep(0.05)
         raise AssertionError(f"not within {seconds} s: {what}")
 
+    async def until_killed(self) -> None:
+        """Wait until a process has ended by itself."""
+
+        async def down() -> bool:
+            return bool(self.ended)
+
+        await self.until(down, "the node is killed")
+
+    async def until_equal(self) -> None:
+        """Wait until all nodes hold the same, committed and flushed."""
+
+        async def equal() -> bool:
+            states = [await self.state(node) for node in self.cluster.nodes]
+            known = [offset for s in states if s is not None for offset in (s.dirty, s.flushed, s.commit)]
+            return None not in states and len({*known}) == 1
+
+        await self.until(equal, "all nodes hold the same")
+
     async def values(self, node: int) -> list[int]:
         """The values that a node shows as committed, in order."""
+        return [batch.value for batch in await self.batches(node)]
+
+    async def batches(self, node: int) -> list[RecordBatch]:
+        """The batches with data that a node shows as committed, in order."""
         client = await self.cluster.client(node)
-        found: list[int] = []
+        found: list[RecordBatch] = []
         position = 0
         while True:
             answer = await asyncio.wait_for(client.read(position, committed=True), 5)
             assert isinstance(answer, ReadResult)
-            found += [b.value for b in unpack_batches(answer.batches) if b.kind is BatchKind.DATA]
+            found += [batch for batch in unpack_batches(answer.batches) if batch.kind is BatchKind.DATA]
             if answer.next_offset == position:
                 client.close()
                 return found
@@ -93,8 +116,10 @@ def with_cluster(
 
     async def run() -> _T:
         shared = {"timing": TIMING, **settings}
-        async with Cluster(directory, nodes=nodes, seed=1, settings=shared, **options) as cluster:
-            return await asyncio.wait_for(body(Bench(cluster)), 60)
+        ended: list[tuple[int, int]] = []
+        noted = {"ended": lambda node, status: ended.append((node, status))}
+        async with Cluster(directory, nodes=nodes, seed=1, settings=shared, **{**noted, **options}) as cluster:
+            return await asyncio.wait_for(body(Bench(cluster, ended)), 60)
 
     return asyncio.run(run())
 

@@ -34,6 +34,13 @@ def run(directory: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+def recorded(directory: Path, *arguments: str) -> RunSource:
+    """What a run of the command recorded, which ended well."""
+    done = run(directory, *arguments)
+    assert done.returncode == 0, done
+    return open_run(directory)
+
+
 def rows(source: RunSource, *kinds: str) -> list[dict[str, Any]]:
     return [row for batch in source.batches(kinds=list(kinds)) for row in batch.to_pylist()]
 
@@ -77,10 +84,9 @@ def test_a_killed_leader_loses_nothing(tmp_path: Path) -> None:
 
 
 def test_every_fault_at_once_and_write_caching(tmp_path: Path) -> None:
-    directory = tmp_path / "run"
-    done = run(directory, "--duration", "5", "--seed", "4", "--write-caching", "--faults", "kill,stop,cut")
-    assert done.returncode == 0, done
-    source = open_run(directory)
+    source = recorded(
+        tmp_path / "run", "--duration", "5", "--seed", "4", "--write-caching", "--faults", "kill,stop,cut"
+    )
     happened = {row["f"] for row in rows(source, "fault")}
     assert "kill" in happened
     assert "pause" in happened
@@ -109,10 +115,7 @@ def test_logs_trimmed_under_kills_keep_all_promises(tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_members_come_and_go_and_leaders_leave(tmp_path: Path) -> None:
-    directory = tmp_path / "run"
-    done = run(directory, "--duration", "8", "--seed", "6", "--faults", "members,transfer,kill")
-    assert done.returncode == 0, done
-    source = open_run(directory)
+    source = recorded(tmp_path / "run", "--duration", "8", "--seed", "6", "--faults", "members,transfer,kill")
     assert {row["f"] for row in rows(source, "fault")} == {"leave", "transfer", "kill"}
     texts = [row["text"] for row in rows(source, "configuration")]
     assert any(" old " in text for text in texts)
@@ -123,10 +126,7 @@ def test_members_come_and_go_and_leaders_leave(tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_logs_are_compacted_under_load_and_kills(tmp_path: Path) -> None:
-    directory = tmp_path / "run"
-    done = run(directory, "--duration", "9", "--seed", "2", "--faults", "compact,kill")
-    assert done.returncode == 0, done
-    source = open_run(directory)
+    source = recorded(tmp_path / "run", "--duration", "9", "--seed", "2", "--faults", "compact,kill")
     assert {row["f"] for row in rows(source, "fault")} == {"compact", "kill"}
     assert rows(source, "compact")
     verdict = judge()(source)
@@ -137,10 +137,7 @@ def test_logs_are_compacted_under_load_and_kills(tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_a_node_whose_disk_is_wiped_is_replaced_by_itself(tmp_path: Path) -> None:
-    directory = tmp_path / "run"
-    done = run(directory, "--duration", "8", "--seed", "1", "--faults", "wipe,kill")
-    assert done.returncode == 0, done
-    source = open_run(directory)
+    source = recorded(tmp_path / "run", "--duration", "8", "--seed", "1", "--faults", "wipe,kill")
     (wiped,) = {row["node"] for row in rows(source, "fault") if row["f"] == "wipe"}
     texts = [row["text"] for row in rows(source, "configuration")]
     assert any(f" sessions {wiped}:" in text for text in texts)

@@ -12,8 +12,7 @@ import pytest
 from verdicts import judged, supervised
 
 from loghistory import open_run
-from quorumlog.node.wire import DoneResult, ReadResult, unpack_batches
-from quorumlog.storage.batch import BatchKind
+from quorumlog.node.wire import DoneResult
 
 SETTINGS = {"largest_segment": 1024}
 KEYS = 5
@@ -92,16 +91,7 @@ async def compact(bench: Any, node: int) -> None:  # noqa: ANN401
 
 async def keyed(bench: Any, node: int) -> list[tuple[int, int]]:  # noqa: ANN401
     """Key and value of all that a node shows as committed, in order."""
-    client = await bench.cluster.client(node)
-    found: list[tuple[int, int]] = []
-    position, answer = 0, None
-    while answer is None or answer.next_offset != position:
-        position = 0 if answer is None else answer.next_offset
-        answer = await asyncio.wait_for(client.read(position, committed=True), 5)
-        assert isinstance(answer, ReadResult)
-        found += [(b.key, b.value) for b in unpack_batches(answer.batches) if b.kind is BatchKind.DATA]
-    client.close()
-    return found
+    return [(batch.key, batch.value) for batch in await bench.batches(node)]
 
 
 async def away_while_others_compact(bench: Any, put: Callable[..., Any]) -> list[int]:  # noqa: ANN401
@@ -140,12 +130,7 @@ def test_what_was_replaced_goes_and_who_was_away_is_told_of_gaps(
 ) -> None:
     async def body(bench: Any) -> None:  # noqa: ANN401
         away, leader = await away_while_others_compact(bench, put)
-
-        async def equal() -> bool:
-            states = [await bench.state(node) for node in bench.cluster.nodes]
-            return None not in states and len({(state.dirty, state.commit, state.flushed) for state in states}) == 1
-
-        await bench.until(equal, "all nodes hold the same")
+        await bench.until_equal()
         for node in bench.cluster.nodes:
             held = await keyed(bench, node)
             assert [value for key, value in held if key == 0] == [*range(KEYS, 260, KEYS)]  # what has no key stays
@@ -190,7 +175,6 @@ def test_killed_in_the_middle_of_a_compaction(
     steps: int, tmp_path: Path, arena: Callable[..., Any], put: Callable[..., Any]
 ) -> None:
     mark = tmp_path / "killed"
-    ended: list[int] = []
 
     async def body(bench: Any) -> None:  # noqa: ANN401
         cluster = bench.cluster
@@ -199,11 +183,7 @@ def test_killed_in_the_middle_of_a_compaction(
         await asyncio.sleep(0.2)  # it is applied with a heartbeat
         with pytest.raises(ConnectionError):
             await asyncio.wait_for(client.compact(), 10)
-
-        async def down() -> bool:
-            return bool(ended)
-
-        await bench.until(down, "the node is killed")
+        await bench.until_killed()
         await cluster.start(0)
         await cluster.wait_for(0)
         client = await cluster.client(await bench.leader())
@@ -221,7 +201,6 @@ def test_killed_in_the_middle_of_a_compaction(
         recorder=ends,
         settings=SETTINGS,
         command=(sys.executable, "-c", KILLED_WHILE_COMPACTING, str(mark), str(steps)),
-        ended=lambda _, status: ended.append(status),
     )
     assert mark.exists()
     histories = tmp_path / "histories"

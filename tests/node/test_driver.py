@@ -38,6 +38,13 @@ def place(disk: FileDisk, history: HistoryFile, nodes: tuple[int, ...], segment_
     )
 
 
+def kinds_written(path: Path) -> list[str]:
+    """The kinds of the events that are in the file of a history in progress."""
+    found = find_history(path)
+    assert found is not None
+    return [event.kind for event in whole_events(found)]
+
+
 def test_the_events_of_one_step_have_one_time_however_long_it_takes(tmp_path: Path) -> None:
     """A node became a candidate; between its term and its role half a second went by and another was first."""
     seconds = count(1_000_000_000, 1_000_000_000)
@@ -63,9 +70,7 @@ def test_what_led_to_a_trim_is_written_before_a_segment_goes(tmp_path: Path) -> 
 
     class Watched(FileDisk):
         def remove(self, path: str) -> None:
-            found = find_history(tmp_path / "node.jsonl")
-            assert found is not None
-            written.append([event.kind for event in whole_events(found)])
+            written.append(kinds_written(tmp_path / "node.jsonl"))
             super().remove(path)
 
     async def body() -> None:
@@ -96,9 +101,7 @@ def test_what_a_client_asked_for_is_written_before_the_log_shows_that_it_was_don
 
     class Watched(Log):
         def append(self, batches: Sequence[RecordBatch]) -> None:
-            found = find_history(tmp_path / "node.jsonl")
-            assert found is not None
-            written.append([event.kind for event in whole_events(found)])
+            written.append(kinds_written(tmp_path / "node.jsonl"))
             super().append(batches)
 
     async def body() -> None:

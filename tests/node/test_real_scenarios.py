@@ -32,16 +32,6 @@ async def isolated_leader(bench: Any, put: Callable[..., Any]) -> tuple[int, lis
     return leader, others, client
 
 
-async def alike(bench: Any) -> None:  # noqa: ANN401
-    """Wait until all nodes hold the same, committed."""
-
-    async def equal() -> bool:
-        states = [await bench.state(node) for node in bench.cluster.nodes]
-        return None not in states and len({offset for s in states for offset in (s.dirty, s.flushed, s.commit)}) == 1
-
-    await bench.until(equal, "all nodes hold the same")
-
-
 def test_what_an_isolated_leader_took_is_truncated_and_its_caller_learns_so(
     tmp_path: Path, arena: Callable[..., Any], put: Callable[..., Any]
 ) -> None:
@@ -57,7 +47,7 @@ def test_what_an_isolated_leader_took_is_truncated_and_its_caller_learns_so(
         cluster.mend(both_ways(old, others))
         answer = await asyncio.wait_for(waiting, 10)
         assert (answer.outcome, answer.leader) == ("truncated", new)
-        await alike(bench)
+        await bench.until_equal()
         assert [await bench.values(node) for node in cluster.nodes] == [[1, 3]] * 3
 
     arena(tmp_path, body)
@@ -82,7 +72,7 @@ def test_a_crashed_leader_that_comes_back_with_a_longer_log_gives_it_up(
         assert (await bench.state(new)).dirty < longer
         await cluster.start(old)
         await cluster.wait_for(old)
-        await alike(bench)
+        await bench.until_equal()
         assert [await bench.values(node) for node in cluster.nodes] == [[1, 2]] * 3
 
     arena(tmp_path, body)
@@ -101,7 +91,7 @@ def test_a_batch_larger_than_a_round_goes_through_and_order_is_kept(
         assert {answer.outcome for answer in answers} == {"success"}
         offsets = [answer.offset for answer in answers]
         assert offsets == sorted(offsets)
-        await alike(bench)
+        await bench.until_equal()
         for node in bench.cluster.nodes:
             assert await bench.values(node) == [*range(len(sizes))]
         assert (await put(client, len(sizes))).outcome == "success"
@@ -129,7 +119,7 @@ def test_a_power_loss_of_the_leader_alone_loses_nothing_acknowledged_by_all(
         assert (await put(await cluster.client(new), 1000)).outcome == "success"
         await cluster.start(old)
         await cluster.wait_for(old)
-        await alike(bench)
+        await bench.until_equal()
         for node in cluster.nodes:
             assert promised <= {*await bench.values(node)}
 

@@ -82,7 +82,9 @@ def test_what_is_not_kept_is_gone_from_the_disk_and_stays_gone(
         await fill(bench, put, range(100))  # 50 KB: six times as much as is kept
 
         async def small() -> bool:
-            return all(on_disk(tmp_path, node)[1] < 1.5 * RETENTION for node in cluster.nodes)
+            states = [await bench.state(node) for node in cluster.nodes]  # who began anew shows nothing at first
+            fits = (on_disk(tmp_path, node)[1] < 1.5 * RETENTION for node in cluster.nodes)
+            return all(state is not None and state.commit >= state.start for state in states) and all(fits)
 
         await bench.until(small, "the disks hold about what is to be kept")
         starts = {}
@@ -92,10 +94,8 @@ def test_what_is_not_kept_is_gone_from_the_disk_and_stays_gone(
             assert state.start == on_disk(tmp_path, node)[0] > 50  # not a byte of what lies before the start
             assert on_disk(tmp_path, node)[1] >= RETENTION
             client = await cluster.client(node)
-            found: tuple[Any, ...] = ()
-            while not found:  # a busy node may answer that it can say nothing yet
-                found = tuple(unpack_batches((await client.read(0, committed=True)).batches))
-            assert found[0].base_offset == (await bench.state(node)).start
+            first = unpack_batches((await client.read(0, committed=True)).batches)[0]
+            assert first.base_offset == state.start
 
         # After SIGKILL the log begins where it began, and what is committed does not go back behind that.
         follower = (await bench.leader() + 1) % 3
@@ -115,12 +115,7 @@ def test_what_is_not_kept_is_gone_from_the_disk_and_stays_gone(
         await bench.until(beyond, "the others give up what the follower would need")
         await cluster.start(follower)
         await cluster.wait_for(follower)
-
-        async def equal() -> bool:
-            states = [await bench.state(node) for node in cluster.nodes]
-            return len({state.dirty for state in states}) == len({state.commit for state in states}) == 1
-
-        await bench.until(equal, "all nodes hold the same")
+        await bench.until_equal()
         assert (await bench.values(follower))[-1] == 199
 
     ends = supervised(tmp_path)
@@ -139,20 +134,19 @@ def test_killed_in_the_middle_of_a_trim(
     segments: int, tmp_path: Path, arena: Callable[..., Any], put: Callable[..., Any]
 ) -> None:
     mark = tmp_path / "killed"
-    ended: list[int] = []
 
     async def body(bench: Any) -> None:  # noqa: ANN401
         cluster = bench.cluster
         client = await cluster.client(await bench.leader())
         value = 0
-        while not ended:
+        while not bench.ended:
             value += 1
             try:
                 await put(client, value, size=SIZE)
             except ConnectionError:
                 break
             await asyncio.sleep(0.001 * (value % 5 == 0))
-        await bench.until(down, "the node is killed")
+        await bench.until_killed()
         left, _ = on_disk(tmp_path, 0)
         await cluster.start(0)
         await cluster.wait_for(0)
@@ -160,9 +154,6 @@ def test_killed_in_the_middle_of_a_trim(
         assert state.start > left  # the trim is done: its start had been written down before the first segment went
         assert on_disk(tmp_path, 0)[0] == state.start
         await fill(bench, put, range(1000, 1040))
-
-    async def down() -> bool:
-        return bool(ended)
 
     ends = supervised(tmp_path)
     arena(
@@ -172,7 +163,6 @@ def test_killed_in_the_middle_of_a_trim(
         recorder=ends,
         settings={"retention": RETENTION},
         command=(sys.executable, "-c", KILLED_WHILE_TRIMMING, str(mark), str(segments)),
-        ended=lambda _, status: ended.append(status),
     )
     assert mark.exists()
     histories = tmp_path / "histories"
