@@ -92,6 +92,22 @@ def test_a_paused_host_keeps_what_falls_due_and_a_stopped_one_loses_it() -> None
     assert host.incarnation == 1
 
 
+def test_who_waits_for_a_paused_host_is_told_when_it_is_stopped() -> None:
+    host = Host(Simulation(1), 0)
+    host.start()
+    seen: list[str] = []
+    for call in ("taken", "lost"):
+        host.pause()
+        host.deliver(seen.append, call, lost=lambda: seen.append("told"))
+        if call == "taken":
+            host.resume()
+    host.stop()
+    assert seen == ["taken", "told"]
+    host.start()
+    host.stop()
+    assert seen == ["taken", "told"]
+
+
 def test_a_fast_clock_fires_early() -> None:
     simulation = Simulation(1)
     host = Host(simulation, 0)
