@@ -1,4 +1,4 @@
-"""What a run does that does not get on (history-checks.md#livelock): which steps repeat, in which state of the nodes."""
+"""What a run does that does not get on (history-checks.md#livelock): which steps repeat, and in what state."""
 
 from __future__ import annotations
 
