@@ -6,13 +6,15 @@ from collections.abc import Iterator
 
 from quorumlog.events import Effect, Received, Send
 from quorumlog.read_path import messages as m
-from quorumlog.read_path.events import Change, Persist, Persisted
+from quorumlog.read_path.events import Change, NodesetsLearned, Persist, Persisted, StatusesLearned
+from quorumlog.read_path.nodeset import Nodeset
 from quorumlog.read_path.records import new_copy
-from quorumlog.read_path.rules import lsn_of
+from quorumlog.read_path.rules import FULLY_AUTHORITATIVE, UNDERREPLICATION, lsn_of
 from quorumlog.read_path.shard import ShardCore
 
 NODE = 9
 """Who sends: a sequencer."""
+LSN = lsn_of(1, 1)
 
 
 def answers(shard: ShardCore, message: m.Message) -> list[m.Message]:
@@ -67,3 +69,19 @@ def test_the_seal_of_a_purge_outlives_the_process() -> None:
     (seal,) = shard.handle(0, Received(NODE, m.Release(3, lsn_of(3, 1))))
     assert isinstance(seal, Persist)
     assert stored(a_shard(seal.change), 2, 1) is m.StoreAnswer.SEALED
+
+
+def test_donors_of_a_record_write_its_copyset_in_one_order() -> None:
+    """Shard 2 was away when a copy was made on shard 0 instead of its own; then shard 1, which both name, is lost."""
+    locations = {number: ("", "", "", "", f"N{number}") for number in range(3)}
+    written = set()
+    for number, named in ((0, (1, 0)), (2, (2, 1))):
+        shard = ShardCore(number, locations, [Change(intact=True), Change(copy=new_copy(LSN, named, b"12345678"))])
+        shard.handle(0, NodesetsLearned({1: Nodeset({"NODE": 2}, locations)}))
+        answers(shard, m.Release(1, LSN))
+        statuses = dict.fromkeys(locations, FULLY_AUTHORITATIVE) | {1: UNDERREPLICATION}
+        effects = shard.handle(0, StatusesLearned(1, statuses, 0, frozenset({1}), frozenset({1}), plan=1))
+        stores = [each.message for each in effects if isinstance(each, Send)]
+        written |= {each.copy.copyset for each in stores if isinstance(each, m.Store)}
+    assert len(written) == 1
+    assert {*written.pop()} == {0, 2}

@@ -174,6 +174,7 @@ CHOSEN = {
     "late-answers": (0, 1000),
     "asleep": (0, 1600),
     "two-away": (0, 900),
+    "two-donors": (0, 1300),
 }
 """The seeds of runs of the read path that show what others do not, and how long they last, in milliseconds."""
 

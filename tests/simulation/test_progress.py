@@ -122,3 +122,17 @@ def test_a_linearizable_read_dies_with_its_leader() -> None:
     leader.read_linearizable(0, lambda resolved, batches: answers.append((resolved, batches)))
     leader.kill()
     assert answers == [(None, [])]
+
+
+def test_a_call_at_a_paused_node_ends_with_its_process() -> None:
+    made = cluster()
+    leader = made.leader()
+    assert leader is not None
+    leader.host.pause()
+    writer = made.new_client()
+    writer.last_write(leader.number)
+    made.advance(100 * MILLISECOND)
+    assert not writer.idle
+    leader.kill()
+    made.advance(MILLISECOND)
+    assert (writer.last_outcome, writer.last_reason) == ("info", "connection lost")

@@ -18,7 +18,7 @@ from quorumlog.read_path.event_log import LogRecord, Word
 from quorumlog.read_path.events import Change, StatusesLearned, TellEventLog
 from quorumlog.read_path.messages import Store, StoreAnswer, Stored
 from quorumlog.read_path.nodeset import Nodeset
-from quorumlog.read_path.placement import chosen
+from quorumlog.read_path.placement import chosen, mixed
 from quorumlog.read_path.records import DRAINED, Copy
 from quorumlog.read_path.shipping import Shipping
 
@@ -103,13 +103,18 @@ class Donor(Shipping):
             return
         kept = [shard for shard in copy.copyset if shard not in self.leaving]
         allowed = [shard for shard in nodeset.shards if shard not in self.leaving]
-        copyset = chosen(nodeset, self.rules, allowed, copy.lsn, kept)
-        if copyset is None:
+        found = chosen(nodeset, self.rules, allowed, copy.lsn, kept)
+        if found is None:
             return  # there is nowhere to put it; a shard may come back
+        copyset = self._in_order(copy.lsn, found)
         drained = tuple(shard for shard in copy.copyset if self._drains(shard))
         task = self._tasks[copy.lsn] = _Task(copy, copyset, drained)
         task.open = {shard for shard in copyset if shard not in copy.copyset}
         self._go_on(copy.lsn, task)
+
+    def _in_order(self, lsn: int, copyset: tuple[int, ...]) -> tuple[int, ...]:
+        """A new copyset as any other donor of the record would write it."""
+        return tuple(sorted(copyset, key=lambda shard: mixed(lsn, shard)))
 
     def _go_on(self, lsn: int, task: _Task) -> None:
         """Send what is open; when the new copies are stored, the amended ones; then the task is over."""

@@ -404,5 +404,18 @@ SETTINGS: Mapping[str, ReadPathConfiguration] = {
             longest=700 * MILLISECOND,
         ),
     ),
+    # A shard is away while others amend the copysets that it is in; then one of those is lost, and a record has several
+    # donors. Copysets are read as they are.
+    "two-donors": replace(
+        _CUT_OFF,
+        replication={"NODE": 2},
+        reader=replace(_READER, shuffle="off"),
+        workload=ReadPathWorkload(trim=0.0),
+        plan=(
+            Fault(500 * MILLISECOND, "kill", (2,), 300 * MILLISECOND),
+            Fault(550 * MILLISECOND, "drain", (2,), 150 * MILLISECOND),
+            Fault(1000 * MILLISECOND, "wipe", (3,), 100 * MILLISECOND),
+        ),
+    ),
 }
 """Every setting by name."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import random
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
 
 from quorumlog.simulation.configuration import Workload
@@ -139,7 +140,8 @@ class Client(ABC, Generic[NodeOf]):
     def _arrive(self, operation: int, number: int, serve: Callable[[int, NodeOf], None]) -> None:
         node = self._service.nodes[number]
         if node.host.running:
-            node.host.deliver(serve, operation, node)
+            lost = partial(self.answer, self.give_up, operation, "connection lost")
+            node.host.deliver(serve, operation, node, lost=lost)
         else:
             self.answer(self._refused, operation)
 

@@ -2,7 +2,7 @@
 
 A paused process (SIGSTOP, a long garbage collection, a virtual machine that migrates) misses nothing: what falls
 due meanwhile, timers and messages alike, happens in order when it goes on. A process that is down loses everything
-that was scheduled for it. Knows no protocol.
+that was scheduled for it; whoever waits for an answer to what it had not taken yet is told. Knows no protocol.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Host:
         self._rate = 1.0
         self._local = 0
         self._since = 0
-        self._deferred: deque[tuple[Callable[..., None], tuple[Any, ...]]] = deque()
+        self._deferred: deque[tuple[Callable[..., None], tuple[Any, ...], Callable[[], None] | None]] = deque()
 
     def clock(self) -> int:
         """The machine's own monotonic clock, in its own nanoseconds."""
@@ -72,20 +72,31 @@ class Host:
         self.running = False
         self.paused = False
         self.generation += 1
-        self._deferred.clear()
+        deferred, self._deferred = self._deferred, deque()
+        for _, _, lost in deferred:
+            if lost is not None:
+                lost()
 
     def after(self, delay: int, callback: Callable[..., None], *args: Any) -> Entry:  # noqa: ANN401
         """Schedule on this machine's own clock: ``delay`` of its nanoseconds, which may run fast or slow."""
         if self._rate != 1.0 and delay > 0:
             delay = max(int(delay / self._rate), 1)  # who waits for the rest once more gets ahead
-        return self.simulation.after(delay, self._due, self.generation, callback, args)
+        return self.simulation.after(delay, self.due, self.generation, callback, args)
 
-    def deliver(self, callback: Callable[..., None], *args: Any) -> None:  # noqa: ANN401
-        """Something arrives from outside: handled now, kept while paused, lost while down."""
+    def deliver(
+        self,
+        callback: Callable[..., None],
+        *args: Any,  # noqa: ANN401
+        lost: Callable[[], None] | None = None,
+    ) -> None:
+        """Something arrives from outside: handled now, kept while paused, lost while down.
+
+        ``lost`` is called if the process ends before it goes on.
+        """
         if not self.running:
             return
         if self.paused:
-            self._deferred.append((callback, args))
+            self._deferred.append((callback, args, lost))
         else:
             callback(*args)
 
@@ -102,13 +113,14 @@ class Host:
         generation = self.generation
         deferred = self._deferred
         while deferred and not self.paused and generation == self.generation:
-            callback, args = deferred.popleft()
+            callback, args, _ = deferred.popleft()
             callback(*args)
 
-    def _due(self, generation: int, callback: Callable[..., None], args: tuple[Any, ...]) -> None:
+    def due(self, generation: int, callback: Callable[..., None], args: tuple[Any, ...]) -> None:
+        """The time has come for what `after` was given; nothing if the process is another one by now."""
         if generation != self.generation:
             return
         if self.paused:
-            self._deferred.append((callback, args))
+            self._deferred.append((callback, args, None))
         else:
             callback(*args)

@@ -31,6 +31,13 @@ class DoneAtOnce(ShardCore):
         return False
 
 
+class OwnOrder(ShardCore):
+    """A donor writes the shards that stay first, so that another donor of the record writes them in another order."""
+
+    def _in_order(self, lsn: int, copyset: tuple[int, ...]) -> tuple[int, ...]:
+        return copyset
+
+
 class AlwaysAuthoritative(ShardCore):
     """A donor says that nothing can be lost, whoever is lost with it."""
 
@@ -115,6 +122,13 @@ MUTANTS = (
         with_cores(shard=DoneAtOnce),
         "rebuilding",
         checks=("rebuilt-is-replicated",),
+    ),
+    mutant(
+        "donors-differ",
+        "each donor of a record orders its copyset in a way of its own",
+        with_cores(shard=OwnOrder),
+        "two-donors",
+        checks=("one-shipper",),
     ),
     mutant(
         "always-authoritative",
