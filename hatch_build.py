@@ -1,4 +1,4 @@
-"""Puts the specification into the wheel: every folder of TLA+ modules beside ``spec/logspec``, and what lists them."""
+"""Puts the specification into the wheel: every folder of TLA+ modules beside ``spec/logspec``."""
 
 from __future__ import annotations
 
@@ -14,5 +14,5 @@ class SpecificationHook(BuildHookInterface[Any]):
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Add them to what the wheel includes."""
         for path in sorted(Path(self.root, "spec").iterdir()):
-            if path.suffix == ".yaml" or any(path.glob("*.tla")):
+            if any(path.glob("*.tla")):
                 build_data["force_include"][str(path)] = f"logspec/modules/{path.name}"

@@ -1,8 +1,8 @@
-"""The catalogue of invariants (``spec/catalogue.yaml``): read it, resolve its cells, and show it as a table.
+"""The catalogue of invariants (``spec/*/catalogue.yaml``): read it, resolve its cells, and show it as a table.
 
-The file says for every invariant which rules ask for it, which TLA+ operator, proof and check watch over it, and which
-mutants break it. ``problems`` follows every name to the thing it names; ``render`` writes ``docs/catalogue.md``.
-Checks and mutants belong to packages that are not imported here, so their ids are handed in.
+Each protocol's file says for every invariant which rules ask for it, which TLA+ operator, proof and check watch over
+it, and which mutants break it. ``problems`` follows every name to the thing it names; ``render`` writes
+``docs/catalogue.md``. Checks and mutants belong to packages that are not imported here, so their ids are handed in.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any
 
 import click
-import yaml
 
 from logspec.errors import SpecError, missing
+from logspec.models import described, of_protocols
 from logspec.naming import Names, misnamed
 from logspec.places import spec_directory
 
@@ -68,24 +68,27 @@ class Catalogue:
         return {entry for row in self.rows for entry in row.cells[cell].entries}
 
 
-def read_catalogue(path: Path | None = None) -> Catalogue:
-    """Read the catalogue. Raises SpecError, in one line, if a row lacks a cell or has one of another form."""
-    path = path or spec_directory() / "catalogue.yaml"
-    try:
-        found = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, yaml.YAMLError) as problem:
-        raise SpecError(f"{path}: cannot be read: {' '.join(str(problem).split())}") from None
-    if not isinstance(found, dict) or not isinstance(found.get("invariants"), list):
-        raise SpecError(f"{path}: no list `invariants`; see the head of spec/catalogue.yaml for the form")
-    rows = tuple(_row(path, raw) for raw in found["invariants"])
-    twice = {row.id for row in rows if sum(other.id == row.id for other in rows) > 1}
-    if twice:
-        raise SpecError(f"{path}: {sorted(twice)[0]} is there twice; an id names one row")
-    lacks = tuple(_lack(path, raw) for raw in found.get("not_everywhere") or ())
-    anomalies = found.get("anomalies") or {}
-    if not isinstance(anomalies, dict) or not all(isinstance(checks, list) for checks in anomalies.values()):
-        raise SpecError(f"{path}: anomalies: lists of checks, each by the id of its row")
-    return Catalogue(rows, lacks, {row: tuple(anomalies[row]) for row in anomalies})
+def read_catalogue(root: Path | None = None) -> Catalogue:
+    """Read the catalogue: the file of each folder of ``root``, by default of the specifications, which names its rows'
+    protocol. Raises SpecError, in one line, if a row lacks a cell or has one of another form.
+    """
+    rows: list[Row] = []
+    lacks: list[Lack] = []
+    anomalies: dict[str, tuple[str, ...]] = {}
+    for path, found in of_protocols("catalogue.yaml", root):
+        if not isinstance(found.get("invariants"), list):
+            raise SpecError(f"{path}: no list `invariants`; see spec/README.md for the form")
+        for raw in found["invariants"]:
+            row = _row(path, raw)
+            if any(other.id == row.id for other in rows):
+                raise SpecError(f"{path}: {row.id} is there twice; an id names one row")
+            rows.append(row)
+        lacks += (_lack(path, raw) for raw in found.get("not_everywhere") or ())
+        of_rows = found.get("anomalies") or {}
+        if not isinstance(of_rows, dict) or not all(isinstance(checks, list) for checks in of_rows.values()):
+            raise SpecError(f"{path}: anomalies: lists of checks, each by the id of its row")
+        anomalies |= {row: tuple(checks) for row, checks in of_rows.items()}
+    return Catalogue(tuple(rows), tuple(lacks), anomalies)
 
 
 def _lack(path: Path, raw: Any) -> Lack:  # noqa: ANN401
@@ -97,9 +100,9 @@ def _lack(path: Path, raw: Any) -> Lack:  # noqa: ANN401
 
 def _row(path: Path, raw: Any) -> Row:  # noqa: ANN401
     name = raw.get("id", "a row without id") if isinstance(raw, dict) else str(raw)
-    if not isinstance(raw, dict) or set(raw) != {"id", "protocol", "says", *CELLS}:
-        raise SpecError(f"{path}: {name}: a row has exactly id, protocol, says, {', '.join(CELLS)}")
-    return Row(raw["id"], raw["protocol"], raw["says"], {cell: _cell(path, raw, cell) for cell in CELLS})
+    if not isinstance(raw, dict) or set(raw) != {"id", "says", *CELLS}:
+        raise SpecError(f"{path}: {name}: a row has exactly id, says, {', '.join(CELLS)}")
+    return Row(raw["id"], path.parent.name, raw["says"], {cell: _cell(path, raw, cell) for cell in CELLS})
 
 
 def _cell(path: Path, raw: Mapping[str, Any], cell: str) -> Cell:
@@ -145,7 +148,7 @@ def problems(catalogue: Catalogue, known: Known) -> Iterator[str]:
             if entry not in defined:
                 yield f"{row.id}: spec/{row.protocol} defines no operator {entry}"
             elif entry not in operators:
-                yield f"{row.id}: no model of spec/models.yaml checks {entry}"
+                yield f"{row.id}: no model of spec/{row.protocol} checks {entry}"
         for entry in row.cells["proof"].entries:
             if not proof_has(entry):
                 yield f"{row.id}: there is no proof goal {entry}"
@@ -178,13 +181,8 @@ def _unknown(row: Row, column: str, there: Collection[str]) -> Iterator[str]:
             yield f"{row.id}: no {entry} is among the {column}"
 
 
-def _models() -> dict[str, Any]:
-    loaded = yaml.safe_load((spec_directory() / "models.yaml").read_text(encoding="utf-8"))
-    models: dict[str, Any] = loaded["models"]
-    made = {name: {**loaded["defaults"][model["of"]], **model} for name, model in models.items()}
-    for name, model in made.items():
-        model["constants"] = {**loaded["defaults"][model["of"]]["constants"], **models[name].get("constants", {})}
-    return made
+def _models() -> dict[str, dict[str, Any]]:
+    return {name: merged for name, (_, merged) in described().items()}
 
 
 def mutants_of_models() -> set[str]:
@@ -252,7 +250,7 @@ def render(catalogue: Catalogue) -> str:
     lines = [
         "# Invariants",
         "",
-        "Made from `spec/catalogue.yaml` by `logwitness spec catalogue --write docs/catalogue.md`; do not edit.",
+        "Made from `spec/*/catalogue.yaml` by `logwitness spec catalogue --write docs/catalogue.md`; do not edit.",
         "",
         "- TLA+: operators that TLC checks (`logwitness spec check`).",
         "- Proof: goals of `logwitness spec prove`.",

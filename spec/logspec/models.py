@@ -1,12 +1,11 @@
-"""The models as data (``spec/models.yaml``) and the TLC configuration that each of them is.
+"""The models as data (``spec/*/models.yaml``) and the TLC configuration that each of them is.
 
-A model names a TLA+ module, how it is made finite, what is checked and which outcome is expected; see the head of the
-file.
+A model names a TLA+ module, how it is made finite, what is checked and which outcome is expected: spec/README.md.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -61,31 +60,58 @@ class Model:
         return replace(self, configuration="\n".join(taken) + "\n")
 
 
-def load_models(path: Path | None = None) -> dict[str, Model]:
-    """Return the models of ``models.yaml`` by name, in the order of the file."""
-    path = path or spec_directory() / "models.yaml"
-    try:
-        document = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, yaml.YAMLError) as problem:
-        raise SpecError(f"{path}: not readable as YAML: {problem}") from None
-    if not isinstance(document, dict) or not isinstance(document.get("models"), dict):
-        raise SpecError(f"{path}: no mapping `models`; see the head of spec/models.yaml for the form")
-    defaults = document.get("defaults") or {}
-    starts = document.get("starts") or {}
-    return {name: _model(path, name, body or {}, defaults, starts) for name, body in document["models"].items()}
+def of_protocols(name: str, root: Path | None) -> Iterator[tuple[Path, dict[str, Any]]]:
+    """Yield the YAML file of this name in each protocol's folder and what it holds.
+
+    Raises SpecError, in one line, if one cannot be read or is no mapping, or if there is none.
+    """
+    root = root or spec_directory()
+    files = sorted(root.glob(f"*/{name}"))
+    if not files:
+        raise SpecError(f"{root}: no folder has a {name}")
+    for path in files:
+        try:
+            document = yaml.safe_load(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError, yaml.YAMLError) as problem:
+            raise SpecError(f"{path}: cannot be read: {' '.join(str(problem).split())}") from None
+        if not isinstance(document, dict):
+            raise SpecError(f"{path}: no mapping; see spec/README.md for the form")
+        yield path, document
 
 
-def _model(
-    path: Path, name: str, body: Mapping[str, Any], defaults: Mapping[str, Any], starts: Mapping[str, str]
-) -> Model:
-    where = f"{path}: model {name}"
-    unknown = sorted(set(body) - _KEYS)
-    if unknown:
-        raise SpecError(f"{where}: unknown field {unknown[0]}; the fields are {', '.join(sorted(_KEYS))}")
-    base = defaults.get(str(body.get("of")), {})
-    merged: dict[str, Any] = {**base, **body}
-    merged["constants"] = {**base.get("constants", {}), **body.get("constants", {})}
-    overrides = body.get("overrides", {})
+def described(root: Path | None = None) -> dict[str, tuple[str, dict[str, Any]]]:
+    """Return the models as they are written, each with where it stands and on top of the defaults that it takes.
+
+    In the order of the folders and of their files. ``root`` holds the folders; by default the specifications' own.
+    Raises SpecError, in one line, for a file of another form and for a name that is there twice.
+    """
+    found: dict[str, tuple[str, dict[str, Any]]] = {}
+    for path, document in of_protocols("models.yaml", root):
+        if not isinstance(document.get("models"), dict):
+            raise SpecError(f"{path}: no mapping `models`; see spec/README.md for the form")
+        defaults, starts = document.get("defaults") or {}, document.get("starts") or {}
+        for name, body in document["models"].items():
+            where = f"{path}: model {name}"
+            if name in found:
+                raise SpecError(f"{where}: is there twice, {found[name][0]}; a name is one model's")
+            unknown = sorted(set(body or {}) - _KEYS)
+            if unknown:
+                raise SpecError(f"{where}: unknown field {unknown[0]}; the fields are {', '.join(sorted(_KEYS))}")
+            base = defaults.get(str((body or {}).get("of")), {})
+            merged = {**base, **(body or {})}
+            merged["constants"] = {**base.get("constants", {}), **(body or {}).get("constants", {})}
+            merged["reached_by"] = starts.get(merged.get("init"))
+            found[name] = where, merged
+    return found
+
+
+def load_models(root: Path | None = None) -> dict[str, Model]:
+    """Return the models by name, in the order of ``described``."""
+    return {name: _model(where, name, merged) for name, (where, merged) in described(root).items()}
+
+
+def _model(where: str, name: str, merged: dict[str, Any]) -> Model:
+    overrides = merged.get("overrides", {})
     expect = merged.get("expect")
     if expect not in ("holds", "violated"):
         raise SpecError(f"{where}: expect is {expect!r}; it is `holds` or `violated`")
@@ -111,7 +137,7 @@ def _model(
         reaches=frozenset(merged.get("reaches", ())),
         tier=merged.get("tier", "small"),
         depth=merged.get("depth"),
-        reached_by=starts.get(merged["init"]),
+        reached_by=merged["reached_by"],
     )
 
 

@@ -9,12 +9,12 @@ from logspec.errors import SpecError
 
 
 def spec_directory() -> Path:
-    """Return the directory with ``models.yaml`` and the TLA+ modules: of the checkout, else of the installed wheel."""
+    """Return the directory with a folder of TLA+ modules for each protocol: of the checkout, else of the wheel."""
     here = Path(__file__).resolve().parent
     for candidate in (here.parent, here / "modules"):
-        if (candidate / "models.yaml").is_file():
+        if any(candidate.glob("*/models.yaml")):
             return candidate
-    raise SpecError(f"{here}: no modules/models.yaml here; install logwitness again")
+    raise SpecError(f"{here}: no modules/*/models.yaml here; install logwitness again")
 
 
 def cache_directory() -> Path:

@@ -1,6 +1,6 @@
 ---------------------------------- MODULE MCFlushedRaft ----------------------------------
 (* FlushedRaft made finite: bounds, states to begin with that are more interesting than the empty cluster,   *)
-(* and the mutants. spec/models.yaml says which model is made of which.                                       *)
+(* and the mutants. models.yaml says which model is made of which.                                            *)
 EXTENDS FlushedRaft
 
 CONSTANTS

@@ -44,7 +44,7 @@ def bare(events: int) -> None:
 
 def loop(events: int) -> None:
     """The same through `Simulation`."""
-    simulation = Simulation(0, max_events=events + DEPTH)
+    simulation = Simulation(0, crowd=events + DEPTH)
 
     def again(number: int) -> None:
         simulation.after(STEP + number, again, number)

@@ -10,20 +10,20 @@ from loghistory.source import checked
 from logwitness import Verdict, check
 from logwitness.checks import all_checks, families
 from logwitness.checks.kernel import available
-from logwitness.checks.pull_queries.protocol import PULL_QUERIES
-from logwitness.checks.read_path.protocol import READ_PATH
 from logwitness.explain.transcripts import HISTORIES, Case, all_cases, cases, history
 
 CASES = [case for case in all_cases() if case.check != "-"]
+
+
+def _healthy(name: str) -> Case | None:
+    """The history that exercises the checks of a family or protocol, where they have one of their own."""
+    file = HISTORIES / f"healthy_{name.replace('-', '_')}.txt"
+    return next(iter(cases(file))) if file.exists() else None
+
+
 (HEALTHY,) = cases(HISTORIES / "healthy.txt")
-(SERVERS,) = cases(HISTORIES / "healthy_pull_queries.txt")
-(STREAMS,) = cases(HISTORIES / "healthy_read_path.txt")
-(CHANGING,) = cases(HISTORIES / "healthy_membership.txt")
-(COMPACTED,) = cases(HISTORIES / "healthy_compaction.txt")
-OF_FAMILIES = {"membership": CHANGING, "compaction": COMPACTED}
-OF_PROTOCOLS = {PULL_QUERIES: SERVERS, READ_PATH: STREAMS}
 HEALTHY_OF = {
-    each.id: OF_PROTOCOLS.get(family.protocol, OF_FAMILIES.get(family.name, HEALTHY))
+    each.id: _healthy(family.name) or (family.protocol and _healthy(family.protocol.name)) or HEALTHY
     for family in families()
     for each in family.checks
 }

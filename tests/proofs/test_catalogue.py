@@ -1,4 +1,4 @@
-"""Every cell of ``spec/catalogue.yaml`` leads somewhere, nothing is left out, and the page in docs/ is made of it."""
+"""Every cell of ``spec/*/catalogue.yaml`` leads somewhere, nothing is left out, and the page in docs/ is made of it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from quorumlog.protocol import every
 
 MUTANTS = [mutant for protocol in every() for mutant in protocol.mutants.values()]
 PAGE = Path(__file__).parents[2] / "docs" / "catalogue.md"
-ROW = "{id: a, protocol: raft, says: b, source: [c], tla: [d], proof: [e], checks: [f], mutants: [g]}"
+ROW = "{id: a, says: b, source: [c], tla: [d], proof: [e], checks: [f], mutants: [g]}"
 
 
 def known() -> Known:
@@ -138,7 +138,8 @@ def test_the_command_writes_the_page(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", "no list `invariants`"),
+        ("", "no mapping"),
+        ("rows: []", "no list `invariants`"),
         ("invariants: [a]", "a row has exactly"),
         (f"invariants: [{ROW.replace('tla: [d], ', '')}]", "a row has exactly"),
         (f"invariants: [{ROW.replace('[d]', '[]')}]", "tla must be a list"),
@@ -150,19 +151,23 @@ def test_the_command_writes_the_page(tmp_path: Path) -> None:
     ],
 )
 def test_another_form_is_refused_in_one_line(tmp_path: Path, text: str, said: str) -> None:
-    file = tmp_path / "catalogue.yaml"
+    file = tmp_path / "raft" / "catalogue.yaml"
+    file.parent.mkdir()
     file.write_text(text, encoding="utf-8")
     with pytest.raises(SpecError, match=said) as refused:
-        read_catalogue(file)
+        read_catalogue(tmp_path)
     assert "\n" not in str(refused.value)
     assert str(file) in str(refused.value)
 
 
 def test_a_row_of_another_protocol_fits_in(tmp_path: Path) -> None:
-    file = tmp_path / "catalogue.yaml"
-    other = ROW.replace("id: a", "id: h").replace("raft", "ghost_batches").replace("[d]", "{why_not: not yet}")
-    file.write_text(f"documents: {{}}\ninvariants: [{ROW}, {other}]", encoding="utf-8")
-    page = render(read_catalogue(file))
+    for protocol, row in (
+        ("raft", ROW),
+        ("ghost_batches", ROW.replace("id: a", "id: h").replace("[d]", "{why_not: not yet}")),
+    ):
+        (tmp_path / protocol).mkdir()
+        (tmp_path / protocol / "catalogue.yaml").write_text(f"invariants: [{row}]", encoding="utf-8")
+    page = render(read_catalogue(tmp_path))
     assert "## raft" in page
     assert "## ghost_batches" in page
     assert "- h, tla: not yet." in page

@@ -4,23 +4,31 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 from collections import Counter
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from msgspec.structs import replace
 
 from quorumlog.durations import MILLISECOND
+from quorumlog.events import Effect, Event, Received, Send, SetTimer, TimerFired
 from quorumlog.faults import CHANGES, KINDS, Fault
+from quorumlog.hunting import campaign
 from quorumlog.hunting.hunt import hunt
-from quorumlog.hunting.judge import CONVERGENCE, Candidate, judge_run, judge_seed, judge_table
+from quorumlog.hunting.judge import CONVERGENCE, LIVELOCK, Candidate, judge_run, judge_seed, judge_table
 from quorumlog.hunting.shrinking import FEW, shrunk
+from quorumlog.hunting.simulate_command import simulate
+from quorumlog.hunting.survey import hunted
 from quorumlog.protocol import SWARM, Mutant
 from quorumlog.raft.core import RaftCore
 from quorumlog.raft.events import LogRead
+from quorumlog.raft.messages import HeartbeatReply
 from quorumlog.raft.mutants import offsets, trimming
 from quorumlog.raft.protocol import PROTOCOL
 from quorumlog.raft.settings import SETTINGS, RaftConfiguration
+from quorumlog.simulation import cluster
 from quorumlog.simulation.configuration import configuration_from_json, configuration_to_json
 
 REFERENCE = Candidate("raft")
@@ -191,3 +199,53 @@ def test_shrinking_keeps_the_check_that_rejected_the_run(tmp_path: Path) -> None
     assert shrunk(mine, found, attempts=3) != found
     lost = dataclasses.replace(found, check="lost-write")
     assert shrunk(mine, lost, attempts=3) == lost
+
+
+@pytest.mark.parametrize("setting", ["leaders-fall", "groups"])
+def test_a_livelock_rejects_a_run_and_says_what_repeats(
+    setting: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    handle = RaftCore.handle
+
+    def spinning(core: RaftCore, now: int, event: Event) -> list[Effect]:
+        effects = handle(core, now, event)
+        at_once = event == TimerFired("heartbeat") and core.role == "leader" and core.term > 1
+        return [*effects, SetTimer("heartbeat", 0)] if at_once else effects
+
+    monkeypatch.setattr(RaftCore, "handle", spinning)
+    reference = Candidate("raft", under=setting)
+    found = hunt(reference, range(3), processes=1)
+    assert found is not None
+    assert found.check == LIVELOCK
+    said = r"on 1000 steps take 0 ns of virtual time, 1000 of them timer heartbeat of node (\d)"
+    state = r"; node \1 stays at term \d+, role leader, dirty \d+, flushed \d+, commit \d+, visible \d+$"
+    assert re.search(said + ("" if setting == "groups" else state), found.sentence)
+    small = shrunk(reference, found, attempts=30)
+    assert small.check == LIVELOCK
+    assert len(small.plan) <= FEW < len(found.plan)
+    assert small.configuration.duration < found.configuration.duration
+    if setting != "groups":
+        monkeypatch.setattr(Candidate, "configuration", lambda *_: small.configuration)
+        played = campaign.play("raft", small.seed)
+        assert played["problem"] == (LIVELOCK, small.sentence)
+        assert hunted(Candidate("raft", "ack-without-term"), budget=60).check == LIVELOCK
+        shown = ["--seed", str(small.seed), "--setting", setting, "-o", str(tmp_path / "run")]
+        assert "livelock" in CliRunner().invoke(simulate, shown).output
+
+
+@pytest.mark.parametrize("recorded", [False, True])
+def test_a_storm_of_messages_is_a_livelock(recorded: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    handle = RaftCore.handle
+
+    def echoing(core: RaftCore, now: int, event: Event) -> list[Effect]:
+        effects = handle(core, now, event)
+        heard = isinstance(event, Received) and isinstance(event.message, HeartbeatReply)
+        return [*effects, *(Send(1 - core.configuration.node, event.message) for _ in range(2 * heard))]
+
+    monkeypatch.setattr(RaftCore, "handle", echoing)
+    monkeypatch.setattr(cluster, "CROWD", 2000)
+    configuration = RaftConfiguration(nodes=2, plan=(), messages=recorded)
+    found = judge_run(REFERENCE, 1, "default", configuration).rejections[0]
+    assert found.check == LIVELOCK
+    said = r"\d of them HeartbeatReply from node \d to node (\d).*; node \1 (stays at|moves:) term"
+    assert re.search(said, found.sentence)

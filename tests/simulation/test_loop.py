@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quorumlog.durations import format_duration, parse_duration
+from quorumlog.durations import SECOND, format_duration, parse_duration
 from quorumlog.simulation.host import Host
-from quorumlog.simulation.loop import LimitReachedError, Simulation
+from quorumlog.simulation.loop import LivelockError, Simulation
 
 
 def test_callbacks_run_by_time_then_in_the_order_of_scheduling() -> None:
@@ -36,15 +36,32 @@ def test_a_cancelled_callback_does_nothing_and_is_not_counted() -> None:
     assert simulation.dispatched == 1
 
 
-def test_an_endless_run_is_stopped_and_says_its_seed() -> None:
-    simulation = Simulation(77, max_events=100)
+@pytest.mark.parametrize("delay", [0, 499_000])
+def test_a_run_that_does_not_get_on_is_stopped_and_says_its_seed(delay: int) -> None:
+    simulation = Simulation(77, crowd=100)
 
     def again() -> None:
-        simulation.after(0, again)
+        simulation.after(delay, again)
 
     again()
-    with pytest.raises(LimitReachedError, match=r"seed 77: more than 100 events .*again"):
-        simulation.run(1)
+    with pytest.raises(LivelockError, match=rf"seed 77: 100 callbacks in {100 * delay} ns .*again"):
+        simulation.run(SECOND)
+    assert simulation.now == 100 * delay
+    assert [args for _, args in simulation.watch(3)] == [()] * 3
+    assert simulation.now == 103 * delay
+
+
+def test_a_run_that_gets_on_goes_on_for_as_long_as_it_likes() -> None:
+    simulation = Simulation(77, crowd=100)
+
+    def again() -> None:
+        simulation.after(501_000, again)
+
+    again()
+    simulation.run(SECOND)
+    assert simulation.dispatched == SECOND // 501_000
+    simulation.run(2 * SECOND)
+    assert simulation.now == 2 * SECOND
 
 
 def test_random_streams_are_independent_of_each_other() -> None:
@@ -134,7 +151,7 @@ def test_bad_durations_are_refused(text: object) -> None:
 
 def test_who_waits_for_what_is_left_gets_ahead_also_by_a_fast_clock() -> None:
     """Else a timer that comes a nanosecond early, and is set again for that one, never ends (seed 283 of a hunt)."""
-    simulation = Simulation(1, max_events=100)
+    simulation = Simulation(1, crowd=100)
     host = Host(simulation, 0)
     host.start()
     host.set_rate(1.7)

@@ -93,7 +93,7 @@ def test_a_run_that_takes_too_long_is_stopped(tools: Toolchain) -> None:
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("models: [", "not readable as YAML"),
+        ("models: [", "cannot be read"),
         ("other: 1", "no mapping `models`"),
         ("models: {m: {module: raft/AsyncFlush, expect: maybe}}", "expect is 'maybe'; it is `holds` or `violated`"),
         ("models: {m: {module: raft/AsyncFlush, expect: violated}}", "breaks is missing"),
@@ -104,9 +104,10 @@ def test_a_run_that_takes_too_long_is_stopped(tools: Toolchain) -> None:
     ],
 )
 def test_a_bad_model_file_is_one_line(text: str, problem: str, tmp_path: Path) -> None:
-    file = tmp_path / "models.yaml"
+    file = tmp_path / "raft" / "models.yaml"
+    file.parent.mkdir()
     file.write_text(text, encoding="utf-8")
     with pytest.raises(SpecError) as caught:
-        load_models(file)
+        load_models(tmp_path)
     assert problem in str(caught.value)
     assert str(file) in str(caught.value)

@@ -14,6 +14,7 @@ from typing import Any
 from quorumlog.hunting.judge import (
     BREAKDOWN,
     CONVERGENCE,
+    LIVELOCK,
     Candidate,
     breakdown_sentence,
     known_to_the_judge,
@@ -68,6 +69,8 @@ def play(protocol: str, seed: int, mutant: str | None = None) -> dict[str, Any]:
     except (LookupError, ValueError) as error:  # a core contradicts its own log
         played["problem"] = (BREAKDOWN, breakdown_sentence(error))
         return played
-    if candidate.is_reference and not outcome.converged:
+    if outcome.livelock:
+        played["problem"] = (LIVELOCK, outcome.livelock)
+    elif candidate.is_reference and not outcome.converged:
         played["problem"] = (CONVERGENCE, no_convergence_sentence(configuration))
     return played

@@ -1,7 +1,8 @@
 """Hunting: run after run until the checker rejects one.
 
 A mutant is rejected when one of the checks listed with it is violated; the reference and a developer's rules are
-rejected when any check is violated, when a run does not converge, or when a core or a disk breaks down.
+rejected when any check is violated, when a run does not converge, or when a core or a disk breaks down; either, when
+virtual time stands still.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ from functools import partial
 
 from quorumlog.hunting.judge import Candidate, Judged, Rejection, judge_seed
 from quorumlog.hunting.parallel import in_order
-from quorumlog.simulation.loop import LimitReachedError
 
 RUN_SECONDS = 120.0
 """A run takes a fraction of a second; one that takes this much processor time is given up."""
@@ -39,8 +39,6 @@ def hunt(
         except TimeoutError:
             sentence = f"the run with seed {seed} did not end within {RUN_SECONDS:g} s of processor time"
             raise TimeoutError(sentence) from None
-        except LimitReachedError as endless:
-            raise TimeoutError(str(endless)) from None
         progress(tried)
         if judged.rejections:
             return judged.rejections[0]

@@ -2,7 +2,8 @@
 
 The judges are the entry points of the group ``logwitness.judges``: ``watch`` for a run that is being played, which ends
 at the first violation, ``history`` for a whole one; nothing of the checker is imported. A run is rejected when a check
-is violated, when the cluster does not converge after all faults were healed, or when a core or a disk breaks down.
+is violated, when the cluster does not converge after all faults were healed, when virtual time stands still, or when a
+core or a disk breaks down.
 """
 
 from __future__ import annotations
@@ -33,8 +34,8 @@ Judge = Callable[..., dict[str, Any]]
 Watch = Callable[..., Any]
 """``watch(only, configuration=...)``, the entry point ``watch`` of that group: it has `feed` and `document`."""
 
-BREAKDOWN, CONVERGENCE = "breakdown", "convergence"
-"""What replaces a check's id when a run breaks off or does not converge."""
+BREAKDOWN, CONVERGENCE, LIVELOCK = "breakdown", "convergence", "livelock"
+"""What replaces a check's id when a run breaks off, does not converge or does not get on."""
 
 
 _GARBAGE = 100_000
@@ -107,7 +108,7 @@ def _core_of(name: str, rules: str) -> CoreFactory:
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
-    """Why a run was rejected: by which check (or BREAKDOWN, CONVERGENCE), in a sentence.
+    """Why a run was rejected: by which check (or BREAKDOWN, CONVERGENCE, LIVELOCK), in a sentence.
 
     ``configuration`` has the plan that was carried out; ``time`` is the virtual time at which the run was stopped.
     """
@@ -257,7 +258,9 @@ def judge_run(candidate: Candidate, seed: int, setting: str, configuration: Clus
         if check["verdict"] == "violated":
             shown: dict[str, Any] = next(iter(check["violations"]), {"sentence": "", "events": []})
             rejections.append(rejection(check["id"], shown["sentence"], shown["events"]))
-    if candidate.mutant is None and not outcome.converged and not outcome.stopped:
+    if outcome.livelock:
+        rejections.append(rejection(LIVELOCK, outcome.livelock))
+    elif candidate.mutant is None and not outcome.converged and not outcome.stopped:
         rejections.append(rejection(CONVERGENCE, no_convergence_sentence(configuration)))
     return Judged(tuple(rejections), {check["id"]: check["judged"] for check in answer["checks"]})
 
@@ -265,6 +268,7 @@ def judge_run(candidate: Candidate, seed: int, setting: str, configuration: Clus
 __all__ = [
     "BREAKDOWN",
     "CONVERGENCE",
+    "LIVELOCK",
     "Candidate",
     "Judged",
     "NoJudgeError",

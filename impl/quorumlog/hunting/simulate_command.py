@@ -252,7 +252,10 @@ def _show_outcome(outcome: Outcome, configuration: ClusterConfiguration, events:
     log = _list({kind: counts[kind] for kind in ("append", "flush", "truncate", "commit", "visible")})
     if log:
         rows.append(("log", log))
-    rows.append(("after healing", "converged" if outcome.converged else "did NOT converge"))
+    if outcome.livelock:
+        rows.append(("livelock", outcome.livelock))
+    else:
+        rows.append(("after healing", "converged" if outcome.converged else "did NOT converge"))
     rows.append(("history", f"{events} events"))
     if not sys.stdout.isatty():
         # Nothing is folded in a pipe or a file, so that grep finds it whole.

@@ -22,7 +22,8 @@ from quorumlog.simulation.client import Client
 from quorumlog.simulation.configuration import Configuration
 from quorumlog.simulation.host_faults import HostFaults
 from quorumlog.simulation.injector import Injector
-from quorumlog.simulation.loop import Simulation
+from quorumlog.simulation.livelock import livelock_sentence
+from quorumlog.simulation.loop import CROWD, LivelockError, Simulation
 from quorumlog.simulation.network import Network
 from quorumlog.simulation.node import Node
 
@@ -31,6 +32,8 @@ _FIRST_SPAN = 500 * MILLISECOND
 """After so much of a run it is asked for the first time whether that was enough; every next span is twice as long."""
 _LAST_WRITE = 2 * SECOND
 """What the last write is given at least, so that nodes that do not agree can still be read."""
+_BUSY = 1000
+"""So many callbacks a client may have more before a run counts as a livelock; a hundred operations at most."""
 _CLOSINGS = frozenset({"ok", "fail", "info"})
 
 NodeOf = TypeVar("NodeOf", bound=Node)
@@ -40,6 +43,7 @@ NodeOf = TypeVar("NodeOf", bound=Node)
 class Outcome:
     """The outcome of a run. ``converged``: after healing, all nodes came to agree; ``stopped``: it ended before that.
 
+    ``livelock`` says what repeats if virtual time stood still before that; empty if it did not.
     ``counts`` has the events of the history by kind, client operations as "append ok", "append fail not_leader", ...
     ``time`` is the virtual time at the end in nanoseconds, ``dispatched`` the number of simulated events.
     """
@@ -50,6 +54,7 @@ class Outcome:
     dispatched: int
     plan: Plan
     stopped: bool = False
+    livelock: str = ""
 
 
 class Cluster(ABC, Generic[Configuration, NodeOf]):
@@ -75,7 +80,9 @@ class Cluster(ABC, Generic[Configuration, NodeOf]):
 
     def new_simulation(self, seed: int) -> Simulation:
         """Virtual time of its own; a cluster that is part of another one lives in that one's."""
-        return Simulation(seed, schedule=self.configuration.schedule)
+        workload = self.configuration.workload
+        crowd = CROWD + _BUSY * workload.clients * workload.pipeline
+        return Simulation(seed, schedule=self.configuration.schedule, crowd=crowd)
 
     @abstractmethod
     def new_node(self, number: int) -> NodeOf:
@@ -116,19 +123,23 @@ class Cluster(ABC, Generic[Configuration, NodeOf]):
         for client in clients:
             client.work()
         converged = stopped = False
+        livelock = ""
         span = _FIRST_SPAN
-        while simulation.now < configuration.duration and not stopped:
-            simulation.run(min(simulation.now + span, configuration.duration))
-            stopped = enough()
-            span *= 2
-        if not stopped:
-            self.record("phase", {"f": "heal"})
-            injector.heal()
-            for client in clients:
-                client.stop()
-            converged = self.converge(configuration.settle)
-            self.final_read()
-        return Outcome(converged, self.counts, simulation.now, simulation.dispatched, plan, stopped)
+        try:
+            while simulation.now < configuration.duration and not stopped:
+                simulation.run(min(simulation.now + span, configuration.duration))
+                stopped = enough()
+                span *= 2
+            if not stopped:
+                self.record("phase", {"f": "heal"})
+                injector.heal()
+                for client in clients:
+                    client.stop()
+                converged = self.converge(configuration.settle)
+                self.final_read()
+        except LivelockError:
+            converged, livelock = False, livelock_sentence(simulation, self.nodes)
+        return Outcome(converged, self.counts, simulation.now, simulation.dispatched, plan, stopped, livelock)
 
     def start(self) -> None:
         """Start every node that is down."""

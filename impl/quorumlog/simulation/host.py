@@ -81,7 +81,7 @@ class Host:
         """Schedule on this machine's own clock: ``delay`` of its nanoseconds, which may run fast or slow."""
         if self._rate != 1.0 and delay > 0:
             delay = max(int(delay / self._rate), 1)  # who waits for the rest once more gets ahead
-        return self.simulation.after(delay, self._due, self.generation, callback, args)
+        return self.simulation.after(delay, self.due, self.generation, callback, args)
 
     def deliver(
         self,
@@ -116,7 +116,8 @@ class Host:
             callback, args, _ = deferred.popleft()
             callback(*args)
 
-    def _due(self, generation: int, callback: Callable[..., None], args: tuple[Any, ...]) -> None:
+    def due(self, generation: int, callback: Callable[..., None], args: tuple[Any, ...]) -> None:
+        """The time has come for what `after` was given; nothing if the process is another one by now."""
         if generation != self.generation:
             return
         if self.paused:

@@ -17,6 +17,8 @@ import random
 from collections.abc import Callable
 from typing import Any
 
+from quorumlog.durations import MILLISECOND
+
 NEVER = (1 << 63) - 1
 """Later than any time a history can hold."""
 
@@ -24,25 +26,45 @@ Entry = list[Any]
 """A scheduled callback: [due, order, callback or None once cancelled, arguments]."""
 
 
-class LimitReachedError(RuntimeError):
-    """The run dispatched more callbacks than its limit: something schedules itself without end."""
+CROWD = 100_000
+STANDSTILL = 50 * MILLISECOND
+"""`CROWD` callbacks in less virtual time than this are a livelock; the busiest runs of hunts come to 3,000."""
+
+
+class LivelockError(RuntimeError):
+    """Callbacks go on and on, and virtual time hardly does: something schedules itself without end."""
 
 
 class Simulation:
     """The event loop of one simulated run.
 
     ``now`` is the virtual time in nanoseconds, ``dispatched`` the number of callbacks run so far. Another ``schedule``
-    gives other random streams for the same seed.
+    gives other random streams for the same seed. ``crowd`` callbacks within `STANDSTILL` are a livelock.
     """
 
-    __slots__ = ("_heap", "_order", "_prefix", "_streams", "dispatched", "max_events", "now", "seed")
+    __slots__ = (
+        "_crowd",
+        "_heap",
+        "_looked_at",
+        "_looks_at",
+        "_order",
+        "_prefix",
+        "_streams",
+        "dispatched",
+        "now",
+        "seed",
+    )
 
-    def __init__(self, seed: int, *, schedule: int = 0, max_events: int = 5_000_000) -> None:
+    def __init__(self, seed: int, *, schedule: int = 0, crowd: int = CROWD) -> None:
         self.seed = seed
         self._prefix = f"{seed}.{schedule}" if schedule else str(seed)
         self.now = 0
         self.dispatched = 0
-        self.max_events = max_events
+        self._crowd = crowd
+        self._looked_at, self._looks_at = (
+            0,
+            crowd,
+        )  # when it was last seen that time goes on, and after which callback next
         self._heap: list[Entry] = []
         self._order = 0
         self._streams: dict[str, random.Random] = {}
@@ -73,28 +95,48 @@ class Simulation:
     def run(self, until: int) -> None:
         """Dispatch everything due up to and including ``until``, then stand at ``until``.
 
-        Raises ``LimitReachedError`` when the run exceeds ``max_events`` callbacks in all.
+        Raises `LivelockError`.
         """
         heap = self._heap
         pop = heapq.heappop
         dispatched = self.dispatched
-        limit = self.max_events
+        looks_at = self._looks_at
         try:
             while heap and heap[0][0] <= until:
+                if dispatched >= looks_at:
+                    self._look(heap[0])
+                    looks_at = self._looks_at = dispatched + self._crowd
                 time, _, callback, args = pop(heap)
                 if callback is None:
                     continue
                 self.now = time
                 dispatched += 1
-                if dispatched > limit:
-                    raise LimitReachedError(
-                        f"seed {self.seed}: more than {limit} events before {until} ns of virtual time; "
-                        f"the last one is {getattr(callback, '__qualname__', callback)}"
-                    )
                 callback(*args)
         finally:
             self.dispatched = dispatched
         self.now = max(self.now, until)
+
+    def _look(self, following: Entry) -> None:
+        """See whether virtual time has gone on since the last look. Raises `LivelockError`."""
+        passed = self.now - self._looked_at
+        if passed < STANDSTILL:
+            raise LivelockError(
+                f"seed {self.seed}: {self._crowd} callbacks in {passed} ns of virtual time, up to {self.now} ns; "
+                f"the next one is {getattr(following[2], '__qualname__', following[2])}"
+            )
+        self._looked_at = self.now
+
+    def watch(self, most: int) -> list[tuple[Callable[..., None], tuple[Any, ...]]]:
+        """Dispatch at most so many callbacks, whenever they are due, and say which; what repeats is seen so."""
+        seen: list[tuple[Callable[..., None], tuple[Any, ...]]] = []
+        while self._heap and len(seen) < most:
+            time, _, callback, args = heapq.heappop(self._heap)
+            if callback is not None:
+                self.now = time
+                self.dispatched += 1
+                seen.append((callback, args))
+                callback(*args)
+        return seen
 
 
 def derived_random(seed: int | str, name: str) -> random.Random:

@@ -277,9 +277,9 @@ class Node(ABC):
         delay = effect.delay
         if effect.jitter:
             delay += int(self._random.random() * effect.jitter)
-        self._timers[effect.name] = self.host.after(delay, self._fire, effect.name)
+        self._timers[effect.name] = self.host.after(delay, self._timer, effect.name)
 
-    def _fire(self, name: str) -> None:
+    def _timer(self, name: str) -> None:
         self.handle(TimerFired(name))
 
     def _cancel_timer(self, effect: CancelTimer) -> None:
