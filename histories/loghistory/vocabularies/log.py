@@ -65,8 +65,8 @@ VOCABULARY = Vocabulary(
         ),
         EventKind(
             "gap",
-            "The leader told that compaction left nothing from `offset` to `last_offset`; what lies behind, in "
-            "`entry_term`, is appended next. What the node holds there it cuts first.",
+            "The leader said that compaction left nothing from `offset` to `last_offset`; what lies behind, in "
+            "`entry_term`, is appended next. The node first cuts what it holds there.",
             ("offset", "last_offset", "entry_term"),
             state=STATE,
             may_carry=("visible",),
@@ -74,7 +74,7 @@ VOCABULARY = Vocabulary(
         EventKind(
             "trim",
             "Entries before `offset` are given up; it is the first one kept. If `dirty` is below it, nothing is kept "
-            "and the log begins anew there.",
+            "and the log starts over there.",
             ("node", "offset"),
             state=STATE,
             may_carry=("visible",),

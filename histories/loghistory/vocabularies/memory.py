@@ -21,8 +21,8 @@ VOCABULARY = Vocabulary(
         ),
         EventKind(
             "hand_over",
-            "The leader holds the entries from `offset` to `last_offset` for no request any more. `count` requests to "
-            "one follower are unanswered, to the others no more than that.",
+            "No request needs the entries from `offset` to `last_offset` in the leader's memory any more. `count` is "
+            "the largest number of requests to one follower that are unanswered.",
             ("node", "offset", "last_offset", "count", "reserved"),
             may_carry=("term",),
         ),

@@ -41,7 +41,7 @@ VOCABULARY = Vocabulary(
         EventKind("report_kept", "It is what the server knows of the lag of `peer` from now on.", _HEARTBEAT),
         EventKind(
             "changelog",
-            "The group of a changelog showed `offset` for the first time. `text`: what is there; none: Raft's own.",
+            "The group of a changelog showed `offset` for the first time. `text`: what is there; null: Raft's own.",
             ("partition", "offset"),
             may_carry=("epoch", "text"),
         ),

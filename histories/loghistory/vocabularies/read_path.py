@@ -89,7 +89,7 @@ VOCABULARY = Vocabulary(
     kinds=(
         EventKind(
             "takes_part",
-            "The process runs, as a shard, a sequencer or a reader, says `f`; an intact shard has all it ever stored.",
+            "The process runs as a shard, a sequencer or a reader (`f`); an intact shard has all it ever stored.",
             ("node", "incarnation", "f"),
             may_carry=("reason",),
         ),
@@ -101,7 +101,7 @@ VOCABULARY = Vocabulary(
         ),
         EventKind(
             "copy",
-            "The shard has a copy of the record at `offset`, durably: in place of the one that it had there before, if "
+            "The shard has a durable copy of the record at `offset`, in place of the one that it had there before, if "
             "any. `shards` is the copyset. `recovery` is 0 if a sequencer wrote it.",
             ("node", "offset", "record", "wave", "recovery", "shards"),
             may_carry=("value",),
@@ -128,7 +128,7 @@ VOCABULARY = Vocabulary(
         ),
         EventKind(
             "event_log",
-            "The event log has a record `f` about shard `peer`, its `version` th. `text`: the statuses by shard then: "
+            "Record number `version` of the event log is `f`, about shard `peer`. `text`: the statuses by shard then: "
             "0 fully authoritative, 1 under-replicated, 2 authoritative empty, 3 unavailable.",
             ("version", "peer", "f", "text"),
         ),
@@ -157,14 +157,14 @@ VOCABULARY = Vocabulary(
         ),
         EventKind(
             "stream_started",
-            "STARTED of `peer` arrived: `reason` is ok, rebuilding or failed.",
+            "STARTED from `peer` arrived: `reason` is ok, rebuilding or failed.",
             (*_SHARD, "reason", "version"),
         ),
         EventKind("stream_closed", "The connection to `peer` is closed.", (*_STREAM, "peer")),
         EventKind(
             "stream_heard",
-            "A record or a gap of `peer` arrived on the connection of that START. `bytes`: of the payload; `count` is "
-            "1 if the shard may lack others where it read the record.",
+            "A record or a gap from `peer` arrived on the connection of that START. `bytes`: of the payload; `count` "
+            "is 1 if the shard may lack others where it read the record.",
             (*_SHARD, "f", "offset", "version"),
             may_carry=("last_offset", "record", "value", "bytes", "count"),
         ),
@@ -182,7 +182,7 @@ VOCABULARY = Vocabulary(
         ),
         EventKind(
             "stream_reject",
-            "The application did not take what is at `offset` yet: a record if there is a `value`, else a gap.",
+            "The application did not yet take what is at `offset`: a record if there is a `value`, else a gap.",
             (*_STREAM, "offset"),
             may_carry=("value",),
         ),
@@ -202,7 +202,7 @@ VOCABULARY = Vocabulary(
         ),
         EventKind(
             "stream_stall",
-            "At the end of the run the reader waits for an answer of any of `shards` about `offset`.",
+            "At the end of the run the reader waits for an answer from any of `shards` about `offset`.",
             (*_STREAM, "offset", "shards"),
         ),
     ),
@@ -211,7 +211,7 @@ VOCABULARY = Vocabulary(
         Column(34, "filter", pa.int64(), "the filter version of a read stream: it grows with every rewind"),
         Column(35, "shards", pa.int64(), "a set of shards, as a bit mask"),
         Column(36, "record", WORD, "what lies at an LSN: data, a hole or a bridge"),
-        Column(37, "wave", pa.int32(), "which of the tries to store it this copy is of"),
+        Column(37, "wave", pa.int32(), "the attempt to store the record that this copy belongs to"),
         Column(38, "recovery", pa.int64(), "which run of a recovery wrote it; 0: a sequencer did"),
     ),
     words=(
@@ -229,7 +229,7 @@ VOCABULARY = Vocabulary(
             ("copy", "recover", "stream_heard"),
             {
                 RecordWord.DATA: "what a client appended",
-                RecordWord.HOLE: "nothing, says the recovery of the epoch",
+                RecordWord.HOLE: "nothing, as the recovery of the epoch decided",
                 RecordWord.BRIDGE: "nothing from here to the end of the epoch",
             },
         ),
@@ -264,16 +264,16 @@ VOCABULARY = Vocabulary(
             "f",
             ("stream_rewind",),
             {
-                RewindWord.DUE: "all shards are to be asked anew",
-                RewindWord.DONE: "they are, from the next LSN to deliver on",
+                RewindWord.DUE: "all shards are to be asked again",
+                RewindWord.DONE: "they were asked, from the next LSN to deliver on",
             },
         ),
         Words(
             "f",
             ("stream_grace",),
             {
-                GraceWord.BEGUN: "whoever has not answered is waited for",
-                GraceWord.OVER: "and no longer",
+                GraceWord.BEGUN: "the reader waits for shards that have not answered",
+                GraceWord.OVER: "it waits no longer",
                 GraceWord.GIVEN_UP: "there is nothing to wait for",
             },
         ),

@@ -44,7 +44,7 @@ VOCABULARY = Vocabulary(
             ("snapshot",),
             {
                 SnapshotFrom.TAKEN: "of what the node itself had applied",
-                SnapshotFrom.INSTALLED: "the node was sent it",
+                SnapshotFrom.INSTALLED: "received from the leader",
             },
         ),
     ),

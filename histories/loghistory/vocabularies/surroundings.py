@@ -47,7 +47,7 @@ VOCABULARY = Vocabulary(
                 FaultWord.CRASH: "a process was killed",
                 FaultWord.STORAGE_ERROR: "a disk failed",
                 FaultWord.FSYNC_ERROR: "flushes fail from now on until the fault ends",
-                FaultWord.OPEN_ERROR: "the same of the flushes with which a log is opened",
+                FaultWord.OPEN_ERROR: "the same for the flushes with which a log is opened",
                 FaultWord.TRIM: "nodes trim their logs",
             },
         ),
