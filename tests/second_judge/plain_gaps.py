@@ -393,6 +393,21 @@ def guaranteed(known: Knowledge, lsn: int) -> bool:
     return known.unsure(lsn, declared) <= known.listed and heard
 
 
+def grace_periods(history: History) -> Count:
+    """No grace period lasts 5 s longer than it should (read-path.md#gap-grace)."""
+    count = Count()
+    for life in lives(history):
+        known, begun = Knowledge(history), None
+        for e in life:
+            if e.kind == "stream_settings":
+                known.take(e)
+            elif e.kind == "stream_grace":
+                if begun is not None and known.settings:
+                    count += judged(e.time - begun > known.settings["grace"] + 5 * 10**9)
+                begun = e.time if e.f == "begun" else None
+    return count
+
+
 def progress_or_stall(history: History) -> Count:
     """read-path.md#progress-or-stall."""
 
@@ -415,7 +430,7 @@ def progress_or_stall(history: History) -> Count:
     begun = {e.op: e.seq for e in reversed(history.events) if e.kind == "invoke" and e.f == "read_stream"}
     ok = [e for e in history.events if e.kind == "ok" and e.f == "read_stream"]
     ended = sum(begun.get(e.op, e.seq) < e.seq for e in ok)
-    return Count(judged=ended) + counted(history, ("stream_stall",), judge)
+    return Count(judged=ended) + counted(history, ("stream_stall",), judge) + grace_periods(history)
 
 
 TWINS: dict[str, Plain] = {

@@ -13,7 +13,7 @@ from ..contract import Check, Family, Setting
 from .hearing import FILTERED, IS_WANTED, KINDS, NOBODY, Rows
 from .nodesets import INCOMPLETE, NON_AUTH, VERDICTS, Nodeset, members
 from .protocol import BRIDGE, GAP, READ_PATH, StreamFold, epoch_of, esn_of, shown
-from .streams import Settings, Stream, Streams
+from .streams import OVERDUE, Grace, Settings, Stream, Streams
 
 VERDICT = Check(
     id="gap-has-verdict",
@@ -66,13 +66,15 @@ EARLY = Check(
 )
 STALL = Check(
     id="progress-or-stall",
-    rule="A stream comes to its end, or waits for shards that have their data and have not answered.",
-    source=("read-path.md#progress-or-stall",),
-    fact="a stream that came to its end, or waits at the end of the run",
+    rule="A stream comes to its end, or waits for shards that have their data and have not answered; no grace period "
+    "lasts longer than it should.",
+    source=("read-path.md#progress-or-stall", "read-path.md#gap-grace"),
+    fact="a stream that came to its end, or waits at the end of the run, or a grace period that ended",
     sentence={
         "nobody": "Stream {op} waits at {lsn} for the answer of no shard.",
         "other": "Stream {op} waits at {lsn} for shards {shards}, whose answers would change nothing.",
         "due": "Stream {op} waits at {lsn}, where it could go on.",
+        "grace": "A grace period of {grace} s of stream {op} lasted {lasted} s, at {lsn}.",
     },
     kinds=(Kind.INVOKE,),
     columns=("op", "offset"),
@@ -80,7 +82,7 @@ STALL = Check(
 )
 CHECKS = (VERDICT, TYPE, EARLY, STALL)
 
-_GAP, _STALL = code(Kind.STREAM_GAP), code(Kind.STREAM_STALL)
+_GAP, _STALL, _GRACE = map(code, (Kind.STREAM_GAP, Kind.STREAM_STALL, Kind.STREAM_GRACE))
 _REFUSALS = (GAP[GapWord.ACCESS], GAP[GapWord.NOT_IN_CONFIG])
 _RECORDS = {GAP[GapWord.HOLE]: RECORDS[RecordWord.HOLE], GAP[GapWord.FILTERED_OUT]: FILTERED}
 _LOSS, _TRIM, _BRIDGE = (GAP[each] for each in (GapWord.DATALOSS, GapWord.TRIM, GapWord.BRIDGE))
@@ -132,6 +134,8 @@ class GapFold(StreamFold[Rows]):
         elif e.kind == OK:
             self.tallies[STALL.id].judged += stream.first >= 0
         else:
+            if e.kind == _GRACE and stream.waits is not None and stream.settings is not None:
+                self._waited(stream.waits, stream.settings, e)
             self._streams.take(stream, e)
         self._streams.keep(stream)
 
@@ -285,6 +289,14 @@ class GapFold(StreamFold[Rows]):
             tally.violation(seq, way="nobody", **found)
         elif not {*members(shards)} <= useful:
             tally.violation(seq, way="other", shards=[*members(shards)], **found)
+
+    def _waited(self, grace: Grace, settings: Settings, e: Rows) -> None:
+        """A grace period has ended, or another one begun."""
+        tally, lasted = self.tallies[STALL.id], e.time - grace.begun
+        tally.judged += 1
+        if lasted > settings.grace + OVERDUE:
+            found = {"grace": f"{settings.grace / 1e9:g}", "lasted": f"{lasted / 1e9:.3f}"}
+            tally.violation(grace.seq, e.seq, way="grace", op=e.op, lsn=shown(e.offset), **found)
 
 
 _FULL = (0, 3)

@@ -47,7 +47,7 @@ _OK = REASONS[AnswerWord.OK]
 _DUE, _BEGUN, _OVER = (word_code(word) for word in (RewindWord.DUE, GraceWord.BEGUN, GraceWord.OVER))
 _ONCE_MORE = 2
 """A shard that let so many grace periods and one more pass is not waited for again."""
-_OVERDUE = 5 * 10**9
+OVERDUE = 5 * 10**9
 """Nanoseconds after which a grace period does not run any more, however busy a real process is."""
 
 
@@ -119,6 +119,8 @@ class Stream:
     """The event by which it learned that a shard became empty, until it asks anew (read-path.md#empty-rewinds)."""
     listed: int = 0
     grace: Grace | None = None
+    waits: Grace | None = None
+    """The grace period that has not ended yet, whatever was delivered since."""
     rejected: int = -1
     """The LSN that the application did not take, and that comes next."""
     row: int = NOBODY
@@ -145,7 +147,7 @@ class Stream:
         """Whether it waits for something else than an answer: its application, a rewind, a grace period, one of the
         logs that say where records lie and whose answers count."""
         begun = self.grace.begun if self.grace is not None and self.grace.over < 0 else None
-        in_grace = begun is not None and (self.settings is None or now - begun <= self.settings.grace + _OVERDUE)
+        in_grace = begun is not None and (self.settings is None or now - begun <= self.settings.grace + OVERDUE)
         ignorant = self.answers[0] > self.version or epoch_of(self.position) > self.known_epoch
         return self.rejected == self.position or self.rewinding >= 0 or in_grace or ignorant
 
@@ -366,8 +368,9 @@ class Streams:
 
     def _grace(self, stream: Stream, e: Rows) -> None:
         f, lsn, time = e.f, e.offset, e.time
+        stream.waits = Grace(lsn, time, -1, e.seq) if f == _BEGUN else None
         if f == _BEGUN:
-            stream.grace = Grace(lsn, time, -1, e.seq)
+            stream.grace = stream.waits
         elif f != _OVER or stream.grace is None or stream.grace.lsn != lsn:
             stream.grace = None
         else:

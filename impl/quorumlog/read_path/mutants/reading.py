@@ -280,7 +280,13 @@ MUTANTS = (
         "rot",
         checks=("record-as-appended",),
     ),
-    mutant("grace-restarted", "grace restarted at each wake-up", with_cores(reader=GraceRestarted)),
+    mutant(
+        "grace-restarted",
+        "grace restarted at each wake-up",
+        with_cores(reader=GraceRestarted),
+        "long-grace",
+        checks=("progress-or-stall",),
+    ),
     mutant("f-majority-in-every-scope", "f-majority in every scope", with_rules(gap_verdict=_in_every_scope)),
     mutant("no-marker", "no marker at ur", with_cores(reader=NoMarker)),
     mutant(
