@@ -335,7 +335,24 @@ def gap_has_verdict(history: History) -> Count:
             return JUDGED + VIOLATED
         return judged(verdict == "incomplete" and known.settings and not patience(e, known, declared))
 
-    return counted(history, ("stream_gap",), judge)
+    return counted(history, ("stream_gap",), judge) + records_heard(history)
+
+
+def records_heard(history: History) -> Count:
+    """A record is delivered that a shard has sent since the stream asked for it (read-path.md#rewind)."""
+    count = Count()
+    for life in lives(history):
+        known = Knowledge(history)
+        for e in life:
+            if e.kind == "stream_record" and e.offset not in known.heard:
+                count += JUDGED + VIOLATED if known.recorded else UNJUDGED
+            elif e.kind == "stream_record":
+                count += JUDGED
+            if e.kind == "stream_gap":
+                known.move(e.last)
+            else:
+                known.take(e)
+    return count
 
 
 def gap_has_type(history: History) -> Count:

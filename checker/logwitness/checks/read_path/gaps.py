@@ -17,11 +17,13 @@ from .streams import OVERDUE, Grace, Settings, Stream, Streams
 
 VERDICT = Check(
     id="gap-has-verdict",
-    rule="A gap follows from what shards have sent since each START: a hole, a bridge record, a trim point, or at each "
-    "of its LSNs an f-majority or all shards that have their data; INCOMPLETE waited its grace period.",
+    rule="What is delivered follows from what shards have sent since each START: a record, a hole, a bridge record, a "
+    "trim point, or at each LSN of a gap an f-majority or all shards that have their data; INCOMPLETE waited its grace "
+    "period.",
     source=("read-path.md#gap-has-verdict", "read-path.md#gap-verdict", "read-path.md#gap-grace"),
-    fact="a gap delivered",
+    fact="a record or a gap delivered",
     sentence={
+        "record": "Stream {op} delivered a record at {lsn}, which no shard has sent since it was asked.",
         "unsent": "Stream {op} delivered a gap {gap} at {lsn}, of which no shard had told.",
         "none": "Stream {op} delivered a gap {gap} over {lsn}, and shards {silent} had not answered there.",
         "grace": "Stream {op} delivered a gap {gap} at {lsn} without waiting for shards {silent}.",
@@ -82,7 +84,8 @@ STALL = Check(
 )
 CHECKS = (VERDICT, TYPE, EARLY, STALL)
 
-_GAP, _STALL, _GRACE = map(code, (Kind.STREAM_GAP, Kind.STREAM_STALL, Kind.STREAM_GRACE))
+_GAP, _RECORD = code(Kind.STREAM_GAP), code(Kind.STREAM_RECORD)
+_STALL, _GRACE = code(Kind.STREAM_STALL), code(Kind.STREAM_GRACE)
 _REFUSALS = (GAP[GapWord.ACCESS], GAP[GapWord.NOT_IN_CONFIG])
 _RECORDS = {GAP[GapWord.HOLE]: RECORDS[RecordWord.HOLE], GAP[GapWord.FILTERED_OUT]: FILTERED}
 _LOSS, _TRIM, _BRIDGE = (GAP[each] for each in (GapWord.DATALOSS, GapWord.TRIM, GapWord.BRIDGE))
@@ -120,7 +123,7 @@ class GapFold(StreamFold[Rows]):
 
     def skim(self, rows: Rows, at: int) -> int:
         """See `StreamFold`."""
-        return self._streams.skim(rows, at)
+        return self._streams.skim(rows, at, self.judged)
 
     def take(self, e: Rows) -> None:
         """See `StreamFold`."""
@@ -129,6 +132,8 @@ class GapFold(StreamFold[Rows]):
         stream = self._streams.begins(e) if e.kind == INVOKE else self._streams.of(e.op)
         if e.kind == _GAP:
             self._gap(stream, e)
+        elif e.kind == _RECORD:
+            self._unheard(stream, e)
         elif e.kind == _STALL:
             self._stalls(stream, e)
         elif e.kind == OK:
@@ -170,6 +175,16 @@ class GapFold(StreamFold[Rows]):
         begins = esn_of(lsn) == 0 or lsn == stream.first
         follows = epoch_of(lsn) == epoch_of(last) and esn_of(last + 1) == 1
         return begins and follows and self._streams.heard(stream, last + 1) != NOBODY
+
+    def _unheard(self, stream: Stream, e: Rows) -> None:
+        """A record that no shard has sent since the stream asked."""
+        tally = self.tallies[VERDICT.id]
+        if stream.recorded:
+            tally.judged += 1
+            tally.violation(e.seq, way="record", op=e.op, lsn=shown(e.offset))
+        else:
+            tally.unjudged += 1
+        self._streams.moved(stream, e.offset)
 
     def _verdict(self, stream: Stream, right: bool, e: Rows) -> None:
         tally = self.tallies[VERDICT.id]

@@ -20,6 +20,7 @@ from loghistory.schema import Kind
 from loghistory.vocabularies.read_path import AnswerWord, GraceWord, RewindWord, ShardWord
 
 from ..codes import MAX_OFFSET, REASONS, Words, code, word_code
+from ..columns import Ints
 from ..hashing import row_of
 from . import hearing
 from .hearing import NOBODY, OF_STREAMS, Rows
@@ -205,12 +206,12 @@ class Streams:
         """Make room for what these events may add."""
         self._hearing = hearing.with_events(self._hearing, rows)
 
-    def skim(self, rows: Rows, at: int) -> int:
-        """Take what streams hear, and the records that they deliver; the place of the first other event."""
-        at = hearing.skim.form(self._compiled)(rows, at, self._hearing)
-        while at < len(rows.kind) and rows.kind[at] in (_HEARD, _RECORD):  # of a stream that is not known yet
+    def skim(self, rows: Rows, at: int, judged: Ints) -> int:
+        """Take what streams hear, and the records that they heard and deliver; the place of the first other event."""
+        at = hearing.skim.form(self._compiled)(rows, at, self._hearing, judged)
+        while at < len(rows.kind) and rows.kind[at] in (_HEARD, _RECORD) and int(rows.op[at]) not in self._of:
             self.of(int(rows.op[at]))
-            at = hearing.skim.form(self._compiled)(rows, at, self._hearing)
+            at = hearing.skim.form(self._compiled)(rows, at, self._hearing, judged)
         return at
 
     def of(self, op: int) -> Stream:
