@@ -95,7 +95,7 @@ class SealForgotten(ShardCore):
 
 
 class AnsweredBeforeDurable(ShardCore):
-    """STORED is sent at once."""
+    """STORED is sent at once, before the copy is durable."""
 
     def _store(self, sender: int, message: m.Store) -> None:
         copy, answer = message.copy, self._answer_to(message)
