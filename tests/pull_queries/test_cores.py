@@ -234,6 +234,19 @@ def test_a_feeder_takes_over_before_it_goes_on() -> None:
     assert feeder.due(table, 100) is None
 
 
+def test_a_feeder_appends_again_only_what_the_changelog_turns_out_to_lack() -> None:
+    table, feeder = Table(REFERENCE, SavedTable(1, 1, 0)), Feeder(1)
+    assert feeder.due(table, 4) == range(4)
+    table.note_visible(3)  # so 1, 2 and 3 are there, of which none is passed yet
+    for offset in (1, 2):
+        feeder.failed(table)  # several appends may fail one after the other
+        assert feeder.due(table, 4) is None
+        table.fold(offset, Change(1, offset - 1))
+    assert feeder.due(table, 4) is None
+    table.fold(3, Change(1, 2))
+    assert feeder.due(table, 4) == range(3, 4)
+
+
 def test_look_ups_and_scans_see_one_position() -> None:
     saved = SavedTable(9, 1, 9, {"b": 2, "a": 1, "c": "x"})
     assert look_up(saved, ("c", "a", "a", "z")) == [("a", 1), ("c", "x")]

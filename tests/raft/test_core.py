@@ -453,6 +453,19 @@ def test_a_vote_that_comes_while_the_next_election_is_prepared_still_counts() ->
     assert (bench.core.role, bench.core.term) == ("leader", 1), "the election that was prepared is off"
 
 
+def test_votes_of_an_earlier_candidacy_do_not_count() -> None:
+    bench = Bench(voters=Voters((0, 1, 2, 3, 4)))
+    for term, voter in ((1, 1), (2, 2)):
+        bench.give(TimerFired(Timer.ELECTION), after=10 * SECOND)
+        for other in (1, 2):
+            bench.receive(other, VoteReply(term - 1, term - 1, pre_vote=True, granted=True))
+        bench.save()
+        bench.receive(voter, VoteReply(term, term, pre_vote=False, granted=True))
+        assert (bench.core.role, bench.core.term) == ("candidate", term)
+    bench.receive(1, VoteReply(2, 2, pre_vote=False, granted=True))
+    assert bench.core.role == "leader"
+
+
 def test_a_single_node_commits_only_after_a_flush() -> None:
     bench = Bench(voters=Voters((0,)))
     bench.give(TimerFired(Timer.ELECTION), after=10 * SECOND)
@@ -681,6 +694,33 @@ def test_who_waits_too_long_for_memory_is_refused_and_nothing_is_written() -> No
     bench.give(TimerFired(Timer.ENQUEUE), after=1000)
     assert [(each.request, each.outcome) for each in bench.of(Resolved)] == [(2, Outcome.TIMED_OUT)]
     assert bench.core.dirty == end
+
+
+def test_each_of_those_who_wait_for_memory_has_its_own_time_and_lets_the_next_pass() -> None:
+    bench = caught_up(memory_bytes=2 * SIZE, enqueue_timeout=1000)
+    bench.append(1, acks=1)
+    large = replace(batch(0, 0), payload=bytes(8 + SIZE))
+    bench.give(AppendRequested(2, large))
+    bench.give(AppendRequested(3, large), after=400)
+    bench.give(AppendRequested(4, batch(0, 0)), after=400)
+    bench.give(TimerFired(Timer.ENQUEUE), after=200)
+    assert [each.request for each in bench.of(Resolved)] == [2]
+    assert [(each.name, each.delay) for each in bench.of(SetTimer)] == [(Timer.ENQUEUE, 400)]
+    bench.give(TimerFired(Timer.ENQUEUE), after=400)
+    assert [each.request for each in bench.of(Resolved)] == [3]
+    assert [each.request for each in bench.of(Accepted)] == [4], "it fits beside the first"
+    assert [each.name for each in bench.of(SetTimer)] == [Timer.DRAIN]
+
+
+def test_an_append_larger_than_a_round_makes_one_of_its_own() -> None:
+    bench = caught_up(round_bytes=1)
+    end = bench.core.dirty
+    for request in (1, 2):
+        bench.give(AppendRequested(request, batch(0, 0)))
+    for more in (1, 2):
+        bench.give(TimerFired(Timer.DRAIN))
+        assert bench.core.dirty == end + more
+    assert bench.of(SetTimer) == []
 
 
 def test_a_follower_that_answers_nothing_holds_nobody_up() -> None:

@@ -206,6 +206,7 @@ RECORDINGS: dict[str, Callable[[str], None]] = {
         for seed, setting in enumerate(PULL_QUERIES.settings)
         if setting not in ("departures", "handed-over")
     },
+    "pull_queries/reference-departures": reference(15, "departures", protocol=PULL_QUERIES, duration=16 * SECOND),
     "pull_queries/cluster-kill-active": servers("--duration", "3", "--seed", "11", "--faults", "kill-leader"),
     "pull_queries/cluster-shipped": servers("--duration", "4", "--seed", "12", "--set", "mode=shipped"),
     **{f"pull_queries/mutant-{each.id}": shortest_run(each, PULL_QUERIES) for each in PULL_QUERIES.hunted.values()},

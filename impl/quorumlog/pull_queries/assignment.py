@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import msgspec
 
@@ -100,6 +101,8 @@ def _kept(before: Placement, here: list[str], partition: int, lags: Mapping[tupl
 class Departures:
     """Since when a server has seen each host down on end; times are monotonic milliseconds (pull-queries.md#clocks)."""
 
+    gone_after: ClassVar[int] = GONE_AFTER
+
     _since: dict[str, int] = field(default_factory=dict)
 
     def joined(self, hosts: Iterable[str]) -> None:
@@ -111,4 +114,4 @@ class Departures:
         """Take the statuses after a check; return the hosts whose removal is to be proposed."""
         down = [host for host, status in statuses.items() if not status.alive]
         self._since = {host: self._since.get(host, now) for host in down}
-        return [host for host, since in self._since.items() if now - since >= GONE_AFTER]
+        return [host for host, since in self._since.items() if now - since >= self.gone_after]

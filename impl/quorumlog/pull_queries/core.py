@@ -72,6 +72,7 @@ class ServerCore(Replicas):
 
     membership_type: ClassVar[type[Membership]] = Membership
     records_type: ClassVar[type[LagRecords]] = LagRecords
+    departures_type: ClassVar[type[Departures]] = Departures
 
     def __init__(
         self,
@@ -86,7 +87,7 @@ class ServerCore(Replicas):
         self.started, self.clocks, self.with_bound = started, started, with_bound
         self.membership = self.membership_type(host, started.wall, configuration, rules)
         self.records = self.records_type(rules)
-        self._departures = Departures()
+        self._departures = self.departures_type()
         self._queries: dict[int, tuple[Query, Execution]] = {}
 
     def handle(self, clocks: Clocks, event: Event) -> list[Effect]:

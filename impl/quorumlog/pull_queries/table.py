@@ -119,18 +119,19 @@ class Feeder:
     """What the active of ``epoch`` appends to a changelog (pull-queries.md#takeover).
 
     First its takeover, and once that is passed, a change for each offset of the source log from the one that counts
-    next. ``appended``: the source offset up to which changes have been appended. Appended again after a failure, a
-    change counts once.
+    next. ``appended``: the source offset up to which changes have been appended. After a failure, what the changelog
+    shows is passed first, so that only what lacks is appended again; a change counts once.
     """
 
     epoch: int
     appended: int = field(default=0, init=False)
     _announced: bool = field(default=False, init=False)
+    _passes: int = field(default=0, init=False)  # the end that was known at the last failure
 
     def due(self, table: Table, end: int, most: int = 100) -> Takeover | range | None:
         """What to append next: the takeover, or the source offsets below ``end`` of which to make changes, ``most`` at
         once; None: nothing now, or never again because a later active took over."""
-        if table.epoch > self.epoch:
+        if table.epoch > self.epoch or table.current < self._passes:
             return None
         if table.epoch < self.epoch:
             if self._announced:
@@ -142,8 +143,8 @@ class Feeder:
         return range(first, self.appended) or None
 
     def failed(self, table: Table) -> None:
-        """An append failed, or nobody knows whether it did: begin again with what has not counted yet."""
-        self._announced, self.appended = False, table.source
+        """An append failed, or nobody knows whether it did: begin again with what the changelog turns out to lack."""
+        self._announced, self.appended, self._passes = False, table.source, table.end
 
 
 # -- look-ups ------------------------------------------------------------------------------------------------------

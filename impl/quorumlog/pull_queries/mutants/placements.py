@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from msgspec import structs
 
 from quorumlog.protocol import Mutant
-from quorumlog.pull_queries.assignment import Placement
+from quorumlog.pull_queries.assignment import Departures, Placement
 from quorumlog.pull_queries.core import ServerCore
 from quorumlog.pull_queries.events import Answer, AssignmentRead, Propose, Query
 from quorumlog.pull_queries.status import Membership
@@ -43,6 +43,31 @@ class LastMemberActive(ServerCore):
 def _last_and_rest(hosts: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
     *rest, last = sorted(hosts)
     return last, tuple(rest)
+
+
+class RemovedEarly(Departures):
+    """Five seconds are enough."""
+
+    gone_after = 5_000
+
+
+class RemovedEarlyCore(ServerCore):
+    """A server that sends away whom it has seen down for 5 s."""
+
+    departures_type = RemovedEarly
+
+
+class RemovedAgain(Departures):
+    """Who comes back is down since long ago."""
+
+    def joined(self, hosts: Iterable[str]) -> None:
+        """Nothing changes."""
+
+
+class RemovedAgainCore(ServerCore):
+    """A server that gives nobody who joins the time anew."""
+
+    departures_type = RemovedAgain
 
 
 class TableGivenAway(ServerCore):
@@ -84,6 +109,20 @@ MUTANTS = (
         ("active-stays",),
         LastMemberActive,
         "default",
+    ),
+    Mutant(
+        "removed-early",
+        "a host is to be removed after 5 s of being down",
+        ("removed-when-gone",),
+        RemovedEarlyCore,
+        "departures",
+    ),
+    Mutant(
+        "removed-again",
+        "who joins is not given the time anew after which a host that is down is removed",
+        ("removed-when-gone",),
+        RemovedAgainCore,
+        "departures",
     ),
     Mutant(
         "table-given-away",

@@ -206,6 +206,7 @@ MUTANTS = (
         ("converges", "replicas-catch-up"),
         ResetWithoutTerm,
         thread="https://github.com/goraft/raft/pull/99",
+        test="tests/raft/test_mutants.py",
         setting="trimmed",
         seeds=400,
     ),
