@@ -38,6 +38,20 @@ class OwnOrder(ShardCore):
         return copyset
 
 
+class AmendsUnanswered(ShardCore):
+    """A donor amends its own copyset with the others, and is done whether they have stored theirs or not."""
+
+    def _steps(self, new: set[int], amended: set[int]) -> list[set[int]]:
+        return [new, amended]
+
+
+class TakenBeforePurge(ShardCore):
+    """A shard takes from a donor what it is still to purge."""
+
+    def _takes_of_donor(self, message: m.Store) -> bool:
+        return True
+
+
 class AlwaysAuthoritative(ShardCore):
     """A donor says that nothing can be lost, whoever is lost with it."""
 
@@ -129,6 +143,20 @@ MUTANTS = (
         with_cores(shard=OwnOrder),
         "two-donors",
         checks=("one-shipper",),
+    ),
+    mutant(
+        "amends-unanswered",
+        "a donor is done before others have amended their copysets",
+        with_cores(shard=AmendsUnanswered),
+        "half-amended",
+        checks=("rebuilt-is-replicated",),
+    ),
+    mutant(
+        "taken-before-purge",
+        "a shard takes copies of a donor before it has purged the epoch",
+        with_cores(shard=TakenBeforePurge),
+        "away-then-donated",
+        checks=("rebuilt-is-replicated",),
     ),
     mutant(
         "always-authoritative",
