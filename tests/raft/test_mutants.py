@@ -429,7 +429,7 @@ def counts_what_it_heard_in_its_term(make_core: CoreFactory) -> bool:
     give(core, TimerFired(Timer.ELECTION), Received(2, VoteReply(4, 4, True, True)))
     give(core, Received(2, VoteReply(5, 5, False, True)))
     assert (core.role, core.term) == ("leader", 5)
-    return core.durable_on[1] == -1
+    return core.durable_on[1] == core.replicated_on[1] == -1
 
 
 def sends_nothing_of_a_term_that_is_over(make_core: CoreFactory) -> bool:

@@ -177,7 +177,7 @@ MUTANTS = (
     ),
     Mutant(
         "vote-for-all",
-        "a node votes for whoever asks",
+        "a node votes for any candidate that asks",
         ("one-vote-per-term",),
         with_rules(grant_vote=lambda voted_for, candidate, log_ok, heard: log_ok and not heard),
         thread="https://github.com/microsoft/CCF/issues/5891",

@@ -272,7 +272,7 @@ MUTANTS = (
     ),
     Mutant(
         "reset-unmarked",
-        "that a log is being emptied, to begin anew, is not written down before its segments go",
+        "before its segments go, nothing is written down of a log that is emptied to start over",
         (),
         stage=on_nodes(log=ResetUnmarked),
         test="tests/storage/test_storage_mutants.py",
