@@ -29,7 +29,7 @@ VERDICT = Check(
         "grace": "Stream {op} delivered a gap {gap} at {lsn} without waiting for shards {silent}.",
         "said": "Stream {op} delivered a gap {gap} at {lsn} as {said}, but the answers say {verdict}.",
     },
-    kinds=(Kind.INVOKE, Kind.STREAM_START, Kind.STREAM_HEARD, Kind.STREAM_GAP),
+    kinds=(Kind.INVOKE, Kind.STREAM_START, Kind.STREAM_HEARD),
     columns=("op", "offset"),
     looks_back=True,
 )
