@@ -171,7 +171,8 @@ class ProgressFold:
         if self._bound is None:
             return
         names = ("seq", "time", "kind", "node", "f", "role", "value", "term", "dirty", "flushed", "commit", "visible")
-        asks = (columns.kind == INVOKE) & (columns.f == _APPEND)
+        # An append that expects another term may be refused.
+        asks = (columns.kind == INVOKE) & (columns.f == _APPEND) & (columns.term == NULL)
         for seq, time, kind, node, f, role, value, *state in columns.rows(
             np.flatnonzero(_IS_WANTED[columns.kind] | asks), *names
         ):
@@ -180,8 +181,7 @@ class ProgressFold:
                 self._undecided = NOT_READABLE
             self._judge(time, seq)
             if kind == INVOKE:
-                if state[0] == NULL:  # an append that expects another term may be refused
-                    self._ask(node, time, seq)
+                self._ask(node, time, seq)
             elif kind in (FAULT, HEAL):
                 self._fault(node, f, begins=kind == FAULT)
                 self._new_stretch(time, seq)
