@@ -82,7 +82,7 @@ class _Asked:
 
 @click.command("check", short_help="Judge recorded histories.")
 @click.argument("runs", nargs=-1, required=True, type=_Named(path_type=Path), metavar="RUN...")
-@click.option("-q", "--quiet", is_flag=True, help="Print only what does not hold; nothing if all holds.")
+@click.option("-q", "--quiet", is_flag=True, help="Print only what does not hold; nothing if everything holds.")
 @click.option("-v", "--verbose", is_flag=True, help="Print every check, and which files were skipped.")
 @click.option("--json", "as_json", is_flag=True, help="Print a line of JSON for each history, for machines.")
 @click.option("--only", multiple=True, metavar="ID", callback=_known_ids, help="Judge only this check (repeatable).")
@@ -95,7 +95,7 @@ class _Asked:
 )
 @exclude
 @click.option(
-    "--lenient/--no-lenient", help="Set bad lines aside and judge the rest; what holds without them is undecided."
+    "--lenient/--no-lenient", help="Set bad lines aside and judge the rest; a check that then holds is undecided."
 )
 @click.option(
     "--quarantine",
@@ -121,9 +121,13 @@ class _Asked:
     help="Write JUnit XML: a test suite for each history, a test case for each check.",
 )
 @click.option("--sarif", type=_OUTPUT, metavar="FILE", help="Write SARIF 2.1.0 for code scanning.")
-@click.option("--annotations", is_flag=True, help="Print workflow commands, with which GitHub annotates files.")
-@click.option("--baseline", type=_OUTPUT, metavar="FILE", help="Known violations: fail only on others.")
-@click.option("--write-baseline", type=_OUTPUT, metavar="FILE", help="Record the violations found as known.")
+@click.option("--annotations", is_flag=True, help="Print workflow commands, from which GitHub makes annotations.")
+@click.option(
+    "--baseline", type=_OUTPUT, metavar="FILE", help="Read known violations from this file and fail only on others."
+)
+@click.option(
+    "--write-baseline", type=_OUTPUT, metavar="FILE", help="Write the violations found to this file, as known."
+)
 @configured(*CONFIGURABLE)
 @click.pass_context
 def check_command(ctx: click.Context, /, **options: Any) -> None:  # noqa: ANN401 - click's own values, typed in _Asked
@@ -184,7 +188,7 @@ def _refuse_contradictions(asked: _Asked) -> None:
     if asked.annotations and asked.as_json:
         raise click.UsageError("--annotations and --json both write to standard output: choose one")
     if asked.quiet and asked.verbose:
-        raise click.UsageError("--quiet and --verbose exclude each other: choose one")
+        raise click.UsageError("--quiet and --verbose cannot be combined: choose one")
     if asked.quarantine is not None and not asked.lenient:
         raise click.UsageError("--quarantine needs --lenient: add it, or leave it out")
 

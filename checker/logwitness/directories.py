@@ -63,7 +63,7 @@ def histories_in(path: Path, left: Callable[[Path, Left], None], exclude: Sequen
         found = True
         yield each
     if not found:
-        problem = "no history is in this directory" + (" but what is excluded" if some_excluded else "")
+        problem = "this directory holds no history" + (" that is not excluded" if some_excluded else "")
         raise HistoryError(path, None, None, problem, "name a run, a file or a directory")
 
 
@@ -75,7 +75,9 @@ def _below(directory: Path, left: Callable[[Path, Left], None], exclude: Sequenc
     try:
         entries = sorted(directory.iterdir())
     except OSError as error:
-        raise HistoryError(directory, None, None, f"cannot be read ({error.strerror})", "see its permissions") from None
+        raise HistoryError(
+            directory, None, None, f"cannot be read ({error.strerror})", "check its permissions"
+        ) from None
     for each in entries:
         if each.name.startswith("."):
             left(each, Left.HIDDEN)

@@ -34,5 +34,7 @@ def exclude(command: Command) -> Command:
 def _patterns(ctx: click.Context, parameter: click.Parameter, patterns: tuple[str, ...]) -> tuple[str, ...]:
     for pattern in patterns:
         if PurePath(pattern) == PurePath():
-            raise click.BadParameter(f"{pattern!r} is no pattern: give a name or a path, where * and ? match any text")
+            raise click.BadParameter(
+                f"{pattern!r} is not a pattern: give a name or a path, where * and ? match any text"
+            )
     return patterns

@@ -67,7 +67,7 @@ def configured(*names: str) -> Callable[[Command], Command]:
 def _choose(ctx: click.Context, option: str) -> None:
     """Take note of one of two options; what was given is looked at before what was not, in any order."""
     if _CHOSEN in ctx.meta:
-        raise click.UsageError("--config and --isolated exclude each other: choose one")
+        raise click.UsageError("--config and --isolated cannot be combined: choose one")
     ctx.meta[_CHOSEN] = option
 
 

@@ -73,7 +73,7 @@ def validate_command(
     reference. The file is executed, so give only one that you trust. Each violation comes with a seed, an event of a
     trace or a counterexample, and with the command that reproduces it.
 
-    Exit status: 0 everything holds; 1 something is violated; 2 the file gives no rules; 3 something is undecided.
+    Exit status: 0 everything holds; 1 something is violated; 2 the file defines no rules; 3 something is undecided.
     """
     meant = _protocol(protocol, rules)
     began = time.monotonic()
@@ -129,7 +129,7 @@ def _run(name: str, rules: Path | None, seeds: int, say: Callable[[str], None], 
         yield _undecided(name, "stage", f"not available: {not_installed(problem)}")
     except Exception as problem:  # the other stages have answers all the same
         said = " ".join(str(problem).split())
-        yield _undecided(name, "stage", f"broke off: {type(problem).__name__}: {said}")
+        yield _undecided(name, "stage", f"failed: {type(problem).__name__}: {said}")
 
 
 def _undecided(stage: str, item: str, sentence: str) -> Result:

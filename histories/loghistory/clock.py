@@ -59,10 +59,12 @@ class HybridClock:
         stamp = HybridTime(*remote)
         wall = self._wall()
         if stamp.time < 0 or not 0 <= stamp.logical <= _MAX_LOGICAL:
-            raise ValueError(f"{stamp} is no time stamp")
+            raise ValueError(f"{stamp} is not a time stamp")
         if stamp.time - wall > self._max_ahead:
             seconds = (stamp.time - wall) / 1e9
-            raise ValueError(f"the remote clock is {seconds:.1f} s ahead, {self._max_ahead / 1e9:.1f} s are allowed")
+            raise ValueError(
+                f"the remote clock is {seconds:.1f} s ahead; at most {self._max_ahead / 1e9:.1f} s are allowed"
+            )
         self._now = self._after(max(self._now, stamp), wall)
         return self._now
 

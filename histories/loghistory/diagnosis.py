@@ -35,7 +35,7 @@ class _Pairs(list[tuple[str, Any]]):
 
 
 def _no_number(word: str) -> NoReturn:
-    raise ValueError(f"{word} is no JSON number")
+    raise ValueError(f"{word} is not a JSON number")
 
 
 def _load(line: bytes) -> Any:  # noqa: ANN401
@@ -92,7 +92,7 @@ def _member_trouble(members: _Pairs) -> Trouble | None:
             if not isinstance(value, str):
                 return Trouble(Reason.WRONG_TYPE, key, f"{_described(value)} is not a string", "give a string")
             if any("\ud800" <= c <= "\udfff" for c in value):
-                return Trouble(Reason.NOT_UTF8, key, "half a surrogate pair is no text", "give valid Unicode")
+                return Trouble(Reason.NOT_UTF8, key, "half a surrogate pair is not text", "give valid Unicode")
             continue
         if isinstance(value, bool) or not isinstance(value, int):
             return Trouble(Reason.WRONG_TYPE, key, f"{_described(value)} is not an integer", f"give {good}")

@@ -149,7 +149,7 @@ def _after_header(block: Block, file: str, quarantine: Quarantine) -> tuple[Bloc
         return rest, known(found.version, file, block.number)
     if not line:  # then nothing is left to read, leniently or not
         raise HistoryError(file, block.number, None, "the file is empty", "name a file that holds a history")
-    problem, remedy = "the first line is no history header", f"write {HEADER.decode().strip()} first"
+    problem, remedy = "the first line is not a history header", f"write {HEADER.decode().strip()} first"
     quarantine.refuse(Reason.NO_HEADER, HistoryError(file, block.number, None, problem, remedy), line)
     # A file may merely have lost its header: then its first line is an event, else it is refused with the header.
     return block if _is_event(line) else rest, VERSION

@@ -113,7 +113,7 @@ def read(path: Path) -> Manifest:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise HistoryError(path, None, None, f"not valid JSON, {quote(str(error))[1:-1]}", remedy) from None
     if "/" in manifest.file or "\\" in manifest.file or manifest.file in {"", ".", ".."}:
-        problem = f"{quote(manifest.file)} is no file name"
+        problem = f"{quote(manifest.file)} is not a file name"
         raise HistoryError(path, None, "file", problem, "name the events file in the same directory")
     if manifest.file not in manifest.digests:
         problem = f"no digest of {quote(manifest.file)}"

@@ -242,7 +242,7 @@ class FileSink:
         self.name = str(path)
         self.format = format or Format.of_name(self.path)
         if self.format is Format.PARQUET:
-            raise ValueError(f"{path}: Parquet cannot be streamed; record .jsonl or .jsonl.zst and convert")
+            raise ValueError(f"{path}: Parquet cannot be streamed; record .jsonl or .jsonl.zst and convert it")
         self.unfinished = self.path.with_name(self.path.name + UNFINISHED)
         for existing in (self.path, self.unfinished):
             if existing.exists():

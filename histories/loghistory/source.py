@@ -278,7 +278,7 @@ def _first_bytes(path: Path) -> bytes:
     except FileNotFoundError:
         raise _no_file(path) from None
     except OSError as error:
-        raise HistoryError(path, None, None, f"cannot be read ({error.strerror})", "see its permissions") from None
+        raise HistoryError(path, None, None, f"cannot be read ({error.strerror})", "check its permissions") from None
 
 
 def _first_unpacked(path: Path, codec: str) -> bytes:

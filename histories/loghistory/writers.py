@@ -33,7 +33,7 @@ class Format(StrEnum):
         for format_ in cls:
             if path.name.endswith(format_.suffix) or (format_ is cls.ZSTD and path.name.endswith(".zst")):
                 return format_
-        raise ValueError(f"{path}: the name ends with none of .jsonl, .jsonl.zst, .parquet")
+        raise ValueError(f"{path}: the name must end in .jsonl, .jsonl.zst or .parquet")
 
 
 class Digested:

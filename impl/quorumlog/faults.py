@@ -143,7 +143,7 @@ def plan_from_json(text: str | bytes | Sequence[Any]) -> Plan:
         except ValueError as error:
             raise FaultPlanError(f"the fault plan is not JSON: {error}") from None
     if not isinstance(plain, list):
-        raise FaultPlanError('a fault plan is a list like [{"at": "1s", "name": "kill", "nodes": ["leader"]}]')
+        raise FaultPlanError('a fault plan must be a list like [{"at": "1s", "name": "kill", "nodes": ["leader"]}]')
     faults = [_fault_from_json(item, position) for position, item in enumerate(plain)]
     return tuple(sorted(faults, key=lambda fault: fault.at))
 

@@ -72,7 +72,7 @@ def check_command(  # one parameter per option of the command line
             _list_models(models.values() if not names else chosen, as_json)
             return HOLDS
         if history is not None and len(chosen) != 1:
-            raise SpecError("--history writes one run; name one model")
+            raise SpecError("--history writes a single run: name one model")
         return _check(chosen, models, find_toolchain(jar, version), workers, seconds, seed, as_json, history)
     except ModuleNotFoundError as problem:
         raise click.ClickException(missing(problem)) from None

@@ -33,7 +33,7 @@ def tool_options(command: F) -> F:
         default=3600,
         show_default=True,
         metavar="SECONDS",
-        help="Stop a run of TLC after so many seconds.",
+        help="Stop a run of TLC after this many seconds.",
     )(command)
 
 

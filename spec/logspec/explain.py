@@ -36,8 +36,8 @@ def topics() -> Iterator[dict[str, Any]]:
         yield {"kind": "proof", "name": goal, "shows": [f"logwitness spec prove {re.split('[/#]', goal)[0]}"]}
     for model in load_models().values():
         if model.overrides and not model.holds:
-            changed = ", ".join(f"{stands} for {there}" for there, stands in model.overrides)
-            breaks = f"It takes {changed} and must break {model.breaks}."
+            changed = ", ".join(f"{there} by {stands}" for there, stands in model.overrides)
+            breaks = f"It replaces {changed} and must break {model.breaks}."
             show = f"logwitness spec check {model.name}"
             yield {"kind": "mutant", "name": model.name, "details": [("TLC", breaks)], "shows": [show]}
     yield from _twins()

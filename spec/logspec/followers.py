@@ -46,7 +46,7 @@ class Follower(Generic[T]):
 
     @property
     def protocol(self) -> str:
-        """The folder of the module."""
+        """The protocol that the module belongs to, by the name of its folder, such as ``read_path``."""
         return self.module.partition("/")[0]
 
 

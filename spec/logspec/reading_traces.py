@@ -323,17 +323,17 @@ def _nodeset(trace: ReadingTrace, epoch: int) -> str:
 
 
 def scopes_written(scopes: Iterable[tuple[int, list[list[int]]]]) -> str:
-    """What `scopes_declared` found, in TLA+."""
+    """The replication scopes that `scopes_declared` found, as a TLA+ set of records ``[domains, factor]``."""
     return set_of(f"[domains |-> {set_of(map(set_of, domains))}, factor |-> {factor}]" for factor, domains in scopes)
 
 
 def sequence(members: Iterable[str]) -> str:
-    """A sequence in TLA+."""
+    """A TLA+ sequence of members that are TLA+ already: ``<<1, 2>>``."""
     return f"<<{', '.join(members)}>>"
 
 
 def set_of(members: Iterable[Any]) -> str:
-    """A set in TLA+."""
+    """A TLA+ set of these members, as they print: ``{1, 2}``."""
     return f"{{{', '.join(map(str, members))}}}"
 
 

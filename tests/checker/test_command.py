@@ -75,7 +75,7 @@ def test_the_report_explains_a_violation(runs: Path) -> None:
     assert (
         "committed-never-truncated: Node 2 truncated its log from offset 0 and so removed the committed entry" in text
     )
-    assert "rule: No node truncates an entry that is committed, whether by itself or by another node; one" in text
+    assert "rule: No node truncates an entry that is committed, whether by itself or by another node; an entry" in text
     for event in ("append    offset=0 entry_term=1", "commit    term=1 dirty=0", "truncate  offset=0"):
         assert event in text
 

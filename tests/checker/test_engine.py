@@ -112,10 +112,10 @@ def test_what_lists_no_voters_is_bad_input(voters: object) -> None:
         ({"write_caching": "no"}, r'write_caching: "no" is neither true nor false'),
         ({"write_caching": 1}, r"write_caching: 1 is neither true nor false: give true or false"),
         ({"idempotent": []}, r"idempotent: \[\] is neither"),
-        ({"progress_bound": "1s"}, r'progress_bound: "1s" is no bound: give a whole number'),
-        ({"progress_bound": 1e9}, r"progress_bound: 1000000000\.0 is no bound"),
-        ({"limits": {"memory_bytes": True}}, r"limits\.memory_bytes: True is no bound"),
-        ({"max_in_flight": -1}, r"max_in_flight: -1 is no bound"),
+        ({"progress_bound": "1s"}, r'progress_bound: "1s" is not a bound: give a whole number'),
+        ({"progress_bound": 1e9}, r"progress_bound: 1000000000\.0 is not a bound"),
+        ({"limits": {"memory_bytes": True}}, r"limits\.memory_bytes: True is not a bound"),
+        ({"max_in_flight": -1}, r"max_in_flight: -1 is not a bound"),
     ],
 )
 def test_a_configuration_of_the_wrong_type_is_bad_input(configuration: dict[str, Any], what: str) -> None:

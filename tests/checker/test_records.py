@@ -139,11 +139,11 @@ def _check(**changes: object) -> Check:
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"id": "A b"}, "no id of a check"),
+        ({"id": "A b"}, "not the id of a check"),
         ({"sentence": "{node} {offsets}."}, "the sentence has node, offsets, but node, offset are reported"),
         ({"sentence": "{node}."}, "the sentence has node, but node, offset are reported"),
-        ({"sentence": "{0} {offset}."}, "no name of a field"),
-        ({"sentence": "{node.x} {offset}."}, "no name of a field"),
+        ({"sentence": "{0} {offset}."}, "not the name of a field"),
+        ({"sentence": "{node.x} {offset}."}, "not the name of a field"),
     ],
 )
 def test_a_record_that_contradicts_itself_is_refused(changes: dict[str, object], said: str) -> None:

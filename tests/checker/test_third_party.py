@@ -159,7 +159,7 @@ def test_what_is_left_out_is_named_and_why(verdict: dict[str, Any]) -> None:
     said = {
         "second": "the family good has a check good-one already",
         "bad_column": "ValueError: family bad: the history has no column 'colour'",
-        "bad_id": "ValueError: 'Bad Id' is no id of a check: small letters, digits and hyphens",
+        "bad_id": "ValueError: 'Bad Id' is not the id of a check: lower-case letters, digits and hyphens",
         "clients": "there is another family clients",
         "double": "it has two checks two",
         "empty": "it has no checks",

@@ -68,7 +68,7 @@ def test_another_file_is_named(project: Path) -> None:
     for words in (["--isolated", "--config", other], ["--config", other, "--isolated"]):
         done = _check(RUN, *words)
         assert (done.exit_code, done.stdout) == (2, "")
-        assert "--config and --isolated exclude each other" in done.stderr
+        assert "--config and --isolated cannot be combined" in done.stderr
 
 
 def test_every_option_can_be_set(project: Path) -> None:
@@ -115,7 +115,7 @@ def test_every_option_can_be_set(project: Path) -> None:
         ('require = "skip"', "require", '"skip" is not a list of strings'),
         ("require = [1]", "require", "[1] is not a list of strings"),
         ('require = ["skipp"]', "require", "no check is called 'skipp'"),
-        ('exclude = [""]', "exclude", "is no pattern"),
+        ('exclude = [""]', "exclude", "is not a pattern"),
         ("timeout = true", "timeout", "true is not a number"),
         ('timeout = "60"', "timeout", '"60" is not a number'),
         ("timeout = 0", "timeout", "0.0 is not in the range"),

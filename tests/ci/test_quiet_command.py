@@ -91,7 +91,7 @@ def test_quiet_prints_only_what_does_not_hold(place: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["-q", "-v"], "--quiet and --verbose exclude each other: choose one"),
+        (["-q", "-v"], "--quiet and --verbose cannot be combined: choose one"),
         (["--json", "--annotations"], "--annotations and --json both write to standard output: choose one"),
         (["--quarantine", "aside"], "--quarantine needs --lenient: add it, or leave it out"),
     ],
@@ -163,10 +163,10 @@ def test_nothing_is_found(place: Path) -> None:
     (place / "empty").mkdir()
     done = _check("empty")
     assert (done.exit_code, done.stdout) == (2, "0 histories; 1 directory without a history\n")
-    assert done.stderr.startswith("logwitness: empty: no history is in this directory: ")
+    assert done.stderr.startswith("logwitness: empty: this directory holds no history: ")
     done = _check("-q", "runs", "--exclude", "*")
     assert (done.exit_code, done.stdout) == (2, "0 histories; 2 excluded, 1 directory without a history\n")
-    assert "no history is in this directory but what is excluded" in done.stderr
+    assert "this directory holds no history that is not excluded" in done.stderr
 
 
 def test_a_required_check_is_named(place: Path) -> None:
@@ -235,7 +235,7 @@ def test_patterns_match_the_end_of_a_path(place: Path) -> None:
     assert judged(str(place / "tree" / "new")) == {"old/runs/good"}
     # What is named is judged, whatever matches it.
     assert _check("tree/old/runs/good", "--exclude", "good", "--exclude", "old").exit_code == 0
-    assert "is no pattern" in _check("tree", "--exclude", "").stderr
+    assert "is not a pattern" in _check("tree", "--exclude", "").stderr
 
 
 def test_as_a_module(place: Path) -> None:

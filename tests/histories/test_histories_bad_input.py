@@ -41,8 +41,8 @@ BAD_LINES = {
     ),
     "two objects": (STOP[:-1] % 1 + b" " + STOP % 2, f"line 3: not valid JSON, Extra data at column 43: {WHOLE}"),
     "an array": (b"[1,2]\n", f"line 3: an array instead of an object: {WHOLE}"),
-    "NaN": (event(text=...)[:-2] + b',"term":NaN}\n', f"line 3: not valid JSON, NaN is no JSON number: {WHOLE}"),
-    "infinity": (b'{"seq":-Infinity}\n', f"line 3: not valid JSON, -Infinity is no JSON number: {WHOLE}"),
+    "NaN": (event(text=...)[:-2] + b',"term":NaN}\n', f"line 3: not valid JSON, NaN is not a JSON number: {WHOLE}"),
+    "infinity": (b'{"seq":-Infinity}\n', f"line 3: not valid JSON, -Infinity is not a JSON number: {WHOLE}"),
     "no UTF-8": (
         b'{"seq":1,"time":5,"kind":"fault","f":"\xff"}\n',
         "line 3: byte 39 of the line is not UTF-8: write the text in UTF-8",
@@ -53,7 +53,7 @@ BAD_LINES = {
     ),
     "half a surrogate pair": (
         b'{"seq":1,"time":5,"kind":"fault","f":"\\ud800"}\n',
-        "line 3, field f: half a surrogate pair is no text: give valid Unicode",
+        "line 3, field f: half a surrogate pair is not text: give valid Unicode",
     ),
     "deep": (b"[" * 100_000 + b"\n", "line 3: nested too deeply: an event is a flat object"),
     "deep in a column": (b'{"text":' + b"[" * 100_000 + b"\n", "line 3: nested too deeply: an event is a flat object"),
@@ -191,16 +191,16 @@ def test_a_bad_line_is_set_aside_and_the_rest_is_read(tmp_path: Path, name: str)
 
 BAD_FILES = {
     "empty": (b"", "line 1: the file is empty: name a file that holds a history"),
-    "no header": (STOP % 0, f"line 1: the first line is no history header: {HEADER_REMEDY}"),
-    "text": (b"hello\n", f"line 1: the first line is no history header: {HEADER_REMEDY}"),
-    "binary": (b"\x00\xff" * 50, f"line 1: the first line is no history header: {HEADER_REMEDY}"),
+    "no header": (STOP % 0, f"line 1: the first line is not a history header: {HEADER_REMEDY}"),
+    "text": (b"hello\n", f"line 1: the first line is not a history header: {HEADER_REMEDY}"),
+    "binary": (b"\x00\xff" * 50, f"line 1: the first line is not a history header: {HEADER_REMEDY}"),
     "another header": (
         b'{"kind":"log","version":1}\n',
-        f"line 1: the first line is no history header: {HEADER_REMEDY}",
+        f"line 1: the first line is not a history header: {HEADER_REMEDY}",
     ),
     "version as text": (
         b'{"kind":"history","version":"1"}\n',
-        f"line 1: the first line is no history header: {HEADER_REMEDY}",
+        f"line 1: the first line is not a history header: {HEADER_REMEDY}",
     ),
     "later version": (
         b'{"kind":"history","version":3}\n',
@@ -211,7 +211,7 @@ BAD_FILES = {
         b'{"kind":"history","version":0}\n',
         "line 1, field version: history version 0 is not known: versions start at 1",
     ),
-    "header cut off": (b'{"kind":"hist', f"line 1: the first line is no history header: {HEADER_REMEDY}"),
+    "header cut off": (b'{"kind":"hist', f"line 1: the first line is not a history header: {HEADER_REMEDY}"),
     "one long line": (
         b"x" * (3 << 20),
         "line 1: the line is longer than 1048576 bytes: split what it holds into several events",
@@ -364,9 +364,9 @@ BAD_MANIFESTS = {
     "an array": ("[]", f": Expected `object`, got `array`: {MANIFEST_REMEDY}"),
     "elsewhere": (
         '{"version":1,"file":"../../etc/passwd"}',
-        ', field file: "../../etc/passwd" is no file name: name the events file in the same directory',
+        ', field file: "../../etc/passwd" is not a file name: name the events file in the same directory',
     ),
-    "no file": ('{"version":1}', ', field file: "" is no file name: name the events file in the same directory'),
+    "no file": ('{"version":1}', ', field file: "" is not a file name: name the events file in the same directory'),
     "no digest": (
         '{"version":1,"file":"events.jsonl"}',
         f', field digests: no digest of "events.jsonl": {MANIFEST_REMEDY}',

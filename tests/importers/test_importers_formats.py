@@ -299,7 +299,7 @@ def test_a_fault_may_have_no_name(tmp_path: Path, line: str) -> None:
 @pytest.mark.parametrize("process", ["0", ":w1", "nil"])
 def test_an_operation_of_a_client_has_a_name(tmp_path: Path, process: str) -> None:
     path = _write(tmp_path, f"{OTHER}\n{{:process {process} :type :invoke :f nil :value nil}}\n")
-    with pytest.raises(HistoryError, match="line 2, field f: nothing is no name of an operation"):
+    with pytest.raises(HistoryError, match="line 2, field f: nothing is not the name of an operation"):
         open_run(path).table()
 
 

@@ -289,4 +289,4 @@ def test_several_groups_in_each_process_are_logs_of_their_own(tmp_path: Path) ->
 def test_a_protocol_that_runs_one_group_a_process_says_so(tmp_path: Path) -> None:
     ended = run(tmp_path / "run", "--protocol", "pull-queries", "--groups", "2", "--faults", "none")
     assert ended.returncode == 2
-    assert "pull-queries runs one group a process; leave --groups out" in ended.stderr
+    assert "pull-queries runs one group in each process; leave --groups out" in ended.stderr

@@ -38,7 +38,7 @@ STORE = Store("Q", "T")
         ({"heartbeat_window": 400}, "heartbeat_window is 400; it must be more than 4 times heartbeat_send, 100"),
         ({"heartbeat_window": 2050}, "heartbeat_window is 2050; the proposal needs a multiple of 100"),
         ({"mode": "shipped", "heartbeat_window": 300}, "it must be more than 3 times heartbeat_send, 100"),
-        ({"standby_reads": False}, "standby_reads is off; the proposal cannot do without, the mode shipped can"),
+        ({"standby_reads": False}, "standby_reads is off; the mode proposal needs it, the mode shipped does not"),
         ({"mode": "shipped", "lag_reports": True}, "lag_reports is on; it needs heartbeats too"),
         ({"maximum_lag": -1}, "maximum_lag is -1; it must be at least 0"),
         ({"heartbeat_send": 0}, "heartbeat_send is 0; it must be at least 1"),
@@ -358,6 +358,6 @@ def test_an_execution_waits_for_its_round() -> None:
         query.answered("b", [0])
     assert query.answered("a", [1], Failure.TIME_OUT) == (1,)
     assert query.next_round() == {"b": (0,)}
-    with pytest.raises(ValueError, match="b did not answer partition 0, and nothing says why"):
+    with pytest.raises(ValueError, match="b gave neither an answer nor a reason for partition 0"):
         query.answered("b", [])
     assert [attempt[:2] for attempt in query.attempts] == [(1, "a"), (0, "a")]

@@ -163,7 +163,7 @@ REFUSED = [
     ("public", "POST", "/clusterStatus", b"", 405, "/clusterStatus does not take POST"),
     ("public", "GET", "/nothing", b"", 404, "there is no /nothing here"),
     ("public", "GET", "/%ff%0a", b"", 404, "there is no /"),
-    ("public", "POST", "/heartbeat", HEARTBEAT, 400, "/heartbeat is for servers, which ask on another port"),
+    ("public", "POST", "/heartbeat", HEARTBEAT, 400, "/heartbeat is for servers only; they ask on another port"),
     ("public", "POST", "/reportlag", REPORT, 400, "/reportlag is for servers"),
     ("public", "POST", "/lag", REPORT, 400, "/lag is for servers"),
     ("internal", "GET", "/clusterStatus", b"", 404, "there is no /clusterStatus here"),
@@ -405,5 +405,5 @@ def test_tables_that_are_damaged_are_one_line(tmp_path: Path) -> None:
     _, errors = made.start().communicate(timeout=20)
     assert made.process.returncode == 2
     assert errors == (
-        "server 0: tables: this file of the server's directory is damaged; remove it, and the tables are made anew\n"
+        "server 0: tables: this file of the server's directory is damaged; remove it, and the tables are rebuilt\n"
     )

@@ -98,8 +98,8 @@ class Bench:
         self.last = self.core.handle(self.now, event)
         return self.last
 
-    def receive(self, sender: int, message: Any) -> list[Effect]:  # noqa: ANN401
-        return self.give(Received(sender, message))
+    def receive(self, sender: int, message: Any, after: int = 0) -> list[Effect]:  # noqa: ANN401
+        return self.give(Received(sender, message), after)
 
     def of(self, kind: type[Any]) -> list[Any]:
         return [effect for effect in self.last if isinstance(effect, kind)]
@@ -187,9 +187,30 @@ def test_a_node_that_hears_its_leader_refuses_and_keeps_its_term() -> None:
 
 def test_pre_vote_does_not_raise_the_term() -> None:
     bench = Bench(term=4)
+    bench.receive(1, Heartbeat(4, 1, -1, -1, -1, -1))
+    assert bench.core.leader == 1
     bench.give(TimerFired(Timer.ELECTION), after=10 * SECOND)
-    assert bench.core.term == 4
+    assert (bench.core.term, bench.core.leader) == (4, -1)
     assert {request.pre_vote for request in bench.sent(VoteRequest)} == {True}
+
+
+def test_a_pre_vote_is_given_and_counts_in_its_term_only() -> None:
+    bench = Bench(term=4, entries=(1,))
+    for term, granted in ((3, False), (4, True)):
+        bench.receive(1, VoteRequest(term, 1, 1, 5, pre_vote=True))
+        assert [reply.granted for reply in bench.sent(VoteReply)] == [granted]
+    bench.give(TimerFired(Timer.ELECTION), after=10 * SECOND)
+    bench.receive(1, VoteReply(4, 3, pre_vote=True, granted=True))
+    assert bench.core.term == 4
+    bench.receive(1, VoteReply(4, 4, pre_vote=True, granted=True))
+    assert bench.core.term == 5
+
+
+def test_a_vote_of_an_earlier_term_than_the_log_ends_in_is_none() -> None:
+    """A leader's entries can be on the disk before its term is."""
+    core = RaftCore(Configuration(0, THREE), Restored(2, 1, LogIndex.of([(0, 0, 3)])))
+    effects = core.handle(10 * SECOND, Received(1, VoteRequest(3, 1, 3, 5, pre_vote=False)))
+    assert [(save.term, save.voted_for) for save in effects if isinstance(save, SaveVote)] == [(3, 1)]
 
 
 def test_a_reply_waits_for_the_flush_that_was_asked_for() -> None:
@@ -225,6 +246,32 @@ def test_a_flush_that_raced_a_truncation_is_discarded() -> None:
     assert len(bench.of(Truncate)) == 1
     bench.give(Flushed(stale.ticket))
     assert (bench.core.dirty, bench.core.flushed) == (1, 0)
+
+
+def test_what_was_truncated_is_not_waited_for() -> None:
+    bench = Bench(term=2, entries=(1,))
+    bench.receive(1, entries(2, 0, 1, batch(1, 2), batch(2, 2), flush=True))
+    (stale,) = bench.of(StartFlush)
+    bench.receive(2, entries(3, 0, 1, batch(1, 3)))
+    bench.give(Flushed(stale.ticket))
+    bench.give(TimerFired(Timer.FLUSH))
+    bench.flush()
+    assert (bench.core.dirty, bench.core.flushed, bench.of(StartFlush)) == (1, 1, [])
+
+
+def test_what_came_while_a_flush_ran_is_flushed_as_well() -> None:
+    bench = Bench(term=1)
+    bench.receive(1, entries(1, -1, -1, batch(0, 1)))
+    bench.give(TimerFired(Timer.FLUSH))
+    (running,) = bench.of(StartFlush)
+    bench.receive(1, entries(1, 0, 1, batch(1, 1)))
+    bench.give(TimerFired(Timer.FLUSH))
+    assert bench.of(StartFlush) == []
+    bench.give(Flushed(running.ticket))
+    assert [timer.name for timer in bench.of(SetTimer)] == [Timer.FLUSH]
+    bench.give(TimerFired(Timer.FLUSH))
+    bench.flush()
+    assert bench.core.flushed == 1
 
 
 def test_nothing_committed_is_truncated() -> None:
@@ -392,6 +439,31 @@ def test_a_leader_that_no_majority_answers_steps_down_in_its_term() -> None:
     assert not bench.sent(VoteReply)[0].granted, "its vote in this term is its own"
 
 
+def test_replies_of_an_earlier_term_keep_no_leader_in_office() -> None:
+    bench = Bench(term=4).lead()
+    bench.receive(2, AppendReply(4, 7, True, 0, 0, 0), after=TIMEOUT)
+    bench.give(TimerFired(Timer.HEARTBEAT), after=1)
+    assert (bench.core.role, bench.core.term) == ("follower", 5)
+
+
+@pytest.mark.parametrize("asked", [ReadIndexRequested(1), BarrierRequested(1), TransferRequested(1, 2)])
+def test_who_steps_down_leaves_nothing_to_its_next_term(asked: Event) -> None:
+    bench = leaving()
+    bench.give(asked)
+    bench.give(AppendRequested(2, batch(0, 0, acks=1)))
+    bench.receive(1, Heartbeat(bench.core.term + 1, 1, -1, -1, -1, -1))
+    assert 1 in {each.request for each in bench.of(Resolved)}
+    bench.save()
+    bench.give(TimerFired(Timer.DRAIN))
+    bench.lead()
+    bench.give(AppendRequested(3, batch(0, 0, acks=1)))
+    assert [timer.name for timer in bench.of(SetTimer)] == [Timer.DRAIN]
+    bench.give(TimerFired(Timer.DRAIN))
+    assert [(each.request, each.outcome) for each in bench.of(Resolved)] == [(3, Outcome.SUCCESS)]
+    bench.receive(1, Heartbeat(bench.core.term + 1, 1, -1, -1, -1, -1))
+    assert bench.of(Resolved) == []
+
+
 def test_what_callers_are_told_when_a_leader_steps_down_unheard() -> None:
     bench = Bench().lead()
     bench.append(1, acks=-1)
@@ -451,6 +523,19 @@ def test_a_vote_that_comes_while_the_next_election_is_prepared_still_counts() ->
     assert (bench.core.role, bench.core.term) == ("leader", 1)
     bench.receive(1, VoteReply(1, 1, pre_vote=True, granted=True))
     assert (bench.core.role, bench.core.term) == ("leader", 1), "the election that was prepared is off"
+
+
+def test_votes_of_an_earlier_candidacy_do_not_count() -> None:
+    bench = Bench(voters=Voters((0, 1, 2, 3, 4)))
+    for term, voter in ((1, 1), (2, 2)):
+        bench.give(TimerFired(Timer.ELECTION), after=10 * SECOND)
+        for other in (1, 2):
+            bench.receive(other, VoteReply(term - 1, term - 1, pre_vote=True, granted=True))
+        bench.save()
+        bench.receive(voter, VoteReply(term, term, pre_vote=False, granted=True))
+        assert (bench.core.role, bench.core.term) == ("candidate", term)
+    bench.receive(1, VoteReply(2, 2, pre_vote=False, granted=True))
+    assert bench.core.role == "leader"
 
 
 def test_a_single_node_commits_only_after_a_flush() -> None:
@@ -683,6 +768,33 @@ def test_who_waits_too_long_for_memory_is_refused_and_nothing_is_written() -> No
     assert bench.core.dirty == end
 
 
+def test_each_of_those_who_wait_for_memory_has_its_own_time_and_lets_the_next_pass() -> None:
+    bench = caught_up(memory_bytes=2 * SIZE, enqueue_timeout=1000)
+    bench.append(1, acks=1)
+    large = replace(batch(0, 0), payload=bytes(8 + SIZE))
+    bench.give(AppendRequested(2, large))
+    bench.give(AppendRequested(3, large), after=400)
+    bench.give(AppendRequested(4, batch(0, 0)), after=400)
+    bench.give(TimerFired(Timer.ENQUEUE), after=200)
+    assert [each.request for each in bench.of(Resolved)] == [2]
+    assert [(each.name, each.delay) for each in bench.of(SetTimer)] == [(Timer.ENQUEUE, 400)]
+    bench.give(TimerFired(Timer.ENQUEUE), after=400)
+    assert [each.request for each in bench.of(Resolved)] == [3]
+    assert [each.request for each in bench.of(Accepted)] == [4], "it fits beside the first"
+    assert [each.name for each in bench.of(SetTimer)] == [Timer.DRAIN]
+
+
+def test_an_append_larger_than_a_round_makes_one_of_its_own() -> None:
+    bench = caught_up(round_bytes=1)
+    end = bench.core.dirty
+    for request in (1, 2):
+        bench.give(AppendRequested(request, batch(0, 0)))
+    for more in (1, 2):
+        bench.give(TimerFired(Timer.DRAIN))
+        assert bench.core.dirty == end + more
+    assert bench.of(SetTimer) == []
+
+
 def test_a_follower_that_answers_nothing_holds_nobody_up() -> None:
     bench = caught_up(memory_bytes=2 * SIZE, max_in_flight=1)
     bench.append(1, acks=1)
@@ -787,6 +899,7 @@ def test_a_leader_that_has_called_writes_nothing_more_and_steps_down() -> None:
     bench = leaving()
     bench.give(TransferRequested(1, 1))
     assert len(bench.sent(TimeoutNow)) == 1
+    assert [(timer.name, timer.delay) for timer in bench.of(SetTimer)][-1] == (Timer.TRANSFER, TIMEOUT)
     bench.give(AppendRequested(2, batch(0, 0)))
     assert [each.outcome for each in bench.of(Resolved)] == [Outcome.NOT_LEADER]
     bench.give(TimerFired(Timer.TRANSFER), after=TIMEOUT)

@@ -293,6 +293,16 @@ def stands_until_its_removal_is_committed(make_core: CoreFactory) -> bool:
     return [isinstance(each, VoteRequest) and each.pre_vote for each in sent] == [True] and not again
 
 
+def compares_what_its_log_begins_behind(make_core: CoreFactory) -> bool:
+    """raft.md#log-ok."""
+    core = follower(make_core, (1, 1))
+    give(core, Received(1, whole(Snapshot(49, 2, 0, b"0,1,2", State()), 3)))
+    assert (core.index.start, core.dirty) == (50, 49)
+    core.now += core.configuration.election_timeout
+    effects = core.handle(core.now, Received(2, VoteRequest(3, 2, 1, 60, True)))
+    return [each.message.granted for each in effects if isinstance(each, Send)] == [False]
+
+
 def takes_parts_in_order(make_core: CoreFactory) -> bool:
     """raft.md#snapshot-transfer."""
     core = follower(make_core, (1, 1))
@@ -419,7 +429,7 @@ def counts_what_it_heard_in_its_term(make_core: CoreFactory) -> bool:
     give(core, TimerFired(Timer.ELECTION), Received(2, VoteReply(4, 4, True, True)))
     give(core, Received(2, VoteReply(5, 5, False, True)))
     assert (core.role, core.term) == ("leader", 5)
-    return core.durable_on[1] == -1
+    return core.durable_on[1] == core.replicated_on[1] == -1
 
 
 def sends_nothing_of_a_term_that_is_over(make_core: CoreFactory) -> bool:
@@ -500,6 +510,7 @@ PROMISES = {
     "follower-commit-unverified": commits_what_is_verified,
     "follower-visible-unverified": shows_what_is_verified,
     "start-at-from-any-term": begins_anew_for_its_leader,
+    "reset-without-term": compares_what_its_log_begins_behind,
     "trimmed-is-not-held": holds_what_it_trimmed,
     "chunk-out-of-order": takes_parts_in_order,
     "votes-while-led": refuses_a_vote_while_it_hears_its_leader,

@@ -103,8 +103,8 @@ def test_a_planted_fault_is_noticed(tmp_path: Path) -> None:
     ("arguments", "said"),
     [
         (["--retention", "8192"], "leave out --write-caching and --retention"),
-        (["--set", "reader=1"], "there are sequencers, readers, brokers"),
-        (["--nodes", "2", "--set", 'replication={"NODE":3}'], "more than a nodeset has shards"),
+        (["--set", "reader=1"], "the options are sequencers, readers, brokers"),
+        (["--nodes", "2", "--set", 'replication={"NODE":3}'], "needs more shards than a nodeset has"),
         (["--set", 'replication={"PLANET":1}'], "scope 'PLANET' is unknown"),
         (["--set", "readers=0"], "give at least 1 of sequencers, readers and brokers"),
         (["--faults", "rot"], "'rot' is unknown"),

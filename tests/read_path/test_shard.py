@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from quorumlog.events import Effect, Received, Send
+from quorumlog.events import Effect, Received, Send, SetTimer, TimerFired
 from quorumlog.read_path import messages as m
-from quorumlog.read_path.events import Change, NodesetsLearned, Persist, Persisted, StatusesLearned
+from quorumlog.read_path.events import Change, NodesetsLearned, Persist, Persisted, StatusesLearned, TellEventLog
 from quorumlog.read_path.nodeset import Nodeset
 from quorumlog.read_path.records import new_copy
 from quorumlog.read_path.rules import FULLY_AUTHORITATIVE, UNDERREPLICATION, lsn_of
@@ -71,17 +71,71 @@ def test_the_seal_of_a_purge_outlives_the_process() -> None:
     assert stored(a_shard(seal.change), 2, 1) is m.StoreAnswer.SEALED
 
 
+LOCATIONS = {number: ("", "", "", "", f"N{number}") for number in range(4)}
+
+
+def a_donor(number: int, copyset: tuple[int, ...], lost: int, factor: int) -> tuple[ShardCore, list[Effect]]:
+    """A shard with a released record of this copyset, and what it does when it learns that another one is lost."""
+    shard = ShardCore(number, LOCATIONS, [Change(intact=True), Change(copy=new_copy(LSN, copyset, b"12345678"))])
+    others = {each: place for each, place in LOCATIONS.items() if each in {*range(factor + 1)}}
+    shard.handle(0, NodesetsLearned({1: Nodeset({"NODE": factor}, others)}))
+    answers(shard, m.Release(1, LSN))
+    statuses = dict.fromkeys(others, FULLY_AUTHORITATIVE) | {lost: UNDERREPLICATION}
+    return shard, shard.handle(0, StatusesLearned(1, statuses, 0, frozenset({lost}), frozenset({lost}), plan=1))
+
+
+def stores(effects: list[Effect]) -> dict[int, tuple[int, ...]]:
+    """The copysets that are sent, by shard."""
+    sent = {each.to: each.message for each in effects if isinstance(each, Send)}
+    return {to: message.copy.copyset for to, message in sent.items() if isinstance(message, m.Store)}
+
+
+def says_stored(shard: ShardCore, by: int, plan: int) -> list[Effect]:
+    return shard.handle(0, Received(by, m.Stored(LSN, 0, 0, m.StoreAnswer.OK, 0, plan)))
+
+
 def test_donors_of_a_record_write_its_copyset_in_one_order() -> None:
     """Shard 2 was away when a copy was made on shard 0 instead of its own; then shard 1, which both name, is lost."""
-    locations = {number: ("", "", "", "", f"N{number}") for number in range(3)}
-    written = set()
-    for number, named in ((0, (1, 0)), (2, (2, 1))):
-        shard = ShardCore(number, locations, [Change(intact=True), Change(copy=new_copy(LSN, named, b"12345678"))])
-        shard.handle(0, NodesetsLearned({1: Nodeset({"NODE": 2}, locations)}))
-        answers(shard, m.Release(1, LSN))
-        statuses = dict.fromkeys(locations, FULLY_AUTHORITATIVE) | {1: UNDERREPLICATION}
-        effects = shard.handle(0, StatusesLearned(1, statuses, 0, frozenset({1}), frozenset({1}), plan=1))
-        stores = [each.message for each in effects if isinstance(each, Send)]
-        written |= {each.copy.copyset for each in stores if isinstance(each, m.Store)}
+    written = {*stores(a_donor(0, (1, 0), 1, 2)[1]).values(), *stores(a_donor(2, (2, 1), 1, 2)[1]).values()}
     assert len(written) == 1
     assert {*written.pop()} == {0, 2}
+
+
+def test_a_donor_is_done_when_all_have_stored_its_copies_and_its_own_is_amended_last() -> None:
+    shard, effects = a_donor(0, (0, 1, 3), 3, 3)
+    assert stores(effects).keys() == {2}
+    assert stores(says_stored(shard, 2, plan=1)).keys() == {1}
+    assert says_stored(shard, 1, plan=0) == []  # the answer to what another plan sent
+    (own,) = says_stored(shard, 1, plan=1)
+    assert isinstance(own, Persist)
+    assert shard.contents.copies[LSN].copyset == (0, 1, 3)
+    *_, done = shard.handle(0, Persisted(own.ticket))
+    assert isinstance(done, TellEventLog)
+    assert {*shard.contents.copies[LSN].copyset} == {0, 1, 2}
+
+
+def test_what_is_released_does_not_put_off_that_a_donor_asks_again() -> None:
+    shard, effects = a_donor(0, (0, 1, 3), 3, 3)
+    assert SetTimer("rebuild", shard.settings.retry) in effects
+    assert shard.handle(0, Received(NODE, m.Release(1, LSN + 1))) == []
+    again = shard.handle(0, TimerFired("rebuild"))
+    assert stores(again).keys() == {2}
+    assert SetTimer("rebuild", shard.settings.retry) in again
+
+
+def test_a_copy_of_a_donor_is_refused_that_a_purge_may_delete_or_a_newer_plan_overtook() -> None:
+    """A shard that knows nothing of the recovery of epoch 1 gets a copy of it from a donor that does."""
+    shard, _ = a_donor(2, (2, 3), 3, 2)
+    copy = new_copy(lsn_of(1, 7), (0, 2), b"12345678")
+
+    def answered(plan: int) -> list[m.Message]:
+        return answers(shard, m.Store(copy, 1, plan))
+
+    def stored(answer: m.StoreAnswer) -> m.Stored:
+        return m.Stored(copy.lsn, 1, 0, answer, 1, plan=1)
+
+    assert {*answered(plan=1)} == {m.AskRecovered(1, 1), stored(m.StoreAnswer.REBUILDING)}
+    answers(shard, m.Recovered({1: (lsn_of(1, 3), lsn_of(1, 8))}))
+    assert answered(plan=1) == [stored(m.StoreAnswer.OK)]
+    shard.handle(0, StatusesLearned(2, dict.fromkeys(range(3), FULLY_AUTHORITATIVE), 0, plan=2))
+    assert answered(plan=1) == [stored(m.StoreAnswer.REBUILDING)]

@@ -175,6 +175,8 @@ CHOSEN = {
     "asleep": (0, 1600),
     "two-away": (0, 900),
     "two-donors": (0, 1300),
+    "half-amended": (0, 1000),
+    "away-then-donated": (0, 2100),
 }
 """The seeds of runs of the read path that show what others do not, and how long they last, in milliseconds."""
 

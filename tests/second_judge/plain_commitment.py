@@ -32,7 +32,7 @@ def _was_committed(step: Step, batch: Batch) -> bool:
 
 
 def _heads(history: History) -> list[Step]:
-    """Every move of a commit index by a leader, or by whoever is the first where nobody is seen to lead."""
+    """Every move of a commit index by a leader, or by the first node to make it where none is seen to lead."""
     return [step for step in replay(history)[0] if step.lead in ("leader", "first")]
 
 

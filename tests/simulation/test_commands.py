@@ -76,7 +76,7 @@ def test_without_a_seed_one_is_drawn_and_said(tmp_path: Path) -> None:
         (["--nodes", "0"], "0 is not in the range"),
         (["--seed", "-1"], "-1 is not in the range"),
         (["--configuration", "nowhere.json"], "nowhere.json: cannot read the configuration"),
-        (["--configuration", "nowhere.json", "--setting", "default"], "exclude each other"),
+        (["--configuration", "nowhere.json", "--setting", "default"], "cannot be combined"),
         (["--configuration", "empty.json"], "empty.json: not JSON"),
         (["--configuration", "list.json"], "list.json: holds no configuration"),
         (["--configuration", "bad.json"], "bad.json: the configuration of the run: "),

@@ -45,7 +45,7 @@ def test_the_trace_module_rejects_it_at_its_last_step(tmp_path: Path) -> None:
     [
         (["check", "drops-last-of-key", "--history", "x"], "only behaviours of FlushedRaft and AsyncFlush"),
         (["check", "no-such-model"], "there is no model no-such-model; `logwitness spec check --list` shows them"),
-        (["check", "--history", "x"], "--history writes one run; name one model"),
+        (["check", "--history", "x"], "--history writes a single run: name one model"),
         (["check", "async-flush", "--jar", "/no/such.jar"], "/no/such.jar: no such file"),
         (["trace", "/no/such/run"], "no such file"),
     ],

@@ -49,8 +49,8 @@ CASES: list[tuple[str, Callable[[], Any], str]] = [
     ("log", lambda: op(input=("read", -1)), r"input\[1\]: -1 is negative"),
     ("log", lambda: op(input=("append",)), "input: append takes 1 arguments, not 0"),
     ("log", lambda: op(input=("tail", 1)), "input: tail takes 0 arguments, not 1"),
-    ("log", lambda: op(input=("write", 1)), r"input\[0\]: 'write' is none of append, read, tail"),
-    ("log", lambda: op(input=([], 1)), r"input\[0\]: a list is none of append"),
+    ("log", lambda: op(input=("write", 1)), r"input\[0\]: 'write' is not one of append, read, tail"),
+    ("log", lambda: op(input=([], 1)), r"input\[0\]: a list is not one of append"),
     ("log", lambda: op(input="append"), "input: 'append' is no tuple"),
     ("log", lambda: op(input=()), "input: a tuple is no tuple of a name and arguments"),
     ("log", lambda: {"process": 0}, "a dict is not an Operation"),
@@ -59,7 +59,7 @@ CASES: list[tuple[str, Callable[[], Any], str]] = [
     ("cas-register", lambda: op(input=("cas", 1, 2), output=1), "output: 1 is neither True nor False"),
     ("key-value", lambda: op(input=("append", 1, 2), output=None), r"input\[2\]: 2 is not a text"),
     ("key-value", lambda: op(input=("put", 1.5, 2), output=None), r"input\[1\]: 1.5 is no value"),
-    ("set", lambda: op(input=("read",), output=5), "output: 5 is no list, tuple or set"),
+    ("set", lambda: op(input=("read",), output=5), "output: 5 is not a list, tuple or set"),
     ("set", lambda: op(input=("read",), output=[1, 1]), "output: an element is listed twice"),
     ("set", lambda: op(input=("read",), output=[[1]]), "output: a list is no value"),
     ("queue", lambda: op(input=("enqueue", None), output=None), r"input\[1\]: None is no value here"),
@@ -86,9 +86,9 @@ def test_unfit_operation(checker: Checker, model: str, bad: Callable[[], Any], m
 @pytest.mark.parametrize(
     ("model", "message"),
     [
-        ("lock", "model: 'lock' is none of log, register, cas-register, key-value, set, queue"),
-        (7, "model: 7 is none of"),
-        (Model("tree"), "model: 'tree' is none of"),  # type: ignore[arg-type]
+        ("lock", "model: 'lock' is not one of log, register, cas-register, key-value, set, queue"),
+        (7, "model: 7 is not one of"),
+        (Model("tree"), "model: 'tree' is not one of"),  # type: ignore[arg-type]
         (MODELS["log"].starting(5), "model: a log starts empty"),
         (MODELS["register"].starting(math.nan), "model: initial: nan is no value"),  # type: ignore[arg-type]
         (MODELS["register"].starting([]), "model: initial: a list is no value"),  # type: ignore[arg-type]

@@ -91,7 +91,7 @@ class Check:
 
     def __post_init__(self) -> None:
         if not _ID.fullmatch(self.id):
-            raise ValueError(f"{self.id!r} is no id of a check: small letters, digits and hyphens")
+            raise ValueError(f"{self.id!r} is not the id of a check: lower-case letters, digits and hyphens")
         named = frozenset().union(*map(fields_of, self.sentences.values()))
         if self.fields is not None and named != set(_names(self.fields)):
             reported = ", ".join(_names(self.fields))

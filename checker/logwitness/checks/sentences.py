@@ -28,7 +28,7 @@ def fields_of(sentence: str) -> frozenset[str]:
     names = frozenset(name for _, name, _, _ in _FORMATTER.parse(sentence) if name is not None)
     for name in names:
         if not name.isidentifier():
-            raise ValueError(f"{name!r} is no name of a field")
+            raise ValueError(f"{name!r} is not the name of a field")
     return names
 
 

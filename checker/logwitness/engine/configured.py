@@ -31,6 +31,9 @@ def configured_bound(name: str, configuration: Mapping[str, Any], field: str) ->
     if found is None:
         return None
     if not isinstance(found, int) or isinstance(found, bool) or found < 0:
-        problem, remedy = f"{quote(found)} is no bound", "give a whole number, without a unit, or leave the field out"
+        problem, remedy = (
+            f"{quote(found)} is not a bound",
+            "give a whole number, without a unit, or leave the field out",
+        )
         raise HistoryError(name, None, place, problem, remedy)
     return found or None

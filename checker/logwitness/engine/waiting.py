@@ -42,7 +42,7 @@ class Waiting:
         self._held += len(numbers)
 
     def numbers(self) -> Ints:
-        """The numbers of their logs."""
+        """For each waiting event, in order, the number of its log; an array of the narrow integer type."""
         if len(self._whose) > 1:
             self._whose = [np.concatenate(self._whose)]
         return self._whose[0]

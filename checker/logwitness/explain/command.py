@@ -41,10 +41,10 @@ def explain_command(ctx: click.Context, name: str, as_json: bool) -> None:
     logwitness explain LeaderCompleteness                a TLA+ operator
     logwitness explain documents.md#ghost-batches        a document
 
-    Says what the rule is, which document it comes from, shows a small history that breaks it,
+    Says what the rule is and which document it comes from, shows a small history that breaks it,
     and names the specification, proofs, checks and mutants that belong to it.
 
-    Exit status: 0; 2 if nothing has that name.
+    Exit status: 0, or 2 if nothing has that name.
     """
     from ..engine.run import UNUSABLE
     from .answer import NotKnownError, answer

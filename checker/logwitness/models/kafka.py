@@ -334,7 +334,7 @@ class KafkaHistory:
         try:
             return frozenset(msgspec.json.decode(text or "[]", type=list[str]))
         except (msgspec.DecodeError, RecursionError):
-            problem = f"{quote(text)} is no list of keys"
+            problem = f"{quote(text)} is not a list of keys"
             raise HistoryError(self._name, seq, "text", problem, "a JSON list of strings", place="seq") from None
 
     def _assigned(self, whole: Open, reader: _Reader, text: str | None, seq: int, *, certain: bool) -> None:

@@ -206,7 +206,7 @@ class LinearizableHistory:
             yield ("cas", _value(argument[0]), _value(argument[1])), True if ended is None else ended
         elif name == "drain":
             if kind == Kind.OK and not isinstance(answer, list):
-                raise self._unfit(asked.seq, f"{quote(text)} is no answer of a drain", "a list of values")
+                raise self._unfit(asked.seq, f"{quote(text)} is not an answer to a drain", "a list of values")
             # In which order is not told, so they are concurrent. Then nothing was left.
             for each in [*answer, None] if kind == Kind.OK else ():
                 yield ("dequeue",), _value(each)
@@ -240,7 +240,7 @@ class LinearizableHistory:
         try:
             return msgspec.json.decode(text)
         except (msgspec.DecodeError, RecursionError):
-            raise self._unfit(seq, f"{quote(text)} is no JSON", "values are compact JSON") from None
+            raise self._unfit(seq, f"{quote(text)} is not JSON", "values are compact JSON") from None
 
     def _unfit(self, seq: int | None, problem: str, remedy: str) -> HistoryError:
         return HistoryError(self._name, seq, "text", problem, remedy, place="seq")
@@ -475,7 +475,7 @@ def _explained(done: Sequence[_Done], specification: Specification, result: Resu
     if specification.model is Model.KEY_VALUE:
         key = str(done[broken.operations[0]].operation.input[1])
     if result.too_large:
-        reason = "how far the search came is left out, for it would not fit into the memory allowed"
+        reason = "how far the search got is left out, because it would not fit into the memory allowed"
     else:
         reason = f"the longest one found places {len(order)}"
     events: list[int] = []

@@ -77,7 +77,7 @@ class ListHistory(KafkaHistory):
         try:
             values = msgspec.json.decode(text) or []
         except (msgspec.DecodeError, RecursionError):
-            problem = f"{quote(text)} is no list"
+            problem = f"{quote(text)} is not a list"
             raise HistoryError(self._name, seq, "text", problem, "[value ...]", place="seq") from None
         names = (each if type(each) is int else msgspec.json.encode(each).decode() for each in values)
         return [(key, offset, name, seq) for offset, name in enumerate(names)]

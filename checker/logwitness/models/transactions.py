@@ -172,7 +172,7 @@ class TransactionHistory:
                 return tuple(msgspec.json.encode(each).decode() for each in found or ())
         except (msgspec.DecodeError, RecursionError):
             pass
-        raise HistoryError(self._name, seq, "text", f"{quote(text)} is no list", "[value ...]", place="seq")
+        raise HistoryError(self._name, seq, "text", f"{quote(text)} is not a list", "[value ...]", place="seq")
 
     def finish(self) -> tuple[Outcome, ...]:
         """Judge all transactions together; one outcome for each of `CHECKS`."""

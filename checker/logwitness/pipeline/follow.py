@@ -68,7 +68,9 @@ class Follower:
             last = time.monotonic()
             while not self._stop.is_set():
                 if failure():
-                    raise HistoryError(self._uri, None, None, f"cannot be watched ({failure()})", "see that it exists")
+                    raise HistoryError(
+                        self._uri, None, None, f"cannot be watched ({failure()})", "make sure that it exists"
+                    )
                 if self._arrived.is_set() or self._seen:
                     self._arrived.clear()
                     before = self._audit.counts.judged

@@ -212,7 +212,7 @@ def _telling(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, 
         try:
             return method(self, *arguments, **named)
         except (Py4JJavaError, PySparkException) as problem:
-            remedy = "see that Hadoop reaches it and may do that"
+            remedy = "make sure that Hadoop can reach it and may do that"
             raise HistoryError(self.place, None, None, f"cannot be used ({reason(problem)})", remedy) from None
 
     return telling

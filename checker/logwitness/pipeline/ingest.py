@@ -200,7 +200,7 @@ def _brought(
         return places, {}
     assert shell is not None
     problems = shell.fetch(files, scratch)
-    remedy = "see that it is at rest and may be read; the next audit looks again"
+    remedy = "make sure that it can be read and nobody writes it; the next audit looks again"
     return places, {runs[uri]: HistoryError(uri, None, None, said, remedy) for uri, said in problems.items()}
 
 
@@ -258,7 +258,7 @@ class _History:
             except OSError as error:
                 self._row |= _LOOK_AGAIN
                 problem = f"cannot be read ({error.strerror or error})" if self._path.exists() else "no such file"
-                raise HistoryError(self._path, None, None, problem, "see its permissions") from None
+                raise HistoryError(self._path, None, None, problem, "check its permissions") from None
             if self._row["digest"] == self._known_digest:
                 self._done.unchanged[run_id] = self._source.stamp
                 return
@@ -374,7 +374,7 @@ class _History:
 
     def _broken(self, problem: Exception) -> None:
         said = " ".join(str(problem).split())
-        error = f"judging broke off: {type(problem).__name__}: {said}"
+        error = f"judging failed: {type(problem).__name__}: {said}"
         status = {"verdict": str(Verdict.UNDECIDED), "exit_status": UNDECIDED, "error": error}
         self._rows.add(RUNS, self._row | status)
         self._done.judged += 1

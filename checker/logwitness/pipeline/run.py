@@ -138,4 +138,4 @@ def _apart(source: str, out: str) -> None:
     """Refuse to audit what an audit writes."""
     one, other = PurePosixPath(source), PurePosixPath(out)
     if one == other or one in other.parents or other in one.parents:
-        raise HistoryError(out, None, None, f"is not apart from {source}", "name a directory elsewhere for the results")
+        raise HistoryError(out, None, None, f"overlaps {source}", "name a directory elsewhere for the results")

@@ -114,7 +114,7 @@ def spark_session(name: str, master: str | None, settings: Mapping[str, str] | N
             problem = " ".join(str(error).split())[:300] or type(error).__name__
             kept = _kept(log)
         if problem is not None:
-            raise SparkProblem(f"Spark did not start ({problem}); what it printed is in {kept}")
+            raise SparkProblem(f"Spark did not start ({problem}); its output is in {kept}")
         try:
             if interrupts:
                 raise KeyboardInterrupt

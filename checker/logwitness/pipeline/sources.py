@@ -138,7 +138,7 @@ def remote_sources(
         else:
             singles.append(Source(row["path"], (File("", file.size, file.modified),), remote=True))
     if not found:
-        failure = "no history is there" + (" but what is excluded" if listed else "")
+        failure = "no history is there" + (" that is not excluded" if listed else "")
         raise HistoryError(place, None, None, failure, "name a run, a file or a directory")
     yield from (Source(directory, tuple(files), remote=True) for directory, files in runs.items())
     yield from singles

@@ -104,7 +104,7 @@ class Store:
         except (msgspec.DecodeError, KeyError, TypeError):
             fine = False
         if not fine:
-            problem = "is not of an audit that this version can go on with"
+            problem = "is of an audit that this version cannot continue"
             raise HistoryError(f"{self._files.place}/{MARK}", None, None, problem, "name another directory")
 
     def known(self) -> Known:

@@ -106,7 +106,7 @@ def read_baseline(path: Path) -> Baseline:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise HistoryError(path, None, None, f"not a baseline ({quote(str(error))[1:-1]})", remedy) from None
     if document.kind != KIND or document.version != VERSION:
-        problem = f"{quote(document.kind)} of version {document.version} is no baseline of version {VERSION}"
+        problem = f"{quote(document.kind)} of version {document.version} is not a baseline of version {VERSION}"
         raise HistoryError(path, None, "kind", problem, remedy)
     return Baseline(document.runs)
 

@@ -109,7 +109,7 @@ class Operations:
         if f is None:
             f = self._unsaid(kind, process, value)
         if not isinstance(f, str) or not 0 < len(f) <= _LONGEST_WORD:
-            raise Malformed("f", f"{_named(f)} is no name of an operation", "give a keyword such as :read")
+            raise Malformed("f", f"{_named(f)} is not the name of an operation", "give a keyword such as :read")
         f = str(f).removeprefix(":")
         f = OURS.get(f, f)
         time = self._time_of(given_time)
@@ -151,7 +151,7 @@ class Operations:
         if type(time) is float and abs(time) < _LARGEST / 1e9:
             time = int(time * 1e9)  # who has fractions counts seconds
         if not is_integer(time) or not TIMES[0] <= time <= TIMES[1]:
-            raise Malformed("time", f"{_named(time)} is no time", f"nanoseconds, from {TIMES[0]} to {TIMES[1]}")
+            raise Malformed("time", f"{_named(time)} is not a time", f"nanoseconds, from {TIMES[0]} to {TIMES[1]}")
         if self._timed is None:
             self._timed = True
         return int(time) if self._timed else 0
@@ -163,7 +163,7 @@ class Operations:
             return int(name)
         if name not in self._named:
             if len(name) > _LONGEST_WORD:
-                raise Malformed("process", f"{_named(name)} is no name of a process", "give a shorter one")
+                raise Malformed("process", f"{_named(name)} is not the name of a process", "give a shorter one")
             injects = kind == INFO or name.startswith("nemesis")
             self._named[name] = None if injects else _FIRST_NAMED + len(self._named)
         found = self._named[name]
@@ -339,7 +339,7 @@ class Operations:
 
     def _observe(self, op: int, process: int, txn: int | None, log: str | None, batches: Value, time: int) -> int:
         if type(batches) is not list:
-            raise Malformed("value", f"{_named(batches)} is no list of what was read", "[[offset value] ...]")
+            raise Malformed("value", f"{_named(batches)} is not a list of what was read", "[[offset value] ...]")
         columns = _pairs_of_integers(batches)
         if columns is not None:
             self.rows.observe(time, process, op, txn, log, *columns)
@@ -387,7 +387,7 @@ def _read_from(start: int, value: Value, asked: bool) -> Sequence[Value]:
         if value is None:
             return []
         if not asked:
-            raise Malformed("value", f"{_named(value)} is no list of what was read", "[value ...]")
+            raise Malformed("value", f"{_named(value)} is not a list of what was read", "[value ...]")
         return [(start, value)]
     if value and all(is_pair(each) for each in value):
         return value
@@ -462,7 +462,7 @@ def is_keyed(f: str, value: Value) -> bool:
 
 def _keys(value: Value) -> Sequence[Value]:
     if not isinstance(value, list):
-        raise Malformed("value", f"{_named(value)} is no list of keys", "[key ...]")
+        raise Malformed("value", f"{_named(value)} is not a list of keys", "[key ...]")
     return value
 
 
@@ -473,7 +473,7 @@ def _rebalanced(log: Value) -> list[str]:
     if log is None:
         return []
     if not isinstance(log, list) or not all(isinstance(each, dict) for each in log):
-        raise Malformed("rebalance-log", f"{_named(log)} is no list of rebalances", "[{:keys [key ...]} ...]")
+        raise Malformed("rebalance-log", f"{_named(log)} is not a list of rebalances", "[{:keys [key ...]} ...]")
     return list(dict.fromkeys(log_name(key) for each in log for key in _keys(each.get("keys") or [])))
 
 

@@ -113,7 +113,9 @@ class _Option(click.ParamType):  # type: ignore[type-arg,unused-ignore]
 )
 @click.option("--nodes", type=click.IntRange(1, 15), default=3, show_default=True, help="How many nodes.")
 @click.option("--duration", type=_Seconds(), default="10", show_default=True, help="Seconds of load and faults.")
-@click.option("--seed", type=click.IntRange(0, 2**63 - 1), help="Decides faults and load; random if omitted.")
+@click.option(
+    "--seed", type=click.IntRange(0, 2**63 - 1), help="The number that decides faults and load; random if omitted."
+)
 @click.option("--clients", type=click.IntRange(0, 500), default=6, show_default=True, help="How many clients.")
 @click.option(
     "--faults",
@@ -134,7 +136,7 @@ class _Option(click.ParamType):  # type: ignore[type-arg,unused-ignore]
     "--retention",
     metavar="BYTES",
     type=click.IntRange(min=LEAST_RETENTION),
-    help="How much of its log each node keeps; older segments are removed once committed.  [default: everything]",
+    help="How much of its log each node keeps; committed segments beyond that are removed.  [default: everything]",
 )
 @click.option(
     "--set", "options", type=_Option(), multiple=True, help="Replace a value of the protocol's configuration."
@@ -242,7 +244,7 @@ def _room(directory: Path, *, force: bool) -> Iterator[tuple[Path, Path]]:
     work = directory.with_name(f".{directory.name}.work")
     if work.exists() and not force:
         raise ClusterError(
-            f"{work}: left by a run that was killed, or is still going on; remove it, or replace it with --force"
+            f"{work}: left by a run that was killed or is still going on; remove it, or replace it with --force"
         )
     work.mkdir(exist_ok=True)
     with (work / "lock").open("w") as lock:

@@ -58,7 +58,9 @@ class LogStage(Stage):
         unknown = sorted(self._timing.keys() - set(protocol.timing.__struct_fields__))
         try:
             if unknown:
-                raise ValueError(f"there is no {unknown[0]}; there are {', '.join(protocol.timing.__struct_fields__)}")
+                raise ValueError(
+                    f"there is no option {unknown[0]}; the options are {', '.join(protocol.timing.__struct_fields__)}"
+                )
             msgspec.convert(self._timing, protocol.timing)
         except ValueError as error:
             raise ClusterError(f"{protocol.name}: {error}") from None

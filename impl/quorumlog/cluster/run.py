@@ -52,7 +52,7 @@ async def play(
     report("starting")
     staged = staging(setting.protocol)
     if setting.groups > 1 and not staged.groups:
-        raise ClusterError(f"{setting.protocol} runs one group a process; leave --groups out")
+        raise ClusterError(f"{setting.protocol} runs one group in each process; leave --groups out")
     stage = staged.make(setting, work, register, ended)
     async with stage:
         await _Run(setting, stage, register, result, report).run()

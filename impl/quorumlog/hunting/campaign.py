@@ -35,7 +35,9 @@ def protocol(name: str | None = None, *, mutants: Collection[str] = (), rules: P
         return read_rules(rules, name)[0].name
     found = {find(name, mutant=mutant).name for mutant in mutants} or {find(name).name}
     if len(found) > 1:
-        raise ProtocolError(f"the mutants are of {' and '.join(sorted(found))}; give those of one protocol at a time")
+        raise ProtocolError(
+            f"the mutants belong to {' and '.join(sorted(found))}; name those of one protocol at a time"
+        )
     return found.pop()
 
 

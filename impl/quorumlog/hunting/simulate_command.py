@@ -64,14 +64,20 @@ class _Setting(click.Option):
 
 
 @click.command()
-@click.option("--seed", type=click.IntRange(0, 2**63 - 1), help="Decides everything; random if omitted.")
+@click.option(
+    "--seed", type=click.IntRange(0, 2**63 - 1), help="The number that decides everything; random if omitted."
+)
 @protocol_option
 @click.option("--setting", cls=_Setting, metavar="NAME")
-@click.option("--configuration", metavar="FILE", help="Everything but the seed: a manifest, or its configuration.")
+@click.option(
+    "--configuration", metavar="FILE", help="Take everything but the seed from a manifest, or from its configuration."
+)
 @click.option("--nodes", type=click.IntRange(1, 31), help="How many nodes.")
 @click.option("--duration", type=Duration(), help="Virtual time of load and faults, such as 3s or 500ms.")
 @click.option("--clients", type=click.IntRange(0, 10_000), help="How many clients.")
-@click.option("--schedule", type=click.IntRange(0, 2**31 - 1), help="Other delays and operations for the same seed.")
+@click.option(
+    "--schedule", type=click.IntRange(0, 2**31 - 1), help="Draw other delays and operations with the same seed."
+)
 @click.option("--faults", metavar="FILE|JSON", help="A fault plan instead of a random one; '[]' for none.")
 @click.option("--write-caching/--no-write-caching", default=None, help="acks=all without a flush.")
 @click.option("--messages/--no-messages", default=None, help="Record every message.")
@@ -91,9 +97,9 @@ def simulate(**options: Any) -> None:  # noqa: ANN401
     """
     asked = _Asked(**options)
     if asked.setting is not None and asked.configuration is not None:
-        refuse("--setting and --configuration exclude each other; a configuration has everything but the seed")
+        refuse("--setting and --configuration cannot be combined; a configuration has everything but the seed")
     if asked.mutant is not None and asked.rules is not None:
-        refuse("--mutant and --rules exclude each other; each says which rules are run")
+        refuse("--mutant and --rules cannot be combined; each says which rules are run")
     seed = secrets.randbelow(2**32) if asked.seed is None else asked.seed
     try:
         protocol, make_core, configuration = _asked_for(asked, seed)
@@ -111,12 +117,12 @@ def simulate(**options: Any) -> None:  # noqa: ANN401
     try:
         table, outcome = protocol.simulate(seed, configuration, make_core)
     except (LookupError, ValueError) as error:
-        click.echo(f"the core contradicted its own log and the run broke off: {error}", err=True)
+        click.echo(f"the core contradicted its own log and the run failed: {error}", err=True)
         sys.exit(1)
     except Exception as error:
         if asked.rules is None:
             raise
-        click.echo(f"{asked.rules}: the rules broke off the run: {type(error).__name__}: {error}", err=True)
+        click.echo(f"{asked.rules}: the rules made the run fail: {type(error).__name__}: {error}", err=True)
         sys.exit(1)
     rules = None if asked.rules is None else Path(asked.rules)
     try:

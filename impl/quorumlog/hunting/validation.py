@@ -84,7 +84,7 @@ def simulation(rules: Path | None, seeds: int, say: Say, protocol: str | None = 
 def record(rules: Path | None, seed: int, directory: Path, protocol: str | None = None) -> tuple[str, ...]:
     """Write the run of one seed into ``directory``, for other judges; return the commands that make it.
 
-    Raises RuntimeError, in one sentence, if the rules broke off the run.
+    Raises RuntimeError, in one sentence, if the rules made the run fail.
     """
     of = _candidate(rules, protocol)
     # A specification cannot follow all that a swarm draws, such as trimmed logs, members that change, or lost disks.
@@ -95,7 +95,7 @@ def record(rules: Path | None, seed: int, directory: Path, protocol: str | None 
     try:
         table, _ = candidate.of.simulate(seed, configuration, candidate.make_core)
     except Exception as error:
-        raise RuntimeError(f"the run with seed {seed} broke off: {type(error).__name__}: {error}") from error
+        raise RuntimeError(f"the run with seed {seed} failed: {type(error).__name__}: {error}") from error
     save_run(directory, table, made_by(candidate.protocol, seed, configuration, rules=rules))
     return _again(candidate, seed)
 

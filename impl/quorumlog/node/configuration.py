@@ -117,7 +117,7 @@ def _problem(found: NodeConfiguration) -> str | None:
     try:
         protocol = real_protocol(found.protocol)
         if found.groups > 1 and protocol.grouped is None:
-            return f"groups: {found.protocol} runs one group a process; leave it out"
+            return f"groups: {found.protocol} runs one group in each process; leave it out"
         msgspec.convert(found.timing, protocol.timing)
     except UnknownProtocolError as error:
         return str(error)

@@ -104,7 +104,7 @@ class FrameReader:
         while end - position >= LENGTH_BYTES:
             (length,) = _LENGTH.unpack_from(buffer, position)
             if length > self._limit:
-                raise FrameError(f"a frame of {length} bytes is announced, the limit is {self._limit}")
+                raise FrameError(f"a frame of {length} bytes is announced; the limit is {self._limit}")
             stop = position + LENGTH_BYTES + length
             if stop > end:
                 break
@@ -122,7 +122,7 @@ class FrameReader:
             return False
         _, version, role, node, cluster = _HELLO.unpack_from(buffer)
         if version != VERSION:
-            raise FrameError(f"protocol version {version}, this node speaks {VERSION}")
+            raise FrameError(f"protocol version {version}; this node speaks {VERSION}")
         if role not in tuple(Role):
             raise FrameError(f"unknown role {role} in the hello")
         self.hello = Hello(Role(role), node, cluster)

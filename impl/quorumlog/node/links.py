@@ -54,7 +54,7 @@ class Outgoing(Connection):
     def hello_received(self, hello: Hello) -> None:
         """Refuse any other process that now listens there."""
         if hello.role is not Role.NODE or hello.node != self.node or hello.cluster != self._mine.cluster:
-            raise FrameError(f"node {hello.node} answers there, of another cluster or not node {self.node}")
+            raise FrameError(f"node {hello.node} answers there; it is of another cluster or is not node {self.node}")
         self.ready = True
 
     def frames_received(self, payloads: list[bytes]) -> None:

@@ -66,7 +66,7 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
             if getattr(self, switch) is None:
                 msgspec.structs.force_setattr(self, switch, not self.shipped)
             elif not (self.shipped or getattr(self, switch)):
-                raise ConfigurationError(f"{switch} is off; the proposal cannot do without, the mode shipped can")
+                raise ConfigurationError(f"{switch} is off; the mode proposal needs it, the mode shipped does not")
         if self.lag_reports and not self.heartbeats:
             raise ConfigurationError("lag_reports is on; it needs heartbeats too")
         if self.forward_timeout is None:

@@ -86,7 +86,7 @@ class Execution:
         emitted = tuple(partition for partition in asked if partition in complete)
         lacking = [partition for partition in asked if partition not in complete]
         if lacking and failure is None:
-            raise ValueError(f"{host} did not answer partition {lacking[0]}, and nothing says why")
+            raise ValueError(f"{host} gave neither an answer nor a reason for partition {lacking[0]}")
         self.attempts += [Attempt(partition, host, None) for partition in emitted]
         self.attempts += [Attempt(partition, host, failure) for partition in lacking]
         self._remaining.difference_update(emitted)

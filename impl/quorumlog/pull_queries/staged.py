@@ -250,7 +250,7 @@ def _configured(setting: Setting) -> tuple[Options, Configuration]:
     unknown = sorted(rest.keys() - set(Configuration.__struct_fields__))
     if unknown:
         known = ", ".join((*Options.__struct_fields__, *Configuration.__struct_fields__))
-        raise ClusterError(f"pull-queries: there is no {unknown[0]}; there are {known}")
+        raise ClusterError(f"pull-queries: there is no option {unknown[0]}; the options are {known}")
     try:
         server = msgspec.convert({**_BRISK, **(_SWITCHED_ON if _shipped(rest) else {}), **rest}, Configuration)
         return msgspec.convert(own, Options), server

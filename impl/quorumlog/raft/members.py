@@ -92,10 +92,10 @@ class Members:
         try:
             words = payload.decode("ascii").split(" ")
         except UnicodeDecodeError:
-            raise ValueError("a configuration that is no text") from None
+            raise ValueError("a configuration that is not text") from None
         named = dict(zip(words[1::2], words[2::2], strict=False))
         if len(words) % 2 == 0 or len(named) != len(words) // 2 or not named.keys() <= _NAMES:
-            raise ValueError(f"a configuration that reads {payload[:80]!r}")
+            raise ValueError(f"a configuration that cannot be read: {payload[:80]!r}")
         nodes = {name: _numbers(named[name]) for name in _NAMES - {"revision", "sessions"} if name in named}
         sessions = [each.split(":") for each in named["sessions"].split(",")] if "sessions" in named else []
         if any(len(pair) != 2 for pair in sessions):
@@ -120,7 +120,7 @@ def _numbers(text: str) -> tuple[int, ...]:
 
 def _number(text: str) -> int:
     if not text.isdecimal() or len(text) > 16 or int(text) > _LARGEST:
-        raise ValueError(f"{text[:20]!r} is no number of a configuration")
+        raise ValueError(f"{text[:20]!r} is not a number in a configuration")
     return int(text)
 
 

@@ -156,7 +156,7 @@ class RaftConfiguration(LogConfiguration, frozen=True, kw_only=True):
         """Refuse a configuration that no run can have."""
         super().__post_init__()
         if not self.first_voters or not {*self.first_voters} <= {*range(self.nodes)}:
-            raise ConfigurationError(f"voters {self.voters} are out of range; give some of 0 to {self.nodes - 1}")
+            raise ConfigurationError(f"voters {self.voters} are out of range; choose from 0 to {self.nodes - 1}")
 
 
 def _with_more(mix: FaultMix, draw: Random) -> FaultMix:

@@ -100,7 +100,7 @@ class Process(Node):
                 replica.retain(entries)
 
     def compact(self) -> None:
-        """Compact each log; see `Node.compact`."""
+        """Compact the log of each group, as far as the process still runs; see `Node.compact`."""
         for replica in self.replicas:
             if self.host.running:
                 replica.compact()
@@ -146,7 +146,7 @@ class Process(Node):
 
     @property
     def slowness(self) -> float:
-        """How many times as long the disk takes."""
+        """By what factor the disk that the groups share is slower than configured; 1.0: not at all."""
         return self.replicas[0].slowness if self.replicas else 1.0
 
     @slowness.setter

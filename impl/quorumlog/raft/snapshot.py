@@ -62,7 +62,7 @@ class Snapshot:
     def decode(cls, content: bytes) -> Snapshot:
         """Read a snapshot. Raises ValueError with what is wrong with it."""
         if not _HEAD.size < len(content) <= MOST_SNAPSHOT_BYTES:
-            raise ValueError(f"a snapshot of {len(content)} bytes; more than {_HEAD.size} and no more than one holds")
+            raise ValueError(f"a snapshot of {len(content)} bytes is too short or too long")
         last, term, offset, records, digest = _HEAD.unpack_from(content)
         if not (0 <= last < _LARGEST and 0 <= term < _LARGEST and -1 <= offset <= last and records >= 0):
             raise ValueError(f"a snapshot up to offset {last} in term {term}, of the configuration at offset {offset}")

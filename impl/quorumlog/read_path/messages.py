@@ -109,11 +109,14 @@ class ShardGap(FromShard, frozen=True):
 
 
 class Store(Message, frozen=True):
-    """To a shard: keep this copy durably. ``rebuilding``: it is written anew for a lost shard."""
+    """To a shard: keep this copy durably. ``epoch``: that of the sequencer, or which is recovered.
+
+    A donor that writes it anew for a lost shard names its ``plan``, and the last epoch that is recovered.
+    """
 
     copy: Copy
     epoch: int
-    rebuilding: bool = False
+    plan: int = 0
 
 
 class StoreAnswer(StrEnum):
@@ -125,13 +128,14 @@ class StoreAnswer(StrEnum):
 
 
 class Stored(Message, frozen=True):
-    """The answer to STORE, for the wave or run of that copy; ``sealed``: up to which epoch the shard is sealed."""
+    """The answer to STORE, for the wave, run and plan of it; ``sealed``: up to which epoch the shard is sealed."""
 
     lsn: int
     wave: int
     run: int
     answer: StoreAnswer
     sealed: int
+    plan: int = 0
 
 
 class Release(Message, frozen=True):

@@ -1,13 +1,14 @@
 """The donors' part of rebuilding: copies of shards that leave are made anew elsewhere (read-path.md#rebuilding-donors).
 
 Of each copyset the first member that stays is the donor. It waits until the record is released, stores copies on other
-shards so that the property holds, and then amends the copysets of all that have one.
+shards so that the property holds, and then amends the copysets of all that have one. Its own is the last: as long as it
+names a shard that leaves, the donor is not done.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from msgspec.structs import replace
@@ -27,13 +28,12 @@ _AT_ONCE = 32
 
 @dataclass
 class _Task:
-    """One record: first the new copies, then the amended ones, each until it is stored."""
+    """One record: in each step these shards are to store it, until all have."""
 
     copy: Copy
     copyset: tuple[int, ...]
     drained: tuple[int, ...]
-    open: set[int] = field(default_factory=set)
-    amending: bool = False
+    steps: list[set[int]]
 
 
 class Donor(Shipping):
@@ -49,6 +49,7 @@ class Donor(Shipping):
         self._statuses: Mapping[int, int] = {}
         self._plan = self._done_plan = 0
         self._tasks: dict[int, _Task] = {}
+        self._retries = False
 
     def _nodeset_of(self, epoch: int) -> Nodeset | None:
         since = max((first for first in self.nodesets if first <= epoch), default=None)
@@ -75,11 +76,17 @@ class Donor(Shipping):
             if copy.lsn <= self.released and copy.lsn not in self._tasks:
                 self._take_up(copy)
         if mine:
-            self._effects.append(SetTimer("rebuild", self.settings.retry))
+            self._retry()
         else:
             self._done_plan = self._plan
             word = LogRecord(Word.DONE, self.number, self.number, self._plan, self._authoritative())
             self._effects.append(TellEventLog(word))
+
+    def _retry(self) -> None:
+        """Ask again after a while; what is released in the meantime does not put that off."""
+        if not self._retries:
+            self._retries = True
+            self._effects.append(SetTimer("rebuild", self.settings.retry))
 
     def _is_donor(self, copy: Copy) -> bool:
         staying = [shard for shard in copy.copyset if shard not in self.leaving]
@@ -108,29 +115,34 @@ class Donor(Shipping):
             return  # there is nowhere to put it; a shard may come back
         copyset = self._in_order(copy.lsn, found)
         drained = tuple(shard for shard in copy.copyset if self._drains(shard))
-        task = self._tasks[copy.lsn] = _Task(copy, copyset, drained)
-        task.open = {shard for shard in copyset if shard not in copy.copyset}
+        amended = {shard for shard in (*copyset, *drained) if shard in copy.copyset}
+        steps = self._steps({*copyset} - {*copy.copyset}, amended)
+        task = self._tasks[copy.lsn] = _Task(copy, copyset, drained, steps)
         self._go_on(copy.lsn, task)
+
+    def _steps(self, new: set[int], amended: set[int]) -> list[set[int]]:
+        """Who stores a copy when, of those that get one and those whose copyset is amended."""
+        return [new, amended - {self.number}, {self.number}]
 
     def _in_order(self, lsn: int, copyset: tuple[int, ...]) -> tuple[int, ...]:
         """A new copyset as any other donor of the record would write it."""
         return tuple(sorted(copyset, key=lambda shard: mixed(lsn, shard)))
 
     def _go_on(self, lsn: int, task: _Task) -> None:
-        """Send what is open; when the new copies are stored, the amended ones; then the task is over."""
-        if not task.open and not task.amending:
-            task.amending = True
-            task.open = {shard for shard in (*task.copyset, *task.drained) if shard in task.copy.copyset}
-        if not task.open:
+        """Send what is open of the first step that is not over; after the last one the task is."""
+        while task.steps and not task.steps[0]:
+            del task.steps[0]
+        if not task.steps:
             del self._tasks[lsn]
             self._rebuild()
             return
-        for shard in sorted(task.open):
+        plan = self._plan
+        for shard in sorted(task.steps[0]):
             amended = self._amended(task, shard)
             if shard == self.number:
-                self._persist(Change(copy=amended), lambda: self._rebuilt_at(self.number, lsn))
+                self._persist(Change(copy=amended), lambda: self._rebuilt_at(self.number, lsn, plan))
             else:
-                self._effects.append(Send(shard, Store(amended, r.epoch_of(lsn), rebuilding=True)))
+                self._effects.append(Send(shard, Store(amended, self.contents.last_clean, plan)))
 
     @staticmethod
     def _amended(task: _Task, shard: int) -> Copy:
@@ -139,16 +151,17 @@ class Donor(Shipping):
 
     def _stored(self, shard: int, message: Stored) -> None:
         if message.answer is StoreAnswer.OK:
-            self._rebuilt_at(shard, message.lsn)
+            self._rebuilt_at(shard, message.lsn, message.plan)
 
-    def _rebuilt_at(self, shard: int, lsn: int) -> None:
+    def _rebuilt_at(self, shard: int, lsn: int, plan: int) -> None:
         task = self._tasks.get(lsn)
-        if task is not None and shard in task.open:
-            task.open.discard(shard)
-            if not task.open:
+        if task is not None and plan == self._plan and shard in task.steps[0]:
+            task.steps[0].discard(shard)
+            if not task.steps[0]:
                 self._go_on(lsn, task)
 
     def _rebuild_again(self) -> None:
+        self._retries = False
         for lsn, task in list(self._tasks.items()):
             if lsn in self.contents.copies:
                 self._go_on(lsn, task)

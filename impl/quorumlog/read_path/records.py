@@ -81,5 +81,5 @@ def decompressed(block: bytes, count: int) -> list[bytes]:
     except (OSError, ValueError, msgspec.DecodeError) as error:
         raise DamagedError(f"the block cannot be read: {error}") from None
     if len(payloads) != count:
-        raise DamagedError(f"the block has {len(payloads)} payloads where {count} records come with it")
+        raise DamagedError(f"the block has {len(payloads)} payloads for {count} records")
     return payloads

@@ -417,5 +417,29 @@ SETTINGS: Mapping[str, ReadPathConfiguration] = {
             Fault(1000 * MILLISECOND, "wipe", (3,), 100 * MILLISECOND),
         ),
     ),
+    # What a donor sends to a shard that has copies too is lost while it amends copysets; then the donor itself is lost.
+    "half-amended": replace(
+        _CUT_OFF,
+        workload=ReadPathWorkload(trim=0.0),
+        plan=(
+            Fault(20 * MILLISECOND, "kill", (2,), 380 * MILLISECOND),
+            Fault(410 * MILLISECOND, "wipe", (3,), 100 * MILLISECOND),
+            Fault(450 * MILLISECOND, "one_way", (0,), 250 * MILLISECOND, {"places": 1.0}),
+            Fault(800 * MILLISECOND, "wipe", (0,), 100 * MILLISECOND),
+        ),
+    ),
+    # A shard that was away while an epoch was recovered gets copies of it from a donor before any release.
+    "away-then-donated": replace(
+        _CUT_OFF,
+        workload=ReadPathWorkload(trim=0.0),
+        replication={"NODE": 2},
+        plan=(
+            Fault(560 * MILLISECOND, "kill", (0,), 600 * MILLISECOND),
+            Fault(620 * MILLISECOND, "kill", (4,), 80 * MILLISECOND),
+            Fault(1000 * MILLISECOND, "kill", (4,), 600 * MILLISECOND),
+            Fault(1050 * MILLISECOND, "wipe", (1,), 100 * MILLISECOND),
+            Fault(1900 * MILLISECOND, "wipe", (3,), 100 * MILLISECOND),
+        ),
+    ),
 }
 """Every setting by name."""

@@ -187,25 +187,39 @@ class ShardCore(Donor):
     # -- writes --------------------------------------------------------------------------------------------------------
 
     def _store(self, sender: int, message: m.Store) -> None:
-        copy = message.copy
-        answer = self._answer_to(message)
-        if answer is not StoreAnswer.OK:
-            self._effects.append(Send(sender, m.Stored(copy.lsn, copy.wave, copy.run, answer, self._sealed)))
-            return
-        seal = message.epoch - 1 if copy.run == 0 and not message.rebuilding else 0
+        copy, answer = message.copy, self._answer_to(message)
+        taken = answer is StoreAnswer.OK
+        seal = message.epoch - 1 if taken and copy.run == 0 and not message.plan else 0
         self._sealed = max(self._sealed, seal)
-        stored = m.Stored(copy.lsn, copy.wave, copy.run, answer, self._sealed)
-        change = Change(copy=copy, sealed=seal or None)
-        self._persist(change, lambda: self._effects.append(Send(sender, stored)))
+        stored = Send(sender, m.Stored(copy.lsn, copy.wave, copy.run, answer, self._sealed, message.plan))
+        if taken:
+            self._persist(Change(copy=copy, sealed=seal or None), lambda: self._effects.append(stored))
+        else:
+            self._effects.append(stored)
 
     def _answer_to(self, message: m.Store) -> StoreAnswer:
         """Source: read-path.md#shard-refuses, read-path.md#lost-data-refuses."""
         copy = message.copy
         if self.lost or not self.leaving.isdisjoint(copy.copyset):
             return StoreAnswer.REBUILDING
-        if not message.rebuilding and not self.rules.takes_store(message.epoch, copy.run, self._sealed):
+        if message.plan:
+            return StoreAnswer.OK if self._takes_of_donor(message) else StoreAnswer.REBUILDING
+        if not self.rules.takes_store(message.epoch, copy.run, self._sealed):
             return StoreAnswer.SEALED
         return StoreAnswer.OK
+
+    def _takes_of_donor(self, message: m.Store) -> bool:
+        """Whether a copy is of the newest plan, and no purge of a recovered epoch is to come that may delete it.
+
+        Source: read-path.md#rebuilding-donors.
+        """
+        epoch = r.epoch_of(message.copy.lsn)
+        if message.plan < self._plan:
+            return False
+        if epoch <= message.epoch and not self.rules.takes_release(epoch + 1, self.contents.last_clean):
+            self._purge_before(epoch + 1, self.released)
+            return False
+        return True
 
     def _trim(self, lsn: int) -> None:
         """Trim points only rise, and never above what is released."""
@@ -227,12 +241,16 @@ class ShardCore(Donor):
             self._ship_all()
             self._rebuild()
         else:
-            rises = self._purging is None or epoch > self._release[0]
-            self._release = max(self._release, (epoch, lsn))
-            if rises:
-                self._purging = self._purging or {}
-                self._sealed = max(self._sealed, epoch - 1)
-                self._persist(Change(sealed=self._sealed), self._purge)
+            self._purge_before(epoch, lsn)
+
+    def _purge_before(self, epoch: int, lsn: int) -> None:
+        """Purge all epochs before this one, then take the release."""
+        rises = self._purging is None or epoch > self._release[0]
+        self._release = max(self._release, (epoch, lsn))
+        if rises:
+            self._purging = self._purging or {}
+            self._sealed = max(self._sealed, epoch - 1)
+            self._persist(Change(sealed=self._sealed), self._purge)
 
     def _purge(self, ask: bool = True) -> None:
         epoch, lsn = self._release

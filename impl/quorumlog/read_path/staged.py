@@ -94,7 +94,9 @@ class PathStage(Stage):
         except ValueError as error:
             raise ClusterError(f"read-path: {error}") from None
         if max(self._replication.values()) > setting.nodes - options.spare:
-            raise ClusterError(f"read-path: {self._replication} is more than a nodeset has shards; give more --nodes")
+            raise ClusterError(
+                f"read-path: replication {self._replication} needs more shards than a nodeset has; give more --nodes"
+            )
         common = ("spare", "nodeset_changes", "poll", "reader", "shard", "sequencer")
         (work / "processes").mkdir()
         self.processes = PathProcesses(
@@ -338,7 +340,7 @@ def _configured(setting: Setting) -> Options:
     try:
         options = msgspec.convert(given, Options)
     except msgspec.ValidationError as error:
-        raise ClusterError(f"read-path: {error}; there are {', '.join(Options.__struct_fields__)}") from None
+        raise ClusterError(f"read-path: {error}; the options are {', '.join(Options.__struct_fields__)}") from None
     if min(options.sequencers, options.readers, options.brokers) < 1:
         raise ClusterError("read-path: give at least 1 of sequencers, readers and brokers")
     return options

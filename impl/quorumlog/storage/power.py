@@ -277,7 +277,7 @@ def _play(disk: SimulatedDisk, change: _Change, points: dict[int, SyncPoint]) ->
         case "remove":
             disk.remove(change.path)
         case _:
-            raise StorageError(f"journal: {change.does!r} is no change; it was written by another version")
+            raise StorageError(f"journal: {change.does!r} is not a change; it was written by another version")
 
 
 def _changes(operations: Path) -> Iterator[_Change]:

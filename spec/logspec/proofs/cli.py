@@ -28,7 +28,7 @@ FAILED, BAD_USAGE, UNDECIDED = 1, 2, 3
     "--rules",
     "rules_path",
     type=click.Path(path_type=Path),
-    help="Prove the rules of this Python file (RULES, or functions named as rules are), not the installed ones.",
+    help="Prove the rules of this Python file (RULES, or functions with names of rules) instead of the installed ones.",
 )
 @click.option(
     "--timeout", type=click.FloatRange(min=0.1), default=TIMEOUT, show_default=True, help="Seconds for each goal."

@@ -681,7 +681,7 @@ PROOF = Proof(
         ),
         Twin(
             "never-truncated",
-            "the caller of an entry that is gone waits for ever",
+            "the caller of an entry that is gone waits forever",
             "resolve-quorum-ack",
             "truncated-once-a-later-term-commits",
             {
@@ -713,7 +713,7 @@ PROOF = Proof(
         ),
         Twin(
             "vote-for-all",
-            "a node votes for whoever asks",
+            "a node votes for any candidate that asks",
             "grant-vote",
             "one-candidate-per-term",
             {

@@ -312,7 +312,7 @@ PROOF = Proof(
         ),
         Twin(
             "bound-at-election",
-            "the visibility bound of who is elected is the end of its log",
+            "the visibility bound of a new leader is the end of its log",
             "become-leader",
             "pending-is-beyond-the-bound",
             without=frozenset({ELECTION_KEEPS_BOUND}),

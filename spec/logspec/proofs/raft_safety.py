@@ -331,7 +331,7 @@ TWINS = (
     ),
     Twin(
         "vote-for-all",
-        "a node votes for whoever asks",
+        "a node votes for any candidate that asks",
         "grant-vote/logs",
         "vote-on-disk-is-the-vote",
         {"grant_vote": lambda voted_for, candidate, candidate_log_ok, heard_leader: candidate_log_ok},

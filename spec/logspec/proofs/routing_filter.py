@@ -176,7 +176,7 @@ PROOF = Proof(
         ),
         Twin(
             "lag-beyond-bound",
-            "the bound is asked of the active alone",
+            "the bound applies to the active alone",
             "selection",
             "selected-within-bound",
             {

@@ -272,7 +272,7 @@ def _parsed(line: bytes, histories: int) -> dict[str, Any]:
         raise RuntimeError(f"the worker does not understand its request: {answer['error']}")
     verdicts = answer.get("verdicts")
     if not isinstance(verdicts, str) or len(verdicts) != histories or not set(verdicts) <= _RESULTS.keys():
-        raise WorkerDied(Reason.WORKER, "what it answered is no answer")
+        raise WorkerDied(Reason.WORKER, "its answer makes no sense")
     return answer
 
 

@@ -94,7 +94,7 @@ def _nothing(value: object, name: str) -> None:
 
 def _members(value: object, name: str) -> list[Value]:
     if not isinstance(value, (list, tuple, set, frozenset)):
-        raise _UnfitError(f"{name}: {_shown(value)} is no list, tuple or set of values")
+        raise _UnfitError(f"{name}: {_shown(value)} is not a list, tuple or set of values")
     members = [_value(member, name) for member in value]
     if len({(type(member), member) for member in members}) != len(members):
         raise _UnfitError(f"{name}: an element is listed twice")
@@ -143,7 +143,7 @@ def model_of(model: Model | str) -> Model:
     if isinstance(model, str):
         model = MODELS.get(model, model)
     if not isinstance(model, Model) or model.name not in _FORMS:
-        raise ValueError(f"model: {_shown(getattr(model, 'name', model))} is none of {', '.join(_FORMS)}")
+        raise ValueError(f"model: {_shown(getattr(model, 'name', model))} is not one of {', '.join(_FORMS)}")
     if model.initial is not None and model.name not in _WITH_INITIAL:
         raise ValueError(f"model: a {model.name} starts empty and takes no initial value")
     try:
@@ -241,7 +241,7 @@ def _form(arguments: object, forms: dict[str, _Form]) -> _Form:
     name = arguments[0]
     form = forms.get(name) if isinstance(name, str) else None
     if form is None:
-        raise _UnfitError(f"input[0]: {_shown(name)} is none of {', '.join(forms)}")
+        raise _UnfitError(f"input[0]: {_shown(name)} is not one of {', '.join(forms)}")
     if len(arguments) != len(form.arguments) + 1:
         raise _UnfitError(f"input: {name} takes {len(form.arguments)} arguments, not {len(arguments) - 1}")
     return form

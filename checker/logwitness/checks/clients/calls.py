@@ -15,7 +15,7 @@ from ..contract import Check, Family, Setting, Tally, Verdicts, violated
 
 CHECK = Check(
     id="calls-end",
-    rule="Every operation of a client is answered, refused or given up within the bound that its configuration states.",
+    rule="Every operation of a client is answered, refused or given up within the bound that the configuration states.",
     source=("history-checks.md#calls-end",),
     fact="an operation begun, in a history that states a bound",
     sentence={

@@ -246,8 +246,8 @@ VALUES_ARE_NEW = number(
     CHECKS,
     Check(
         id="values-are-new",
-        rule="A value is appended once; again only where an append of it did not succeed for all that is known, and "
-        "after a failure by the same client.",
+        rule="A value is appended once; again only if no append of it is known to have succeeded, and after a failure "
+        "only by the same client.",
         source=("history-checks.md#values-are-new",),
         fact="an append of a value",
         sentence="Client {client} appended value {value} again, which had been acknowledged, or had failed for another "

@@ -26,13 +26,13 @@ from .routing import EXHAUSTED, NO_VALID_HOST, NOT_READY, partitions_asked, scan
 CHECK = Check(
     id="bad-time-bounded",
     rule="A query at an undisturbed router does not fail while a replica within its bound is up, connected and "
-    "undisturbed, and nobody is waited for after the time-out; a server is ready when it knows the lag of every live "
-    "replica, or after two lag intervals.",
+    "undisturbed, and no server is waited for after the time-out; a server is ready when it knows the lag of every "
+    "live replica, or after two lag intervals.",
     source=("pull-queries.md#bad-time-bounded", "pull-queries.md#settled", "pull-queries.md#first-intervals"),
     fact="a query that a ready router routed to its end, undisturbed",
     sentence={
-        "unseen": "Operation {op} failed at node {node}, which took {host} for dead; that was up and connected to it, "
-        "and nothing had disturbed either for {settling} ms.",
+        "unseen": "Operation {op} failed at node {node}, which considered {host} dead although it was up and "
+        "connected, and nothing had disturbed either for {settling} ms.",
         "unready": "Node {node} refused operation {op} as not ready, {served} ms after it began to serve; lag reports "
         "come every {interval} ms.",
         "hasty": "Node {node} routed operation {op} {served} ms after it began to serve, without a lag report of "

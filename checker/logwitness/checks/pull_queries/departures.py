@@ -26,12 +26,12 @@ from .skimming import Cells, Nodes, no_rows, with_rows
 
 CHECK = Check(
     id="removed-when-gone",
-    rule="Who is removed by an assignment had been taken for down, for 10 s on end and since it was a member, by a "
-    "server that had folded the assignment before.",
+    rule="A host that an assignment removes had been considered down, for 10 s on end and since it became a member, by "
+    "a server that had folded the assignment before.",
     source=("pull-queries.md#removed-when-gone", "pull-queries.md#assignment-epochs"),
     fact="an assignment that removes members",
     sentence="The assignment of epoch {epoch}, which node {node} folded, removes {hosts}; no server that had folded "
-    "the one before had taken what it removes for down for 10 s on end.",
+    "the one before had considered what it removes down for 10 s on end.",
     kinds=(Kind.ASSIGNED, Kind.SERVE),
     columns=("time", "node", "epoch"),
     looks_back=True,

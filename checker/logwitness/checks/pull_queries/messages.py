@@ -36,21 +36,22 @@ from .skimming import (
 CHECK = Check(
     id="heard-was-said",
     rule="Whatever arrives was sent: heartbeats and lag reports by their senders, forwarded queries by the router, "
-    "answers by who was asked, and the end of a query by its router.",
+    "answers by the server that was asked, and the end of a query by its router.",
     source=("pull-queries.md#heard-was-said", "pull-queries.md#stamps", "pull-queries.md#emitted-once"),
-    fact="something that arrived from a server which records what it does",
+    fact="something that arrived from a server that records what it does",
     sentence={
-        "heartbeat": "Node {node} heard a heartbeat of node {peer} with the stamp {stamp}, which that had not sent it.",
-        "report": "Node {node} heard a lag report that node {peer} is said to have made at {stamp}; that made none "
-        "then, or another one.",
-        "forwarded": "Node {node} was asked for operation {op} by node {peer}, which had not asked it so.",
-        "answer": "Node {node} answered for partition {partition} of operation {op}, or gave it up, and nobody had "
-        "asked it for that.",
-        "rows": "Operation {op} got partition {partition} at position {position} from node {peer}, which had not "
-        "answered so.",
-        "attempt": "Operation {op} took partition {partition} for answered by {host}, which had not answered.",
+        "heartbeat": "Node {node} received a heartbeat of node {peer} with stamp {stamp} that node {peer} had not sent "
+        "to it.",
+        "report": "Node {node} received a lag report that node {peer} is said to have made at {stamp}; that node made "
+        "none then, or a different one.",
+        "forwarded": "Node {node} was asked for operation {op} by node {peer}, which had not sent that request.",
+        "answer": "Node {node} answered for partition {partition} of operation {op}, or gave it up, although no node "
+        "had asked it to.",
+        "rows": "Operation {op} got partition {partition} at position {position} from node {peer}, which had not given "
+        "that answer.",
+        "attempt": "Operation {op} counted partition {partition} as answered by {host}, which had not answered.",
         "reported": "The client of operation {op} was told that it {reported}; node {node}, which routed it, had not "
-        "said so.",
+        "reported that.",
     },
     kinds=(Kind.SERVE,),
     columns=("node",),

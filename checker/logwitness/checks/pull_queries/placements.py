@@ -22,12 +22,13 @@ from .routing import within
 STAYS = Check(
     id="active-stays",
     rule="An assignment adds one member or removes some. Replicas stay while they are members, the active as such; a "
-    "lost active is replaced by one of its standbys; what lacks comes from the members with the fewest partitions.",
+    "lost active is replaced by one of its standbys; what is missing comes from the members with the fewest "
+    "partitions.",
     source=("pull-queries.md#active-stays", "pull-queries.md#assignment-epochs"),
-    fact="an epoch whose assignment and that before it are known",
+    fact="an epoch whose assignment, and the one before it, are known",
     sentence={
-        "members": "The assignment of epoch {epoch}, which node {node} folded, neither adds one member to that before "
-        "it nor removes some.",
+        "members": "The assignment of epoch {epoch}, which node {node} folded, neither adds one member to the one "
+        "before nor removes any.",
         "active": "By the assignment of epoch {epoch}, which node {node} folded, {host} is the active of partition "
         "{partition}; {right} should be.",
         "replicas": "By the assignment of epoch {epoch}, which node {node} folded, partition {partition} is kept by "
@@ -45,9 +46,8 @@ ORDER = Check(
     fact="offsets of a changelog that a server passed",
     sentence={
         "next": "Node {node} passed the offsets from {first} on of partition {partition} after those below {passed}.",
-        "first": "Node {node} began at offset {first} of partition {partition}; it had passed {passed} at most.",
-        "end": "Node {node} passed offset {last} of partition {partition}, where the changelog has "
-        "{end:offset|offsets}.",
+        "first": "Node {node} began at offset {first} of partition {partition}, but it had passed at most {passed}.",
+        "end": "Node {node} passed offset {last} of partition {partition}, but the changelog has {end:offset|offsets}.",
     },
     kinds=(Kind.FOLD, Kind.SERVE, Kind.CHANGELOG),
     columns=("node", "partition", "offset"),
@@ -55,16 +55,16 @@ ORDER = Check(
 )
 MAY = Check(
     id="targets-may-answer",
-    rule="A server answers for a partition if it keeps it, and where standbys are not read as its active after the "
+    rule="A server answers for a partition if it keeps it and, where standbys are not read, is its active after the "
     "takeover; the public implementation also asks for its own recorded lag. Else it gives up, and says why.",
     source=("pull-queries.md#targets-may-answer", "pull-queries.md#forward-target", "pull-queries.md#saved-together"),
-    fact="a partition that a server answered or gave up",
+    fact="a partition for which a server answered or that it gave up",
     sentence={
-        "answered": "Node {node} answered for partition {partition} of operation {op}, and should have given up "
+        "answered": "Node {node} answered for partition {partition} of operation {op}, but should have given up "
         "({reason}).",
-        "refused": "Node {node} gave up partition {partition} of operation {op}, and should have answered.",
-        "reason": "Node {node} gave up partition {partition} of operation {op} for another reason than the right one "
-        "({reason}).",
+        "refused": "Node {node} gave up partition {partition} of operation {op}, but should have answered.",
+        "reason": "Node {node} gave up partition {partition} of operation {op} for the wrong reason; the right one is: "
+        "{reason}.",
     },
     kinds=(Kind.ASSIGNED, Kind.INVOKE, Kind.SERVE),
     columns=("node", "op", "partition"),

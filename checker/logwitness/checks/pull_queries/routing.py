@@ -26,8 +26,8 @@ WITHIN = Check(
     rule="Where the lag filter applies, the recorded lag of a host that is asked is within the bound.",
     source=("pull-queries.md#selected-within-bound", "pull-queries.md#lag-bound", "pull-queries.md#max-end-offset"),
     fact="a host that is asked for a partition, with a record, where the lag filter applies",
-    sentence="Operation {op} asked {host} for partition {partition}, whose lag is {lag} by the view of node {node}; "
-    "the bound is {bound}.",
+    sentence="Operation {op} asked {host} for partition {partition}, whose lag there is {lag} in the view of node "
+    "{node}; the bound is {bound}.",
     kinds=(Kind.ROUTE,),
     columns=("node", "op"),
 )
@@ -36,7 +36,7 @@ NO_RECORD = Check(
     rule="Where the lag filter applies, a host without a lag record is not asked.",
     source=("pull-queries.md#no-record-not-selected", "pull-queries.md#unknown-lag"),
     fact="a host that is asked for a partition where the lag filter applies",
-    sentence="Operation {op} asked {host} for partition {partition}, of whose lag node {node} had no record.",
+    sentence="Operation {op} asked {host} for partition {partition}, for whose lag there node {node} had no record.",
     kinds=(Kind.ROUTE,),
     columns=("node", "op"),
 )
@@ -52,7 +52,7 @@ STALENESS = Check(
 )
 FOLLOW = Check(
     id="candidates-follow-view",
-    rule="Who is asked follows from the view and the rounds: candidates in order, each once, and nobody else; a "
+    rule="Who is asked follows from the view and the rounds: the candidates in order, each once, and no other host; a "
     "forwarded query carries its own bound and goes no further.",
     source=(
         "pull-queries.md#candidates-follow-view",
@@ -64,18 +64,18 @@ FOLLOW = Check(
     ),
     fact="a query that a server routed to its end, or a server that is asked",
     sentence={
-        "excluded": "Operation {op} asked {host} for partition {partition}, which is no candidate by the view of node "
-        "{node}.",
-        "hop": "Node {node} routed or forwarded operation {op}, which no client had asked it.",
-        "bound": "Operation {op} was forwarded to node {peer} with the bound {said}; its own is {bound}.",
-        "attempts": "Operation {op} attempted {attempts:host|hosts} one after the other otherwise than the rounds say, "
-        "by the view of node {node}.",
+        "excluded": "Operation {op} asked {host} for partition {partition}, but {host} is not a candidate in the view "
+        "of node {node}.",
+        "hop": "Node {node} routed or forwarded operation {op}, which no client had sent to it.",
+        "bound": "Operation {op} was forwarded to node {peer} with the bound {said}; its own bound is {bound}.",
+        "attempts": "Operation {op} attempted {attempts:host|hosts} in another order than the rounds prescribe in the "
+        "view of node {node}.",
         "asked": "Operation {op} attempted other hosts than those that node {node} asked.",
-        "early": "Operation {op} asked somebody else before {host} had answered it for partition {partition}, in an "
-        "earlier round.",
-        "ended": 'Operation {op} ended otherwise than its attempts say, with the message "{message}".',
-        "refused": "Operation {op} took {host} for one that did not answer partition {partition} ({failure}), and it "
-        "had.",
+        "early": "Operation {op} asked another host before {host} had answered for partition {partition} in an earlier "
+        "round.",
+        "ended": 'Operation {op} did not end as its attempts say, but with the message "{message}".',
+        "refused": "Operation {op} counted {host} as failed for partition {partition} ({failure}), although it had "
+        "answered.",
     },
     kinds=(Kind.ROUTE, Kind.INVOKE),
     columns=("node", "op"),
@@ -87,7 +87,7 @@ ONCE = Check(
     fact="a query that ended",
     sentence={
         "twice": "Operation {op} got partition {partition} {times:time|times}.",
-        "other": "Operation {op} got partition {partition}, which it does not ask for.",
+        "other": "Operation {op} got partition {partition}, for which it had not asked.",
         "lacking": "Operation {op} is complete without partition {partition}.",
     },
     kinds=(Kind.ROUTE, Kind.INVOKE),
@@ -95,12 +95,12 @@ ONCE = Check(
 )
 SAYS_WHY = Check(
     id="no-valid-host-says-why",
-    rule="A query without a valid host says of each partition that lacks one which hosts were scanned, in order, with "
-    "every reason against each.",
+    rule="A query without a valid host says, for each partition that lacks one, which hosts were scanned, in order, "
+    "with every reason against each.",
     source=("pull-queries.md#no-valid-host-says-why", "pull-queries.md#reasons", "pull-queries.md#http"),
     fact="a query that failed for want of a valid host, or should have",
-    sentence="Operation {op} was told otherwise than the view of node {node} says which hosts were scanned and why "
-    "none was selected.",
+    sentence="The message of operation {op} about which hosts were scanned, and why none was selected, differs from "
+    "the view of node {node}.",
     kinds=(Kind.ROUTE, Kind.FINISH),
     columns=("node", "op"),
 )

@@ -40,26 +40,27 @@ from .texts import InColumns, texts_of
 
 REPLAYS = Check(
     id="status-replays",
-    rule="A status changes at a check alone, to what the check decides from the heartbeats received.",
+    rule="A status changes only at a check, to what the check decides from the heartbeats received.",
     source=("pull-queries.md#status-replays", "pull-queries.md#tail-decides", "pull-queries.md#slots"),
     fact="a decision of a check, or a query routed, or a status shown, by what checks decided",
     sentence={
-        "decided": "Node {node} decided at {stamp} that node {peer} is {said}; the heartbeats that it had received say "
-        "the opposite.",
+        "decided": "Node {node} decided at {stamp} that node {peer} is {said}, but the heartbeats that it had received "
+        "say the opposite.",
         "unlisted": "Node {node} decided at {stamp} about node {peer}, which it had not listed.",
-        "shown": "Node {node} showed another status of {host} than its last check gave it.",
-        "view": "Node {node} routed operation {op} by a status of {host} that its last check did not give it.",
+        "shown": "Node {node} showed a status of {host} that differs from the result of its last check.",
+        "view": "Node {node} routed operation {op} by a status of {host} that differs from the result of its last "
+        "check.",
     },
     kinds=(Kind.SERVE, Kind.LISTED),
     columns=("node", "peer", "stamp"),
 )
 NO_FALSE_DOWN = Check(
     id="no-false-down",
-    rule="A host that was heard in time is up; the tail decides in one mode, empty and filled slots in a row in the "
-    "other.",
+    rule="A host that was heard from in time is up; the tail decides in one mode, empty and filled slots in a row in "
+    "the other.",
     source=("pull-queries.md#no-false-down",),
-    fact="a decision about a host that was heard in time",
-    sentence="Node {node} decided at {stamp} that node {peer} is down, which it had heard in time.",
+    fact="a decision about a host that was heard from in time",
+    sentence="Node {node} decided at {stamp} that node {peer} is down, although it had heard from it in time.",
     kinds=(Kind.SERVE, Kind.HEARD),
     columns=("node", "peer", "stamp"),
 )
@@ -68,14 +69,14 @@ SILENCE = Check(
     rule="A host of which no stamp lies in the last M send intervals is down.",
     source=("pull-queries.md#silence-is-down", "pull-queries.md#thresholds"),
     fact="a decision about a host that was silent for so long",
-    sentence="Node {node} decided at {stamp} that node {peer} is up, of which no stamp lies in the {silence} ms "
+    sentence="Node {node} decided at {stamp} that node {peer} is up, although no stamp of it lies in the {silence} ms "
     "before.",
     kinds=(Kind.SERVE,),
     columns=("node", "peer", "stamp"),
 )
 TO_ALL = Check(
     id="heartbeats-to-all",
-    rule="Heartbeats go to every other listed host, also to one that is taken for dead.",
+    rule="Heartbeats go to every other listed host, even to one that is considered dead.",
     source=("pull-queries.md#heartbeats-to-all",),
     fact="heartbeats of one stamp, by a server that went on after them",
     sentence="Node {node} sent heartbeats with stamp {stamp}, but none to node {peer}, which it had listed.",
@@ -84,13 +85,13 @@ TO_ALL = Check(
 )
 REPORTS_TO_ALL = Check(
     id="reports-to-all",
-    rule="A lag report goes to every other listed host; in the public implementation to those that the last check took "
-    "for alive.",
+    rule="A lag report goes to every other listed host; in the public implementation only to those that the last check "
+    "considered alive.",
     source=("pull-queries.md#lag-report-targets", "pull-queries.md#reports-to-all"),
-    fact="a lag report of a server in a run that tells where reports go",
+    fact="a lag report of a server in a run that records where reports go",
     sentence={
         "lacking": "Node {node} made a lag report at {stamp} and sent it to others, but not to node {peer}.",
-        "beside": "Node {node} sent the lag report of {stamp} to node {peer}, to which none goes.",
+        "beside": "Node {node} sent the lag report of {stamp} to node {peer}, to which none should go.",
     },
     kinds=(Kind.SERVE, Kind.LISTED, Kind.REPORT, Kind.REPORT_SENT),
     columns=("node", "peer", "stamp"),
@@ -101,10 +102,10 @@ GO_ON = Check(
     source=("pull-queries.md#reports-go-on", "pull-queries.md#lag-formula"),
     fact="a lag report of a server that reports, or a decision of a check",
     sentence={
-        "reports": "Node {node} sent {rounds:heartbeat|heartbeats} to each listed host, one every {send} ms, and made "
-        "no lag report since.",
-        "checks": "Node {node} sent {rounds:heartbeat|heartbeats} to each listed host, one every {send} ms, and "
-        "checked nobody since.",
+        "reports": "Node {node} sent {rounds:heartbeat|heartbeats} to each listed host, one every {send} ms, but has "
+        "made no lag report since.",
+        "checks": "Node {node} sent {rounds:heartbeat|heartbeats} to each listed host, one every {send} ms, but has "
+        "checked no host since.",
     },
     kinds=(Kind.SERVE,),
     columns=("node", "stamp"),

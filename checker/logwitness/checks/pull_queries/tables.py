@@ -35,18 +35,18 @@ ROWS = Check(
 REPORTS = Check(
     id="reports-are-true",
     rule="A lag report states how many offsets the host has passed, and an end behind them that the changelog has "
-    "reached, which a host that keeps the partition never lowers.",
+    "reached; a host that keeps the partition never lowers that end.",
     source=("pull-queries.md#current-and-end", "pull-queries.md#saved-together"),
     fact="a partition in a lag report",
     sentence={
         "current": "Node {node} reported at {stamp} that it has passed {current:offset|offsets} of partition "
-        "{partition}, where it has passed {passed}.",
-        "fell": "Node {node} reported at {stamp} that the changelog of partition {partition} ends at {end}, and at "
-        "{before} before.",
-        "below": "Node {node} reported at {stamp} that the changelog of partition {partition} ends at {end}, of which "
+        "{partition}, but it has passed {passed}.",
+        "fell": "Node {node} reported at {stamp} that the changelog of partition {partition} ends at {end}, having "
+        "reported {before} before.",
+        "below": "Node {node} reported at {stamp} that the changelog of partition {partition} ends at {end}, although "
         "it has passed {current:offset|offsets}.",
-        "end": "Node {node} reported at {stamp} that the changelog of partition {partition} ends at {end}, where it "
-        "ends at {true_end}.",
+        "end": "Node {node} reported at {stamp} that the changelog of partition {partition} ends at {end}, but it ends "
+        "at {true_end}.",
     },
     kinds=(Kind.REPORT, Kind.CHANGELOG),
     columns=("node", "stamp"),
@@ -57,8 +57,7 @@ TIMES = Check(
     source=("pull-queries.md#report-times-rise", "pull-queries.md#report-replaces"),
     fact="a lag report that is kept, or a query routed by those that are",
     sentence={
-        "fell": "Node {node} put the lag report that node {peer} made at {stamp} in the place of the one made at "
-        "{before}.",
+        "fell": "Node {node} replaced the lag report that node {peer} made at {before} by the one made at {stamp}.",
         "view": "Node {node} routed operation {op} by a lag report of {host} that is not the one it keeps.",
     },
     kinds=(Kind.REPORT_KEPT,),
@@ -76,8 +75,9 @@ PREFIXES = Check(
     fact="an assignment that a server folded, or a query that it routed since",
     sentence={
         "skipped": "Node {node} folded the assignment of epoch {epoch} after that of epoch {before}.",
-        "view": "Node {node} routed operation {op} by another assignment, of epoch {epoch}, than it folded last.",
-        "differs": "Node {node} folded another assignment of epoch {epoch} than node {peer}.",
+        "view": "Node {node} routed operation {op} by an assignment, of epoch {epoch}, that is not the one it folded "
+        "last.",
+        "differs": "Node {node} and node {peer} folded different assignments of epoch {epoch}.",
     },
     kinds=(Kind.ASSIGNED,),
     columns=("node", "epoch"),
@@ -88,8 +88,8 @@ SHOWN = Check(
     source=("pull-queries.md#shown-is-kept", "pull-queries.md#report-replaces"),
     fact="a host of which a server shows the status",
     sentence={
-        "dead": "Node {node} showed the lag that {host} reported at {stamp}, and that it is dead.",
-        "other": "Node {node} did not show of {host}, which is alive, the lag report that it keeps.",
+        "dead": "Node {node} showed {host} as dead together with the lag that it reported at {stamp}.",
+        "other": "Node {node} showed {host} as alive, but without the lag report that it keeps of it.",
     },
     kinds=(Kind.SHOWN,),
     columns=("node",),

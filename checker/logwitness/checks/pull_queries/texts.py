@@ -44,7 +44,7 @@ class Records(NamedTuple):
 
 
 class InColumns(NamedTuple):
-    """All that views say."""
+    """What views say, in columns: a row for each view, for each status in one, for each lag record in one."""
 
     views: Views
     statuses: Statuses
@@ -72,7 +72,7 @@ class Texts:
         return _rows_of(values, which, self._views, self._view)
 
     def host(self, name: str) -> int:
-        """The number of a host."""
+        """The number that stands for a host in columns, from 0; a new name gets the next one."""
         return self.hosts.setdefault(name, len(self.hosts))
 
     def said_of(self, positions: Positions) -> int:

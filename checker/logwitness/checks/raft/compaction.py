@@ -51,12 +51,12 @@ EXPLAINED = Check(
     source=("ghost-batches.md#gaps-are-explained", "ghost-batches.md#superseded", "ghost-batches.md#never-removed"),
     fact="a batch that a node compacts away, or a gap that it is told of",
     sentence={
-        "unkeyed": "Node {node} compacted the batch at offset {offset} away, which has no key.",
-        "newest": "Node {node} compacted the batch of key {key} at offset {offset} away and held no later one.",
-        "early": "Node {node} compacted the batch of key {key} at offset {offset} away; the next one, at offset "
+        "unkeyed": "Node {node} compacted away the batch at offset {offset}, which has no key.",
+        "newest": "Node {node} compacted away the batch of key {key} at offset {offset} without holding a later one.",
+        "early": "Node {node} compacted away the batch of key {key} at offset {offset}; the next one, at offset "
         "{later}, is above its commit index {commit}.",
-        "untold": "Node {node} was told of a gap from offset {offset} to {last}; nobody had compacted all of that "
-        "away.",
+        "untold": "Node {node} was told of a gap from offset {offset} to {last}, but no node had compacted away all of "
+        "that.",
     },
     kinds=(Kind.COMPACT,),
     columns=("node", "offset", "last_offset"),
@@ -67,7 +67,7 @@ NEWEST = Check(
     "batch of each key.",
     source=("ghost-batches.md#newest-values-agree",),
     fact="a key on a node that has all that is committed",
-    sentence="Node {node} has all up to offset {commit} and lacks the newest batch of key {key}, which node {other} "
+    sentence="Node {node} has all up to offset {commit} but lacks the newest batch of key {key}, which node {other} "
     "holds at offset {offset}.",
     kinds=(Kind.APPEND,),
     columns=("node", "offset", "key", "dirty", "commit"),

@@ -86,9 +86,9 @@ CANDIDATE = Check(
     sentence={
         "too early": "Node {node} moved to term {term} before any node was a candidate in it; node {candidate} was the "
         "first.",
-        "no candidate": "No node was a candidate in term {term}, to which moved: {nodes}.",
-        "voted": "Node {node} voted in term {term} for node {peer}, which was no candidate in it.",
-        "led": "Node {node} leads term {term}, and was no candidate in it.",
+        "no candidate": "No node was a candidate in term {term}, to which these moved: {nodes}.",
+        "voted": "Node {node} voted in term {term} for node {peer}, which was not a candidate in it.",
+        "led": "Node {node} leads term {term} but was not a candidate in it.",
     },
     columns=("node", "term", "peer"),
 )

@@ -40,10 +40,10 @@ IN_FORCE = Check(
     source=("raft.md#configuration-in-force",),
     fact="a configuration that comes into force, or has to",
     sentence={
-        "ignored": "Node {node} appended the configuration at offset {offset} ({reported}), and goes by another one "
+        "ignored": "Node {node} appended the configuration at offset {offset} ({reported}) but goes by another one "
         "({own}).",
         "cut": "Node {node} goes by the configuration at offset {offset}, though its log ends at offset {end}.",
-        "kept": "Node {node} goes by the configuration at offset {offset} ({own}), though that was cut off, and the "
+        "kept": "Node {node} goes by the configuration at offset {offset} ({own}), though it was truncated and the "
         "last one in its log is {reported}.",
         "reverted": "Node {node} goes back to the configuration {own}, though the last one in its log is {reported}.",
     },
@@ -55,14 +55,14 @@ INTERSECT = Check(
     rule="Whatever decides by a configuration meets whatever decides by the one before it in the log.",
     source=("raft.md#change-steps", "raft.md#joint"),
     fact="a configuration that is appended behind another one",
-    sentence="The configuration at offset {offset} ({after}) follows {before}: {others} may decide by the one and "
-    "{some} by the other, and have no node in common.",
+    sentence="The configuration at offset {offset} ({after}) follows {before}: {others} may decide by the former and "
+    "{some} by the latter, with no node in common.",
     kinds=(Kind.CONFIGURATION,),
     columns=("node", "offset", "value"),
 )
 COMMITTED = Check(
     id="changes-are-committed",
-    rule="A leader changes the configuration only when the one in force is committed, and an entry of its own term.",
+    rule="A leader changes the configuration only when the one in force and an entry of its own term are committed.",
     source=("raft.md#change-refused",),
     fact="a configuration that a leader appends",
     sentence={

@@ -47,7 +47,7 @@ BOUNDED = number(
         fact="an append enqueued, or a round handed over, by a leader whose limits are known",
         sentence={
             "memory": "Node {node} holds {held} bytes for appends in term {term}; {limit} are allowed.",
-            "account": "Node {node} holds {held} bytes for appends in term {term}, and counts {reserved}.",
+            "account": "Node {node} holds {held} bytes for appends in term {term} but counts {reserved}.",
             "in flight": "Node {node} has {requests} unanswered requests to one follower in term {term}; {limit} are "
             "allowed.",
         },
@@ -76,10 +76,11 @@ ORDER = number(
         source=("raft.md#enqueue-order",),
         fact="a value that a leader wrote, in a history that shows what leaders enqueue",
         sentence={
-            "overtaken": "Node {node} enqueued value {value} in term {term} before value {other}, and wrote it after "
-            "that.",
+            "overtaken": "Node {node} enqueued value {value} in term {term} before value {other} but wrote it after "
+            "that one.",
             "late": "Node {node} enqueued value {value} in term {term} after it had written it.",
-            "changed": "Node {node} enqueued value {value} in term {term} with another acks level than it wrote it.",
+            "changed": "Node {node} enqueued value {value} in term {term} with another acks level than it was written "
+            "with.",
         },
         fields=_Writes,
         kinds=(Kind.LEADER, Kind.ENQUEUE, Kind.APPEND),

@@ -13,16 +13,16 @@ from ..contract import Check, Tally
 
 ROLES_IN_ORDER = Check(
     id="roles-in-order",
-    rule="A node starts as a follower or a learner. In one term it stands for election, leads and follows again in "
-    "that order, each once; it does not stand in a term in which it voted for another, nor lead one in which it "
-    "started and did not stand.",
+    rule="A node starts as a follower or a learner. Within a term it stands for election, leads and follows again, in "
+    "that order, each at most once; it does not stand in a term in which it voted for another, nor lead one in which "
+    "it started without standing for election.",
     source=("raft.md#roles",),
     fact="a start that states a role, or an event that states another role than the node had in that term",
     sentence={
         "start": "Node {node} started as a {role} in term {term}.",
-        "again": "Node {node} was a {role} in term {term}, which it had led, or in which it had given up to stand for "
-        "election, before.",
-        "started": "Node {node} led term {term}, in which it had started and not stood for election since.",
+        "again": "Node {node} was a {role} in term {term}, in which it had already led or given up standing for "
+        "election.",
+        "started": "Node {node} led term {term}, in which it had started without standing for election.",
         "voted": "Node {node} stood for election in term {term}, in which it had voted for node {peer}.",
     },
     columns=("node", "term", "role"),

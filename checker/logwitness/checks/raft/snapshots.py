@@ -26,7 +26,7 @@ APPLIED = Check(
         "uncommitted": "Node {node} applied up to offset {last}; its commit index is {commit}.",
         "order": "Node {node} applied offset {offset} next, where all up to offset {applied} had been applied.",
         "empty": "Node {node} started with an empty log, and applied offset {offset} first.",
-        "restart": "Node {node} applied offset {offset} first after a restart, behind a snapshot that ends at offset "
+        "restart": "Node {node} applied offset {offset} first after a restart, but its snapshot ends at offset "
         "{applied}.",
     },
     kinds=(Kind.APPLY,),
@@ -35,15 +35,17 @@ APPLIED = Check(
 COVERED = Check(
     id="snapshot-is-committed",
     rule="A snapshot is of what its node had applied, which is committed; on a node that installs one, all up to its "
-    "end is committed, flushed and visible. What a log is trimmed of is in one.",
+    "end is committed, flushed and visible. What is trimmed from a log is in a snapshot.",
     source=("raft.md#snapshot", "raft.md#snapshot-install", "raft.md#trim"),
     fact="a snapshot that a node keeps, with what it says of its offsets; a trim, in a log that shows snapshots",
     sentence={
-        "taken": "Node {node} took a snapshot of all up to offset {offset}; up to {reached} all is {what} there.",
-        "installed": "Node {node} installed a snapshot of all up to offset {offset}; up to {reached} all is {what} "
+        "taken": "Node {node} took a snapshot of all up to offset {offset}; only what is up to {reached} is {what} "
         "there.",
-        "trimmed": "Node {node} gave up everything below offset {offset}; its last snapshot ends at offset {reached}.",
-        "without": "Node {node} gave up everything below offset {offset}, and has kept no snapshot.",
+        "installed": "Node {node} installed a snapshot of all up to offset {offset}; only what is up to {reached} is "
+        "{what} there.",
+        "trimmed": "Node {node} gave up everything below offset {offset}, but its last snapshot ends at offset "
+        "{reached}.",
+        "without": "Node {node} gave up everything below offset {offset} without keeping a snapshot.",
     },
     kinds=(Kind.SNAPSHOT,),
     columns=("node", "offset"),
@@ -52,7 +54,7 @@ AGREE = Check(
     id="snapshots-agree",
     rule="Snapshots that end at one offset have the same term and the same configuration.",
     source=("raft.md#snapshot", "raft.md#snapshot-configuration"),
-    fact="a snapshot of all up to an offset at which another one ends",
+    fact="a snapshot that ends at an offset at which another one ends",
     sentence="Node {node} keeps a snapshot of all up to offset {offset}, in term {term} with the configuration {text}; "
     "node {other} kept one in term {other_term} with the configuration {other_text}.",
     kinds=(Kind.SNAPSHOT,),

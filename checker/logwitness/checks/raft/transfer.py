@@ -49,11 +49,11 @@ CHECK = Check(
     id="transfer-loses-nothing",
     rule="A transfer of leadership loses nothing that the leader had acknowledged, whatever its acks level.",
     source=("raft.md#transfer-promise", "raft.md#timeout-now", "raft.md#transfer-refused", "raft.md#transfer-drain"),
-    fact="a leader that leaves, or had to refuse; and who is elected after it, where no power was lost",
+    fact="a leader that leaves, or had to refuse; and the leader elected after it, where no power was lost",
     sentence={
         "lost": "Node {leader} acknowledged offset {acked} in term {term} and handed its leadership on; the next "
         "leader, node {node} in term {next}, begins with a log that ends at offset {end} in term {end_term}.",
-        "wrote": "Node {leader} handed its leadership on in term {term}, and wrote offset {offset} in that term "
+        "wrote": "Node {leader} handed its leadership on in term {term} but wrote offset {offset} in that term "
         "afterwards.",
         "refused": "Node {leader} handed a leadership on in term {term} without leading, to a node that is not another "
         "voter, or not at the end of its log, offset {dirty}.",

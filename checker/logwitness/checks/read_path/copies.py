@@ -53,8 +53,8 @@ NOT_LOST = Check(
 )
 NOT_HIDDEN = Check(
     id="bridge-hides-nothing",
-    rule="No bridge covers an acknowledged record that has enough copies; one that has not is reported as loss, except "
-    "at the edge of an epoch of which no bridge record is left.",
+    rule="No bridge covers an acknowledged record that has enough copies; one that does not is reported as lost, "
+    "except at the edge of an epoch of which no bridge record is left.",
     source=("read-path.md#bridge-hides-nothing", "read-path.md#gap-data-loss"),
     fact="a bridge delivered, once there is an acknowledged record",
     sentence={
@@ -67,8 +67,8 @@ NOT_HIDDEN = Check(
 AGREE = Check(
     id="recovered-copies-agree",
     rule="When an epoch is recovered, the copies above its last known good LSN agree on the mutation set, those that "
-    "its recovery wrote satisfy the property, and what one left as nothing stays so; no shard ships other ones, and "
-    "nothing is released in later epochs before.",
+    "its recovery wrote satisfy the property, and what a recovery left as nothing stays so; no shard ships other "
+    "copies, and nothing is released in later epochs before that.",
     source=(
         "read-path.md#recovered-copies-agree",
         "read-path.md#recovery-precedence",
@@ -77,13 +77,13 @@ AGREE = Check(
         "read-path.md#activation",
     ),
     fact="an LSN that a recovery settled, of which its mutation set has copies; a copy of one shipped; a release in an "
-    "epoch behind others",
+    "epoch after others",
     sentence={
-        "differ": "Epoch {epoch} is recovered, and shards {shards} do not have the same at {lsn}.",
-        "few": "Epoch {epoch} is recovered, and run {run} has written what is at {lsn} to shards {shards} only.",
+        "differ": "Epoch {epoch} is recovered, but shards {shards} do not have the same at {lsn}.",
+        "few": "Epoch {epoch} is recovered, but run {run} wrote what is at {lsn} only to shards {shards}.",
         "beaten": "Run {run} of a recovery stored {value} on shard {node} at {lsn}, where run {before} left nothing.",
         "shipped": "Shard {node} shipped what it has at {lsn}, where the recovery of the epoch left something else.",
-        "released": "Node {node} released {lsn}, and epoch {epoch} was not recovered.",
+        "released": "Node {node} released {lsn} although epoch {epoch} was not recovered.",
     },
     kinds=(Kind.RECOVER,),
     columns=("node", "offset", "record"),
@@ -91,14 +91,16 @@ AGREE = Check(
 REBUILT = Check(
     id="rebuilt-is-replicated",
     rule="When a shard counts as empty, what others still have of what it had is replicated without it, unless a disk "
-    "was lost meanwhile; while its data may come back, no record can have had all its copies where nobody copies.",
+    "was lost meanwhile; while its data may come back, no record can have had all its copies on shards that are not "
+    "donors.",
     source=("read-path.md#rebuilding-donors", "read-path.md#status-of-events"),
     fact="an acknowledged record that a shard which acknowledged it still has, when another one becomes empty; a shard "
     "whose data might have come back, when it becomes empty because all donors are done",
     sentence={
-        "few": "Shards {empty} count as empty, and {value} at {lsn} was not copied anew: only shards {shards} have it.",
-        "all": "Shards {empty} count as empty, whose data might have come back, and of epoch {epoch} shards {shards} "
-        "may have had all copies of a record.",
+        "few": "Shards {empty} count as empty, but {value} at {lsn} was not copied again: only shards {shards} have "
+        "it.",
+        "all": "Shards {empty} count as empty although their data might have come back, and shards {shards} may have "
+        "had all copies of a record of epoch {epoch}.",
     },
     kinds=(Kind.NODESET, Kind.COPY, Kind.ACKNOWLEDGE, Kind.EVENT_LOG),
     columns=("node", "offset", "value"),

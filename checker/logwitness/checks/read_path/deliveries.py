@@ -21,11 +21,11 @@ from .protocol import BRIDGE, F_APPEND, F_READ, GAP, READ_PATH, Cells, StreamFol
 
 TILING = Check(
     id="tiling",
-    rule="What a reader delivers tiles the log from its start on: every LSN once, in order, in a record or a gap.",
+    rule="What a reader delivers tiles the log from its start on: every LSN once, in order, in a record or in a gap.",
     source=("read-path.md#tiling",),
     fact="a record or a gap delivered by a stream of which it is known where it began",
     sentence={
-        "skipped": "Stream {op} went on with {lsn} where {next} was next.",
+        "skipped": "Stream {op} went on with {lsn}, but {next} was next.",
         "again": "Stream {op} delivered {lsn} after it had delivered all before {next}.",
     },
     kinds=(Kind.INVOKE, Kind.STREAM_RECORD),
@@ -33,14 +33,14 @@ TILING = Check(
 )
 AS_APPENDED = Check(
     id="record-as-appended",
-    rule="A record equals what was appended: a client asked for it, and at its LSN nobody was told of another one, nor "
-    "does any shard send one.",
+    rule="A record equals what was appended: a client asked for it, and at its LSN no client was given another one, "
+    "nor does any shard send one.",
     source=("read-path.md#record-as-appended",),
     fact="a record delivered, or another one that a shard sent",
     sentence={
         "unwritten": "Stream {op} delivered {value} at {lsn}, which no client had appended.",
-        "other": "Stream {op} delivered {value} at {lsn}, where {known} is.",
-        "sent": "Shard {peer} sent stream {op} {value} at {lsn}, where {known} is.",
+        "other": "Stream {op} delivered {value} at {lsn}, which holds {known}.",
+        "sent": "Shard {peer} sent stream {op} {value} at {lsn}, which holds {known}.",
     },
     kinds=(Kind.INVOKE, Kind.STREAM_RECORD),
     columns=("op", "offset", "value"),
@@ -51,7 +51,7 @@ RELEASED = Check(
     rule="Records, holes and data losses are delivered up to what a sequencer released, and no further.",
     source=("read-path.md#released-only",),
     fact="a record, a hole or a data loss delivered",
-    sentence="Stream {op} delivered {lsn}, and no more than {bound} was released.",
+    sentence="Stream {op} delivered {lsn}, but no more than {bound} was released.",
     kinds=(Kind.RELEASE,),
     columns=("op", "offset"),
     looks_back=True,
@@ -61,19 +61,19 @@ TRIMMED = Check(
     rule="A reader passes over as trimmed what some shard has given up, and no more.",
     source=("read-path.md#trim-within-trim-point",),
     fact="a trim gap delivered",
-    sentence="Stream {op} passed over all up to {lsn} as trimmed, and shards gave up no more than {bound}.",
+    sentence="Stream {op} passed over all up to {lsn} as trimmed, but shards gave up no more than {bound}.",
     kinds=(Kind.TRIM_POINT, Kind.STREAM_GAP),
     columns=("op", "offset"),
     looks_back=True,
 )
 HOLES = Check(
     id="holes-are-for-all",
-    rule="What one reader got as a hole, or at or above a bridge record in its epoch, is a record to none.",
+    rule="What one reader got as a hole, or at or above a bridge record in its epoch, is a record for none.",
     source=("read-path.md#holes-are-for-all",),
     fact="a hole or a bridge record delivered, or a record where one was",
     sentence={
-        "hole": "One stream got a hole at {lsn}, and another one a record.",
-        "bridge": "One stream got a bridge record at {bridge}, and another one a record at {lsn}.",
+        "hole": "One stream got a hole at {lsn}, but another one a record.",
+        "bridge": "One stream got a bridge record at {bridge}, but another one a record at {lsn}.",
     },
     kinds=(Kind.STREAM_GAP,),
     columns=("op", "offset"),
@@ -84,7 +84,7 @@ END = Check(
     source=("read-path.md#nothing-after-end",),
     fact="a record or a gap delivered by a stream of which it is known where it began",
     sentence={
-        "beyond": "Stream {op} delivered {lsn}, and was to read to {until}.",
+        "beyond": "Stream {op} delivered {lsn}, but was to read only to {until}.",
         "after": "Stream {op} delivered {lsn} after it had been refused the log.",
     },
     kinds=(Kind.INVOKE,),
@@ -95,7 +95,7 @@ REJECTED = Check(
     rule="A record that the application did not take comes next, unless a rewind intervened or the log was refused.",
     source=("read-path.md#rejected-comes-next", "read-path.md#deliver-trim"),
     fact="a record that was not taken, and what the stream delivered next",
-    sentence="Stream {op} delivered {lsn} next, where the application had not taken {value} at {rejected}.",
+    sentence="Stream {op} delivered {lsn} next, although the application had not taken {value} at {rejected}.",
     kinds=(Kind.STREAM_REJECT,),
     columns=("op", "offset", "value"),
 )

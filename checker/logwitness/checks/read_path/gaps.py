@@ -22,10 +22,10 @@ VERDICT = Check(
     source=("read-path.md#gap-has-verdict", "read-path.md#gap-verdict", "read-path.md#gap-grace"),
     fact="a gap delivered",
     sentence={
-        "unsent": "Stream {op} delivered a gap {gap} at {lsn}, of which no shard had told.",
-        "none": "Stream {op} delivered a gap {gap} over {lsn}, and shards {silent} had not answered there.",
+        "unsent": "Stream {op} delivered a gap {gap} at {lsn} that no shard had reported.",
+        "none": "Stream {op} delivered a gap {gap} over {lsn}, but shards {silent} had not answered there.",
         "grace": "Stream {op} delivered a gap {gap} at {lsn} without waiting for shards {silent}.",
-        "said": "Stream {op} delivered a gap {gap} at {lsn} as {said}, and the answers say {verdict}.",
+        "said": "Stream {op} delivered a gap {gap} at {lsn} as {said}, but the answers say {verdict}.",
     },
     kinds=(Kind.INVOKE, Kind.STREAM_START, Kind.STREAM_HEARD, Kind.STREAM_GAP),
     columns=("op", "offset"),
@@ -42,7 +42,7 @@ TYPE = Check(
         "read-path.md#gap-data-loss",
     ),
     fact="a gap that follows from answers, not cut short by the end of its stream",
-    sentence="Stream {op} delivered all from {lsn} to {last} as {gap}, which is {type}.",
+    sentence="Stream {op} delivered all from {lsn} to {last} as {gap}, but it is {type}.",
     kinds=(Kind.INVOKE, Kind.NODESET, Kind.STREAM_SETTINGS, Kind.STREAM_HEARD, Kind.STREAM_GAP),
     columns=("op", "offset"),
     looks_back=True,
@@ -50,13 +50,13 @@ TYPE = Check(
 EARLY = Check(
     id="no-gap-too-early",
     rule="No gap is issued while a rewind is due, while its nodesets are unknown, by statuses older than an answer, or "
-    "in single-copy delivery, unless that is guaranteed.",
+    "in single-copy delivery, unless its efficiency is guaranteed.",
     source=("read-path.md#no-gap-too-early", "read-path.md#no-gap-in-scd", "read-path.md#guaranteed-delivery"),
     fact="a gap that is no record",
     sentence={
         "rewind": "Stream {op} delivered a gap {gap} at {lsn} while a rewind was due.",
-        "metadata": "Stream {op} delivered a gap {gap} up to {last}, and knew the nodesets up to epoch {known}.",
-        "statuses": "Stream {op} delivered a gap {gap} at {lsn} by the statuses of version {known}, and had an answer "
+        "metadata": "Stream {op} delivered a gap {gap} up to {last}, but knew the nodesets only up to epoch {known}.",
+        "statuses": "Stream {op} delivered a gap {gap} at {lsn} by the statuses of version {known}, but had an answer "
         "of version {newer}.",
         "single": "Stream {op} delivered a gap {gap} at {lsn} in single-copy delivery.",
     },
@@ -70,9 +70,9 @@ STALL = Check(
     source=("read-path.md#progress-or-stall",),
     fact="a stream that came to its end, or waits at the end of the run",
     sentence={
-        "nobody": "Stream {op} waits at {lsn} for the answer of no shard.",
+        "nobody": "Stream {op} waits at {lsn}, but for no shard's answer.",
         "other": "Stream {op} waits at {lsn} for shards {shards}, whose answers would change nothing.",
-        "due": "Stream {op} waits at {lsn}, where it could go on.",
+        "due": "Stream {op} waits at {lsn}, although it could go on.",
     },
     kinds=(Kind.INVOKE,),
     columns=("op", "offset"),

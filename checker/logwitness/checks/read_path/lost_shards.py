@@ -29,17 +29,16 @@ REFUSES = Check(
     rule="A shard that lost its data takes no copy and no seal, and answers START with REBUILDING, until what it had "
     "is rebuilt; then its answers are of the version of the event log that says so, or of a later one.",
     source=("read-path.md#lost-data-refuses", "read-path.md#event-log-version"),
-    fact="an answer to a START of a shard that lost its data, or what else it did until that was rebuilt",
+    fact="an answer to a START of a shard that lost its data, or anything else that it did until that was rebuilt",
     sentence={
-        "answered": "Shard {peer} answered stream {op} as if it had its data, which it lost and nobody has rebuilt.",
-        "said": "Shard {peer} told stream {op} what it has from {lsn} on, and it lost its data, which nobody has "
-        "rebuilt.",
-        "stored": "Shard {node} stored a copy at {lsn}, and it lost its data, which nobody has rebuilt.",
-        "sealed": "Shard {node} was sealed up to epoch {epoch}, and it lost its data, which nobody has rebuilt.",
-        "shipped": "Shard {node} shipped stream {op} records, and it lost its data, which nobody has rebuilt.",
-        "older": "Shard {peer} told stream {op} what it knew at version {version} of the event log, and what it lost "
+        "answered": "Shard {peer} answered stream {op} as if it had its data, which it lost and which was not rebuilt.",
+        "said": "Shard {peer} told stream {op} what it has from {lsn} on, although its data was lost and not rebuilt.",
+        "stored": "Shard {node} stored a copy at {lsn}, although its data was lost and not rebuilt.",
+        "sealed": "Shard {node} was sealed up to epoch {epoch}, although its data was lost and not rebuilt.",
+        "shipped": "Shard {node} shipped stream {op} records, although its data was lost and not rebuilt.",
+        "older": "Shard {peer} told stream {op} what it knew at version {version} of the event log, but what it lost "
         "was rebuilt at version {rebuilt}.",
-        "intact": "Shard {node} came back as if it had its data, which it lost and nobody has rebuilt.",
+        "intact": "Shard {node} came back as if it had its data, which it lost and which was not rebuilt.",
     },
     kinds=(Kind.TAKES_PART, Kind.STREAM_START, Kind.STREAM_STARTED),
     columns=("node", "op", "peer", "reason"),

@@ -29,7 +29,7 @@ HOLDS = Check(
     source=("read-path.md#replication-property-holds", "read-path.md#append-waves"),
     fact="a record acknowledged, or released in its epoch",
     sentence={
-        "copies": "Node {node} acknowledged {value} at {lsn}, and only shards {shards} had stored that wave.",
+        "copies": "Node {node} acknowledged {value} at {lsn}, but only shards {shards} had stored that wave.",
         "released": "Node {node} released {lsn}, which was not acknowledged.",
     },
     kinds=(Kind.NODESET, Kind.ACKNOWLEDGE),

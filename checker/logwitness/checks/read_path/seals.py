@@ -25,14 +25,16 @@ from .protocol import READ_PATH, Cells, StreamFold, no_rows, shown
 
 KEPT = Check(
     id="seal-is-kept",
-    rule="A sealed shard stores nothing of a sequencer of an epoch up to its seal, nor of a run of a recovery before "
+    rule="A sealed shard stores nothing from a sequencer of an epoch up to its seal, nor from a recovery run before "
     "the one that sealed it; and a run settles an epoch with shards that are sealed.",
     source=("read-path.md#shard-refuses", "read-path.md#recovery-seal"),
     fact="a copy that is written to a sealed shard, or a shard of a mutation set",
     sentence={
-        "sequencer": "Shard {node} stored what a sequencer wrote at {lsn}, and it was sealed up to epoch {sealed}.",
-        "recovery": "Shard {node} stored what run {run} of a recovery wrote at {lsn}, and run {sealed} had sealed it.",
-        "unsealed": "Run {run} recovered epoch {epoch} with shards {shards}, which were never sealed so far.",
+        "sequencer": "Shard {node} stored what a sequencer wrote at {lsn}, although it was sealed up to epoch "
+        "{sealed}.",
+        "recovery": "Shard {node} stored what run {run} of a recovery wrote at {lsn}, although run {sealed} had sealed "
+        "it.",
+        "unsealed": "Run {run} recovered epoch {epoch} with shards {shards}, which had not been sealed that far.",
     },
     kinds=(Kind.SEAL,),
     columns=("node", "epoch"),

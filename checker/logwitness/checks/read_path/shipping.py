@@ -27,10 +27,11 @@ SHIPPER = Check(
     rule="In single-copy delivery one of the shards with a copy ships it if none of them is listed as down, and at "
     "least one if some are.",
     source=("read-path.md#one-shipper", "read-path.md#scd-filter"),
-    fact="a copy shipped whose copyset nobody has listed, or passed over by all who are not listed",
+    fact="a copy shipped of whose copyset no shard is listed as down, or one passed over by all shards that are not "
+    "listed",
     sentence={
         "both": "Shards {first} and {second} shipped stream {op} the record at {lsn}.",
-        "nobody": "Shards {shards} have copies at {lsn}, and passed it over without shipping stream {op} one.",
+        "nobody": "Shards {shards} have copies at {lsn} but passed it over without shipping one to stream {op}.",
     },
     kinds=(Kind.NODESET, Kind.COPY, Kind.STREAM_START, Kind.SHIP),
     columns=("node", "op", "offset", "shards"),

@@ -66,7 +66,7 @@ COMPLETES = number(
         "the same process and under the same name.",
         source=("history-checks.md#completes-what-is-open",),
         fact="an observation or a completion",
-        sentence="Client {process} was told something of operation {op}, which it has not open under that name.",
+        sentence="Client {process} was told something of operation {op}, which is not open under that name.",
         fields=_Strange,
         kinds=(Kind.INVOKE,),
         columns=("process", "op", "f"),
@@ -91,7 +91,7 @@ ONE_AT_A_TIME = number(
     CHECKS,
     Check(
         id="one-operation-at-a-time",
-        rule="A client has one open operation at most; one whose outcome it never learns stays open, and the client "
+        rule="A client has at most one open operation; one whose outcome it never learns stays open, and the client "
         "goes on as another process.",
         source=("history-checks.md#one-open-operation",),
         fact="an invocation",

@@ -201,14 +201,14 @@ MUTANTS = (
     ),
     Mutant(
         "lag-beyond-bound",
-        "the bound is asked of the active alone",
+        "the bound applies to the active alone",
         ("selected-within-bound",),
         with_rules(obstacles=_active_alone_filtered),
         "lagging",
     ),
     Mutant(
         "first-reason-only",
-        "of several reasons against a host the first is said",
+        "only the first of several reasons against a host is given",
         ("no-valid-host-says-why",),
         with_rules(obstacles=_first_alone),
         "lagging",

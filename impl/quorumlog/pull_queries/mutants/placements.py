@@ -98,7 +98,7 @@ class AnswersBeforeTakeover(ServerCore):
 MUTANTS = (
     Mutant(
         "no-reports-to-dead",
-        "lag reports are not sent to hosts that are taken for dead",
+        "lag reports are not sent to hosts that are considered dead",
         ("reports-to-all",),
         NoReportsToDeadCore,
         "default",
@@ -119,7 +119,7 @@ MUTANTS = (
     ),
     Mutant(
         "removed-again",
-        "who joins is not given the time anew after which a host that is down is removed",
+        "a host that joins again is not given the full time after which a host that is down is removed",
         ("removed-when-gone",),
         RemovedAgainCore,
         "departures",

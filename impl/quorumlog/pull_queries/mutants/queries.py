@@ -110,14 +110,14 @@ MUTANTS = (
     ),
     Mutant(
         "no-rows-an-error",
-        "a host that answers without rows is taken for one that failed",
+        "a host that answers without rows counts as failed",
         ("candidates-follow-view",),
         NoRowsAnError,
         "default",
     ),
     Mutant(
         "emitted-early",
-        "what a host sends is emitted as it comes, also if its request has failed by then",
+        "what a host sends is emitted as it comes, even if its request has failed by then",
         ("partitions-once",),
         EmittedEarly,
         "overtaken",
@@ -131,7 +131,7 @@ MUTANTS = (
     ),
     Mutant(
         "next-round-early",
-        "a request that failed ends its round, whoever else was asked in it",
+        "a request that failed ends its round, whichever other hosts were asked in it",
         (),
         NextRoundEarly,
         test="tests/pull_queries/test_mutants.py",

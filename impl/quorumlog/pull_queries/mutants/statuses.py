@@ -133,7 +133,7 @@ MUTANTS = (
     ),
     Mutant(
         "no-heartbeats-to-dead",
-        "heartbeats are not sent to hosts that are taken for dead",
+        "heartbeats are not sent to hosts that are considered dead",
         ("heartbeats-to-all",),
         _NoHeartbeatsToDeadCore,
         "default",

@@ -125,13 +125,13 @@ class Endpoints:
     # -- the public port -----------------------------------------------------------------------------------------------
 
     async def _for_servers(self, request: Request) -> Response:
-        raise HTTPException(400, f"{request.url.path} is for servers, which ask on another port")
+        raise HTTPException(400, f"{request.url.path} is for servers only; they ask on another port")
 
     async def _cluster_status(self, request: Request) -> Response:
         headers.merge(self._driver.history.clock, request.headers)
         core = self._core
         if not core.configuration.heartbeats:
-            raise HTTPException(404, "heartbeats are switched off, so that there is no status to tell")
+            raise HTTPException(404, "heartbeats are switched off, so there is no status to show")
         self._driver.shows()
         statuses = core.membership.statuses
         return self._response(wire.cluster_status(statuses, core.records.shown(statuses), core.assignment, STORE))

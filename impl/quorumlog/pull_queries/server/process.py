@@ -168,5 +168,5 @@ def _saved_tables(disk: FileDisk) -> dict[int, SavedTable]:
         return msgspec.json.decode(disk.read(_TABLES, 0, disk.size(_TABLES)), type=dict[int, SavedTable])
     except (msgspec.MsgspecError, UnicodeDecodeError):
         raise StorageError(
-            f"{_TABLES}: this file of the server's directory is damaged; remove it, and the tables are made anew"
+            f"{_TABLES}: this file of the server's directory is damaged; remove it, and the tables are rebuilt"
         ) from None

@@ -336,7 +336,7 @@ MUTANTS = (
     ),
     Mutant(
         "barrier-counts-old-replies",
-        "whoever has answered in this term confirms a barrier, whenever it was asked",
+        "any answer in this term confirms a barrier, whenever it was asked for",
         ("stale-read", "stale-tail"),
         BarrierCountsOldReplies,
         thread="https://github.com/deventlab/d-engine/issues/381",

@@ -65,7 +65,7 @@ class LateReadFilled(RaftCore):
 
 
 class GhostPersisted(Log):
-    """Ghosts are written to disk."""
+    """Ghosts are written to disk like batches, against ghost-batches.md#ghost-moves-offset."""
 
     @staticmethod
     def written(batches: Iterable[RecordBatch]) -> list[RecordBatch]:

@@ -154,7 +154,7 @@ MUTANTS = (
     _mutant(
         "newest-vote-reported", "when a vote is saved, the newest is reported, also one that waits", NewestVoteReported
     ),
-    _mutant("disk-error-ignored", "an error of the disk in a thread is taken for success", DiskErrorIgnored),
+    _mutant("disk-error-ignored", "an error of the disk in a thread counts as success", DiskErrorIgnored),
     _mutant(
         "trims-before-recording",
         "entries go for good before what led to it is recorded",

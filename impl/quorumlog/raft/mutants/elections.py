@@ -58,6 +58,15 @@ class LateVotesCount(RaftCore):
         super()._vote_replied(sender, structs.replace(reply, asked=self.term))
 
 
+class EarlierVotesCount(RaftCore):
+    """A candidate counts the votes that it had in its last candidacy."""
+
+    def _ask_for_votes(self, *, pre_vote: bool) -> None:
+        before = self._votes
+        super()._ask_for_votes(pre_vote=pre_vote)
+        self._votes.update(before)
+
+
 class PreVotesElect(RaftCore):
     """A candidate takes a pre-vote for a vote."""
 
@@ -168,7 +177,7 @@ MUTANTS = (
     ),
     Mutant(
         "vote-for-all",
-        "a node votes for whoever asks",
+        "a node votes for any candidate that asks",
         ("one-vote-per-term",),
         with_rules(grant_vote=lambda voted_for, candidate, log_ok, heard: log_ok and not heard),
         thread="https://github.com/microsoft/CCF/issues/5891",
@@ -195,6 +204,13 @@ MUTANTS = (
         ("leader-has-majority", "one-leader-per-term"),
         LateVotesCount,
         thread="https://github.com/andreev-io/little-raft/pull/45",
+        setting="stale-votes",
+    ),
+    Mutant(
+        "earlier-votes-count",
+        "a candidate counts the votes that it had in its last candidacy",
+        ("leader-has-majority", "one-leader-per-term"),
+        EarlierVotesCount,
         setting="stale-votes",
     ),
     Mutant(

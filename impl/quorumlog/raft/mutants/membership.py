@@ -215,7 +215,7 @@ MUTANTS = (
     ),
     Mutant(
         "removed-never-stands",
-        "who is removed does not stand for election, though its removal may not be committed",
+        "a removed node does not stand for election, though its removal may not be committed",
         (),
         RemovedNeverStands,
         thread="https://github.com/databendlabs/openraft/issues/2091",

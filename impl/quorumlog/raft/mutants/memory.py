@@ -95,7 +95,7 @@ MUTANTS = (
     ),
     Mutant(
         "old-replies-free-slots",
-        "whatever request was answered with success, all slots of the follower are free",
+        "success in answer to any request frees all slots of the follower",
         (),
         OldRepliesFreeSlots,
         test="tests/raft/test_mutants.py",

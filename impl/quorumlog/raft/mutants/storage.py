@@ -379,7 +379,7 @@ MUTANTS = (
     ),
     Mutant(
         "vote-without-candidate",
-        "the vote file holds the term and nobody",
+        "the vote file holds the term but no candidate",
         ("one-vote-per-term",),
         stage=on_nodes(votes=VoteWithoutCandidate),
         setting="stale-votes",
@@ -387,7 +387,7 @@ MUTANTS = (
     ),
     Mutant(
         "vote-error-swallowed",
-        "an error while the vote is being saved is not told",
+        "an error while the vote is being saved is not reported",
         ("one-vote-per-term", "term-monotonic"),
         stage=on_nodes(votes=VoteErrorSwallowed),
         thread="https://github.com/lni/dragonboat/pull/409",

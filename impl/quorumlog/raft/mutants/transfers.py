@@ -94,7 +94,7 @@ MUTANTS = (
     ),
     Mutant(
         "timeout-now-from-anybody",
-        "a node stands for election when anybody tells it to, also who led in an earlier term",
+        "a node stands for election when any node tells it to, even a leader of an earlier term",
         (),
         TimeoutNowFromAnybody,
         test="tests/raft/test_mutants.py",

@@ -206,6 +206,7 @@ MUTANTS = (
         ("converges", "replicas-catch-up"),
         ResetWithoutTerm,
         thread="https://github.com/goraft/raft/pull/99",
+        test="tests/raft/test_mutants.py",
         setting="trimmed",
         seeds=400,
     ),
@@ -271,7 +272,7 @@ MUTANTS = (
     ),
     Mutant(
         "reset-unmarked",
-        "that a log is being emptied, to begin anew, is not written down before its segments go",
+        "before its segments go, nothing is written down of a log that is emptied to start over",
         (),
         stage=on_nodes(log=ResetUnmarked),
         test="tests/storage/test_storage_mutants.py",

@@ -38,6 +38,20 @@ class OwnOrder(ShardCore):
         return copyset
 
 
+class AmendsUnanswered(ShardCore):
+    """A donor amends its own copyset with the others, and is done whether they have stored theirs or not."""
+
+    def _steps(self, new: set[int], amended: set[int]) -> list[set[int]]:
+        return [new, amended]
+
+
+class TakenBeforePurge(ShardCore):
+    """A shard takes from a donor what it is still to purge."""
+
+    def _takes_of_donor(self, message: m.Store) -> bool:
+        return True
+
+
 class AlwaysAuthoritative(ShardCore):
     """A donor says that nothing can be lost, whoever is lost with it."""
 
@@ -95,7 +109,7 @@ class SealForgotten(ShardCore):
 
 
 class AnsweredBeforeDurable(ShardCore):
-    """STORED is sent at once."""
+    """STORED is sent at once, before the copy is durable."""
 
     def _store(self, sender: int, message: m.Store) -> None:
         copy, answer = message.copy, self._answer_to(message)
@@ -111,7 +125,7 @@ def _overtaken_run_writes(epoch: int, run: int, sealed: int) -> bool:
 MUTANTS = (
     mutant(
         "wiped-shard-answers",
-        "wiped shard answers",
+        "a wiped shard answers",
         with_cores(shard=WipedShardAnswers),
         "stale-answers",
         checks=("lost-data-refuses", "gap-has-verdict"),
@@ -131,6 +145,20 @@ MUTANTS = (
         checks=("one-shipper",),
     ),
     mutant(
+        "amends-unanswered",
+        "a donor is done before others have amended their copysets",
+        with_cores(shard=AmendsUnanswered),
+        "half-amended",
+        checks=("rebuilt-is-replicated",),
+    ),
+    mutant(
+        "taken-before-purge",
+        "a shard takes copies of a donor before it has purged the epoch",
+        with_cores(shard=TakenBeforePurge),
+        "away-then-donated",
+        checks=("rebuilt-is-replicated",),
+    ),
+    mutant(
         "always-authoritative",
         "a donor is always done authoritatively",
         with_cores(shard=AlwaysAuthoritative),
@@ -139,7 +167,7 @@ MUTANTS = (
     ),
     mutant(
         "older-version-said",
-        "statuses newer than the version that answers carry",
+        "an answer carries an older version of the event log than the shard knows",
         with_cores(shard=OlderVersionSaid),
         "rebuilding",
         checks=("lost-data-refuses",),
@@ -153,21 +181,21 @@ MUTANTS = (
     ),
     mutant(
         "release-ignored",
-        "release ignored by a shard",
+        "a shard ignores a release",
         with_cores(shard=ReleaseIgnored),
         "failover",
         checks=("released-only",),
     ),
     mutant(
         "release-without-purge",
-        "RELEASE without purge",
+        "a shard takes a RELEASE without a purge",
         with_rules(takes_release=lambda epoch, last_clean: True),
         "left-behind",
         checks=("recovered-copies-agree",),
     ),
     mutant(
         "recovery-unfenced",
-        "recovery reads unfenced",
+        "recovery reads without a fence",
         with_cores(shard=Unfenced),
         "failover",
         "apache/bookkeeper#2614",
@@ -175,7 +203,7 @@ MUTANTS = (
     ),
     mutant(
         "seal-forgotten",
-        "a seal that is not durable",
+        "a seal is not durable",
         with_cores(shard=SealForgotten),
         "asleep",
         checks=("seal-is-kept",),
@@ -189,7 +217,7 @@ MUTANTS = (
     ),
     mutant(
         "answered-before-durable",
-        "STORED before the copy is durable",
+        "STORED is sent before the copy is durable",
         with_cores(shard=AnsweredBeforeDurable),
         checks=("replication-property-holds",),
     ),

@@ -115,14 +115,14 @@ def _only_if_all_answered(verdict: int, can_store: bool) -> bool:
 MUTANTS = (
     mutant(
         "release-before-recovery",
-        "release before recovery",
+        "records are released before earlier epochs are recovered",
         with_cores(sequencer=ReleaseBeforeRecovery, takes_release=lambda epoch, last_clean: True),
         "failover",
         checks=("recovered-copies-agree",),
     ),
     mutant(
         "wrong-precedence",
-        "wrong precedence",
+        "recovery prefers the higher wave, whoever wrote it in which run",
         with_rules(beats=_wave_first),
         "taken-over",
         checks=("recovered-copies-agree",),
@@ -136,14 +136,14 @@ MUTANTS = (
     ),
     mutant(
         "hole-at-non-auth",
-        "holes or bridge at NON_AUTH",
+        "recovery writes holes or a bridge at NON_AUTH",
         with_rules(plugs=lambda verdict: True),
         "all-lost",
         checks=("bridge-hides-nothing",),
     ),
     mutant(
         "lng-over-aborted",
-        "lng over an aborted append",
+        "lng advances over an aborted append",
         with_cores(sequencer=LngOverAborted),
         "default",
         checks=("replication-property-holds",),
@@ -157,7 +157,7 @@ MUTANTS = (
     ),
     mutant(
         "bridge-one-early",
-        "a bridge one LSN early",
+        "a bridge begins one LSN too early",
         with_cores(sequencer=BridgeOneEarly),
         "failover",
         checks=("bridge-hides-nothing",),
@@ -171,7 +171,7 @@ MUTANTS = (
     ),
     mutant(
         "removed-shard-in-copyset",
-        "removed shard in a copyset",
+        "a copyset contains a removed shard",
         with_cores(sequencer=RemovedShardInCopyset, shard=StoresAnyCopyset),
         "failover",
         "apache/bookkeeper#2615",

@@ -81,7 +81,9 @@ class Calling(Connection):
     def hello_received(self, hello: Hello) -> None:
         """Refuse any other process that listens there now. Raises `FrameError`."""
         if hello.role is not Role.NODE or hello.node != self.shard or hello.cluster != self._mine.cluster:
-            raise FrameError(f"process {hello.node} answers there, of another cluster or not shard {self.shard}")
+            raise FrameError(
+                f"process {hello.node} answers there; it is of another cluster or is not shard {self.shard}"
+            )
         self._changed(self, True)
 
     def frames_received(self, payloads: list[bytes]) -> None:

@@ -46,7 +46,7 @@ def stored(disk: FileDisk, incarnation: int, *, lost_power: bool = False) -> lis
     if whole < size:
         if not torn(disk.read(CHANGES, whole, size - whole), whole, lost_power=lost_power):
             raise StorageError(
-                f"{CHANGES}: damaged at byte {whole} of {size}; remove {RECORDS}, and others make anew what was there"
+                f"{CHANGES}: damaged at byte {whole} of {size}; remove {RECORDS}, and others rebuild what was there"
             )
         disk.truncate(CHANGES, whole)
         disk.sync(CHANGES)

@@ -143,8 +143,8 @@ ANSWERED_BY_WHO_ACTED = number(
     CHECKS,
     Check(
         id="answered-by-who-acted",
-        rule="Who answers an operation ran at some moment of it; who answers an append, a tail or a linearizable read "
-        "led then.",
+        rule="A node that answers an operation ran at some moment of it; one that answers an append, a tail or a "
+        "linearizable read led then.",
         source=("history-checks.md#answered-by-who-acted", "raft.md#barrier", "raft.md#read-levels"),
         fact="an operation that a known node answered ok, or refused as one that does not lead",
         sentence="Client {client} was answered by node {node}, which was down from before it was asked until then.",
@@ -196,8 +196,8 @@ READ_ENDS_IN_THE_LOG = number(
         "committed read: had committed) at some moment of the read.",
         source=("history-checks.md#read-ends-in-the-log", "raft.md#read-levels"),
         fact="an answered read of a known node that says where it goes on",
-        sentence="A read of node {node} was told to go on at offset {offset}, but that node showed its log up to "
-        "offset {shown} only.",
+        sentence="A read of node {node} was told to go on at offset {offset}, but that node showed its log only up to "
+        "offset {shown}.",
         fields=Ended,
         kinds=(Kind.INVOKE, Kind.OK),
         columns=("node", "process", "f", "offset"),

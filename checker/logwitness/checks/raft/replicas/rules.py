@@ -117,7 +117,7 @@ TRUNCATION_NEEDS_DIVERGENCE = number(
     CHECKS,
     Check(
         id="truncation-needs-divergence",
-        rule="A follower skips batches that it already has; it truncates only at a real mismatch.",
+        rule="A follower skips batches that it already has; it truncates only at an actual mismatch.",
         source=("raft.md#skip-duplicates", "raft.md#truncation", "documents.md#raft-simplification-recovery"),
         fact="the first append of a node after a truncation, in the same term",
         sentence="Node {node} truncated its log from offset {offset} and then appended the same entry (term {term}) "
@@ -146,7 +146,7 @@ COMMITTED_ON_MAJORITY = number(
         rule="When a leader commits an entry, a majority of the voters has flushed that very entry: same offset, same "
         "term.",
         source=("raft.md#leader-commit", "raft.md#durable", "documents.md#raft-recovery-committed-and-dirty"),
-        fact="a move of the commit index by a leader, or by whoever is the first where nobody is seen to lead",
+        fact="a move of the commit index by a leader, or by the first node to make it where none is seen to lead",
         sentence="Leader {leader} committed offset {offset} (entry of term {term}) when {holders:voter|voters} had "
         "flushed that entry; {needed:is|are} needed.",
         fields=WithoutMajority,
@@ -257,8 +257,8 @@ COMMITTED_NEVER_TRUNCATED = number(
     CHECKS,
     Check(
         id="committed-never-truncated",
-        rule="No node truncates an entry that is committed, whether by itself or by another node; one that its leader "
-        "has compacted away may go.",
+        rule="No node truncates an entry that is committed, whether by itself or by another node; an entry that its "
+        "leader has compacted away may go.",
         source=("raft.md#truncation", "raft.md#cut-below-commit", "ghost-batches.md#ghost-over-entries"),
         fact="a truncation that removes something",
         sentence="Node {node} truncated its log from offset {offset} and so removed the committed entry at offset "
@@ -334,7 +334,8 @@ PENDING_NOT_VISIBLE = number(
     CHECKS,
     Check(
         id="pending-not-visible",
-        rule="An entry written with acks=all is not visible before it is committed, whatever surrounds it.",
+        rule="An entry written with acks=all is not visible before it is committed, whatever other entries surround "
+        "it.",
         source=("raft.md#visible-offset", "raft.md#visibility-on-append"),
         fact="a move of a node's visible offset, with write caching off",
         sentence="Node {node} made everything up to offset {offset} visible, but the acks=all entry at offset "
@@ -450,8 +451,8 @@ ANSWERED_AS_WRITTEN = number(
         "that it wrote it with.",
         source=("raft.md#answered-once",),
         fact="an answer to an append that some log is seen to hold",
-        sentence="Node {node} answered the append at offsets {offset} to {last} of term {term} once more, in another "
-        "life than the one that wrote it, or otherwise than it was written.",
+        sentence="Node {node} answered the append at offsets {offset} to {last} of term {term} a second time, in "
+        "another life than the one that wrote it, or not as it was written.",
         fields=Answered,
         kinds=(Kind.ACKED, Kind.APPEND),
         columns=(*_ENTRY, "acks"),
@@ -461,8 +462,8 @@ COPIES_AGREE = number(
     CHECKS,
     Check(
         id="copies-agree",
-        rule="The copies of an entry have the same value, or all none, and the same acks level and number of bytes "
-        "where they state them.",
+        rule="The copies of an entry have the same value, or none of them has one, and the same acks level and number "
+        "of bytes where they state them.",
         source=("raft.md#copies-agree",),
         fact="an appended batch that another log holds with the same offset and term, and is the same entry",
         sentence="Node {node} appended the entry of term {term} at offset {offset} with another value, acks level or "
