@@ -49,6 +49,7 @@ from quorumlog.raft.messages import (
     HeartbeatReply,
     InstallSnapshot,
     Message,
+    SnapshotReply,
     TimeoutNow,
     VoteReply,
     VoteRequest,
@@ -552,7 +553,8 @@ def test_a_single_node_commits_only_after_a_flush() -> None:
     assert bench.core.commit == 1
 
 
-def test_a_follower_of_a_trimmed_log_begins_where_the_leader_begins() -> None:
+def trimmed() -> tuple[Bench, ReadSnapshot]:
+    """A leader that has trimmed what node 2 lacks, and the read of its snapshot."""
     leader = Bench().lead()
     for request in range(5):
         leader.append(request)
@@ -564,6 +566,34 @@ def test_a_follower_of_a_trimmed_log_begins_where_the_leader_begins() -> None:
     leader.receive(2, HeartbeatReply(leader.core.term, 200, False, -1, -1, -1))
     (read,) = leader.of(ReadSnapshot)
     assert (read.last, read.position) == (3, 0)
+    return leader, read
+
+
+def test_a_leader_that_trims_further_sends_its_snapshot_from_the_beginning() -> None:
+    leader, read = trimmed()
+
+    def sent_to(position: int) -> ReadSnapshot:
+        """A part is sent; node 2 has the first snapshot up to this position."""
+        leader.give(SnapshotRead(read.ticket, read.last, read.position, b"a part", done=False))
+        assert len(leader.sent(InstallSnapshot)) == 1
+        sequence = leader.core.progress[2].last_reply + 1
+        leader.receive(2, SnapshotReply(leader.core.term, sequence, False, -1, -1, -1, 3, position))
+        (following,) = leader.of(ReadSnapshot)
+        return following
+
+    read = sent_to(6)
+    assert (read.last, read.position) == (3, 6)
+    leader.give(TrimRequested(5))
+    leader.give(SnapshotRead(read.ticket, -1, 0, b"", done=False))
+    leader.receive(2, HeartbeatReply(leader.core.term, 300, False, -1, -1, -1))
+    (read,) = leader.of(ReadSnapshot)
+    assert (read.last, read.position) == (4, 0)
+    read = sent_to(6)
+    assert (read.last, read.position) == (4, 0)
+
+
+def test_a_follower_of_a_trimmed_log_begins_where_the_leader_begins() -> None:
+    leader, read = trimmed()
     snapshot = Snapshot(3, leader.core.term, 0, b"0,1,2", State())
     leader.give(SnapshotRead(read.ticket, 3, 0, snapshot.encode(), done=True))
     (sent,) = leader.sent(InstallSnapshot)
