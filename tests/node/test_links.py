@@ -115,7 +115,7 @@ def test_whoever_is_not_the_node_of_this_cluster_is_sent_nothing(answer: Hello) 
         server.close()
         return warned
 
-    assert "answers there, of another cluster or not node 1" in asyncio.run(asyncio.wait_for(body(), 30))[0]
+    assert "answers there; it is of another cluster" in asyncio.run(asyncio.wait_for(body(), 30))[0]
 
 
 def test_pauses_before_connecting_double_until_a_connection_was_there(monkeypatch: pytest.MonkeyPatch) -> None:
