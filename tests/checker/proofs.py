@@ -932,6 +932,24 @@ def calls_end(evidence: Evidence) -> Fields:
     return fields | {"bound": f"{bound / 1e9:.3g}"}
 
 
+def _sets_in(row: Row) -> list[set[int]]:
+    """The voters that a configuration names, and those that it replaces."""
+    words = row["text"].split(" ")
+    named = dict(zip(words[1::2], words[2::2], strict=True))
+    return [{int(n) for n in each.split(",")} for each in (words[0], named.get("old")) if each]
+
+
+def _vote(evidence: Evidence, nodes: set[int]) -> list[set[int]]:
+    """The configurations shown, else the first one; each of the nodes votes in one of them, or in the first."""
+    shown = [half for row in evidence.rows if row["kind"] == "configuration" for half in _sets_in(row)]
+    sure(nodes <= set[int]({*evidence.voters}).union(*shown))
+    return shown or [{*evidence.voters}]
+
+
+def _are_a_quorum(evidence: Evidence, nodes: set[int]) -> None:
+    sure(all(2 * len(half & nodes) > len(half) for half in _vote(evidence, nodes)))
+
+
 def _asked_in_vain(evidence: Evidence, asks: list[Row], deeds: list[Row], names: str) -> Fields:
     """A leader that has committed all of its log was asked for appends, a bound after each other, and made none."""
     first, *_, last = asks
@@ -948,6 +966,7 @@ def somebody_leads(evidence: Evidence) -> list[Fields]:
     last = evidence.last
     nodes = sorted({row["node"] for row in evidence.rows if row["kind"] == "start"})
     sure(nodes)
+    _are_a_quorum(evidence, {*nodes})
     names = f"{', '.join(map(str, nodes[:-1]))} and {nodes[-1]}" if len(nodes) > 1 else str(nodes[0])
     asks = [row for row in evidence.rows if row["kind"] == "invoke"]
     deeds = [row for row in evidence.before if row["kind"] not in ("start", "invoke") and row.get("node") in nodes]
@@ -959,7 +978,7 @@ def somebody_leads(evidence: Evidence) -> list[Fields]:
         if last["time"] - since["time"] < evidence.progress_bound:
             continue
         later = [row for row in deeds if row["seq"] > since["seq"]]
-        if not deeds:
+        if all(row["kind"] == "configuration" for row in deeds):
             found.append(fields)
         for row in deeds:
             waiting = row["dirty"] - row["commit"]
@@ -984,6 +1003,7 @@ def replicas_catch_up(evidence: Evidence) -> list[Fields]:
         for row in evidence.rows:
             commit = row.get("commit", goal)
             if commit < goal:
+                _vote(evidence, {row["node"]})
                 found.append({"node": row["node"], "seconds": _seconds(since, last), "commit": commit, "goal": goal})
     return found
 
@@ -991,7 +1011,8 @@ def replicas_catch_up(evidence: Evidence) -> list[Fields]:
 def nothing_left_behind(evidence: Evidence) -> list[Fields]:
     """Where the leader's log ends, and where a node is left."""
     last, names = evidence.last, ("dirty", "flushed", "commit", "visible")
-    states = [row for row in evidence.rows if "dirty" in row]
+    voters = set[int]({*evidence.voters}).union(*_vote(evidence, set()))
+    states = [row for row in evidence.rows if "dirty" in row and row["node"] in voters]
     return [
         {"node": row["node"], "end": leader["dirty"], "seconds": _seconds(since, last)}
         | {name: row.get(name, -1) for name in names}

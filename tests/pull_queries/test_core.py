@@ -9,7 +9,7 @@ from quorumlog.events import Effect, Event, SetTimer, TimerFired
 from quorumlog.pull_queries import events as e
 from quorumlog.pull_queries.assignment import Assignment, Placement
 from quorumlog.pull_queries.configuration import Configuration
-from quorumlog.pull_queries.core import ServerCore
+from quorumlog.pull_queries.core import STORE, ServerCore
 from quorumlog.pull_queries.execution import EXHAUSTED
 from quorumlog.pull_queries.lag import LagReport, Position
 from quorumlog.pull_queries.rules import Failure
@@ -87,3 +87,38 @@ def test_an_answer_without_a_partition_falls_through_and_late_ones_are_passed_ov
     assert isinstance(finish, e.Finish)
     assert (finish.message, finish.attempts) == (EXHAUSTED, ((0, B, Failure.BROKEN_STREAM),))
     assert one.handle(e.ForwardEnded(9, B, (e.Answer(0, B, 1, ()),))) == []
+
+
+def test_a_standby_that_is_down_for_10_s_of_the_monotonic_clock_is_to_be_removed() -> None:
+    one = One()
+    without = e.Propose(Assignment(2, (A,), (Placement(A),)))
+    for monotonic, wall, proposed in [
+        (20_000, 20_000, False),
+        (20_200, 90_000, False),  # the wall clock was set
+        (29_999, 99_800, False),
+        (30_000, 99_900, True),
+    ]:
+        assert (without in one.core.handle(e.Clocks(monotonic, wall), TimerFired("check"))) is proposed
+
+
+def test_a_partition_that_is_taken_away_is_kept_no_more() -> None:
+    one = One()
+    one.handle(e.AssignmentRead(Assignment(2, (A, B), (Placement(B),))))
+    assert not one.core.tables
+    (reply,) = one.handle(e.QueryForwarded(1, e.Query(), (0,)))
+    assert reply == e.Reply(1, (), {0: "Host does not hold this partition."})
+
+
+def test_the_target_of_a_forward_goes_by_the_bound_of_the_query() -> None:
+    one = One(mode="shipped")
+    one.handle(e.ReportReceived(LagReport(A, 1, {(STORE, 0): Position(0, 5)})))
+    (refused,) = one.handle(e.QueryForwarded(1, e.Query(bound=4), (0,)))
+    assert refused == e.Reply(1, (), {0: "Host excluded because lag 5 exceeds maximum allowed lag 4."})
+    (answered,) = one.handle(e.QueryForwarded(2, e.Query(bound=5), (0,)))
+    assert answered == e.Reply(2, (e.Answer(0, A, 0, ()),), {})
+
+
+def test_a_server_that_gives_up_itself_is_no_failure_that_ends_the_query() -> None:
+    one = One(mode="shipped", standby_reads=False, lag_reports=False)
+    (finish,) = one.handle(e.QueryAsked(9, e.Query()))
+    assert finish == e.Finish(9, EXHAUSTED, ((0, A, Failure.GAVE_UP),))

@@ -289,11 +289,11 @@ PLANTED = {
         ("rows", "rows-are-the-table"),
         ("ends", "reports-are-true"),
         ("said", "rows-are-the-table"),
-        ("stamps", None),
+        ("stamps", "heard-was-said"),
     ],
 )
 def test_a_fault_in_real_servers_is_noticed(
-    fault: str, noticed: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    fault: str, noticed: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     program = (
         "import quorumlog.pull_queries.server.process as process\n"
@@ -306,9 +306,8 @@ def test_a_fault_in_real_servers_is_noticed(
     (judge,) = entry_points(group="logwitness.judges", name="history")
     run = open_run(tmp_path / "run")
     violated = {check["id"] for check in judge.load()(run)["checks"] if check["verdict"] == "violated"}
-    if noticed is None:  # no check compares what is heard with what was sent; the specification does
+    assert noticed in violated
+    if fault == "stamps":
         traces = read_heartbeat_traces(run, "run")
         follow_heartbeats(traces, find_toolchain(None, None))
         assert any("had not sent" in (trace.stuck or "") for trace in traces)
-    else:
-        assert noticed in violated

@@ -177,6 +177,7 @@ CHOSEN = {
     "two-donors": (0, 1300),
     "half-amended": (0, 1000),
     "away-then-donated": (0, 2100),
+    "long-grace": (0, 2500),
 }
 """The seeds of runs of the read path that show what others do not, and how long they last, in milliseconds."""
 

@@ -335,7 +335,24 @@ def gap_has_verdict(history: History) -> Count:
             return JUDGED + VIOLATED
         return judged(verdict == "incomplete" and known.settings and not patience(e, known, declared))
 
-    return counted(history, ("stream_gap",), judge)
+    return counted(history, ("stream_gap",), judge) + records_heard(history)
+
+
+def records_heard(history: History) -> Count:
+    """A record is delivered that a shard has sent since the stream asked for it (read-path.md#rewind)."""
+    count = Count()
+    for life in lives(history):
+        known = Knowledge(history)
+        for e in life:
+            if e.kind == "stream_record" and e.offset not in known.heard:
+                count += JUDGED + VIOLATED if known.recorded else UNJUDGED
+            elif e.kind == "stream_record":
+                count += JUDGED
+            if e.kind == "stream_gap":
+                known.move(e.last)
+            else:
+                known.take(e)
+    return count
 
 
 def gap_has_type(history: History) -> Count:
@@ -393,6 +410,21 @@ def guaranteed(known: Knowledge, lsn: int) -> bool:
     return known.unsure(lsn, declared) <= known.listed and heard
 
 
+def grace_periods(history: History) -> Count:
+    """No grace period lasts 5 s longer than it should (read-path.md#gap-grace)."""
+    count = Count()
+    for life in lives(history):
+        known, begun = Knowledge(history), None
+        for e in life:
+            if e.kind == "stream_settings":
+                known.take(e)
+            elif e.kind == "stream_grace":
+                if begun is not None and known.settings:
+                    count += judged(e.time - begun > known.settings["grace"] + 5 * 10**9)
+                begun = e.time if e.f == "begun" else None
+    return count
+
+
 def progress_or_stall(history: History) -> Count:
     """read-path.md#progress-or-stall."""
 
@@ -415,7 +447,7 @@ def progress_or_stall(history: History) -> Count:
     begun = {e.op: e.seq for e in reversed(history.events) if e.kind == "invoke" and e.f == "read_stream"}
     ok = [e for e in history.events if e.kind == "ok" and e.f == "read_stream"]
     ended = sum(begun.get(e.op, e.seq) < e.seq for e in ok)
-    return Count(judged=ended) + counted(history, ("stream_stall",), judge)
+    return Count(judged=ended) + counted(history, ("stream_stall",), judge) + grace_periods(history)
 
 
 TWINS: dict[str, Plain] = {

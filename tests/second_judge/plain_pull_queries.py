@@ -479,6 +479,26 @@ def rows_are_the_table(history: History) -> Count:
     return count
 
 
+def takeover_comes_first(history: History) -> Count:
+    """pull-queries.md#takeover-comes-first."""
+    count = Count()
+    shown = [e for e in history.events if e.kind == "changelog"]
+    for partition in {e.partition for e in shown}:
+        epoch = due = 0
+        for offset, e in enumerate(e for e in shown if e.partition == partition):
+            record = said(e, is_record)
+            if e.offset != offset or (record is None and e.text is not None):
+                break
+            if record is None or record["epoch"] < epoch:
+                continue
+            source = record.get("source")
+            if record["epoch"] > epoch:
+                count += JUDGED if source is None else JUDGED + VIOLATED
+            if source in (None, due):
+                epoch, due = record["epoch"], due + (source is not None)
+    return count
+
+
 def reports_are_true(history: History) -> Count:
     """pull-queries.md#current-and-end."""
     count = Count()
@@ -1122,6 +1142,7 @@ TWINS: dict[str, Plain] = {
     "folds-in-order": folds_in_order,
     "targets-may-answer": targets_may_answer,
     "rows-are-the-table": rows_are_the_table,
+    "takeover-comes-first": takeover_comes_first,
     "reports-are-true": reports_are_true,
     "report-times-rise": report_times_rise,
     "assignments-are-prefixes": assignments_are_prefixes,

@@ -34,6 +34,7 @@ class Replicas:
     """The tables of one server; ``saved``: what it had saved of each partition (pull-queries.md#saved-together)."""
 
     table_type: ClassVar[type[Table]] = Table
+    feeder_type: ClassVar[type[Feeder]] = Feeder
 
     def __init__(self, host: str, configuration: Configuration, saved: Mapping[int, SavedTable], rules: Rules) -> None:
         self.host, self.configuration, self.rules = host, configuration, rules
@@ -61,7 +62,7 @@ class Replicas:
             if placement.active != self.host:
                 self._feeders.pop(partition, None)
             elif partition not in self._feeders:
-                self._feeders[partition] = Feeder(self.assignment.epoch)
+                self._feeders[partition] = self.feeder_type(self.assignment.epoch)
             self._feed(partition)
 
     def _changelog_read(self, event: ChangelogRead) -> None:

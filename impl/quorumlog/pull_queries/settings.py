@@ -82,7 +82,7 @@ class PullConfiguration(ClusterConfiguration, frozen=True, kw_only=True):
     logs, ``take``: how many offsets of a changelog it then takes at most, 0 for all, and ``save``: how often it saves
     its tables; ``skew``: by how much wall clocks differ at most; ``learn``: how often it reads the log of assignments
     at least, 0 for as often as the others; ``watch``: how often somebody asks each server for the status of the
-    cluster, 0 for never.
+    cluster, 0 for never; ``with_bound``: the acceptable lag of the table's WITH clause, if it has one.
     """
 
     nodes: int = 4
@@ -97,6 +97,7 @@ class PullConfiguration(ClusterConfiguration, frozen=True, kw_only=True):
     skew: Pause = 20 * MILLISECOND
     learn: Pause = 0
     watch: Pause = 0
+    with_bound: Annotated[int, msgspec.Meta(ge=0)] | None = None
     workload: QueryWorkload = QueryWorkload()
     faults: FaultMix = _SERVERS
     log_faults: FaultMix = _RARELY
@@ -143,6 +144,7 @@ class PullConfiguration(ClusterConfiguration, frozen=True, kw_only=True):
             watch=draw.choice((0, 0, 300)) * MILLISECOND,
             learn=draw.choice((0, 0, 500)) * MILLISECOND,
             take=draw.choice((0, 0, 3)),
+            with_bound=draw.choice((None, None, 2, 10)),
         )
 
     def of_a_group(self) -> RaftConfiguration:

@@ -105,7 +105,8 @@ class ServerNode(Node):
 
     def state(self) -> dict[str, Any]:
         """The wall clock, and what the server was told."""
-        return serving(self.name, self._configuration.server, self.clock().wall)
+        configuration = self._configuration
+        return serving(self.name, configuration.server, self.clock().wall, configuration.with_bound)
 
     def begun(self) -> Note:
         """The event with which a server begins to serve."""
@@ -122,7 +123,10 @@ class ServerNode(Node):
         generation = self.host.generation
         self.host.after(0, self._poll, generation)
         self.host.after(self._configuration.save, self._save, generation)
-        core: ServerCore = self._make_core(self.name, self._configuration.server, self.clock(), saved)
+        configuration = self._configuration
+        core: ServerCore = self._make_core(
+            self.name, configuration.server, self.clock(), saved, with_bound=configuration.with_bound
+        )
         self._witness = Witness(core, self.note, self._cluster.number_of)
         return core
 

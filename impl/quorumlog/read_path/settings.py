@@ -275,9 +275,11 @@ SETTINGS: Mapping[str, ReadPathConfiguration] = {
             _FAULTS, weights={"kill": 4.0}, targets={"leader": 2.0, "minority": 1.0, "follower": 3.0}, per_second=5.0
         ),
     ),
-    # The last records of an epoch reach shard 0 alone, which is down while the epoch is recovered without them.
+    # The last records of an epoch reach shard 0 alone, which is down while the epoch is recovered without them. Nothing
+    # is trimmed before somebody reads all of it again.
     "left-behind": replace(
         _CUT_OFF,
+        workload=ReadPathWorkload(trim=0.0),
         plan=(
             *_ONLY_SHARD_0,
             Fault(630 * MILLISECOND, "kill", (0,), 900 * MILLISECOND),
@@ -439,6 +441,23 @@ SETTINGS: Mapping[str, ReadPathConfiguration] = {
             Fault(1000 * MILLISECOND, "kill", (4,), 600 * MILLISECOND),
             Fault(1050 * MILLISECOND, "wipe", (1,), 100 * MILLISECOND),
             Fault(1900 * MILLISECOND, "wipe", (3,), 100 * MILLISECOND),
+        ),
+    ),
+    # A reader that was away finds a loss while a shard is down for long; it asks that one again more often than a grace
+    # period takes.
+    "long-grace": replace(
+        _CUT_OFF,
+        loses=True,
+        replication={"NODE": 2},
+        duration=8500 * MILLISECOND,
+        rebuild_after=30 * SECOND,
+        workload=ReadPathWorkload(trim=0.0, think=80 * MILLISECOND),
+        sequencer=SequencerSettings(in_flight=32, sticky=1),
+        reader=replace(_READER, single_copy=False, grace=400 * MILLISECOND),
+        plan=(
+            Fault(300 * MILLISECOND, "kill", (5,), 1200 * MILLISECOND),
+            Fault(700 * MILLISECOND, "wipe", (0, 1), 100 * MILLISECOND),
+            Fault(1400 * MILLISECOND, "kill", (2,), 7 * SECOND),
         ),
     ),
 }

@@ -6,7 +6,7 @@ Texts are not trusted: one of another form is None, and what would need it is no
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import cached_property, lru_cache
+from functools import cache, cached_property, lru_cache
 from typing import Any, ClassVar, Literal, TypeVar
 
 import msgspec
@@ -162,9 +162,15 @@ def said(words: Words, code: int, form: type[Form]) -> Form | None:
 
 def _read(text: str, form: Any) -> Any:  # noqa: ANN401
     try:
-        return _view(text) if form is View else msgspec.json.decode(text, type=form)
+        return _view(text) if form is View else _decoder(form).decode(text)
     except (msgspec.MsgspecError, ValueError, RecursionError):
         return None
+
+
+@cache
+def _decoder(form: Any) -> msgspec.json.Decoder[Any]:  # noqa: ANN401
+    """What reads texts of a form: to make one takes longer than to read a text."""
+    return msgspec.json.Decoder(form)
 
 
 class _Parts(msgspec.Struct, frozen=True, gc=False):
@@ -177,19 +183,21 @@ class _Parts(msgspec.Struct, frozen=True, gc=False):
 
 def _view(text: str) -> View:
     """A view: its statuses change with each check, its other parts seldom, so that those are read once."""
-    parts = msgspec.json.decode(text, type=_Parts)
-    statuses = msgspec.json.decode(parts.statuses, type=dict[str, tuple[bool, int]])
+    parts = _decoder(_Parts).decode(text)
+    statuses = _decoder(dict[str, tuple[bool, int]]).decode(parts.statuses)
     return View(_assigned(bytes(parts.assignment)), statuses, _records(bytes(parts.records)))
 
 
 @lru_cache(maxsize=1 << 12)
 def _assigned(text: bytes) -> Assigned:
-    return msgspec.json.decode(text, type=Assigned)
+    found: Assigned = _decoder(Assigned).decode(text)
+    return found
 
 
 @lru_cache(maxsize=1 << 12)
 def _records(text: bytes) -> dict[str, tuple[int, Positions]]:
-    return msgspec.json.decode(text, type=dict[str, tuple[int, Positions]])
+    found: dict[str, tuple[int, Positions]] = _decoder(dict[str, tuple[int, Positions]]).decode(text)
+    return found
 
 
 _OFTEN = 2048

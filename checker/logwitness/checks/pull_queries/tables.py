@@ -94,7 +94,18 @@ SHOWN = Check(
     kinds=(Kind.SHOWN,),
     columns=("node",),
 )
-CHECKS = (ROWS, REPORTS, TIMES, PREFIXES, SHOWN)
+TAKEOVER = Check(
+    id="takeover-comes-first",
+    rule="The first record of an epoch in a changelog is the takeover of its active.",
+    source=("pull-queries.md#takeover-comes-first", "pull-queries.md#takeover"),
+    fact="a record of a changelog with a larger epoch than those before it",
+    sentence="Offset {offset} of the changelog of partition {partition} is a change of epoch {epoch}, of which no "
+    "takeover comes before it.",
+    kinds=(Kind.CHANGELOG,),
+    columns=("partition", "offset"),
+    looks_back=True,
+)
+CHECKS = (ROWS, REPORTS, TIMES, PREFIXES, SHOWN, TAKEOVER)
 
 _KINDS = frozenset(
     {
@@ -235,9 +246,16 @@ class TableFold(ServerFold):
                 self._answered(rows, at)
 
     def _shown(self, rows: Columns, at: int) -> None:
-        log = self._logs.setdefault(rows.partition[at], Changelog())
-        text = self._words.text(rows.value[at])
-        log.show(rows.offset[at], said(self._words, rows.value[at], Record), text is None)
+        partition, offset = rows.partition[at], rows.offset[at]
+        log = self._logs.setdefault(partition, Changelog())
+        text, record = self._words.text(rows.value[at]), said(self._words, rows.value[at], Record)
+        before = log.epoch
+        log.show(offset, record, text is None)
+        if log.whole and record is not None and record.epoch > before:
+            tally = self._tallies[TAKEOVER.id]
+            tally.judged += 1
+            if record.source is not None:
+                tally.violation(rows.seq[at], partition=partition, offset=offset, epoch=record.epoch)
 
     def _answered(self, rows: Columns, at: int) -> None:
         """Rows as a server answers them, or as a client gets them."""

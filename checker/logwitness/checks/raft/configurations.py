@@ -41,6 +41,11 @@ class Configuration(NamedTuple):
         return (self.voters, self.old) if self.old else (self.voters,)
 
     @property
+    def deciding(self) -> frozenset[int]:
+        """The voters, and those of the configuration that it replaces."""
+        return frozenset((*self.voters, *self.old))
+
+    @property
     def members(self) -> frozenset[int]:
         """All nodes of the group: voters, those of the configuration that it replaces, and learners."""
         return frozenset((*self.voters, *self.old, *self.learners))

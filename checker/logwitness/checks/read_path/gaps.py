@@ -13,21 +13,23 @@ from ..contract import Check, Family, Setting
 from .hearing import FILTERED, IS_WANTED, KINDS, NOBODY, Rows
 from .nodesets import INCOMPLETE, NON_AUTH, VERDICTS, Nodeset, members
 from .protocol import BRIDGE, GAP, READ_PATH, StreamFold, epoch_of, esn_of, shown
-from .streams import Settings, Stream, Streams
+from .streams import OVERDUE, Grace, Settings, Stream, Streams
 
 VERDICT = Check(
     id="gap-has-verdict",
-    rule="A gap follows from what shards have sent since each START: a hole, a bridge record, a trim point, or at each "
-    "of its LSNs an f-majority or all shards that have their data; INCOMPLETE waited its grace period.",
+    rule="What is delivered follows from what shards have sent since each START: a record, a hole, a bridge record, a "
+    "trim point, or at each LSN of a gap an f-majority or all shards that have their data; INCOMPLETE waited its grace "
+    "period.",
     source=("read-path.md#gap-has-verdict", "read-path.md#gap-verdict", "read-path.md#gap-grace"),
-    fact="a gap delivered",
+    fact="a record or a gap delivered",
     sentence={
+        "record": "Stream {op} delivered a record at {lsn}, which no shard has sent since it was asked.",
         "unsent": "Stream {op} delivered a gap {gap} at {lsn} that no shard had reported.",
         "none": "Stream {op} delivered a gap {gap} over {lsn}, but shards {silent} had not answered there.",
         "grace": "Stream {op} delivered a gap {gap} at {lsn} without waiting for shards {silent}.",
         "said": "Stream {op} delivered a gap {gap} at {lsn} as {said}, but the answers say {verdict}.",
     },
-    kinds=(Kind.INVOKE, Kind.STREAM_START, Kind.STREAM_HEARD, Kind.STREAM_GAP),
+    kinds=(Kind.INVOKE, Kind.STREAM_START, Kind.STREAM_HEARD),
     columns=("op", "offset"),
     looks_back=True,
 )
@@ -66,13 +68,15 @@ EARLY = Check(
 )
 STALL = Check(
     id="progress-or-stall",
-    rule="A stream comes to its end, or waits for shards that have their data and have not answered.",
-    source=("read-path.md#progress-or-stall",),
-    fact="a stream that came to its end, or waits at the end of the run",
+    rule="A stream comes to its end, or waits for shards that have their data and have not answered; no grace period "
+    "lasts longer than it should.",
+    source=("read-path.md#progress-or-stall", "read-path.md#gap-grace"),
+    fact="a stream that came to its end, or waits at the end of the run, or a grace period that ended",
     sentence={
         "nobody": "Stream {op} waits at {lsn}, but for no shard's answer.",
         "other": "Stream {op} waits at {lsn} for shards {shards}, whose answers would change nothing.",
         "due": "Stream {op} waits at {lsn}, although it could go on.",
+        "grace": "A grace period of {grace} s of stream {op} lasted {lasted} s, at {lsn}.",
     },
     kinds=(Kind.INVOKE,),
     columns=("op", "offset"),
@@ -80,7 +84,8 @@ STALL = Check(
 )
 CHECKS = (VERDICT, TYPE, EARLY, STALL)
 
-_GAP, _STALL = code(Kind.STREAM_GAP), code(Kind.STREAM_STALL)
+_GAP, _RECORD = code(Kind.STREAM_GAP), code(Kind.STREAM_RECORD)
+_STALL, _GRACE = code(Kind.STREAM_STALL), code(Kind.STREAM_GRACE)
 _REFUSALS = (GAP[GapWord.ACCESS], GAP[GapWord.NOT_IN_CONFIG])
 _RECORDS = {GAP[GapWord.HOLE]: RECORDS[RecordWord.HOLE], GAP[GapWord.FILTERED_OUT]: FILTERED}
 _LOSS, _TRIM, _BRIDGE = (GAP[each] for each in (GapWord.DATALOSS, GapWord.TRIM, GapWord.BRIDGE))
@@ -118,7 +123,7 @@ class GapFold(StreamFold[Rows]):
 
     def skim(self, rows: Rows, at: int) -> int:
         """See `StreamFold`."""
-        return self._streams.skim(rows, at)
+        return self._streams.skim(rows, at, self.judged)
 
     def take(self, e: Rows) -> None:
         """See `StreamFold`."""
@@ -127,11 +132,15 @@ class GapFold(StreamFold[Rows]):
         stream = self._streams.begins(e) if e.kind == INVOKE else self._streams.of(e.op)
         if e.kind == _GAP:
             self._gap(stream, e)
+        elif e.kind == _RECORD:
+            self._unheard(stream, e)
         elif e.kind == _STALL:
             self._stalls(stream, e)
         elif e.kind == OK:
             self.tallies[STALL.id].judged += stream.first >= 0
         else:
+            if e.kind == _GRACE and stream.waits is not None and stream.settings is not None:
+                self._waited(stream.waits, stream.settings, e)
             self._streams.take(stream, e)
         self._streams.keep(stream)
 
@@ -166,6 +175,16 @@ class GapFold(StreamFold[Rows]):
         begins = esn_of(lsn) == 0 or lsn == stream.first
         follows = epoch_of(lsn) == epoch_of(last) and esn_of(last + 1) == 1
         return begins and follows and self._streams.heard(stream, last + 1) != NOBODY
+
+    def _unheard(self, stream: Stream, e: Rows) -> None:
+        """A record that no shard has sent since the stream asked."""
+        tally = self.tallies[VERDICT.id]
+        if stream.recorded:
+            tally.judged += 1
+            tally.violation(e.seq, way="record", op=e.op, lsn=shown(e.offset))
+        else:
+            tally.unjudged += 1
+        self._streams.moved(stream, e.offset)
 
     def _verdict(self, stream: Stream, right: bool, e: Rows) -> None:
         tally = self.tallies[VERDICT.id]
@@ -285,6 +304,14 @@ class GapFold(StreamFold[Rows]):
             tally.violation(seq, way="nobody", **found)
         elif not {*members(shards)} <= useful:
             tally.violation(seq, way="other", shards=[*members(shards)], **found)
+
+    def _waited(self, grace: Grace, settings: Settings, e: Rows) -> None:
+        """A grace period has ended, or another one begun."""
+        tally, lasted = self.tallies[STALL.id], e.time - grace.begun
+        tally.judged += 1
+        if lasted > settings.grace + OVERDUE:
+            found = {"grace": f"{settings.grace / 1e9:g}", "lasted": f"{lasted / 1e9:.3f}"}
+            tally.violation(grace.seq, e.seq, way="grace", op=e.op, lsn=shown(e.offset), **found)
 
 
 _FULL = (0, 3)

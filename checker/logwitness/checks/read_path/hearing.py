@@ -220,8 +220,11 @@ def _hears(rows: Rows, i: int, hearing: Hearing, stream: int) -> None:
 
 
 @kernel
-def skim(rows: Rows, at: int, hearing: Hearing) -> int:
-    """Take what streams hear and the records that they deliver; the place of the first other event, or stream."""
+def skim(rows: Rows, at: int, hearing: Hearing, judged: Ints) -> int:
+    """Take what streams hear and the records that they deliver; the place of the first other event, or stream.
+
+    A record that they did not hear is left too; ``judged`` counts, in its first place, those that they did.
+    """
     for i in range(at, len(rows.kind)):
         kind = rows.kind[i]
         if not IS_WANTED[kind]:
@@ -232,7 +235,10 @@ def skim(rows: Rows, at: int, hearing: Hearing) -> int:
                 return i
             if kind == _HEARD:
                 _hears(rows, i, hearing, stream)
+            elif heard_at(hearing, stream, rows.offset[i]) == NOBODY:
+                return i
             else:
+                judged[0] += 1
                 delivered(hearing, stream, rows.offset[i])
         elif (kind != INVOKE and kind != OK) or rows.f[i] == F_READ:
             return i

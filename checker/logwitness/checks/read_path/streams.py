@@ -20,6 +20,7 @@ from loghistory.schema import Kind
 from loghistory.vocabularies.read_path import AnswerWord, GraceWord, RewindWord, ShardWord
 
 from ..codes import MAX_OFFSET, REASONS, Words, code, word_code
+from ..columns import Ints
 from ..hashing import row_of
 from . import hearing
 from .hearing import NOBODY, OF_STREAMS, Rows
@@ -47,7 +48,7 @@ _OK = REASONS[AnswerWord.OK]
 _DUE, _BEGUN, _OVER = (word_code(word) for word in (RewindWord.DUE, GraceWord.BEGUN, GraceWord.OVER))
 _ONCE_MORE = 2
 """A shard that let so many grace periods and one more pass is not waited for again."""
-_OVERDUE = 5 * 10**9
+OVERDUE = 5 * 10**9
 """Nanoseconds after which a grace period does not run any more, however busy a real process is."""
 
 
@@ -119,6 +120,8 @@ class Stream:
     """The event by which it learned that a shard became empty, until it asks anew (read-path.md#empty-rewinds)."""
     listed: int = 0
     grace: Grace | None = None
+    waits: Grace | None = None
+    """The grace period that has not ended yet, whatever was delivered since."""
     rejected: int = -1
     """The LSN that the application did not take, and that comes next."""
     row: int = NOBODY
@@ -145,7 +148,7 @@ class Stream:
         """Whether it waits for something else than an answer: its application, a rewind, a grace period, one of the
         logs that say where records lie and whose answers count."""
         begun = self.grace.begun if self.grace is not None and self.grace.over < 0 else None
-        in_grace = begun is not None and (self.settings is None or now - begun <= self.settings.grace + _OVERDUE)
+        in_grace = begun is not None and (self.settings is None or now - begun <= self.settings.grace + OVERDUE)
         ignorant = self.answers[0] > self.version or epoch_of(self.position) > self.known_epoch
         return self.rejected == self.position or self.rewinding >= 0 or in_grace or ignorant
 
@@ -203,12 +206,12 @@ class Streams:
         """Make room for what these events may add."""
         self._hearing = hearing.with_events(self._hearing, rows)
 
-    def skim(self, rows: Rows, at: int) -> int:
-        """Take what streams hear, and the records that they deliver; the place of the first other event."""
-        at = hearing.skim.form(self._compiled)(rows, at, self._hearing)
-        while at < len(rows.kind) and rows.kind[at] in (_HEARD, _RECORD):  # of a stream that is not known yet
+    def skim(self, rows: Rows, at: int, judged: Ints) -> int:
+        """Take what streams hear, and the records that they heard and deliver; the place of the first other event."""
+        at = hearing.skim.form(self._compiled)(rows, at, self._hearing, judged)
+        while at < len(rows.kind) and rows.kind[at] in (_HEARD, _RECORD) and int(rows.op[at]) not in self._of:
             self.of(int(rows.op[at]))
-            at = hearing.skim.form(self._compiled)(rows, at, self._hearing)
+            at = hearing.skim.form(self._compiled)(rows, at, self._hearing, judged)
         return at
 
     def of(self, op: int) -> Stream:
@@ -366,8 +369,9 @@ class Streams:
 
     def _grace(self, stream: Stream, e: Rows) -> None:
         f, lsn, time = e.f, e.offset, e.time
+        stream.waits = Grace(lsn, time, -1, e.seq) if f == _BEGUN else None
         if f == _BEGUN:
-            stream.grace = Grace(lsn, time, -1, e.seq)
+            stream.grace = stream.waits
         elif f != _OVER or stream.grace is None or stream.grace.lsn != lsn:
             stream.grace = None
         else:

@@ -11,6 +11,7 @@ from quorumlog.pull_queries.assignment import Departures, Placement
 from quorumlog.pull_queries.core import ServerCore
 from quorumlog.pull_queries.events import Answer, AssignmentRead, Propose, Query
 from quorumlog.pull_queries.status import Membership
+from quorumlog.pull_queries.table import Feeder, Table, Takeover
 
 
 class NoReportsToDead(Membership):
@@ -70,6 +71,25 @@ class RemovedAgainCore(ServerCore):
     departures_type = RemovedAgain
 
 
+class NoTakeover(Feeder):
+    """An active goes on with the source log at once."""
+
+    def due(self, table: Table, end: int, most: int = 100) -> Takeover | range | None:
+        """What the reference appends, but for the takeover."""
+        due = super().due(table, end, most)
+        if not isinstance(due, Takeover):
+            return due
+        self.appended = table.source + len(range(table.source, end)[:most])
+        self._announced = self.appended > table.source
+        return range(table.source, self.appended) or None
+
+
+class NoTakeoverCore(ServerCore):
+    """A server that becomes the active without a word."""
+
+    feeder_type = NoTakeover
+
+
 class TableGivenAway(ServerCore):
     """What was saved of a partition is gone with it."""
 
@@ -123,6 +143,13 @@ MUTANTS = (
         ("removed-when-gone",),
         RemovedAgainCore,
         "departures",
+    ),
+    Mutant(
+        "no-takeover",
+        "a new active appends changes without a takeover before them",
+        ("takeover-comes-first",),
+        NoTakeoverCore,
+        "default",
     ),
     Mutant(
         "table-given-away",

@@ -280,7 +280,13 @@ MUTANTS = (
         "rot",
         checks=("record-as-appended",),
     ),
-    mutant("grace-restarted", "the grace period starts over at each wake-up", with_cores(reader=GraceRestarted)),
+    mutant(
+        "grace-restarted",
+        "the grace period starts over at each wake-up",
+        with_cores(reader=GraceRestarted),
+        "long-grace",
+        checks=("progress-or-stall",),
+    ),
     mutant(
         "f-majority-in-every-scope",
         "an f-majority is asked for in every scope, not in any",

@@ -1,0 +1,50 @@
+"""The recovery of an epoch alone, one answer after another."""
+
+from __future__ import annotations
+
+from quorumlog.events import Effect, Send
+from quorumlog.protocol import load
+from quorumlog.read_path import messages as m
+from quorumlog.read_path.configuration import SequencerSettings
+from quorumlog.read_path.core import Role
+from quorumlog.read_path.nodeset import Nodeset
+from quorumlog.read_path.records import new_copy
+from quorumlog.read_path.recovery import Recovery
+from quorumlog.read_path.rules import FULLY_AUTHORITATIVE, lsn_of
+
+NODESET = Nodeset({"NODE": 2}, {number: ("", "", "", "", f"N{number}") for number in range(4)})
+HERE = (0, 1, 2)
+"""The shards that answer; shard 3 has its data and is down."""
+
+
+def written(mutant: str | None) -> set[int]:
+    """What is stored once all who are here have answered, and the grace period is over."""
+    protocol = load("read-path").mutated(mutant)
+    sequencer = protocol.core(Role.SEQUENCER, SequencerSettings())
+    recovery = Recovery(1, {1: NODESET}, SequencerSettings(), sequencer.rules)
+    recovery.statuses_changed(dict.fromkeys(NODESET.shards, FULLY_AUTHORITATIVE), frozenset())
+    recovery.begin()
+    copy = new_copy(lsn_of(1, 1), (0, 1), b"12345678", wave=1)
+    effects: list[Effect] = []
+    for shard in HERE:
+        effects += recovery.received(shard, m.Sealed(1, m.StoreAnswer.OK, 1, {1: 0}))
+    for shard in HERE:
+        effects += recovery.received(shard, m.DigestAnswer(1, 1, (copy,) if shard in copy.copyset else ()))
+    assert not stores(effects)
+    return stores(recovery.grace_over())
+
+
+def stores(effects: list[Effect]) -> set[int]:
+    """The LSNs that are to be stored."""
+    sent = [each.message for each in effects if isinstance(each, Send)]
+    return {each.copy.lsn for each in sent if isinstance(each, m.Store)}
+
+
+def test_a_recovery_goes_on_without_a_shard_that_is_down() -> None:
+    """Enough are there to hold a copyset, and one of each copyset answered: after the grace period that suffices."""
+    assert written(None) == {lsn_of(1, 1), lsn_of(1, 2)}
+
+
+def test_one_that_waits_for_all_never_does() -> None:
+    """No history shows it: every shard comes back in the end. Source: read-path.md#repair-for-ever."""
+    assert written("repair-for-ever") == set()
