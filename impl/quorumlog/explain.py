@@ -25,16 +25,14 @@ def _rules(reference: Any) -> Iterator[dict[str, Any]]:  # noqa: ANN401
         text, _, source = (inspect.getdoc(getattr(reference, each.name)) or "").partition("\n\nSource: ")
         first, _, rest = text.partition("\n\n")
         reasons = [("Why", " ".join(rest.split()))] if rest else []
-        module = getattr(reference, each.name).__module__.replace(".", "/")
-        operator = "".join(word.capitalize() for word in each.name.split("_"))
-        proof = f"logwitness spec prove rules/{each.name.replace('_', '-')}"
+        module = getattr(reference, each.name).__module__
+        code = f"impl/{module.replace('.', '/')}.py" if module.startswith("quorumlog.") else f"module {module}"
         yield {
             "kind": "rule",
             "name": each.name,
             "says": " ".join(first.split()),
             "source": tuple(_CITATION.findall(source)),
-            "details": [*reasons, ("Code", f"impl/{module}.py"), ("In TLA+", operator)],
-            "shows": [proof],
+            "details": [*reasons, ("Code", code)],
         }
 
 

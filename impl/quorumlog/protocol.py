@@ -176,7 +176,7 @@ def find(
     if mutant is not None:
         found = [each for each in found if mutant in each.hunted]
         if not found:
-            raise ProtocolError(f"mutant {mutant!r} is unknown; `logwitness hunt --list` names them all")
+            raise ProtocolError(_not_run(mutant, name))
     if setting is not None:
         having = [each for each in found if setting in each.settings or setting == SWARM]
         if not having:
@@ -187,6 +187,16 @@ def find(
     if configuration is not None and len(found) > 1:
         found = tuple(each for each in found if _reads(each, configuration)) or found
     return one_of(found)
+
+
+def _not_run(mutant: str, name: str | None) -> str:
+    """Why there are no runs of a mutant, of the protocol of this name or of any."""
+    for each in every():
+        if mutant in each.hunted:
+            return f"mutant {mutant!r} is one of {each.name}, not of {name}; leave out --protocol"
+        if mutant in each.mutants:
+            return f"no run shows the mutant {mutant!r}; {each.mutants[mutant].test} does"
+    return f"mutant {mutant!r} is unknown; `logwitness hunt --list` names them all"
 
 
 def one_of(found: tuple[Protocol, ...]) -> Protocol:

@@ -1,13 +1,18 @@
-"""What the specification can explain: invariants, TLA+ operators, proofs, and the mutants that TLC and z3 refute."""
+"""What the specification can explain: invariants, TLA+ operators, proofs, and the mutants that TLC and z3 refute.
+
+And of each rule of the installed implementation, which operator and which claim it has, if any.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import fields
 from typing import Any
 
 from logspec.catalogue import CELLS, Catalogue, read_catalogue
 from logspec.models import load_models
+from logspec.naming import LEMMAS
 from logspec.places import spec_directory
 
 _KINDS = {"tla": "operator", "proof": "proof", "checks": "check", "mutants": "mutant"}
@@ -36,6 +41,7 @@ def topics() -> Iterator[dict[str, Any]]:
             show = f"logwitness spec check {model.name}"
             yield {"kind": "mutant", "name": model.name, "details": [("TLC", breaks)], "shows": [show]}
     yield from _twins()
+    yield from _rules()
 
 
 def _operators(catalogue: Catalogue) -> Iterator[dict[str, Any]]:
@@ -75,4 +81,32 @@ def _twins() -> Iterator[dict[str, Any]]:
                 "name": twin.name,
                 "details": [("z3", breaks)],
                 "shows": [f"logwitness spec prove {proof.name}"],
+            }
+
+
+def _rules() -> Iterator[dict[str, Any]]:
+    """One topic for each rule of the installed implementation: the operator of its name and the claims about it."""
+    try:
+        from logspec.proofs import PROOFS
+        from logspec.proofs.rules import RulesError, installed_rules
+    except ModuleNotFoundError:
+        return
+    for folder in sorted(path.name for path in spec_directory().iterdir() if any(path.glob("*.tla"))):
+        protocol = folder.replace("_", "-")
+        try:
+            rules = installed_rules(protocol)
+        except RulesError:
+            continue  # an implementation knows no protocol of this name
+        lemmas = PROOFS[LEMMAS]
+        claims = lemmas.claims(rules, frozenset()) if lemmas.protocol == protocol else ()
+        proved = {f"{LEMMAS}/{claim.split('/')[0]}" for claim in claims}
+        for rule in fields(rules):
+            operator = "".join(word.capitalize() for word in rule.name.split("_"))
+            places = [place for place, _ in _definitions(operator) if place.startswith(f"spec/{folder}/")]
+            proof = f"{LEMMAS}/{rule.name.replace('_', '-')}"
+            yield {
+                "kind": "rule",
+                "name": rule.name,
+                "details": [("In TLA+", f"{operator}, {place}") for place in places],
+                "shows": [f"logwitness spec prove {proof}"] if proof in proved else [],
             }

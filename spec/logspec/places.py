@@ -9,9 +9,12 @@ from logspec.errors import SpecError
 
 
 def spec_directory() -> Path:
-    """Return the directory with a folder of TLA+ modules for each protocol: of the checkout, else of the wheel."""
+    """Return the directory with a folder of TLA+ modules for each protocol: of the wheel, else of the checkout.
+
+    In this order: beside an installed logspec are the packages of others.
+    """
     here = Path(__file__).resolve().parent
-    for candidate in (here.parent, here / "modules"):
+    for candidate in (here / "modules", here.parent):
         if any(candidate.glob("*/models.yaml")):
             return candidate
     raise SpecError(f"{here}: no modules/*/models.yaml here; install logwitness again")

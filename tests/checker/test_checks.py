@@ -116,6 +116,11 @@ def test_compiled_loops_agree(case: Case) -> None:
     assert msgspec.to_builtins(plain) == msgspec.to_builtins(compiled)
 
 
+def test_a_line_that_means_nothing_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"a client does no observe: it does append, .*sees"):
+        history("c1 read 0|c1 observe 0 v1")
+
+
 @pytest.mark.timeout(60)
 def test_an_offset_that_no_log_can_have_is_judged() -> None:
     """Nothing is below -1: a search for it ends at the empty log."""

@@ -14,7 +14,7 @@ import pytest
 
 import logwitness.checks
 from logwitness.checks import all_checks, families, house_families
-from logwitness.checks.contract import Check, Family, Setting, Tally
+from logwitness.checks.contract import Check, Excuse, Family, Setting, Tally, summed
 from logwitness.checks.findings import EVENTS, FIELDS, KernelFold, Node, number, report, show
 from logwitness.checks.raft.protocol import RAFT
 from logwitness.checks.sentences import fields_of, listed, worded
@@ -218,3 +218,13 @@ def test_families_of_raft_name_it_and_the_others_judge_any_log() -> None:
     assert of_raft == nodes
     assert {family.name for family in house_families() if family.protocol is None} >= {"clients", "linearizable_log"}
     assert families()[0].protocol is RAFT, "what clients were told counts last in the loss account, and is believed"
+
+
+def test_excuses_of_one_cause_become_one_with_the_first_of_their_causes() -> None:
+    found = (
+        Excuse("wipe", (2,), 1, 9),
+        Excuse("gap", (), 1, -1),
+        Excuse("wipe", (1,), 2, 4),
+        Excuse("wipe", (), 1, -1),
+    )
+    assert summed(found) == (Excuse("gap", (), 1, -1), Excuse("wipe", (1, 2), 4, 4))

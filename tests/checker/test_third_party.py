@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any, cast
 
+import msgspec
 import pytest
 
 from logwitness.checks.contract import Check, Family, Setting, Verdicts, outcome
@@ -184,7 +185,7 @@ def test_what_fails_is_undecided_and_named(verdict: dict[str, Any]) -> None:
         "b-2": "the family wrong of strange-families 0.3 failed: ValidationError: Expected `int`, got `str` - at "
         "`$.judged`",
         "b-3": "the family negative of strange-families 0.3 failed: b-3 has a count below 0",
-        "b-4": "the family contradicts of strange-families 0.3 failed: b-4 is holds with 3 violations",
+        "b-4": "the family contradicts of strange-families 0.3 failed: b-4 is holds; violations counted: 3, shown: 0",
         "b-5": "the family writes of strange-families 0.3 failed: ValueError: assignment destination is read-only",
     }
     for id_, reason in said.items():
@@ -240,6 +241,20 @@ def test_it_keeps_no_more_violations_than_others() -> None:
     family = Family("many", (_CHECK,), frozenset(), (), _Many)
     (found,) = _Guarded(family, "many", _Many)(Setting((), keep=3)).finish().outcomes
     assert (found.violated, [each.events for each in found.violations]) == (12, [(0,), (1,), (2,)])
+
+
+def test_it_cannot_show_more_violations_than_it_counts() -> None:
+    class Miscounts(_Many):
+        def finish(self) -> Verdicts:
+            (found,) = super().finish().outcomes
+            return Verdicts((msgspec.structs.replace(found, violated=1),))
+
+    family = Family("many", (_CHECK,), frozenset(), (), Miscounts)
+    (found,) = _Guarded(family, "many", Miscounts)(Setting(())).finish().outcomes
+    assert (found.verdict, found.reason) == (
+        "undecided",
+        "the family many failed: many is violated; violations counted: 1, shown: 12",
+    )
 
 
 def test_want_of_memory_is_not_blamed_on_it() -> None:

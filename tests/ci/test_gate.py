@@ -13,11 +13,14 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
+import msgspec
 import pytest
 from click.testing import CliRunner, Result
 
 from loghistory import MemorySink, Recorder, write_run
+from logwitness.checks.contract import Violation
 from logwitness.cli import main
+from logwitness.report.baseline import digest
 
 RUNS = Path("histories/runs/raft").resolve()
 HOSTILE = "bad\x00\x1b]&<name>\n::error::\ud800%0A,:\uffff"
@@ -245,6 +248,12 @@ def test_more_violations_than_are_kept_are_counted(tmp_path: Path) -> None:
     done = _check(one_more, "--baseline", known, "--annotations")
     assert done.exit_code == 1
     assert "more than the baseline has" in done.stdout
+
+
+def test_the_same_violation_in_another_log_is_another_one() -> None:
+    found = Violation("Broken.", (1, 2), "north")
+    assert digest("run", "skip", found) != digest("run", "skip", msgspec.structs.replace(found, log="south"))
+    assert digest("run", "skip", found) != digest("run", "skip", msgspec.structs.replace(found, log=None))
 
 
 @pytest.mark.parametrize(

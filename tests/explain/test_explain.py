@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import sys
+from dataclasses import fields
 from importlib import metadata
 from pathlib import Path
 
@@ -21,8 +22,8 @@ from logwitness.explain.topics import EXPLAINERS, Topics, gather
 from logwitness.explain.transcripts import cases
 from logwitness.models import every_check
 from quorumlog.protocol import every
-from quorumlog.raft.rules import Rules
 
+ROOT = Path(__file__).resolve().parents[2]
 CATALOGUE = read_catalogue()
 PAGES = {id_: f"{mutant.page or each.name}.md" for each in every() for id_, mutant in each.mutants.items()}
 MUTANTS = {id_: mutant for protocol in every() for id_, mutant in protocol.mutants.items()}
@@ -127,20 +128,32 @@ def test_an_operator_says_where_it_is(name: str) -> None:
     assert f"\n{name}" in details["Defined in"]
 
 
-@pytest.mark.parametrize("name", Rules.__slots__)
+RULES = {rule.name: protocol for protocol in every() for rule in fields(protocol.rules)}
+
+
+@pytest.mark.parametrize("name", RULES)
 def test_a_rule_of_the_implementation_is_explained(name: str) -> None:
-    found = answer(name)
-    assert found.topics[0].kind == "rule"
-    assert found.rules
-    details = dict(found.topics[0].details)
-    modules = Path(__file__).parents[2] / "spec" / "raft"
-    text = "".join((modules / name).read_text(encoding="utf-8") for name in ("Rules.tla", "Quorum.tla"))
-    specified = f"\n{details['In TLA+']}" in text
-    assert (modules.parents[1] / details["Code"]).is_file()
-    pace = {"recovery_flush", "recovery_waits", "may_dispatch", "reply_is_current", "election_waits", "keeps_office"}
-    pace |= {"priority", "first_target", "lowered_target", "may_stand", "gives_way"}
-    pace |= {"full_was_answered", "light_suffices"}
-    assert specified or name in pace
+    """What is named is there: code, operator, proof."""
+    (topic,) = gather().named(name, "rule")
+    assert topic.source
+    assert (ROOT / dict(topic.details)["Code"]).is_file()
+    for operator, place in (text.split(", ") for label, text in topic.details if label == "In TLA+"):
+        file, line = place.split(":")
+        assert (ROOT / file).read_text(encoding="utf-8").splitlines()[int(line) - 1].startswith(operator)
+        assert file.startswith(f"spec/{RULES[name].name.replace('-', '_')}/")
+    for command in topic.shows:
+        proof, _, claim = command.removeprefix("logwitness spec prove ").partition("/")
+        claims = PROOFS[proof].claims(RULES[name].rules, frozenset())
+        assert [each for each in claims if each.split("/")[0] == claim]
+
+
+def test_a_rule_names_its_operator_and_its_proof() -> None:
+    (topic,) = gather().named("vote_result")
+    assert dict(topic.details)["In TLA+"].startswith("VoteResult, spec/raft/Quorum.tla:")
+    assert topic.shows == ("logwitness spec prove rules/vote-result",)
+    (without,) = gather().named("window_suffices")
+    assert "In TLA+" not in dict(without.details)
+    assert without.shows == ()
 
 
 def test_every_passage_can_be_explained() -> None:

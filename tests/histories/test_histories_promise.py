@@ -6,6 +6,7 @@ The files in ``recorded/`` are never written again. A new schema version adds it
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -99,3 +100,15 @@ def test_todays_writer_gives_the_same_lines(tmp_path: Path) -> None:
     write_run(tmp_path / "run", source.batches(), source.manifest)
     for name in ("events.jsonl", "manifest.json"):
         assert (tmp_path / "run" / name).read_bytes() == (old / name).read_bytes()
+
+
+def test_a_merge_of_several_versions_promises_what_the_earliest_does(tmp_path: Path) -> None:
+    """It may hold events that lack what the later one asks for."""
+    files = [
+        shutil.copy(RECORDED / f"version-{each}" / "jsonl" / "events.jsonl", tmp_path / f"{each}.jsonl")
+        for each in (1, 2)
+    ]
+    merge_runs(files, tmp_path / "run")
+    source = open_run(tmp_path / "run")
+    assert source.version == 1
+    assert source.table().num_rows == sum(open_run(file).table().num_rows for file in files)

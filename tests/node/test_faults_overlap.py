@@ -7,9 +7,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from loghistory import HybridClock
+import pytest
+
+from loghistory import HybridClock, Kind, open_run
+from quorumlog.cluster import processes
 from quorumlog.cluster.faults import Injector
 from quorumlog.cluster.register import Register
+from quorumlog.cluster.supervisor import Cluster
 from quorumlog.durations import SECOND
 from quorumlog.faults import Fault
 from quorumlog.node.recording import HistoryFile
@@ -35,6 +39,36 @@ def test_pauses_that_overlap_end_with_the_last_one(tmp_path: Path, arena: Callab
         assert answers == [False, False, False, True]
 
     arena(tmp_path, body)
+
+
+def test_cuts_of_a_link_are_mended_one_by_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = Cluster(tmp_path, nodes=2, seed=1)
+    told: list[list[int] | None] = []
+    monkeypatch.setattr(cluster, "_processes", {0: None})
+    monkeypatch.setattr(cluster, "_order", lambda node, order: told.append(order.mute))
+    for change in (cluster.cut, cluster.cut, cluster.mend, cluster.mend, cluster.mend):
+        change([(0, 1)])
+    assert told == [[1], [1], [1], [], []]
+    asyncio.run(cluster.abandon())
+
+
+def test_the_end_of_a_process_is_later_than_all_that_it_recorded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where its clock is ahead of the supervisor's."""
+    clock = HybridClock()
+    ahead = (clock.tick()[0] + 30 * SECOND, 7)
+    recorder = HistoryFile(tmp_path / "clients.jsonl", clock, {})
+    cluster = Cluster(tmp_path, nodes=1, seed=1, recorder=recorder)
+    monkeypatch.setattr(cluster, "_starts", [1])
+    monkeypatch.setattr(cluster, "_files", lambda node, incarnation: [tmp_path / "of the node"])
+    monkeypatch.setattr(processes, "end_stamp", lambda path: (0, ahead))
+    cluster._note_end(0, Kind.CRASH)
+    recorder.close()
+    (ended,) = open_run(tmp_path / "clients.jsonl").table().to_pylist()
+    assert ended["kind"] == "crash"
+    assert (ended["time"], ended["logical"]) > ahead
+    asyncio.run(cluster.abandon())
 
 
 def test_a_process_ends_by_itself_after_so_many_effects(tmp_path: Path, arena: Callable[..., Any]) -> None:

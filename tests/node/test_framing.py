@@ -179,3 +179,10 @@ def test_batches_that_do_not_follow_are_refused(base: int, term: int) -> None:
     request = messages.AppendEntries(3, 1, 2, 2, 0, 0, False, (first, second))
     with pytest.raises(FrameError, match="follows nothing"):
         raft_wire.MESSAGES.decode(raft_wire.MESSAGES.encode((1, 0), [request])[4:])
+
+
+def test_a_frame_may_be_as_long_as_the_limit_and_no_longer() -> None:
+    reader = FrameReader(limit=10)
+    assert reader.feed(HELLO.encode() + frame(bytes(10))) == [bytes(10)]
+    with pytest.raises(FrameError, match="a frame of 11 bytes is announced; the limit is 10"):
+        reader.feed(frame(bytes(11)))

@@ -7,8 +7,10 @@ import contextlib
 import random
 from collections.abc import Awaitable, Callable
 
+import pytest
+
 from quorumlog.node.framing import Hello, Role
-from quorumlog.node.links import Link
+from quorumlog.node.links import SHORTEST_BACKOFF, Link, Outgoing
 from quorumlog.raft.messages import AppendEntries, Heartbeat
 from quorumlog.raft.wire import MESSAGES
 from quorumlog.storage.batch import BatchKind, RecordBatch
@@ -92,3 +94,50 @@ def test_a_link_that_gives_up_drops_what_is_stuck() -> None:
         assert "takes nothing" in arena.warned[0]
 
     played(body)
+
+
+@pytest.mark.parametrize(
+    "answer", [Hello(Role.NODE, 1, b"stranger"), Hello(Role.NODE, 2, KEY), Hello(Role.CLIENT, 1, KEY)]
+)
+def test_whoever_is_not_the_node_of_this_cluster_is_sent_nothing(answer: Hello) -> None:
+    async def peer(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(answer.encode())
+
+    async def body() -> list[str]:
+        server = await asyncio.start_server(peer, "127.0.0.1", 0)
+        link = Link(Hello(Role.NODE, 0, KEY), 1, server.sockets[0].getsockname(), MESSAGES, random.Random(1))
+        warned: list[str] = []
+        running = asyncio.create_task(link.run(warned.append))
+        while not warned:
+            assert link.send(lambda: (1, 0), [Heartbeat(1, 1, -1, -1, -1, -1)], lambda: None) == 1
+            await asyncio.sleep(0.01)
+        running.cancel()
+        server.close()
+        return warned
+
+    assert "answers there; it is of another cluster" in asyncio.run(asyncio.wait_for(body(), 30))[0]
+
+
+def test_pauses_before_connecting_double_until_a_connection_was_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    link = Link(Hello(Role.NODE, 0, KEY), 1, ("127.0.0.1", 1), MESSAGES, random.Random(1))
+    made = [False, False, False, True, False]
+    waits: list[float] = []
+
+    async def connect() -> Outgoing:
+        if not made[len(waits)]:
+            raise ConnectionRefusedError
+        outgoing = Outgoing(Hello(Role.NODE, 0, KEY), 1)
+        outgoing.gone.set()
+        return outgoing
+
+    async def sleep(seconds: float) -> None:
+        waits.append(seconds)
+        if len(waits) == len(made):
+            raise asyncio.CancelledError
+
+    monkeypatch.setattr(link, "_connect", connect)
+    monkeypatch.setattr(link._random, "random", lambda: 1.0)
+    monkeypatch.setattr(asyncio, "sleep", sleep)
+    with contextlib.suppress(asyncio.CancelledError):
+        asyncio.run(link.run(lambda text: None))
+    assert waits == [SHORTEST_BACKOFF * times for times in (1, 2, 4, 1, 2)]

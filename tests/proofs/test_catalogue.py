@@ -10,6 +10,7 @@ from click.testing import CliRunner
 
 from logspec.catalogue import CELLS, Cell, Known, Lack, catalogue, problems, read_catalogue, render
 from logspec.errors import SpecError
+from logspec.models import described
 from logwitness.checks import all_checks
 from quorumlog.protocol import every
 
@@ -171,3 +172,14 @@ def test_a_row_of_another_protocol_fits_in(tmp_path: Path) -> None:
     assert "## raft" in page
     assert "## ghost_batches" in page
     assert "- h, tla: not yet." in page
+
+
+def test_a_name_is_one_rows_and_one_models_in_whichever_folder(tmp_path: Path) -> None:
+    for folder in ("paxos", "raft"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "catalogue.yaml").write_text(f"invariants: [{ROW}]")
+        (tmp_path / folder / "models.yaml").write_text("models: {small: {expect: holds}}")
+    with pytest.raises(SpecError, match=r"raft/catalogue.yaml: a is there twice"):
+        read_catalogue(tmp_path)
+    with pytest.raises(SpecError, match=r"raft/models.yaml: model small: is there twice, .*paxos/models.yaml"):
+        described(tmp_path)

@@ -10,7 +10,7 @@ from itertools import combinations
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from quorumlog.quorum import (
@@ -119,6 +119,7 @@ def test_the_offset_is_the_largest_that_all_of_some_quorum_have_reached(
 
 
 @given(groups(), st.dictionaries(st.sampled_from(NODES), st.booleans()))
+@example(Voters((0,), (1,)), {0: True, 1: True})
 def test_a_vote_is_won_by_a_quorum_and_lost_once_none_can_be_had(voters: Voters, votes: dict[int, bool]) -> None:
     granted = {node for node, vote in votes.items() if vote}
     possible = granted.union(NODES).difference(node for node, vote in votes.items() if not vote)

@@ -121,6 +121,20 @@ def test_shrinking_leaves_few_faults_and_keeps_the_verdict() -> None:
     assert judge_run(REFERENCE, small.seed, small.setting, small.configuration).rejections == ()
 
 
+def test_a_run_that_is_cut_short_has_no_faults_behind_its_end() -> None:
+    mutant = Candidate("raft", "follower-commit-unclamped", under="default")
+    (found,) = judge_seed(mutant, 0).rejections
+    cut = shrunk(mutant, found, attempts=1)
+    assert cut.configuration.duration < found.configuration.duration
+    assert cut.plan == tuple(fault for fault in found.plan if fault.at < found.time) != found.plan
+
+
+def test_every_third_seed_takes_a_setting_in_turn_and_the_others_the_swarm() -> None:
+    turns = [REFERENCE.setting(seed) for seed in range(3 * len(SETTINGS) + 3)]
+    assert turns[::3] == [*SETTINGS, next(iter(SETTINGS))]
+    assert {*turns[1::3], *turns[2::3]} == {SWARM}
+
+
 def test_a_run_ends_at_its_first_violation_and_is_the_beginning_of_the_whole_one() -> None:
     mutant = Candidate("raft", "follower-commit-unclamped", under="default")
     judged = judge_seed(mutant, 0)

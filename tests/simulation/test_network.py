@@ -80,3 +80,20 @@ def test_an_impairment_concerns_its_links_until_it_is_restored() -> None:
         (1110, "both"),
         (10_010, "none"),
     ]
+
+
+def test_what_is_in_flight_when_an_impairment_ends_may_be_overtaken() -> None:
+    simulation, network, arrivals = make(Link(delay=10, jitter=0))
+    network.impair(1, replace(UNIMPAIRED, delay=1000))
+    network.send(0, 1, "slow")
+    network.restore(1)
+    network.send(0, 1, "fast")
+    simulation.run(10_000)
+    assert [(time, message) for time, _, _, message in arrivals] == [(10, "fast"), (1010, "slow")]
+
+
+def test_of_two_conditions_delays_add_up_and_the_larger_probability_holds() -> None:
+    one = Link(delay=1, jitter=2, loss=0.1, duplicate=0.2, reorder=0.3, straggle=4)
+    other = Link(delay=10, jitter=20, loss=0.2, duplicate=0.1, reorder=0.4, straggle=40)
+    both = Link(delay=11, jitter=22, loss=0.2, duplicate=0.2, reorder=0.4, straggle=40)
+    assert one.worsened(other) == other.worsened(one) == both

@@ -184,6 +184,17 @@ def test_a_cluster_has_not_converged_before_a_write_is_acknowledged() -> None:
         assert cluster.counts["append ok"] == 1
 
 
+def test_nodes_that_only_one_more_write_brings_together_have_not_converged() -> None:
+    class Late(RaftCluster):
+        def agreed(self) -> bool:
+            return self.counts["append ok"] > 0 and super().agreed()
+
+    cluster = Late(1, QUIET, Recorder(MemorySink()))
+    cluster.start()
+    assert not cluster.converge(5 * SECOND)
+    assert cluster.agreed()
+
+
 def test_messages_are_recorded_on_demand() -> None:
     events = rows(replace(QUIET, duration=300 * MILLISECOND, messages=True))
     sent = {e["message"]: e for e in events if e["kind"] == "send"}
@@ -227,6 +238,25 @@ def test_faults_that_overlap_on_a_node_end_one_by_one(
             change(fault, [1], token)
             found.append(states[name]())
     assert found == seen
+
+
+def test_a_node_that_met_damage_is_started_when_its_disk_is_restored() -> None:
+    cluster = RaftCluster(2, QUIET, Recorder(MemorySink()))
+    cluster.start()
+    cluster.advance(SECOND)
+    node, damage = cluster.nodes[1], Fault(0, "flipped_bit", (1,))
+    cluster.faults.begin(damage, [1], 0)
+    node.kill()
+    cluster.storage_failed(1)
+    before = node.host.incarnation
+    cluster.advance(SECOND)
+    assert node.host.incarnation == before
+    cluster.faults.end(damage, [1], 0)
+    assert node.host.running
+    node.kill()
+    cluster.storage_failed(1)
+    cluster.advance(SECOND)
+    assert node.host.running, "nothing holds it down"
 
 
 @pytest.mark.parametrize(("nodes", "minority", "majority"), [(2, 1, 2), (3, 1, 2), (4, 1, 3), (5, 2, 3)])

@@ -31,6 +31,10 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (packages,) = (place / "environment" / "lib").glob("python*/site-packages")
     # Of a directory that is named in a .pth file the .pth files count for nothing, so the checkout is not found by it.
     (packages / "needed.pth").write_text(str(Path(pytest.__file__).parents[1]))
+    # What others have beside it under the same name is nothing to it.
+    (packages / "decoy").mkdir()
+    for name in ("models.yaml", "catalogue.yaml"):
+        (packages / "decoy" / name).write_text("models: []\n")
     install = ["install", "--no-deps", "--no-index", *(place / "dist").iterdir()]
     python = place / "environment" / "bin" / "python"
     subprocess.run([*pip, "--python", python, *install], check=True, timeout=120)

@@ -140,5 +140,6 @@ def _sound(each: Outcome, keep: int) -> Outcome:
     if min(each.judged, each.violated, each.excused, each.unjudged) < 0:
         raise _RefusedError(f"{each.id} has a count below 0")
     if (each.verdict is Verdict.VIOLATED) != (each.violated > 0) or len(each.violations) > each.violated:
-        raise _RefusedError(f"{each.id} is {each.verdict} with {each.violated} violations")
+        counts = f"violations counted: {each.violated}, shown: {len(each.violations)}"
+        raise _RefusedError(f"{each.id} is {each.verdict}; {counts}")
     return msgspec.structs.replace(each, violations=each.violations[:keep])

@@ -43,6 +43,7 @@ HISTORIES = Path(__file__).parent / "histories"
 _STATE = ("term", "dirty", "flushed", "commit", "visible")
 _OPERATIONS = {"append", "read", "read_committed", "read_linearizable", "tail", "final_read", "query"}
 _OPERATIONS |= {"append_record", "read_stream", "trim_log"}
+_ANSWERS = {"sees", "rows", "ok", "fail", "info"}
 _ABBREVIATED = {"clients", "elections", "log", "membership", "memory", "messages", "nodes", "snapshots", "surroundings"}
 _WRITTEN_OUT = {kind.word for each in all_vocabularies() if each.name not in _ABBREVIATED for kind in each.kinds}
 """Kinds of events whose columns a line names one by one: those of every other vocabulary."""
@@ -191,8 +192,10 @@ class _Writer:
             _batch(row, words)
             if "entry_term" in row:
                 row["term"] = row.pop("entry_term")
-        elif words:
-            row["reason"] = words[0]
+        elif kind in ("fail", "info"):
+            row["reason"] = words[0] if words else None
+        else:
+            raise ValueError(f"a client does no {kind}: it does {', '.join(sorted(_OPERATIONS | _ANSWERS))}")
 
 
 def _number(value: str) -> int | str:

@@ -1,0 +1,43 @@
+"""Which protocol is meant: by its name, a mutant, a setting; and what is said where that is none."""
+
+from __future__ import annotations
+
+import pytest
+
+from quorumlog import protocol
+from quorumlog.protocol import SWARM, ProtocolError, find, load
+
+
+def test_a_mutant_a_setting_or_a_name_says_which_protocol_is_meant() -> None:
+    assert find(mutant="up-on-receipt").name == "pull-queries"
+    assert find(setting="lagging").name == "pull-queries"
+    assert find(setting=SWARM).name == find().name == "raft"
+    assert find("read-path", setting=SWARM).name == "read-path"
+
+
+@pytest.mark.parametrize(
+    ("name", "mutant", "said"),
+    [
+        (None, "nope", "mutant 'nope' is unknown; `logwitness hunt --list` names them all"),
+        ("raft", "up-on-receipt", "mutant 'up-on-receipt' is one of pull-queries, not of raft; leave out --protocol"),
+        (None, "barrier-at-commit", "no run shows the mutant 'barrier-at-commit'; tests/raft/test_mutants.py does"),
+    ],
+)
+def test_a_mutant_that_cannot_be_run_is_refused_with_the_reason(name: str | None, mutant: str, said: str) -> None:
+    with pytest.raises(ProtocolError) as refused:
+        find(name, mutant=mutant)
+    assert str(refused.value) == said
+
+
+def test_a_setting_that_the_named_protocol_lacks_is_refused_with_those_that_it_has() -> None:
+    with pytest.raises(ProtocolError, match=r"setting .lagging. is unknown; the settings are default, .*swarm$"):
+        find("raft", setting="lagging")
+
+
+@pytest.mark.parametrize("record", [load("raft"), object()])
+def test_an_entry_point_under_another_name_than_the_records_is_refused(
+    record: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(protocol, "_places", lambda: {"paxos": lambda: record})
+    with pytest.raises(ProtocolError, match=r"its entry point is not a Protocol of this name"):
+        load("paxos")
