@@ -222,7 +222,7 @@ def test_what_is_in_the_way_is_one_sentence(tmp_path: Path, audited: Auditor) ->
         audited(RUNS, tmp_path / "full")
     with pytest.raises(HistoryError, match="no such file"):
         audited(tmp_path / "nowhere", tmp_path / "out")
-    with pytest.raises(HistoryError, match="not apart"):
+    with pytest.raises(HistoryError, match="overlaps"):
         audited(tmp_path, tmp_path / "out")
     assert not (tmp_path / "out").exists()
 

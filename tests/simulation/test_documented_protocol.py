@@ -152,7 +152,7 @@ REFUSED = [
         "simulate --protocol paxos",
         "protocol 'paxos' is unknown; the installed ones are primary-backup, pull-queries, raft",
     ),
-    ("hunt --protocol primary-backup --mutant vote-twice", "mutant 'vote-twice' is unknown"),
+    ("hunt --protocol primary-backup --mutant vote-twice", "mutant 'vote-twice' is one of raft, not of primary-backup"),
     ("simulate --protocol raft --setting trouble", "setting 'trouble' is unknown; the settings are default, "),
     ("simulate --setting trouble --write-caching", "primary-backup has no option write caching; leave out"),
     ("validate --protocol paxos", "protocol 'paxos' is unknown"),

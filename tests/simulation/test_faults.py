@@ -43,7 +43,7 @@ def test_a_drawn_plan_is_a_function_of_its_seed_and_survives_json() -> None:
     ("text", "said"),
     [
         ("nonsense", "not JSON"),
-        ("{}", "is a list"),
+        ("{}", "must be a list"),
         ("[3]", "fault 0 .* is not an object"),
         ('[{"at": "1s", "name": "flood"}]', "'flood' is unknown; known are kill"),
         ('[{"name": "kill"}]', "at, lasting: None is not a duration"),
