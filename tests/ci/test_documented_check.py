@@ -81,6 +81,7 @@ def test_in_the_house_the_page_is_enough(tmp_path: Path) -> None:
     assert int(passed[1]) > 6, done.stdout
 
 
+@pytest.mark.slow
 def test_the_catalogue_asks_for_the_check(tmp_path: Path) -> None:
     ids = [*(check.id for check in all_checks()), "one-open-operation"]
     mutants = [mutant for protocol in every() for mutant in protocol.mutants.values()]
