@@ -44,10 +44,24 @@ class OneOpenOperation:
         return Verdicts((self._tally.outcome(),))
 
 
+HISTORIES = """
+== one-open-operation holds
+c1 append v1 all
+c2 tail
+c1 ok 0 t1
+c1 tail
+
+== one-open-operation violated also one-operation-at-a-time
+* c1 append v1 all
+c2 tail
+* c1 tail
+"""
+
 FAMILY = Family(
     "operations",
     (CHECK,),
     frozenset({Kind.INVOKE, Kind.OK, Kind.FAIL, Kind.INFO}),
     ("process", "op"),
     OneOpenOperation,
+    histories=HISTORIES,
 )

@@ -166,6 +166,7 @@ def test_the_manifest_says_whose_run_it_is(tmp_path: Path) -> None:
     stranger = check(open_run(tmp_path / "paxos"))
     assert "commit-monotonic" not in _ids(stranger)
     assert stranger.notes == ('No check here is for the protocol "paxos": only what clients saw is judged.',)
+    assert check(open_run(tmp_path / "paxos"), ["commit-monotonic"]).notes == ()
 
 
 def test_losses_by_acks_level_and_fault() -> None:

@@ -53,6 +53,7 @@ def test_the_page_quotes_the_example() -> None:
     code = EXAMPLE.read_text()
     assert _plain(RECORD) in code
     assert _plain(FAMILY) in code
+    assert _plain(HISTORIES) in code
     assert LOOP in code, "a block from inside a loop is quoted as deep as it stands there"
     assert _plain(PLAIN) in TWIN.read_text()
 
@@ -62,16 +63,16 @@ def test_in_the_house_the_page_is_enough(tmp_path: Path) -> None:
     """The check, its histories, its twin: the tests that every check has find all three and pass."""
     for name in ("checker", "tests/checker", "tests/second_judge", "docs/rules"):
         shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
-    shutil.copy(EXAMPLE, tmp_path / "checker" / "logwitness" / "checks" / "clients")
-    histories = tmp_path / "checker" / "logwitness" / "explain" / "histories" / "operations.txt"
-    histories.write_text(_plain(HISTORIES).replace("* ", ""))
+    module = tmp_path / "checker" / "logwitness" / "checks" / "clients" / EXAMPLE.name
+    code, histories = EXAMPLE.read_text(), _plain(HISTORIES)
+    module.write_text(code.replace(histories, histories.replace("* ", "")))
     pytest_ = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--import-mode=importlib", "-q"]
     tests = ["tests/checker/test_checks.py", "tests/checker/test_records.py", "tests/second_judge/test_second_judge.py"]
     tests += ["-k", "(one-open-operation or unique or twin) and not compiled"]
     unfinished = _run([*pytest_, "-rf", *tests], tmp_path / "checker", cwd=tmp_path).stdout
     assert "FAILED tests/second_judge" in unfinished, "there is no twin yet"
     assert "FAILED tests/checker/test_checks.py" in unfinished, "a history does not say what shows its violation"
-    histories.write_text(_plain(HISTORIES))
+    module.write_text(code)
     shutil.copy(TWIN, tmp_path / "tests" / "second_judge")
     done = _run([*pytest_, *tests], tmp_path / "checker", cwd=tmp_path)
     assert done.returncode == 0, done.stdout
@@ -80,6 +81,7 @@ def test_in_the_house_the_page_is_enough(tmp_path: Path) -> None:
     assert int(passed[1]) > 6, done.stdout
 
 
+@pytest.mark.slow
 def test_the_catalogue_asks_for_the_check(tmp_path: Path) -> None:
     ids = [*(check.id for check in all_checks()), "one-open-operation"]
     mutants = [mutant for protocol in every() for mutant in protocol.mutants.values()]
@@ -122,6 +124,17 @@ def test_installed_it_is_known_everywhere(installed: Path) -> None:
     listed = json.loads(_run([*COMMAND, "checks", "--json"], installed).stdout)
     assert "one-open-operation" in {each["id"] for each in listed}
     assert "one-open-operation" not in {check.id for check in all_checks()}
+
+
+@pytest.mark.slow
+def test_installed_it_is_explained(installed: Path, tmp_path: Path) -> None:
+    explained = _run([*COMMAND, "explain", "one-open-operation"], installed)
+    assert "Client 1 began operation 2 while its operation 0 was open." in explained.stdout
+    shutil.copytree(installed, tmp_path, dirs_exist_ok=True)
+    (tmp_path / EXAMPLE.name).write_text(EXAMPLE.read_text().replace("c2 tail", "c2 nonsense"))
+    other = _run([*COMMAND, "explain", "lost-write"], tmp_path)
+    assert other.returncode == 0, other.stderr
+    assert "histories of the family operations: " in other.stdout + other.stderr
 
 
 @pytest.mark.slow

@@ -136,6 +136,7 @@ def test_of_an_empty_file_nothing_is_left_to_read(tmp_path: Path, name: str) -> 
             open_run(path, lenient=lenient).table()
 
 
+@pytest.mark.slow
 def test_a_damaged_row_group_is_left_out(tmp_path: Path) -> None:
     sink = MemorySink()
     with Recorder(sink) as record:

@@ -227,6 +227,7 @@ def test_a_hostile_file_ends_in_one_line(judged: dict[str, dict[str, Any]], name
     assert len(found["error"]) < 500
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", GAPS)
 def test_gaps_and_sparse_offsets_are_nothing_special(judged: dict[str, dict[str, Any]], name: str) -> None:
     assert judged[name]["verdict"] == GAPS[name], judged[name]

@@ -298,6 +298,7 @@ FAULTS: dict[str, dict[str, Callable[..., Any]]] = {
 """Faults of rules; two of them are found after hundreds of sequences."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "fault", [pytest.param(name, marks=pytest.mark.long if name in ("far", "old epoch") else []) for name in FAULTS]
 )

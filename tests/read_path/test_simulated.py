@@ -38,6 +38,7 @@ def test_every_acknowledged_record_is_delivered_once_and_in_order(setting: str, 
     assert outcome.counts["stream_record"] > 300
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(6))
 def test_what_a_swarm_draws_converges_and_loses_nothing(seed: int) -> None:
     table, outcome = PROTOCOL.simulate(seed, PROTOCOL.configured(SWARM, seed))
@@ -59,6 +60,7 @@ def test_what_is_lost_beyond_the_property_is_reported_as_loss() -> None:
     assert all("dataloss" in problem or "bridge" in problem for problem in problems(events))
 
 
+@pytest.mark.slow
 def test_a_run_shows_every_kind_of_event() -> None:
     kinds: Counter[str] = Counter()
     for setting, seed in (("default", 1), ("failover", 2), ("rebuilding", 1)):

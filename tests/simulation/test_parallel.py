@@ -34,6 +34,7 @@ def test_a_task_that_waits_for_ever_is_given_up() -> None:
         list(in_order(time.sleep, [1e9], 1, seconds=0.1))
 
 
+@pytest.mark.slow
 def test_the_time_of_one_task_is_not_held_against_the_next() -> None:
     assert list(in_order(spin, [1.0, 2.0, 3.0], 1, seconds=1.7)) == [1.0, 2.0, 3.0]
 

@@ -273,6 +273,8 @@ class Family:
     """What clients may do that it has rules for, by column ``f``; none: it does not depend on what they do."""
     reads_texts: bool = False
     """It depends on what texts say, not only on which ones are equal."""
+    histories: str = ""
+    """Small histories of its checks, in the notation of `logwitness.explain.transcripts`, which has those of others."""
 
     def __post_init__(self) -> None:
         for name in (*self.columns, *(name for check in self.checks for name in check.columns)):

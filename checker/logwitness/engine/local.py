@@ -60,7 +60,7 @@ def check(
     if isinstance(source, RunSource):
         doubt.read(source)
         notes = source.notes
-    notes = (*notes, *unfamiliar(setting))
+    notes = (*notes, *(unfamiliar(setting) if only is None else ()))
     wanted = checks_for(only, setting, required)
     return concluded(
         _name(source), events, by_log, wanted, required=required, notes=notes, keep=setting.keep, doubt=doubt

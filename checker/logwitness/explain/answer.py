@@ -11,10 +11,11 @@ from typing import Any
 from loghistory import open_run
 from loghistory.manifest import read as read_manifest
 
+from ..checks import families
 from ..engine.local import check, events_at
 from .pages import DOCUMENTS, Passage, passages
 from .topics import Topic, Topics, close, gather
-from .transcripts import Case, all_cases
+from .transcripts import HISTORIES, Case, cases, cases_of
 
 _COLUMNS = (
     *("f", "op", "role", "peer", "term", "offset", "last_offset", "entry_term", "value", "acks", "reason"),
@@ -94,7 +95,7 @@ def answer(name: str) -> Answer:
         None if broken is None else example(broken),
         None if broken is None else recorded(broken, name if mutants else ""),
         [topic for topic in around if topic not in found],
-        topics.silent,
+        [*topics.silent, *_readable()[1]],
     )
 
 
@@ -111,10 +112,22 @@ def example(check_id: str) -> Example:
 def _first_broken() -> Mapping[str, Case]:
     """By the id of each check, the first history that breaks it."""
     found: dict[str, Case] = {}
-    for case in all_cases():
+    for case in _readable()[0]:
         if case.verdict in _BREAKS:
             found.setdefault(case.check, case)
     return found
+
+
+@cache
+def _readable() -> tuple[Sequence[Case], Sequence[str]]:
+    """All small histories, and why those of a family of another package cannot be read."""
+    found, silent = [case for file in sorted(HISTORIES.glob("*.txt")) for case in cases(file)], []
+    for family in families():
+        try:
+            found += cases_of(family)
+        except ValueError as problem:
+            silent.append(str(problem))
+    return found, silent
 
 
 def _cited(topics: Sequence[Topic]) -> list[str]:

@@ -39,6 +39,9 @@ import pyarrow as pa
 from loghistory import SCHEMA
 from loghistory.vocabularies import all_vocabularies
 
+from ..checks import families
+from ..checks.contract import Family
+
 HISTORIES = Path(__file__).parent / "histories"
 _STATE = ("term", "dirty", "flushed", "commit", "visible")
 _OPERATIONS = {"append", "read", "read_committed", "read_linearizable", "tail", "final_read", "query"}
@@ -224,9 +227,13 @@ def _batch(row: dict[str, Any], words: list[str]) -> None:
 
 def cases(file: Path) -> Iterator[Case]:
     """The cases of a file, in order. Raises ValueError for what stands before the first one."""
+    return _cases(file.stem, file.read_text())
+
+
+def _cases(name: str, written: str) -> Iterator[Case]:
     case: Case | None = None
     writer: _Writer | None = None
-    for number, line in enumerate(file.read_text().splitlines(), 1):
+    for number, line in enumerate(written.splitlines(), 1):
         text = line.strip()
         if not text or text.startswith("#"):
             continue
@@ -234,11 +241,11 @@ def cases(file: Path) -> Iterator[Case]:
             if case is not None:
                 case.believe_nodes()
                 yield case
-            case = _header(f"{file.stem}:{number}", text[2:].split())
+            case = _header(f"{name}:{number}", text[2:].split())
             writer = _Writer(case)
             continue
         if case is None or writer is None:
-            raise ValueError(f"{file}:{number}: before the first case")
+            raise ValueError(f"{name}:{number}: before the first case")
         case.lines.append(text)
         if text.startswith("config"):
             case.configuration |= dict(_setting(word) for word in text.split()[1:])
@@ -285,5 +292,14 @@ def history(lines: str) -> Case:
 
 
 def all_cases() -> list[Case]:
-    """The cases of all files in `HISTORIES`, sorted by the name of the file."""
-    return [case for file in sorted(HISTORIES.glob("*.txt")) for case in cases(file)]
+    """The cases of all files in `HISTORIES`, sorted by the name of the file, and those that families bring along."""
+    found = [case for file in sorted(HISTORIES.glob("*.txt")) for case in cases(file)]
+    return found + [case for family in families() for case in cases_of(family)]
+
+
+def cases_of(family: Family) -> list[Case]:
+    """The cases that a family brings along. Raises ValueError, in one line, for what is not in the notation."""
+    try:
+        return [*_cases(family.name, family.histories)]
+    except (ValueError, LookupError, TypeError, AssertionError) as problem:
+        raise ValueError(f"histories of the family {family.name}: {problem}") from problem

@@ -337,6 +337,6 @@ MUTANTS = (
         "a reader waits forever where a data loss gap was due",
         with_rules(gap_decision=_waits_for_ever),
         "losses",
-        "restatedev/restate#5107",
+        "https://github.com/restatedev/restate/issues/5107",
     ),
 )

@@ -198,7 +198,7 @@ MUTANTS = (
         "recovery reads without a fence",
         with_cores(shard=Unfenced),
         "failover",
-        "apache/bookkeeper#2614",
+        "https://github.com/apache/bookkeeper/issues/2614",
         ("holes-are-for-all", "recovered-copies-agree", "bridge-hides-nothing", "seal-is-kept"),
     ),
     mutant(

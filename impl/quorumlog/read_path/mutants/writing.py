@@ -174,7 +174,7 @@ MUTANTS = (
         "a copyset contains a removed shard",
         with_cores(sequencer=RemovedShardInCopyset, shard=StoresAnyCopyset),
         "failover",
-        "apache/bookkeeper#2615",
+        "https://github.com/apache/bookkeeper/issues/2615",
         checks=("replication-property-holds",),
     ),
     mutant(
@@ -182,6 +182,6 @@ MUTANTS = (
         "an epoch with a lost node is recovered without end",
         with_rules(recovery_may_go_on=_only_if_all_answered),
         "unavailable",
-        "restatedev/restate#4463",
+        "https://github.com/restatedev/restate/issues/4463",
     ),
 )
