@@ -36,8 +36,8 @@ def without_ends(rows: list[Row], rng: random.Random) -> list[Row]:
             other = rows[before]
             if other["node"] != row["node"] or other["process"] is not None or other["kind"] in ("fault", "heal"):
                 continue
-            if number == 0 or other["kind"] in ("start", "stop", "trim", *ENDS):
-                break  # what was trimmed the next incarnation tells if this one cannot
+            if number == 0 or other["kind"] in ("start", "stop", "trim", "compact", *ENDS):
+                break  # what is taken out of a log is recorded first
             lost.add(before)
             number -= 1
     kept = (row for place, row in enumerate(rows) if place not in lost)

@@ -159,7 +159,7 @@ def test_places_that_cannot_be_used_are_one_sentence(
     for found, out, reported in (
         (f"{hdfs.uri}/nothing", tmp_path / "out", "/nothing: cannot be listed (.*does not exist.*"),
         (f"{nobody}/in", tmp_path / "out", "cannot be listed (ConnectException: .*Connection refused): name"),
-        (here, f"{nobody}/out", "cannot be used (ConnectException: .*Connection refused): see that"),
+        (here, f"{nobody}/out", "cannot be used (ConnectException: .*Connection refused): make sure that"),
         (here, "hdfs://nobody.invalid/out", "cannot be used (.*UnknownHostException: nobody.invalid)"),
         (here, f"{hdfs.uri}/out", "cannot be used (AccessControlException: Permission denied: .*access=WRITE"),
         (f"{hdfs.uri}{there}/in", tmp_path / "out", "cannot be listed (AccessControlException: .*in/closed"),

@@ -84,7 +84,10 @@ def gaps_are_explained(history: History) -> Count:
             count += Count() if removed else UNJUDGED
             for b in removed:
                 later = [c for c in left if c.key == b.key and c.offset > b.offset and c.last <= e.commit]
-                count += JUDGED if b.key is not None and later else JUDGED + VIOLATED
+                if b.key is not None and not later and b.offset < before.known:
+                    count += UNJUDGED  # the later one may be among what is not known
+                else:
+                    count += JUDGED if b.key is not None and later else JUDGED + VIOLATED
             gone |= {*e.offsets}
         elif e.kind == "gap":
             reported = JUDGED if {*e.offsets} <= gone else JUDGED + VIOLATED

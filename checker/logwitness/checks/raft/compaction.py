@@ -210,6 +210,9 @@ class CompactionFold:
             self._explained.unjudged += 1
         for batch in reversed(gone):
             later = node.following(batch)
+            if batch.key != NULL and batch.offset < node.known and (later is None or later.last_offset > e.commit):
+                self._explained.unjudged += 1  # the later one may be among what is not known
+                continue
             self._explained.judged += 1
             said: dict[str, Any] = {"node": e.node, "offset": batch.offset}
             if batch.key == NULL:

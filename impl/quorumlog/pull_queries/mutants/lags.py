@@ -245,7 +245,7 @@ MUTANTS = (
     ),
     Mutant(
         "tombstones-kept",
-        "a tombstone takes no row away",
+        "a tombstone removes no row",
         ("rows-are-the-table",),
         TombstonesKeptCore,
         "default",

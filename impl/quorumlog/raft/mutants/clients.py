@@ -345,7 +345,7 @@ MUTANTS = (
     ),
     Mutant(
         "barrier-counts-reply-on-its-way",
-        "the answer to what was sent last before a barrier confirms it",
+        "a barrier is confirmed by the answer to what was sent last before it",
         ("stale-read", "stale-tail"),
         BarrierCountsReplyOnItsWay,
         setting="two-leaders",
@@ -363,7 +363,7 @@ MUTANTS = (
     ),
     Mutant(
         "barrier-at-commit",
-        "the target of a barrier is what is committed when it comes, not the end of the log",
+        "the target of a barrier is what is committed when the barrier comes, not the end of the log",
         (),
         BarrierAtCommit,
         test="tests/raft/test_mutants.py",

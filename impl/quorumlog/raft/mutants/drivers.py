@@ -148,31 +148,37 @@ MUTANTS = (
     ),
     _mutant("sends-at-once", "a message leaves in the middle of the step that sends it", SendsAtOnce),
     _mutant("flush-reported-at-once", "a flush is reported as done when it begins", FlushReportedAtOnce),
-    _mutant("flushes-the-oldest", "the oldest of the flushes that wait is run, and all are reported", FlushesTheOldest),
+    _mutant(
+        "flushes-the-oldest",
+        "the oldest of the flushes that wait is run, and all are reported as done",
+        FlushesTheOldest,
+    ),
     _mutant("vote-reported-at-once", "a vote is reported as saved when its saving begins", VoteReportedAtOnce),
     _mutant("older-vote-stays", "a vote that waits to be saved is not replaced by a newer one", OlderVoteStays),
     _mutant(
-        "newest-vote-reported", "when a vote is saved, the newest is reported, also one that waits", NewestVoteReported
+        "newest-vote-reported",
+        "when a vote is saved, the newest is reported as saved, even if it still waits",
+        NewestVoteReported,
     ),
     _mutant("disk-error-ignored", "an error of the disk in a thread counts as success", DiskErrorIgnored),
     _mutant(
         "trims-before-recording",
-        "entries go for good before what led to it is recorded",
+        "entries go for good before what led to that is recorded",
         TrimsBeforeRecording,
     ),
     _mutant(
         "resets-before-recording",
-        "a log is begun anew before what led to it is recorded",
+        "a log is begun anew before what led to that is recorded",
         ResetsBeforeRecording,
     ),
     _mutant(
         "compacts-before-recording",
-        "entries are compacted away before what led to it is recorded",
+        "entries are compacted away before what led to that is recorded",
         CompactsBeforeRecording,
     ),
     _mutant(
         "answers-before-recording",
-        "clients are answered before what led to it is recorded",
+        "clients are answered before what led to the answer is recorded",
         AnswersBeforeRecording,
     ),
     _mutant("cancelled-timers-fire", "a timer that is cancelled fires nevertheless", CancelledTimersFire),

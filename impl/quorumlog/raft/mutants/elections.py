@@ -191,7 +191,7 @@ MUTANTS = (
     ),
     Mutant(
         "candidate-keeps-vote",
-        "what a candidate writes down is its new term and its old vote",
+        "a candidate writes down its new term with its old vote",
         ("one-vote-per-term",),
         CandidateKeepsVote,
         thread="https://github.com/nats-io/nats-server/pull/7956",
@@ -270,7 +270,7 @@ MUTANTS = (
     ),
     Mutant(
         "held-for-ever",
-        "what waits for a save of term and vote leaves after it, also if it is of a term that is over by then",
+        "what waits for a save of term and vote leaves after it, even if it belongs to a term that is over by then",
         (),
         HeldForEver,
         test="tests/raft/test_mutants.py",

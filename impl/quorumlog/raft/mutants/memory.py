@@ -102,7 +102,7 @@ MUTANTS = (
     ),
     Mutant(
         "no-semaphore",
-        "a follower is sent requests however many it has not answered",
+        "a follower is sent requests however many it has left unanswered",
         ("bounded-memory",),
         NoSemaphore,
         setting="little-memory",

@@ -347,7 +347,7 @@ MUTANTS = (
     ),
     Mutant(
         "replicated-never-falls",
-        "a follower that lost what was not flushed still counts with it",
+        "a follower still counts with what it lost because it was not flushed",
         (),
         ReplicatedNeverFalls,
         test="tests/raft/test_mutants.py",
@@ -448,7 +448,7 @@ MUTANTS = (
     ),
     Mutant(
         "any-flush-is-the-newest",
-        "the first of several flushes to finish counts for what the last to begin covers",
+        "the first of several flushes to finish counts for all that the last one to begin covers",
         ("flushed-durable",),
         AnyFlushIsTheNewest,
         setting="lost-power",
@@ -463,7 +463,7 @@ MUTANTS = (
     ),
     Mutant(
         "flush-timer-forgotten",
-        "what is appended while a flush runs waits for the next append to be flushed",
+        "what is appended while a flush runs is not flushed before the next append",
         ("converges", "nothing-left-behind"),
         FlushTimerForgotten,
         seeds=100,

@@ -312,7 +312,7 @@ MUTANTS = (
     ),
     Mutant(
         "open-does-not-sync",
-        "what is found when a log is opened counts as flushed, and is not",
+        "what is found when a log is opened counts as flushed, though it is not",
         ("flushed-durable",),
         stage=on_nodes(log=OpenDoesNotSync),
         setting="lost-power",
@@ -320,7 +320,7 @@ MUTANTS = (
     ),
     Mutant(
         "open-does-not-rewrite",
-        "what an opening syncs was not written once more after a failed sync",
+        "an opening syncs what a failed sync left behind without writing it once more",
         ("flushed-durable", "voters-return"),
         stage=on_nodes(disk=OpenDoesNotRewrite),
         thread="https://github.com/rostamlabs/rostam/issues/94",
@@ -359,7 +359,7 @@ MUTANTS = (
     ),
     Mutant(
         "promise-ignored",
-        "recovery cuts a log at the first damaged byte, also in front of what is known to be durable",
+        "recovery cuts a log at the first damaged byte, even in front of what is known to be durable",
         ("flushed-durable",),
         stage=on_nodes(log=PromiseIgnored),
         seeds=100,

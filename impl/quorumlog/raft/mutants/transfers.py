@@ -78,7 +78,7 @@ MUTANTS = (
     ),
     Mutant(
         "planned-move-loses",
-        "a leader that has told the target serves again when nothing comes of it for a while",
+        "a leader that has told the target takes appends again when nothing comes of the transfer for a while",
         ("transfer-loses-nothing",),
         PlannedMoveLoses,
         setting="transfers",

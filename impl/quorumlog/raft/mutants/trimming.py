@@ -172,7 +172,7 @@ MUTANTS = (
     ),
     Mutant(
         "never-starts-anew",
-        "a leader never tells a follower that its log begins behind what the follower lacks",
+        "a leader never tells a follower that the leader's log begins behind what the follower lacks",
         ("converges", "replicas-catch-up"),
         NeverStartsAnew,
         thread="https://github.com/camunda/camunda/pull/4451",
@@ -180,7 +180,7 @@ MUTANTS = (
     ),
     Mutant(
         "start-at-keeps-log",
-        "a follower that is to begin anew keeps its log and says that it did",
+        "a follower that is to begin anew keeps its log and says that it began anew",
         ("converges", "replicas-catch-up", "committed-flushed-on-majority"),
         StartAtKeepsLog,
         thread="https://github.com/lerna-stack/akka-entity-replication/issues/105",
@@ -254,7 +254,7 @@ MUTANTS = (
     ),
     Mutant(
         "trim-promises-too-much",
-        "what a log writes down at a trim calls more durable than it knows of",
+        "at a trim, a log writes down more as durable than it knows to be",
         ("voters-return",),
         stage=on_nodes(log=TrimPromisesTooMuch),
         setting="trimmed",
@@ -272,7 +272,7 @@ MUTANTS = (
     ),
     Mutant(
         "reset-unmarked",
-        "before its segments go, nothing is written down of a log that is emptied to start over",
+        "a log that is emptied to start over loses its segments before anything is written down",
         (),
         stage=on_nodes(log=ResetUnmarked),
         test="tests/storage/test_storage_mutants.py",

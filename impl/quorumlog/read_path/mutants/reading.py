@@ -302,7 +302,7 @@ MUTANTS = (
     ),
     mutant(
         "deduplicated-by-arrival",
-        "duplicates are recognised by what arrived lately, not by their LSN",
+        "duplicates are recognised by what arrived recently, not by their LSN",
         with_cores(reader=DeduplicatedByArrival),
         checks=("tiling",),
     ),

@@ -122,7 +122,7 @@ MUTANTS = (
     ),
     mutant(
         "wrong-precedence",
-        "recovery prefers the higher wave, whoever wrote it in which run",
+        "recovery prefers the higher wave, whoever wrote it and in whichever run",
         with_rules(beats=_wave_first),
         "taken-over",
         checks=("recovered-copies-agree",),
