@@ -392,10 +392,12 @@ class _Known:
         """A record of the event log, by which shards may have become empty."""
         before, self.statuses = self.statuses, statuses(e)
         empty, was = ({s for s, status in each.items() if status == 2} for each in (self.statuses, before))
+        away, now = (
+            {s for s, status in each.items() if status in (1, 3) and 0 <= s < 63} for each in (before, self.statuses)
+        )
         if not {s for s in empty - was if 0 <= s < 63}:
-            self.plan = e.seq if before != self.statuses else self.plan
+            self.plan = e.seq if away != now else self.plan  # donors begin anew when others are away than before
             return Count()
-        away = {s for s, status in before.items() if status in (1, 3) and 0 <= s < 63}
         back = {s for s in away & (empty - was) if before[s] == 3}
         newest = {epoch: told for seq, epoch, told in nodesets(history) if seq < e.seq}
         all_away = Count()

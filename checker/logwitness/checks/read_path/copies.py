@@ -346,7 +346,7 @@ class CopyFold(StreamFold[_Rows]):
         self._nothing: dict[tuple[int, int], int] = {}  # by LSN and shard: the last event by which one left nothing
         self._readers: dict[int, _Reader] = {}
         self._statuses: Mapping[int, int] = {}
-        self._plan = -1  # the event that changed them last, but for rebuildings that ended
+        self._plan = -1  # the event since which donors do what they do
 
     def make_room(self, rows: _Rows) -> None:
         """See `StreamFold`."""
@@ -408,14 +408,14 @@ class CopyFold(StreamFold[_Rows]):
                 self._all_away(e, before, new)
             self._not_copied(e, [*members(new)])
             _become_empty.form(self.compiled)(self._state, places, e.seq)
-        elif before != self._statuses:
+        elif _away(before) != _away(self._statuses):
             self._plan = e.seq
 
     def _all_away(self, e: _Rows, before: Mapping[int, int], new: int) -> None:
         """Donors that are all done have made copies of every record, unless its copies may all have been on shards
         that are away (read-path.md#status-of-events)."""
         back = new & mask_of(shard for shard, status in before.items() if status == UNAVAILABLE)
-        away = mask_of(shard for shard, status in before.items() if status in (UNAVAILABLE, UNDERREPLICATION))
+        away = _away(before)
         if not back or not self._nodesets:
             return
         tally, places = self.tallies[REBUILT.id], self._nodesets.places
@@ -598,6 +598,11 @@ class CopyFold(StreamFold[_Rows]):
         begins = lsn == reader.first or epoch_of(lsn - 1) < epoch_of(last + 1)
         between = epoch_of(lsn) != epoch_of(last + 1) or (begins and esn_of(last + 1) <= reader.in_flight)
         return between and lsn not in reader.bridges
+
+
+def _away(statuses: Mapping[int, int]) -> int:
+    """The shards that are being rebuilt: when they change, donors begin anew (read-path.md#rebuilding-donors)."""
+    return mask_of(shard for shard, status in statuses.items() if status in (UNAVAILABLE, UNDERREPLICATION))
 
 
 def _blank(name: str) -> int:

@@ -99,7 +99,7 @@ class LostShardFold(StreamFold[_Rows]):
         self._tally = self.tallies[REFUSES.id]
         self._statuses: Mapping[int, int] = {}
         self._since: dict[int, int] = {}  # by shard that is lost: the event that shows it
-        self._asked: dict[tuple[int, int], int] = {}  # by shard that is lost and stream: the filter version of START
+        self._asked: dict[tuple[int, int], int] = {}  # by shard that was lost and stream: the filter version of START
         self._lost = np.zeros(2, dtype=np.int64)  # who is, and who ever was
         self._elsewhere: dict[int, int] = {}  # by shard that was rebuilt: the event that says so
         self._rebuilt = np.zeros(MOST_SHARDS, dtype=np.int64)  # by shard: at which version what it lost was
@@ -138,10 +138,11 @@ class LostShardFold(StreamFold[_Rows]):
         return self._statuses.get(shard)
 
     def _loses(self, e: _Rows) -> None:
-        """A shard lost its data, unless that is elsewhere already."""
+        """A shard lost its data, unless that is elsewhere already; what it said until then may still be on its way."""
         if 0 <= e.node < MOST_SHARDS and e.node not in self._since and self._status(e.node) != AUTHORITATIVE_EMPTY:
             self._since[e.node] = e.seq
             self._lost |= 1 << e.node
+            self._is_unasked(e.node)
 
     def _knows(self, e: _Rows) -> None:
         """It answers a START that came after what it had was rebuilt."""
@@ -157,6 +158,10 @@ class LostShardFold(StreamFold[_Rows]):
     def _is_rebuilt(self, shard: int) -> None:
         del self._since[shard]
         self._lost[0] &= ~(1 << shard)
+        self._is_unasked(shard)
+
+    def _is_unasked(self, shard: int) -> None:
+        """Only STARTs from now on are answered by what the shard is now."""
         self._asked = {asked: version for asked, version in self._asked.items() if asked[0] != shard}
 
     def _breaks(self, way: str, *seqs: int, **found: object) -> None:
