@@ -82,13 +82,24 @@ def events(log_: Operations) -> pa.Table:
         "seq": pa.array(np.arange(len(whose))),
         "time": pa.array(time_),
         "kind": pa.array(np.array(["invoke", "observe", "ok", "info"])[kind]).dictionary_encode(),
-        "process": pa.array(whose % CLIENTS),
+        "process": pa.array(_clients(log_)[whose]),
         "op": pa.array(whose),
         "f": pa.array(_WORDS[f]).dictionary_encode(),
         "offset": pa.array(offset, mask=~said),
         "value": pa.array(value, mask=~(((kind == 0) & (f == APPEND)) | (kind == 1))),
     }
     return pa.Table.from_batches([conform(pa.RecordBatch.from_pydict(columns))])
+
+
+def _clients(log_: Operations) -> Ints:
+    """Who asks: after an unknown outcome a client is never heard of again, and a new one takes its place."""
+    here = np.arange(len(log_.f))
+    lost = np.zeros(len(here), dtype=np.int64)
+    for client in range(CLIENTS):
+        own = log_.unknown[client::CLIENTS]
+        lost[client::CLIENTS] = np.cumsum(own) - own
+    found: Ints = here % CLIENTS + CLIENTS * lost
+    return found
 
 
 def operations(log_: Operations) -> list[Operation]:
