@@ -24,7 +24,10 @@ _LIGHT = frozenset({"LightHeartbeat", "LightReply"})
 
 
 def read_message_traces(source: RunSource, name: str) -> list[ClientTrace]:
-    """The traces of a run whose nodes recorded their messages; none if they did not, or if it has several logs."""
+    """The traces of a run whose nodes recorded their messages; none if they did not, or if it has several logs.
+
+    A run is followed up to the first lost disk, for its node forgets in which terms it spoke.
+    """
     if not any(batch.num_rows for batch in source.batches(kinds=[Kind.SEND], columns=["seq"])):
         return []
     trace = ClientTrace(name, None)
@@ -33,6 +36,8 @@ def read_message_traces(source: RunSource, name: str) -> list[ClientTrace]:
         for event in batch.to_pylist():
             if event["log"] is not None:
                 return []
+            if event["kind"] == Kind.FAULT and event["f"] == "wipe":
+                return [trace]
             reported = _reported(event, stands)
             if reported:
                 trace.events.append(reported)
