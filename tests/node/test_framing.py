@@ -50,6 +50,9 @@ def append_entries(draw: st.DrawFn) -> messages.AppendEntries:
         previous=previous,
         previous_term=previous_term,
         flush=draw(st.booleans()),
+        recovery=draw(st.booleans()),
+        session=draw(OFFSETS),
+        sender_session=draw(OFFSETS),
         batches=tuple(batches),
         **numbers,
     )
@@ -62,6 +65,7 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "behind": st.booleans(),
     "follows": st.booleans(),
     "success": st.booleans(),
+    "may_recover": st.booleans(),
     "done": st.booleans(),
     "data": st.binary(max_size=100),
     "position": st.integers(0, MOST_SNAPSHOT_BYTES - 100),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from quorumlog.quorum import Voters
 from quorumlog.raft.core import Configuration, RaftCore, Restored
@@ -203,7 +204,8 @@ class Bench:
         found = []
         for peer in peers:
             end, sequence = self.core.dirty, self.core.progress[peer].sequence
-            self.give(Received(peer, AppendReply(self.core.term, sequence, True, end, end, end)))
+            session = self.core.members.session(peer)
+            self.give(Received(peer, AppendReply(self.core.term, sequence, True, end, end, end, session=session)))
             found += self.effects
         self.effects = found
 
@@ -335,15 +337,16 @@ def test_a_node_that_lost_its_disk_is_down_until_its_leader_names_it_another_ses
     core = bench.core
     before = append_entries(4, -1, -1, entry(0, 4, "0,1,2 revision 4 sessions 2:4"))
     asked = [VoteRequest(9, 0, 9, 9, pre_vote) for pre_vote in (True, False)]
-    for message in (before, *asked, Heartbeat(4, 1, 9, 4, 9, 9, 4)):
+    for message in (before, *asked, Heartbeat(4, 1, 9, 4, 9, 9, session=4)):
         bench.give(Received(0, message))
         assert bench.of(Send) == []
     assert (core.term, core.dirty) == (0, -1)
     bench.give(Received(0, LightHeartbeat()))
     assert [effect.message for effect in bench.of(Send)] == [LightReply(follows=False)]
-    bench.give(Received(0, Heartbeat(4, 2, 9, 4, 9, 9, 6)))
+    bench.give(Received(0, Heartbeat(4, 2, 9, 4, 9, 9, session=6)))
     assert any(isinstance(effect.message, HeartbeatReply) for effect in bench.of(Send))
-    bench.give(Received(0, append_entries(4, -1, -1, entry(0, 4, "0,1 learners 2 adding 2 revision 6 sessions 2:6"))))
+    added = append_entries(4, -1, -1, entry(0, 4, "0,1 learners 2 adding 2 revision 6 sessions 2:6"))
+    bench.give(Received(0, structs.replace(added, session=6)))
     assert core.voters.learners == (2,)
 
 

@@ -11,6 +11,7 @@ from quorumlog.events import CoreFactory
 from quorumlog.quorum import Voters
 from quorumlog.raft.core import RaftCore
 from quorumlog.raft.events import (
+    Accepted,
     Append,
     AppendRequested,
     BarrierRequested,
@@ -21,6 +22,7 @@ from quorumlog.raft.events import (
     Note,
     Outcome,
     ReadIndexRequested,
+    ReadLog,
     Received,
     Reset,
     Resolved,
@@ -48,6 +50,7 @@ from quorumlog.raft.messages import (
     VoteRequest,
 )
 from quorumlog.raft.mutants import MUTANTS
+from quorumlog.raft.slots import RecoverySlots
 from quorumlog.raft.snapshot import Snapshot, State
 from quorumlog.raft.state import Configuration, Restored
 from quorumlog.storage.batch import BatchKind, RecordBatch
@@ -96,10 +99,10 @@ def writes_before_it_answers(make_core: CoreFactory) -> bool:
     return kinds == [Append, Append, Resolved, Resolved, Resolved]
 
 
-def leader(make_core: CoreFactory, log: tuple[int, ...] = ()) -> RaftCore:
+def leader(make_core: CoreFactory, log: tuple[int, ...] = (), **limits: int) -> RaftCore:
     """Node 0 of three, just elected in term 3; ``log`` are the terms of the entries before its first one."""
     index = LogIndex.of((offset, offset, term) for offset, term in enumerate(log))
-    core: RaftCore = make_core(Configuration(0, THREE), Restored(2, index=index))
+    core: RaftCore = make_core(Configuration(0, THREE, **limits), Restored(2, index=index))
     give(core, Started(), TimerFired(Timer.ELECTION), Received(1, VoteReply(2, 2, True, True)))
     give(core, Received(1, VoteReply(3, 3, False, True)))
     assert (core.role, core.term) == ("leader", 3)
@@ -217,9 +220,9 @@ def counts_its_own_term(make_core: CoreFactory) -> bool:
     return core.majority_replicated == -1
 
 
-def serving(make_core: CoreFactory) -> RaftCore:
+def serving(make_core: CoreFactory, **limits: int) -> RaftCore:
     """The leader once the first entry of its term is committed."""
-    core = leader(make_core)
+    core = leader(make_core, **limits)
     give(core, Received(1, AppendReply(3, 1, True, 0, 0, 0)))
     assert core.serving
     return core
@@ -479,7 +482,121 @@ def counts_what_is_on_its_way(make_core: CoreFactory) -> bool:
     return len(sent) == 3 and sorted(core.progress[1].unanswered) == sent[1:]
 
 
+def _batch(size: int = 8) -> RecordBatch:
+    return RecordBatch(0, 0, BatchKind.DATA, 1, 1, bytes(size))
+
+
+def lets_nobody_overtake(make_core: CoreFactory) -> bool:
+    """raft.md#memory-units."""
+    core = serving(make_core, memory_bytes=400)
+    asked = [AppendRequested(at, _batch(size)) for at, size in enumerate((300, 300, 8), 1)]
+    return [each.request for each in give(core, *asked) if isinstance(each, Accepted)] == [1]
+
+
+def reads_nothing_back_for_want_of_a_slot(make_core: CoreFactory) -> bool:
+    """raft.md#in-flight."""
+    core = serving(make_core, max_in_flight=1)
+    effects: list[Effect] = []
+    for request in range(3):
+        effects += give(core, AppendRequested(request, _batch()), TimerFired(Timer.DRAIN))
+    for _ in range(3):
+        reply = AppendReply(3, core.progress[1].last_append, True, core.progress[1].last_sent, 0, core.dirty)
+        effects += give(core, Received(1, reply))
+    read = any(isinstance(each, ReadLog) for each in effects)
+    return not read and core.progress[1].last_sent == core.dirty
+
+
+def keeps_what_it_committed_and_says_so(make_core: CoreFactory) -> bool:
+    """raft.md#cut-below-commit."""
+    core = follower(make_core, (2, 2))
+    give(core, Received(1, Heartbeat(2, 1, 1, 2, 1, 1)))
+    assert core.commit == 1
+    late = RecordBatch(1, 2, BatchKind.DATA, 2, 1, bytes(8))
+    effects = give(core, Received(1, AppendEntries(2, 2, 0, 2, 1, 1, False, (late,))))
+    replies = [each.message for each in effects if isinstance(each, Send)]
+    return [(reply.success, reply.match) for reply in replies] == [(True, 1)]
+
+
+def knows_the_terms_of_what_it_appended(make_core: CoreFactory) -> bool:
+    """raft.md#truncation."""
+    core = follower(make_core, (1, 1, 1, 2))
+    new = RecordBatch(1, 4, BatchKind.DATA, 2, 1, bytes(8))
+    give(core, Received(1, AppendEntries(4, 1, 0, 1, -1, -1, False, (new,))))
+    answers = give(core, Received(1, Heartbeat(4, 2, 2, 4, -1, -1)))
+    return [each.message.success for each in answers if isinstance(each, Send)] == [True]
+
+
+def _recovered(make_core: CoreFactory) -> tuple[RaftCore, RecoverySlots]:
+    """A follower that is behind, of a process whose only slot another group has."""
+    core: RaftCore = make_core(Configuration(0, THREE), Restored(2))
+    core.slots = RecoverySlots(1)
+    assert core.slots.take("another group")
+    give(core, Started())
+    return core, core.slots
+
+
+def _may_recover(effects: list[Effect]) -> list[bool]:
+    return [each.message.may_recover for each in effects if isinstance(each, Send)]
+
+
+def recovers_who_has_a_slot(make_core: CoreFactory) -> bool:
+    """raft.md#may-recover."""
+    core = serving(make_core)
+    behind = HeartbeatReply(3, core.progress[1].next_sequence(), False, -1, -1, -1, may_recover=False)
+    reads = [isinstance(each, ReadLog) for each in give(core, Received(1, behind))]
+    again = HeartbeatReply(3, core.progress[1].next_sequence(), False, -1, -1, -1)
+    return not any(reads) and any(isinstance(each, ReadLog) for each in give(core, Received(1, again)))
+
+
+def answers_in_its_session_alone(make_core: CoreFactory) -> bool:
+    """raft.md#session."""
+    core = follower(make_core, (2, 2))
+    named = [Heartbeat(2, sequence, 1, 2, 1, 1, session=session) for sequence, session in ((1, 4), (2, 9))]
+    assert [each.message.session for each in give(core, Received(1, named[0])) if isinstance(each, Send)] == [4]
+    assert [each.message.session for each in give(core, Received(1, named[1])) if isinstance(each, Send)] == [9]
+    late = [Heartbeat(2, 3, 1, 2, 1, 1, session=4), VoteRequest(3, 1, 2, 1, False, session=4)]
+    answers = give(core, *(Received(1, message) for message in late))
+    named_anew = give(core, Received(2, Heartbeat(3, 1, 1, 2, 1, 1, session=5)))
+    assert [each.message.session for each in named_anew if isinstance(each, Send)] == [5], "by a later leader"
+    return not any(isinstance(each, Send) for each in answers)
+
+
+def counts_votes_for_its_session(make_core: CoreFactory) -> bool:
+    """raft.md#session."""
+    members = ((0, Members.decode(b"0,1,2 revision 6 sessions 0:6,2:5")),)
+    core: RaftCore = make_core(Configuration(0, THREE), Restored(2, index=LogIndex.of([(0, 0, 2)]), members=members))
+    effects = give(core, Started(), TimerFired(Timer.ELECTION))
+    asked = {each.to: (each.message.session, each.message.sender_session) for each in effects if isinstance(each, Send)}
+    assert asked == {1: (0, 6), 2: (5, 6)}
+    give(core, Received(1, VoteReply(2, 2, True, True, sender_session=6)))
+    assert core.role == "candidate"
+    for voter, session, sender in ((1, 0, 0), (2, 0, 6), (2, 4, 6)):
+        give(core, Received(voter, VoteReply(3, 3, False, True, session=session, sender_session=sender)))
+    early = core.role
+    give(core, Received(2, VoteReply(3, 3, False, True, session=5, sender_session=6)))
+    return (early, core.role) == ("candidate", "leader")
+
+
+def leads_until_its_removal_is_committed(make_core: CoreFactory) -> bool:
+    """raft.md#removed-leader."""
+    core = serving(make_core)
+    give(core, ChangeRequested(1, Change(1, remove=(0,))))
+    while core.role == "leader" and core.voters.old:
+        end = core.dirty
+        for peer in (1, 2):
+            give(core, Received(peer, AppendReply(3, core.progress[peer].sequence, True, end, end, end)))
+    return core.role == "leader" and core.voters.current == (1, 2)
+
+
 PROMISES = {
+    "small-overtakes": lets_nobody_overtake,
+    "no-slot-recovers": reads_nothing_back_for_want_of_a_slot,
+    "cut-below-commit-fails": keeps_what_it_committed_and_says_so,
+    "offsets-after-truncation": knows_the_terms_of_what_it_appended,
+    "starts-without-slot": recovers_who_has_a_slot,
+    "any-session-answered": answers_in_its_session_alone,
+    "earlier-session-elected": counts_votes_for_its_session,
+    "removed-leader-leaves-early": leads_until_its_removal_is_committed,
     "old-replies-free-slots": counts_what_is_on_its_way,
     "barrier-at-commit": waits_for_the_end_of_the_log,
     "durable-survives-election": counts_what_it_heard_in_its_term,
@@ -539,3 +656,28 @@ def test_every_mutant_is_noticed_by_a_check_or_by_a_test() -> None:
 def test_there_are_enough_of_them_and_each_has_its_place() -> None:
     assert len(MUTANTS) >= 60
     assert all(mutant.thread.startswith("https://") for mutant in MUTANTS.values() if mutant.thread)
+
+
+def test_a_follower_has_a_slot_while_it_is_behind() -> None:
+    """raft.md#may-recover."""
+    core, slots = _recovered(RaftCore)
+    behind = Heartbeat(2, 1, 5, 2, 5, 5)
+    assert _may_recover(give(core, Received(1, behind))) == [False]
+    entry = RecordBatch(5, 2, BatchKind.DATA, 1, 1, bytes(8))
+    assert _may_recover(give(core, Received(1, AppendEntries(2, 2, 4, 2, 5, 5, False, (entry,))))) == [False]
+    slots.give_back("another group")
+    assert _may_recover(give(core, Received(1, behind))) == [True]
+    assert not slots.take("another group")
+    entry = RecordBatch(0, 2, BatchKind.DATA, 6, 1, bytes(8))
+    assert _may_recover(give(core, Received(1, AppendEntries(2, 3, -1, -1, 5, 5, False, (entry,), True)))) == [True]
+    assert not slots.take("another group")
+    assert _may_recover(give(core, Received(1, Heartbeat(2, 4, 5, 2, 5, 5)))) == [True]
+    assert slots.take("another group"), "it is not behind any more"
+    assert _may_recover(give(core, Received(1, Heartbeat(2, 5, 9, 2, 5, 5)))) == [False]
+    give(core, Received(1, AppendEntries(2, 6, 5, 2, 5, 5, False, (), True)))
+    assert _may_recover(give(core, Received(1, Heartbeat(2, 7, 9, 2, 5, 5)))) == [True], "taken by force"
+    slots.give_back("another group")
+    assert not slots.take("another group")
+    give(core, TimerFired(Timer.ELECTION))
+    core.handle(10**11, TimerFired(Timer.ELECTION))
+    assert slots.take("another group"), "its leader is lost"

@@ -36,6 +36,7 @@ from quorumlog.raft.events import (
 from quorumlog.raft.members import Members
 from quorumlog.raft.membership import Memberships
 from quorumlog.raft.messages import (
+    Answer,
     AppendEntries,
     AppendReply,
     Heartbeat,
@@ -43,6 +44,7 @@ from quorumlog.raft.messages import (
     InstallSnapshot,
     LightHeartbeat,
     LightReply,
+    Request,
     SnapshotReply,
     TimeoutNow,
     VoteReply,
@@ -112,10 +114,8 @@ class RaftCore(Memberships):
 
     def _received(self, event: Received) -> None:
         sender, message = event.sender, event.message
-        if isinstance(message, Heartbeat):
-            self._session = max(self._session, message.session)
-        if not self._has_session() and not isinstance(message, LightHeartbeat):
-            return  # it is down until a leader names it a session; a light heartbeat asks for a full one
+        if isinstance(message, Request | Answer) and not (self._concerns(sender, message) and self._has_session()):
+            return  # without a session it is down until a leader names it one
         if isinstance(message, AppendEntries):
             self._append_entries(sender, message)
             self._resolve()

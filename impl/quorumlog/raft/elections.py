@@ -79,6 +79,12 @@ class Elections(Replica):
             self.role = role
             self.note("role")
 
+    def _know_leader(self, leader: int) -> None:
+        """Take a node for the leader, or nobody; another one has to recover this node anew (raft.md#may-recover)."""
+        if leader != self.leader:
+            self.slots.give_back(self)
+        self.leader = leader
+
     def _follow(self, term: int, leader: int = NOBODY) -> None:
         """Follow in ``term``, which is not before the current one; ``leader`` if it is known."""
         led = self.role == "leader"
@@ -90,7 +96,7 @@ class Elections(Replica):
             self.note("term")
             self._save_vote()
         self.voted_for = voted_for
-        self.leader = leader
+        self._know_leader(leader)
         self._pre_voting = False
         if led:
             self._stop_leading()
@@ -107,7 +113,8 @@ class Elections(Replica):
         has_priority = self._has_priority(self.node)
         members = len(self.voters.members)
         self._target = self.rules.lowered_target(self._target // max(1, members), members)
-        if self._may_be_needed() and not self.rules.election_waits(bool(self._save)):
+        may_lead = self._may_be_needed() and not self.configuration.never_leads
+        if may_lead and not self.rules.election_waits(bool(self._save)):
             if self._pre_voting and self.rules.vote_result(self.voters, self._pre_votes) == VOTE_WON:
                 self._ask_for_votes(pre_vote=False)  # it has waited for the other answers long enough
             elif has_priority:
@@ -122,7 +129,7 @@ class Elections(Replica):
         return any(self.node in members.voters.voting for _, members in self._configurations[max(0, settled - 1) :])
 
     def _ask_for_votes(self, *, pre_vote: bool) -> None:
-        self.leader = NOBODY
+        self._know_leader(NOBODY)
         self._pre_voting = pre_vote
         self._pre_votes = {}
         if pre_vote:
@@ -201,7 +208,8 @@ class Elections(Replica):
                     self._save_vote()
                     self._note_vote(request.candidate)
                     self._arm_election(self.configuration.election_timeout)
-        self._send(sender, VoteReply(self.term, request.term, request.pre_vote, granted, not candidate_log_ok))
+        reply = VoteReply(self.term, request.term, request.pre_vote, granted, not candidate_log_ok)
+        self._reply(sender, request, reply)
 
     def _vote_replied(self, sender: int, reply: VoteReply) -> None:
         if sender not in self.voters.voting:

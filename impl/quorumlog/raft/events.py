@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from quorumlog import events
 from quorumlog.events import (
     Accepted,
     Append,
     AppendRequested,
     BarrierRequested,
     CancelTimer,
+    Effect,
+    Event,
     Flushed,
     LogRead,
     Note,
@@ -49,46 +50,46 @@ class Timer(StrEnum):
     TRANSFER = "transfer"
 
 
-class VoteSaved(events.Event, frozen=True):
+class VoteSaved(Event, frozen=True):
     """Term and vote with this ticket are on disk."""
 
     ticket: int
 
 
-class TransferRequested(events.Event, frozen=True):
+class TransferRequested(Event, frozen=True):
     """Whoever runs the group asks the leader to hand its leadership on to node ``target``."""
 
     request: int
     target: int
 
 
-class ChangeRequested(events.Event, frozen=True):
+class ChangeRequested(Event, frozen=True):
     """Whoever runs the group asks the leader to change its members."""
 
     request: int
     change: Change
 
 
-class CompactRequested(events.Event, frozen=True):
+class CompactRequested(Event, frozen=True):
     """Remove these batches, each given by its first and last offset: what is superseded up to ``compaction_bound``."""
 
     gaps: tuple[tuple[int, int], ...]
 
 
-class HandedOver(events.Event, frozen=True):
+class HandedOver(Event, frozen=True):
     """The network has taken a request with batches for node ``to``, or refused it: it needs no memory any more."""
 
     to: int
     message: AppendEntries
 
 
-class Disconnect(events.Effect, frozen=True):
+class Disconnect(Effect, frozen=True):
     """Drop what the network has not taken yet of the messages to this node; ``HandedOver`` follows for each request."""
 
     to: int
 
 
-class SnapshotRead(events.Event, frozen=True):
+class SnapshotRead(Event, frozen=True):
     """The read with this ticket is done: ``data`` of the snapshot up to ``last``; ``done``: they end it.
 
     ``last`` is -1 if the snapshot asked for is gone.
@@ -101,14 +102,14 @@ class SnapshotRead(events.Event, frozen=True):
     done: bool
 
 
-class Apply(events.Effect, frozen=True):
+class Apply(Effect, frozen=True):
     """Apply the entries from ``offset`` to ``last_offset`` to the state machine; they follow what was applied."""
 
     offset: int
     last_offset: int
 
 
-class TakeSnapshot(events.Effect, frozen=True):
+class TakeSnapshot(Effect, frozen=True):
     """Keep a snapshot of all up to ``last``, durably when this effect is done; the log will begin behind it.
 
     ``term`` is that of the entry at ``last``; the configuration in force there was the entry at ``offset``, ``members``
@@ -121,14 +122,14 @@ class TakeSnapshot(events.Effect, frozen=True):
     members: bytes
 
 
-class KeepSnapshot(events.Effect, frozen=True):
+class KeepSnapshot(Effect, frozen=True):
     """Keep a snapshot that another node took, and its state, durably when this effect is done; the log will begin
     behind it."""
 
     snapshot: Snapshot
 
 
-class ReadSnapshot(events.Effect, frozen=True):
+class ReadSnapshot(Effect, frozen=True):
     """Read ``max_bytes`` at most of the snapshot up to ``last`` from a position on; answer with ``SnapshotRead``."""
 
     ticket: int
@@ -137,58 +138,19 @@ class ReadSnapshot(events.Effect, frozen=True):
     max_bytes: int
 
 
-class Compact(events.Effect, frozen=True):
+class Compact(Effect, frozen=True):
     """Remove these batches from the log, durably, and move no offset."""
 
     gaps: tuple[tuple[int, int], ...]
 
 
-class SaveVote(events.Effect, frozen=True):
+class SaveVote(Effect, frozen=True):
     """Make term and vote durable; answer with ``VoteSaved``."""
 
     term: int
     voted_for: int
     ticket: int
 
-
-Event = (
-    Started
-    | Received
-    | TimerFired
-    | AppendRequested
-    | BarrierRequested
-    | ReadIndexRequested
-    | TrimRequested
-    | CompactRequested
-    | Flushed
-    | VoteSaved
-    | HandedOver
-    | TransferRequested
-    | ChangeRequested
-    | LogRead
-    | SnapshotRead
-)
-Effect = (
-    Append
-    | Truncate
-    | Trim
-    | Compact
-    | Reset
-    | StartFlush
-    | SaveVote
-    | Apply
-    | TakeSnapshot
-    | KeepSnapshot
-    | ReadSnapshot
-    | ReadLog
-    | Send
-    | Disconnect
-    | SetTimer
-    | CancelTimer
-    | Accepted
-    | Resolved
-    | Note
-)
 
 __all__ = [
     "Accepted",

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from msgspec import structs
+
 from quorumlog.quorum import NOTHING
 from quorumlog.raft.elections import Elections
 from quorumlog.raft.ghosts import ghosts
@@ -29,11 +31,10 @@ from quorumlog.storage.batch import BatchKind, RecordBatch
 
 @dataclass(frozen=True, slots=True)
 class _Waiting:
-    """A request whose reply waits for a flush up to ``verified``."""
+    """A request, without its batches, whose reply waits for a flush up to ``verified``."""
 
     sender: int
-    term: int
-    sequence: int
+    request: AppendEntries
     verified: int
 
 
@@ -75,19 +76,22 @@ class Follower(Elections):
         self._show_visible()
 
     def _append_entries(self, sender: int, request: AppendEntries) -> None:
-        if not self._accept_leader(sender, request.term) or not self._holds(request.previous, request.previous_term):
-            self._reply_append(sender, request.sequence, success=False, match=-1)
+        if not self._accept_leader(sender, request.term):
+            self._reply_append(sender, request, None)
             return
-        verified = self._take(request)
+        if request.recovery:
+            self.slots.take(self, by_force=True)
+        holds = self._holds(request.previous, request.previous_term)
+        verified = self._take(request) if holds else None
         if verified is None:
-            self._reply_append(sender, request.sequence, success=False, match=-1)
+            self._reply_append(sender, request, None, may_recover=self.slots.take(self))
             return
         self._learn(request.commit, request.visible, verified)
         if request.flush and self.flushed < verified:
-            self._waiting.append(_Waiting(sender, self.term, request.sequence, verified))
+            self._waiting.append(_Waiting(sender, structs.replace(request, batches=()), verified))
             self._require_flush(self.index.dirty)
         else:
-            self._reply_append(sender, request.sequence, success=True, match=verified)
+            self._reply_append(sender, request, verified)
             self._debounce_flush()
 
     def _take(self, request: AppendEntries) -> int | None:
@@ -140,26 +144,30 @@ class Follower(Elections):
         """Answer the requests whose flush is done; the replies carry the offsets after it."""
         still = []
         for waiting in self._waiting:
-            if waiting.term != self.term:
+            if waiting.request.term != self.term:
                 continue
             if waiting.verified <= self.flushed:
-                self._reply_append(waiting.sender, waiting.sequence, success=True, match=waiting.verified)
+                self._reply_append(waiting.sender, waiting.request, waiting.verified)
             else:
                 still.append(waiting)
         self._waiting = still
 
-    def _reply_append(self, to: int, sequence: int, *, success: bool, match: int) -> None:
-        self._send(to, AppendReply(self.term, sequence, success, match, self.flushed, self.index.dirty))
+    def _reply_append(self, to: int, request: AppendEntries, match: int | None, *, may_recover: bool = True) -> None:
+        """Answer a request: with success up to ``match``, or without if that is None."""
+        offsets = NOTHING if match is None else match, self.flushed, self.index.dirty
+        self._reply(to, request, AppendReply(self.term, request.sequence, match is not None, *offsets, may_recover))
 
     def _snapshot_sent(self, sender: int, request: InstallSnapshot) -> None:
         """Take the next part of a snapshot; with the last one, install it."""
         success = False
         if self._accept_leader(sender, request.term):
+            self.slots.take(self, by_force=True)
             success = request.last <= self._known_committed() or self._take_part(request)
         match = request.last if success else NOTHING
         last, part = self._arriving
         offsets = self.flushed, self.index.dirty, last, len(part)
-        self._send(sender, SnapshotReply(self.term, request.sequence, success, match, *offsets))
+        reply = SnapshotReply(self.term, request.sequence, success, match, *offsets)
+        self._reply(sender, request, reply)
 
     def _take_part(self, request: InstallSnapshot) -> bool:
         """Take a part of a snapshot, unless it does not follow what is here; True if the snapshot is installed by it.
@@ -185,11 +193,11 @@ class Follower(Elections):
         return True
 
     def _heartbeat(self, sender: int, request: Heartbeat) -> None:
-        success = self._accept_leader(sender, request.term) and self._holds(request.previous, request.previous_term)
+        accepted = self._accept_leader(sender, request.term)
+        success = accepted and self._holds(request.previous, request.previous_term)
         if success:
+            self.slots.give_back(self)
             self._learn(request.commit, request.visible, request.previous)
-        match = request.previous if success else -1
-        self._send(
-            sender,
-            HeartbeatReply(self.term, request.sequence, success, match, self.flushed, self.index.dirty),
-        )
+        may_recover = success or (accepted and self.slots.take(self))
+        offsets = request.previous if success else NOTHING, self.flushed, self.index.dirty
+        self._reply(sender, request, HeartbeatReply(self.term, request.sequence, success, *offsets, may_recover))

@@ -1,8 +1,8 @@
 """What the nodes of several Raft groups send each other: one frame a peer for all groups (raft.md#heartbeats).
 
-Heartbeats and their answers are packed in fixed width: a full one has 52 bytes, its answer 45, of which 8 are the
+Heartbeats and their answers are packed in fixed width: a full one has 52 bytes, its answer 46, of which 8 are the
 flushed offset (documents.md#raft-recovery-drawbacks), a light one the 4 bytes of its group, its answer 5. All other
-messages, and heartbeats that name a session, travel as they do for a single group. They come first in what is decoded:
+messages, and those that name a session, travel as they do for a single group. They come first in what is decoded:
 a heartbeat names the end of the log that the appends before it bring.
 """
 
@@ -23,7 +23,7 @@ Item = tuple[int, AnyMessage]
 """A message and the number of its group."""
 
 _FULL = struct.Struct(">I6q")
-_REPLY = struct.Struct(">I2q?3q")
+_REPLY = struct.Struct(">I2q?3q?")
 _LIGHT = struct.Struct(">I")
 _LIGHT_REPLY = struct.Struct(">I?")
 
@@ -55,10 +55,12 @@ class _Grouped(Channel[Item]):
                 light += _LIGHT.pack(group)
             elif kind is LightReply:
                 light_replies += _LIGHT_REPLY.pack(group, *msgspec.structs.astuple(message))
-            elif isinstance(message, Heartbeat) and not message.session:
-                full += _FULL.pack(group, *msgspec.structs.astuple(message)[:-1])
-            elif kind is HeartbeatReply:
-                replies += _REPLY.pack(group, *msgspec.structs.astuple(message))
+            elif isinstance(message, Heartbeat | HeartbeatReply) and not (message.session or message.sender_session):
+                fields = msgspec.structs.astuple(message)[:-2]
+                if isinstance(message, Heartbeat):
+                    full += _FULL.pack(group, *fields)
+                else:
+                    replies += _REPLY.pack(group, *fields)
             else:
                 others.append((group, pack(message)))
         packed = _Frame(others, bytes(full), bytes(replies), bytes(light), bytes(light_replies))

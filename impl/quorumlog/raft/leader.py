@@ -188,7 +188,7 @@ class Leader(Rounds):
             if sender in self.voters.members:
                 self._follow(reply.term)
             return None
-        if follower is None or reply.term != self.term or self.role != "leader" or reply.sequence <= follower.began:
+        if follower is None or reply.term != self.term or self.role != "leader":
             return None
         follower.heard = self.now
         if not isinstance(reply, HeartbeatReply):
@@ -208,6 +208,7 @@ class Leader(Rounds):
         follower.last_reply = reply.sequence
         follower.dirty = reply.dirty
         follower.flushed = reply.flushed
+        follower.may_recover = reply.may_recover
         if reply.success:
             follower.match = max(follower.match, reply.match)
         follower.match = min(follower.match, reply.dirty)
@@ -285,7 +286,7 @@ class Leader(Rounds):
 
     def _continue_recovery(self, peer: int, follower: Progress) -> None:
         """Do the next step of a recovery; only one read or request is under way at a time."""
-        if follower.reading or follower.requested or not self._has_slot(follower):
+        if follower.reading or follower.requested or not self._has_slot(follower) or not follower.may_recover:
             return
         if follower.match == self.index.dirty and follower.dirty >= self.index.dirty:
             follower.recovering = False
@@ -316,7 +317,7 @@ class Leader(Rounds):
         follower.unflushed_bytes += size
         flush = self.rules.recovery_flush(
             end >= self.index.dirty,
-            self._last_required,
+            self._last_required or self.durable_on[peer] < self.last_quorum_write,
             follower.unflushed_bytes,
             self.configuration.recovery_flush_bytes,
         )
@@ -324,7 +325,7 @@ class Leader(Rounds):
             follower.unflushed_bytes = 0
         commit = self.rules.recovery_commit(end, follower.commit_sample, self.commit)
         follower.requested = True
-        self._send_append(peer, follower, previous, self.index.term(previous), batches, flush, commit)
+        self._send_append(peer, follower, previous, self.index.term(previous), batches, flush, commit, recovery=True)
 
     def _follow_on(self, previous: int, batches: tuple[RecordBatch, ...]) -> bool:
         """Tell whether what was read begins where what is to be sent now begins, or behind a gap of this log there.
@@ -398,8 +399,7 @@ class Leader(Rounds):
         """
         end = self.index.outside_gaps(follower.last_sent) if follower.waiting else self.index.dirty
         sequence = follower.next_sequence()
-        session = self.members.session(peer)
-        self._send(peer, Heartbeat(self.term, sequence, end, self.index.term(end), self.commit, self.visible, session))
+        self._send(peer, Heartbeat(self.term, sequence, end, self.index.term(end), self.commit, self.visible))
 
     # -- linearizable barrier and read index -------------------------------------------------------------------------
 

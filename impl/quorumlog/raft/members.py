@@ -66,7 +66,7 @@ class Members:
         """The session of a member; ``NO_SESSION`` of any other node."""
         if node not in self.voters.members:
             return NO_SESSION
-        return dict(self.sessions).get(node, 0)
+        return dict(self.sessions).get(node, 0) if self.sessions else 0
 
     def __str__(self) -> str:
         parts = [str(self.voters)]

@@ -14,7 +14,14 @@ import msgspec
 from quorumlog.storage.batch import RecordBatch
 
 
-class Message(msgspec.Struct, frozen=True, array_like=True, tag=True, gc=False):
+class _BetweenMembers(msgspec.Struct, frozen=True, array_like=True, tag=True, gc=False, kw_only=True):
+    """A request names the sessions of its target and of its sender; the answer repeats both (raft.md#session)."""
+
+    session: int = 0
+    sender_session: int = 0
+
+
+class Message(_BetweenMembers, frozen=True):
     """Base of all messages; ``term`` is the sender's current term."""
 
     term: int
@@ -44,8 +51,10 @@ class VoteReply(Message, frozen=True):
 
 
 class AppendEntries(Message, frozen=True):
-    """Batches that follow the entry ``previous`` of term ``previous_term``; ``flush`` asks for durability before the
-    reply."""
+    """Batches that follow the entry ``previous`` of term ``previous_term``.
+
+    ``flush`` asks for durability before the reply; ``recovery``: the sender reads its log to send them.
+    """
 
     sequence: int
     previous: int
@@ -54,16 +63,22 @@ class AppendEntries(Message, frozen=True):
     visible: int
     flush: bool
     batches: tuple[RecordBatch, ...]
+    recovery: bool = False
 
 
-class AppendReply(Message, frozen=True):
-    """Answer to append_entries, with the follower's offsets after it."""
+class _Offsets(Message, frozen=True):
+    """A follower's offsets after a request; ``may_recover``: if it is behind, it has a slot (raft.md#may-recover)."""
 
     sequence: int
     success: bool
     match: int
     flushed: int
     dirty: int
+    may_recover: bool = True
+
+
+class AppendReply(_Offsets, frozen=True):
+    """Answer to append_entries."""
 
 
 class InstallSnapshot(Message, frozen=True):
@@ -92,30 +107,21 @@ class SnapshotReply(Message, frozen=True):
     dirty: int
     last: int
     position: int
+    may_recover: bool = True
 
 
 class Heartbeat(Message, frozen=True):
-    """The leader is alive; its log ends at (previous, previous_term). Never truncates, never flushes.
-
-    ``session``: that of the node that it is sent to (raft.md#session).
-    """
+    """The leader is alive; its log ends at (previous, previous_term). Never truncates, never flushes."""
 
     sequence: int
     previous: int
     previous_term: int
     commit: int
     visible: int
-    session: int = 0
 
 
-class HeartbeatReply(Message, frozen=True):
+class HeartbeatReply(_Offsets, frozen=True):
     """Answer to a heartbeat: success means that the follower holds (previous, previous_term)."""
-
-    sequence: int
-    success: bool
-    match: int
-    flushed: int
-    dirty: int
 
 
 class TimeoutNow(Message, frozen=True):
@@ -148,3 +154,7 @@ AnyMessage = (
 
 Reply = AppendReply | HeartbeatReply | SnapshotReply
 """What a follower answers: each has its offsets."""
+
+Answer = Reply | VoteReply
+OfLeaders = AppendEntries | Heartbeat | InstallSnapshot | TimeoutNow
+Request = OfLeaders | VoteRequest

@@ -37,12 +37,11 @@ class Progress:
     ``last_sent``: end of what was sent in order; the next request begins behind it
     (documents.md#raft-simplification-recovery). ``unanswered``: the sequences of its requests in flight, ``waiting``:
     the rounds that it is sent when it has a free slot (raft.md#in-flight). ``heard``: when it last answered in this
-    term, or the time of the election (raft.md#check-quorum). ``began``: the last sequence of its earlier session in
-    this term; what it answers to that counts for nothing (raft.md#readded-node).
+    term, or the time of the election (raft.md#check-quorum). ``may_recover``: whether its last answer allows a recovery
+    (raft.md#may-recover).
     """
 
     __slots__ = (
-        "began",
         "commit_sample",
         "dirty",
         "flushed",
@@ -51,6 +50,7 @@ class Progress:
         "last_reply",
         "last_sent",
         "match",
+        "may_recover",
         "position",
         "previous",
         "reading",
@@ -62,19 +62,19 @@ class Progress:
         "waiting",
     )
 
-    def __init__(self, last_sent: int, heard: int, began: int = 0) -> None:
+    def __init__(self, last_sent: int, heard: int, sequence: int = 0) -> None:
         self.heard = heard
         self.match = NOTHING
         self.dirty = NOTHING
         self.flushed = NOTHING
         self.last_sent = last_sent
         self.previous = last_sent
-        self.sequence = self.began = began
+        self.sequence = sequence
         self.last_append = 0
         self.last_reply = 0
         self.unanswered: set[int] = set()
         self.waiting: deque[Round] = deque()
-        self.recovering = False
+        self.recovering = self.may_recover = False
         self.reading = 0  # ticket of the log read that recovery waits for, else 0
         self.requested = False  # a recovery request is on its way; never two at a time
         self.commit_sample = NOTHING

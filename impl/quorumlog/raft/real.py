@@ -13,6 +13,7 @@ from quorumlog.raft.driver import RaftDriver
 from quorumlog.raft.grouped import GROUPED
 from quorumlog.raft.restored import StateMachine, restore
 from quorumlog.raft.rules import REFERENCE, Rules
+from quorumlog.raft.slots import RecoverySlots
 from quorumlog.raft.state import MILLISECOND, Configuration
 from quorumlog.raft.wire import MESSAGES
 from quorumlog.storage.vote import VoteStore
@@ -27,6 +28,7 @@ class Timing(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     flush_delay: int = 100
     priorities: bool = False
     longest_log: bool = False
+    never_leads: bool = False
     light_heartbeats: bool = True
 
     def __post_init__(self) -> None:
@@ -38,12 +40,15 @@ class Timing(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 def real(rules: Rules = REFERENCE) -> RealProtocol:
-    """Raft under these rules in real processes."""
+    """Raft under these rules in real processes; the groups of one share its slots for recovery."""
+    configuration = Configuration(0, Voters((0,)))
+    slots = RecoverySlots(configuration.recoveries)
 
     def drive(place: Place) -> RaftDriver:
-        return _drive(place, rules)
+        driver = _drive(place, rules)
+        driver.core.slots = slots
+        return driver
 
-    configuration = Configuration(0, Voters((0,)))
     return RealProtocol(
         name="raft",
         by_default=True,
@@ -88,6 +93,7 @@ def _drive(place: Place, rules: Rules) -> RaftDriver:
         write_caching=place.write_caching,
         priorities=timing.priorities,
         longest_log=timing.longest_log,
+        never_leads=timing.never_leads,
         light_heartbeats=timing.light_heartbeats,
         least_session=place.least_session,
     )

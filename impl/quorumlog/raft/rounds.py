@@ -231,13 +231,15 @@ class Rounds(Follower):
         batches: tuple[RecordBatch, ...],
         flush: bool,
         commit: int,
+        *,
+        recovery: bool = False,
     ) -> None:
         follower.previous = previous
         follower.last_append = follower.next_sequence()
         follower.last_sent = batches[-1].last_offset if batches else previous
         follower.unanswered.add(follower.last_append)
         request = AppendEntries(
-            self.term, follower.last_append, previous, previous_term, commit, self.visible, flush, batches
+            self.term, follower.last_append, previous, previous_term, commit, self.visible, flush, batches, recovery
         )
         self._send(peer, request)
 

@@ -53,6 +53,7 @@ class NodeLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     max_in_flight: Size = 16
     round_bytes: Size = 1 << 20
     memory_bytes: Size = 1 << 20
+    recoveries: Size = 64
 
 
 class RaftConfiguration(LogConfiguration, frozen=True, kw_only=True):
@@ -307,6 +308,7 @@ SETTINGS: Mapping[str, RaftConfiguration] = {
     "groups": replace(
         _DEFAULT,
         groups=4,
+        limits=NodeLimits(recoveries=1),
         priorities=True,
         light_heartbeats=True,
         workload=LogWorkload(clients=8),

@@ -19,6 +19,7 @@ from quorumlog.raft.core import RaftCore
 from quorumlog.raft.events import Timer
 from quorumlog.raft.settings import RaftConfiguration
 from quorumlog.raft.simulated import RaftCluster, RaftNode
+from quorumlog.raft.slots import RecoverySlots
 from quorumlog.simulation.cluster import Cluster
 from quorumlog.simulation.log_client import LogClient
 from quorumlog.simulation.loop import Simulation
@@ -45,6 +46,12 @@ class Replica(RaftNode):
         self.host = process.host
         self._random = group.simulation.random(f"{self.folder} node {process.number}")
 
+    def recover(self) -> RaftCore:
+        """A core that is recovered in turn with those of the other groups; see `RaftNode.recover`."""
+        core = super().recover()
+        core.slots = self._process.slots
+        return core
+
     def new_disk(self) -> None:
         """The folder of the group on the disk of the process."""
         self.disk = Folder(self._process.disk, self.folder)  # type: ignore[assignment]
@@ -64,12 +71,15 @@ class Process(Node):
     """A process with a replica of each group."""
 
     replicas: Sequence[Replica] = ()
+    recoveries: int  # of how many groups at a time
+    slots: RecoverySlots
 
     def start(self) -> None:
         """Start a process and recover every replica; does nothing if one runs."""
         if self.host.running:
             return
         self.host.start()
+        self.slots = RecoverySlots(self.recoveries)
         generation = self.host.generation
         for replica in self.replicas:
             if self.host.generation == generation:  # no disk has failed so far
@@ -218,7 +228,9 @@ class Processes(Cluster[RaftConfiguration, Process]):
 
     def new_node(self, number: int) -> Process:
         """A process that has not been started."""
-        return Process(self, number, self.configuration.disk)
+        process = Process(self, number, self.configuration.disk)
+        process.recoveries = self.configuration.limits.recoveries
+        return process
 
     def new_client(self) -> LogClient:
         """A client of the next group in turn."""

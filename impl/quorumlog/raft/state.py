@@ -32,9 +32,10 @@ from quorumlog.raft.events import (
     Truncate,
 )
 from quorumlog.raft.index import LogIndex
-from quorumlog.raft.members import Members
-from quorumlog.raft.messages import AnyMessage
+from quorumlog.raft.members import NO_SESSION, Members
+from quorumlog.raft.messages import Answer, AnyMessage, OfLeaders, Request
 from quorumlog.raft.rules import NOBODY, Rules
+from quorumlog.raft.slots import RecoverySlots
 from quorumlog.raft.snapshot import Snapshot
 from quorumlog.storage.batch import NO_KEY, BatchKind, RecordBatch
 
@@ -52,7 +53,8 @@ class Configuration(msgspec.Struct, frozen=True):
     is named first among the members is preferred as leader (raft.md#priority); ``longest_log``: who has the longest log
     is (raft.md#longest-log). ``light_heartbeats``: heartbeats that say nothing new carry nothing
     (raft.md#light-heartbeat). ``least_session``: for a node on an empty disk under the name of one that lost its own,
-    larger than any session that the name had (raft.md#wiped-disk).
+    larger than any session that the name had (raft.md#wiped-disk). ``recoveries``: of how many groups of a process the
+    follower is recovered at a time (raft.md#may-recover). ``never_leads``: the node has priority 0 (raft.md#priority).
     """
 
     node: int
@@ -74,7 +76,9 @@ class Configuration(msgspec.Struct, frozen=True):
     priorities: bool = False
     longest_log: bool = False
     light_heartbeats: bool = False
+    never_leads: bool = False
     least_session: int = 0
+    recoveries: int = 64
 
 
 @dataclass(slots=True)
@@ -110,7 +114,8 @@ class Replica:
         self._forget_before(restored.index.start)
         self.members = self._configurations[-1][1]
         self.voters = self.members.voters
-        self._session = 0  # the largest one that a leader has named since the start
+        self._session = NO_SESSION  # the one that a leader has named since the start
+        self.slots = RecoverySlots(configuration.recoveries)  # whoever runs several groups lets them share one
         self.now = 0
         self.index = restored.index
         self.term = max(restored.term, self.index.last_term)
@@ -155,11 +160,24 @@ class Replica:
         return self._ticket
 
     def _send(self, to: int, message: AnyMessage) -> None:
-        """Send, but not before term and vote are durable: what leaves must survive a power loss."""
+        """Send, but not before term and vote are durable: what leaves must survive a power loss.
+
+        A request names the sessions of both nodes (raft.md#session); an answer does so already.
+        """
+        if (self.members.sessions or self._session > 0) and isinstance(message, Request):
+            named = self.members.session(to)
+            message = msgspec.structs.replace(message, session=named, sender_session=self.session)
         if self._save and self.rules.vote_is_durable_first():
             self._held.append(Send(to, message))
         else:
             self._effects.append(Send(to, message))
+
+    def _reply(self, to: int, request: Request, reply: Answer) -> None:
+        """Send an answer, between the members that the request names."""
+        if request.session or request.sender_session:
+            session, own = request.session, request.sender_session
+            reply = msgspec.structs.replace(reply, session=session, sender_session=own)
+        self._send(to, reply)
 
     def _save_vote(self) -> None:
         self._save = self._next_ticket()
@@ -330,14 +348,33 @@ class Replica:
 
     # -- sessions ------------------------------------------------------------------------------------------------
 
+    @property
+    def session(self) -> int:
+        """The session in which this node is a member: as a leader has named it, else by the log (raft.md#session)."""
+        if self._session != NO_SESSION:
+            return self._session
+        named = (members.session(self.node) for _, members in reversed(self._configurations))
+        return next((each for each in named if each != NO_SESSION), NO_SESSION)
+
     def _has_session(self) -> bool:
         """Tell whether this node is known to be a member by a session that it has not lost with its disk.
 
         Source: raft.md#wiped-disk.
         """
-        least = self.configuration.least_session
-        named = (members.session(self.node) for _, members in self._configurations)
-        return self._session >= least or any(session >= least for session in named)
+        return not self.configuration.least_session or self.session >= self.configuration.least_session
+
+    def _concerns(self, sender: int, message: Request | Answer) -> bool:
+        """Tell whether a request is for this node in its present session, an answer between the present members.
+
+        A leader may name a new session. After a start it is not known which one came last. Source: raft.md#session.
+        """
+        if isinstance(message, Answer):
+            return message.session == self.members.session(sender) and message.sender_session == self.session
+        if message.session < self.configuration.least_session:
+            return False
+        if isinstance(message, OfLeaders) and (message.term, message.session) > (self.term, self._session):
+            self._session = message.session
+        return self._session in (NO_SESSION, message.session)
 
     # -- configurations ------------------------------------------------------------------------------------------
 

@@ -114,6 +114,6 @@ class Transfers(Heartbeats):
     def _timeout_now(self, sender: int, message: TimeoutNow) -> None:
         """Stand for election at once, if this node follows the sender in that term (raft.md#transfer-target)."""
         follows = self.role == "follower" and self.leader == sender and self.term == message.term
-        if follows and self.node in self.voters.voting:
+        if follows and self.node in self.voters.voting and not self.configuration.never_leads:
             self._called_to = self.term + 1
             self._ask_for_votes(pre_vote=False)

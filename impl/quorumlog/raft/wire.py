@@ -47,6 +47,7 @@ class _Packed(Message, frozen=True, tag="AppendEntries"):
     visible: int
     flush: bool
     batches: bytes
+    recovery: bool
 
 
 OnWire = (
@@ -77,6 +78,9 @@ def pack(message: AnyMessage) -> Any:  # noqa: ANN401
         message.visible,
         message.flush,
         pack_batches(message.batches),
+        message.recovery,
+        session=message.session,
+        sender_session=message.sender_session,
     )
 
 
@@ -117,6 +121,9 @@ def unpack(message: OnWire) -> AnyMessage:
         message.visible,
         message.flush,
         batches,
+        message.recovery,
+        session=message.session,
+        sender_session=message.sender_session,
     )
 
 

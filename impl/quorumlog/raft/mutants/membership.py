@@ -7,12 +7,14 @@ from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 
+from msgspec import structs
+
 from quorumlog.protocol import Mutant
 from quorumlog.quorum import VOTE_LOST, VOTE_PENDING, VOTE_WON, Voters, vote_result
 from quorumlog.raft import rules
 from quorumlog.raft.core import RaftCore
 from quorumlog.raft.members import Members, next_step
-from quorumlog.raft.messages import VoteReply, VoteRequest
+from quorumlog.raft.messages import Answer, Request, VoteReply, VoteRequest
 from quorumlog.raft.mutants.parts import with_rules
 from quorumlog.raft.rules import Rules
 from quorumlog.raft.state import Configuration, Restored
@@ -92,8 +94,8 @@ class SelfCountsWhenRemoved(RaftCore):
 class WipedDiskVotes(RaftCore):
     """A node on an empty disk votes and answers as before."""
 
-    def _has_session(self) -> bool:
-        return True
+    def __init__(self, configuration: Configuration, restored: Restored, rules: Rules = rules.REFERENCE) -> None:
+        super().__init__(structs.replace(configuration, least_session=0), restored, rules)
 
 
 class RemovedNeverStands(RaftCore):
@@ -106,9 +108,33 @@ class RemovedNeverStands(RaftCore):
 class RejoinSession(RaftCore):
     """What a node answers to what it was asked before it was removed counts when it was added again."""
 
-    def _dismiss(self, peer: int) -> None:
-        super()._dismiss(peer)
-        del self._left_at[peer]
+    def _concerns(self, sender: int, message: Request | Answer) -> bool:
+        return not isinstance(message, Request) or super()._concerns(sender, message)
+
+
+class AnySessionAnswered(RaftCore):
+    """A node answers what was sent to an earlier session of it."""
+
+    def _concerns(self, sender: int, message: Request | Answer) -> bool:
+        return isinstance(message, Request) or super()._concerns(sender, message)
+
+
+class EarlierSessionElected(RaftCore):
+    """A vote counts that was asked for in an earlier session of the candidate."""
+
+    def _concerns(self, sender: int, message: Request | Answer) -> bool:
+        if isinstance(message, VoteReply):
+            message = structs.replace(message, sender_session=self.session)
+        return super()._concerns(sender, message)
+
+
+class RemovedLeaderLeavesEarly(RaftCore):
+    """A leader that is removed steps down when it appends that."""
+
+    def _members_changed(self) -> None:
+        super()._members_changed()
+        if self.role == "leader" and self.node not in self.voters.voting:
+            self._follow(self.term)
 
 
 class VoteFromRemoved(RaftCore):
@@ -120,6 +146,9 @@ class VoteFromRemoved(RaftCore):
         once = {node for _, members in self._configurations for node in members.voters.voting}
         for node in sorted(once - {*self.voters.voting, self.node}):
             self._send(node, request)
+
+    def _concerns(self, sender: int, message: Request | Answer) -> bool:
+        return isinstance(message, VoteReply) or super()._concerns(sender, message)
 
     def _vote_replied(self, sender: int, reply: VoteReply) -> None:
         if sender in self.voters.voting or reply.asked != self.term:
@@ -235,6 +264,27 @@ MUTANTS = (
         (),
         RejoinSession,
         thread="https://github.com/tikv/raft-rs/issues/571",
+        test="tests/raft/test_mutants.py",
+    ),
+    Mutant(
+        "any-session-answered",
+        "a node answers what was sent to an earlier session of it",
+        (),
+        AnySessionAnswered,
+        test="tests/raft/test_mutants.py",
+    ),
+    Mutant(
+        "earlier-session-elected",
+        "a vote counts that was asked for in an earlier session of the candidate",
+        (),
+        EarlierSessionElected,
+        test="tests/raft/test_mutants.py",
+    ),
+    Mutant(
+        "removed-leader-leaves-early",
+        "a leader that is removed steps down when it appends that",
+        (),
+        RemovedLeaderLeavesEarly,
         test="tests/raft/test_mutants.py",
     ),
     Mutant(

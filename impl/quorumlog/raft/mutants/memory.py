@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from quorumlog.protocol import Mutant
 from quorumlog.raft.budget import Budget
 from quorumlog.raft.core import RaftCore
@@ -52,6 +54,30 @@ class RelaxedAcksUnreserved(RaftCore):
         self._budget = _AcksAllOnly(configuration.memory_bytes)
 
 
+class _Overtaken(Budget):
+    """Gives units to whoever needs no more than there are, also behind a larger one that waits."""
+
+    def admitted(self) -> Iterator[AppendRequested]:
+        for _ in range(len(self._waiting)):
+            yield from super().admitted()
+            self._waiting.rotate(-1)
+
+
+class SmallOvertakes(RaftCore):
+    """A small append overtakes a large one that waits for memory."""
+
+    def __init__(self, configuration: Configuration, restored: Restored, rules: Rules = REFERENCE) -> None:
+        super().__init__(configuration, restored, rules)
+        self._budget = _Overtaken(configuration.memory_bytes)
+
+
+class NoSlotRecovers(RaftCore):
+    """A follower without a free slot is recovered from the log."""
+
+    def _expects(self, follower: Progress, previous: int) -> bool:
+        return super()._expects(follower, previous) and self._has_slot(follower)
+
+
 class NoSemaphore(RaftCore):
     """A follower is sent requests however many it has not answered."""
 
@@ -98,6 +124,20 @@ MUTANTS = (
         "success in answer to any request frees all slots of the follower",
         (),
         OldRepliesFreeSlots,
+        test="tests/raft/test_mutants.py",
+    ),
+    Mutant(
+        "small-overtakes",
+        "a small append overtakes a large one that waits for memory",
+        (),
+        SmallOvertakes,
+        test="tests/raft/test_mutants.py",
+    ),
+    Mutant(
+        "no-slot-recovers",
+        "a follower without a free slot is recovered from the log",
+        (),
+        NoSlotRecovers,
         test="tests/raft/test_mutants.py",
     ),
     Mutant(

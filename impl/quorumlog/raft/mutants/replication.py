@@ -121,6 +121,44 @@ class CatchUpLivelock(RaftCore):
         super()._recover(peer, follower, max(resume, self.index.batch_end_at_most(follower.dirty)))
 
 
+class CutBelowCommitFails(RaftCore):
+    """A follower refuses what would cut at or below what it has committed."""
+
+    def _take(self, request: AppendEntries) -> int | None:
+        verified = super()._take(request)
+        end = request.batches[-1].last_offset if request.batches else request.previous
+        return None if verified is not None and verified < end else verified
+
+
+class OffsetsAfterTruncation(RaftCore):
+    """What a log knows of the terms of its offsets is not cut with it."""
+
+    def _truncate(self, offset: int) -> None:
+        starts, terms = self.index._run_starts[:], self.index._run_terms[:]
+        super()._truncate(offset)
+        self.index._run_starts, self.index._run_terms = starts, terms
+
+
+class SlotKept(RaftCore):
+    """A follower that had a slot for its recovery never gives it back."""
+
+    def _heartbeat(self, sender: int, request: Heartbeat) -> None:
+        taken = {*self.slots._taken}
+        super()._heartbeat(sender, request)
+        self.slots._taken |= taken
+
+    def _know_leader(self, leader: int) -> None:
+        self.leader = leader
+
+
+class StartsWithoutSlot(RaftCore):
+    """A leader recovers a follower that has no slot."""
+
+    def _continue_recovery(self, peer: int, follower: Progress) -> None:
+        follower.may_recover = True
+        super()._continue_recovery(peer, follower)
+
+
 class RefusesToTruncateVisible(RaftCore):
     """A follower refuses what would remove entries that it has shown to readers."""
 
@@ -128,7 +166,7 @@ class RefusesToTruncateVisible(RaftCore):
         shown = [batch for batch in request.batches if batch.base_offset <= min(self.visible, self.index.dirty)]
         differs = any(self.index.term(batch.last_offset) != batch.term for batch in shown)
         if differs and self._accept_leader(sender, request.term):
-            self._reply_append(sender, request.sequence, success=False, match=-1)
+            self._reply_append(sender, request, None)
         else:
             super()._append_entries(sender, request)
 
@@ -217,7 +255,7 @@ class AnswersForAnEarlierTerm(RaftCore):
     """A request that waited for its flush is answered in the present term, whatever term it was sent in."""
 
     def _flushed_as_follower(self) -> None:
-        self._waiting = [replace(waiting, term=self.term) for waiting in self._waiting]
+        self._waiting = [replace(each, request=structs.replace(each.request, term=self.term)) for each in self._waiting]
         super()._flushed_as_follower()
 
 
@@ -378,6 +416,35 @@ MUTANTS = (
         ("converges", "replicas-catch-up"),
         CatchUpLivelock,
         thread="https://github.com/yugabyte/yugabyte-db/issues/32876",
+    ),
+    Mutant(
+        "cut-below-commit-fails",
+        "a follower refuses what would cut at or below what it has committed",
+        (),
+        CutBelowCommitFails,
+        test="tests/raft/test_mutants.py",
+    ),
+    Mutant(
+        "offsets-after-truncation",
+        "what a log knows of the terms of its offsets is not cut with it",
+        (),
+        OffsetsAfterTruncation,
+        thread="https://github.com/redpanda-data/redpanda/issues/29849",
+        test="tests/raft/test_mutants.py",
+    ),
+    Mutant(
+        "slot-kept",
+        "a follower that had a slot for its recovery never gives it back",
+        ("replicas-catch-up", "converges"),
+        SlotKept,
+        setting="groups",
+    ),
+    Mutant(
+        "starts-without-slot",
+        "a leader recovers a follower that has no slot",
+        (),
+        StartsWithoutSlot,
+        test="tests/raft/test_mutants.py",
     ),
     Mutant(
         "refuses-to-truncate-visible",
