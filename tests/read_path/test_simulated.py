@@ -18,7 +18,7 @@ from quorumlog.protocol import SWARM
 from quorumlog.read_path.protocol import PROTOCOL
 from quorumlog.read_path.settings import SETTINGS
 
-_LOSING = ("losses", "late-rewinds", "long-grace")
+_LOSING = ("losses", "losses-in-scd", "late-rewinds", "long-grace", "rack-away")
 
 
 @pytest.mark.parametrize("setting", SETTINGS)

@@ -351,6 +351,7 @@ class _Known:
         self.ever: set[int] = set()
         self.gone: dict[int, int] = {}  # by LSN: when a shard lost a copy that it should have had
         self.plan, self.trimmed, self.rotten = -1, -1, False
+        self.drained: set[int] = set()
 
     def holders(self, lsn: int) -> set[int]:
         """The shards whose copies of what was acknowledged count."""
@@ -395,8 +396,15 @@ class _Known:
         away, now = (
             {s for s, status in each.items() if status in (1, 3) and 0 <= s < 63} for each in (before, self.statuses)
         )
+        drained = set(self.drained)
+        if e.f == "drain" and before.get(e.peer, 0) == 0 and 0 <= e.peer < 63:
+            drained.add(e.peer)
+        elif e.f == "abort":
+            drained.discard(e.peer)
+        other = away != now or drained != self.drained
+        self.drained = {s for s in drained if self.statuses.get(s, 0) == 0}
         if not {s for s in empty - was if 0 <= s < 63}:
-            self.plan = e.seq if away != now else self.plan  # donors begin anew when others are away than before
+            self.plan = e.seq if other else self.plan  # donors begin anew when others are away or drained than before
             return Count()
         back = {s for s in away & (empty - was) if before[s] == 3}
         newest = {epoch: told for seq, epoch, told in nodesets(history) if seq < e.seq}

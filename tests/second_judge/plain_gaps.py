@@ -76,6 +76,8 @@ class Knowledge:
     rejected: int | None = None
     learned: bool = False
     emptied: bool = False
+    single: bool = False
+    asked_again: int | None = None
     asks: bool = False
     hears: bool = False
 
@@ -146,7 +148,7 @@ class Knowledge:
                     self.shards = {s: each for s, each in self.shards.items() if s in self.asked(declared)}
             case "stream_start":
                 expired = shard.expired if shard else 0
-                single = e.shards is not None
+                self.single = single = e.shards is not None
                 self.shards[e.peer] = Shard(e.filter, e.offset, 0, False, expired, self.version, single)
                 if single:
                     self.listed = {s for s in range(63) if e.shards >> s & 1}
@@ -163,6 +165,7 @@ class Knowledge:
                 self.rewinding = e.f == "due"
                 if e.f != "due":
                     self.emptied = False
+                    self.single, self.asked_again = e.shards is not None, self.position
                     self.grace, self.heard, self.rejected = None, {}, None
                     self.listed = {s for s in range(63) if (e.shards or 0) >> s & 1}
                     for each in self.shards.values():
@@ -245,6 +248,7 @@ def settings(e: Event) -> Any:  # noqa: ANN401
         flags = all(
             type(declared[name]) is bool for name in ("require_full_read_set", "guaranteed_delivery_efficiency")
         )
+        flags = flags and type(declared.setdefault("single_copy", False)) is bool
         return declared if numbers and flags else None
     except (TypeError, ValueError, KeyError):
         return None
@@ -374,7 +378,7 @@ def gap_has_type(history: History) -> Count:
             due = "bridge"
         else:
             due = "dataloss" if e.offset >> 32 == end >> 32 else "bridge"
-        return judged(due != e.f)
+        return judged(due != e.f or (e.get("count") and e.count != e.last - e.offset + 1))
 
     return counted(history, ("stream_gap",), judge)
 
@@ -392,7 +396,9 @@ def no_gap_too_early(history: History) -> Count:
             single = any(each.single and each.filter is not None for each in known.shards.values()) and not guaranteed(
                 known, e.offset
             )
-            early = known.rewinding or known.emptied or known.answers > known.version or single
+            looks_again = known.settings and known.settings["single_copy"] and known.asked_again != e.offset
+            first = e.f == "dataloss" and looks_again and not known.settings["guaranteed_delivery_efficiency"]
+            early = known.rewinding or known.emptied or known.answers > known.version or single or first
         return judged(early)
 
     return counted(history, ("stream_gap",), judge)
@@ -431,7 +437,8 @@ def progress_or_stall(history: History) -> Count:
     def judge(e: Event, known: Knowledge, _: str, __: bool) -> Count:
         declared = known.nodeset_of(e.offset)
         known_epoch = -1 if known.known_epoch is None else known.known_epoch
-        ignorant = known.answers > known.version or known.position >> 32 > known_epoch
+        ahead = known.trimmed + 1 if known.trimmed >= known.position else known.position
+        ignorant = known.answers > known.version or ahead >> 32 > known_epoch
         in_grace = known.grace is not None and known.grace[2] is None
         if known.grace and known.settings:
             in_grace = in_grace and e.time - known.grace[1] <= known.settings["grace"] + 5 * 10**9
@@ -440,8 +447,14 @@ def progress_or_stall(history: History) -> Count:
             return UNJUDGED
         named = {s for s in range(63) if (e.shards or 0) >> s & 1}
         useful = {s for s in known.silent(e.offset, declared) if known.status(s) in FULL}
+        if not useful and known.silent(e.offset, declared) == known.asked(declared):
+            return UNJUDGED
         impatient = known.settings and not known.settings["require_full_read_set"]
-        due = e.offset in known.heard or (known.verdict(e.offset, declared) == "incomplete" and impatient)
+        issued = {"complete", "non_auth", *(["incomplete"] if impatient else [])}
+        ends = [max(each.unsure, 0) if e.offset < each.unsure else each.next for each in known.shards.values()]
+        ends = [end for end, each in zip(ends, known.shards.values(), strict=True) if e.offset < each.next]
+        told = not known.single and bool(ends) and min(ends) >> 32 <= known_epoch
+        due = e.offset in known.heard or (told and known.verdict(e.offset, declared) in issued)
         return judged(due or not named or not named <= useful)
 
     begun = {e.op: e.seq for e in reversed(history.events) if e.kind == "invoke" and e.f == "read_stream"}

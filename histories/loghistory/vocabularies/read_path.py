@@ -135,7 +135,7 @@ VOCABULARY = Vocabulary(
         EventKind(
             "stream_settings",
             "How the reader reads. `text`: `grace` in nanoseconds, `in_flight`, the most writes in flight, "
-            "`require_full_read_set` and `guaranteed_delivery_efficiency`.",
+            "`require_full_read_set`, `guaranteed_delivery_efficiency` and `single_copy`.",
             (*_STREAM, "text"),
         ),
         EventKind(
@@ -176,9 +176,10 @@ VOCABULARY = Vocabulary(
         EventKind("stream_record", "The reader delivered a record.", (*_STREAM, "offset", "value")),
         EventKind(
             "stream_gap",
-            "The reader delivered a gap of type `f`. `text`, if it follows from an f-majority: its `verdict`.",
+            "The reader delivered a gap of type `f`. `text`, if it follows from an f-majority: its `verdict`; `count`, "
+            "of a loss: how many records it reports as lost.",
             (*_STREAM, "offset", "last_offset", "f"),
-            may_carry=("text",),
+            may_carry=("text", "count"),
         ),
         EventKind(
             "stream_reject",
@@ -202,7 +203,8 @@ VOCABULARY = Vocabulary(
         ),
         EventKind(
             "stream_stall",
-            "At the end of the run the reader waits for an answer from any of `shards` about `offset`.",
+            "The reader has waited for a while, or to the end of the run, for an answer from any of `shards` about "
+            "`offset`.",
             (*_STREAM, "offset", "shards"),
         ),
     ),

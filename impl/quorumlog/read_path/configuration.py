@@ -44,7 +44,8 @@ class ReaderSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
     def as_text(self) -> str:
         """What gaps follow from, as the history has it."""
-        names = ("grace", "in_flight", "require_full_read_set", "guaranteed_delivery_efficiency")
+        flags = ("require_full_read_set", "guaranteed_delivery_efficiency", "single_copy")
+        names = ("grace", "in_flight", *flags)
         return msgspec.json.encode({name: getattr(self, name) for name in names}).decode()
 
 

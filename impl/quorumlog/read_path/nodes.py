@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from quorumlog.durations import MILLISECOND
 from quorumlog.events import CoreFactory, Event, Note, Send
 from quorumlog.read_path import events as e
 from quorumlog.read_path import messages as m
@@ -16,7 +17,7 @@ from quorumlog.read_path import rules as r
 from quorumlog.read_path.connections import Connections, Opening, Reset, Segment
 from quorumlog.read_path.core import Role
 from quorumlog.read_path.reader import ReaderCore
-from quorumlog.read_path.recording import Noted, heard, shipped
+from quorumlog.read_path.recording import Noted, heard, shipped, stalled
 from quorumlog.read_path.sequencer import SequencerCore
 from quorumlog.read_path.shard import ShardCore
 from quorumlog.read_path.stream import LAST_LSN, with_payload
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 CHANGES = "changes"
 """The file in which a shard has its changes."""
+_A_WHILE = 200 * MILLISECOND
 _ON_STREAMS = (m.Start, m.Window, m.Stop, m.FromShard)
 
 
@@ -218,6 +220,7 @@ class ReaderNode(StreamNode):
         self._next = r.lsn_of(1, 1)
         self._until = LAST_LSN
         self._op: int | None = None
+        self._waits: tuple[tuple[int | None, int], int] = (None, 0), 0  # where, and since when
         self._process = cluster.new_process()
         self._perform |= {
             e.Connect: lambda effect: self.connections.connect(effect.peer, cluster.new_connection()),
@@ -235,6 +238,22 @@ class ReaderNode(StreamNode):
     def ended(self) -> bool:
         """Whether the stream has delivered its last."""
         return self.host.running and self.core.ended
+
+    def note_stall(self, released: int, after: int = 0) -> None:
+        """Record that the stream waits, though there is more up to ``released``, if it has done so for ``after`` ns."""
+        if not self.host.running:
+            return
+        where, now = (self._op, self.core.position), self._simulation.now
+        if where != self._waits[0]:
+            self._waits = where, now
+        noted = stalled(self.core, released)
+        if noted is not None and now - self._waits[1] >= after:
+            self._waits = where, now
+            self.noted(noted)
+
+    def watch(self, released: int) -> None:
+        """Record it again and again while the stream waits for long."""
+        self.note_stall(released, _A_WHILE)
 
     def kill(self) -> None:
         """End the process; the outcome of the open stream is unknown. See `Node.kill`."""

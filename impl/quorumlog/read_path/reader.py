@@ -169,7 +169,8 @@ class ReaderCore(Rewinding):
             if self.position <= self.high and self._step():
                 self._cancel_grace()
             elif not self._slide():
-                if self.position <= self.trim_point or self.position in self.buffer.records:
+                trimmed = self.settings.skip_trimmed and self.position <= self.trim_point
+                if trimmed or self.position in self.buffer.records:
                     return
                 self._check_single_copy()
                 self._judge_slow()
@@ -326,9 +327,11 @@ class ReaderCore(Rewinding):
     def _gap(self, first: int, last: int, kind: str, verdict: str | None = None) -> bool:
         """Deliver a gap, no further than the stream goes; tell whether the application took it."""
         last = min(last, self.until)
-        if not self._hand_over(Gap(kind, first, last, self._lost(first, last) if kind == "dataloss" else 0)):
+        lost = self._lost(first, last) if kind == "dataloss" else 0
+        if not self._hand_over(Gap(kind, first, last, lost)):
             return False
-        self._note("stream_gap", offset=first, last_offset=last, f=kind, **({"text": verdict} if verdict else {}))
+        columns = ({"text": verdict} if verdict else {}) | ({"count": lost} if kind == "dataloss" else {})
+        self._note("stream_gap", offset=first, last_offset=last, f=kind, **columns)
         self._pass(last + 1)
         return True
 

@@ -1,8 +1,10 @@
 """The donors' part of rebuilding: copies of shards that leave are made anew elsewhere (read-path.md#rebuilding-donors).
 
 Of each copyset the first member that stays is the donor. It waits until the record is released, stores copies on other
-shards so that the property holds, and then amends the copysets of all that have one. Its own is the last: as long as it
-names a shard that leaves, the donor is not done.
+shards so that the property holds, and then amends the copysets of all that have one, its own the last. No shard is done
+as long as a copyset of its own names a shard that leaves. Copies of a record may name different copysets, if a plan was
+given up while they were amended: then the one that a copy takes for the donor has nothing to do. So whoever waits for
+another one, and sees nothing come of it, makes the copies itself.
 """
 
 from __future__ import annotations
@@ -24,6 +26,8 @@ from quorumlog.read_path.records import DRAINED, Copy
 from quorumlog.read_path.shipping import Shipping
 
 _AT_ONCE = 32
+_PATIENCE = 4
+"""So many times a shard looks again whether the donors of its copies have amended any, before it takes their part."""
 
 
 @dataclass
@@ -50,6 +54,9 @@ class Donor(Shipping):
         self._plan = self._done_plan = 0
         self._tasks: dict[int, _Task] = {}
         self._retries = False
+        self._left = self._in_vain = (
+            0  # how many copies were left to others, and how often it looked since that changed
+        )
 
     def _nodeset_of(self, epoch: int) -> Nodeset | None:
         since = max((first for first in self.nodesets if first <= epoch), default=None)
@@ -61,7 +68,7 @@ class Donor(Shipping):
     def _learn_plan(self, learned: StatusesLearned) -> None:
         self.leaving, self._rebuilt, self._statuses = learned.leaving, learned.rebuilt, learned.statuses
         if learned.plan != self._plan:
-            self._plan = learned.plan
+            self._plan, self._in_vain = learned.plan, 0
             self._tasks.clear()
         self._rebuild()
 
@@ -71,8 +78,9 @@ class Donor(Shipping):
             return
         if self.number in self.leaving and self.number not in self._rebuilt:
             return
-        mine = [copy for copy in self.contents.with_any_of(self._rebuilt) if self._is_donor(copy)]
-        for copy in mine[:_AT_ONCE]:
+        mine = self._to_amend()
+        donates = [copy for copy in mine if self._in_vain >= _PATIENCE or self._is_donor(copy)]
+        for copy in donates[:_AT_ONCE]:
             if copy.lsn <= self.released and copy.lsn not in self._tasks:
                 self._take_up(copy)
         if mine:
@@ -88,10 +96,16 @@ class Donor(Shipping):
             self._retries = True
             self._effects.append(SetTimer("rebuild", self.settings.retry))
 
-    def _is_donor(self, copy: Copy) -> bool:
+    def _to_amend(self) -> list[Copy]:
+        """The copies whose copysets name shards that leave, but for those that nobody is left to make anew."""
+        return [copy for copy in self.contents.with_any_of(self._rebuilt) if copy.intact and self._donors_of(copy)]
+
+    def _donors_of(self, copy: Copy) -> list[int]:
         staying = [shard for shard in copy.copyset if shard not in self.leaving]
-        donors = staying or [shard for shard in copy.copyset if self._drains(shard)]
-        return bool(donors) and donors[0] == self.number and copy.intact
+        return staying or [shard for shard in copy.copyset if self._drains(shard)]
+
+    def _is_donor(self, copy: Copy) -> bool:
+        return self._donors_of(copy)[0] == self.number
 
     def _drains(self, shard: int) -> bool:
         return shard in self._rebuilt and self._statuses.get(shard) == r.FULLY_AUTHORITATIVE
@@ -162,6 +176,9 @@ class Donor(Shipping):
 
     def _rebuild_again(self) -> None:
         self._retries = False
+        left = sum(not self._is_donor(copy) for copy in self._to_amend())
+        self._in_vain = self._in_vain + 1 if left == self._left and not self._tasks else 0
+        self._left = left
         for lsn, task in list(self._tasks.items()):
             if lsn in self.contents.copies:
                 self._go_on(lsn, task)

@@ -460,5 +460,29 @@ SETTINGS: Mapping[str, ReadPathConfiguration] = {
             Fault(1400 * MILLISECOND, "kill", (2,), 7 * SECOND),
         ),
     ),
+    # The same, and a rack is down for long: the others are an f-majority of racks, and none of shards.
+    "rack-away": replace(
+        _CUT_OFF,
+        shards=6,
+        loses=True,
+        replication={"RACK": 2},
+        domains=(1, 1, 1, 3),
+        duration=5 * SECOND,
+        rebuild_after=30 * SECOND,
+        workload=ReadPathWorkload(trim=0.0, think=40 * MILLISECOND),
+        sequencer=SequencerSettings(in_flight=32, sticky=1),
+        plan=(
+            Fault(300 * MILLISECOND, "kill", (7,), 1200 * MILLISECOND),
+            Fault(700 * MILLISECOND, "wipe", (1, 2), 100 * MILLISECOND),
+            Fault(1400 * MILLISECOND, "kill", (0, 3), 2 * SECOND),
+        ),
+    ),
+    # More is lost than the property allows for, in single-copy delivery.
+    "losses-in-scd": replace(
+        _DEFAULT,
+        loses=True,
+        replication={"NODE": 2},
+        faults=replace(_FAULTS, weights={"wipe": 4.0, "kill": 2.0, "power_loss": 1.0}, per_second=2.5),
+    ),
 }
 """Every setting by name."""

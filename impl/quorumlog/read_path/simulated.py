@@ -18,7 +18,6 @@ from quorumlog.read_path.event_log import LogRecord, Word
 from quorumlog.read_path.faults import ReadPathFaults
 from quorumlog.read_path.nodes import CHANGES, ReaderNode, ReadPathNode, SequencerNode, ShardNode
 from quorumlog.read_path.nodeset import Nodeset
-from quorumlog.read_path.recording import stalled
 from quorumlog.read_path.settings import ReadPathConfiguration
 from quorumlog.simulation.cluster import Cluster
 from quorumlog.simulation.host_faults import HostFaults
@@ -123,7 +122,7 @@ class ReadPathCluster(Cluster[ReadPathConfiguration, ReadPathNode]):
         self._coming_back.add(number)
 
     def _supervise(self) -> None:
-        """Have shards rebuilt that have been down for long, and end drains that are over."""
+        """Have shards rebuilt that have been down for long, end drains that are over, and see where readers wait."""
         now = self.simulation.now
         for number in range(self.configuration.shards):
             if self.nodes[number].host.running:
@@ -136,6 +135,8 @@ class ReadPathCluster(Cluster[ReadPathConfiguration, ReadPathNode]):
         for number in sorted(self._coming_back):
             word = Word.ABORT if number in log.rebuilt else Word.ACKNOWLEDGE
             self.coordination.append(LogRecord(word, number))
+        for reader in self._readers:
+            reader.watch(self.released)
         self.simulation.after(_SUPERVISION, self._supervise)
 
     # -- the run -------------------------------------------------------------------------------------------------------
@@ -186,15 +187,10 @@ class ReadPathCluster(Cluster[ReadPathConfiguration, ReadPathNode]):
         """Read everything once more with every reader, one after the other, and say where one stalls."""
         self.record("phase", {"f": "final_read"})
         for reader in self._readers:
-            self._stall(reader)
+            reader.note_stall(self.released)
             reader.read_from(r.lsn_of(1, 1), max(self.released, r.lsn_of(1, 1)))
             deadline = self.simulation.now + self.configuration.final_read
             while not reader.ended and self.simulation.now < deadline:
                 self.advance(10 * MILLISECOND)
             self.advance(20 * self.configuration.application)
-            self._stall(reader)
-
-    def _stall(self, reader: ReaderNode) -> None:
-        noted = stalled(reader.core, self.released) if reader.host.running else None
-        if noted is not None:
-            reader.noted(noted)
+            reader.note_stall(self.released)

@@ -119,6 +119,8 @@ _DONE, _DAMAGED = word_code(RewindWord.DONE), word_code(HeardWord.DAMAGED)
 _HOLE, _LOSS, _BRIDGE = (GAP[each] for each in (GapWord.HOLE, GapWord.DATALOSS, GapWord.BRIDGE))
 _MOST_EPOCHS = 1 << 16
 """The releases of later epochs are not judged."""
+_DRAIN, _ABORT = "drain", "abort"
+"""Records of the event log that begin a plan though no status changes: a shard that is up is drained, or is not."""
 _ROT = "rot"
 """The fault that spoils copies where they lie; of which ones nobody knows until they are read."""
 _AGREE = CHECKS.index(AGREE)
@@ -334,7 +336,7 @@ class CopyFold(StreamFold[_Rows]):
 
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting, _Rows)
-        self._rot = setting.words.code(_ROT)
+        self._rot, self._drain, self._abort = map(setting.words.code, (_ROT, _DRAIN, _ABORT))
         self._rotten = False
         self._nodesets = Nodesets(setting.words)
         none = np.zeros(0, dtype=np.int64)
@@ -347,6 +349,7 @@ class CopyFold(StreamFold[_Rows]):
         self._readers: dict[int, _Reader] = {}
         self._statuses: Mapping[int, int] = {}
         self._plan = -1  # the event since which donors do what they do
+        self._drained = 0  # the shards that are drained while they are up, as a set
 
     def make_room(self, rows: _Rows) -> None:
         """See `StreamFold`."""
@@ -394,7 +397,7 @@ class CopyFold(StreamFold[_Rows]):
             self._lose(e.node, NULL, MAX_OFFSET, e.seq)
 
     def _lose(self, node: int, first: int, last: int, seq: int) -> None:
-        full = self._statuses.get(node, FULLY_AUTHORITATIVE) == FULLY_AUTHORITATIVE
+        full = self._status(node) == FULLY_AUTHORITATIVE
         _lose.form(self.compiled)(self._state, self._nodesets.places, node, first, last, seq, full)
 
     def _event_log(self, e: _Rows) -> None:
@@ -408,8 +411,21 @@ class CopyFold(StreamFold[_Rows]):
                 self._all_away(e, before, new)
             self._not_copied(e, [*members(new)])
             _become_empty.form(self.compiled)(self._state, places, e.seq)
-        elif _away(before) != _away(self._statuses):
+        elif _away(before) != _away(self._statuses) or self._drains(e, before):
             self._plan = e.seq
+        self._drained &= mask_of(s for s in members(self._drained) if self._status(s) == FULLY_AUTHORITATIVE)
+
+    def _status(self, shard: int) -> int:
+        return self._statuses.get(shard, FULLY_AUTHORITATIVE)
+
+    def _drains(self, e: _Rows, before: Mapping[int, int]) -> bool:
+        """Whether a shard is drained from now on, or no longer."""
+        full, drained, peer = before.get(e.peer, 0) == FULLY_AUTHORITATIVE, self._drained, mask_of((e.peer,))
+        if e.f == self._drain and full:
+            self._drained |= peer
+        elif e.f == self._abort:
+            self._drained &= ~peer
+        return drained != self._drained
 
     def _all_away(self, e: _Rows, before: Mapping[int, int], new: int) -> None:
         """Donors that are all done have made copies of every record, unless its copies may all have been on shards

@@ -36,7 +36,7 @@ VERDICT = Check(
 TYPE = Check(
     id="gap-has-type",
     rule="A gap that follows from answers is of the type that they give it: a loss inside an epoch, a bridge between "
-    "epochs.",
+    "epochs; a loss counts each of its LSNs.",
     source=(
         "read-path.md#gap-all-lost",
         "read-path.md#gap-trimmed",
@@ -44,7 +44,10 @@ TYPE = Check(
         "read-path.md#gap-data-loss",
     ),
     fact="a gap that follows from answers, not cut short by the end of its stream",
-    sentence="Stream {op} delivered all from {lsn} to {last} as {gap}, but it is {type}.",
+    sentence={
+        "type": "Stream {op} delivered all from {lsn} to {last} as {gap}, but it is {type}.",
+        "lost": "Stream {op} reported {count} records as lost from {lsn} to {last}.",
+    },
     kinds=(Kind.INVOKE, Kind.NODESET, Kind.STREAM_SETTINGS, Kind.STREAM_HEARD, Kind.STREAM_GAP),
     columns=("op", "offset"),
     looks_back=True,
@@ -52,8 +55,14 @@ TYPE = Check(
 EARLY = Check(
     id="no-gap-too-early",
     rule="No gap is issued while a rewind is due, while its nodesets are unknown, by statuses older than an answer, or "
-    "in single-copy delivery, unless its efficiency is guaranteed.",
-    source=("read-path.md#no-gap-too-early", "read-path.md#no-gap-in-scd", "read-path.md#guaranteed-delivery"),
+    "in single-copy delivery, unless its efficiency is guaranteed; where that is configured no loss is before all "
+    "shards were asked once more.",
+    source=(
+        "read-path.md#no-gap-too-early",
+        "read-path.md#no-gap-in-scd",
+        "read-path.md#guaranteed-delivery",
+        "read-path.md#first-loss-rewinds",
+    ),
     fact="a gap that is no record",
     sentence={
         "rewind": "Stream {op} delivered a gap {gap} at {lsn} while a rewind was due.",
@@ -61,6 +70,7 @@ EARLY = Check(
         "statuses": "Stream {op} delivered a gap {gap} at {lsn} by the statuses of version {known}, but had an answer "
         "of version {newer}.",
         "single": "Stream {op} delivered a gap {gap} at {lsn} in single-copy delivery.",
+        "first": "Stream {op} delivered a gap {gap} at {lsn} without asking all shards for it once more.",
     },
     kinds=(Kind.INVOKE, Kind.STREAM_METADATA, Kind.STREAM_START, Kind.STREAM_HEARD, Kind.STREAM_GAP),
     columns=("op", "offset"),
@@ -71,7 +81,7 @@ STALL = Check(
     rule="A stream comes to its end, or waits for shards that have their data and have not answered; no grace period "
     "lasts longer than it should.",
     source=("read-path.md#progress-or-stall", "read-path.md#gap-grace"),
-    fact="a stream that came to its end, or waits at the end of the run, or a grace period that ended",
+    fact="a stream that came to its end, or that waits where it has waited for a while, or a grace period that ended",
     sentence={
         "nobody": "Stream {op} waits at {lsn}, but for no shard's answer.",
         "other": "Stream {op} waits at {lsn} for shards {shards}, whose answers would change nothing.",
@@ -237,10 +247,14 @@ class GapFold(StreamFold[Rows]):
             tally.unjudged += 1
             return
         tally.judged += 1
-        due = type_of(stream, last, nodeset, stream.settings)
+        due, found = (
+            type_of(stream, last, nodeset, stream.settings),
+            {"op": e.op, "lsn": shown(lsn), "last": shown(last)},
+        )
         if due != e.f:
-            found = {"op": e.op, "lsn": shown(lsn), "last": shown(last)}
-            tally.violation(e.seq, gap=_word(e.f), type=_word(due), **found)
+            tally.violation(e.seq, way="type", gap=_word(e.f), type=_word(due), **found)
+        elif e.records and e.records != last - lsn + 1:
+            tally.violation(e.seq, way="lost", count=e.records, **found)
 
     # -- too early -----------------------------------------------------------------------------------------------------
 
@@ -272,6 +286,15 @@ class GapFold(StreamFold[Rows]):
             stream, e.offset
         ):
             tally.violation(seq, way="single", **found)
+        elif e.f == _LOSS and self._is_first(stream, e.offset):
+            tally.violation(seq, way="first", **found)
+
+    @staticmethod
+    def _is_first(stream: Stream, lsn: int) -> bool:
+        """Whether a loss is issued when it is first found, where it had to be looked for again."""
+        settings = stream.settings
+        looks_again = settings is not None and settings.single_copy and not settings.guaranteed_delivery_efficiency
+        return looks_again and stream.asked_again != lsn
 
     def _guaranteed(self, stream: Stream, lsn: int) -> bool:
         """Whether a gap may be issued without asking all for all (read-path.md#guaranteed-delivery)."""
@@ -292,16 +315,19 @@ class GapFold(StreamFold[Rows]):
         if nodeset is None or not stream.recorded or stream.busy(e.time):
             tally.unjudged += 1
             return
-        tally.judged += 1
-        found = {"op": e.op, "lsn": shown(lsn)}
         full = {s for s, status in stream.statuses_of(nodeset).items() if status in _FULL}
         useful = {shard for shard in members(stream.silent(lsn, nodeset)) if shard in full}
-        verdict = stream.verdict(lsn, nodeset)
-        patient = stream.settings is None or stream.settings.require_full_read_set
-        if self._streams.heard(stream, lsn) != NOBODY or (verdict == INCOMPLETE and not patient):
+        if not useful and stream.silent(lsn, nodeset) == nodeset.shards:
+            tally.unjudged += 1  # all are lost, and nobody has told how far the log goes
+            return
+        tally.judged += 1
+        found = {"op": e.op, "lsn": shown(lsn)}
+        if self._streams.heard(stream, lsn) != NOBODY:
             tally.violation(seq, way="due", **found)
         elif not shards:
             tally.violation(seq, way="nobody", **found)
+        elif stream.may_go_on(lsn, nodeset):
+            tally.violation(seq, way="due", **found)
         elif not {*members(shards)} <= useful:
             tally.violation(seq, way="other", shards=[*members(shards)], **found)
 

@@ -59,6 +59,8 @@ class Settings(msgspec.Struct, frozen=True):
     in_flight: int
     require_full_read_set: bool
     guaranteed_delivery_efficiency: bool
+    single_copy: bool = False
+    """Whether single-copy delivery is configured; runs recorded earlier do not say."""
 
 
 def settings_said(text: str | None) -> Settings | None:
@@ -119,6 +121,10 @@ class Stream:
     emptied: int = -1
     """The event by which it learned that a shard became empty, until it asks anew (read-path.md#empty-rewinds)."""
     listed: int = 0
+    single: bool = False
+    """Whether it reads in single-copy delivery now."""
+    asked_again: int = -1
+    """The LSN from which on it asked all shards at its last rewind."""
     grace: Grace | None = None
     waits: Grace | None = None
     """The grace period that has not ended yet, whatever was delivered since."""
@@ -149,7 +155,9 @@ class Stream:
         logs that say where records lie and whose answers count."""
         begun = self.grace.begun if self.grace is not None and self.grace.over < 0 else None
         in_grace = begun is not None and (self.settings is None or now - begun <= self.settings.grace + OVERDUE)
-        ignorant = self.answers[0] > self.version or epoch_of(self.position) > self.known_epoch
+        trimmed = self.trimmed >= self.position
+        ignorant = epoch_of(self.trimmed + 1 if trimmed else self.position) > self.known_epoch
+        ignorant = ignorant or self.answers[0] > self.version
         return self.rejected == self.position or self.rewinding >= 0 or in_grace or ignorant
 
     def silent(self, lsn: int, nodeset: Nodeset) -> int:
@@ -173,6 +181,17 @@ class Stream:
         silent = members(self.silent(lsn, nodeset))
         late = {shard for shard, each in self.shards.items() if each.expired > _ONCE_MORE}
         return mask_of(s for s in silent if self.status(s) == FULLY_AUTHORITATIVE and s not in late)
+
+    def may_go_on(self, lsn: int, nodeset: Nodeset) -> bool:
+        """Whether a gap at the next LSN follows from what was said, grace periods apart; where it ends must be known.
+
+        In single-copy delivery none does: shards that say nothing are passed over after a while.
+        """
+        ends = [each.unsure if lsn < each.unsure else each.next for each in self.shards.values() if lsn < each.next]
+        if self.single or not ends or epoch_of(min(ends)) > self.known_epoch:
+            return False
+        verdict, patient = self.verdict(lsn, nodeset), self.settings is None or self.settings.require_full_read_set
+        return verdict >= NON_AUTH or (verdict == INCOMPLETE and not patient)
 
     def all_lost(self, nodeset: Nodeset) -> bool:
         """Whether nobody is left who could have a record (read-path.md#gap-all-lost)."""
@@ -341,6 +360,7 @@ class Streams:
         each = stream.shards.setdefault(e.peer, Shard())
         each.filter, each.next, each.unsure, each.reading = e.filter, e.offset, 0, False
         each.version, each.single = stream.version, e.shards >= 0
+        stream.single = each.single
         if each.single:
             stream.listed = e.shards
 
@@ -360,8 +380,8 @@ class Streams:
             return
         stream.rewinding = stream.emptied = -1
         stream.grace, stream.rejected = None, -1
-        stream.listed = max(e.shards, 0)
-        position = stream.position
+        stream.listed, stream.single = max(e.shards, 0), e.shards >= 0
+        position = stream.asked_again = stream.position
         self.moved(stream, MAX_OFFSET)
         stream.position = position
         for each in stream.shards.values():

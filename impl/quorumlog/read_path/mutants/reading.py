@@ -291,6 +291,8 @@ MUTANTS = (
         "f-majority-in-every-scope",
         "an f-majority is asked for in every scope, not in any",
         with_rules(gap_verdict=_in_every_scope),
+        "rack-away",
+        checks=("progress-or-stall",),
     ),
     mutant("no-marker", "no marker is set at the end of an under-replicated range", with_cores(reader=NoMarker)),
     mutant(
@@ -319,11 +321,19 @@ MUTANTS = (
         "failover",
         checks=("no-gap-too-early", "bridge-hides-nothing"),
     ),
-    mutant("lost-one-short", "a loss from lo to hi counts hi - lo records", with_cores(reader=LostOneShort)),
+    mutant(
+        "lost-one-short",
+        "a loss from lo to hi counts hi - lo records",
+        with_cores(reader=LostOneShort),
+        "losses",
+        checks=("gap-has-type",),
+    ),
     mutant(
         "no-repeat-before-loss",
         "the first DATALOSS found in SCD is issued without a rewind",
         with_cores(reader=NoRepeatBeforeLoss),
+        "losses-in-scd",
+        checks=("no-gap-too-early",),
     ),
     mutant(
         "bridge-hides-loss",
@@ -338,5 +348,6 @@ MUTANTS = (
         with_rules(gap_decision=_waits_for_ever),
         "losses",
         "https://github.com/restatedev/restate/issues/5107",
+        checks=("progress-or-stall",),
     ),
 )

@@ -27,8 +27,15 @@ class WipedShardAnswers(ShardCore):
 class DoneAtOnce(ShardCore):
     """A donor says that it has made its part of the copies anew, and makes none."""
 
-    def _is_donor(self, copy: Copy) -> bool:
-        return False
+    def _to_amend(self) -> list[Copy]:
+        return []
+
+
+class FirstAlone(ShardCore):
+    """Whoever is not the first of a copyset leaves its copies to the first, and is done."""
+
+    def _to_amend(self) -> list[Copy]:
+        return [copy for copy in super()._to_amend() if self._is_donor(copy)]
 
 
 class OwnOrder(ShardCore):
@@ -36,13 +43,6 @@ class OwnOrder(ShardCore):
 
     def _in_order(self, lsn: int, copyset: tuple[int, ...]) -> tuple[int, ...]:
         return copyset
-
-
-class AmendsUnanswered(ShardCore):
-    """A donor amends its own copyset with the others, and is done whether they have stored theirs or not."""
-
-    def _steps(self, new: set[int], amended: set[int]) -> list[set[int]]:
-        return [new, amended]
 
 
 class TakenBeforePurge(ShardCore):
@@ -138,18 +138,18 @@ MUTANTS = (
         checks=("rebuilt-is-replicated",),
     ),
     mutant(
+        "first-alone",
+        "a donor trusts that the first of each copyset makes the copies anew",
+        with_cores(shard=FirstAlone),
+        "rebuilding",
+        checks=("rebuilt-is-replicated",),
+    ),
+    mutant(
         "donors-differ",
         "each donor of a record orders its copyset in a way of its own",
         with_cores(shard=OwnOrder),
         "two-donors",
         checks=("one-shipper",),
-    ),
-    mutant(
-        "amends-unanswered",
-        "a donor is done before others have amended their copysets",
-        with_cores(shard=AmendsUnanswered),
-        "half-amended",
-        checks=("rebuilt-is-replicated",),
     ),
     mutant(
         "taken-before-purge",
