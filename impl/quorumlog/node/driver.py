@@ -219,11 +219,12 @@ class Driver(ABC):
         self._inbox.append(event)
         if self._busy or self._dead:
             return
-        self._busy = True
+        self._busy, anything = True, False
         try:
             while self._inbox:
                 self._moment = self.history.clock.wall()
                 effects = self.core.handle(time.monotonic_ns() + self._jumped, self._inbox.popleft())
+                anything = anything or bool(effects)
                 for number, effect in enumerate(effects):
                     if number == self._most_effects:
                         os.kill(os.getpid(), signal.SIGKILL)
@@ -232,7 +233,8 @@ class Driver(ABC):
             self._fail(error)
         finally:
             self._busy = False
-        self._hand_out_soon()
+        if anything:
+            self._hand_out_soon()
 
     def read(self, start: int, max_bytes: int, *, committed: bool) -> tuple[list[RecordBatch], int]:
         """Whole batches from ``start`` on up to what is committed, or visible, here and now; and the end of that.
