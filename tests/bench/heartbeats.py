@@ -15,10 +15,11 @@ import json
 import time
 from typing import Any, NamedTuple
 
+from quorumlog.events import Flushed, Received, Send, StartFlush, TimerFired
 from quorumlog.node.framing import LENGTH_BYTES
 from quorumlog.quorum import Voters
 from quorumlog.raft.core import Configuration, RaftCore, Restored, Started
-from quorumlog.raft.events import Flushed, Received, SaveVote, Send, StartFlush, Timer, TimerFired, VoteSaved
+from quorumlog.raft.events import SaveVote, Timer, VoteSaved
 from quorumlog.raft.grouped import GROUPED, Item
 from quorumlog.raft.wire import MESSAGES
 

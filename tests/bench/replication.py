@@ -26,6 +26,7 @@ from typing import Any
 
 from quorumlog.cluster.client import NodeClient
 from quorumlog.cluster.supervisor import Cluster
+from quorumlog.events import Append, LogRead, ReadLog
 from quorumlog.node.configuration import load
 from quorumlog.node.process import run
 from quorumlog.node.supervision import Supervisor
@@ -33,7 +34,6 @@ from quorumlog.node.wire import AppendResult, StatusResult
 from quorumlog.raft import real
 from quorumlog.raft.core import RaftCore
 from quorumlog.raft.driver import RaftDriver
-from quorumlog.raft.events import Append, LogRead, ReadLog
 from quorumlog.raft.progress import Progress
 from quorumlog.storage.batch import RecordBatch
 

@@ -10,9 +10,10 @@ from itertools import count
 from pathlib import Path
 
 from loghistory import HybridClock, open_run
+from quorumlog.events import Started, TimerFired
 from quorumlog.node.driver import Place
 from quorumlog.node.recording import HistoryFile, find_history, whole_events
-from quorumlog.raft.events import Started, Timer, TimerFired
+from quorumlog.raft.events import Timer
 from quorumlog.raft.messages import AppendEntries, Heartbeat, InstallSnapshot
 from quorumlog.raft.real import REAL, Timing
 from quorumlog.raft.snapshot import Snapshot, State

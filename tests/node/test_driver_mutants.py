@@ -19,12 +19,13 @@ from typing import Any
 import pytest
 
 from loghistory import HybridClock, open_run
+from quorumlog.events import Started, TimerFired
 from quorumlog.node.driver import Place
 from quorumlog.node.recording import HistoryFile, find_history, whole_events
 from quorumlog.quorum import Voters
 from quorumlog.raft.core import RaftCore
 from quorumlog.raft.driver import RaftDriver
-from quorumlog.raft.events import SaveVote, Started, Timer, TimerFired, VoteSaved
+from quorumlog.raft.events import SaveVote, Timer, VoteSaved
 from quorumlog.raft.members import Members
 from quorumlog.raft.messages import AppendEntries, Heartbeat, InstallSnapshot, VoteRequest
 from quorumlog.raft.mutants import MUTANTS

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from loghistory import HybridClock
+from quorumlog.events import Started, TimerFired
 from quorumlog.node.driver import Place
 from quorumlog.node.recording import NoHistory
 from quorumlog.node.sessions import Session
@@ -16,7 +17,7 @@ from quorumlog.node.wire import RESULTS, AppendCall, AppendResult
 from quorumlog.quorum import Voters
 from quorumlog.raft.core import RaftCore
 from quorumlog.raft.driver import RaftDriver
-from quorumlog.raft.events import Started, Timer, TimerFired
+from quorumlog.raft.events import Timer
 from quorumlog.raft.messages import AppendEntries, AppendReply, VoteReply
 from quorumlog.raft.real import Timing
 from quorumlog.raft.restored import StateMachine

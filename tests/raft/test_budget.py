@@ -7,8 +7,8 @@ from collections import deque
 from hypothesis import given
 from hypothesis import strategies as st
 
+from quorumlog.events import AppendRequested
 from quorumlog.raft.budget import Budget
-from quorumlog.raft.events import AppendRequested
 from quorumlog.storage.batch import BatchKind, RecordBatch
 
 HEADER = RecordBatch(0, 0, BatchKind.DATA, 1, -1, bytes(8)).size_bytes - 8

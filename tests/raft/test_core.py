@@ -7,40 +7,42 @@ from typing import Any
 
 import pytest
 
-from quorumlog.quorum import Voters
-from quorumlog.raft.core import Configuration, RaftCore, Restored
-from quorumlog.raft.events import (
+from quorumlog.events import (
     Accepted,
     AppendRequested,
     BarrierRequested,
-    CompactRequested,
-    Disconnect,
     Effect,
     Event,
     Flushed,
-    HandedOver,
     LogRead,
     Outcome,
     ReadIndexRequested,
     ReadLog,
-    ReadSnapshot,
     Received,
     Reset,
     Resolved,
-    SaveVote,
     Send,
     SetTimer,
-    SnapshotRead,
     Started,
     StartFlush,
-    Timer,
     TimerFired,
-    TransferRequested,
     TrimRequested,
     Truncate,
+)
+from quorumlog.quorum import Voters
+from quorumlog.raft.core import Configuration, RaftCore, Restored
+from quorumlog.raft.events import Append as AppendEffect
+from quorumlog.raft.events import (
+    CompactRequested,
+    Disconnect,
+    HandedOver,
+    ReadSnapshot,
+    SaveVote,
+    SnapshotRead,
+    Timer,
+    TransferRequested,
     VoteSaved,
 )
-from quorumlog.raft.events import Append as AppendEffect
 from quorumlog.raft.index import LogIndex
 from quorumlog.raft.messages import (
     AppendEntries,

@@ -8,18 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from quorumlog.events import Append, Effect, Note, Received, Send, Truncate
 from quorumlog.node.framing import FrameError
 from quorumlog.quorum import Voters
 from quorumlog.raft import wire
 from quorumlog.raft.core import Configuration, RaftCore, Restored
-from quorumlog.raft.events import (
-    Append,
-    Effect,
-    Note,
-    Received,
-    Send,
-    Truncate,
-)
 from quorumlog.raft.ghosts import fill_gaps
 from quorumlog.raft.index import LogIndex
 from quorumlog.raft.messages import AppendEntries, AppendReply, Heartbeat, HeartbeatReply

@@ -7,12 +7,9 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from quorumlog.quorum import Voters
-from quorumlog.raft.core import Configuration, RaftCore, Restored
-from quorumlog.raft.events import (
+from quorumlog.events import (
     Append,
     BarrierRequested,
-    ChangeRequested,
     Effect,
     Event,
     Flushed,
@@ -23,11 +20,11 @@ from quorumlog.raft.events import (
     Send,
     Started,
     StartFlush,
-    Timer,
     TimerFired,
-    TransferRequested,
-    VoteSaved,
 )
+from quorumlog.quorum import Voters
+from quorumlog.raft.core import Configuration, RaftCore, Restored
+from quorumlog.raft.events import ChangeRequested, Timer, TransferRequested, VoteSaved
 from quorumlog.raft.members import Change, Members, first_step, next_step
 from quorumlog.raft.messages import (
     AppendEntries,

@@ -7,15 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from quorumlog.events import CoreFactory
-from quorumlog.quorum import Voters
-from quorumlog.raft.core import RaftCore
-from quorumlog.raft.events import (
+from quorumlog.events import (
     Accepted,
     Append,
     AppendRequested,
     BarrierRequested,
-    ChangeRequested,
+    CoreFactory,
     Effect,
     Event,
     Flushed,
@@ -29,12 +26,12 @@ from quorumlog.raft.events import (
     Send,
     Started,
     StartFlush,
-    Timer,
     TimerFired,
-    TransferRequested,
     TrimRequested,
-    VoteSaved,
 )
+from quorumlog.quorum import Voters
+from quorumlog.raft.core import RaftCore
+from quorumlog.raft.events import ChangeRequested, Timer, TransferRequested, VoteSaved
 from quorumlog.raft.index import LogIndex
 from quorumlog.raft.members import Change, Members
 from quorumlog.raft.messages import (

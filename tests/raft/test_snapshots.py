@@ -10,22 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from quorumlog.events import Effect, Event, Note, Received, Reset, Send, Started, Trim, TrimRequested
 from quorumlog.quorum import Voters
 from quorumlog.raft.core import Configuration, RaftCore, Restored
-from quorumlog.raft.events import (
-    Apply,
-    Effect,
-    Event,
-    KeepSnapshot,
-    Note,
-    Received,
-    Reset,
-    Send,
-    Started,
-    TakeSnapshot,
-    Trim,
-    TrimRequested,
-)
+from quorumlog.raft.events import Apply, KeepSnapshot, TakeSnapshot
 from quorumlog.raft.index import LogIndex
 from quorumlog.raft.members import Members
 from quorumlog.raft.messages import AppendEntries, Heartbeat, InstallSnapshot, SnapshotReply

@@ -43,8 +43,9 @@ from msgspec.structs import replace
 import quorumlog
 from loghistory import MemorySink, Recorder
 from quorumlog.durations import MILLISECOND, SECOND, parse_duration
+from quorumlog.events import ReadLog
 from quorumlog.hunting.judge import judge_table
-from quorumlog.raft.events import ChangeRequested, ReadLog
+from quorumlog.raft.events import ChangeRequested
 from quorumlog.raft.members import Change
 from quorumlog.raft.messages import AnyMessage
 from quorumlog.raft.settings import NodeLimits, NodeTiming, RaftConfiguration

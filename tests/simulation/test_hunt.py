@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from msgspec.structs import replace
 
 from quorumlog.durations import MILLISECOND
-from quorumlog.events import Effect, Event, Received, Send, SetTimer, TimerFired
+from quorumlog.events import Effect, Event, LogRead, Received, Send, SetTimer, TimerFired
 from quorumlog.faults import CHANGES, KINDS, Fault
 from quorumlog.hunting import campaign
 from quorumlog.hunting.hunt import hunt
@@ -23,7 +23,6 @@ from quorumlog.hunting.simulate_command import simulate
 from quorumlog.hunting.survey import hunted
 from quorumlog.protocol import SWARM, Mutant
 from quorumlog.raft.core import RaftCore
-from quorumlog.raft.events import LogRead
 from quorumlog.raft.messages import HeartbeatReply
 from quorumlog.raft.mutants import offsets, trimming
 from quorumlog.raft.protocol import PROTOCOL

@@ -21,12 +21,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from quorumlog.events import CoreFactory
-from quorumlog.quorum import Voters
-from quorumlog.raft.core import RaftCore
-from quorumlog.raft.events import Append as AppendEffect
-from quorumlog.raft.events import (
+from quorumlog.events import (
     AppendRequested,
+    CoreFactory,
     Effect,
     Event,
     Flushed,
@@ -36,14 +33,15 @@ from quorumlog.raft.events import (
     ReadLog,
     Received,
     Resolved,
-    SaveVote,
     Send,
     Started,
     StartFlush,
-    Timer,
     TimerFired,
-    VoteSaved,
 )
+from quorumlog.quorum import Voters
+from quorumlog.raft.core import RaftCore
+from quorumlog.raft.events import Append as AppendEffect
+from quorumlog.raft.events import SaveVote, Timer, VoteSaved
 from quorumlog.raft.events import Truncate as TruncateEffect
 from quorumlog.raft.index import LogIndex
 from quorumlog.raft.messages import (

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator
 
-from quorumlog.raft.events import AppendRequested
+from quorumlog.events import AppendRequested
 
 
 class Budget:

@@ -13,24 +13,26 @@ documents.md#raft-recovery, documents.md#raft-simplification; the layers name th
 
 from __future__ import annotations
 
-from quorumlog.raft.events import (
+from quorumlog.events import (
     AppendRequested,
     BarrierRequested,
-    ChangeRequested,
-    CompactRequested,
     Effect,
     Event,
     Flushed,
-    HandedOver,
     LogRead,
     ReadIndexRequested,
     Received,
-    SnapshotRead,
     Started,
-    Timer,
     TimerFired,
-    TransferRequested,
     TrimRequested,
+)
+from quorumlog.raft.events import (
+    ChangeRequested,
+    CompactRequested,
+    HandedOver,
+    SnapshotRead,
+    Timer,
+    TransferRequested,
     VoteSaved,
 )
 from quorumlog.raft.members import Members

@@ -11,45 +11,47 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from quorumlog.node.driver import Driver, Ended, Place
-from quorumlog.node.wire import Administration, ChangeCall, CompactCall, MembersResult, TransferCall
-from quorumlog.quorum import NOTHING
-from quorumlog.raft.core import RaftCore
-from quorumlog.raft.events import (
+from quorumlog.events import (
     Accepted,
     Append,
     AppendRequested,
-    Apply,
     BarrierRequested,
     CancelTimer,
-    ChangeRequested,
-    Compact,
-    CompactRequested,
-    Disconnect,
     Flushed,
-    HandedOver,
-    KeepSnapshot,
     LogRead,
     Note,
     Outcome,
     ReadIndexRequested,
     ReadLog,
-    ReadSnapshot,
     Received,
     Reset,
     Resolved,
-    SaveVote,
     Send,
     SetTimer,
     Started,
     StartFlush,
-    TakeSnapshot,
-    Timer,
     TimerFired,
-    TransferRequested,
     Trim,
     TrimRequested,
     Truncate,
+)
+from quorumlog.node.driver import Driver, Ended, Place
+from quorumlog.node.wire import Administration, ChangeCall, CompactCall, MembersResult, TransferCall
+from quorumlog.quorum import NOTHING
+from quorumlog.raft.core import RaftCore
+from quorumlog.raft.events import (
+    Apply,
+    ChangeRequested,
+    Compact,
+    CompactRequested,
+    Disconnect,
+    HandedOver,
+    KeepSnapshot,
+    ReadSnapshot,
+    SaveVote,
+    TakeSnapshot,
+    Timer,
+    TransferRequested,
     VoteSaved,
 )
 from quorumlog.raft.members import Change

@@ -14,8 +14,9 @@ term waits for the answers of the others as well, and lets who has a better log 
 
 from __future__ import annotations
 
+from quorumlog.events import SetTimer
 from quorumlog.quorum import VOTE_WON
-from quorumlog.raft.events import SetTimer, Timer
+from quorumlog.raft.events import Timer
 from quorumlog.raft.messages import VoteReply, VoteRequest
 from quorumlog.raft.rules import LARGEST_PRIORITY, NOBODY, Rules
 from quorumlog.raft.state import Configuration, Replica, Restored

@@ -1,4 +1,4 @@
-"""A Raft core's events and effects: those of any replicated log (`quorumlog.events`), and its own.
+"""A Raft core's own events and effects; it has those of any replicated log as well (`quorumlog.events`).
 
 ``SaveVote`` takes time like a flush; it is answered by ``VoteSaved`` with the same ticket. A request with batches is
 answered by ``HandedOver``, as they hold memory (raft.md#units-returned).
@@ -8,32 +8,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from quorumlog.events import (
-    Accepted,
-    Append,
-    AppendRequested,
-    BarrierRequested,
-    CancelTimer,
-    Effect,
-    Event,
-    Flushed,
-    LogRead,
-    Note,
-    Outcome,
-    ReadIndexRequested,
-    ReadLog,
-    Received,
-    Reset,
-    Resolved,
-    Send,
-    SetTimer,
-    Started,
-    StartFlush,
-    TimerFired,
-    Trim,
-    TrimRequested,
-    Truncate,
-)
+from quorumlog.events import Effect, Event
 from quorumlog.raft.members import Change
 from quorumlog.raft.messages import AppendEntries
 from quorumlog.raft.snapshot import Snapshot
@@ -150,45 +125,3 @@ class SaveVote(Effect, frozen=True):
     term: int
     voted_for: int
     ticket: int
-
-
-__all__ = [
-    "Accepted",
-    "Append",
-    "AppendRequested",
-    "Apply",
-    "BarrierRequested",
-    "CancelTimer",
-    "ChangeRequested",
-    "Compact",
-    "CompactRequested",
-    "Disconnect",
-    "Effect",
-    "Event",
-    "Flushed",
-    "HandedOver",
-    "KeepSnapshot",
-    "LogRead",
-    "Note",
-    "Outcome",
-    "ReadIndexRequested",
-    "ReadLog",
-    "ReadSnapshot",
-    "Received",
-    "Reset",
-    "Resolved",
-    "SaveVote",
-    "Send",
-    "SetTimer",
-    "SnapshotRead",
-    "StartFlush",
-    "Started",
-    "TakeSnapshot",
-    "Timer",
-    "TimerFired",
-    "TransferRequested",
-    "Trim",
-    "TrimRequested",
-    "Truncate",
-    "VoteSaved",
-]

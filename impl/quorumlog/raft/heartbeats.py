@@ -6,7 +6,7 @@ and for having heard a leader, and for nothing else (raft.md#light-heartbeat).
 
 from __future__ import annotations
 
-from quorumlog.raft.events import Send
+from quorumlog.events import Send
 from quorumlog.raft.leader import Leader
 from quorumlog.raft.messages import LightHeartbeat, LightReply
 from quorumlog.raft.rules import Rules

@@ -9,21 +9,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from quorumlog.quorum import NOTHING
-from quorumlog.raft.events import (
+from quorumlog.events import (
     BarrierRequested,
     CancelTimer,
-    Disconnect,
     LogRead,
     Outcome,
     ReadIndexRequested,
     ReadLog,
-    ReadSnapshot,
     Resolved,
     SetTimer,
-    SnapshotRead,
-    Timer,
 )
+from quorumlog.quorum import NOTHING
+from quorumlog.raft.events import Disconnect, ReadSnapshot, SnapshotRead, Timer
 from quorumlog.raft.ghosts import fill_gaps
 from quorumlog.raft.members import Members
 from quorumlog.raft.messages import AppendReply, Heartbeat, HeartbeatReply, InstallSnapshot, Reply, SnapshotReply

@@ -8,7 +8,8 @@ themselves are in ``members``; the configuration in force is kept in ``state``.
 
 from __future__ import annotations
 
-from quorumlog.raft.events import ChangeRequested, Outcome, Resolved, SetTimer, Timer
+from quorumlog.events import Outcome, Resolved, SetTimer
+from quorumlog.raft.events import ChangeRequested, Timer
 from quorumlog.raft.members import Members, first_step, next_step
 from quorumlog.raft.rules import Rules
 from quorumlog.raft.state import Configuration, Restored

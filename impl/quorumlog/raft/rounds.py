@@ -16,20 +16,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from quorumlog.events import Accepted, AppendRequested, CancelTimer, Note, Outcome, Resolved, SetTimer
 from quorumlog.quorum import NOTHING
 from quorumlog.raft.budget import Budget
-from quorumlog.raft.events import (
-    Accepted,
-    AppendRequested,
-    CancelTimer,
-    Disconnect,
-    HandedOver,
-    Note,
-    Outcome,
-    Resolved,
-    SetTimer,
-    Timer,
-)
+from quorumlog.raft.events import Disconnect, HandedOver, Timer
 from quorumlog.raft.follower import Follower
 from quorumlog.raft.messages import AppendEntries
 from quorumlog.raft.progress import Progress, Round

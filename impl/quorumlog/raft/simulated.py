@@ -10,7 +10,7 @@ from msgspec import structs
 
 from loghistory import Recorder
 from quorumlog.durations import MICROSECOND, MILLISECOND
-from quorumlog.events import CoreFactory, Effect, Note
+from quorumlog.events import CoreFactory, Effect, Note, Send
 from quorumlog.quorum import Voters
 from quorumlog.raft.core import RaftCore
 from quorumlog.raft.events import (
@@ -23,7 +23,6 @@ from quorumlog.raft.events import (
     KeepSnapshot,
     ReadSnapshot,
     SaveVote,
-    Send,
     TakeSnapshot,
     TransferRequested,
     VoteSaved,

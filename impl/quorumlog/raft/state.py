@@ -12,25 +12,9 @@ from typing import Any
 
 import msgspec
 
+from quorumlog.events import Append, CancelTimer, Effect, Note, Reset, Send, SetTimer, StartFlush, Trim, Truncate
 from quorumlog.quorum import NOTHING, Voters
-from quorumlog.raft.events import (
-    Append,
-    Apply,
-    CancelTimer,
-    Compact,
-    Effect,
-    KeepSnapshot,
-    Note,
-    Reset,
-    SaveVote,
-    Send,
-    SetTimer,
-    StartFlush,
-    TakeSnapshot,
-    Timer,
-    Trim,
-    Truncate,
-)
+from quorumlog.raft.events import Apply, Compact, KeepSnapshot, SaveVote, TakeSnapshot, Timer
 from quorumlog.raft.index import LogIndex
 from quorumlog.raft.members import NO_SESSION, Members
 from quorumlog.raft.messages import Answer, AnyMessage, OfLeaders, Request

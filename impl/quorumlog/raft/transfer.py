@@ -9,15 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from quorumlog.raft.events import (
-    AppendRequested,
-    CancelTimer,
-    Outcome,
-    Resolved,
-    SetTimer,
-    Timer,
-    TransferRequested,
-)
+from quorumlog.events import AppendRequested, CancelTimer, Outcome, Resolved, SetTimer
+from quorumlog.raft.events import Timer, TransferRequested
 from quorumlog.raft.heartbeats import Heartbeats
 from quorumlog.raft.messages import TimeoutNow
 from quorumlog.raft.rules import Rules

@@ -7,9 +7,10 @@ from dataclasses import replace
 
 from msgspec import structs
 
+from quorumlog.events import AppendRequested, Effect, Outcome, ReadIndexRequested, Resolved, Send, SetTimer
 from quorumlog.protocol import Mutant
 from quorumlog.raft.core import RaftCore
-from quorumlog.raft.events import AppendRequested, Effect, Outcome, ReadIndexRequested, Resolved, Send, SetTimer, Timer
+from quorumlog.raft.events import Timer
 from quorumlog.raft.leader import _Barrier
 from quorumlog.raft.messages import LightReply
 from quorumlog.raft.mutants.parts import with_rules

@@ -7,10 +7,11 @@ from dataclasses import replace
 
 from msgspec import structs
 
+from quorumlog.events import SetTimer
 from quorumlog.protocol import Mutant
 from quorumlog.quorum import VOTE_LOST, VOTE_PENDING, VOTE_WON, Voters
 from quorumlog.raft.core import RaftCore
-from quorumlog.raft.events import SetTimer, Timer
+from quorumlog.raft.events import Timer
 from quorumlog.raft.messages import Heartbeat, VoteReply, VoteRequest
 from quorumlog.raft.mutants.parts import with_rules
 from quorumlog.raft.rules import NOBODY, REFERENCE, Rules

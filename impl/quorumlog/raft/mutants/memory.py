@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from quorumlog.events import AppendRequested
 from quorumlog.protocol import Mutant
 from quorumlog.raft.budget import Budget
 from quorumlog.raft.core import RaftCore
-from quorumlog.raft.events import AppendRequested
 from quorumlog.raft.messages import AppendReply
 from quorumlog.raft.progress import Progress, Round
 from quorumlog.raft.rules import ACKS_ALL, REFERENCE, Rules

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from quorumlog.events import Outcome
 from quorumlog.protocol import Mutant
 from quorumlog.quorum import quorum_match
 from quorumlog.raft.core import RaftCore
-from quorumlog.raft.events import Outcome
 from quorumlog.raft.mutants.parts import with_rules
 from quorumlog.raft.rules import ACKS_ALL, NOBODY, PENDING, REFERENCE, SUCCESS, TRUNCATED, Rules
 from quorumlog.raft.state import Configuration, Restored

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from quorumlog.events import Note
 from quorumlog.protocol import Mutant
 from quorumlog.raft.core import RaftCore
-from quorumlog.raft.events import Apply, Note
+from quorumlog.raft.events import Apply
 from quorumlog.raft.members import Members
 from quorumlog.raft.messages import InstallSnapshot
 from quorumlog.raft.mutants.parts import on_nodes

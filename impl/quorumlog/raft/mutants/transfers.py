@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from msgspec import structs
 
+from quorumlog.events import AppendRequested
 from quorumlog.protocol import Mutant
 from quorumlog.raft.core import RaftCore
-from quorumlog.raft.events import AppendRequested
 from quorumlog.raft.leader import Leader
 from quorumlog.raft.messages import TimeoutNow, VoteRequest
 from quorumlog.raft.transfer import Transfer

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from quorumlog.events import Trim
 from quorumlog.protocol import Mutant
 from quorumlog.raft.core import RaftCore
-from quorumlog.raft.events import Trim
 from quorumlog.raft.index import NO_TERM
 from quorumlog.raft.members import Members
 from quorumlog.raft.messages import InstallSnapshot
