@@ -29,9 +29,9 @@ from quorumlog.events import (
     TrimRequested,
     Truncate,
 )
+from quorumlog.events import Append as AppendEffect
 from quorumlog.quorum import Voters
 from quorumlog.raft.core import Configuration, RaftCore, Restored
-from quorumlog.raft.events import Append as AppendEffect
 from quorumlog.raft.events import (
     CompactRequested,
     Disconnect,

@@ -21,6 +21,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from quorumlog.events import Append as AppendEffect
 from quorumlog.events import (
     AppendRequested,
     CoreFactory,
@@ -38,11 +39,10 @@ from quorumlog.events import (
     StartFlush,
     TimerFired,
 )
+from quorumlog.events import Truncate as TruncateEffect
 from quorumlog.quorum import Voters
 from quorumlog.raft.core import RaftCore
-from quorumlog.raft.events import Append as AppendEffect
 from quorumlog.raft.events import SaveVote, Timer, VoteSaved
-from quorumlog.raft.events import Truncate as TruncateEffect
 from quorumlog.raft.index import LogIndex
 from quorumlog.raft.messages import (
     AnyMessage,
