@@ -15,7 +15,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # What starts Java, Spark, solvers, real nodes or fuzzers.
 NOT_QUICK := spec proofs pipeline validate node cluster fuzz
 
-.PHONY: help setup demo quick test test-long test-night coverage bench mutants lint format clean
+.PHONY: help setup demo quick test test-long test-night coverage bench mutants reference lint format clean
 .DELETE_ON_ERROR:
 
 help: ## show this list
@@ -94,6 +94,9 @@ bench: setup ## every figure, as a ratio in one run
 
 mutants: setup ## hunt every mutant and write docs/mutants.md: minutes; each hunt is shown as it ends
 	@$(BIN)/python tests/mutants --processes $(CORES)
+
+reference: setup ## 10,000 runs of Raft's reference, every tenth followed by spec trace; goes on where it was stopped
+	@$(BIN)/python tests/mutants/reference.py --processes $(CORES)
 
 format: $(VENV)/.all ## write the code in the house's form
 	@$(BIN)/ruff check --fix --quiet .

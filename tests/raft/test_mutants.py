@@ -13,9 +13,11 @@ from quorumlog.events import (
     AppendRequested,
     BarrierRequested,
     CoreFactory,
+    Disconnect,
     Effect,
     Event,
     Flushed,
+    HandedOver,
     Note,
     Outcome,
     ReadIndexRequested,
@@ -196,13 +198,6 @@ def counts_what_a_heartbeat_proves(make_core: CoreFactory) -> bool:
     return core.durable_on[1] == 0
 
 
-def counts_replies_of_its_term(make_core: CoreFactory) -> bool:
-    """raft.md#durable."""
-    core = leader(make_core)
-    give(core, Received(1, AppendReply(1, 1, True, 0, 0, 0)))
-    return core.commit == -1
-
-
 def counts_what_a_follower_still_holds(make_core: CoreFactory) -> bool:
     """raft.md#replicated."""
     core = leader(make_core, (1, 1))
@@ -228,14 +223,6 @@ def serving(make_core: CoreFactory, **limits: int) -> RaftCore:
 def confirms_a_barrier_anew(make_core: CoreFactory) -> bool:
     """raft.md#barrier."""
     return not [each for each in give(serving(make_core), ReadIndexRequested(1)) if isinstance(each, Resolved)]
-
-
-def confirms_a_barrier_by_what_it_asks_then(make_core: CoreFactory) -> bool:
-    """raft.md#barrier."""
-    core = serving(make_core)
-    sent = core.progress[1].sequence
-    ends = give(core, ReadIndexRequested(1), Received(1, HeartbeatReply(3, sent, True, 0, 0, 0)))
-    return not [each for each in ends if isinstance(each, Resolved)]
 
 
 def refuses_reads_when_it_steps_down(make_core: CoreFactory) -> bool:
@@ -585,6 +572,30 @@ def leads_until_its_removal_is_committed(make_core: CoreFactory) -> bool:
     return core.role == "leader" and core.voters.current == (1, 2)
 
 
+def votes_in_a_term_of_which_it_heard_no_leader(make_core: CoreFactory) -> bool:
+    """raft.md#refuse-vote."""
+    core = follower(make_core, (2, 2))
+    give(core, Received(1, Heartbeat(2, 1, 1, 2, -1, -1)), Received(1, VoteRequest(3, 1, 2, 0, False, True)))
+    give(core, Received(2, VoteRequest(3, 2, 2, 1, False)))
+    return core.term == 3 and core.voted_for == 2
+
+
+def waits_for_what_it_sent_in_its_term(make_core: CoreFactory) -> bool:
+    """raft.md#units-returned, raft.md#may-dispatch."""
+    core = serving(make_core)
+    batch = RecordBatch(0, 0, BatchKind.DATA, 1, 1, bytes(8))
+    give(
+        core, AppendRequested(1, batch, -1, False), TimerFired(Timer.DRAIN), Received(1, VoteReply(4, 3, False, False))
+    )
+    give(core, TimerFired(Timer.ELECTION), Received(1, VoteReply(4, 4, True, True)))
+    for sent in give(core, Received(1, VoteReply(5, 5, False, True))):
+        if isinstance(sent, Send) and isinstance(sent.message, AppendEntries):
+            give(core, HandedOver(sent.to, sent.message))
+    assert (core.role, core.term) == ("leader", 5)
+    core.progress[1].heard = later = 2 * core.configuration.election_timeout + 1
+    return not any(isinstance(each, Disconnect) for each in core.handle(later, TimerFired(Timer.HEARTBEAT)))
+
+
 PROMISES = {
     "small-overtakes": lets_nobody_overtake,
     "no-slot-recovers": reads_nothing_back_for_want_of_a_slot,
@@ -594,6 +605,8 @@ PROMISES = {
     "any-session-answered": answers_in_its_session_alone,
     "earlier-session-elected": counts_votes_for_its_session,
     "removed-leader-leaves-early": leads_until_its_removal_is_committed,
+    "heard-in-an-earlier-term": votes_in_a_term_of_which_it_heard_no_leader,
+    "handing-survives-step-down": waits_for_what_it_sent_in_its_term,
     "old-replies-free-slots": counts_what_is_on_its_way,
     "barrier-at-commit": waits_for_the_end_of_the_log,
     "durable-survives-election": counts_what_it_heard_in_its_term,
@@ -607,7 +620,6 @@ PROMISES = {
     "rejoin-session": ignores_replies_of_an_earlier_session,
     "pre-votes-ignore-logs": refuses_a_pre_vote_to_a_shorter_log,
     "answers-for-an-earlier-term": answers_a_request_in_its_own_term,
-    "barrier-counts-reply-on-its-way": confirms_a_barrier_by_what_it_asks_then,
     "force-flush-ignored": flushes_what_asks_for_it,
     "reset-forgets-flushes": discards_a_flush_of_the_log_before,
     "queue-reversed": keeps_the_order_of_enqueueing,
@@ -615,7 +627,6 @@ PROMISES = {
     "sends-before-writing": writes_before_it_sends,
     "term-raised-under-leader": steps_down_for_a_later_term,
     "match-from-heartbeat": counts_what_a_heartbeat_proves,
-    "late-replies-count": counts_replies_of_its_term,
     "replicated-never-falls": counts_what_a_follower_still_holds,
     "replicated-old-term": counts_its_own_term,
     "barrier-counts-old-replies": confirms_a_barrier_anew,

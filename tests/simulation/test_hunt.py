@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from quorumlog.durations import MILLISECOND
 from quorumlog.events import Effect, Event, LogRead, Received, Send, SetTimer, TimerFired
 from quorumlog.faults import CHANGES, KINDS, Fault
-from quorumlog.hunting import campaign
+from quorumlog.hunting import campaign, judge
 from quorumlog.hunting.hunt import hunt
 from quorumlog.hunting.judge import CONVERGENCE, LIVELOCK, Candidate, judge_run, judge_seed, judge_table
 from quorumlog.hunting.shrinking import FEW, shrunk
@@ -244,6 +244,22 @@ def test_a_livelock_rejects_a_run_and_says_what_repeats(
         assert hunted(Candidate("raft", "ack-without-term"), budget=60).check == LIVELOCK
         shown = ["--seed", str(small.seed), "--setting", setting, "-o", str(tmp_path / "run")]
         assert "livelock" in CliRunner().invoke(simulate, shown).output
+
+
+def test_a_step_without_an_end_is_a_livelock(monkeypatch: pytest.MonkeyPatch) -> None:
+    def handle(core: RaftCore, now: int, event: Event) -> list[Effect]:
+        while core:
+            pass
+        return []
+
+    monkeypatch.setattr(RaftCore, "handle", handle)
+    monkeypatch.setattr(judge, "RUN_SECONDS", 0.3)
+    monkeypatch.setattr(campaign, "RUN_SECONDS", 0.3)
+    found = hunt(REFERENCE, range(1), processes=1)
+    assert found is not None
+    assert (found.check, found.sentence) == (LIVELOCK, judge.no_end_sentence())
+    assert campaign.play("raft", 0)["problem"] == (LIVELOCK, judge.no_end_sentence())
+    assert hunted(Candidate("raft", "ack-without-term"), budget=60).check == LIVELOCK
 
 
 @pytest.mark.parametrize("recorded", [False, True])

@@ -15,12 +15,15 @@ from quorumlog.hunting.judge import (
     BREAKDOWN,
     CONVERGENCE,
     LIVELOCK,
+    RUN_SECONDS,
     Candidate,
     breakdown_sentence,
     known_to_the_judge,
     no_convergence_sentence,
+    no_end_sentence,
     simulate_command,
 )
+from quorumlog.hunting.parallel import within
 from quorumlog.protocol import ProtocolError, find, load
 from quorumlog.rules_file import read_rules
 from quorumlog.simulation.runs import made_by
@@ -50,9 +53,9 @@ def mutants(protocol: str) -> dict[str, dict[str, Any]]:
 def play(protocol: str, seed: int, mutant: str | None = None) -> dict[str, Any]:
     """One run of the reference, or of a mutant; the same arguments give the same events.
 
-    ``table`` is its history (None: it broke off), ``configuration`` what a judge must know of it, ``made_by`` what
-    belongs in a manifest, ``setting`` and ``command`` how to reproduce it. ``problem`` is None, or what went wrong
-    apart from what the history shows, as (kind, sentence). Raises KeyError for an unknown mutant.
+    ``table`` is its history (None: it broke off, or did not end), ``configuration`` what a judge must know of it,
+    ``made_by`` what belongs in a manifest, ``setting`` and ``command`` how to reproduce it. ``problem`` is None, or
+    what went wrong apart from what the history shows, as (kind, sentence). Raises KeyError for an unknown mutant.
     """
     candidate = Candidate(protocol, mutant)
     if mutant is not None and mutant not in candidate.of.hunted:
@@ -67,7 +70,11 @@ def play(protocol: str, seed: int, mutant: str | None = None) -> dict[str, Any]:
         "problem": None,
     }
     try:
-        played["table"], outcome = candidate.played.simulate(seed, configuration)
+        with within(RUN_SECONDS):
+            played["table"], outcome = candidate.played.simulate(seed, configuration)
+    except TimeoutError:
+        played["problem"] = (LIVELOCK, no_end_sentence())
+        return played
     except (LookupError, ValueError) as error:  # a core contradicts its own log
         played["problem"] = (BREAKDOWN, breakdown_sentence(error))
         return played

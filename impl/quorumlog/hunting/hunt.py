@@ -10,11 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
-from quorumlog.hunting.judge import Candidate, Judged, Rejection, judge_seed
+from quorumlog.hunting.judge import RUN_SECONDS, Candidate, Judged, Rejection, judge_seed
 from quorumlog.hunting.parallel import in_order
-
-RUN_SECONDS = 120.0
-"""A run takes a fraction of a second; one that takes this much processor time is given up."""
 
 _IN_PROCESS = 8
 """Seeds that are tried before helpers are started: most hunts end sooner than a process starts."""
@@ -30,14 +27,14 @@ def hunt(
     """Return the rejection of the first seed that is rejected, in the order of ``seeds``; None if none is.
 
     ``progress`` is called with the number of seeds tried so far. Raises `HelperError`, and `TimeoutError` for a run
-    that does not end.
+    that cannot be given up: it sleeps, or catches all that is raised.
     """
     runs = _judged(candidate, seeds, processes)
     for tried, seed in enumerate(seeds, start=1):
         try:
             judged = next(runs)
         except TimeoutError:
-            sentence = f"the run with seed {seed} did not end within {RUN_SECONDS:g} s of processor time"
+            sentence = f"the run with seed {seed} did not end within {2 * RUN_SECONDS:g} s of processor time"
             raise TimeoutError(sentence) from None
         progress(tried)
         if judged.rejections:
@@ -52,7 +49,7 @@ def _judged(candidate: Candidate, seeds: Sequence[int], processes: int) -> Itera
     for seed in first:
         yield judge_seed(candidate, seed)
     if rest:
-        yield from in_order(partial(judge_seed, candidate), rest, processes, seconds=RUN_SECONDS)
+        yield from in_order(partial(judge_seed, candidate), rest, processes, seconds=2 * RUN_SECONDS)
 
 
-__all__ = ["RUN_SECONDS", "hunt"]
+__all__ = ["hunt"]

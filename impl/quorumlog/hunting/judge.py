@@ -2,8 +2,8 @@
 
 The judges are the entry points of the group ``logwitness.judges``: ``watch`` for a run that is being played, which ends
 at the first violation, ``history`` for a whole one; nothing of the checker is imported. A run is rejected when a check
-is violated, when the cluster does not converge after all faults were healed, when virtual time stands still, or when a
-core or a disk breaks down.
+is violated, when the cluster does not converge after all faults were healed, when it does not get on (virtual time
+stands still, or the processor time that a run may take is spent), or when a core or a disk breaks down.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from quorumlog import protocol
 from quorumlog.durations import format_duration
 from quorumlog.events import CoreFactory
 from quorumlog.faults import Plan, plan_to_json
+from quorumlog.hunting.parallel import within
 from quorumlog.protocol import SWARM, Protocol
 from quorumlog.rules_file import read_rules
 from quorumlog.simulation.configuration import ClusterConfiguration
@@ -37,6 +38,9 @@ Watch = Callable[..., Any]
 BREAKDOWN, CONVERGENCE, LIVELOCK = "breakdown", "convergence", "livelock"
 """What replaces a check's id when a run breaks off, does not converge or does not get on."""
 
+
+RUN_SECONDS = 120.0
+"""A run takes a fraction of a second; one that takes this much processor time is given up: it gets nowhere."""
 
 _GARBAGE = 100_000
 """So many objects more than at the last time, and the collector looks again."""
@@ -175,6 +179,11 @@ def no_convergence_sentence(configuration: ClusterConfiguration) -> str:
     return f"the cluster did not converge within {configuration.settle / 1e9:g} s after all faults were healed"
 
 
+def no_end_sentence() -> str:
+    """The sentence about a run that was given up."""
+    return f"the run does not get on: it did not end within {RUN_SECONDS:g} s of processor time"
+
+
 def simulate_command(
     candidate: Candidate, seed: int, setting: str, configuration: ClusterConfiguration | None = None
 ) -> list[str]:
@@ -243,7 +252,10 @@ def judge_run(candidate: Candidate, seed: int, setting: str, configuration: Clus
     played, time = configuration, 0
     rejections = []
     try:
-        outcome = candidate.played.watch(seed, configuration, make_core, watch.feed)
+        with within(RUN_SECONDS):
+            outcome = candidate.played.watch(seed, configuration, make_core, watch.feed)
+    except TimeoutError:
+        return Judged((rejection(LIVELOCK, no_end_sentence()),), {})
     except Exception as error:  # a developer's rule may raise anything, and a core may contradict its own log
         if candidate.is_reference and not isinstance(error, (LookupError, ValueError)):
             raise
@@ -269,6 +281,7 @@ __all__ = [
     "BREAKDOWN",
     "CONVERGENCE",
     "LIVELOCK",
+    "RUN_SECONDS",
     "Candidate",
     "Judged",
     "NoJudgeError",
@@ -281,6 +294,7 @@ __all__ = [
     "load_judge",
     "load_watch",
     "no_convergence_sentence",
+    "no_end_sentence",
     "show_again",
     "simulate_command",
 ]

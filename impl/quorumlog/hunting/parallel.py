@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from itertools import islice
 from multiprocessing import active_children, get_context
 from typing import ClassVar, TypeVar
@@ -21,6 +24,7 @@ _SUBMITTED = 8
 """Tasks that are handed out for each helper before the first one is answered."""
 _IDLE = 10
 """How many times as long, by the clock, an answer is waited for: a busy machine is no endless task, a sleeper is."""
+_INSTANT = 1e-3
 
 
 class HelperError(RuntimeError):
@@ -77,17 +81,39 @@ def _begin(parent: int) -> None:
 def _answer(parent: int, function: Callable[[Task], Answer], task: Task, seconds: float) -> Answer:
     if os.getppid() != parent:
         os._exit(1)  # where `die_with` can do nothing
+    with within(seconds):
+        return function(task)
+
+
+@contextmanager
+def within(seconds: float) -> Iterator[None]:
+    """Raise `TimeoutError` if the block takes more processor time than this; 0: none is too much.
+
+    A block that lies within another one has no more time than that, which is then the one that raises it. Threads other
+    than the main one, which no signal reaches, have all the time that they want.
+    """
+    if not seconds or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    signal.signal(signal.SIGPROF, _spent)  # for good: the time may run out just behind the block
+    outer, left, began = _Spent.may_be_raised, signal.getitimer(signal.ITIMER_PROF)[0], time.process_time()
+    own = not left or seconds < left
     try:
-        signal.setitimer(signal.ITIMER_PROF, seconds)  # 0: none
+        if own:
+            signal.setitimer(signal.ITIMER_PROF, seconds)
         _Spent.may_be_raised = True
         try:
-            return function(task)
+            yield
         finally:
-            _Spent.may_be_raised = False
+            _Spent.may_be_raised = outer
     except _Spent:
-        raise TimeoutError from None
+        if own:
+            raise TimeoutError from None
+        raise
     finally:
-        signal.setitimer(signal.ITIMER_PROF, 0)
+        if own:
+            left = max(left - (time.process_time() - began), _INSTANT) if left else 0
+            signal.setitimer(signal.ITIMER_PROF, left)
 
 
 def _spent(number: int, frame: object) -> None:
@@ -96,4 +122,4 @@ def _spent(number: int, frame: object) -> None:
         raise _Spent
 
 
-__all__ = ["HelperError", "in_order"]
+__all__ = ["HelperError", "in_order", "within"]

@@ -8,6 +8,7 @@ faults are tried alone, those first that were last before the violation.
 
 from __future__ import annotations
 
+import time
 from random import Random
 
 from msgspec.structs import replace
@@ -18,6 +19,8 @@ from quorumlog.hunting.judge import Candidate, Rejection, judge_run
 from quorumlog.simulation.configuration import ClusterConfiguration
 
 ATTEMPTS = 150
+_SECONDS = 120.0
+"""Of processor time, after which no further run is played."""
 FEW = 3
 """Faults that a person takes in at a glance."""
 
@@ -43,6 +46,7 @@ class _Shrinking:
         self._candidate = candidate
         self._check = found.check
         self._left = attempts
+        self._until = time.process_time() + _SECONDS
         self._random = Random(found.seed)
 
     def cut(self) -> None:
@@ -84,7 +88,7 @@ class _Shrinking:
 
     def _fails(self, configuration: ClusterConfiguration) -> bool:
         """Whether a run is rejected as it should be; it is the best one then."""
-        if self._left <= 0:
+        if self._left <= 0 or time.process_time() > self._until:
             return False
         self._left -= 1
         judged = judge_run(self._candidate, self.best.seed, self.best.setting, configuration)

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from quorumlog.faults import CHANGES
-from quorumlog.hunting.hunt import RUN_SECONDS
 from quorumlog.hunting.judge import (
+    RUN_SECONDS,
     Candidate,
     NoJudgeError,
     Rejection,

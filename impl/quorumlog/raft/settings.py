@@ -231,6 +231,34 @@ _STALE_VOTES = replace(
     ),
 )
 
+
+def _handed_to_the_first(at: int, nodes: int) -> tuple[Fault, ...]:
+    """Whoever leads at that millisecond hands its leadership on to node 0."""
+    others = range(1, nodes)
+    return tuple(Fault(at * MILLISECOND, "transfer", (n,), 10 * MILLISECOND, {"places": nodes - n}) for n in others)
+
+
+def _left_alone_and_led_again(begin: int) -> tuple[Fault, ...]:
+    """Node 0 leads, with node 1 alone, and does not notice; the others lead, and hand on to it; then node 1 is away."""
+    return (
+        *_handed_to_the_first(begin - 50, 5),
+        Fault((begin - 10) * MILLISECOND, "clock", (0,), 220 * MILLISECOND, {"rate": 0.25}),
+        Fault(begin * MILLISECOND, "partition", (0, 1), 200 * MILLISECOND),
+        Fault((begin + 5) * MILLISECOND, "duplicate", (1,), 200 * MILLISECOND, {"probability": 1.0}),
+        *_handed_to_the_first(begin + 250, 5),
+        Fault((begin + 270) * MILLISECOND, "partition", (1, 2, 3), 150 * MILLISECOND),
+    )
+
+
+def _cut_off_and_silent(begin: int) -> tuple[Fault, ...]:
+    """Node 0 leads, sends nothing for long by its slow clock, and is cut off meanwhile."""
+    return (
+        *_handed_to_the_first(begin - 60, 3),
+        Fault((begin - 32) * MILLISECOND, "clock", (0,), 432 * MILLISECOND, {"rate": 0.04}),
+        Fault(begin * MILLISECOND, "partition", (0,), 400 * MILLISECOND),
+    )
+
+
 SETTINGS: Mapping[str, RaftConfiguration] = {
     # A bit of everything on three nodes.
     "default": _DEFAULT,
@@ -350,6 +378,39 @@ SETTINGS: Mapping[str, RaftConfiguration] = {
             longest=200 * MILLISECOND,
             arguments={"loss": {"probability": 0.3}},
         ),
+    ),
+    # A leader of the past leads again, and hears what was answered to it then by a node that has lost that since.
+    "late-replies": replace(
+        _DEFAULT,
+        nodes=5,
+        link=Link(straggle=600 * MILLISECOND),
+        timing=NodeTiming(heartbeat=10 * MILLISECOND, election=40 * MILLISECOND, flush=8 * MILLISECOND),
+        disk=DiskTiming(most=4 * MILLISECOND),
+        workload=LogWorkload(clients=4, think=8 * MILLISECOND, append=20.0, acks_all=1.0, acks_leader=6.0, stray=0.05),
+        duration=1600 * MILLISECOND,
+        plan=(*_left_alone_and_led_again(300), *_left_alone_and_led_again(1100)),
+    ),
+    # A leader that is cut off is asked for little, and has no answer outstanding: another one commits before it asks.
+    "quiet-leaders": replace(
+        _DEFAULT,
+        link=Link(delay=200 * MICROSECOND, jitter=200 * MICROSECOND),
+        timing=NodeTiming(heartbeat=20 * MILLISECOND, election=35 * MILLISECOND, flush=8 * MILLISECOND),
+        disk=DiskTiming(most=2 * MILLISECOND),
+        workload=LogWorkload(
+            clients=3,
+            think=120 * MILLISECOND,
+            append=4.0,
+            read=0.0,
+            read_committed=0.0,
+            read_linearizable=4.0,
+            tail=2.0,
+            acks_leader=0.0,
+            acks_none=0.0,
+            stray=0.4,
+            former=0.3,
+        ),
+        duration=2400 * MILLISECOND,
+        plan=tuple(fault for begin in range(300, 2300, 600) for fault in _cut_off_and_silent(begin)),
     ),
     # Clients wait for longer than a call may take: whoever is asked has to answer, whatever becomes of its office.
     "patient-clients": replace(

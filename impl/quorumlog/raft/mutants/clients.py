@@ -263,9 +263,8 @@ MUTANTS = (
     Mutant(
         "sends-before-writing",
         "the requests of a round leave before the leader's log is written",
-        ("leader-writes-first", "one-leader-per-term", "leader-has-majority"),
+        (),
         SendsBeforeWriting,
-        seeds=2000,
         test="tests/raft/test_mutants.py",
     ),
     Mutant(
@@ -349,9 +348,7 @@ MUTANTS = (
         "a barrier is confirmed by the answer to what was sent last before it",
         ("stale-read", "stale-tail"),
         BarrierCountsReplyOnItsWay,
-        setting="two-leaders",
-        test="tests/raft/test_mutants.py",
-        seeds=2000,
+        setting="quiet-leaders",
     ),
     Mutant(
         "light-counts-for-barrier",

@@ -163,6 +163,15 @@ class VoteComparesFlushed(RaftCore):
         super()._vote_requested(sender, structs.replace(request, dirty=request.dirty + unflushed))
 
 
+class HeardInAnEarlierTerm(RaftCore):
+    """What a node heard of the leader of an earlier term puts off its vote in the present one."""
+
+    def _follow(self, term: int, leader: int = NOBODY) -> None:
+        heard = self._heard
+        super()._follow(term, leader)
+        self._heard = heard
+
+
 MUTANTS = (
     Mutant(
         "half-elects",
@@ -288,6 +297,13 @@ MUTANTS = (
         "a node that hears its leader votes for others nevertheless",
         (),
         VotesWhileLed,
+        test="tests/raft/test_mutants.py",
+    ),
+    Mutant(
+        "heard-in-an-earlier-term",
+        "a node that heard the leader of an earlier term refuses its vote in the present one",
+        (),
+        HeardInAnEarlierTerm,
         test="tests/raft/test_mutants.py",
     ),
     Mutant(

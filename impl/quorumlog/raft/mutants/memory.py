@@ -94,6 +94,15 @@ class OldRepliesFreeSlots(RaftCore):
         super()._append_replied(sender, reply)
 
 
+class HandingSurvivesStepDown(RaftCore):
+    """What the network had not taken when a leader stepped down is still waited for when it leads again."""
+
+    def _forget_appends(self) -> None:
+        handing = dict(self._handing)
+        super()._forget_appends()
+        self._handing = handing
+
+
 MUTANTS = (
     Mutant(
         "release-at-append",
@@ -138,6 +147,13 @@ MUTANTS = (
         "a follower without a free slot is recovered from the log",
         (),
         NoSlotRecovers,
+        test="tests/raft/test_mutants.py",
+    ),
+    Mutant(
+        "handing-survives-step-down",
+        "a leader that leads again waits for the network to take what it sent before it stepped down",
+        (),
+        HandingSurvivesStepDown,
         test="tests/raft/test_mutants.py",
     ),
     Mutant(

@@ -372,9 +372,7 @@ MUTANTS = (
         "a reply of an earlier term counts",
         ("committed-flushed-on-majority",),
         LateRepliesCount,
-        test="tests/raft/test_mutants.py",
-        setting="leaders-fall",
-        seeds=2000,
+        setting="late-replies",
     ),
     Mutant(
         "replies-combined",

@@ -203,12 +203,10 @@ MUTANTS = (
     Mutant(
         "reset-without-term",
         "a log that begins anew does not know the term of the entry before it",
-        ("converges", "replicas-catch-up"),
+        (),
         ResetWithoutTerm,
         thread="https://github.com/goraft/raft/pull/99",
         test="tests/raft/test_mutants.py",
-        setting="trimmed",
-        seeds=400,
     ),
     Mutant(
         "reset-keeps-visible",
