@@ -13,11 +13,9 @@ from quorumlog.events import (
     AppendRequested,
     BarrierRequested,
     CoreFactory,
-    Disconnect,
     Effect,
     Event,
     Flushed,
-    HandedOver,
     Note,
     Outcome,
     ReadIndexRequested,
@@ -33,7 +31,7 @@ from quorumlog.events import (
 )
 from quorumlog.quorum import Voters
 from quorumlog.raft.core import RaftCore
-from quorumlog.raft.events import ChangeRequested, Timer, TransferRequested, VoteSaved
+from quorumlog.raft.events import ChangeRequested, Disconnect, HandedOver, Timer, TransferRequested, VoteSaved
 from quorumlog.raft.index import LogIndex
 from quorumlog.raft.members import Change, Members
 from quorumlog.raft.messages import (
