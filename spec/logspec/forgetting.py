@@ -18,7 +18,7 @@ LEAST = 50
 FORGET = "forget"
 
 _DIRTY, _FLUSHED, _COMMIT, _VISIBLE, _FIRST = 3, 4, 5, 6, 7
-_PLACED = frozenset({"append", "truncate", "acked"})
+_PLACED = frozenset({"append", "truncate", "acked", "snapshot", "trim", "install"})
 """Kinds whose first value is a position."""
 
 

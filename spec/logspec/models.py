@@ -17,7 +17,7 @@ from logspec.places import spec_directory
 
 _KEYS = frozenset(
     [
-        *("of", "about", "module", "next", "init", "constraint", "symmetry", "constants", "invariants"),
+        *("of", "about", "module", "next", "init", "constraint", "symmetry", "constants", "composed", "invariants"),
         *("properties", "overrides", "expect", "distinct", "breaks", "unreached", "reaches", "tier", "depth"),
     ]
 )
@@ -128,7 +128,7 @@ def _model(where: str, name: str, merged: dict[str, Any]) -> Model:
         name=name,
         about=str(merged.get("about") or "mutant: " + ", ".join(f"{a} <- {b}" for a, b in overrides.items())),
         module=spec_directory() / f"{merged['module']}.tla",
-        configuration=_configuration(where, merged, overrides),
+        configuration=_configuration(where, merged, {**merged.get("composed", {}), **overrides}),
         holds=expect == "holds",
         distinct=merged.get("distinct"),
         breaks=merged.get("breaks"),
@@ -141,11 +141,11 @@ def _model(where: str, name: str, merged: dict[str, Any]) -> Model:
     )
 
 
-def _configuration(where: str, merged: Mapping[str, Any], overrides: Mapping[str, str]) -> str:
+def _configuration(where: str, merged: Mapping[str, Any], stand_ins: Mapping[str, str]) -> str:
     lines = [f"INIT {merged['init']}", f"NEXT {merged['next']}"]
     for name, value in merged["constants"].items():
         lines.append(f"CONSTANT {name} = {_constant(where, name, value)}")
-    lines += [f"CONSTANT {name} <- {stand_in}" for name, stand_in in overrides.items()]
+    lines += [f"CONSTANT {name} <- {stand_in}" for name, stand_in in stand_ins.items()]
     if merged.get("constraint"):
         lines.append(f"CONSTRAINT {merged['constraint']}")
     if merged.get("reaches"):

@@ -50,7 +50,8 @@ def trace_command(
     """Follow recorded runs in the specification; name the first event that it does not allow.
 
     RUN is a run directory or a file of events, with the internal events of the nodes; what clients were told, and
-    messages if they are recorded, are followed as well. Exit status 0: the spec allows all; 1: it does not; 3: a run
+    messages if they are recorded, are followed as well; a log up to the first time that it is compacted or a disk is
+    emptied. Exit status 0: the spec allows all; 1: it does not; 3: a run
     had nothing to follow.
 
     \b
@@ -207,11 +208,13 @@ def _show_followed(followed: Followed, near: Nearest | None, as_json: bool) -> N
             result["nearest"] = {"action": near.action, "conjunct": near.conjunct} if near else None
         else:
             result["pairs"] = sorted(followed.pairs)
+            result["until"] = trace.until.seq if trace.until else None
         click.echo(json.dumps(result))
     elif stuck is None:
         took = f"{len(followed.actions)} of {len(action_names())} actions"
         pairs = sum(before != "" for before, _ in followed.pairs)
-        click.echo(f"{name}: allowed, {len(trace.events)} events, {took}, {pairs} pairs of them")
+        until = f" before event {trace.until.seq}, a {trace.until.event['kind']}," if trace.until else ""
+        click.echo(f"{name}: allowed, {len(trace.events)} events{until or ','} {took}, {pairs} pairs of them")
     else:
         click.echo(f"{name}: event {stuck.place.seq} (line {stuck.place.row + 2}) is not allowed: {stuck.sentence}")
         _show_nearest(near)
@@ -243,7 +246,7 @@ def _show_campaign(campaign: Campaign, as_json: bool, coverage: bool) -> None:
 def _show_pairs(campaign: Campaign) -> None:
     """A picture of what nodes did directly after what: a row is what came first."""
     names = action_names()
-    columns = [chr(ord("a") + place) for place in range(len(names))]
+    columns = [chr(ord("A") + place) for place in range(len(names))]
     width = max(map(len, names))
     click.echo(f"\n{'what came next':{width}}   {' '.join(columns)}")
     for column, before in zip(columns, names, strict=True):

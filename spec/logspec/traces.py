@@ -17,7 +17,7 @@ from logspec.errors import SpecError
 from logspec.forgetting import Line, forgetting, shifted
 from logspec.places import spec_directory
 from logspec.recording import MISPLACED, Place, Trace, TraceEvent, offset_of
-from logspec.tlavalue import parse_values, print_value
+from logspec.tlavalue import Record, parse_values, print_value
 from logspec.tlc import EXIT_OK, Outcome, run_tlc
 from logspec.toolchain import Toolchain
 
@@ -41,6 +41,9 @@ _OVERRIDES = {
     "SaveVote": "SaveVoteWhenRecorded",
     "OldestTerm": "OldestToCome",
     "RepliesFollow": "RepliesFollowLogs",
+    "VotersOf": "InForce",
+    "MayCampaign": "IsNeeded",
+    "CommittedAtStart": "KnownThen",
 }
 
 
@@ -234,7 +237,7 @@ def _run(
         tools,
         spec_directory() / MODULE,
         "\n".join(lines) + "\n",
-        extra_modules={"TraceData": trace_data(([line.event for line in _lines(trace)] for trace in batch), before)},
+        extra_modules={"TraceData": trace_data(batch, before)},
         workers=workers,
         coverage=coverage,
         brief=not coverage or sum(len(trace.events) for trace in batch) <= FEW_EVENTS,
@@ -252,14 +255,21 @@ def _lines(trace: Trace) -> list[Line]:
     return list(forgetting(trace.events, len(trace.nodes)))
 
 
-def trace_data(traces: Iterable[Sequence[TraceEvent]], before: Mapping[str, Any] | None = None) -> str:
-    """Return the module that holds traces as a constant, a sequence of sequences of tuples, and the state before."""
-    bodies = []
-    for events in traces:
-        rows = ",\n".join(f"<<{', '.join(map(print_value, event))}>>" for event in events)
+def trace_data(traces: Sequence[Trace], before: Mapping[str, Any] | None = None) -> str:
+    """Return the module that holds traces as constants, and the state before.
+
+    Events are sequences of tuples; configurations are what these name by number, and what each node began with.
+    """
+    bodies, configurations, founding = [], [], []
+    for trace in traces:
+        rows = ",\n".join(f"<<{', '.join(map(print_value, line.event))}>>" for line in _lines(trace))
         bodies.append(f"<<\n{rows},\n{_END}\n>>")
+        known = tuple(Record(voters._asdict()) for voters in trace.configurations)
+        configurations.append(print_value(known))
+        founding.append(print_value(Record({node: known[trace.founding(node) - 1] for node in trace.nodes})))
     state = print_value(before or {}, _MODEL_VALUES)
     head = f"---- MODULE TraceData ----\nEXTENDS {SPEC}, Integers, TLC\nBefore == {state}\n"
+    head += f"Configurations == <<{', '.join(configurations)}>>\nFounding == <<{', '.join(founding)}>>\n"
     return head + "Traces == <<\n" + ",\n".join(bodies) + "\n>>\n====\n"
 
 
@@ -322,7 +332,13 @@ def _sentence(trace: Trace, line: Line, state: Mapping[str, Any], allowed: Mappi
         )
     elif kind == "append":
         body = f"appends at {event['offset']} as leader; "
-        body += "the spec allows its own term only" if allowed["serves"] else "no entry of its term is committed yet"
+        if not allowed["serves"]:
+            body += "no entry of its term is committed yet"
+        elif allowed["changes"]:
+            body += f"that puts another configuration in force than {_written(allowed['inForce'])}, which stands at "
+            body += f"{offset(allowed['newest'])}; the spec allows one step, once that is committed"
+        else:
+            body += "the spec allows its own term only"
     elif kind == "truncate":
         to = allowed["to"]
         body = f"truncates from {event['offset']} on; the spec allows "
@@ -336,6 +352,13 @@ def _sentence(trace: Trace, line: Line, state: Mapping[str, Any], allowed: Mappi
     elif kind == "flush":
         body = f"has flushed up to {event['flushed']}; before it had flushed up to {offset(allowed['from'] - 1)} "
         body += f"of a log that ends at {offset(allowed['upTo'])}"
+    elif kind in ("snapshot", "install", "trim"):
+        does = {"snapshot": "keeps a snapshot", "install": "begins anew", "trim": "trims its log"}[kind]
+        upto = event["offset"] if kind == "snapshot" else event["offset"] - 1
+        body = f"{does} up to {upto}; the spec allows it up to {offset(allowed['upTo'])}, with what the log has there"
+    elif kind == "configuration":
+        body = f"goes by the configuration {event['text'] or 'of nobody'}; "
+        body += f"by its log that is {_written(allowed['inForce'])}"
     elif kind == "term":
         body = f"moves to term {event['term']}, which it has neither heard of nor won pre-votes for"
     elif kind == "leader":
@@ -345,6 +368,13 @@ def _sentence(trace: Trace, line: Line, state: Mapping[str, Any], allowed: Mappi
     else:
         body = f"records {kind}, for which the spec has no step here"
     return f"{head} {body}{_differences(recorded, state)}"
+
+
+def _written(voters: Mapping[str, Any]) -> str:
+    """A configuration as the history has it."""
+    named = {"": voters["current"], " old ": voters["old"], " learners ": voters["learners"]}
+    text = "".join(word + ",".join(map(str, sorted(nodes))) for word, nodes in named.items() if nodes)
+    return text or "none"
 
 
 def _vote_sentence(event: Mapping[str, Any], allowed: Mapping[str, Any]) -> str:
@@ -367,6 +397,7 @@ def _differences(event: TraceEvent, state: Mapping[str, Any]) -> str:
         "term": {"term"},
         "truncate": {"dirty", "flushed", "visible"},
         "start": {"term", "dirty", "flushed", "commit", "visible"},
+        "install": {"dirty", "flushed", "commit", "visible"},
     }.get(str(kind), set())
     claimed = {"term": term, "dirty": dirty, "flushed": flushed, "commit": commit, "visible": visible}
     off = [name for name, value in claimed.items() if name not in moved and value != state[name]]

@@ -56,10 +56,18 @@ followVars == <<sent, replies, committed, shown, answered>>
 faultVars == <<waiting, crashes, powerLosses>>
 vars == <<electionVars, logVars, commit, visibilityVars, followVars, faultVars>>
 
-Voters == Simple(Node)             \* no change of membership here
+Voters == Simple(Node)
 Others(n) == Node \ {n}
 Visible(n) == Min(majorityReplicated[n], visibilityUpperBound[n])
 VisibleNext(n) == Min(majorityReplicated'[n], visibilityUpperBound'[n])
+
+Entry(t, acks) == [term |-> t, acks |-> acks]
+
+(* What depends on members and snapshots, of which there are none here; CompleteRaft has others in their place. *)
+VotersOf(n) == Voters              \* who decides, by the node's own log
+MayCampaign(n) == TRUE
+CommittedAtStart(n) == 0           \* what a node that starts knows to be committed
+EntryOf(n, acks) == Entry(term[n], acks)
 
 -------------------------------------------------------------------------------------------
 (* What may be heard, and what follows for callers                                                           *)
@@ -119,7 +127,8 @@ AnswersFollow ==
             {[index |-> w.index, term |-> w.term, outcome |-> outcome(n, w)] :
                 w \in {v \in open(n) : outcome(n, v) # Pending}} : n \in Node}
 
-Follow == RequestsFollow /\ RepliesFollow /\ CommittedFollows /\ ShownFollows /\ AnswersFollow
+AllFollow == RequestsFollow /\ RepliesFollow /\ CommittedFollows /\ ShownFollows /\ AnswersFollow
+Follow == AllFollow                \* CompleteRaft has more that stays as it is
 
 -------------------------------------------------------------------------------------------
 (* Elections (raft.md#elections: raft.md#pre-vote, raft.md#vote-durable, raft.md#election-majority)           *)
@@ -143,13 +152,14 @@ UpdateTerm(n, t) ==
 (* Pre-vote: a majority says that it would vote. Nobody's term moves. The answers are gathered at one moment;  *)
 (* no promise but TermNeedsCandidate depends on it.                                                               *)
 PreVoteGranted(n) ==
-    IsQuorum(Voters, {v \in Node :
+    IsQuorum(VotersOf(n), {v \in Node :
         /\ term[v] <= term[n]
         /\ LogOk(LastTerm(log[n]), Len(log[n]), LastTerm(log[v]), Len(log[v]))})
 
 (* The node stands for the next term: it votes for itself, saves that and asks the others.                   *)
 BecomeCandidate(n) ==
     /\ role[n] # "leader"
+    /\ MayCampaign(n)
     /\ term' = [term EXCEPT ![n] = @ + 1]
     /\ vote' = [vote EXCEPT ![n] = n]
     /\ SaveVote(n, term[n] + 1, n)
@@ -206,7 +216,7 @@ UpperBoundAtElection(upperBound, dirty) == upperBound
 
 BecomeLeader(n) ==
     /\ role[n] = "candidate"
-    /\ VoteResult(Voters, [v \in votes[n] |-> TRUE]) = VoteWon
+    /\ VoteResult(VotersOf(n), [v \in votes[n] |-> TRUE]) = VoteWon
     /\ role' = [role EXCEPT ![n] = "leader"]
     /\ votes' = [votes EXCEPT ![n] = {}]
     /\ lastQuorumWrite' = [lastQuorumWrite EXCEPT ![n] = flushed[n]]
@@ -270,7 +280,7 @@ MajorityOnCommit(majority, newCommit, ownDirty) == Max(majority, newCommit)
 
 AdvanceCommitKnowing(l, c, majority) ==
     /\ role[l] = "leader"
-    /\ c <= CommitCandidate(Voters, DurableOn(l), flushed[l])
+    /\ c <= CommitCandidate(VotersOf(l), DurableOn(l), flushed[l])
     /\ MayCommit(c, commit[l], TermAt(log[l], c), term[l])
     /\ commit' = [commit EXCEPT ![l] = c]
     /\ visibilityUpperBound' = [visibilityUpperBound EXCEPT ![l] = VisibilityOnCommit(@, majority, c, lastQuorumWrite[l])]
@@ -281,7 +291,7 @@ AdvanceCommitKnowing(l, c, majority) ==
 AdvanceCommit(l, c) == AdvanceCommitKnowing(l, c, majorityReplicated[l])
 
 (* Visibility: the leader learns that a majority has more, flushed or not.                                    *)
-MostReplicated(l) == MajorityReplicated(Voters, ReplicatedOn(l), majorityReplicated[l])
+MostReplicated(l) == MajorityReplicated(VotersOf(l), ReplicatedOn(l), majorityReplicated[l])
 
 LearnReplicated(l, m) ==
     /\ role[l] = "leader"
@@ -372,9 +382,9 @@ RestartWith(n, k, kept) ==
     /\ votes' = [votes EXCEPT ![n] = {}]
     /\ log' = [log EXCEPT ![n] = Keep(@, k)]
     /\ flushed' = [flushed EXCEPT ![n] = k]
-    /\ commit' = [commit EXCEPT ![n] = 0]
-    /\ majorityReplicated' = [majorityReplicated EXCEPT ![n] = 0]
-    /\ visibilityUpperBound' = [visibilityUpperBound EXCEPT ![n] = 0]
+    /\ commit' = [commit EXCEPT ![n] = CommittedAtStart(n)]
+    /\ majorityReplicated' = [majorityReplicated EXCEPT ![n] = CommittedAtStart(n)]
+    /\ visibilityUpperBound' = [visibilityUpperBound EXCEPT ![n] = CommittedAtStart(n)]
     /\ lastQuorumWrite' = [lastQuorumWrite EXCEPT ![n] = 0]
     /\ waiting' = [waiting EXCEPT ![n] = {}]
     /\ UNCHANGED asked
@@ -418,8 +428,6 @@ Init ==
     /\ crashes = 0
     /\ powerLosses = 0
 
-Entry(t, acks) == [term |-> t, acks |-> acks]
-
 Next ==
     \E n \in Node :
         \/ \E t \in TermsHeard : UpdateTerm(n, t)
@@ -428,8 +436,8 @@ Next ==
         \/ StepDown(n)
         \/ LeaveOffice(n)
         \/ BecomeLeader(n)
-        \/ AppendConfiguration(n, Entry(term[n], AcksAll))
-        \/ \E acks \in {AcksAll, AcksLeader} : ClientAppend(n, Entry(term[n], acks))
+        \/ AppendConfiguration(n, EntryOf(n, AcksAll))
+        \/ \E acks \in {AcksAll, AcksLeader} : ClientAppend(n, EntryOf(n, acks))
         \/ \E c \in 1..Len(log[n]) : AdvanceCommit(n, c)
         \/ role[n] = "leader" /\ LearnReplicated(n, MostReplicated(n))
         \/ FollowerAppend(n)

@@ -7,7 +7,7 @@
 (*                                                                                                            *)
 (* There are no messages. What the leader of a term may have sent, and how far each node may have answered it,  *)
 (* is kept for every term: any of it may arrive at any time, also from a leader that has gone.                 *)
-EXTENDS Integers, Sequences, FiniteSets, TLC, FlushedLog, Quorum
+EXTENDS Integers, Sequences, FiniteSets, TLC, FlushedLog, Changes
 
 CONSTANTS
     Node,                          \* all nodes, members or not
@@ -27,43 +27,12 @@ VARIABLES
 vars == <<term, vote, role, votes, log, commit, led, match, committed>>
 
 Entry(t, voters) == [term |-> t, voters |-> voters]
-NoVoters == Simple({})
 InForce(own) == IF own = <<>> THEN NoVoters ELSE own[Len(own)].voters
 Configuration(n) == InForce(log[n])
-Members(voters) == voters.current \union voters.old \union voters.learners
 
 -------------------------------------------------------------------------------------------
-(* The steps of a change (raft.md#change-steps, raft.md#cancel-change)                                        *)
-
-LearnerAdded(voters) ==
-    {[voters EXCEPT !.learners = @ \union {n}] : n \in Node \ Members(voters)}
-LearnerPromoted(voters) ==
-    {[voters EXCEPT !.current = @ \union {n}, !.learners = @ \ {n}] : n \in voters.learners}
-(* Some are removed or demoted, and both halves decide until that is committed.                              *)
-VotersRemoved(voters) ==
-    {[current |-> rest, old |-> voters.current, learners |-> voters.learners] :
-        rest \in (SUBSET voters.current) \ {{}, voters.current}}
-    \union
-    {[current |-> voters.current \ {n}, old |-> voters.current, learners |-> voters.learners \union {n}] :
-        n \in {m \in voters.current : voters.current # {m}}}
-ChangeCompleted(voters) == {[voters EXCEPT !.old = {}]}
-ChangeCancelled(voters) ==
-    {[current |-> IF voters.old = {} THEN voters.current ELSE voters.old, old |-> {}, learners |-> {}]}
-
-NextVoters(voters) ==
-    (IF voters.old = {}
-     THEN LearnerAdded(voters) \union LearnerPromoted(voters) \union VotersRemoved(voters)
-     ELSE ChangeCompleted(voters))
-    \union (IF voters = Simple(voters.current) THEN {} ELSE ChangeCancelled(voters))
-
-(* Every step needs the newest configuration to be committed (raft.md#change-refused).                       *)
-MayChange(newest, committedTo) == committedTo = newest
-
 (* A new leader begins with the configuration in force, in its own term (raft.md#first-entry-of-term).        *)
 FirstEntries(t, voters) == <<Entry(t, voters)>>
-
-(* Who decides on commits (raft.md#commit-index) and elections (raft.md#election-majority).                  *)
-Deciding(voters) == voters
 
 -------------------------------------------------------------------------------------------
 (* What the network may still hold.                                                                          *)
@@ -89,7 +58,7 @@ Follow == LeadersFollow /\ CommittedFollows
 (* (raft.md#configuration-in-force).                                                                         *)
 StandForElection(n) ==
     /\ role[n] # "leader"
-    /\ \E i \in DOMAIN log[n] : n \in log[n][i].voters.current \union log[n][i].voters.old
+    /\ \E i \in DOMAIN log[n] : n \in Voting(log[n][i].voters)
     /\ term' = [term EXCEPT ![n] = @ + 1]
     /\ vote' = [vote EXCEPT ![n] = n]
     /\ role' = [role EXCEPT ![n] = "candidate"]
@@ -181,7 +150,7 @@ Next ==
         \/ term[n] < MaxTerm /\ StandForElection(n)
         \/ \E c \in Node : GiveVote(n, c)
         \/ Len(log[n] \o FirstEntries(term[n], Configuration(n))) <= MaxLog /\ BecomeLeader(n)
-        \/ Len(log[n]) < MaxLog /\ \E voters \in NextVoters(Configuration(n)) : ChangeVoters(n, voters)
+        \/ Len(log[n]) < MaxLog /\ \E voters \in NextVoters(Configuration(n), Node) : ChangeVoters(n, voters)
         \/ \E t \in DOMAIN led : Hear(n, t)
         \/ AdvanceCommit(n)
 
@@ -229,12 +198,5 @@ Reached ==
 
 -------------------------------------------------------------------------------------------
 (* Mutants: one rule each, named above.                                                                       *)
-RemovedAtOnce(voters) ==                                                     \* VotersRemoved
-    {[voters EXCEPT !.current = rest] : rest \in (SUBSET voters.current) \ {{}, voters.current}}
-RemovedOneByOne(voters) ==                                                   \* VotersRemoved
-    {[voters EXCEPT !.current = @ \ {n}] : n \in {m \in voters.current : voters.current # {m}}}
 NoFirstEntry(t, voters) == <<>>                                              \* FirstEntries
-ReconfigureUncommitted(newest, committedTo) == TRUE                          \* MayChange
-JointCurrentOnly(voters) == [voters EXCEPT !.old = {}]                       \* Deciding
-LearnerCounts(voters) == [voters EXCEPT !.current = @ \union voters.learners] \* Deciding
 ===========================================================================================

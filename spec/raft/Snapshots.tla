@@ -91,14 +91,14 @@ Restart(n) ==
 InitTrimmed == Init /\ snapshots = {}
 
 (* One entry after the other, which change nothing; or the steps of Membership.                                *)
-OrdinaryEntries(voters) == {voters}
+OrdinaryEntries(voters, nodes) == {voters}
 
 NextTrimmed ==
     \E n \in Node :
         \/ term[n] < MaxTerm /\ StandForElection(n) /\ UNCHANGED snapshots
         \/ (\E c \in Node : GiveVote(n, c)) /\ UNCHANGED snapshots
         \/ Len(log[n]) < MaxLog /\ BecomeLeader(n) /\ UNCHANGED snapshots
-        \/ Len(log[n]) < MaxLog /\ (\E voters \in NextVoters(Configuration(n)) : ChangeVoters(n, voters)) /\ UNCHANGED snapshots
+        \/ Len(log[n]) < MaxLog /\ (\E voters \in NextVoters(Configuration(n), Node) : ChangeVoters(n, voters)) /\ UNCHANGED snapshots
         \/ \E t \in DOMAIN led : HearTrimmed(n, t)
         \/ AdvanceCommit(n) /\ UNCHANGED snapshots
         \/ \E k \in 2..MaxLog : Trim(n, k)

@@ -47,8 +47,8 @@ Made by `make mutants`; do not edit. Each mutant is one change of the reference 
 - history check: `logwitness hunt --mutant NAME` finds a recorded run that the check rejects, at this seed
   (they count from 0) and after so many processor seconds, compiling not counted;
 - spec trace: `logwitness spec trace` rejects that run at an event of this kind, or allows it; of mutants
-  that were not caught, the first of {OWN_RUNS} runs that it rejects. A run is followed up to its first
-  trim, which the specification does not have;
+  that were not caught, the first of {OWN_RUNS} runs that it rejects. A run is followed until a
+  log is compacted or a disk is emptied;
 - model: TLC refutes a model of that name (`logwitness spec check`); proof: the solver refutes a twin of it;
 - test: a test plays the few steps that it needs, since no history shows it ([why](catalogue.md)), or
   hunts seldom come to it.

@@ -21,7 +21,6 @@ FOLLOWED = PROTOCOL.name
 OWN_RUNS = 4
 """Runs that are followed of a mutant that was not caught."""
 
-_UNKNOWN = frozenset({"trim", "compact", "configuration"})
 SECONDS = 1800.0
 
 
@@ -58,16 +57,13 @@ def _said(followed: Followed, seed: str) -> str:
 
 
 def _traces(candidate: Candidate, seed: int, until: int | None) -> list[Trace]:
-    """The traces of a run up to a virtual time, as far as the specification knows it; none of a run that breaks off."""
+    """The traces of a run up to a virtual time; none of a run that breaks off."""
     configuration = candidate.configuration(seed)
-    if getattr(configuration, "voters", None) is not None:
-        return []  # not all nodes vote
     try:
         table, _ = candidate.played.simulate(seed, configuration)
     except (LookupError, ValueError):
         return []
-    rows = zip(table["kind"].to_pylist(), table["time"].to_pylist(), strict=True)
-    ends = (at for at, (kind, time) in enumerate(rows) if kind in _UNKNOWN or (until is not None and time > until))
+    ends = (at for at, time in enumerate(table["time"].to_pylist()) if until is not None and time > until)
     with tempfile.TemporaryDirectory(prefix="logwitness-") as directory:
         run = Path(directory) / "run"
         save_run(run, table.slice(0, next(ends, None)), made_by("raft", seed, configuration))

@@ -496,16 +496,6 @@ SIZES = {
 }
 """Counterexamples are looked for with two nodes, three entries, two terms and two configurations."""
 
-PROOF = Proof(
-    "membership-safety",
-    ("raft.md#membership", "raft.md#change-refused", "raft.md#joint", "raft.md#commit-index"),
-    "With voters that change, any number of nodes, terms and offsets, crashes and power losses, what was"
-    " committed is in every later leader's log and on the disks of a quorum of the configuration in force.",
-    claims,
-    (),
-    SIZES,
-    "all N",
-)
 TWINS = (
     Twin(
         "single-server-2015",
@@ -577,7 +567,8 @@ TWINS = (
 )
 
 ASSUMES = (
-    "logs are not trimmed; a node that lost its disk does not come back as the same node",
+    "what a log is trimmed of no step looks at, so that it counts as still there; at a start nothing is known to be"
+    " committed; a node that lost its disk does not come back as the same node",
     "what was flushed survives a power loss, and what is written to a disk is read as it was written",
     "steps are those of members_state, which the rules decide; an election takes the votes of a quorum of the"
     " configuration in force and a commit counts one; of two configurations a step apart any two quorums meet, as the"

@@ -48,6 +48,7 @@ from logspec.proofs.raft_state import (
     end_flush,
     follow_commit,
     grant_vote,
+    install_snapshot,
     leader_append,
     leader_commit,
     reply,
@@ -86,6 +87,8 @@ def _quorums(without: frozenset[str]) -> list[Formula]:
 def _without(formulas: Mapping[str, Formula], without: frozenset[str]) -> list[Formula]:
     return [formula for key, formula in formulas.items() if key not in without]
 
+
+SUFFIX_IS_COMPARED, INSTALL_IS_DURABLE = "suffix-is-compared", "install-is-durable"
 
 SIZES = {Node: 3, Index: 3, TermSort: 4, Count.sort: 2, Commit: 2, Quorum: 3, Name: 4, **quorums.SIZES}
 """Counterexamples are looked for with three nodes, two entries, three terms beside the first."""
@@ -175,6 +178,9 @@ def _start(without: frozenset[str], world: World) -> Claim:
 
 def _take(make: MakeStep, rules: Rules, without: frozenset[str], world: World) -> Step:
     step = make(world.before(), rules, Choice())
+    if make is install_snapshot:
+        compared, durable = SUFFIX_IS_COMPARED not in without, INSTALL_IS_DURABLE not in without
+        step = install_snapshot(world.before(), rules, Choice(), compared=compared, durable=durable)
     if "truncation-lowers-flushed" in without:
         return replace(step, after=replace(step.after, flushed=BEFORE.flushed))
     return replace(step, after=world.see(step.after))
@@ -234,12 +240,15 @@ ELECTS_FIRST: Run = (
     (become_leader, "n1"), (leader_append, "n1"),
 )  # fmt: skip
 
+COMMITS_FIRST: Run = (
+    *ELECTS_FIRST,
+    (begin_flush, "n1"), (end_flush, "n1"), (append_entries, "n2"), (begin_flush, "n2"), (end_flush, "n2"),
+    (reply, "n2"), (count_own, "n1"), (leader_commit, "n1"), (tell_commit, "n1"),
+)  # fmt: skip
+
 RUNS: Mapping[str, Run] = {
-    "a-run-that-commits": (
-        *ELECTS_FIRST,
-        (begin_flush, "n1"), (end_flush, "n1"), (append_entries, "n2"), (begin_flush, "n2"), (end_flush, "n2"),
-        (reply, "n2"), (count_own, "n1"), (leader_commit, "n1"), (tell_commit, "n1"), (follow_commit, "n2"),
-    ),
+    "a-run-that-commits": (*COMMITS_FIRST, (follow_commit, "n2")),
+    "a-run-that-installs": (*COMMITS_FIRST, (install_snapshot, "n3")),
     "a-run-that-truncates": (
         *ELECTS_FIRST,
         (time_out, "n2"), (save_vote, "n2"), (ask_for_votes, "n2"), (grant_vote, "n3"), (save_vote, "n3"),
@@ -365,6 +374,20 @@ TWINS = (
         without=frozenset({"truncation-lowers-flushed"}),
     ),
     Twin(
+        "suffix-kept-unchecked",
+        "a follower keeps what lies behind an installed snapshot without comparing the term",
+        "install-snapshot/logs",
+        "verified-is-equal",
+        without=frozenset({SUFFIX_IS_COMPARED}),
+    ),
+    Twin(
+        "install-before-durable",
+        "a snapshot is in use before it is durable",
+        "install-snapshot/logs",
+        "flushed-durable",
+        without=frozenset({INSTALL_IS_DURABLE}),
+    ),
+    Twin(
         "half-elects",
         "of an even number of voters one half elects",
         "quorums/vote-result",
@@ -392,7 +415,9 @@ TWINS = (
 )
 
 ASSUMES = (
-    "the voters stay the same; logs are not trimmed",
+    "the voters stay the same",
+    "what a log is trimmed of no step looks at, so that it counts as still there; at a start nothing is known to be"
+    " committed",
     "what was flushed survives a power loss, and what is written to a disk is read as it was written",
     "steps are those of raft_state, which the rules decide; an election takes the votes of a quorum and a commit counts"
     " one, as the claims quorums/ show of the rules",

@@ -536,6 +536,41 @@ def follow_commit(s: State, rules: Rules, c: Choice) -> Step:
     return Step("follow-commit", guard, after)
 
 
+def install_snapshot(s: State, rules: Rules, c: Choice, *, compared: bool = True, durable: bool = True) -> Step:
+    """A follower takes over what its leader knew to be committed up to i: it keeps its log if that has the entry at i,
+    else it begins anew with the leader's.
+
+    It is durable before the follower answers. What was trimmed of a log counts as still there: no step looks at it.
+    For twins, it is not ``compared`` whether the entry at i is the leader's, or the snapshot is not ``durable``.
+    """
+    follower = _follow(s, rules, c.n, c.old, c.t)
+    guard = z3.And(
+        s.sent_commit(c.t, c.event, c.i),
+        s.term_log(c.t, c.i, c.there) if compared else z3.BoolVal(True),
+        s.at(c.n, c.old),
+        Epoch.at_most(c.old, c.t),
+        z3.Not(z3.And(s.leader(c.n), c.old == c.t)),
+        Offset.below(s.commit(c.n), c.i),
+        Count.below(s.truncations(c.n), c.later_count),
+    )
+    keeps = s.entry(c.n, c.i, c.there)
+    least = lambda offset: z3.If(z3.And(keeps, Offset.below(c.i, offset)), offset, c.i)
+    log = lambda j, u: z3.If(keeps, s.entry(c.n, j, u), z3.And(Offset.at_most(j, c.i), s.term_log(c.t, j, u)))
+    after = replace(
+        follower,
+        candidate=_set(follower.candidate, c.n, z3.BoolVal(False)),
+        verified=_set_row(follower.verified, c.n, lambda j: z3.Or(follower.verified(c.n, j), Offset.at_most(j, c.i))),
+        entry=_set_row(s.entry, c.n, log),
+        dirty=_set(s.dirty, c.n, least(s.dirty(c.n))),
+        flushed=_set(s.flushed, c.n, least(s.flushed(c.n))),
+        durable=_set(s.durable, c.n, least(s.durable(c.n))) if durable else s.durable,
+        truncations=_set(s.truncations, c.n, z3.If(keeps, s.truncations(c.n), c.later_count)),
+        commit=_set(s.commit, c.n, c.i),
+        known=_set(s.known, c.n, c.event),
+    )
+    return Step("install-snapshot", guard, after)
+
+
 STEPS: tuple[Callable[[State, Rules, Choice], Step], ...] = (
     time_out,
     save_vote,
@@ -555,6 +590,7 @@ STEPS: tuple[Callable[[State, Rules, Choice], Step], ...] = (
     leader_commit,
     tell_commit,
     follow_commit,
+    install_snapshot,
 )
 
 
