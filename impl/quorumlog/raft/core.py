@@ -55,6 +55,8 @@ from quorumlog.raft.messages import (
 from quorumlog.raft.rules import REFERENCE, Rules
 from quorumlog.raft.state import Configuration, Restored
 
+_OF_MEMBERS = (Request, Answer)
+
 
 class RaftCore(Memberships):
     """One replica of one group. Readable at any time: term, role, leader, dirty, flushed, commit, visible, serving."""
@@ -116,7 +118,7 @@ class RaftCore(Memberships):
 
     def _received(self, event: Received) -> None:
         sender, message = event.sender, event.message
-        if isinstance(message, Request | Answer) and not (self._concerns(sender, message) and self._has_session()):
+        if isinstance(message, _OF_MEMBERS) and not (self._concerns(sender, message) and self._has_session()):
             return  # without a session it is down until a leader names it one
         if isinstance(message, AppendEntries):
             self._append_entries(sender, message)

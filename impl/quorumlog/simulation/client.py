@@ -11,6 +11,7 @@ import random
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import accumulate
 from typing import Any, Generic, Protocol, TypeVar
 
 from quorumlog.simulation.configuration import Workload
@@ -69,7 +70,7 @@ class Client(ABC, Generic[NodeOf]):
         self.last_offset = -1
         weighted = [(operation, weight) for operation, weight in self.operations() if weight > 0]
         self._operations = [operation for operation, _ in weighted]
-        self._weights = [weight for _, weight in weighted]
+        self._weights = list(accumulate(weight for _, weight in weighted))
 
     # -- what a protocol says ------------------------------------------------------------------------------------
 
@@ -115,7 +116,7 @@ class Client(ABC, Generic[NodeOf]):
 
     def _next(self) -> None:
         if self._working and self._open is None:
-            self._random.choices(self._operations, self._weights)[0]()
+            self._random.choices(self._operations, cum_weights=self._weights)[0]()
             for other in self._others:
                 other.follow(self._leader)
 
@@ -123,7 +124,7 @@ class Client(ABC, Generic[NodeOf]):
         """Begin an operation now, unless one is open, and take ``leader`` for the node that leads."""
         if self._open is None:
             self._leader = leader
-            self._random.choices(self._operations, self._weights)[0]()
+            self._random.choices(self._operations, cum_weights=self._weights)[0]()
 
     # -- one operation -------------------------------------------------------------------------------------------
 

@@ -7,6 +7,7 @@ reads go to any node. Each read continues where this client's last one ended.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import accumulate
 
 from quorumlog.events import Outcome, Resolved
 from quorumlog.simulation.client import Client, Service
@@ -24,6 +25,7 @@ class LogClient(Client[LogNode]):
         self._mix = mix
         self._term = -1
         self._position = 0
+        self._acks = list(accumulate((mix.acks_all, mix.acks_leader, mix.acks_none)))
         self._led = self._former = 0  # who answered as the leader last, and before that another one
         super().__init__(service, mix, delay)
 
@@ -50,7 +52,7 @@ class LogClient(Client[LogNode]):
 
     def _append_some(self) -> None:
         draw, mix = self._random, self._mix
-        acks = draw.choices((ACKS_ALL, ACKS_LEADER, ACKS_NONE), (mix.acks_all, mix.acks_leader, mix.acks_none))[0]
+        acks = draw.choices((ACKS_ALL, ACKS_LEADER, ACKS_NONE), cum_weights=self._acks)[0]
         node = self._believed()
         expected = self._term if draw.random() < mix.expected_term else -1
         self.append(

@@ -25,6 +25,7 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass, field
 from enum import IntEnum
+from functools import lru_cache
 from typing import NamedTuple
 
 from crc32c import crc32c
@@ -43,11 +44,13 @@ MAX_GHOST_OFFSETS = (1 << 31) - 1
 NO_KEY = 0
 """Of a batch that no later one replaces."""
 
-_CRC = struct.Struct(">I")
+_CRC = _SIZE = struct.Struct(">I")
 _BODY = struct.Struct(">IqqIBbH")
 _HEADER = struct.Struct(">IIqqIBbH")
 HEADER_BYTES = _HEADER.size
 _KEY = struct.Struct(">q")
+_SMALL = 512
+"""Batches of so many bytes at most are decoded once, as long as they are among the last few thousand."""
 _VALUE_BYTES = 8
 _LARGEST = (1 << 63) - 1
 _ACKS = frozenset({-1, 0, 1})
@@ -176,6 +179,14 @@ def decode(buffer: Buffer, position: int = 0, limit: int | None = None) -> Recor
     undamaged batch.
     """
     end = len(buffer) if limit is None else min(limit, len(buffer))
+    if end - position >= HEADER_BYTES:
+        (size,) = _SIZE.unpack_from(buffer, position + _CRC.size)
+        if HEADER_BYTES <= size <= min(_SMALL, end - position):
+            return _decode_small(bytes(buffer[position : position + size]))
+    return _decode(buffer, position, end)
+
+
+def _decode(buffer: Buffer, position: int, end: int) -> RecordBatch:
     header = decode_header(buffer, position, end)
     encoded = bytes(buffer[position : position + header.size])
     if not checksum_holds(encoded, 0, header.size):
@@ -191,6 +202,12 @@ def decode(buffer: Buffer, position: int = 0, limit: int | None = None) -> Recor
         key,
         encoded,
     )
+
+
+@lru_cache(maxsize=4096)
+def _decode_small(encoded: bytes) -> RecordBatch:
+    """The batch that consists of these bytes. Replicas read the same ones again and again."""
+    return _decode(encoded, 0, len(encoded))
 
 
 def key_of(buffer: Buffer, position: int = 0) -> int:

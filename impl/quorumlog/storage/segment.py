@@ -152,14 +152,15 @@ class Segment:
         count = self._position(behind) - begin
         data = disk.read(self.path, begin, count) if count else b""
         batches = []
-        position = 0
+        bases, positions, behind_gap = self._bases, self._positions, self._behind_gap
         for index in range(first, behind):
-            batch = decode(data, position)
-            base = self._behind_gap.get(self._bases[index], self._bases[index])
+            batch = decode(data, positions[index] - begin)
+            base = bases[index]
+            if behind_gap:
+                base = behind_gap.get(base, base)
             if batch.base_offset != base or batch.term != self.term:
                 raise BatchDamaged(f"offset {batch.base_offset} where {base} was written")
             batches.append(batch)
-            position += batch.size_bytes
         return batches
 
     def _position(self, index: int) -> int:
