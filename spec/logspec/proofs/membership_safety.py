@@ -53,9 +53,11 @@ from logspec.proofs.members_state import (
 )
 from logspec.proofs.pictures import picture
 from logspec.proofs.raft_invariants import commit_invariants, election_invariants, log_invariants
+from logspec.proofs.raft_safety import POWER_LOSS, World
 from logspec.proofs.raft_state import (
     Commit,
     Name,
+    State,
     Step,
     append_entries,
     axioms,
@@ -204,10 +206,13 @@ class Known:
     invariants: Mapping[str, Formula]
 
 
-@lru_cache(maxsize=2)
-def _known(scoped: bool) -> Known:
-    s = BEFORE
-    return Known([*axioms(), quorums_meet()], invariants(s))
+@lru_cache(maxsize=4)
+def _known(scoped: bool, world: World = POWER_LOSS) -> Known:
+    return Known([*axioms(), quorums_meet()], invariants(_seen(BEFORE, world)))
+
+
+def _seen(s: State, world: World) -> MembersState:
+    return cast("MembersState", world.see(s))
 
 
 def _take(
@@ -394,10 +399,11 @@ _LAYERS: Mapping[str, tuple[tuple[Group, ...], tuple[Group, ...]]] = {
 """The invariants in three layers: those of a layer, and those that help to keep them."""
 
 
-def _keeps(layer: str, make: MakeStep, rules: Rules, without: frozenset[str]) -> Claim:
+def _keeps(layer: str, make: MakeStep, rules: Rules, without: frozenset[str], world: World) -> Claim:
     """A layer is kept, given what was proved of elections and commits apart."""
-    s, c, known = BEFORE, CHOICE, _known(is_scoped())
-    step = _take(make, rules, without)
+    s, c, known = _seen(BEFORE, world), CHOICE, _known(is_scoped(), world)
+    step = _take(make, rules, without, before=s)
+    step = replace(step, after=world.see(step.after))
     own, others = _LAYERS[layer]
     proved: list[Formula] = []
     if make is become_leader:
@@ -410,8 +416,9 @@ def _keeps(layer: str, make: MakeStep, rules: Rules, without: frozenset[str]) ->
     assume = [*axioms(), *(known.invariants[name] for name in names), step.guard, *proved]
     if layer != "logs":
         assume += [*commit_invariants(s).values(), *consequences(s).values()]
-    wanted = [group for group in own if not goal_wanted() or goal_wanted() in group(s)]
-    goals = {name: goal for group in wanted for name, goal in group(_after(step)).items()}
+    goal = world.invariant(goal_wanted())
+    wanted = [group for group in own if not goal or goal in group(s)]
+    goals = world.named({name: goal for group in wanted for name, goal in group(_after(step)).items()})
     return Claim(assume, goals, picture(s, step.after), [] if without else _tidy())
 
 
@@ -459,7 +466,9 @@ def _reachable(run: Run, rules: Rules) -> Claim:
     return Claim(assume)
 
 
-def claims(rules: Rules, without: frozenset[str] = frozenset()) -> dict[str, Callable[[], Claim]]:
+def claims(
+    rules: Rules, without: frozenset[str] = frozenset(), world: World = POWER_LOSS
+) -> dict[str, Callable[[], Claim]]:
     """The lemma, the initial state, what each step must keep, and what quorums of neighbours have in common."""
     made: dict[str, Callable[[], Claim]] = {name: partial(_reachable, run, rules) for name, run in RUNS.items()}
     made |= {
@@ -475,13 +484,15 @@ def claims(rules: Rules, without: frozenset[str] = frozenset()) -> dict[str, Cal
     for make in STEPS:
         name_of_step = make.__name__.replace("_", "-")
         for layer in _LAYERS:
-            made[f"{name_of_step}/{layer}"] = partial(_keeps, layer, make, rules, without)
+            made[f"{name_of_step}/{layer}"] = partial(_keeps, layer, make, rules, without, world)
         made[f"{name_of_step}/firsts"] = partial(_keeps_firsts, make, rules)
-    return made | {f"quorums/{name}": claim for name, claim in quorums.claims(rules, CHANGING).items()}
+    return made | {
+        f"quorums/{name}": claim for name, claim in quorums.claims(rules, (*ACROSS, *world.counting)).items()
+    }
 
 
-CHANGING = ("vote-result", "vote-result/across", "vote-result/promotion", "commit-candidate")
-"""What the rules promise of quorums: of one configuration, and of two that are one step apart."""
+ACROSS = ("vote-result/across", "vote-result/promotion")
+"""What the rules promise of quorums of two configurations that are one step apart."""
 
 SIZES = {
     Node: 2,

@@ -35,7 +35,7 @@ NO_POWER_LOSS = World(
 """A crash keeps the page cache, so that nothing dirty is lost; what is committed there is what is visible here."""
 
 
-def _visibility_for_commit(rules: Rules) -> Mapping[str, Callable[..., Any]]:
+def visibility_for_commit(rules: Rules) -> Mapping[str, Callable[..., Any]]:
     """The rules of MRI in the places of those of the commit index."""
     own_term: Callable[[int, int], bool] = rules.may_count_replicated
     shown: Callable[[int, int, int], int] = rules.follower_visible
@@ -54,7 +54,7 @@ def _visibility_for_commit(rules: Rules) -> Mapping[str, Callable[..., Any]]:
 
 
 def _claims(rules: Rules, without: frozenset[str]) -> dict[str, Callable[[], Claim]]:
-    return claims(ChangedRules(rules, _visibility_for_commit(rules)), without, NO_POWER_LOSS)
+    return claims(ChangedRules(rules, visibility_for_commit(rules)), without, NO_POWER_LOSS)
 
 
 PROOF = Proof(
