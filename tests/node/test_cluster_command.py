@@ -275,10 +275,16 @@ def test_bad_usage_is_refused(tmp_path: Path) -> None:
     assert json.dumps(str(file))[1:-1] in done.output
 
 
-def test_several_groups_in_each_process_are_logs_of_their_own(tmp_path: Path) -> None:
-    ended = run(tmp_path / "run", "--groups", "3", "--duration", "1.5", "--faults", "kill-leader", "--seed", "3")
+@pytest.mark.parametrize(
+    ("groups", "more"),
+    [(3, ["--duration", "1.5"]), pytest.param(100, ["--set", "election_timeout=4000"], marks=pytest.mark.long)],
+    ids=str,
+)
+def test_several_groups_in_each_process_are_logs_of_their_own(tmp_path: Path, groups: int, more: list[str]) -> None:
+    ended = run(tmp_path / "run", "--groups", str(groups), "--faults", "kill-leader", "--seed", "3", *more)
     assert ended.returncode == 0, ended.stderr + ended.stdout
-    assert {row["log"] for row in rows(open_run(tmp_path / "run"), "append", "ok")} == {"0", "1", "2"}
+    logs = {str(group) for group in range(groups)}
+    assert {row["log"] for row in rows(open_run(tmp_path / "run"), "append", "ok")} == logs
     answer = judge()(open_run(tmp_path / "run"))
     assert answer["verdict"] == "holds", answer
     crashes = rows(open_run(tmp_path / "run"), "crash")

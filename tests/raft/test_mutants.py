@@ -687,3 +687,28 @@ def test_a_follower_has_a_slot_while_it_is_behind() -> None:
     give(core, TimerFired(Timer.ELECTION))
     core.handle(10**11, TimerFired(Timer.ELECTION))
     assert slots.take("another group"), "its leader is lost"
+
+
+def test_a_node_that_is_set_never_to_lead_does_not_stand() -> None:
+    """raft.md#priority: of priority 0."""
+    core = RaftCore(Configuration(0, THREE, never_leads=True), Restored(2))
+    effects = give(core, Started(), *[TimerFired(Timer.ELECTION)] * 3, Received(1, Heartbeat(2, 1, -1, -1, -1, -1)))
+    effects += give(core, Received(1, TimeoutNow(2)))
+    assert [type(each.message) for each in effects if isinstance(each, Send)] == [HeartbeatReply]
+    assert core.role == "follower"
+    asked = give(core, Received(1, VoteRequest(3, 1, 2, 0, False, True)))
+    assert [each.message.granted for each in asked if isinstance(each, Send)] == [True]
+
+
+def test_what_the_network_had_not_taken_is_forgotten_at_step_down() -> None:
+    """raft.md#units-returned."""
+    core = serving(RaftCore)
+    give(core, AppendRequested(1, _batch()), TimerFired(Timer.DRAIN))
+    assert core.reserved
+    give(core, Received(1, Heartbeat(4, 1, -1, -1, -1, -1)))
+    assert not core.reserved
+    core._heard = None
+    give(core, TimerFired(Timer.ELECTION), Received(2, VoteReply(4, 4, True, True)))
+    give(core, Received(2, VoteReply(5, 5, False, True)))
+    assert core.role == "leader"
+    assert sorted(key for key in core._handing if key[0] == 1) == [(1, 1)], "the first entry of its term alone"
