@@ -9,6 +9,7 @@ from msgspec import structs
 
 from quorumlog.events import (
     Append,
+    AppendRequested,
     BarrierRequested,
     Effect,
     Event,
@@ -383,3 +384,23 @@ def test_a_removed_follower_that_is_asked_to_be_sent_nothing_is_sent_nothing() -
     bench.answer(1)
     bench.give(TimerFired(Timer.HEARTBEAT), after=SECOND)
     assert {effect.to for effect in bench.of(Send)} == {1}
+
+
+def test_a_learner_that_is_behind_is_not_promoted() -> None:
+    bench = Bench().lead()
+    bench.change(add=(3,))
+    bench.answer(1)
+    assert bench.core.commit == bench.core.dirty
+    assert bench.members == "0,1,2 learners 3 adding 3 revision 1 sessions 3:1"
+
+
+def test_no_members_change_while_leadership_is_handed_on() -> None:
+    """raft.md#change-refused."""
+    bench = Bench().lead()
+    bench.give(AppendRequested(4, RecordBatch(0, 0, BatchKind.DATA, 1, 1, bytes(8))))
+    bench.give(TimerFired(Timer.DRAIN))
+    bench.give(TransferRequested(5, 1))
+    assert bench.outcomes == [], "the target is behind"
+    bench.change(add=(3,))
+    assert bench.outcomes == [Outcome.REFUSED]
+    assert bench.core.members.simple
